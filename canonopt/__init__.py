@@ -1,0 +1,33 @@
+"""Optax specs that a training step is traced once for, and compiled once.
+
+`canonopt.adam(lr=1e-3)` is an optax transformation, and the same object whenever it is built again.
+"""
+
+import optax as _optax
+
+from . import contrib as contrib
+from . import optimizers as optimizers
+from . import schedules as schedules
+from . import transforms as transforms
+from ._errors import CanonoptError as CanonoptError
+from ._errors import DynamicSpecError as DynamicSpecError
+from ._errors import LossError as LossError
+from ._errors import NotAFactoryError as NotAFactoryError
+from ._errors import NotATransformationError as NotATransformationError
+from ._errors import NotMirroredError as NotMirroredError
+from ._errors import ParameterError as ParameterError
+from ._factories import canonical as canonical
+from ._factories import find_in as _find_in
+from ._init import grads_like as grads_like
+from ._init import init_like_grads as init_like_grads
+from ._spec import ScheduleSpec as ScheduleSpec
+from ._spec import Spec as Spec
+from .optimizers import *
+from .schedules import *
+from .transforms import *
+
+__version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> object:
+    return _find_in(_optax, name)

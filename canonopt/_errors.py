@@ -1,0 +1,29 @@
+"""The errors a user can cause. Each is a small class over the standard type one would catch."""
+
+
+class CanonoptError(Exception):
+    """Base of every error that canonopt raises itself."""
+
+
+class ParameterError(CanonoptError, TypeError):
+    """A factory was called with a parameter it has not, without one it needs, or with one twice."""
+
+
+class NotATransformationError(CanonoptError, TypeError):
+    """Something that is no gradient transformation stands where one is needed."""
+
+
+class NotAFactoryError(CanonoptError, TypeError):
+    """`canonical` was given something that builds neither a transformation nor a schedule."""
+
+
+class NotMirroredError(CanonoptError, AttributeError):
+    """A name of optax's that is no factory, or that optax does not have."""
+
+
+class DynamicSpecError(CanonoptError, TypeError):
+    """A spec that holds arrays was used where only a static one can be."""
+
+
+class LossError(CanonoptError, ValueError):
+    """The loss given to `init_like_grads` or `grads_like` has no gradient for the model."""

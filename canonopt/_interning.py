@@ -1,0 +1,54 @@
+"""From a key to the one object that stands for it, weakly and under threads."""
+
+import collections
+import threading
+import weakref
+from collections.abc import Hashable
+from typing import Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class _Entry(weakref.ref):
+    __slots__ = ("key",)
+    key: Hashable
+
+
+class Table(Generic[T]):
+    """Holds for each key one *anchor*, for as long as something else keeps that anchor alive.
+
+    An anchor is what can be weakly referenced: a spec itself where it can be, otherwise its
+    `update` function, which holds the spec as the spec holds it.
+    """
+
+    def __init__(self) -> None:
+        self._entries: dict[Hashable, _Entry] = {}
+        self._lock = threading.Lock()
+        # A weak reference may die inside any allocation, this thread holding the lock or not,
+        # so its callback only notes it; the next insertion clears up.
+        self._dead: collections.deque[_Entry] = collections.deque()
+        # The weak reference for a key, for a caller that cannot afford the call of `get`.
+        self.find = self._entries.get
+
+    def get(self, key: Hashable) -> T | None:
+        """The anchor of `key`, or None. Raises TypeError for a key that cannot be hashed."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry()
+
+    def setdefault(self, key: Hashable, anchor: T) -> T:
+        """The anchor that stands for `key`: the earlier one if there is one alive."""
+        with self._lock:
+            while self._dead:
+                dead = self._dead.popleft()
+                if self._entries.get(dead.key) is dead:
+                    del self._entries[dead.key]
+            earlier = self.get(key)
+            if earlier is not None:
+                return earlier
+            entry = _Entry(anchor, self._dead.append)
+            entry.key = key
+            self._entries[key] = entry
+            return anchor
+
+    def __len__(self) -> int:
+        return len(self._entries)
