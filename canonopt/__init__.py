@@ -17,9 +17,9 @@ from ._errors import NotATransformationError as NotATransformationError
 from ._errors import NotMirroredError as NotMirroredError
 from ._errors import ParameterError as ParameterError
 from ._factories import canonical as canonical
-from ._factories import find_in as _find_in
 from ._init import grads_like as grads_like
 from ._init import init_like_grads as init_like_grads
+from ._mirror import find_in as _find_in
 from ._spec import ScheduleSpec as ScheduleSpec
 from ._spec import Spec as Spec
 from .optimizers import *

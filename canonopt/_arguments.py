@@ -4,11 +4,10 @@ import difflib
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import attrs
-import jax
 import jax.tree_util as jtu
 import optax
 

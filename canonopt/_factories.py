@@ -2,11 +2,8 @@
 
 import functools
 import importlib
-import math
 import sys
-import threading
 import types
-import warnings
 from collections.abc import Callable
 from typing import Any, ParamSpec, overload
 
@@ -15,12 +12,14 @@ import jax.tree_util as jtu
 import optax
 
 from ._arguments import Signature, as_optax_takes, is_transformation
+from ._calls import anchor_of, has_negative_zero, is_plain, make_builder, spec_of
 from ._dynamic import make_dynamic_class, make_lazily
-from ._errors import NotAFactoryError, NotMirroredError
+from ._errors import NotAFactoryError
 from ._interning import Table
 from ._keys import HoldsArray, dtype_of, identify
 from ._repr import expression
 from ._spec import Configured, ScheduleSpec, Spec, make
+from ._warnings import noting_warnings
 
 P = ParamSpec("P")
 
@@ -43,7 +42,7 @@ class Factory:
         self.spellings: Table[Any] = Table()
         self.find = self.spellings.find
         self._classes: dict[type[Configured], type[Configured]] = {}
-        self.builder = _make_builder(self)
+        self.builder = make_builder(self)
 
     @functools.cached_property
     def signature(self) -> Signature:
@@ -64,10 +63,10 @@ class Factory:
         """The spec of a call, remembered as it was written."""
         spec = self.from_values(self.signature.bind(args, kwargs))
         values = (*args, *kwargs.values())
-        plain = all(map(_is_plain, values)) and not _has_negative_zero(values)
+        plain = all(map(is_plain, values)) and not has_negative_zero(values)
         if plain and not vars(spec).get("_warns", True):
             spelling = (tuple(map(type, values)), tuple(kwargs), values)
-            self.spellings.setdefault(spelling, _anchor(spec))
+            self.spellings.setdefault(spelling, anchor_of(spec))
         return spec
 
     def named(self, changes: dict[str, Any]) -> dict[str, Any]:
@@ -90,17 +89,17 @@ class Factory:
         anchor = self.specs.get(key)
         if anchor is None:
             parameters = {name: identified[name][1] for name in self.signature.names}
-            anchor = self.specs.setdefault(key, _anchor(self._make_static(parameters)))
-        elif vars(_spec(anchor))["_warns"]:
+            anchor = self.specs.setdefault(key, anchor_of(self._make_static(parameters)))
+        elif vars(spec_of(anchor))["_warns"]:
             self.call(given)
-        return _spec(anchor)
+        return spec_of(anchor)
 
     def _make_static(self, parameters: dict[str, Any]) -> Any:
-        made, warns = _noting_warnings(self.call, parameters)
+        made, warns = noting_warnings(self.call, parameters)
         if warns:
             made = self.call(parameters)
         spec = self._wrap(made, parameters)
-        plain = all(map(_is_plain, parameters.values()))
+        plain = all(map(is_plain, parameters.values()))
         vars(spec).update(_warns=warns, _plain=plain)
         return spec
 
@@ -250,83 +249,6 @@ def _import(module: str, name: str) -> Any:
     return found
 
 
-# --- what runs at every call ------------------------------------------------------------------
-
-
-def _make_builder(factory: "Factory") -> Callable[..., Any]:
-    # The first half of `build` is what a loop that builds its optimizer again and again pays, so
-    # it is written out flat.
-    def build(*args: Any, **kwargs: Any) -> Any:
-        values = (*args, *kwargs.values()) if kwargs else args
-        try:
-            entry = factory.find((tuple(map(type, values)), tuple(kwargs), values))
-        except TypeError:  # an argument that cannot be hashed: an array, a list
-            entry = None
-        if entry is not None and not (0.0 in values and _has_negative_zero(values)):
-            anchor = entry()
-            if anchor is not None:
-                return anchor.spec if type(anchor) is types.FunctionType else anchor
-        return factory.from_call(args, kwargs)
-
-    function = factory.function
-    functools.update_wrapper(build, function, updated=())
-    build.__name__ = build.__qualname__ = factory.name
-    build.__module__ = factory.module
-    build.factory = factory  # pyright: ignore[reportFunctionMemberAccess]
-    build.spec = build  # pyright: ignore[reportFunctionMemberAccess]
-    return build
-
-
-def _has_negative_zero(values: tuple) -> bool:
-    # A dict takes -0.0 for 0.0, so a spelling with the one may find what the other is.
-    for value in values:
-        if type(value) is float and value == 0.0 and math.copysign(1.0, value) < 0:
-            return True
-    return False
-
-
-_PLAIN = frozenset((float, int, bool, str, bytes, type(None)))
-
-
-def _is_plain(value: Any) -> bool:
-    """Whether a table may hold `value` in its keys: it cannot lead back to what the table holds."""
-    return type(value) in _PLAIN or (
-        isinstance(value, Configured) and vars(value).get("_plain", False)
-    )
-
-
-def _anchor(spec: Any) -> Any:
-    """What a table can hold weakly: a tuple cannot be, the `update` that holds it can."""
-    return spec.update if isinstance(spec, Spec) else spec
-
-
-def _spec(anchor: Any) -> Any:
-    return anchor.spec if type(anchor) is types.FunctionType else anchor
-
-
-_warnings_lock = threading.RLock()
-
-
-def _noting_warnings(function: Callable[[Any], Any], argument: Any) -> tuple[Any, bool]:
-    """Calls `function` without its warnings; what it returns, and whether it would have warned."""
-    thread = threading.get_ident()
-    warned = False
-    with _warnings_lock, warnings.catch_warnings():
-        show = warnings.showwarning
-
-        def note(*details: Any, **kwargs: Any) -> None:
-            nonlocal warned
-            if threading.get_ident() == thread:
-                warned = True
-            else:
-                show(*details, **kwargs)
-
-        warnings.showwarning = note
-        warnings.simplefilter("always")
-        made = function(argument)
-    return made, warned
-
-
 # --- the public face --------------------------------------------------------------------------
 
 _factories: Table[Any] = Table()
@@ -382,54 +304,7 @@ def register(
     return _factories.get(key) or _factories.setdefault(key, kind(function, name, module).builder)
 
 
-class Mirror:
-    """One of optax's namespaces, as functions that build specs.
-
-    `mirror.adam` is `canonical(optax.adam)`. A factory that the installed optax does not have
-    becomes a function that says so, so that one removal does not break the rest.
-    """
-
-    def __init__(self, namespace: types.ModuleType, module: str) -> None:
-        self._namespace = namespace
-        self._module = module
-        self.mirrored: list[str] = []
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        return self._mirrored(Factory, name)
-
-    def factory_of_factories(self, name: str) -> Callable[..., Any]:
-        return self._mirrored(FactoryOfFactories, name)
-
-    def _mirrored(self, kind: type[Factory], name: str) -> Callable[..., Any]:
-        self.mirrored.append(name)
-        function = vars(self._namespace).get(name)
-        if function is not None:
-            return register(kind, function, name, self._module)
-        message = f"{self._namespace.__name__} {optax.__version__} has no {name}."
-
-        def missing(*args: Any, **kwargs: Any) -> Any:
-            raise NotMirroredError(message)
-
-        missing.__name__ = missing.__qualname__ = name
-        missing.__module__ = self._module
-        return missing
-
-
-def find_in(namespace: types.ModuleType, name: str) -> Any:
-    """What a canonopt module answers for a name it does not have: `namespace` may have moved it.
-
-    Raises `NotMirroredError`, with the name of optax's where optax has one that is no factory.
-    """
-    where = namespace.__name__
-    # Optax warns here of a name that is deprecated.
-    found = None if name.startswith("__") else getattr(namespace, name, None)
-    if found is None:
-        raise NotMirroredError(f"canonopt has no {name!r}, nor has {where} {optax.__version__}.")
-    key, _ = identify(found, True)
-    builder = _factories.get(key)
-    if builder is None:
-        raise NotMirroredError(
-            f"canonopt has no {name!r}: it builds neither a transformation nor a schedule, so "
-            f"there is nothing to intern. Use {where}.{name}."
-        )
-    return builder
+def builder_of(function: Any) -> Callable[..., Any] | None:
+    """The function that builds specs in place of `function`, if there is one already."""
+    key, _ = identify(function, True)
+    return _factories.get(key)

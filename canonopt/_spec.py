@@ -12,10 +12,9 @@ import optax
 
 from ._init import init_like_grads
 from ._keys import identity_key
-from ._repr import expression
 
 if TYPE_CHECKING:
-    from typing_extensions import Self
+    from typing import Self
 
 
 class Configured:
@@ -101,7 +100,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
         if cls is Spec:
             raise TypeError(
                 "canonopt.Spec is the type of all specs and builds none: "
-                "write canonopt.adam(...), or canonopt.canonical(factory)(...) for a factory of yours."
+                "write canonopt.adam(...), or canonopt.canonical(factory)(...) for one of yours."
             )
         return cls._factory.from_fields(fields)
 

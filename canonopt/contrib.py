@@ -2,7 +2,7 @@
 
 import optax.contrib
 
-from ._factories import Mirror, find_in
+from ._mirror import Mirror, find_in
 
 _mirror = Mirror(optax.contrib, __name__)
 

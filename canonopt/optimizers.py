@@ -2,7 +2,7 @@
 
 import optax
 
-from ._factories import Mirror, find_in
+from ._mirror import Mirror, find_in
 
 _mirror = Mirror(optax, __name__)
 
