@@ -1,0 +1,190 @@
+"""The package as a whole: what it depends on, imports and ships, and how its modules are laid out.
+
+Nothing here assumes that the package lies beside its tests: tox also runs them against the wheel.
+"""
+
+import ast
+import doctest
+import importlib
+import importlib.metadata
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import canonopt
+
+PACKAGE = Path(canonopt.__file__).parent
+MODULES = {path.stem: ast.parse(path.read_text()) for path in sorted(PACKAGE.glob("*.py"))}
+LOWEST = Path(__file__).parent.parent / "requirements" / "lowest.txt"
+
+# From the ground up: a module imports only from those before it. A new module takes its place here.
+ORDER = [
+    "_errors",
+    "_captures",
+    "_keys",
+    "_interning",
+    "_repr",
+    "_init",
+    "_spec",
+    "_dynamic",
+    "_arguments",
+    "_warnings",
+    "_calls",
+    "_factories",
+    "_mirror",
+    "optimizers",
+    "transforms",
+    "schedules",
+    "contrib",
+    "__init__",
+]
+
+
+# --- the layout -------------------------------------------------------------------------------
+
+
+def test_every_module_has_its_place():
+    assert sorted(ORDER) == sorted(MODULES)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_imports_run_downhill(name: str):
+    below = ORDER[: ORDER.index(name)]
+    assert [other for other in imported_siblings(MODULES[name]) if other not in below] == []
+
+
+def imported_siblings(module: ast.Module) -> Iterator[str]:
+    """The modules of canonopt that `module` imports, in functions and `if TYPE_CHECKING` too."""
+    for node in ast.walk(module):
+        if isinstance(node, ast.ImportFrom):
+            where = "." * node.level + (node.module or "")
+            if where in (".", "canonopt"):
+                # `from . import __version__` would be of the package itself.
+                yield from (a.name if a.name in ORDER else "__init__" for a in node.names)
+            elif where.startswith((".", "canonopt.")):
+                yield where.removeprefix("canonopt").removeprefix(".")
+        elif isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "canonopt":
+                    yield alias.name.partition(".")[2] or "__init__"
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_reaches_into_nothing_private_of_the_libraries(name: str):
+    assert list(private_reaches(MODULES[name])) == []
+
+
+def private_reaches(module: ast.Module) -> Iterator[str]:
+    """`jax._src.core`, imported or reached by attributes, and the like of the other libraries."""
+    libraries = ("jax", "jaxlib", "optax", "equinox")
+    bound: dict[str, str] = {}  # local name -> what it is
+    for node in ast.walk(module):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] in libraries:
+                    whole = alias.name if alias.asname else alias.name.split(".")[0]
+                    bound[alias.asname or whole] = whole
+                    yield from filter(is_private, [alias.name])
+        elif isinstance(node, ast.ImportFrom) and not node.level:
+            for alias in node.names:
+                if (node.module or "").split(".")[0] in libraries:
+                    bound[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+                    yield from filter(is_private, [f"{node.module}.{alias.name}"])
+    for node in ast.walk(module):
+        if isinstance(node, ast.Attribute):
+            root, _, rest = ast.unparse(node).partition(".")
+            if root in bound:
+                yield from filter(is_private, [f"{bound[root]}.{rest}"])
+
+
+def is_private(dotted: str) -> bool:
+    return any(re.match(r"_(?!_\w+__$)", part) for part in dotted.split("."))
+
+
+def test_private_reaches_are_found():
+    # The check above would pass if it found nothing at all.
+    assert list(private_reaches(ast.parse("from jax._src import core"))) == ["jax._src.core"]
+    assert list(private_reaches(ast.parse("import equinox._jit"))) == ["equinox._jit"]
+    assert list(private_reaches(ast.parse("import jax.tree_util as t; t._r"))) == [
+        "jax.tree_util._r"
+    ]
+    assert not list(private_reaches(ast.parse("import optax, attrs; optax.__version__; attrs._a")))
+
+
+# --- what an import does ----------------------------------------------------------------------
+
+HEAVY = {"chex", "flax", "hypothesis", "matplotlib", "pytest", "rich", "sklearn", "tensorflow"}
+
+
+def run(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_importing_canonopt_imports_nothing_more_than_its_dependencies():
+    added = run(
+        "import sys, attr, attrs, equinox, jax, optax, optax.contrib\n"
+        "before = set(sys.modules)\n"
+        "import canonopt\n"
+        "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before}))"
+    )
+    beyond = set(added.split()) - sys.stdlib_module_names
+    assert beyond == {"canonopt"}
+    assert not HEAVY & set(added.split())
+
+
+def test_importing_canonopt_starts_no_backend():
+    # Jax takes this option only as long as no backend is up.
+    run("import canonopt, jax; jax.config.update('jax_num_cpu_devices', 2)")
+
+
+# --- what is shipped and what it depends on -----------------------------------------------------
+
+
+def test_version_has_one_source():
+    assert importlib.metadata.version("canonopt") == canonopt.__version__
+
+
+def test_types_are_shipped():
+    assert (PACKAGE / "py.typed").is_file()
+
+
+def requirements() -> dict[str, str]:
+    """The runtime dependencies of the installed package, with their version specifiers."""
+    runtime = [r for r in importlib.metadata.requires("canonopt") or () if "extra ==" not in r]
+    return {r[: end.start()]: r[end.start() :] for r in runtime if (end := re.search(r"[^\w-]", r))}
+
+
+def test_runtime_dependencies_are_five():
+    assert sorted(requirements()) == ["attrs", "equinox", "jax", "jaxlib", "optax"]
+
+
+def test_lowest_versions_that_are_tested_are_the_lower_bounds():
+    lines = [line.partition("#")[0].strip() for line in LOWEST.read_text().splitlines()]
+    lowest = dict(line.split("==") for line in lines if line)
+    assert {name: f">={version}" for name, version in lowest.items()} == requirements()
+
+
+# --- docstrings -------------------------------------------------------------------------------
+
+
+def examples_in_docstrings() -> Iterator[doctest.DocTest]:
+    for name in MODULES:
+        module = importlib.import_module("canonopt" if name == "__init__" else f"canonopt.{name}")
+        for test in doctest.DocTestFinder(exclude_empty=True).find(module):
+            # A factory has optax's docstring, and examples that optax tests.
+            found = getattr(module, test.name.removeprefix(f"{module.__name__}."), None)
+            if test.examples and not hasattr(found, "__wrapped__"):
+                yield test
+
+
+@pytest.mark.parametrize("example", list(examples_in_docstrings()), ids=lambda test: test.name)
+def test_examples_in_docstrings(example: doctest.DocTest):
+    output: list[str] = []
+    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
+    assert runner.run(example, out=output.append).failed == 0, "".join(output)
