@@ -9,7 +9,7 @@ from typing import Any
 from ._spec import Configured, Spec
 
 
-def make_builder(factory: "Factory") -> Callable[..., Any]:
+def make_builder(factory: Any) -> Callable[..., Any]:
     # The first half of `build` is what a loop that builds its optimizer again and again pays, so
     # it is written out flat.
     def build(*args: Any, **kwargs: Any) -> Any:

@@ -1,0 +1,275 @@
+"""The one table of everything that is mirrored: how to build each of optax's factories.
+
+Each entry takes a namespace, `optax` or `canonopt`, and builds the same thing from it. Tests that
+speak of "every optimizer" or "every factory" are parametrised with this table.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import attrs
+import jax
+import jax.numpy as jnp
+import optax
+
+Build = Callable[[Any], Any]
+
+OPTIMIZERS: dict[str, Build] = {
+    "adabelief": lambda o: o.adabelief(1e-3),
+    "adadelta": lambda o: o.adadelta(1e-3),
+    "adafactor": lambda o: o.adafactor(1e-3, min_dim_size_to_factor=4),
+    "adagrad": lambda o: o.adagrad(1e-3),
+    "adam": lambda o: o.adam(1e-3),
+    "adamax": lambda o: o.adamax(1e-3),
+    "adamaxw": lambda o: o.adamaxw(1e-3),
+    "adamw": lambda o: o.adamw(1e-3, mask=lambda p: jax.tree.map(lambda x: x.ndim > 1, p)),
+    "adan": lambda o: o.adan(1e-3),
+    "amsgrad": lambda o: o.amsgrad(1e-3),
+    "fromage": lambda o: o.fromage(1e-3),
+    "lamb": lambda o: o.lamb(1e-3),
+    "lars": lambda o: o.lars(1e-3),
+    "lbfgs": lambda o: o.lbfgs(
+        memory_size=2, linesearch=o.scale_by_zoom_linesearch(max_linesearch_steps=2)
+    ),
+    "lion": lambda o: o.lion(1e-3),
+    "nadam": lambda o: o.nadam(1e-3),
+    "nadamw": lambda o: o.nadamw(1e-3),
+    "noisy_sgd": lambda o: o.noisy_sgd(1e-3, key=0),
+    "novograd": lambda o: o.novograd(1e-3),
+    "optimistic_adam_v2": lambda o: o.optimistic_adam_v2(1e-3),
+    "optimistic_gradient_descent": lambda o: o.optimistic_gradient_descent(1e-3),
+    "polyak_sgd": lambda o: o.polyak_sgd(),
+    "radam": lambda o: o.radam(1e-3),
+    "rmsprop": lambda o: o.rmsprop(o.exponential_decay(1e-3, 10, 0.9)),
+    "rprop": lambda o: o.rprop(1e-3),
+    "sgd": lambda o: o.sgd(o.linear_schedule(1e-2, 1e-3, 20), momentum=0.9, nesterov=True),
+    "sign_sgd": lambda o: o.sign_sgd(1e-3),
+    "signum": lambda o: o.signum(1e-3),
+    "sm3": lambda o: o.sm3(1e-3),
+    "yogi": lambda o: o.yogi(1e-3),
+    "contrib.acprop": lambda o: o.contrib.acprop(1e-3),
+    "contrib.ademamix": lambda o: o.contrib.ademamix(1e-3),
+    "contrib.adopt": lambda o: o.contrib.adopt(1e-3),
+    "contrib.cocob": lambda o: o.contrib.cocob(),
+    "contrib.dadapt_adamw": lambda o: o.contrib.dadapt_adamw(),
+    "contrib.dog": lambda o: o.contrib.dog(),
+    "contrib.dowg": lambda o: o.contrib.dowg(),
+    "contrib.galore": lambda o: o.contrib.galore(1e-3, rank=2),
+    "contrib.madgrad": lambda o: o.contrib.madgrad(1e-3),
+    "contrib.momo": lambda o: o.contrib.momo(),
+    "contrib.momo_adam": lambda o: o.contrib.momo_adam(),
+    "contrib.muon": lambda o: o.contrib.muon(1e-3),
+    "contrib.prodigy": lambda o: o.contrib.prodigy(),
+    "contrib.sam": lambda o: o.contrib.sam(
+        o.sgd(1e-3), o.chain(o.contrib.normalize(), o.sgd(1e-2))
+    ),
+    "contrib.schedule_free": lambda o: o.contrib.schedule_free(o.sgd(1e-3), 1e-3),
+    "contrib.schedule_free_adamw": lambda o: o.contrib.schedule_free_adamw(1e-3),
+    "contrib.schedule_free_sgd": lambda o: o.contrib.schedule_free_sgd(1e-3),
+    "contrib.simplified_ademamix": lambda o: o.contrib.simplified_ademamix(1e-3),
+    "contrib.sophia": lambda o: o.contrib.sophia(
+        1e-3, hessian_diagonal_fn=o.contrib.hutchinson_estimator_diag_hessian()
+    ),
+}
+
+# Optimizers that warn when built, or whose gradients or parameters are of a shape of their own.
+SPECIAL_OPTIMIZERS: dict[str, Build] = {
+    "optimistic_adam": lambda o: o.optimistic_adam(1e-3),
+    "contrib.dpsgd": lambda o: o.contrib.dpsgd(1e-3, 1.0, 0.1, seed=0),
+    "lookahead": lambda o: o.lookahead(o.sgd(1e-3), 5, 0.5),
+    "contrib.differentially_private_aggregate": lambda o: (
+        o.contrib.differentially_private_aggregate(1.0, 0.1, key=0)
+    ),
+}
+
+_is_matrix = lambda params: jax.tree.map(lambda x: x.ndim > 1, params)  # noqa: E731
+_labels = {"w": "matrix", "b": "vector"}
+
+TRANSFORMS: dict[str, Build] = {
+    "MultiSteps": lambda o: o.MultiSteps(o.adam(1e-3), every_k_schedule=2),
+    "adaptive_grad_clip": lambda o: o.adaptive_grad_clip(0.1),
+    "add_decayed_weights": lambda o: o.add_decayed_weights(0.1, mask={"w": True, "b": False}),
+    "add_noise": lambda o: o.add_noise(0.1, 0.5, key=0),
+    "apply_every": lambda o: o.apply_every(2),
+    "apply_if_finite": lambda o: o.apply_if_finite(o.sgd(0.1), max_consecutive_errors=3),
+    "centralize": lambda o: o.centralize(),
+    "chain": lambda o: o.chain(o.clip_by_global_norm(1.0), o.adam(1e-3), optax.scale(0.5)),
+    "clip": lambda o: o.clip(0.1),
+    "clip_by_block_rms": lambda o: o.clip_by_block_rms(0.1),
+    "clip_by_global_norm": lambda o: o.clip_by_global_norm(0.1),
+    "conditionally_mask": lambda o: o.conditionally_mask(o.sgd(0.1), lambda step: step % 2 == 0),
+    "conditionally_transform": lambda o: o.conditionally_transform(
+        o.sgd(0.1), lambda step, value: value < step, forward_extra_args=True
+    ),
+    "ema": lambda o: o.ema(0.9, accumulator_dtype=jnp.float32),
+    "flatten": lambda o: o.flatten(o.adam(1e-3)),
+    "freeze": lambda o: o.freeze({"w": True, "b": False}),
+    "identity": lambda o: o.identity(),
+    "keep_params_nonnegative": lambda o: o.keep_params_nonnegative(),
+    "masked": lambda o: o.masked(o.adam(1e-3), _is_matrix),
+    "measure_with_ema": lambda o: o.monitor({"ema": o.measure_with_ema(optax.tree.norm, 0.9)}),
+    "monitor": lambda o: o.monitor({"norm": optax.tree.norm, "copy": o.identity()}),
+    "multi_transform": lambda o: o.multi_transform(
+        {"matrix": o.adam(1e-3), "vector": o.sgd(0.1)}, _labels
+    ),
+    "named_chain": lambda o: o.named_chain(("clip", o.clip(0.1)), ("adam", o.adam(1e-3))),
+    "normalize_by_update_norm": lambda o: o.normalize_by_update_norm(),
+    "partition": lambda o: o.partition(
+        {"matrix": o.adam(1e-3), "vector": o.set_to_zero()}, lambda params: _labels
+    ),
+    "scale": lambda o: o.scale(0.1),
+    "scale_by_adadelta": lambda o: o.scale_by_adadelta(),
+    "scale_by_adam": lambda o: o.scale_by_adam(mu_dtype="bfloat16"),
+    "scale_by_adamax": lambda o: o.scale_by_adamax(),
+    "scale_by_adan": lambda o: o.scale_by_adan(),
+    "scale_by_amsgrad": lambda o: o.scale_by_amsgrad(),
+    "scale_by_backtracking_linesearch": lambda o: o.scale_by_backtracking_linesearch(3),
+    "scale_by_belief": lambda o: o.scale_by_belief(),
+    "scale_by_distance_over_gradients": lambda o: o.scale_by_distance_over_gradients(),
+    "scale_by_factored_rms": lambda o: o.scale_by_factored_rms(min_dim_size_to_factor=4),
+    "scale_by_lbfgs": lambda o: o.scale_by_lbfgs(memory_size=2),
+    "scale_by_learning_rate": lambda o: o.scale_by_learning_rate(0.1),
+    "scale_by_lion": lambda o: o.scale_by_lion(),
+    "scale_by_novograd": lambda o: o.scale_by_novograd(),
+    "scale_by_optimistic_gradient": lambda o: o.scale_by_optimistic_gradient(),
+    "scale_by_param_block_norm": lambda o: o.scale_by_param_block_norm(),
+    "scale_by_param_block_rms": lambda o: o.scale_by_param_block_rms(),
+    "scale_by_polyak": lambda o: o.scale_by_polyak(),
+    "scale_by_radam": lambda o: o.scale_by_radam(),
+    "scale_by_rms": lambda o: o.scale_by_rms(),
+    "scale_by_rprop": lambda o: o.scale_by_rprop(1e-3),
+    "scale_by_rss": lambda o: o.scale_by_rss(),
+    "scale_by_schedule": lambda o: o.scale_by_schedule(o.linear_schedule(0.1, 0.2, 5)),
+    "scale_by_sign": lambda o: o.scale_by_sign(),
+    "scale_by_sm3": lambda o: o.scale_by_sm3(),
+    "scale_by_stddev": lambda o: o.scale_by_stddev(),
+    "scale_by_trust_ratio": lambda o: o.scale_by_trust_ratio(),
+    "scale_by_yogi": lambda o: o.scale_by_yogi(),
+    "scale_by_zoom_linesearch": lambda o: o.scale_by_zoom_linesearch(2),
+    "selective_transform": lambda o: o.selective_transform(
+        o.adam(1e-3), freeze_mask={"w": True, "b": False}
+    ),
+    "set_to_zero": lambda o: o.set_to_zero(),
+    "snapshot": lambda o: o.snapshot("norm", optax.tree.norm),
+    "stateless": lambda o: o.stateless(lambda u, p: jax.tree.map(lambda x: 2 * x, u)),
+    "stateless_with_tree_map": lambda o: o.stateless_with_tree_map(lambda u, p: 2 * u),
+    "trace": lambda o: o.trace(0.9),
+    "with_extra_args_support": lambda o: o.with_extra_args_support(o.scale(0.1)),
+    "zero_nans": lambda o: o.zero_nans(),
+    "contrib.hutchinson_estimator_diag_hessian": lambda o: (
+        o.contrib.hutchinson_estimator_diag_hessian()
+    ),
+    "contrib.mechanize": lambda o: o.contrib.mechanize(o.sgd(0.1)),
+    "contrib.normalize": lambda o: o.contrib.normalize(),
+    "contrib.reduce_on_plateau": lambda o: o.contrib.reduce_on_plateau(patience=2),
+    "contrib.scale_by_acprop": lambda o: o.contrib.scale_by_acprop(),
+    "contrib.scale_by_ademamix": lambda o: o.contrib.scale_by_ademamix(),
+    "contrib.scale_by_adopt": lambda o: o.contrib.scale_by_adopt(),
+    "contrib.scale_by_cocob": lambda o: o.contrib.scale_by_cocob(),
+    "contrib.scale_by_galore": lambda o: o.contrib.scale_by_galore(rank=2),
+    "contrib.scale_by_madgrad": lambda o: o.contrib.scale_by_madgrad(0.1),
+    "contrib.scale_by_muon": lambda o: o.contrib.scale_by_muon(
+        weight_dimension_numbers={"w": optax.contrib.MuonDimensionNumbers()}
+    ),
+    "contrib.scale_by_simplified_ademamix": lambda o: o.contrib.scale_by_simplified_ademamix(),
+    "contrib.split_real_and_imaginary": lambda o: o.contrib.split_real_and_imaginary(o.adam(0.1)),
+    "schedules.inject_hyperparams": lambda o: o.schedules.inject_hyperparams(optax.adam)(
+        learning_rate=o.linear_schedule(0.1, 0.2, 5), b1=0.8
+    ),
+}
+
+SPECIAL_TRANSFORMS: dict[str, Build] = {
+    "schedules.inject_stateful_hyperparams": lambda o: (
+        o.schedules.inject_stateful_hyperparams(optax.sgd)(0.1)
+    ),
+}
+
+SCHEDULES: dict[str, Build] = {
+    "constant_schedule": lambda o: o.constant_schedule(0.1),
+    "cosine_decay_schedule": lambda o: o.cosine_decay_schedule(0.1, 10),
+    "cosine_onecycle_schedule": lambda o: o.cosine_onecycle_schedule(10, 0.1),
+    "exponential_decay": lambda o: o.exponential_decay(0.1, 10, 0.9, staircase=True),
+    "join_schedules": lambda o: o.join_schedules(
+        [o.linear_schedule(0.0, 0.1, 5), o.constant_schedule(0.1)], [5]
+    ),
+    "linear_onecycle_schedule": lambda o: o.linear_onecycle_schedule(10, 0.1),
+    "linear_schedule": lambda o: o.linear_schedule(0.1, 0.0, 10),
+    "piecewise_constant_schedule": lambda o: o.piecewise_constant_schedule(0.1, {5: 0.5}),
+    "piecewise_interpolate_schedule": lambda o: o.piecewise_interpolate_schedule(
+        "cosine", 0.1, {5: 0.5}
+    ),
+    "polynomial_schedule": lambda o: o.polynomial_schedule(0.1, 0.0, 2, 10),
+    "sgdr_schedule": lambda o: o.sgdr_schedule(
+        [dict(init_value=0.0, peak_value=0.1, decay_steps=10, warmup_steps=2, end_value=0.0)]
+    ),
+    "warmup_constant_schedule": lambda o: o.warmup_constant_schedule(0.0, 0.1, 5),
+    "warmup_cosine_decay_schedule": lambda o: o.warmup_cosine_decay_schedule(0.0, 0.1, 5, 10),
+    "warmup_exponential_decay_schedule": lambda o: o.warmup_exponential_decay_schedule(
+        0.0, 0.1, 5, 10, 0.9
+    ),
+}
+
+ALL: dict[str, Build] = (
+    OPTIMIZERS | SPECIAL_OPTIMIZERS | TRANSFORMS | SPECIAL_TRANSFORMS | SCHEDULES
+)
+# Of these the factory warns, as optax's does.
+WARNING = {
+    "optimistic_adam": DeprecationWarning,
+    "contrib.dpsgd": UserWarning,
+    "schedules.inject_stateful_hyperparams": DeprecationWarning,
+}
+
+
+# What else `update` has to be given, or may be given: nobody takes everything.
+_LINESEARCH = ("value", "grad", "value_fn")
+EXTRA_ARGS = {
+    "lbfgs": _LINESEARCH,
+    "scale_by_backtracking_linesearch": _LINESEARCH,
+    "scale_by_zoom_linesearch": _LINESEARCH,
+    "polyak_sgd": ("value",),
+    "scale_by_polyak": ("value",),
+    "conditionally_transform": ("value",),
+    "contrib.momo": ("value",),
+    "contrib.momo_adam": ("value",),
+    "contrib.reduce_on_plateau": ("value",),
+    "contrib.sophia": ("obj_fn",),
+    "contrib.hutchinson_estimator_diag_hessian": ("obj_fn",),
+}
+
+
+def parameters(name: str) -> Any:
+    """What the entry `name` is tried on: a matrix and a vector, for most."""
+    weight = jax.random.normal(jax.random.key(0), (8, 8))
+    params = {"w": weight, "b": jnp.linspace(-1.0, 1.0, 8)}
+    if name == "contrib.scale_by_muon":
+        return {"w": weight}
+    return optax.LookaheadParams.init_synced(params) if name == "lookahead" else params
+
+
+def batch() -> jax.Array:
+    return jax.random.normal(jax.random.key(1), (4, 8))
+
+
+def loss_fn(params: Any, x: jax.Array) -> jax.Array:
+    return jnp.mean((x @ params["w"] + params.get("b", 0.0)) ** 2)
+
+
+def step_for(name: str) -> Callable[[Any, Any, Any, jax.Array], tuple[Any, Any]]:
+    """A training step that gives the entry `name` what it needs."""
+
+    def step(optim: Any, params: Any, opt_state: Any, x: jax.Array) -> tuple[Any, Any]:
+        fast = params.fast if name == "lookahead" else params
+        value, grads = jax.value_and_grad(loss_fn)(fast, x)
+        if name in ("contrib.dpsgd", "contrib.differentially_private_aggregate"):
+            grads = jax.vmap(jax.grad(loss_fn), (None, 0))(params, x[:, None])
+        extra_args = {
+            "value": value,
+            "grad": grads,
+            "value_fn": lambda p: loss_fn(p, x),
+            "obj_fn": lambda p: loss_fn(p, x),
+        }
+        extra_args = {key: extra_args[key] for key in EXTRA_ARGS.get(name, ())}
+        updates, opt_state = optim.update(grads, opt_state, params, **extra_args)
+        return optax.apply_updates(params, updates), opt_state
+
+    return step

@@ -1,0 +1,58 @@
+"""Traces and XLA compiles of a function, counted apart.
+
+A counter in the Python body sees every trace but not the second compile of committed arrays;
+the monitoring events see every compile but not the traces. Tests assert both.
+"""
+
+import collections
+import contextlib
+import itertools
+from collections.abc import Callable, Iterator
+
+import attrs
+import jax
+
+_compiles: collections.Counter[str] = collections.Counter()
+_names = itertools.count()
+
+
+def _note_compile(event: str, _: float, fun_name: str | None = None, **__: object) -> None:
+    if event.endswith("backend_compile_duration") and fun_name is not None:
+        _compiles[fun_name] += 1
+
+
+jax.monitoring.register_event_duration_secs_listener(_note_compile)
+
+
+@attrs.define
+class Counted:
+    """A function under a name of its own, by which its traces and compiles are counted."""
+
+    function: Callable
+    __name__: str = attrs.field(factory=lambda: f"counted_{next(_names)}")
+    traces: int = 0
+
+    def __call__(self, *args, **kwargs):
+        self.traces += 1
+        return self.function(*args, **kwargs)
+
+    @property
+    def compiles(self) -> int:
+        return _compiles[f"jit({self.__name__})"] + _compiles[self.__name__]
+
+
+def counted(function: Callable) -> tuple[Callable, Counted]:
+    """A plain function that calls `function`, and what counts it."""
+    count = Counted(function)
+
+    def call(*args, **kwargs):
+        return count(*args, **kwargs)
+
+    call.__name__ = call.__qualname__ = count.__name__
+    return call, count
+
+
+@contextlib.contextmanager
+def one_trace_one_compile(*counts: Counted) -> Iterator[None]:
+    yield
+    assert [(count.traces, count.compiles) for count in counts] == [(1, 1)] * len(counts)

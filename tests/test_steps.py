@@ -1,0 +1,157 @@
+"""Steps with specs: the numbers of optax to the bit, one trace and one compile."""
+
+import warnings
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import canonopt
+
+from . import catalogue
+from .counting import counted
+
+TRANSFORMATIONS = {n: b for n, b in catalogue.ALL.items() if n not in catalogue.SCHEDULES}
+OPTIMIZERS = catalogue.OPTIMIZERS | catalogue.SPECIAL_OPTIMIZERS
+
+
+def build(name, namespace):
+    with warnings.catch_warnings():
+        if name in catalogue.WARNING:
+            warnings.simplefilter("ignore")
+        built = catalogue.ALL[name](namespace)
+    # optax.MultiSteps is the one factory whose result is not a transformation itself.
+    return built.gradient_transformation() if isinstance(built, optax.MultiSteps) else built
+
+
+def bits(tree):
+    leaves = jax.tree.leaves(tree)
+    is_key = [jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in leaves]
+    leaves = [jax.random.key_data(x) if k else x for x, k in zip(leaves, is_key, strict=True)]
+    return [(leaf.dtype, leaf.shape, np.asarray(leaf).tobytes()) for leaf in leaves]
+
+
+def train(name, optim, step, steps):
+    params = catalogue.parameters(name)
+    opt_state = optim.init(params)
+    for _ in range(steps):
+        params, opt_state = step(optim, params, opt_state, catalogue.batch())
+    return params, opt_state
+
+
+@pytest.mark.parametrize("name", TRANSFORMATIONS)
+def test_ten_steps_equal_those_of_optax_to_the_bit(name):
+    step = jax.jit(catalogue.step_for(name), static_argnums=0)
+    ours = train(name, build(name, canonopt), step, 10)
+    theirs = train(name, build(name, optax), step, 10)
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    assert bits(ours) == bits(theirs)
+
+
+@pytest.mark.parametrize("name", catalogue.SCHEDULES)
+def test_schedules_equal_those_of_optax_to_the_bit(name):
+    ours, theirs = catalogue.ALL[name](canonopt), catalogue.ALL[name](optax)
+    counts = jnp.arange(20)
+    assert bits(jax.jit(jax.vmap(ours))(counts)) == bits(jax.jit(jax.vmap(theirs))(counts))
+    assert isinstance(ours, canonopt.ScheduleSpec)
+
+
+class State(eqx.Module):
+    """A train state that carries its optimizer."""
+
+    optim: canonopt.Spec
+    opt_state: optax.OptState
+
+
+def as_static(step):
+    return jax.jit(step, static_argnums=0)
+
+
+def as_argument(step):
+    return jax.jit(step)
+
+
+def as_filtered_argument(step):
+    return eqx.filter_jit(step)
+
+
+def as_field(step):
+    def with_state(state, params, x):
+        params, opt_state = step(state.optim, params, state.opt_state, x)
+        return params, State(state.optim, opt_state)
+
+    with_state.__name__ = step.__name__
+    jitted = jax.jit(with_state)
+
+    def call(optim, params, opt_state, x):
+        params, state = jitted(State(optim, opt_state), params, x)
+        assert state.optim is optim
+        return params, state.opt_state
+
+    return call
+
+
+@pytest.mark.parametrize("wrap", [as_static, as_argument, as_filtered_argument, as_field])
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_twenty_rebuilt_optimizers_are_one_trace_and_one_compile(name, wrap):
+    step, count = counted(catalogue.step_for(name))
+    step = wrap(step)
+    params = catalogue.parameters(name)
+    # The state is jitted too: what it needs to be stable from the first step on is the business
+    # of init_like_grads, and not of this test.
+    opt_state = jax.jit(build(name, canonopt).init)(params)
+    params, opt_state = jax.tree.map(jnp.copy, (params, opt_state))
+    for _ in range(20):
+        step(build(name, canonopt), params, opt_state, catalogue.batch())
+    assert (count.traces, count.compiles) == (1, 1)
+
+
+def test_the_update_of_a_rebuilt_optimizer_is_the_same_function():
+    params = {"w": jnp.ones(3)}
+
+    traces = 0
+
+    def measure(updates):
+        nonlocal traces
+        traces += 1
+        return jnp.sum(updates["w"])
+
+    def build():
+        return canonopt.chain(canonopt.adam(1e-3), canonopt.snapshot("sum", measure))
+
+    opt_state = build().init(params)
+    traces = 0
+    for _ in range(3):
+        jax.jit(build().update)(params, opt_state, params)
+    assert traces == 1
+
+
+def test_plain_optax_is_traced_for_each_optimizer():
+    """The control: the counting above can see what it is there to see."""
+    step, count = counted(catalogue.step_for("adam"))
+    step = jax.jit(step, static_argnums=0)
+    params = catalogue.parameters("adam")
+    opt_state = optax.adam(1e-3).init(params)
+    for _ in range(3):
+        step(optax.adam(1e-3), params, opt_state, catalogue.batch())
+    assert (count.traces, count.compiles) == (3, 3)
+
+
+def test_a_spec_can_be_carried_through_scan_vmap_and_eval_shape():
+    optim, params = canonopt.adam(1e-3), {"w": jnp.ones((2, 3))}
+
+    def body(carry, _):
+        optim, opt_state = carry
+        _, opt_state = optim.update(params, opt_state, params)
+        return (optim, opt_state), None
+
+    (carried, _), _ = jax.lax.scan(body, (optim, optim.init(params)), length=3)
+    assert carried is optim
+    states = jax.vmap(lambda optim, params: optim.init(params), in_axes=(None, 0))(optim, params)
+    assert states[0].mu["w"].shape == (2, 3)
+    shapes = jax.eval_shape(lambda optim, params: (optim, optim.init(params)), optim, params)
+    assert shapes[0] is optim
+    assert jax.tree.leaves(optim) == []
