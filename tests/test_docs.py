@@ -1,0 +1,99 @@
+"""Every Python block of the documentation and every example in a docstring runs."""
+
+import ast
+import doctest
+import importlib
+import inspect
+import pathlib
+import pkgutil
+import re
+import sys
+import types
+
+import jax
+import pytest
+
+import canonopt
+
+ROOT = pathlib.Path(__file__).resolve().parents[1]
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Long outputs are wrapped, and `...` stands for what differs between machines.
+FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
+
+_FENCE = re.compile(r"^( *)```(\S*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
+
+
+def _python_blocks(page):
+    """The line where each block starts, and its text."""
+    text = page.read_text()
+    fences = list(_FENCE.finditer(text))
+    assert text.count("```") == 2 * len(fences), f"{page.name} has a fence that does not close"
+    for fence in fences:
+        indent, language, block = fence.groups()
+        assert language in ("python", "sh", "text"), f"{page.name} has a block of {language!r}"
+        if language == "python":
+            lines = [line.removeprefix(indent) for line in block.splitlines(keepends=True)]
+            yield text.count("\n", 0, fence.start()) + 1, "".join(lines)
+
+
+def _run_examples(test):
+    report = []
+    runner = doctest.DocTestRunner(optionflags=FLAGS, verbose=False)
+    runner.run(test, out=report.append, clear_globs=False)
+    if report:
+        pytest.fail("".join(report), pytrace=False)
+
+
+def _run_block(page, line, block, namespace):
+    if ">>> " in block:
+        test = doctest.DocTestParser().get_doctest(block, {}, page.name, str(page), line)
+        assert test.examples
+        test.globs = namespace  # the parser takes a copy
+        _run_examples(test)
+    else:
+        # At its own lines, for tracebacks and for `inspect.getsource`.
+        exec(compile("\n" * line + block, str(page), "exec"), namespace)
+
+
+@pytest.fixture(autouse=True)
+def _whole_tracebacks():
+    # Otherwise JAX adds to an error's text that it left out its own frames.
+    before = jax.config.jax_traceback_filtering
+    jax.config.update("jax_traceback_filtering", "off")
+    yield
+    jax.config.update("jax_traceback_filtering", before)
+
+
+def test_there_are_pages():
+    assert len(PAGES) > 5 and all(page.is_file() for page in PAGES)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_page(page, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    # A page runs as a script does, so that what it defines is found by pickle.
+    module = types.ModuleType("__main__")
+    monkeypatch.setitem(sys.modules, "__main__", module)
+    for line, block in _python_blocks(page):
+        _run_block(page, line, block, vars(module))
+
+
+MODULES = ["canonopt", *(m.name for m in pkgutil.iter_modules(canonopt.__path__, "canonopt."))]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_docstrings(name):
+    module = importlib.import_module(name)
+    source = inspect.getsource(module)
+    # The functions of the catalogue have optax's docstrings, whose examples are optax's to test.
+    found = [test for test in doctest.DocTestFinder().find(module) if test.docstring in source]
+    tests = [test for test in found if test.examples]
+    for test in tests:
+        _run_examples(test)
+    assert len(tests) == _docstrings_with_examples(source), "an example was not found"
+
+
+def _docstrings_with_examples(source):
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    nodes = ast.walk(ast.parse(source))
+    return sum(">>> " in (ast.get_docstring(n) or "") for n in nodes if isinstance(n, documented))
