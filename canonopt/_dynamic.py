@@ -4,8 +4,8 @@ Such a spec is neither interned nor hashed. Its arrays may be traced, or be what
 transformation puts in place of a leaf, so the factory is called only when the transformation runs.
 """
 
-from collections.abc import Hashable
-from typing import Any, NoReturn
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, NoReturn, TypeAlias
 
 import attrs
 import equinox as eqx
@@ -14,26 +14,21 @@ import jax.tree_util as jtu
 import numpy as np
 
 from ._errors import DynamicSpecError
-from ._keys import HoldsArray, identify, identity_key
+from ._keys import HoldsArray, identify, identity_key, is_namedtuple, member_key
 from ._spec import Configured, make
 
-
-def is_array(leaf: Any) -> bool:
-    """Whether a parameter's value is a leaf of its spec."""
-    return isinstance(leaf, jax.Array | np.ndarray)
+# Makes a value again, taking the children that belong into it from an iterator.
+Assemble: TypeAlias = Callable[[Iterator[Any]], Any]
 
 
 @attrs.frozen(eq=False)
 class Template:
-    """The static part of a dynamic spec: what a jit cache compares.
-
-    `static` has the parameters with `None` for each array, `key` what they are compared by.
-    """
+    """A dynamic spec without its children: what a jit cache compares."""
 
     cls: type[Configured]
-    dynamic: tuple[str, ...]
-    static: dict[str, Any]
+    paths: tuple[str, ...]
     key: Hashable
+    assemble: Assemble
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Template) and self.key == other.key
@@ -42,30 +37,58 @@ class Template:
         return hash(self.key)
 
 
-def template_of(spec: Configured) -> tuple[tuple[Any, ...], Template]:
-    """The arrays of `spec`, a pytree for each parameter that has any, and the rest."""
-    dynamic, static = {}, {}
-    keys = []
-    for name, value in spec.parameters().items():
-        try:
-            key, static[name] = identify(value)
-        except HoldsArray:
-            dynamic[name], rest = eqx.partition(value, is_array)
-            key, static[name] = identify(rest)
-        keys.append(key)
-    key = (identity_key(type(spec)), tuple(dynamic), *keys)
-    return tuple(dynamic.values()), Template(type(spec), tuple(dynamic), static, key)
+def make_dynamic(cls: type[Configured], parameters: dict[str, Any]) -> Configured:
+    """The spec of the dynamic class `cls` with these parameters, whose arrays are its leaves."""
+    children: list[tuple[str, Any]] = []
+    key, assemble = _take_apart(parameters, children, "")
+    paths = tuple(path for path, _ in children)
+    template = Template(cls, paths, (identity_key(cls), key), assemble)
+    return _put_together(template, tuple(child for _, child in children))
 
 
-def _unflatten(template: Template, children: tuple[Any, ...]) -> Configured:
-    parameters = dict(template.static)
-    for name, child in zip(template.dynamic, children, strict=True):
-        parameters[name] = eqx.combine(child, parameters[name])
-    return make_lazily(template.cls, parameters)
+def _take_apart(
+    value: Any, children: list[tuple[str, Any]], path: str
+) -> tuple[Hashable, Assemble]:
+    """Appends the parts of `value` that are traced to `children`; the key and how to undo it.
+
+    Containers are walked here, not by `jax.tree`, which sorts the keys of a mapping: a factory may
+    read them in order.
+    """
+    try:
+        key, copy = identify(value)
+        return key, lambda _: copy
+    except HoldsArray:
+        pass
+    kind = type(value)
+    if kind is dict:
+        names = tuple(value)
+        paths = [f"{path}[{name!r}]" if path else str(name) for name in names]
+        parts = [_take_apart(v, children, p) for v, p in zip(value.values(), paths, strict=True)]
+        builds = [build for _, build in parts]
+        key = (kind, *zip(map(member_key, names), (key for key, _ in parts), strict=True))
+        return key, lambda taken: dict(zip(names, (build(taken) for build in builds), strict=True))
+    if kind in (tuple, list) or is_namedtuple(kind):
+        parts = [_take_apart(v, children, f"{path}[{i}]") for i, v in enumerate(value)]
+        builds = [build for _, build in parts]
+        make_again = list if kind is list else lambda items: tuple.__new__(kind, items)
+        key = (identity_key(kind), *(key for key, _ in parts))
+        return key, lambda taken: make_again([build(taken) for build in builds])
+    if isinstance(value, Configured) or _is_array(value):
+        children.append((path, value))
+        return (_take_apart,), next
+    arrays, rest = eqx.partition(value, _is_array)
+    children.append((path, arrays))
+    key, rest = identify(rest)
+    return key, lambda taken: eqx.combine(next(taken), rest)
 
 
-def make_lazily(cls: type[Configured], parameters: dict[str, Any]) -> Configured:
-    """A spec of the dynamic class `cls` that calls its factory when it first runs."""
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | np.ndarray)
+
+
+def _put_together(template: Template, children: tuple[Any, ...]) -> Configured:
+    cls = template.cls
+    parameters = template.assemble(iter(children))
     made: list[Any] = []
 
     def build() -> Any:
@@ -73,21 +96,27 @@ def make_lazily(cls: type[Configured], parameters: dict[str, Any]) -> Configured
             made.append(cls._factory.call(parameters))
         return made[0]
 
-    return make(cls, parameters, build)
+    spec = make(cls, parameters, build)
+    # What is in place of an array need not be one, so a second look could find other leaves.
+    vars(spec).update(_children=children, _template=template)
+    return spec
 
 
 def make_dynamic_class(static_class: type[Configured]) -> type[Configured]:
     """The subclass of a factory's spec class for specs that hold arrays, registered as a pytree."""
-
-    def flatten_with_keys(spec: Configured) -> tuple[list[tuple[Any, Any]], Template]:
-        children, template = template_of(spec)
-        keys = map(jtu.GetAttrKey, template.dynamic)
-        return list(zip(keys, children, strict=True)), template
-
     cls: Any = type(static_class.__name__, (_Dynamic, static_class), {})
     cls.__module__, cls.__qualname__ = static_class.__module__, static_class.__qualname__
-    jtu.register_pytree_with_keys(cls, flatten_with_keys, _unflatten, template_of)
+    jtu.register_pytree_with_keys(cls, _flatten_with_keys, _put_together, _flatten)
     return cls
+
+
+def _flatten(spec: Configured) -> tuple[tuple[Any, ...], Template]:
+    return vars(spec)["_children"], vars(spec)["_template"]
+
+
+def _flatten_with_keys(spec: Configured) -> tuple[list[tuple[Any, Any]], Template]:
+    children, template = _flatten(spec)
+    return list(zip(map(jtu.GetAttrKey, template.paths), children, strict=True)), template
 
 
 class _Dynamic(Configured):
@@ -107,8 +136,9 @@ class _Dynamic(Configured):
         return self is not other
 
     def __canonical_key__(self, captured: bool) -> Hashable:
-        children, template = template_of(self)
-        if any(map(is_array, jax.tree.leaves(children))) and not captured:
+        if captured:
+            return identity_key(self)
+        if jtu.tree_leaves(self):
             raise HoldsArray
-        # With every array taken out it is part of another spec's template.
-        return identity_key(self) if captured else template.key
+        # Its arrays have been taken out: this is the rest of a pytree that holds a spec.
+        return vars(self)["_template"].key

@@ -13,7 +13,7 @@ import optax
 
 from ._arguments import Signature, as_optax_takes, is_transformation
 from ._calls import anchor_of, has_negative_zero, is_plain, make_builder, spec_of
-from ._dynamic import make_dynamic_class, make_lazily
+from ._dynamic import make_dynamic, make_dynamic_class
 from ._errors import NotAFactoryError
 from ._interning import Table
 from ._keys import HoldsArray, dtype_of, identify
@@ -64,7 +64,7 @@ class Factory:
         spec = self.from_values(self.signature.bind(args, kwargs))
         values = (*args, *kwargs.values())
         plain = all(map(is_plain, values)) and not has_negative_zero(values)
-        if plain and not vars(spec).get("_warns", True):
+        if plain and vars(spec).get("_warns") is False:
             spelling = (tuple(map(type, values)), tuple(kwargs), values)
             self.spellings.setdefault(spelling, anchor_of(spec))
         return spec
@@ -90,8 +90,8 @@ class Factory:
         if anchor is None:
             parameters = {name: identified[name][1] for name in self.signature.names}
             anchor = self.specs.setdefault(key, anchor_of(self._make_static(parameters)))
-        elif vars(spec_of(anchor))["_warns"]:
-            self.call(given)
+        elif vars(spec_of(anchor))["_warns"] is not False:
+            self._warn_again(spec_of(anchor), given)
         return spec_of(anchor)
 
     def _make_static(self, parameters: dict[str, Any]) -> Any:
@@ -103,15 +103,20 @@ class Factory:
         vars(spec).update(_warns=warns, _plain=plain)
         return spec
 
+    def _warn_again(self, spec: Any, given: dict[str, Any]) -> None:
+        if vars(spec)["_warns"] is None:
+            _, vars(spec)["_warns"] = noting_warnings(self.call, given)
+        if vars(spec)["_warns"]:
+            self.call(given)
+
     def _wrap(self, made: Any, parameters: dict[str, Any]) -> Any:
         return make(self._class_for(made), parameters, lambda: made)
 
     def _make_dynamic(self, given: dict[str, Any]) -> Configured:
-        given = jtu.tree_map(lambda leaf: leaf, given)  # containers of our own
         parameters = {n: given.get(n, self.signature.defaults.get(n)) for n in self.fields}
         # Called here for its errors and its warnings, and to see what it makes.
         cls = self._class_for(self.call(parameters))
-        return make_lazily(self._dynamic_class_for(cls), parameters)
+        return make_dynamic(self._dynamic_class_for(cls), parameters)
 
     def call(self, parameters: dict[str, Any]) -> Any:
         """What the function itself makes of `parameters`."""

@@ -24,8 +24,6 @@ class Table(Generic[T]):
     def __init__(self) -> None:
         self._entries: dict[Hashable, _Entry] = {}
         self._lock = threading.Lock()
-        # A weak reference may die inside any allocation, this thread holding the lock or not,
-        # so its callback only notes it; the next insertion clears up.
         self._dead: collections.deque[_Entry] = collections.deque()
         # The weak reference for a key, for a caller that cannot afford the call of `get`.
         self.find = self._entries.get
@@ -38,17 +36,30 @@ class Table(Generic[T]):
     def setdefault(self, key: Hashable, anchor: T) -> T:
         """The anchor that stands for `key`: the earlier one if there is one alive."""
         with self._lock:
-            while self._dead:
-                dead = self._dead.popleft()
-                if self._entries.get(dead.key) is dead:
-                    del self._entries[dead.key]
+            self._remove_dead()
             earlier = self.get(key)
             if earlier is not None:
                 return earlier
-            entry = _Entry(anchor, self._dead.append)
+            entry = _Entry(anchor, self._note_dead)
             entry.key = key
             self._entries[key] = entry
             return anchor
+
+    def _note_dead(self, entry: _Entry) -> None:
+        # An anchor may die inside any allocation, so in a thread that holds the lock, this one
+        # for instance. Then what it is in the middle of will clear up, or the next insertion.
+        self._dead.append(entry)
+        if self._lock.acquire(blocking=False):
+            try:
+                self._remove_dead()
+            finally:
+                self._lock.release()
+
+    def _remove_dead(self) -> None:
+        while self._dead:
+            dead = self._dead.popleft()
+            if self._entries.get(dead.key) is dead:
+                del self._entries[dead.key]
 
     def __len__(self) -> int:
         return len(self._entries)

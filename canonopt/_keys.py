@@ -194,6 +194,11 @@ def _immutable_sequence(value: Any, captured: bool) -> Identified:
     return key, tuple.__new__(type(value), copies)
 
 
+def is_namedtuple(kind: type) -> bool:
+    """Whether instances of `kind` are nothing but the values of their fields."""
+    return kind.__bases__ == (tuple,) and hasattr(kind, "_fields")
+
+
 def _list(value: list, captured: bool) -> Identified:
     if captured:
         return _by_identity(value, captured)
@@ -201,20 +206,20 @@ def _list(value: list, captured: bool) -> Identified:
     return (list, *keys), copies
 
 
-def _hashable_key(value: Hashable) -> Hashable:
+def member_key(value: Hashable) -> Hashable:
     """The key of a member of a set or a key of a mapping, which cannot be replaced by a copy."""
     key, copy = identify(value, True)
     return key if copy is value else identity_key(value)
 
 
 def _frozenset(value: frozenset, captured: bool) -> Identified:
-    return (frozenset, frozenset(map(_hashable_key, value))), value
+    return (frozenset, frozenset(map(member_key, value))), value
 
 
 def _set(value: set, captured: bool) -> Identified:
     if captured:
         return _by_identity(value, captured)
-    return (set, frozenset(map(_hashable_key, value))), set(value)
+    return (set, frozenset(map(member_key, value))), set(value)
 
 
 def _mapping(value: Any, captured: bool) -> Identified:
@@ -222,7 +227,7 @@ def _mapping(value: Any, captured: bool) -> Identified:
         return _by_identity(value, captured)
     keys, copies = _parts(value.values(), captured)
     # In order, for a factory may read it so: `lambda stages: chain(*stages.values())`.
-    key = (type(value), *zip(map(_hashable_key, value), keys, strict=True))
+    key = (type(value), *zip(map(member_key, value), keys, strict=True))
     return key, type(value)(zip(value, copies, strict=True))
 
 
@@ -234,7 +239,7 @@ def _node(value: Any, captured: bool) -> Identified:
         return _by_identity(value, captured)
     keys, copies = _parts(children, captured)
     _, static = structure.node_data()
-    key = (identity_key(type(value)), _hashable_key(static), *keys)
+    key = (identity_key(type(value)), member_key(static), *keys)
     return key, jtu.tree_unflatten(structure, copies)
 
 
@@ -278,6 +283,6 @@ def _rule_for(value: Any) -> Callable[[Any, bool], Identified]:
         return _numpy_scalar
     if isinstance(value, np.dtype):
         return _numpy_dtype
-    if kind.__bases__ == (tuple,) and hasattr(kind, "_fields"):
+    if is_namedtuple(kind):
         return _immutable_sequence
     return _node

@@ -7,6 +7,8 @@ from typing import Any
 
 import jax.numpy as jnp
 
+from ._keys import is_namedtuple
+
 
 def expression(value: Any) -> str:
     """Python source for `value`, given the modules it names; for what has none, its `repr`."""
@@ -31,7 +33,7 @@ def expression(value: Any) -> str:
         if getattr(package, value.__qualname__, None) is value:
             return f"{package.__name__}.{value.__qualname__}"
         return f"{value.__module__}.{value.__qualname__}"
-    if type(value).__bases__ == (tuple,) and hasattr(type(value), "_fields"):
+    if is_namedtuple(type(value)):
         items = (f"{n}={expression(v)}" for n, v in zip(value._fields, value, strict=True))
         return f"{expression(type(value))}({', '.join(items)})"
     return repr(value)

@@ -1,0 +1,340 @@
+"""Functions are merged exactly when they cannot behave differently."""
+
+import functools
+import gc
+import types
+
+import jax.numpy as jnp
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import canonopt
+from canonopt._captures import _verdicts, settled
+from canonopt._keys import identify
+
+
+def key(function):
+    return identify(function)[0]
+
+
+def adder(amount):
+    return lambda x: x + amount
+
+
+def with_default(amount):
+    def add(x, amount=amount):
+        return x + amount
+
+    return add
+
+
+def with_keyword_default(amount):
+    def add(x, *, amount=amount):
+        return x + amount
+
+    return add
+
+
+def chosen(flag):
+    if flag:
+        amount = 1
+    else:
+        amount = 2
+    return lambda x: x + amount
+
+
+def nested(amount):
+    def outer():
+        return lambda x: x + amount
+
+    return outer()
+
+
+def after_a_loop(count):
+    total = 0
+    for i in range(count):
+        total = total + i
+    return lambda x: x + total
+
+
+def capturing_a_function(amount):
+    inner = adder(amount)
+    return lambda x: inner(x)
+
+
+class Owner:
+    def __init__(self, amount):
+        self.add = lambda x: x + amount
+
+    @staticmethod
+    def static(amount):
+        return lambda x: x + amount
+
+    @functools.cached_property
+    def cached(self):
+        one = 1
+        return lambda x: x + one
+
+
+FACTORIES = [
+    adder,
+    with_default,
+    with_keyword_default,
+    chosen,
+    nested,
+    after_a_loop,
+    capturing_a_function,
+    lambda amount: Owner(amount).add,
+    Owner.static,
+    lambda amount: functools.partial(adder(amount)),
+]
+
+
+@pytest.mark.parametrize("make", FACTORIES)
+def test_built_again_is_the_same(make):
+    assert key(make(1)) == key(make(1))
+
+
+@given(st.sampled_from(FACTORIES), st.integers(0, 3), st.integers(0, 3), st.integers())
+def test_merged_functions_agree_on_every_input(make, a, b, x):
+    first, second = make(a), make(b)
+    if key(first) == key(second):
+        assert first(x) == second(x)
+    if a == b:
+        assert key(first) == key(second)
+
+
+@given(st.floats() | st.integers() | st.booleans(), st.floats() | st.integers() | st.booleans())
+def test_captured_values_count_as_parameters_do(a, b):
+    same = identify(a)[0] == identify(b)[0]
+    assert (key(adder(a)) == key(adder(b))) == same
+    assert (key(with_default(a)) == key(with_default(b))) == same
+
+
+def test_two_lambdas_on_one_line_are_two():
+    add, subtract = (lambda x: x + 1), (lambda x: x - 1)
+    assert key(add) != key(subtract)
+
+
+def test_only_a_default_differs():
+    def make(value):
+        return lambda x, y=value: (x, y)
+
+    assert key(make(1)) == key(make(1))
+    for value in (1.0, True, "1", None):
+        assert key(make(1)) != key(make(value))
+
+
+# --- variables that can still be bound anew ---------------------------------------------------
+
+
+def test_late_binding_in_a_loop_counts_by_identity():
+    functions = [lambda x: x + i for i in range(2)]  # noqa: B023
+    for i in range(2):
+        functions.append(lambda x: x + i)  # noqa: B023
+    assert not any(map(settled, functions))
+    assert len(set(map(key, functions))) == 4
+
+
+def test_a_variable_assigned_after_the_function_counts_by_identity():
+    def make():
+        amount = 1
+        add = lambda x: x + amount  # noqa: E731
+        before = key(add)
+        amount = 2
+        return add, before
+
+    add, before = make()
+    assert not settled(add)
+    assert key(add) == before
+    assert key(make()[0]) != before
+
+
+def test_a_nonlocal_variable_counts_by_identity():
+    def make():
+        amount = 1
+
+        def set_amount(value):
+            nonlocal amount
+            amount = value
+
+        return (lambda x: x + amount), set_amount
+
+    (add, set_amount), (other, _) = make(), make()
+    assert key(add) != key(other)
+    set_amount(5)
+    assert identify(add)[1](0) == 5
+
+
+def test_a_variable_that_a_function_itself_rebinds_counts_by_identity():
+    def make():
+        calls = 0
+
+        def count():
+            nonlocal calls
+            calls += 1
+            return calls
+
+        return count
+
+    assert key(make()) != key(make())
+
+
+def test_a_variable_not_bound_yet_counts_by_identity():
+    def make():
+        function = lambda: later  # noqa: E731
+        before = key(function)
+        later = 1
+        return function, before, later
+
+    (first, before, _), (second, other, _) = make(), make()
+    assert before != other
+    assert first() == second() == 1
+
+
+def test_a_recursive_function_counts_by_identity():
+    def make():
+        def count_down(n):
+            return n and count_down(n - 1)
+
+        return count_down
+
+    assert key(make()) != key(make())
+
+
+def test_a_deleted_variable_counts_by_identity():
+    def make(delete):
+        amount = 1
+        function = lambda: amount  # noqa: E731
+        if delete:
+            del amount
+        return function
+
+    assert key(make(False)) != key(make(False))
+
+
+def test_code_that_cannot_be_found_counts_by_identity():
+    namespace = {}
+    exec("def make(a):\n    return lambda x: x + a", namespace)
+    make = namespace.pop("make")
+    assert key(make(1)) != key(make(1))
+
+
+def test_a_decorator_that_keeps_wrapped_is_seen_through():
+    @functools.wraps(adder)
+    def wrapper(amount):
+        return adder(amount)
+
+    def decorate(function):
+        return functools.wraps(function)(lambda amount: function(amount))
+
+    namespace = {"decorate": decorate}
+    exec("@decorate\ndef make(a):\n    return lambda x: x + a", namespace)
+    assert key(namespace["make"](1)) == key(namespace["make"](1))
+    assert key(wrapper(1)) == key(adder(1))
+
+
+# --- what a function refers to ----------------------------------------------------------------
+
+
+def test_mutable_captured_objects_count_by_identity():
+    items = [1]
+    assert key(adder(items)) == key(adder(items))
+    assert key(adder(items)) != key(adder([1]))
+    assert key(adder({"a": 1})) != key(adder({"a": 1}))
+    array = jnp.ones(2)
+    assert key(adder(array)) == key(adder(array))
+    assert key(adder(array)) != key(adder(jnp.ones(2)))
+    assert key(adder((1, 2))) == key(adder((1, 2)))
+
+
+def test_the_same_source_in_two_modules_is_two_functions():
+    source = "amount = {}\nadd = lambda x: x + amount"
+    one, two = {}, {}
+    exec(source.format(1), one)
+    exec(source.format(2), two)
+    assert key(one["add"]) != key(two["add"])
+
+
+def test_attributes_on_a_function_count_by_identity():
+    def make():
+        def mask(params):
+            return params
+
+        mask.note = "anything"
+        return mask
+
+    assert key(make()) != key(make())
+
+
+def test_replacing_the_code_of_the_original_does_not_reach_the_copy():
+    original = adder(1)
+    first, copy = identify(original)
+    original.__code__ = adder(1).__code__.replace(co_name="other")
+    original.__closure__[0].cell_contents = 100
+    assert copy(1) == 2
+    assert identify(copy)[0] == first
+    assert key(original) != first
+
+
+def test_replacing_defaults_of_the_original_does_not_reach_the_copy():
+    for make in (with_default, with_keyword_default):
+        original = make(1)
+        first, copy = identify(original)
+        original.__defaults__ = (100,)
+        original.__kwdefaults__ = {"amount": 100}
+        assert copy(1) == 2
+        assert identify(copy)[0] == first
+        assert key(original) != first
+
+
+def test_replacing_the_code_of_a_captured_function_does_not_reach_the_copy():
+    inner = adder(1)
+    original = (lambda inner: lambda x: inner(x))(inner)
+    first, copy = identify(original)
+    inner.__closure__[0].cell_contents = 100
+    assert copy(1) == 2
+    assert key(original) != first
+
+
+def test_the_copy_looks_like_the_original():
+    def documented(x: int, y: float = 1.0, *, z: str = "z") -> int:
+        """Doc."""
+        return x
+
+    _, copy = identify(documented)
+    assert isinstance(copy, types.FunctionType)
+    for name in ("__name__", "__qualname__", "__module__", "__doc__", "__annotations__"):
+        assert getattr(copy, name) == getattr(documented, name)
+    assert copy.__kwdefaults__ == {"z": "z"}
+
+
+def test_functions_of_a_module_stay_themselves():
+    assert identify(adder)[1] is adder
+    assert identify(jnp.tanh)[1] is jnp.tanh
+
+
+def test_verdicts_about_code_do_not_keep_it_alive():
+    def make():
+        namespace = {}
+        exec("def make(a):\n    return lambda x: x + a", namespace)
+        return namespace["make"](1), namespace
+
+    gc.collect()
+    before = len(_verdicts)
+    for _ in range(100):
+        function, namespace = make()
+        assert key(function)
+        del function, namespace
+    gc.collect()
+    assert len(_verdicts) <= before + 1
+
+
+def test_masks_decide_which_spec_it_is():
+    def build(ndim):
+        return canonopt.adamw(1e-3, mask=lambda params: params["w"].ndim > ndim)
+
+    assert build(1) is build(1)
+    assert build(1) is not build(2)
+    assert build(1) is not build(True)

@@ -1,0 +1,151 @@
+"""init_like_grads and grads_like: state exactly where there is a gradient."""
+
+import re
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import canonopt
+
+from .counting import counted
+
+
+class Model(eqx.Module):
+    weight: jax.Array
+    table: jax.Array
+    activation: object
+    name: str = "model"
+
+    def __call__(self, x):
+        return self.activation(x @ self.weight) + self.table.sum()
+
+
+def model():
+    return Model(jnp.ones((3, 3)), jnp.arange(3), jnp.tanh)
+
+
+def loss_fn(model, x):
+    return jnp.mean(model(x) ** 2)
+
+
+X = jnp.ones((4, 3))
+
+
+def test_state_is_exactly_where_there_is_a_gradient():
+    opt_state = canonopt.init_like_grads(model(), loss_fn, X, optim=canonopt.adam(1e-3))
+    mu = optax.tree.get(opt_state, "mu")
+    assert isinstance(mu, Model)
+    assert (mu.table, mu.activation, mu.name) == (None, None, None)
+    assert mu.weight.shape == (3, 3)
+    grads = eqx.filter_grad(loss_fn)(model(), X)
+    assert jax.tree.structure(mu) == jax.tree.structure(grads)
+
+
+def test_the_method_of_a_spec_is_the_same():
+    optim = canonopt.adam(1e-3)
+    ours = optim.init_like_grads(model(), loss_fn, X)
+    theirs = canonopt.init_like_grads(model(), loss_fn, X, optim=optim)
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+
+
+def test_it_takes_any_optax_transformation():
+    opt_state = canonopt.init_like_grads(model(), loss_fn, X, optim=optax.sgd(0.1, momentum=0.9))
+    assert optax.tree.get(opt_state, "trace").table is None
+
+
+def test_values_come_from_the_model():
+    params = {"w": jnp.arange(3.0)}
+    opt_state = canonopt.init_like_grads(
+        params, lambda p: p["w"].sum(), optim=canonopt.contrib.schedule_free_sgd(0.1)
+    )
+    assert opt_state.z["w"].tolist() == [0.0, 1.0, 2.0]
+
+
+def test_a_zero_gradient_keeps_its_state():
+    params = {"used": jnp.ones(2), "unused": jnp.ones(2)}
+    grads = canonopt.grads_like(params, lambda p: p["used"].sum())
+    assert grads["unused"] is params["unused"]
+
+
+def test_the_leaves_are_those_of_the_model():
+    m = model()
+    assert canonopt.grads_like(m, loss_fn, X).weight is m.weight
+
+
+def test_nothing_is_computed_or_compiled_and_the_loss_is_traced_once():
+    loss, count = counted(loss_fn)
+    canonopt.grads_like(model(), loss, X)
+    assert (count.traces, count.compiles) == (1, 0)
+
+
+def test_the_batch_and_the_model_may_be_shapes():
+    shapes = jax.ShapeDtypeStruct((4, 3), jnp.float32)
+    grads = canonopt.grads_like(model(), loss_fn, shapes)
+    assert grads.weight.shape == (3, 3)
+    grads = canonopt.grads_like({"w": shapes}, lambda p: p["w"].sum())
+    assert grads == {"w": shapes}
+
+
+def test_keyword_arguments_and_auxiliary_results():
+    def loss(params, *, scale):
+        return scale * params["w"].sum(), {"aux": params["w"]}
+
+    opt_state = canonopt.init_like_grads(
+        {"w": jnp.ones(2)}, loss, optim=canonopt.adam(1e-3), has_aux=True, scale=2.0
+    )
+    assert optax.tree.get(opt_state, "mu")["w"].shape == (2,)
+
+
+def test_frozen_parts_get_no_state():
+    trained, frozen = eqx.partition(model(), lambda leaf: False)
+    del trained
+    with pytest.raises(canonopt.LossError, match="No leaf of the model gets a gradient"):
+        canonopt.grads_like(jax.tree.map(lambda x: None, frozen), lambda m: jnp.zeros(()))
+
+
+def test_the_step_keeps_the_structure():
+    @eqx.filter_jit
+    def step(model, opt_state, optim, x):
+        grads = eqx.filter_grad(loss_fn)(model, x)
+        updates, opt_state = optim.update(grads, opt_state, eqx.filter(model, eqx.is_inexact_array))
+        return eqx.apply_updates(model, updates), opt_state
+
+    m, optim = model(), canonopt.adamw(1e-3)
+    opt_state = canonopt.init_like_grads(m, loss_fn, X, optim=optim)
+    _, after = step(m, opt_state, optim, X)
+    assert jax.tree.structure(after) == jax.tree.structure(opt_state)
+
+
+@pytest.mark.parametrize(
+    ("loss", "has_aux", "message"),
+    [
+        (lambda m, x: m(x), False, "must return a float scalar, and returned f32[4,3]"),
+        (lambda m, x: (loss_fn(m, x), 1), False, "or pass has_aux=True if it returns a pair"),
+        (lambda m, x: (m(x), 1), True, "a float scalar as the first of a pair, since has_aux=True"),
+        (lambda m, x: 1j * loss_fn(m, x), False, "must return a float scalar, and returned c64[]"),
+    ],
+)
+def test_a_loss_that_is_no_scalar(loss, has_aux, message):
+    with pytest.raises(canonopt.LossError, match=re.escape(message)):
+        canonopt.grads_like(model(), loss, X, has_aux=has_aux)
+
+
+@pytest.mark.parametrize("optim", [None, 1e-3, canonopt.adam])
+def test_the_optimizer_forgotten_or_not_built(optim):
+    with pytest.raises(canonopt.NotATransformationError, match="needs the optimizer as optim="):
+        canonopt.init_like_grads(model(), loss_fn, X, optim=optim)
+
+
+def test_numpy_leaves_count_as_equinox_counts_them():
+    params = {"w": np.ones(2, np.float32)}
+    expected = eqx.filter(params, eqx.is_inexact_array)
+    loss = lambda p: jnp.sum(p["w"])  # noqa: E731
+    if expected["w"] is None:
+        with pytest.raises(canonopt.LossError):
+            canonopt.grads_like(params, loss)
+    else:
+        assert canonopt.grads_like(params, loss)["w"] is params["w"]

@@ -1,0 +1,288 @@
+"""One object for each configuration, for as long as anything uses it, and no longer."""
+
+import copy
+import functools
+import gc
+import multiprocessing
+import pickle
+import threading
+import weakref
+
+import cloudpickle
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+
+import canonopt
+from canonopt._interning import Table
+
+from . import catalogue
+from .counting import counted
+from .test_steps import build
+
+
+class Anchor:
+    pass
+
+
+def collect():
+    gc.collect()
+    gc.collect()
+
+
+def test_a_table_gives_the_first_anchor_while_it_lives():
+    table = Table()
+    first, second = Anchor(), Anchor()
+    assert table.get("key") is None
+    assert table.setdefault("key", first) is first
+    assert table.setdefault("key", second) is first
+    assert table.get("key") is first
+    del first
+    assert table.get("key") is None
+    assert table.setdefault("key", second) is second
+
+
+def test_a_table_forgets_what_is_gone():
+    table = Table()
+    for i in range(100):
+        table.setdefault(i, Anchor())
+    assert len(table) == 0
+
+
+def test_a_table_does_not_mistake_a_late_callback_for_a_new_entry():
+    table = Table()
+    first = Anchor()
+    table.setdefault("key", first)
+    del first
+    second = Anchor()
+    assert table.setdefault("key", second) is second
+    table.setdefault("other", second)
+    assert table.get("key") is second
+
+
+def specs_in_tables():
+    factory = canonopt.adam.factory
+    return len(factory.specs), len(factory.spellings)
+
+
+def test_dropped_configurations_leave_nothing():
+    collect()
+    before = specs_in_tables()
+    for i in range(5_000):
+        canonopt.adam(1.0 + i)
+        canonopt.chain(canonopt.clip(1.0 + i), canonopt.adam(2.0 + i))
+    collect()
+    assert specs_in_tables() == before
+
+
+def test_a_dropped_spec_is_freed_with_its_parameters():
+    class Owner:
+        def mask(self, params):
+            return params
+
+    owner = Owner()
+    optim = canonopt.masked(canonopt.adam(0.123), owner.mask)
+    references = [weakref.ref(owner), weakref.ref(optim.update), weakref.ref(optim.inner.update)]
+    del owner, optim
+    collect()
+    assert [reference() for reference in references] == [None] * 3
+
+
+def test_a_parameter_that_leads_back_to_the_spec_does_not_keep_it():
+    holder = []
+
+    def mask(params):
+        return bool(holder)
+
+    holder.append(canonopt.chain(canonopt.masked(canonopt.adam(0.321), mask)))
+    reference = weakref.ref(holder[0].update)
+    del mask, holder
+    collect()
+    assert reference() is None
+
+
+@pytest.mark.parametrize("part", ["init", "update"])
+def test_either_function_keeps_the_configuration(part):
+    optim = canonopt.adam(0.77)
+    identity = id(optim)
+    kept = getattr(optim, part)
+    del optim
+    collect()
+    assert id(canonopt.adam(0.77)) == identity
+    assert getattr(canonopt.adam(0.77), part) is kept
+
+
+def test_an_optax_chain_of_a_spec_keeps_it():
+    identity = id(spec := canonopt.adam(0.78))
+    chained = optax.chain(spec, optax.scale(1.0))
+    del spec
+    collect()
+    assert id(canonopt.adam(0.78)) == identity
+    del chained
+
+
+def test_a_jit_cache_that_holds_an_update_keeps_the_configuration():
+    step, count = counted(lambda update, grads, state: update(grads, state))
+    step = jax.jit(step, static_argnums=0)
+    grads = {"w": jnp.ones(3)}
+    opt_state = canonopt.adam(0.79).init(grads)
+    identities = set()
+    for _ in range(5):
+        optim = canonopt.adam(0.79)
+        identities.add(id(optim))
+        step(optim.update, grads, opt_state)
+        del optim
+        collect()
+    assert len(identities) == 1
+    assert (count.traces, count.compiles) == (1, 1)
+
+
+def test_a_jit_cache_that_holds_a_spec_as_a_static_or_ordinary_argument_keeps_it():
+    for static in ((), (0,)):
+        step, count = counted(lambda optim, params: optim.init(params))
+        step = jax.jit(step, static_argnums=static)
+        for _ in range(3):
+            step(canonopt.adam(0.8), {"w": jnp.ones(3)})
+            collect()
+        assert (count.traces, count.compiles) == (1, 1)
+
+
+def test_schedules_are_kept_by_whatever_holds_their_call():
+    schedule = canonopt.linear_schedule(1.0, 0.0, 7)
+    identity, call = id(schedule), schedule.__call__
+    del schedule
+    collect()
+    assert id(canonopt.linear_schedule(1.0, 0.0, 7)) == identity
+    assert float(call(7)) == 0.0
+
+
+# --- threads ----------------------------------------------------------------------------------
+
+
+def test_threads_that_build_the_same_configurations_get_the_same_objects():
+    """64 threads, 1,000 configurations, all built at once by each: one object each."""
+    start = threading.Barrier(64)
+    results: list = [None] * 64
+
+    def work(index):
+        start.wait()
+        order = range(1_000) if index % 2 else reversed(range(1_000))
+        results[index] = {
+            i: canonopt.chain(canonopt.clip(1.0 + i), canonopt.scale(1e-3 * (i % 7))) for i in order
+        }
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(64)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i in range(1_000):
+        assert len({id(result[i]) for result in results}) == 1
+
+
+def test_threads_that_build_and_drop_do_not_disturb_each_other():
+    errors = []
+
+    def work(index):
+        try:
+            for i in range(300):
+                optim = canonopt.adam(0.25, b1=i % 5 / 10)
+                assert optim is canonopt.adam(0.25, b1=i % 5 / 10)
+                assert optim.b1 == i % 5 / 10
+        except Exception as error:
+            errors.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(16)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+
+
+def test_a_factory_may_build_specs_in_threads_of_its_own():
+    def nested():
+        built = []
+        thread = threading.Thread(target=lambda: built.append(canonopt.adam(0.4242)))
+        thread.start()
+        thread.join(timeout=20)
+        return optax.chain(*built)
+
+    assert isinstance(canonopt.canonical(nested)(), canonopt.Spec)
+
+
+# --- copies and pickles -----------------------------------------------------------------------
+
+
+@canonopt.canonical
+def clipped(learning_rate, max_norm=1.0):
+    return optax.chain(optax.clip_by_global_norm(max_norm), optax.sgd(learning_rate))
+
+
+class Nested:
+    @staticmethod
+    @canonopt.canonical
+    def factory(scale):
+        return optax.scale(scale)
+
+
+# The entries of the table that hold a lambda, which pickle refuses.
+WITH_LAMBDAS = {
+    "adamw",
+    "chain",
+    "conditionally_mask",
+    "conditionally_transform",
+    "masked",
+    "partition",
+    "stateless",
+    "stateless_with_tree_map",
+    "contrib.scale_by_muon",
+}
+
+
+@pytest.mark.parametrize("name", [n for n in catalogue.ALL if n not in catalogue.WARNING])
+def test_every_spec_survives_copies_and_pickles(name):
+    spec = build(name, canonopt)
+    assert copy.copy(spec) is spec
+    assert copy.deepcopy(spec) is spec
+    if name not in WITH_LAMBDAS:
+        for protocol in range(2, pickle.HIGHEST_PROTOCOL + 1):
+            assert pickle.loads(pickle.dumps(spec, protocol)) is spec
+        assert cloudpickle.loads(cloudpickle.dumps(spec)) is spec
+
+
+@pytest.mark.parametrize(
+    "spec", [clipped(0.1), Nested.factory(2.0), canonopt.canonical(optax.noisy_sgd)(0.1, key=1)]
+)
+def test_specs_of_other_factories_survive_pickles(spec):
+    assert pickle.loads(pickle.dumps(spec)) is spec
+    assert cloudpickle.loads(cloudpickle.dumps(spec)) is spec
+
+
+def test_factories_themselves_survive_pickles():
+    assert pickle.loads(pickle.dumps(canonopt.adam)) is canonopt.adam
+    assert pickle.loads(pickle.dumps(clipped)) is clipped
+    partial = functools.partial(canonopt.adam, b1=0.8)
+    assert pickle.loads(pickle.dumps(partial))(0.1) is canonopt.adam(0.1, b1=0.8)
+
+
+def test_dynamic_specs_survive_pickles():
+    spec = pickle.loads(pickle.dumps(canonopt.adam(jnp.float32(0.5), b1=0.8)))
+    assert float(spec.learning_rate) == 0.5
+    assert spec.b1 == 0.8
+
+
+def _is_the_same_here(spec):
+    rebuilt = canonopt.chain(
+        canonopt.clip(1.0), canonopt.adam(canonopt.linear_schedule(1e-3, 0.0, 9))
+    )
+    return spec is rebuilt, spec
+
+
+def test_specs_are_the_same_object_in_a_spawned_process():
+    spec = canonopt.chain(canonopt.clip(1.0), canonopt.adam(canonopt.linear_schedule(1e-3, 0.0, 9)))
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        same_there, back = pool.apply(_is_the_same_here, (spec,))
+    assert same_there
+    assert back is spec

@@ -1,0 +1,285 @@
+"""What counts as the same value: the whole of it, both ways."""
+
+import collections
+import copy
+import enum
+import functools
+import math
+import struct
+from typing import NamedTuple
+
+import equinox as eqx
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import optax
+import pytest
+from hypothesis import example, given
+
+import canonopt
+from canonopt._keys import HoldsArray, dtype_of, identify
+
+
+class Color(enum.Enum):
+    RED = "red"
+
+
+class Text(str, enum.Enum):
+    RED = "red"
+
+
+class Pair(NamedTuple):
+    first: object
+    second: object
+
+
+class Other(NamedTuple):
+    first: object
+    second: object
+
+
+class Module(eqx.Module):
+    leaf: object
+    static: object = eqx.field(static=True)
+
+
+def key(value):
+    return identify(value)[0]
+
+
+def same(a, b):
+    """The ground truth, said another way than the code says it."""
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, float) and not isinstance(a, np.generic):
+        return (a != a and b != b) or struct.pack("d", a) == struct.pack("d", b)
+    if isinstance(a, complex) and not isinstance(a, np.generic):
+        return same(a.real, b.real) and same(a.imag, b.imag)
+    if isinstance(a, np.generic):
+        return a.dtype == b.dtype and (
+            a.tobytes() == b.tobytes() or bool(a.dtype.kind == "f" and a != a and b != b)
+        )
+    if isinstance(a, tuple | list):
+        return len(a) == len(b) and all(map(same, a, b))
+    if isinstance(a, dict):
+        return same(list(a.items()), list(b.items()))
+    if isinstance(a, frozenset | set):
+        return len(a) == len(b) and all(any(same(x, y) for y in b) for x in a)
+    if isinstance(a, Module):
+        return same(a.leaf, b.leaf) and same(a.static, b.static)
+    return a is b or (type(a) in (int, bool, str, bytes) and a == b)
+
+
+# Values that Python, NumPy or a hash table take for one another.
+LOOKALIKES = [
+    *(
+        0,
+        0.0,
+        -0.0,
+        False,
+        np.float32(0),
+        np.float32(-0.0),
+        np.float64(0),
+        np.int32(0),
+        0j,
+        "",
+        b"",
+    ),
+    *(1, 1.0, True, np.float32(1), np.float64(1), np.int32(1), np.int64(1), np.bool_(True), 1 + 0j),
+    *(math.nan, -math.nan, np.float32(np.nan), math.inf, -math.inf, np.float32(np.inf), None, ...),
+    *(
+        complex(0.0, -0.0),
+        complex(math.nan, 0.0),
+        2**53,
+        2**53 + 1,
+        float(2**53),
+        "1",
+        b"1",
+        (),
+        "",
+    ),
+    *("red", Color.RED, Text.RED, "float32", np.dtype("float32"), jnp.float32, np.float32, float),
+]
+scalars = (
+    st.sampled_from(LOOKALIKES)
+    | st.floats()
+    | st.integers()
+    | st.text(max_size=2)
+    | st.floats(width=32).map(np.float32)
+)
+# Equinox warns of arrays, and so of NumPy's scalars, in a static field.
+static = scalars.filter(lambda value: not isinstance(value, np.generic))
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.tuples(inner, inner).map(lambda pair: Pair(*pair))
+        | st.tuples(inner, inner).map(lambda pair: Other(*pair))
+        | st.tuples(inner, static).map(lambda pair: Module(*pair))
+        | st.dictionaries(st.text(max_size=1) | st.integers(0, 2), inner, max_size=3)
+    ),
+    max_leaves=6,
+)
+
+
+@given(values, values)
+@example(0.0, -0.0)
+@example((1, [2.0]), (1.0, [2]))
+@example({"a": 1, "b": 2}, {"b": 2, "a": 1})
+def test_keys_are_equal_exactly_where_values_are_the_same(a, b):
+    assert (key(a) == key(b)) == same(a, b)
+
+
+@pytest.mark.parametrize("a", LOOKALIKES, ids=repr)
+def test_no_two_lookalikes_are_merged(a):
+    assert [b for b in LOOKALIKES if key(a) == key(b) and not same(a, b)] == []
+    assert key(a) == key(a)
+
+
+@given(values)
+def test_a_value_built_again_has_the_same_key(value):
+    rebuilt = copy.deepcopy(value)
+    assert key(rebuilt) == key(value)
+    assert hash(key(rebuilt)) == hash(key(value))
+
+
+@given(values)
+def test_the_copy_has_the_key_of_the_original(value):
+    first, kept = identify(value)
+    second, _ = identify(kept)
+    assert first == second
+
+
+def test_a_container_changed_later_does_not_reach_the_copy():
+    value = {"a": [1, {"b": 2}], "c": {3}}
+    first, copy = identify(value)
+    value["a"][1]["b"] = 99
+    value["c"].add(4)
+    assert copy == {"a": [1, {"b": 2}], "c": {3}}
+    assert identify(value)[0] != first
+    assert identify(copy)[0] == first
+
+
+def test_the_order_of_a_mapping_counts():
+    def stages(transforms):
+        return optax.chain(*transforms.values())
+
+    build = canonopt.canonical(stages)
+    clip, scale = canonopt.clip(1.0), canonopt.scale(2.0)
+    assert build({"a": clip, "b": scale}) is build({"a": clip, "b": scale})
+    assert build({"a": clip, "b": scale}) is not build({"b": scale, "a": clip})
+    ordered = collections.OrderedDict(a=1, b=2)
+    assert key(ordered) == key(collections.OrderedDict(a=1, b=2))
+    assert key(ordered) != key({"a": 1, "b": 2})
+
+
+def test_the_order_of_a_set_does_not_count():
+    assert key({1, 9, 17}) == key({17, 9, 1})
+    assert key({1}) != key({1.0}) != key({True})
+    assert key({1}) != key(frozenset({1}))
+
+
+def test_subclasses_of_containers_count_by_identity():
+    class Mine(dict):
+        pass
+
+    mine = Mine(a=1)
+    assert key(mine) == key(mine)
+    assert key(mine) != key(Mine(a=1))
+
+
+def test_arrays_are_never_compared():
+    for array in (jnp.ones(2), np.ones(2), jax.random.key(0), np.array(1.0), jnp.float32(1)):
+        with pytest.raises(HoldsArray):
+            identify(array)
+        with pytest.raises(HoldsArray):
+            identify({"a": [array]})
+        with pytest.raises(HoldsArray):
+            identify(Module(array, 1))
+        assert identify(array, captured=True)[0] == identify(array, captured=True)[0]
+    assert identify(jnp.ones(2), captured=True)[0] != identify(jnp.ones(2), captured=True)[0]
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float32", "float16", "int8", "complex64", "bool"])
+def test_every_spelling_of_a_dtype_is_one(name):
+    numpy_type = getattr(ml_dtypes, name, None) or np.dtype(name).type
+    scalar_type = jnp.dtype(name).type
+    spellings = [
+        name,
+        np.dtype(numpy_type),
+        numpy_type,
+        scalar_type,
+        getattr(jnp, name, numpy_type),
+    ]
+    assert len({dtype_of(s) for s in spellings}) == 1
+    assert jnp.zeros((), dtype_of(name)).dtype == jnp.dtype(name)
+
+
+def test_what_is_no_spelling_of_a_dtype_is_left_alone():
+    big_endian = np.dtype(">f4")
+    described = np.dtype("float32", metadata={"unit": "m"})
+    for value in ("float", "f4", "auto", float, int, None, big_endian, described, "U3", object, 3):
+        assert dtype_of(value) is value
+
+
+def test_dtypes_are_one_parameter_whatever_the_spelling():
+    specs = [
+        canonopt.adam(1e-3, mu_dtype=dtype)
+        for dtype in ("bfloat16", jnp.bfloat16, np.dtype("bfloat16"), ml_dtypes.bfloat16)
+    ]
+    assert all(spec is specs[0] for spec in specs)
+    assert specs[0] is not canonopt.adam(1e-3, mu_dtype="float16")
+    # Elsewhere a string is a string: here it is a name in the optimizer state.
+    assert canonopt.named_chain(("float32", canonopt.clip(1.0))) is not canonopt.named_chain(
+        ("float64", canonopt.clip(1.0))
+    )
+
+
+def test_partials_and_methods_count_by_what_they_call():
+    class Owner:
+        def method(self):
+            pass
+
+    owner, other = Owner(), Owner()
+    clip = functools.partial(jnp.clip, min=0)
+    assert key(clip) == key(functools.partial(jnp.clip, min=0))
+    assert key(clip) != key(functools.partial(jnp.clip, min=0.0))
+    assert key(clip) != key(functools.partial(jnp.clip, 0))
+    assert key(owner.method) == key(owner.method)
+    assert key(owner.method) != key(other.method)
+    named = functools.partial(jnp.clip, min=0)
+    named.note = "attributes may mean anything"
+    assert key(named) != key(clip)
+
+
+def test_static_fields_of_a_module_count_by_exact_value():
+    assert key(Module(True, 1)) == key(Module(True, 1))
+    for static in (True, 1.0, "1", -1):
+        assert key(Module(True, 1)) != key(Module(True, static))
+    # A mutable object in a static field may change under us.
+    assert key(Module(True, [1])) != key(Module(True, [1]))
+
+
+@jax.tree_util.register_pytree_node_class
+class Node:
+    def __init__(self, child, static):
+        self.child, self.static = child, static
+
+    def tree_flatten(self):
+        return (self.child,), self.static
+
+    @classmethod
+    def tree_unflatten(cls, static, children):
+        return cls(*children, static)
+
+
+def test_registered_pytrees_count_by_type_structure_and_leaves():
+    assert key(Node(1, "a")) == key(Node(1, "a"))
+    assert key(Node(1, "a")) != key(Node(1.0, "a"))
+    assert key(Node(1, 0.0)) != key(Node(1, -0.0))
+    assert key(Node(1, "a")) != key((1, "a"))
+    with pytest.raises(HoldsArray):
+        key(Node(jnp.ones(2), "a"))
