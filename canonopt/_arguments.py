@@ -33,6 +33,7 @@ class Signature:
     _positional: tuple[str, ...]
     _variadic: str | None
     _keywords: str | None
+    _transformations: dict[str, Any]
 
     @classmethod
     def of(cls, function: Callable[..., Any], name: str, reserved: set[str]) -> "Signature":
@@ -60,6 +61,9 @@ class Signature:
             positional=(*of_kind[_Kind.POSITIONAL_ONLY], *of_kind[_Kind.POSITIONAL_OR_KEYWORD]),
             variadic=variadic,
             keywords=keywords,
+            transformations={
+                n: p.annotation for n, p in parameters.items() if _mentions(p.annotation)
+            },
         )
 
     # --- from a call to values and back -------------------------------------------------------
@@ -145,18 +149,19 @@ class Signature:
 
     def check_transformations(self, given: Mapping[str, Any]) -> None:
         """Raises `NotATransformationError` where a transformation is needed and is not there."""
-        for name, value in given.items():
-            annotation = self.parameters[name].annotation
+        for name, annotation in self._transformations.items():
             if name == self._variadic:
-                for index, item in enumerate(value):
+                for index, item in enumerate(given.get(name, ())):
                     self._check(item, annotation, f"{name}[{index}]")
-            else:
-                self._check(value, annotation, name)
+            elif name in given:
+                self._check(given[name], annotation, name)
 
     def _check(self, value: Any, annotation: Any, where: str) -> None:
         inner = typing.get_args(annotation)
         if inner == (str, optax.GradientTransformation):
-            if not (isinstance(value, tuple | list) and len(value) == 2):
+            # A transformation is a pair too, of functions.
+            is_pair = isinstance(value, tuple | list) and len(value) == 2
+            if not is_pair or is_transformation(value):
                 raise NotATransformationError(
                     f"{self.factory} takes pairs of a name and a transformation, and {where} is "
                     f'{value!r}. Write {self.factory}(("clip", canonopt.clip(1.0)), ...).'
@@ -189,6 +194,13 @@ def is_transformation(value: Any) -> bool:
         return True
     functions = (getattr(value, "init", None), getattr(value, "update", None))
     return not isinstance(value, type) and all(map(callable, functions))
+
+
+def _mentions(annotation: Any) -> bool:
+    """Whether `annotation` is a transformation's type or is made of one."""
+    if isinstance(annotation, type) and issubclass(annotation, optax.GradientTransformation):
+        return True
+    return any(map(_mentions, typing.get_args(annotation)))
 
 
 def _needs_transformation(annotation: Any) -> bool:

@@ -302,11 +302,20 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def register(
-    kind: type[Factory], function: Callable[..., Any], name: str, module: str
+    kind: type[Factory], function: Callable[..., Any], name: str, module: str, page: str = ""
 ) -> Callable[..., Any]:
-    """The function that builds specs in place of `function`: one for each."""
+    """The function that builds specs in place of `function`: one for each.
+
+    `page` is where `function` is documented, for the docstring.
+    """
     key, function = identify(function, True)
-    return _factories.get(key) or _factories.setdefault(key, kind(function, name, module).builder)
+    builder = _factories.get(key)
+    if builder is None:
+        builder = kind(function, name, module).builder
+        if page:
+            builder.__doc__ = f"As {page}, interned.\n\n{builder.__doc__}"
+        builder = _factories.setdefault(key, builder)
+    return builder
 
 
 def builder_of(function: Any) -> Callable[..., Any] | None:

@@ -17,8 +17,9 @@ class Mirror:
     becomes a function that says so, so that one removal does not break the rest.
     """
 
-    def __init__(self, namespace: types.ModuleType, module: str) -> None:
+    def __init__(self, namespace: types.ModuleType, module: str, page: str) -> None:
         self._namespace = namespace
+        self._page = f"https://optax.readthedocs.io/en/latest/api/{page}.html#optax."
         self._module = module
         self.mirrored: list[str] = []
 
@@ -32,7 +33,8 @@ class Mirror:
         self.mirrored.append(name)
         function = vars(self._namespace).get(name)
         if function is not None:
-            return register(kind, function, name, self._module)
+            where = f"{self._namespace.__name__}.{name}".removeprefix("optax.")
+            return register(kind, function, name, self._module, page=self._page + where)
         message = f"{self._namespace.__name__} {optax.__version__} has no {name}."
 
         def missing(*args: Any, **kwargs: Any) -> Any:

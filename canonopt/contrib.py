@@ -4,7 +4,7 @@ import optax.contrib
 
 from ._mirror import Mirror, find_in
 
-_mirror = Mirror(optax.contrib, __name__)
+_mirror = Mirror(optax.contrib, __name__, page="contrib")
 
 acprop = _mirror.acprop
 ademamix = _mirror.ademamix

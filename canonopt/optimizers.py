@@ -4,7 +4,7 @@ import optax
 
 from ._mirror import Mirror, find_in
 
-_mirror = Mirror(optax, __name__)
+_mirror = Mirror(optax, __name__, page="optimizers")
 
 adabelief = _mirror.adabelief
 adadelta = _mirror.adadelta

@@ -4,7 +4,7 @@ import optax.schedules
 
 from ._mirror import Mirror, find_in
 
-_mirror = Mirror(optax.schedules, __name__)
+_mirror = Mirror(optax.schedules, __name__, page="optimizer_schedules")
 
 constant_schedule = _mirror.constant_schedule
 cosine_decay_schedule = _mirror.cosine_decay_schedule

@@ -4,7 +4,7 @@ import optax
 
 from ._mirror import Mirror, find_in
 
-_mirror = Mirror(optax, __name__)
+_mirror = Mirror(optax, __name__, page="transformations")
 
 adaptive_grad_clip = _mirror.adaptive_grad_clip
 add_decayed_weights = _mirror.add_decayed_weights

@@ -179,9 +179,9 @@ TRANSFORMS: dict[str, Build] = {
 }
 
 SPECIAL_TRANSFORMS: dict[str, Build] = {
-    "schedules.inject_stateful_hyperparams": lambda o: (
-        o.schedules.inject_stateful_hyperparams(optax.sgd)(0.1)
-    ),
+    "schedules.inject_stateful_hyperparams": lambda o: o.schedules.inject_stateful_hyperparams(
+        optax.sgd
+    )(0.1),
 }
 
 SCHEDULES: dict[str, Build] = {
@@ -215,7 +215,7 @@ ALL: dict[str, Build] = (
 # Of these the factory warns, as optax's does.
 WARNING = {
     "optimistic_adam": DeprecationWarning,
-    "contrib.dpsgd": UserWarning,
+    "contrib.dpsgd": DeprecationWarning,
     "schedules.inject_stateful_hyperparams": DeprecationWarning,
 }
 

@@ -1,0 +1,117 @@
+"""The libraries that take an optax transformation take a spec."""
+
+import beartype
+import chex
+import equinox as eqx
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import jaxtyping
+import optax
+from flax import nnx
+from flax.training import train_state
+
+import canonopt
+
+from .counting import counted
+
+X = jnp.ones((2, 3))
+
+
+def test_flax_train_state():
+    model = nn.Dense(2)
+    params = model.init(jax.random.key(0), X)
+
+    def body(state, x):
+        grads = jax.grad(lambda params: jnp.sum(state.apply_fn(params, x) ** 2))(state.params)
+        return state.apply_gradients(grads=grads)
+
+    step, count = counted(body)
+    step = jax.jit(step)
+    for _ in range(3):
+        state = train_state.TrainState.create(
+            apply_fn=model.apply, params=params, tx=canonopt.adam(1e-3)
+        )
+        state = step(state, X)
+    assert (count.traces, count.compiles) == (1, 1)
+
+
+def test_nnx_optimizer():
+    def body(model, optimizer, x):
+        grads = nnx.grad(lambda model: jnp.sum(model(x) ** 2))(model)
+        optimizer.update(model, grads)
+
+    step, count = counted(body)
+    step = nnx.jit(step)
+    for _ in range(3):
+        model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
+        optimizer = nnx.Optimizer(model, canonopt.adam(1e-3), wrt=nnx.Param)
+        step(model, optimizer, X)
+    assert (count.traces, count.compiles) == (1, 1)
+
+
+def test_equinox_filter_jit_grad_and_modules():
+    def body(model, opt_state, optim, x):
+        grads = eqx.filter_grad(lambda model: jnp.mean(jax.vmap(model)(x) ** 2))(model)
+        updates, opt_state = optim.update(grads, opt_state, eqx.filter(model, eqx.is_inexact_array))
+        return eqx.apply_updates(model, updates), opt_state
+
+    step, count = counted(body)
+    step = eqx.filter_jit(step)
+    for _ in range(3):
+        model = eqx.nn.Linear(3, 2, key=jax.random.key(0))
+        optim = canonopt.chain(canonopt.clip_by_global_norm(1.0), canonopt.adamw(1e-3))
+        opt_state = canonopt.init_like_grads(
+            model, lambda model, x: jnp.mean(jax.vmap(model)(x) ** 2), X, optim=optim
+        )
+        step(model, opt_state, optim, X)
+    assert (count.traces, count.compiles) == (1, 1)
+
+
+def test_chex_counts_one_trace():
+    chex.clear_trace_counter()
+
+    @jax.jit
+    @chex.assert_max_traces(n=1)
+    def step(optim, params):
+        return optim.init(params)
+
+    for _ in range(3):
+        step(canonopt.adam(1e-3), {"w": X})
+
+
+def test_runtime_type_checkers_take_a_spec_for_a_transformation():
+    @jaxtyping.jaxtyped(typechecker=beartype.beartype)
+    def init(optim: optax.GradientTransformation, schedule: optax.Schedule) -> tuple:
+        return optim.init({"w": X})
+
+    init(canonopt.adam(1e-3), canonopt.constant_schedule(0.1))
+
+
+def test_injected_hyperparameters_of_a_spec_factory():
+    """optax's own wrapper calls the factory with tracers, inside the step."""
+    optim = optax.inject_hyperparams(canonopt.adam)(learning_rate=0.1)
+    params = {"w": X}
+    step, count = counted(lambda params, state: optim.update(params, state, params))
+    step = jax.jit(step)
+    state = optim.init(params)
+    for value in (0.1, 0.2):
+        state.hyperparams["learning_rate"] = jnp.asarray(value, jnp.float32)
+        updates, _ = step(params, state)
+        assert abs(float(updates["w"][0, 0]) + value) < 1e-3
+    assert (count.traces, count.compiles) == (1, 1)
+
+
+def test_optax_wrappers_take_specs():
+    params = {"w": X}
+    for optim in (
+        optax.MultiSteps(canonopt.adam(1e-3), 2).gradient_transformation(),
+        optax.masked(canonopt.adam(1e-3), {"w": True}),
+        optax.partition({"a": canonopt.adam(1e-3)}, {"w": "a"}),
+        optax.apply_if_finite(canonopt.adam(1e-3), 2),
+        optax.lookahead(canonopt.sgd(0.1), 2, 0.5),
+        optax.inject_hyperparams(optax.sgd)(canonopt.linear_schedule(0.1, 0.0, 3)),
+    ):
+        assert isinstance(optim, optax.GradientTransformation)
+    optim = optax.apply_if_finite(canonopt.adam(1e-3), 2)
+    optim.update(params, optim.init(params), params)

@@ -1,0 +1,178 @@
+"""Specs that hold arrays: pytrees whose leaves are the arrays."""
+
+import copy
+import re
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import canonopt
+
+from .counting import counted
+
+PARAMS = {"w": jnp.ones(3)}
+
+
+def update(optim, params):
+    return optim.update(params, optim.init(params), params)[0]
+
+
+def test_an_array_is_a_leaf_and_the_rest_is_static():
+    optim = canonopt.adam(jnp.float32(0.1), b1=0.8)
+    assert jax.tree.leaves(optim) == [jnp.float32(0.1)]
+    assert isinstance(optim, canonopt.Spec)
+    assert isinstance(optim, type(canonopt.adam(0.1)))
+    paths = jax.tree_util.tree_leaves_with_path(optim)
+    assert [jax.tree_util.keystr(path) for path, _ in paths] == [".learning_rate"]
+    assert repr(optim).startswith("canonopt.adam(learning_rate=Array(0.1")
+
+
+@pytest.mark.parametrize(
+    "value", [jnp.float32(0.1), np.array(0.1), jnp.array(0.1), np.asarray(0.1, np.float32)]
+)
+def test_arrays_of_every_kind_are_leaves_and_never_interned(value):
+    assert jax.tree.leaves(canonopt.sgd(value)) == [value]
+    assert canonopt.sgd(value) is not canonopt.sgd(value)
+
+
+def test_new_values_are_no_new_trace():
+    step, count = counted(update)
+    step = jax.jit(step)
+    for value in (0.1, 0.2, 0.3):
+        updates = step(canonopt.sgd(jnp.float32(value)), PARAMS)
+        np.testing.assert_allclose(updates["w"], -value, rtol=1e-6)
+    assert (count.traces, count.compiles) == (1, 1)
+
+
+def test_another_static_part_is_another_trace():
+    step, count = counted(update)
+    step = jax.jit(step)
+    for b1 in (0.8, 0.9, 0.8):
+        step(canonopt.adam(jnp.float32(0.1), b1=b1), PARAMS)
+    step(canonopt.adamw(jnp.float32(0.1)), PARAMS)
+    assert (count.traces, count.compiles) == (3, 3)
+
+
+def test_structure_does_not_depend_on_what_the_leaves_are():
+    optim = canonopt.chain(
+        canonopt.clip(1.0),
+        canonopt.chain(canonopt.sgd(jnp.float32(0.1)), canonopt.scale(jnp.float32(2.0))),
+    )
+    structure = jax.tree.structure(optim)
+    for leaf in (True, None, 1.0, object(), "text", jax.ShapeDtypeStruct((), jnp.float32)):
+        mapped = jax.tree.unflatten(structure, [leaf, leaf])
+        leaves, again = jax.tree.flatten(mapped, is_leaf=lambda x: x is None)
+        assert again == structure
+        assert leaves == [leaf, leaf]
+    arrays, rest = eqx.partition(optim, eqx.is_array)
+    assert jax.tree.structure(eqx.combine(arrays, rest)) == structure
+
+
+def test_leaves_are_found_in_containers_and_in_order():
+    optim = canonopt.chain(
+        canonopt.contrib.prodigy(betas=(jnp.float32(0.9), 0.99)),
+        canonopt.partition({"b": canonopt.sgd(jnp.float32(0.1)), "a": optax.sgd(1.0)}, {"w": "b"}),
+    )
+    paths = [jax.tree_util.keystr(p) for p, _ in jax.tree_util.tree_leaves_with_path(optim)]
+    assert paths == [".args[0].betas[0]", ".args[1].transforms['b'].learning_rate"]
+    assert update(optim, PARAMS)["w"].shape == (3,)
+
+
+def test_a_mapping_keeps_its_order():
+    stages = canonopt.canonical(lambda stages: optax.chain(*stages.values()))
+    scale = jnp.float32(0.1)
+    optim = stages({"b": canonopt.scale(scale), "a": canonopt.clip(0.05)})
+    for built in (optim, jax.tree.map(lambda x: x, optim)):
+        np.testing.assert_allclose(update(built, PARAMS)["w"], 0.05)
+        np.testing.assert_allclose(jax.jit(update)(built, PARAMS)["w"], 0.05)
+    swapped = stages({"a": canonopt.clip(0.05), "b": canonopt.scale(scale)})
+    assert jax.tree.structure(swapped) != jax.tree.structure(optim)
+    np.testing.assert_allclose(jax.jit(update)(swapped, PARAMS)["w"], 0.005)
+
+
+def test_vmap_over_a_spec():
+    optim = canonopt.sgd(jnp.arange(3.0))
+    updates = jax.vmap(update, in_axes=(0, None))(optim, PARAMS)
+    np.testing.assert_allclose(updates["w"][:, 0], [0.0, -1.0, -2.0])
+    stacked = jax.tree.map(lambda *x: jnp.stack(x), *[canonopt.sgd(jnp.float32(i)) for i in (1, 2)])
+    assert stacked.learning_rate.shape == (2,)
+
+
+def test_dynamic_schedules():
+    schedule = canonopt.linear_schedule(jnp.float32(1.0), 0.0, 10)
+    assert jax.tree.leaves(schedule) == [1.0]
+    assert isinstance(schedule, canonopt.ScheduleSpec)
+    assert float(jax.jit(lambda s, c: s(c))(schedule, 5)) == 0.5
+    assert jax.tree.leaves(canonopt.sgd(schedule)) == [1.0]
+
+
+def test_a_tracer_is_never_interned_and_never_leaks():
+    before = len(canonopt.scale.factory.specs)
+
+    @jax.jit
+    def step(learning_rate, params):
+        return update(canonopt.chain(canonopt.scale(learning_rate), canonopt.clip(1.0)), params)
+
+    with jax.check_tracer_leaks():
+        np.testing.assert_allclose(step(0.5, PARAMS)["w"], 0.5)
+    assert len(canonopt.scale.factory.specs) == before
+
+
+def test_replace_and_copies_of_a_dynamic_spec():
+    optim = canonopt.adam(jnp.float32(0.1), b1=0.8)
+    replaced = optim.replace(lr=jnp.float32(0.2))
+    assert jax.tree.structure(replaced) == jax.tree.structure(optim)
+    assert optim.replace(lr=0.1) is canonopt.adam(0.1, b1=0.8)
+    assert copy.deepcopy(optim) is optim
+
+
+MESSAGE = re.escape(
+    "holds arrays, so it cannot be hashed and cannot be a static argument. Pass it as an "
+    "ordinary argument (take it out of static_argnums and static_argnames), or write Python "
+    "numbers instead of the arrays."
+)
+
+
+def test_a_dynamic_spec_is_refused_as_a_static_argument():
+    for spec in (canonopt.adam(jnp.float32(0.1)), canonopt.constant_schedule(jnp.ones(()))):
+        with pytest.raises(canonopt.DynamicSpecError, match=MESSAGE):
+            hash(spec)
+    with pytest.raises(ValueError, match=MESSAGE):
+        jax.jit(update, static_argnums=0)(canonopt.adam(jnp.float32(0.1)), PARAMS)
+
+
+def test_a_dynamic_spec_equals_itself_only():
+    one, other = canonopt.sgd(jnp.float32(0.1)), canonopt.sgd(jnp.float32(0.1))
+    assert one == one  # noqa: PLR0124
+    assert one != other
+    assert not one == other  # noqa: SIM201
+
+
+def test_errors_are_raised_when_it_is_built():
+    with pytest.raises(canonopt.NotATransformationError):
+        canonopt.masked(jnp.float32(0.1), True)
+    with pytest.raises(canonopt.ParameterError):
+        canonopt.adam(jnp.float32(0.1), b3=1)
+
+
+def test_modules_with_arrays_are_leaves_by_their_arrays():
+    class Schedule(eqx.Module):
+        peak: jax.Array
+        warmup: int
+
+        def __call__(self, count):
+            return self.peak * jnp.minimum(1.0, count / self.warmup)
+
+    optim = canonopt.sgd(Schedule(jnp.float32(0.1), 10))
+    assert jax.tree.leaves(optim) == [jnp.float32(0.1)]
+    step, count = counted(update)
+    step = jax.jit(step)
+    step(optim, PARAMS)
+    step(canonopt.sgd(Schedule(jnp.float32(0.3), 10)), PARAMS)
+    assert (count.traces, count.compiles) == (1, 1)
+    step(canonopt.sgd(Schedule(jnp.float32(0.3), 11)), PARAMS)
+    assert (count.traces, count.compiles) == (2, 2)

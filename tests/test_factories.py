@@ -1,0 +1,231 @@
+"""canonical(): anyone's factory, and what every factory has to hold to."""
+
+import gc
+import warnings
+
+import hypothesis.strategies as st
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from hypothesis import given
+
+import canonopt
+
+from . import catalogue
+from .test_keys import LOOKALIKES, same
+from .test_steps import build
+
+
+@canonopt.canonical
+def mine(learning_rate: float, *, momentum: float = 0.9) -> optax.GradientTransformation:
+    """My optimizer."""
+    return optax.sgd(learning_rate, momentum)
+
+
+def test_a_decorated_factory_builds_interned_specs():
+    assert mine(0.1) is mine(lr=0.1, momentum=0.9)
+    assert mine(0.1) is not mine(0.1, momentum=0.8)
+    assert isinstance(mine(0.1), canonopt.Spec)
+    assert type(mine(0.1)).__name__ == "Mine"
+    assert mine.__doc__ == "My optimizer."
+    assert repr(mine(0.1)) == "tests.test_factories.mine(learning_rate=0.1)"
+
+
+def test_canonical_is_the_same_for_the_same_function():
+    assert canonopt.canonical(optax.adam) is canonopt.adam
+    assert canonopt.canonical(canonopt.adam) is canonopt.adam
+    assert canonopt.canonical(mine) is mine
+    assert canonopt.multi_transform is canonopt.partition
+
+    def local(factor):
+        @canonopt.canonical
+        def scale(step_size):
+            return optax.scale(factor * step_size)
+
+        return scale
+
+    assert local(2.0) is local(2.0)
+    assert local(2.0)(1.0) is local(2.0)(1.0)
+    assert local(2.0)(1.0) is not local(3.0)(1.0)
+
+
+def test_a_schedule_factory_of_ones_own():
+    @canonopt.canonical
+    def inverse(scale: float):
+        return lambda count: scale / (count + 1)
+
+    assert isinstance(inverse(2.0), canonopt.ScheduleSpec)
+    assert inverse(2.0) is inverse(scale=2.0)
+    assert inverse(2.0)(1) == 1.0
+    assert canonopt.sgd(inverse(2.0)) is canonopt.sgd(inverse(2.0))
+
+
+def test_what_is_no_factory():
+    with pytest.raises(canonopt.NotAFactoryError, match="needs a function that builds"):
+        canonopt.canonical(optax.adam(1e-3))
+    with pytest.raises(
+        canonopt.NotAFactoryError, match="returned 3, which is neither a gradient transformation"
+    ):
+        canonopt.canonical(lambda: 3)()
+
+
+def test_the_error_of_a_factory_comes_through_untouched_and_leaves_nothing():
+    built = []
+
+    class Refused(Exception):
+        pass
+
+    @canonopt.canonical
+    def picky(value):
+        if built:
+            return optax.scale(value)
+        raise error
+
+    error = Refused("no")
+    factory = picky.factory
+    with pytest.raises(Refused) as caught:
+        picky(1.0)
+    assert caught.value is error
+    assert (len(factory.specs), len(factory.spellings)) == (0, 0)
+    built.append(True)
+    assert picky(1.0) is picky(1.0)
+    with pytest.raises(ValueError, match="unique names"):
+        canonopt.named_chain(("a", canonopt.clip(1.0)), ("a", canonopt.clip(2.0)))
+
+
+@pytest.mark.parametrize("name", catalogue.WARNING)
+def test_warnings_are_raised_at_every_call(name):
+    for _ in range(3):
+        with pytest.warns(catalogue.WARNING[name]):
+            catalogue.ALL[name](canonopt)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        specs = [catalogue.ALL[name](canonopt) for _ in range(2)]
+    assert specs[0] is specs[1]
+    for _ in range(2):
+        with warnings.catch_warnings(), pytest.raises(catalogue.WARNING[name]):
+            warnings.simplefilter("error")
+            catalogue.ALL[name](canonopt)
+
+
+def test_a_warning_is_raised_once_a_call_wherever_it_comes_from():
+    @canonopt.canonical
+    def warns(value):
+        warnings.warn("careful", UserWarning, stacklevel=2)
+        return optax.scale(value)
+
+    @canonopt.canonical
+    def outer(value):
+        return optax.chain(warns(value))
+
+    for build_it in (lambda: warns(1.0), lambda: outer(1.0), lambda: canonopt.chain(warns(2.0))):
+        for _ in range(2):
+            with pytest.warns(UserWarning, match="careful") as caught:
+                build_it()
+            assert len(caught) == 1
+
+
+def test_a_factory_that_does_not_warn_leaves_the_filters_alone():
+    before = list(warnings.filters), warnings.showwarning
+    canonopt.adam(0.987654)
+    assert (list(warnings.filters), warnings.showwarning) == before
+
+
+# --- identity over all factories --------------------------------------------------------------
+
+WITHOUT_WARNING = [name for name in catalogue.ALL if name not in catalogue.WARNING]
+
+
+def numbers_of(spec):
+    return [n for n, v in spec.parameters().items() if type(v) in (float, int)]
+
+
+WITH_NUMBERS = [name for name in WITHOUT_WARNING if numbers_of(build(name, canonopt))]
+NUMBERS = [x for x in LOOKALIKES if isinstance(x, int | float | np.number)]
+
+
+@pytest.mark.parametrize("name", WITHOUT_WARNING)
+def test_built_again_is_the_same_object(name):
+    spec = build(name, canonopt)
+    assert build(name, canonopt) is spec
+    gc.collect()
+    assert build(name, canonopt) is spec
+
+
+@pytest.mark.parametrize("name", WITHOUT_WARNING)
+def test_every_spelling_is_the_same_object(name):
+    spec = build(name, canonopt)
+    factory = type(spec)._factory
+    given = factory.given(spec.parameters())
+    everything = spec.parameters()
+    args, kwargs = factory.signature.unbind(everything)
+    assert factory.builder(*args, **kwargs) is spec
+    assert factory.builder(*args, **dict(reversed(kwargs.items()))) is spec
+    args, kwargs = factory.signature.unbind(given)
+    assert factory.builder(*args, **kwargs) is spec
+    if "learning_rate" in kwargs:
+        kwargs["lr"] = kwargs.pop("learning_rate")
+        assert factory.builder(*args, **kwargs) is spec
+
+
+@given(st.sampled_from(WITH_NUMBERS), st.data())
+def test_configurations_with_numbers_that_differ_are_never_merged(name, data):
+    spec = build(name, canonopt)
+    parameter = data.draw(st.sampled_from(numbers_of(spec)))
+    a, b = data.draw(st.sampled_from(NUMBERS)), data.draw(st.sampled_from(NUMBERS))
+
+    def rebuilt(value):
+        try:
+            return spec.replace(**{parameter: value})
+        except (ValueError, TypeError, ZeroDivisionError, OverflowError):
+            return None  # refused by optax: a negative number of steps, for example
+
+    first, second = rebuilt(a), rebuilt(b)
+    if first is not None and second is not None:
+        assert (first is second) == same(a, b)
+        value = first.parameters()[parameter]
+        assert same(value, a)
+
+
+@given(st.sampled_from(WITH_NUMBERS), st.sampled_from(WITH_NUMBERS))
+def test_no_two_factories_share_a_spec(a, b):
+    aliases = {"multi_transform": "partition"}
+    if aliases.get(a, a) != aliases.get(b, b):
+        assert build(a, canonopt) is not build(b, canonopt)
+
+
+@given(st.floats(), st.floats())
+def test_the_fast_path_merges_as_the_slow_one(a, b):
+    # A positional and a keyword spelling are remembered apart, so each is tried again.
+    for _ in range(2):
+        assert (canonopt.scale(a) is canonopt.scale(b)) == same(a, b)
+        assert (canonopt.scale(step_size=a) is canonopt.scale(b)) == same(a, b)
+        assert (canonopt.scale(step_size=a) is canonopt.scale(step_size=b)) == same(a, b)
+
+
+@pytest.mark.parametrize("first", [0.0, -0.0, 0, False, np.float32(0), np.float32(-0.0)])
+@pytest.mark.parametrize("second", [0.0, -0.0, 0, False, np.float32(0), np.float32(-0.0)])
+def test_zeros_are_told_apart_however_often_they_come(first, second):
+    for _ in range(3):
+        assert same(canonopt.scale(first).step_size, first)
+        assert same(canonopt.scale(step_size=second).step_size, second)
+        assert (canonopt.scale(first) is canonopt.scale(second)) == same(first, second)
+
+
+def test_arrays_do_not_reach_a_table():
+    factory = canonopt.adam.factory
+    before = len(factory.specs), len(factory.spellings)
+    specs = [canonopt.adam(jnp.float32(0.1)), canonopt.adam(np.ones(())), canonopt.adam([])]
+    assert specs[0] is not canonopt.adam(jnp.float32(0.1))
+    assert len(factory.specs) <= before[0] + 1
+    assert len(factory.spellings) == before[1]
+
+
+def test_containers_given_to_a_factory_may_be_changed_afterwards():
+    boundaries = {5: 0.5}
+    schedule = canonopt.piecewise_constant_schedule(1.0, boundaries)
+    boundaries[5] = 100.0
+    assert canonopt.piecewise_constant_schedule(1.0, {5: 0.5}) is schedule
+    assert float(schedule(10)) == 0.5
+    assert float(canonopt.piecewise_constant_schedule(1.0, boundaries)(10)) == 100.0

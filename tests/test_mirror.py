@@ -1,0 +1,128 @@
+"""Nothing of optax's is missing, and what is not mirrored says where it is."""
+
+import inspect
+import typing
+import warnings
+
+import optax
+import optax.contrib
+import optax.schedules
+import optax.transforms
+import pytest
+
+import canonopt
+from canonopt._mirror import Mirror
+
+from . import catalogue
+
+# Public functions of optax that build neither a transformation nor a schedule, although their
+# signature does not say so. A new one without a return annotation has to be put here or mirrored.
+NO_FACTORIES = {
+    "bias_correction",
+    "init_empty_state",
+    "update_infinity_moment",
+    "update_moment",
+    "update_moment_per_elem_norm",
+    "schedule_free_eval_params",
+    "unitwise_clip",
+    "value_and_grad_from_state",
+    "matrix_inverse_pth_root",
+    "power_iteration",
+    "sigmoid_binary_cross_entropy",
+}
+MODULES = {
+    optax: canonopt,
+    optax.contrib: canonopt.contrib,
+    optax.schedules: canonopt.schedules,
+    optax.transforms: canonopt.transforms,
+}
+
+
+def builds(name, value):
+    """Whether a public object of optax's builds transformations or schedules, by what it says."""
+    if value is optax.MultiSteps:
+        return True
+    if isinstance(value, type) or not callable(value) or typing.get_origin(value) is not None:
+        return False
+    returned = inspect.signature(value, eval_str=True).return_annotation
+    if returned is inspect.Signature.empty:
+        return name not in NO_FACTORIES
+    inner = (returned, *typing.get_args(returned))
+    return returned == optax.Schedule or any(
+        isinstance(kind, type) and issubclass(kind, optax.GradientTransformation) for kind in inner
+    )
+
+
+def public(module):
+    names = {name for name in dir(module) if not name.startswith("_")}
+    return sorted(names | set(getattr(module, "__all__", ())))
+
+
+def found(module, name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return getattr(module, name, None)
+
+
+FACTORIES = [
+    (module, name)
+    for module in MODULES
+    for name in public(module)
+    if builds(name, found(module, name))
+]
+
+
+def test_there_are_as_many_as_there_should_be():
+    assert len(FACTORIES) > 180
+
+
+@pytest.mark.parametrize(
+    ("module", "name"), FACTORIES, ids=[f"{m.__name__}.{n}" for m, n in FACTORIES]
+)
+def test_every_factory_is_mirrored(module, name):
+    mirrored = found(MODULES[module], name)
+    assert callable(mirrored)
+    assert mirrored.factory.function is found(module, name)
+
+
+def test_the_shared_table_has_every_factory():
+    mirrored = {
+        *canonopt.optimizers.__all__,
+        *canonopt.transforms.__all__,
+        *canonopt.schedules.__all__,
+        *(f"contrib.{name}" for name in canonopt.contrib.__all__),
+    }
+    assert {name.removeprefix("schedules.") for name in catalogue.ALL} == mirrored
+
+
+@pytest.mark.parametrize(
+    ("get", "message"),
+    [
+        (
+            lambda: canonopt.apply_updates,
+            "canonopt has no 'apply_updates': it builds neither a transformation nor a schedule, "
+            "so there is nothing to intern. Use optax.apply_updates.",
+        ),
+        (lambda: canonopt.squared_error, "Use optax.squared_error."),
+        (lambda: canonopt.contrib.MuonState, "Use optax.contrib.MuonState."),
+        (lambda: canonopt.transforms.MaskedNode, "Use optax.MaskedNode."),
+        (lambda: canonopt.adm, "canonopt has no 'adm', nor has optax"),
+    ],
+)
+def test_what_is_not_mirrored_names_optax(get, message):
+    with pytest.raises(canonopt.NotMirroredError) as caught:
+        get()
+    assert message in str(caught.value)
+    assert isinstance(caught.value, AttributeError)
+
+
+def test_names_that_optax_has_moved_are_found_with_its_warning():
+    with pytest.warns(DeprecationWarning, match="use optax.contrib.dpsgd"):
+        moved = canonopt.dpsgd
+    assert moved is canonopt.contrib.dpsgd
+
+
+def test_a_factory_that_the_installed_optax_lacks_says_so_when_called():
+    missing = Mirror(optax, "canonopt.optimizers", page="optimizers").an_optimizer_of_tomorrow
+    with pytest.raises(canonopt.NotMirroredError, match=r"optax .* has no an_optimizer_of_tomor"):
+        missing(1e-3)

@@ -1,0 +1,221 @@
+"""A spec is an optax transformation, and says what it was built from."""
+
+import enum
+import inspect
+import math
+import pydoc
+
+import attrs
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import canonopt
+
+from . import catalogue
+from .counting import counted
+from .test_steps import build
+
+TRANSFORMATIONS = [n for n in catalogue.ALL if n not in catalogue.SCHEDULES]
+PARAMS = {"w": jnp.ones(3)}
+
+
+@pytest.mark.parametrize("name", TRANSFORMATIONS)
+def test_every_spec_is_an_optax_transformation(name):
+    spec = build(name, canonopt)
+    assert isinstance(spec, canonopt.Spec)
+    assert isinstance(spec, optax.GradientTransformationExtraArgs)
+    init, update = spec
+    assert (spec.init, spec.update) == (init, update) == (spec[0], spec[1])
+    assert len(spec) == 2
+    assert spec == build(name, canonopt)
+    assert hash(spec) == hash(build(name, canonopt))
+    assert jax.tree.leaves(spec) == []
+
+
+def test_extra_arguments_reach_through_optax_chain():
+    optim = optax.chain(canonopt.clip(1.0), canonopt.polyak_sgd())
+    _, state = optim.update(PARAMS, optim.init(PARAMS), PARAMS, value=jnp.float32(2.0))
+    updates, _ = canonopt.chain(optax.clip(1.0), optax.polyak_sgd()).update(
+        PARAMS, state, PARAMS, value=jnp.float32(2.0)
+    )
+    assert float(updates["w"][0]) != 0.0
+
+
+def test_extra_arguments_that_nobody_takes_are_ignored():
+    optim = canonopt.sgd(0.1)
+    updates, _ = optim.update(PARAMS, optim.init(PARAMS), PARAMS, value=1.0, anything="else")
+    np.testing.assert_allclose(updates["w"], -0.1)
+
+
+def test_a_replaced_function_is_no_longer_the_configuration():
+    optim = canonopt.adam(1e-3)
+    replaced = optim._replace(init=optax.init_empty_state)
+    assert type(replaced) is optax.GradientTransformationExtraArgs
+    assert replaced.update is optim.update
+
+
+def test_optax_tree_functions_take_a_spec():
+    optim = canonopt.adam(1e-3)
+    doubled = optax.tree.map_params(optim, lambda x: x + 1.0, optim.init(PARAMS))
+    assert float(optax.tree.get(doubled, "mu")["w"][0]) == 1.0
+
+
+def test_multi_steps_offers_what_optax_has():
+    optim = canonopt.MultiSteps(canonopt.adam(1e-3), every_k_schedule=2)
+    assert isinstance(optim, optax.GradientTransformationExtraArgs)
+    state = optim.init(PARAMS)
+    assert not optim.has_updated(state)
+    _, state = optim.update(PARAMS, state, PARAMS)
+    _, state = optim.update(PARAMS, state, PARAMS)
+    assert optim.has_updated(state)
+    assert isinstance(optim.inner_opt, optax.GradientTransformation)
+    with pytest.raises(AttributeError, match="'MultiSteps' has no attribute 'has_update'"):
+        _ = optim.has_update
+
+
+def test_fields_are_optax_parameters_with_optax_defaults():
+    optim = canonopt.adamw(1e-3)
+    fields = attrs.fields(type(optim))
+    signature = inspect.signature(optax.adamw)
+    assert [field.name for field in fields] == list(signature.parameters)
+    assert fields.b1.default == 0.9
+    assert fields.learning_rate.default is attrs.NOTHING
+    assert attrs.asdict(optim)["weight_decay"] == 1e-4
+    assert type(optim).__name__ == "Adamw"
+
+
+def test_attrs_asdict_reaches_into_nested_specs():
+    optim = canonopt.chain(canonopt.clip(1.0), canonopt.sgd(canonopt.constant_schedule(0.1)))
+    inner = attrs.asdict(optim)["args"]
+    assert inner[0] == {"max_delta": 1.0}
+    assert inner[1]["learning_rate"] == {"value": 0.1}
+
+
+def test_evolve_and_replace_build_the_changed_configuration():
+    optim = canonopt.adamw(1e-3, mask=None)
+    assert attrs.evolve(optim, learning_rate=3e-4) is canonopt.adamw(3e-4)
+    assert optim.replace(lr=3e-4, b1=0.5) is canonopt.adamw(3e-4, 0.5)
+    assert optim.replace() is optim
+    schedule = canonopt.linear_schedule(1.0, 0.0, 10)
+    assert schedule.replace(end_value=0.5) is canonopt.linear_schedule(1.0, 0.5, 10)
+    assert attrs.evolve(schedule, end_value=0.5) is canonopt.linear_schedule(1.0, 0.5, 10)
+    chained = canonopt.chain(optim, canonopt.clip(1.0))
+    assert chained.replace(args=(optim,)) is canonopt.chain(optim)
+
+
+def test_the_alias_reads_too():
+    assert canonopt.adam(1e-3).lr == 1e-3
+    assert not hasattr(canonopt.polyak_sgd(), "lr")
+
+
+def test_specs_are_frozen():
+    optim = canonopt.adam(1e-3)
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        optim.learning_rate = 2.0
+    with pytest.raises(attrs.exceptions.FrozenInstanceError):
+        del optim.learning_rate
+    assert optim.learning_rate == 1e-3
+
+
+def test_the_class_builds_interned_specs_too():
+    cls = type(canonopt.adam(1e-3))
+    assert cls(learning_rate=1e-3) is canonopt.adam(1e-3)
+    for base in (canonopt.Spec, canonopt.ScheduleSpec):
+        with pytest.raises(TypeError, match="is the type of all .*specs and builds none"):
+            base()
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+def module_level_mask(params):
+    return jax.tree.map(lambda x: x.ndim > 1, params)
+
+
+NAMES = {
+    "canonopt": canonopt,
+    "optax": optax,
+    "jax": jax,
+    "jnp": jnp,
+    "np": np,
+    "tests": __import__("tests.test_spec"),
+    "Array": lambda value, dtype, weak_type=False: jnp.asarray(value),
+}
+
+
+@canonopt.canonical
+def of_anything(value, *values, flag=False, **named):
+    return optax.scale(1.0)
+
+
+REPRS = [
+    canonopt.adam(1e-3),
+    canonopt.adam(math.nan),
+    canonopt.adam(-math.inf, b1=-0.0),
+    canonopt.adam(np.float32(0.1), mu_dtype=jnp.bfloat16),
+    canonopt.chain(canonopt.clip(1.0), canonopt.contrib.muon(0.1)),
+    canonopt.named_chain(("a", canonopt.clip(1.0))),
+    canonopt.partition({"a": canonopt.sgd(0.1), 1: canonopt.adam(0.1)}, module_level_mask),
+    canonopt.adamw(canonopt.join_schedules([canonopt.constant_schedule(1.0)], []), mask=True),
+    canonopt.inject_hyperparams(canonopt.adam)(learning_rate=0.1),
+    canonopt.inject_hyperparams(optax.sgd, static_args=("nesterov",))(0.1, nesterov=True),
+    canonopt.MultiSteps(canonopt.lookahead(canonopt.sgd(0.1), 5, 0.5), 2),
+    canonopt.masked(canonopt.sgd(0.1), {"w": [True, (False,)], "b": {}}),
+    canonopt.canonical(optax.noisy_sgd)(0.1, key=1),
+    canonopt.contrib.galore(0.1, weight_dimension_numbers=optax.contrib.GaLoreDimensionNumbers(0)),
+    canonopt.freeze({1}),
+    of_anything(Color.RED, "text", b"bytes", None, flag=True, name=1j, other=...),
+    of_anything(of_anything(1)),
+]
+
+
+@pytest.mark.parametrize("spec", REPRS, ids=repr)
+def test_repr_evaluates_back(spec):
+    assert eval(repr(spec), NAMES.copy()) is spec
+
+
+def test_repr_shows_what_differs_from_the_defaults():
+    assert repr(canonopt.adam(lr=1e-3, b1=0.9)) == "canonopt.adam(learning_rate=0.001)"
+    assert repr(canonopt.contrib.momo()) == "canonopt.contrib.momo()"
+    assert repr(canonopt.identity()) == "canonopt.identity()"
+
+
+def test_help_shows_signature_parameters_and_the_page_of_optax():
+    text = pydoc.render_doc(canonopt.adam, renderer=pydoc.plaintext)
+    assert "adam(learning_rate:" in text
+    assert "nesterov" in text
+    assert "The Adam optimizer." in text
+    assert "https://optax.readthedocs.io/en/latest/api/optimizers.html#optax.adam" in text
+    assert inspect.signature(canonopt.adam) == inspect.signature(optax.adam)
+    assert canonopt.adam.__name__ == "adam"
+
+
+def test_a_spec_can_be_a_field_of_a_module_static_or_not():
+    class State(eqx.Module):
+        optim: canonopt.Spec
+        static: canonopt.Spec = eqx.field(static=True)
+
+    step, count = counted(lambda state, params: state.optim.init(params))
+    step = eqx.filter_jit(step)
+    for _ in range(3):
+        step(State(canonopt.adam(1e-3), canonopt.sgd(0.1)), PARAMS)
+    assert (count.traces, count.compiles) == (1, 1)
+
+
+def test_a_schedule_spec_is_a_schedule():
+    schedule = canonopt.cosine_decay_schedule(1.0, 10)
+    assert callable(schedule)
+    assert not hasattr(schedule, "init")
+    optim = optax.scale_by_schedule(schedule)
+    assert float(optim.update(jnp.float32(3.0), optim.init(PARAMS))[0]) == 3.0
+    assert jax.tree.leaves(schedule) == []
+    step, count = counted(lambda schedule, count: schedule(count))
+    step = jax.jit(step)
+    for i in range(3):
+        step(canonopt.cosine_decay_schedule(1.0, 10), i)
+    assert (count.traces, count.compiles) == (1, 1)
