@@ -1,0 +1,75 @@
+"""What the benchmarks share: how a ratio is measured, and the report at the end."""
+
+import statistics
+import timeit
+from collections.abc import Callable, Iterable
+
+import pytest
+
+# A sample is a function that measures something once and returns seconds.
+Sample = Callable[[], float]
+_lines = pytest.StashKey[list[tuple[str, str, str, str]]]()
+
+
+def timed(function: Callable[[], object], number: int) -> Sample:
+    """Samples of the mean time of `number` calls. The garbage collector rests meanwhile."""
+    timer = timeit.Timer(function)
+    return lambda: timer.timeit(number) / number
+
+
+def interleaved(ours: Sample, theirs: Sample, rounds: int) -> tuple[list[float], list[float]]:
+    """Samples of both, in turn, so that whatever else the machine does falls on both."""
+    pairs = [(ours(), theirs()) for _ in range(rounds)]
+    return [our for our, _ in pairs], [their for _, their in pairs]
+
+
+def ratio(ours: Sample, theirs: Sample, rounds: int) -> tuple[float, float, float]:
+    """The median ratio of neighbouring samples, and the median seconds of both.
+
+    Neighbours see the same machine. On one that is shared, the minimum of all samples depends on
+    which of the two had the luckier moment.
+    """
+    samples = interleaved(ours, theirs, rounds)
+    ratios = [our / their for our, their in zip(*samples, strict=True)]
+    return statistics.median(ratios), *map(statistics.median, samples)
+
+
+class Report:
+    """Adds lines to the report at the end, and to what pytest-benchmark stores."""
+
+    def __init__(self, lines: list, benchmark) -> None:
+        self._lines = lines
+        self._benchmark = benchmark
+
+    def ratios(self, what: str, measured: Iterable[tuple[float, float, float]], limit: float):
+        """Asserts that the mean of what `ratio` returned is within the limit, and reports it."""
+        ratios, ours, theirs = zip(*measured, strict=True)
+        mean = statistics.geometric_mean(ratios)
+        times = f"{seconds(min(ours))} against {seconds(min(theirs))}"
+        self.figure(what, f"{mean:.3f}", f"<= {limit:.2f}", times)
+        assert mean <= limit, f"{what}: {mean:.3f}, over {limit} ({times})"
+
+    def figure(self, what: str, value: str, limit: str = "", note: str = ""):
+        self._lines.append((what, value, limit, note))
+        self._benchmark.extra_info.update(value=value, limit=limit, note=note)
+
+
+def seconds(value: float) -> str:
+    for unit, size in (("s", 1.0), ("ms", 1e-3)):
+        if value >= size:
+            return f"{value / size:.2f} {unit}"
+    return f"{value * 1e6:.2f} us"
+
+
+@pytest.fixture
+def report(request, benchmark):
+    return Report(request.config.stash.setdefault(_lines, []), benchmark)
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    lines = config.stash.get(_lines, [])
+    if lines:
+        terminalreporter.section("canonopt against optax and equinox")
+        header = ("what", "measured", "limit", "note"), ("---",) * 4
+        for line in (*header, *lines):
+            terminalreporter.write_line(f"| {' | '.join(line)} |")
