@@ -3,6 +3,8 @@
 `canonopt.adam(lr=1e-3)` is an optax transformation, and the same object whenever it is built again.
 """
 
+import typing as _typing
+
 import optax as _optax
 
 from . import contrib as contrib
@@ -29,5 +31,7 @@ from .transforms import *
 __version__ = "0.1.0"
 
 
-def __getattr__(name: str) -> object:
-    return _find_in(_optax, name)
+if not _typing.TYPE_CHECKING:  # for which any name would be there
+
+    def __getattr__(name: str) -> object:
+        return _find_in(_optax, name)

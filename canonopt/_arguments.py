@@ -30,10 +30,10 @@ class Signature:
     fields: dict[str, str]
     defaults: dict[str, Any]
     keyword_only: frozenset[str]
-    _positional: tuple[str, ...]
-    _variadic: str | None
-    _keywords: str | None
-    _transformations: dict[str, Any]
+    positional: tuple[str, ...]
+    variadic: str | None
+    keywords: str | None
+    transformations: dict[str, Any]
 
     @classmethod
     def of(cls, function: Callable[..., Any], name: str, reserved: set[str]) -> "Signature":
@@ -70,15 +70,15 @@ class Signature:
 
     def bind(self, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """The values given by a call, as Python would bind them, with `lr` for `learning_rate`."""
-        given = dict(zip(self._positional, args, strict=False))
+        given = dict(zip(self.positional, args, strict=False))
         rest = args[len(given) :]
-        if rest and self._variadic is None:
+        if rest and self.variadic is None:
             raise ParameterError(
-                f"{self.factory} takes at most {len(self._positional)} positional arguments "
-                f"({', '.join(self._positional)}) and got {len(args)}. Name the others."
+                f"{self.factory} takes at most {len(self.positional)} positional arguments "
+                f"({', '.join(self.positional)}) and got {len(args)}. Name the others."
             )
         if rest:
-            given[typing.cast(str, self._variadic)] = rest
+            given[typing.cast(str, self.variadic)] = rest
         for name, value in self.resolve(kwargs).items():
             if name in given:
                 raise ParameterError(
@@ -98,15 +98,15 @@ class Signature:
                 if "learning_rate" in named:
                     raise ParameterError(
                         f"{self.factory} got both lr and learning_rate, which are one parameter. "
-                        "Write only one of them."
+                        "Write only one of them; in attrs.evolve, learning_rate."
                     )
                 resolved["learning_rate"] = value
-            elif self._keywords is not None:
+            elif self.keywords is not None:
                 others[name] = value
             else:
                 raise self._unknown(name)
         if others:
-            resolved[typing.cast(str, self._keywords)] = others
+            resolved[typing.cast(str, self.keywords)] = others
         return resolved
 
     def complete(self, given: dict[str, Any]) -> dict[str, Any]:
@@ -125,17 +125,15 @@ class Signature:
         By keyword where it can be, so that a parameter left out keeps the factory's own default.
         """
         kwargs = {name: value for name, value in given.items()}
-        variadic = kwargs.pop(self._variadic, ()) if self._variadic else ()
-        others = kwargs.pop(self._keywords, {}) if self._keywords else {}
-        by_position = self._positional if variadic else self._positional_only
+        variadic = kwargs.pop(self.variadic, ()) if self.variadic else ()
+        others = kwargs.pop(self.keywords, {}) if self.keywords else {}
+        by_position = self.positional if variadic else self._positional_only
         args = [kwargs.pop(n) if n in kwargs else self.defaults[n] for n in by_position]
         return [*args, *variadic], kwargs | others
 
     @property
     def _positional_only(self) -> tuple[str, ...]:
-        return tuple(
-            n for n in self._positional if self.parameters[n].kind is _Kind.POSITIONAL_ONLY
-        )
+        return tuple(n for n in self.positional if self.parameters[n].kind is _Kind.POSITIONAL_ONLY)
 
     def _unknown(self, name: str) -> ParameterError:
         near = difflib.get_close_matches(name, self.names, n=1)
@@ -149,8 +147,8 @@ class Signature:
 
     def check_transformations(self, given: Mapping[str, Any]) -> None:
         """Raises `NotATransformationError` where a transformation is needed and is not there."""
-        for name, annotation in self._transformations.items():
-            if name == self._variadic:
+        for name, annotation in self.transformations.items():
+            if name == self.variadic:
                 for index, item in enumerate(given.get(name, ())):
                     self._check(item, annotation, f"{name}[{index}]")
             elif name in given:

@@ -21,7 +21,7 @@ def make_builder(factory: Any) -> Callable[..., Any]:
         if entry is not None and not (0.0 in values and has_negative_zero(values)):
             anchor = entry()
             if anchor is not None:
-                return anchor.spec if type(anchor) is types.FunctionType else anchor
+                return anchor.__dict__["spec"] if type(anchor) is types.FunctionType else anchor
         return factory.from_call(args, kwargs)
 
     function = factory.function
@@ -57,4 +57,4 @@ def anchor_of(spec: Any) -> Any:
 
 
 def spec_of(anchor: Any) -> Any:
-    return anchor.spec if type(anchor) is types.FunctionType else anchor
+    return anchor.__dict__["spec"] if type(anchor) is types.FunctionType else anchor

@@ -10,6 +10,7 @@ be found there is no proof, and the function counts by identity.
 import dis
 import functools
 import inspect
+import itertools
 import types
 import weakref
 from collections.abc import Iterator
@@ -41,7 +42,7 @@ def _forget(identity: int, _: weakref.ref) -> None:
 
 
 def _path_to(function: types.FunctionType) -> list[types.CodeType] | None:
-    """The code objects from an outermost function down to `function`, each made by the one before."""
+    """The code objects from an outermost function down to `function`, each in the one before."""
     for root in _roots(function):
         path = _descend(root, function.__code__)
         if path is not None:
@@ -84,13 +85,10 @@ def _descend(code: types.CodeType, target: types.CodeType) -> list[types.CodeTyp
 
 
 def _cannot_be_rebound(name: str, path: list[types.CodeType]) -> bool:
-    for owner, child in zip(path[-2::-1], path[:0:-1], strict=True):
-        if name in owner.co_cellvars:
-            break
-        if name not in owner.co_freevars:
-            return False
-    else:
+    found = _owner(name, path)
+    if found is None:
         return False
+    owner, child = found
     if any(_rebinds(inner, name) for inner in _nested(owner)):
         return False
     instructions = list(dis.get_instructions(owner))
@@ -104,6 +102,16 @@ def _cannot_be_rebound(name: str, path: list[types.CodeType]) -> bool:
         store > created or any(j.offset >= created and j.argval <= store for j in jumps)
         for store in stores
     )
+
+
+def _owner(name: str, path: list[types.CodeType]) -> tuple[types.CodeType, types.CodeType] | None:
+    """The code whose variable `name` is, and the code next to it on `path`."""
+    for child, owner in itertools.pairwise(reversed(path)):
+        if name in owner.co_cellvars:
+            return owner, child
+        if name not in owner.co_freevars:
+            return None
+    return None
 
 
 def _rebinds(code: types.CodeType, name: str) -> bool:

@@ -4,7 +4,8 @@ Such a spec is neither interned nor hashed. Its arrays may be traced, or be what
 transformation puts in place of a leaf, so the factory is called only when the transformation runs.
 """
 
-from collections.abc import Callable, Hashable, Iterator
+import functools
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NoReturn, TypeAlias
 
 import attrs
@@ -43,7 +44,7 @@ def make_dynamic(cls: type[Configured], parameters: dict[str, Any]) -> Configure
     key, assemble = _take_apart(parameters, children, "")
     paths = tuple(path for path, _ in children)
     template = Template(cls, paths, (identity_key(cls), key), assemble)
-    return _put_together(template, tuple(child for _, child in children))
+    return _put_together(template, (child for _, child in children))
 
 
 def _take_apart(
@@ -59,7 +60,7 @@ def _take_apart(
         return key, lambda _: copy
     except HoldsArray:
         pass
-    kind = type(value)
+    kind: Any = type(value)
     if kind is dict:
         names = tuple(value)
         paths = [f"{path}[{name!r}]" if path else str(name) for name in names]
@@ -70,7 +71,7 @@ def _take_apart(
     if kind in (tuple, list) or is_namedtuple(kind):
         parts = [_take_apart(v, children, f"{path}[{i}]") for i, v in enumerate(value)]
         builds = [build for _, build in parts]
-        make_again = list if kind is list else lambda items: tuple.__new__(kind, items)
+        make_again = list if kind is list else functools.partial(_new_tuple, kind)
         key = (identity_key(kind), *(key for key, _ in parts))
         return key, lambda taken: make_again([build(taken) for build in builds])
     if isinstance(value, Configured) or _is_array(value):
@@ -82,12 +83,16 @@ def _take_apart(
     return key, lambda taken: eqx.combine(next(taken), rest)
 
 
+def _new_tuple(kind: Any, items: list[Any]) -> Any:
+    return tuple.__new__(kind, items)  # a named tuple's own takes its fields one by one
+
+
 def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array | np.ndarray)
 
 
-def _put_together(template: Template, children: tuple[Any, ...]) -> Configured:
-    cls = template.cls
+def _put_together(template: Template, children: Iterable[Any]) -> Configured:
+    cls, children = template.cls, tuple(children)
     parameters = template.assemble(iter(children))
     made: list[Any] = []
 

@@ -4,6 +4,11 @@
 class CanonoptError(Exception):
     """Base of every error that canonopt raises itself."""
 
+    __module__ = "canonopt"
+
+    def __init_subclass__(cls) -> None:
+        cls.__module__ = "canonopt"  # where users find it, and what a traceback shows
+
 
 class ParameterError(CanonoptError, TypeError):
     """A factory was called with a parameter it has not, without one it needs, or with one twice."""
@@ -26,4 +31,4 @@ class DynamicSpecError(CanonoptError, TypeError):
 
 
 class LossError(CanonoptError, ValueError):
-    """The loss given to `init_like_grads` or `grads_like` has no gradient for the model."""
+    """The loss given to `init_like_grads` or `grads_like` is no scalar, or has no gradient."""

@@ -1,4 +1,4 @@
-"""`canonical`: from a function that builds transformations or schedules to one that builds specs."""
+"""`canonical`: from a function that builds transformations to one that builds specs."""
 
 import functools
 import importlib
@@ -273,7 +273,9 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
     ```python
     >>> import canonopt, optax
     >>> @canonopt.canonical
-    ... def clipped_sgd(learning_rate: float, max_norm: float = 1.0) -> optax.GradientTransformation:
+    ... def clipped_sgd(
+    ...     learning_rate: float, max_norm: float = 1.0
+    ... ) -> optax.GradientTransformation:
     ...     return optax.chain(optax.clip_by_global_norm(max_norm), optax.sgd(learning_rate))
     >>> clipped_sgd(0.1) is clipped_sgd(lr=0.1, max_norm=1.0)
     True
@@ -282,8 +284,8 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
 
     **Arguments:**
 
-    - `function`: the factory. It is called once for each configuration, and should depend on its
-        arguments only.
+    - `function`: the factory. What it builds must depend on its arguments only: it is not called
+        again for a configuration that is there, but to raise the warnings it raised before.
 
     **Returns:** a function with the signature of `function` that returns specs.
 

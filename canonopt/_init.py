@@ -8,6 +8,7 @@ import jax
 import jax.numpy as jnp
 import optax
 
+from ._arguments import is_transformation
 from ._errors import LossError, NotATransformationError
 
 
@@ -87,7 +88,8 @@ def init_like_grads(
     """An optimizer state with state exactly where there is a gradient, and values from the model.
 
     Use it instead of `optim.init(eqx.filter(model, ...))`, whose filter has to be kept in step
-    with what the loss differentiates by hand.
+    with what the loss differentiates by hand. Structure and values are taken care of here, not yet
+    dtypes, weak types, shardings and commitment: those are what `optim.init` gives.
 
     ```python
     >>> import canonopt, jax.numpy as jnp, optax
@@ -110,7 +112,7 @@ def init_like_grads(
     **Raises:** `NotATransformationError` if `optim` is missing or no transformation, and what
     `grads_like` raises.
     """
-    if not callable(getattr(optim, "init", None)):
+    if optim is None or not is_transformation(optim):
         raise NotATransformationError(
             f"init_like_grads needs the optimizer as optim=..., and got optim={optim!r}. "
             "Write canonopt.init_like_grads(model, loss_fn, x, y, optim=canonopt.adam(1e-3))."

@@ -24,6 +24,8 @@ class Mirror:
         self.mirrored: list[str] = []
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
+        if name.startswith("_"):
+            raise AttributeError(name)  # doctest and inspect ask for __wrapped__
         return self._mirrored(Factory, name)
 
     def factory_of_factories(self, name: str) -> Callable[..., Any]:

@@ -1,6 +1,7 @@
 """Values as the expressions that make them."""
 
 import enum
+import math
 import sys
 import types
 from typing import Any
@@ -12,8 +13,8 @@ from ._keys import is_namedtuple
 
 def expression(value: Any) -> str:
     """Python source for `value`, given the modules it names; for what has none, its `repr`."""
-    if isinstance(value, float) and type(value) is float and (value != value or value - value):
-        return f"float('{value}')"
+    if type(value) is float:
+        return repr(value) if math.isfinite(value) else f"float('{value}')"
     if isinstance(value, type(jnp.float32)):
         return repr(value.dtype.name)
     if type(value) is tuple:
@@ -29,10 +30,9 @@ def expression(value: Any) -> str:
     if factory is not None:
         return factory.expression
     if isinstance(value, types.FunctionType | type):
-        package = sys.modules.get(value.__module__.partition(".")[0])
-        if getattr(package, value.__qualname__, None) is value:
-            return f"{package.__name__}.{value.__qualname__}"
-        return f"{value.__module__}.{value.__qualname__}"
+        package = value.__module__.partition(".")[0]
+        public = getattr(sys.modules.get(package), value.__qualname__, None) is value
+        return f"{package if public else value.__module__}.{value.__qualname__}"
     if is_namedtuple(type(value)):
         items = (f"{n}={expression(v)}" for n, v in zip(value._fields, value, strict=True))
         return f"{expression(type(value))}({', '.join(items)})"

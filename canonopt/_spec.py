@@ -30,6 +30,8 @@ class Configured:
     # Set by `_factories` on the class that it makes for each factory. The factory is an object
     # that `build`s from values by name.
     _factory: ClassVar[Any]
+    # What the factory makes of the parameters.
+    _build: Callable[[], Any]
 
     def replace(self, **changes: Any) -> "Self":
         """The spec of the same factory with other values for the parameters named.
@@ -77,7 +79,8 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     It is an `optax.GradientTransformationExtraArgs`, so whatever takes one takes a spec. Unlike one
     it is the same object whenever the same configuration is built again, so `jax.jit` and
     `equinox.filter_jit` do not trace again. It can be closed over, be a static argument, an
-    ordinary argument (a pytree without leaves), or a field of a module.
+    ordinary argument (a pytree whose leaves are the hyperparameters given as arrays, if any), or a
+    field of a module.
 
     Specs are made by the functions that carry optax's names, `canonopt.adam` and so on, and by
     `canonopt.canonical`. Each factory has a subclass, a frozen attrs class with a field for each
@@ -96,6 +99,15 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     ```
     """
 
+    if TYPE_CHECKING:  # as optax's, but for any pytree: an equinox.Module is no optax.Params
+
+        @staticmethod
+        def init(params: Any) -> optax.OptState: ...
+        @staticmethod
+        def update(
+            updates: Any, state: Any, params: Any = None, **extra_args: Any
+        ) -> tuple[Any, optax.OptState]: ...
+
     def __new__(cls, **fields: Any) -> "Self":
         if cls is Spec:
             raise TypeError(
@@ -105,7 +117,9 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
         return cls._factory.from_fields(fields)
 
     @classmethod
-    def _make(cls, iterable: Any) -> optax.GradientTransformationExtraArgs:
+    def _make(  # pyright: ignore[reportIncompatibleMethodOverride]
+        cls, iterable: Any
+    ) -> optax.GradientTransformationExtraArgs:
         # `_replace` comes here: another `init` or `update` is no longer the configuration.
         return optax.GradientTransformationExtraArgs(*iterable)
 

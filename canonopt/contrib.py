@@ -41,7 +41,7 @@ simplified_ademamix = _mirror.simplified_ademamix
 sophia = _mirror.sophia
 split_real_and_imaginary = _mirror.split_real_and_imaginary
 
-__all__ = _mirror.mirrored
+__all__ = _mirror.mirrored  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> object:

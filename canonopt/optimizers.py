@@ -38,7 +38,7 @@ signum = _mirror.signum
 sm3 = _mirror.sm3
 yogi = _mirror.yogi
 
-__all__ = _mirror.mirrored
+__all__ = _mirror.mirrored  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> object:

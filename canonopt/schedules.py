@@ -23,7 +23,7 @@ warmup_constant_schedule = _mirror.warmup_constant_schedule
 warmup_cosine_decay_schedule = _mirror.warmup_cosine_decay_schedule
 warmup_exponential_decay_schedule = _mirror.warmup_exponential_decay_schedule
 
-__all__ = _mirror.mirrored
+__all__ = _mirror.mirrored  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> object:

@@ -71,7 +71,7 @@ zero_nans = _mirror.zero_nans
 
 multi_transform = _mirror.multi_transform  # optax's own alias of partition
 
-__all__ = _mirror.mirrored
+__all__ = _mirror.mirrored  # pyright: ignore[reportUnsupportedDunderAll]
 
 
 def __getattr__(name: str) -> object:

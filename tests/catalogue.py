@@ -7,7 +7,6 @@ speak of "every optimizer" or "every factory" are parametrised with this table.
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import jax
 import jax.numpy as jnp
 import optax

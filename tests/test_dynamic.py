@@ -147,7 +147,7 @@ def test_a_dynamic_spec_is_refused_as_a_static_argument():
 
 def test_a_dynamic_spec_equals_itself_only():
     one, other = canonopt.sgd(jnp.float32(0.1)), canonopt.sgd(jnp.float32(0.1))
-    assert one == one  # noqa: PLR0124
+    assert one == one
     assert one != other
     assert not one == other  # noqa: SIM201
 

@@ -90,14 +90,14 @@ def test_a_dropped_spec_is_freed_with_its_parameters():
 
 
 def test_a_parameter_that_leads_back_to_the_spec_does_not_keep_it():
-    holder = []
+    class Owner:
+        def mask(self, params):
+            return bool(self)
 
-    def mask(params):
-        return bool(holder)
-
-    holder.append(canonopt.chain(canonopt.masked(canonopt.adam(0.321), mask)))
-    reference = weakref.ref(holder[0].update)
-    del mask, holder
+    owner = Owner()
+    owner.optim = canonopt.chain(canonopt.masked(canonopt.adam(0.321), owner.mask))
+    reference = weakref.ref(owner.optim.update)
+    del owner
     collect()
     assert reference() is None
 

@@ -10,10 +10,10 @@ optim = canonopt.adam(1e-3)
 
 # --- a name there is not ---
 
-canonopt.adm(1e-3)  # error
+canonopt.adm(1e-3)  # error: is not a known attribute
 canonopt.optimizers.adm(1e-3)  # error: "adm" is not a known attribute
 canonopt.transforms.adam(1e-3)  # error: "adam" is not a known attribute
-canonopt.muon(0.02)  # error
+canonopt.muon(0.02)  # error: is not a known attribute
 
 # --- a parameter there is not ---
 

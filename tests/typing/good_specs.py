@@ -91,3 +91,7 @@ assert_type(canonopt.canonical(optax.adam)(1e-3, b1=0.95), canonopt.Spec)
 assert_type(canonopt.canonical(optax.constant_schedule)(1.0), canonopt.ScheduleSpec)
 keeps: Callable[[float, int], canonopt.ScheduleSpec] = halving
 canonopt.adam(halving(1e-3))
+
+layer = eqx.nn.Linear(2, 1, key=jax.random.key(0))
+opt_state = optim.init(layer)
+updates, opt_state = optim.update(layer, opt_state, layer)

@@ -1,0 +1,8 @@
+"""A part of optax's own tests, with canonopt's factories in optax's place."""
+
+from .optax_suite import run
+
+
+def test_optax_s_own_tests_end_the_same():
+    wrong = run.compare_part()
+    assert wrong is None, wrong
