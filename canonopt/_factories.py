@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any, ParamSpec, overload
 
 import attrs
+import jax
 import jax.tree_util as jtu
 import optax
 
@@ -95,9 +96,11 @@ class Factory:
         return spec_of(anchor)
 
     def _make_static(self, parameters: dict[str, Any]) -> Any:
-        made, warns = noting_warnings(self.call, parameters)
-        if warns:
-            made = self.call(parameters)
+        # What is interned outlives the trace that may be going on.
+        with jax.ensure_compile_time_eval():
+            made, warns = noting_warnings(self.call, parameters)
+            if warns:
+                made = self.call(parameters)
         spec = self._wrap(made, parameters)
         plain = all(map(is_plain, parameters.values()))
         vars(spec).update(_warns=warns, _plain=plain)

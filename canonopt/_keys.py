@@ -125,6 +125,10 @@ def dtype_of(value: Any) -> Any:
 # --- callables ------------------------------------------------------------------------------
 
 
+# What a factory may read of a function besides calling it.
+_LABELS = ("__name__", "__qualname__", "__module__", "__doc__")
+
+
 def _function(function: types.FunctionType, captured: bool) -> Identified:
     # A module-level function already is the stable reference. Attributes may mean anything to
     # whoever reads them. A variable that may be rebound later has no value to go by.
@@ -135,16 +139,20 @@ def _function(function: types.FunctionType, captured: bool) -> Identified:
         contents = [cell.cell_contents for cell in function.__closure__ or ()]
     except ValueError:  # a captured variable that is not bound yet
         return _by_identity(function, captured)
-    default_keys, defaults = _parts(function.__defaults__ or (), True)
-    keyword_keys, keywords = _parts((function.__kwdefaults__ or {}).values(), True)
     content_keys, contents = _parts(contents, True)
+    default_keys, defaults = _parts(function.__defaults__ or (), True)
+    keyword_keys, keywords = _named_parts(function.__kwdefaults__ or {})
+    annotation_keys, annotations = _named_parts(function.__annotations__)
+    labels = [getattr(function, label) for label in _LABELS]
     key = (
         types.FunctionType,
         id(function.__code__),
         id(function.__globals__),
-        tuple(default_keys),
-        tuple(zip(function.__kwdefaults__ or (), keyword_keys, strict=True)),
         tuple(content_keys),
+        tuple(default_keys),
+        keyword_keys,
+        annotation_keys,
+        *labels,
     )
     # A copy, since whoever holds the original may assign its code, its defaults and its cells.
     copy = types.FunctionType(
@@ -154,10 +162,16 @@ def _function(function: types.FunctionType, captured: bool) -> Identified:
         tuple(defaults) or None,
         tuple(map(types.CellType, contents)) or None,
     )
-    copy.__kwdefaults__ = dict(zip(function.__kwdefaults__ or (), keywords, strict=True)) or None
-    for name in ("__annotations__", "__doc__", "__module__", "__qualname__"):
-        setattr(copy, name, getattr(function, name))
+    copy.__kwdefaults__ = keywords or None
+    copy.__annotations__ = annotations
+    for label, value in zip(_LABELS, labels, strict=True):
+        setattr(copy, label, value)
     return key, copy
+
+
+def _named_parts(values: dict[str, Any]) -> tuple[Hashable, dict[str, Any]]:
+    keys, copies = _parts(values.values(), True)
+    return tuple(zip(values, keys, strict=True)), dict(zip(values, copies, strict=True))
 
 
 def _partial(value: functools.partial, captured: bool) -> Identified:
@@ -165,14 +179,8 @@ def _partial(value: functools.partial, captured: bool) -> Identified:
         return _by_identity(value, captured)
     function_key, function = identify(value.func, True)
     argument_keys, arguments = _parts(value.args, True)
-    keyword_keys, keywords = _parts(value.keywords.values(), True)
-    key = (
-        functools.partial,
-        function_key,
-        tuple(argument_keys),
-        tuple(zip(value.keywords, keyword_keys, strict=True)),
-    )
-    keywords = dict(zip(value.keywords, keywords, strict=True))
+    keyword_keys, keywords = _named_parts(value.keywords)
+    key = (functools.partial, function_key, tuple(argument_keys), keyword_keys)
     return key, functools.partial(function, *arguments, **keywords)
 
 

@@ -2,6 +2,15 @@
 
 import os
 
+import hypothesis
+
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
 )
+
+# A first example may trace and compile, which no deadline allows for. Where a failure has to mean
+# a change in the code, the examples are the same in every run; elsewhere they are new ones.
+hypothesis.settings.register_profile(
+    "canonopt", deadline=None, derandomize="CI" in os.environ, print_blob=True
+)
+hypothesis.settings.load_profile("canonopt")

@@ -126,6 +126,20 @@ def test_only_a_default_differs():
         assert key(make(1)) != key(make(value))
 
 
+def test_what_a_factory_may_read_of_a_function_counts():
+    def make(annotation, name="function", doc=None):
+        def function(x: annotation):
+            return x
+
+        function.__name__, function.__doc__ = name, doc
+        return function
+
+    assert key(make(int)) == key(make(int))
+    assert key(make(int)) != key(make(float))
+    assert key(make(int)) != key(make(int, name="other"))
+    assert key(make(int)) != key(make(int, doc="other"))
+
+
 # --- variables that can still be bound anew ---------------------------------------------------
 
 

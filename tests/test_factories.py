@@ -4,6 +4,7 @@ import gc
 import warnings
 
 import hypothesis.strategies as st
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
@@ -14,7 +15,7 @@ import canonopt
 
 from . import catalogue
 from .test_keys import LOOKALIKES, same
-from .test_steps import build
+from .test_steps import bits, build
 
 
 @canonopt.canonical
@@ -220,6 +221,23 @@ def test_arrays_do_not_reach_a_table():
     assert specs[0] is not canonopt.adam(jnp.float32(0.1))
     assert len(factory.specs) <= before[0] + 1
     assert len(factory.spellings) == before[1]
+
+
+@pytest.mark.parametrize("name", [n for n in WITHOUT_WARNING if n not in catalogue.SCHEDULES])
+def test_a_spec_first_built_inside_a_trace_is_good_outside(name):
+    spec = build(name, canonopt)
+    built = []
+
+    @jax.jit
+    def trace(x):
+        built.append(type(spec)._factory._make_static(spec.parameters()))
+        return x
+
+    with jax.check_tracer_leaks():
+        trace(1.0)
+    params = catalogue.parameters(name)
+    assert bits(built[0].init(params)) == bits(spec.init(params))
+    jax.eval_shape(catalogue.step_for(name), built[0], params, spec.init(params), catalogue.batch())
 
 
 def test_containers_given_to_a_factory_may_be_changed_afterwards():

@@ -119,7 +119,8 @@ values = st.recursive(
         | st.tuples(inner, inner).map(lambda pair: Pair(*pair))
         | st.tuples(inner, inner).map(lambda pair: Other(*pair))
         | st.tuples(inner, static).map(lambda pair: Module(*pair))
-        | st.dictionaries(st.text(max_size=1) | st.integers(0, 2), inner, max_size=3)
+        | st.dictionaries(st.text(max_size=1), inner, max_size=3)
+        | st.dictionaries(st.integers(0, 2), inner, max_size=3)
     ),
     max_leaves=6,
 )
