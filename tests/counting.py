@@ -5,9 +5,8 @@ the monitoring events see every compile but not the traces. Tests assert both.
 """
 
 import collections
-import contextlib
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import attrs
 import jax
@@ -38,7 +37,12 @@ class Counted:
 
     @property
     def compiles(self) -> int:
-        return _compiles[f"jit({self.__name__})"] + _compiles[self.__name__]
+        return compiles(self.__name__)
+
+
+def compiles(name: str) -> int:
+    """How often XLA has compiled jitted functions of this name."""
+    return _compiles[f"jit({name})"] + _compiles[name]
 
 
 def counted(function: Callable) -> tuple[Callable, Counted]:
@@ -50,9 +54,3 @@ def counted(function: Callable) -> tuple[Callable, Counted]:
 
     call.__name__ = call.__qualname__ = count.__name__
     return call, count
-
-
-@contextlib.contextmanager
-def one_trace_one_compile(*counts: Counted) -> Iterator[None]:
-    yield
-    assert [(count.traces, count.compiles) for count in counts] == [(1, 1)] * len(counts)

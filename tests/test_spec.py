@@ -187,7 +187,7 @@ def test_repr_shows_what_differs_from_the_defaults():
 
 def test_help_shows_signature_parameters_and_the_page_of_optax():
     text = pydoc.render_doc(canonopt.adam, renderer=pydoc.plaintext)
-    assert "adam(learning_rate:" in text
+    assert "adam(learning_rate:" in "".join(text.split())
     assert "nesterov" in text
     assert "The Adam optimizer." in text
     assert "https://optax.readthedocs.io/en/latest/api/optimizers.html#optax.adam" in text
