@@ -31,8 +31,8 @@ OPTAX = Path(optax.__file__).parent
 # Tests that may end differently, and why.
 EXPECTED: dict[str, str] = {}
 
-# Of the tests that train every optimizer those that compile least, and with them all tests of what
-# builds on other transformations.
+# Of the tests that take every optimizer two that compile little, and all tests of what builds on
+# other transformations.
 PART = [
     "_src/alias_test.py",
     "_src/base_test.py",
@@ -44,7 +44,8 @@ PART = [
     "transforms/_conditionality_test.py",
     "transforms/_masking_test.py",
 ]
-QUICK = "not (AliasTest or ContribTest or LBFGSTest) or accept_extra_args or wrapped_in_inject"
+COMMON = "wrapped_in_inject or (AliasTest and gradient_accumulation)"
+QUICK = f"not (AliasTest or ContribTest or LBFGSTest) or {COMMON}"
 
 # How many of canonopt's factories the tests call at least, if the replacement has an effect.
 REACHED_BY_ALL = 120
