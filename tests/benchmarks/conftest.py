@@ -18,9 +18,15 @@ def timed(function: Callable[[], object], number: int) -> Sample:
 
 
 def interleaved(ours: Sample, theirs: Sample, rounds: int) -> tuple[list[float], list[float]]:
-    """Samples of both, in turn, so that whatever else the machine does falls on both."""
-    pairs = [(ours(), theirs()) for _ in range(rounds)]
-    return [our for our, _ in pairs], [their for _, their in pairs]
+    """Samples of both, in turn, so that whatever else the machine does falls on both.
+
+    Each goes first in every other round: of two equal steps the first is otherwise slower by 1 %.
+    """
+    measured = ([], [])
+    for turn in range(rounds):
+        for which in (0, 1) if turn % 2 else (1, 0):
+            measured[which].append((ours, theirs)[which]())
+    return measured
 
 
 def ratio(ours: Sample, theirs: Sample, rounds: int) -> tuple[float, float, float]:
