@@ -4,6 +4,7 @@ A spec is made by its factory and by nothing else; `_factories` is the place tha
 gives each factory its own class, with a field for each parameter.
 """
 
+import inspect
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -201,6 +202,12 @@ def _make_transform(cls: type[Spec], build: Callable[[], Any]) -> Spec:
 
 
 def _transform(made: Any) -> optax.GradientTransformationExtraArgs:
-    if hasattr(made, "gradient_transformation"):  # MultiSteps, which is none itself
-        made = made.gradient_transformation()
-    return optax.with_extra_args_support(made)
+    if isinstance(made, optax.GradientTransformation):
+        return optax.with_extra_args_support(made)
+    # An object with the two methods, as `optax.MultiSteps` is.
+    kinds = [p.kind for p in inspect.signature(made.update).parameters.values()]
+    takes_extra_args = inspect.Parameter.VAR_KEYWORD in kinds
+    pair = (
+        optax.GradientTransformationExtraArgs if takes_extra_args else optax.GradientTransformation
+    )
+    return optax.with_extra_args_support(pair(made.init, made.update))

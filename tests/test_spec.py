@@ -77,6 +77,25 @@ def test_multi_steps_offers_what_optax_has():
         _ = optim.has_update
 
 
+def test_multi_steps_hands_extra_arguments_on():
+    optim = canonopt.MultiSteps(canonopt.polyak_sgd(), every_k_schedule=1)
+    updates, _ = optim.update(PARAMS, optim.init(PARAMS), PARAMS, value=jnp.float32(2.0))
+    assert float(updates["w"][0]) < 0.0
+
+
+def test_an_object_with_init_and_update_is_a_transformation():
+    class Plain:
+        def init(self, params):
+            return ()
+
+        def update(self, updates, state, params=None):
+            return updates, state
+
+    optim = canonopt.canonical(Plain)()
+    assert isinstance(optim, canonopt.Spec)
+    assert optim.update(PARAMS, (), PARAMS, value=1.0) == (PARAMS, ())
+
+
 def test_fields_are_optax_parameters_with_optax_defaults():
     optim = canonopt.adamw(1e-3)
     fields = attrs.fields(type(optim))
