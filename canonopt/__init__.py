@@ -11,13 +11,17 @@ from . import contrib as contrib
 from . import optimizers as optimizers
 from . import schedules as schedules
 from . import transforms as transforms
+from ._canonicalizing import canonicalize as canonicalize
 from ._errors import CanonoptError as CanonoptError
 from ._errors import DynamicSpecError as DynamicSpecError
+from ._errors import ExtraArgsError as ExtraArgsError
 from ._errors import LossError as LossError
 from ._errors import NotAFactoryError as NotAFactoryError
 from ._errors import NotATransformationError as NotATransformationError
 from ._errors import NotMirroredError as NotMirroredError
 from ._errors import ParameterError as ParameterError
+from ._errors import PlacementError as PlacementError
+from ._errors import UnsettledStateError as UnsettledStateError
 from ._factories import canonical as canonical
 from ._init import grads_like as grads_like
 from ._init import init_like_grads as init_like_grads

@@ -32,3 +32,15 @@ class DynamicSpecError(CanonoptError, TypeError):
 
 class LossError(CanonoptError, ValueError):
     """The loss given to `init_like_grads` or `grads_like` is no scalar, or has no gradient."""
+
+
+class ExtraArgsError(CanonoptError, TypeError):
+    """The update of an optimizer needs an argument that `init_like_grads` was not given."""
+
+
+class UnsettledStateError(CanonoptError, ValueError):
+    """An update changes the structure or the types of its own state without coming to rest."""
+
+
+class PlacementError(CanonoptError, ValueError):
+    """The parameters of a model are on devices that no single step can use."""

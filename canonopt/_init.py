@@ -1,6 +1,6 @@
-"""Optimizer states that fit the gradients: state exactly where there is a gradient."""
+"""Optimizer states that fit the gradients of a loss."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import equinox as eqx
@@ -10,6 +10,7 @@ import optax
 
 from ._arguments import is_transformation
 from ._errors import LossError, NotATransformationError
+from ._settling import settled_state
 
 
 def grads_like(
@@ -42,14 +43,31 @@ def grads_like(
     **Raises:** `LossError` if the loss is not a scalar of floats, or no leaf gets a gradient.
     """
 
+    _, grads = _trace(loss_fn, model, args, kwargs, has_aux)
+    return _cut(model, grads)
+
+
+def _trace(
+    loss_fn: Callable[..., Any], model: Any, args: tuple, kwargs: dict[str, Any], has_aux: bool
+) -> tuple[Any, Any]:
+    """The loss and its gradients, as `jax.ShapeDtypeStruct`s."""
+
     def scalar_loss(*loss_args: Any, **loss_kwargs: Any) -> Any:
-        loss = loss_fn(*loss_args, **loss_kwargs)
+        try:
+            loss = loss_fn(*loss_args, **loss_kwargs)
+        except Exception as error:
+            error.add_note("canonopt was tracing loss_fn for shapes, as jax.jit would.")
+            raise
         _check_scalar(loss, has_aux)
         return loss
 
-    grad = eqx.filter_grad(scalar_loss, has_aux=has_aux)
-    grads = eqx.filter_eval_shape(grad, model, *args, **kwargs)
-    grads = grads[0] if has_aux else grads
+    value_and_grad = eqx.filter_value_and_grad(scalar_loss, has_aux=has_aux)
+    value, grads = eqx.filter_eval_shape(value_and_grad, model, *args, **kwargs)
+    return value[0] if has_aux else value, grads
+
+
+def _cut(model: Any, grads: Any) -> Any:
+    """`model` with `None` where `grads` has it."""
     if not jax.tree.leaves(grads):
         raise LossError(
             "No leaf of the model gets a gradient: it has no array of floats or complex numbers. "
@@ -79,17 +97,20 @@ def _check_scalar(loss: Any, has_aux: bool) -> None:
 
 def init_like_grads(
     model: Any,
-    loss_fn: Callable[..., Any],
+    loss_fn: Callable[..., Any] | None = None,
     *args: Any,
     optim: optax.GradientTransformation | None = None,
     has_aux: bool = False,
+    grads: Any = None,
+    extra_args: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> optax.OptState:
-    """An optimizer state with state exactly where there is a gradient, and values from the model.
+    """An optimizer state that the training step gives back as it took it, but for the values.
 
-    Use it instead of `optim.init(eqx.filter(model, ...))`, whose filter has to be kept in step
-    with what the loss differentiates by hand. Structure and values are taken care of here, not yet
-    dtypes, weak types, shardings and commitment: those are what `optim.init` gives.
+    Use it instead of `optim.init(eqx.filter(model, ...))`. The state is there exactly where there
+    is a gradient, so no filter has to be kept in step with the loss. Each leaf has the dtype, the
+    weak type, the sharding and the commitment that come out of the first update, so the second step
+    is neither traced nor compiled again. Values are those that `optim.init` gives.
 
     ```python
     >>> import canonopt, jax.numpy as jnp, optax
@@ -104,17 +125,35 @@ def init_like_grads(
 
     **Arguments:**
 
-    - `model`, `loss_fn`, `args`, `has_aux`, `kwargs`: as for `canonopt.grads_like`.
+    - `model`, `loss_fn`, `args`, `has_aux`, `kwargs`: as for `canonopt.grads_like`. The loss and
+        the update are traced for shapes once; no gradient is computed. A model that is weakly typed
+        has to go through `canonopt.canonicalize` first, or the step is traced again for it.
     - `optim`: the transformation, canonopt's or optax's.
+    - `grads`: the gradients or their shapes, for a caller who has them: then there is no `loss_fn`.
+    - `extra_args`: what the step gives to `optim.update` besides `value`, `grad`, `value_fn` and
+        `obj_fn`, which are known from the loss.
 
-    **Returns:** what `optim.init` gives for the leaves of `model` that get a gradient.
+    **Returns:** the state, with arrays. A leaf whose dtype an update widens is as wide as that. A
+    leaf of a model on a mesh that is no parameter's likeness is spread as the compiler spreads it,
+    for which the update, and not the loss, is compiled.
 
-    **Raises:** `NotATransformationError` if `optim` is missing or no transformation, and what
-    `grads_like` raises.
+    **Raises:** `NotATransformationError` if `optim` is missing or no transformation,
+    `ExtraArgsError` if its update needs an argument that is not known, `UnsettledStateError` if its
+    updates do not come to rest, `PlacementError` if the parameters are on different meshes, and
+    what `grads_like` raises.
     """
     if optim is None or not is_transformation(optim):
         raise NotATransformationError(
             f"init_like_grads needs the optimizer as optim=..., and got optim={optim!r}. "
             "Write canonopt.init_like_grads(model, loss_fn, x, y, optim=canonopt.adam(1e-3))."
         )
-    return optim.init(grads_like(model, loss_fn, *args, has_aux=has_aux, **kwargs))
+    if (loss_fn is None) == (grads is None):
+        raise LossError(
+            "init_like_grads needs either loss_fn, the second argument, or grads=..., and got "
+            f"{'neither' if grads is None else 'both'}."
+        )
+    if loss_fn is not None:
+        loss, grads = _trace(loss_fn, model, args, kwargs, has_aux)
+    else:
+        loss, grads = jax.ShapeDtypeStruct((), jnp.float32), jax.eval_shape(lambda: grads)
+    return settled_state(optim, _cut(model, grads), grads, loss, extra_args or {})

@@ -134,15 +134,10 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
     def init_like_grads(
-        self,
-        model: Any,
-        loss_fn: Callable[..., Any],
-        *args: Any,
-        has_aux: bool = False,
-        **kwargs: Any,
+        self, model: Any, loss_fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any
     ) -> optax.OptState:
-        """As `canonopt.init_like_grads`, for this spec."""
-        return init_like_grads(model, loss_fn, *args, optim=self, has_aux=has_aux, **kwargs)
+        """As `canonopt.init_like_grads` with this spec as `optim`."""
+        return init_like_grads(model, loss_fn, *args, optim=self, **kwargs)
 
 
 class ScheduleSpec(Configured):
