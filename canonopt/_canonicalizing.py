@@ -8,8 +8,8 @@ import jax
 def canonicalize(tree: Any) -> Any:
     """`tree` with its weakly typed arrays made strongly typed.
 
-    `jnp.asarray(1.0)`, `jnp.full(shape, 1.0)` and the like are weakly typed, what an update makes of
-    them is not, and `jax.jit` traces a step again for the difference.
+    `jnp.asarray(1.0)`, `jnp.full(shape, 1.0)` and the like are weakly typed, what an update makes
+    of them is not, and `jax.jit` traces a step again for the difference.
 
     ```python
     >>> import canonopt, jax.numpy as jnp

@@ -67,7 +67,7 @@ class _Update:
         self._loss = loss
         self._wanted: tuple[str, ...] | None = None
 
-    def __call__(self, grads: Any, state: Any, params: Any) -> Any:
+    def state_after(self, grads: Any, state: Any, params: Any) -> Any:
         """The state after an update. To be called under a trace."""
         # The loss itself has been traced already; for shapes a constant does as well.
         value = jnp.zeros((), self._loss.dtype)
@@ -83,12 +83,12 @@ class _Update:
     def types_after(self, state: Any) -> Any:
         """The shape, dtype and weak type of each leaf of the state after an update of `state`."""
         if self._wanted is not None:
-            return jax.eval_shape(self, self.grads, state, self.params)
+            return jax.eval_shape(self.state_after, self.grads, state, self.params)
         errors = []
         for wanted in _EXTRA_ARGS:
             self._wanted = wanted
             try:
-                return jax.eval_shape(self, self.grads, state, self.params)
+                return jax.eval_shape(self.state_after, self.grads, state, self.params)
             except (TypeError, ValueError) as error:
                 errors.append(error)
         raise _extra_args_error(errors[0]) from errors[0]
@@ -242,5 +242,5 @@ def _spread_init(update: "_Update", types: Any) -> Any:
 def _shardings_after(update: "_Update", types: Any) -> Any:
     types = jax.tree.map(lambda t: jax.ShapeDtypeStruct(t.shape, t.dtype), types)
     update.types_after(types)
-    lowered = jax.jit(update.__call__).lower(update.grads, types, update.params)
+    lowered = jax.jit(update.state_after).lower(update.grads, types, update.params)
     return lowered.compile().output_shardings
