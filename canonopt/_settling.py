@@ -43,7 +43,7 @@ def settled_state(
     if isinstance(place, NamedSharding):
         grads = jax.tree.map(_with_sharding_of, grads, params)
     update = _Update(optim, params, grads, loss, extra_args)
-    state = optim.init(params) if place is None else _placed_init(update, place)
+    state = optim.init(params) if place is None else _placed_init(update, params, place)
     types = _settled_types(update, jax.tree.map(_struct, state))
     return jax.tree.map(_converted, state, types)
 
@@ -62,7 +62,10 @@ class _Update:
         loss: jax.ShapeDtypeStruct,
         extra_args: Mapping[str, Any],
     ) -> None:
-        self.optim, self.params, self.grads = optim, params, grads
+        # As they are from the second step on, when nothing is weakly typed any more.
+        self.params = jax.tree.map(_strong, params)
+        self.grads = jax.tree.map(_strong, grads)
+        self.optim = optim
         self.extra_args = dict(extra_args)
         self._loss = loss
         self._wanted: tuple[str, ...] | None = None
@@ -135,6 +138,11 @@ def _struct(leaf: Any) -> jax.ShapeDtypeStruct:
     aval = jax.typeof(leaf)
     sharding = leaf.sharding if _is_committed(leaf) else None
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
+
+
+def _strong(leaf: Any) -> jax.ShapeDtypeStruct:
+    struct = leaf if isinstance(leaf, jax.ShapeDtypeStruct) else _struct(leaf)
+    return jax.ShapeDtypeStruct(struct.shape, struct.dtype, sharding=struct.sharding)
 
 
 def _type(leaf: Any) -> Any:
@@ -213,9 +221,9 @@ def _with_sharding_of(grad: Any, param: Any) -> Any:
     return jax.ShapeDtypeStruct(grad.shape, grad.dtype, weak_type=grad.weak_type, sharding=sharding)
 
 
-def _placed_init(update: "_Update", place: Sharding) -> Any:
+def _placed_init(update: "_Update", params: Any, place: Sharding) -> Any:
     """The initial state, on the devices of the parameters."""
-    optim, params = update.optim, update.params
+    optim = update.optim
     types = jax.eval_shape(optim.init, params)
     if isinstance(place, NamedSharding):
         # A leaf that has no parameter's shape is not made from a parameter, nor where that is.
@@ -223,24 +231,24 @@ def _placed_init(update: "_Update", place: Sharding) -> Any:
         # whole of it would be on one device.
         shapes = {leaf.shape for leaf in jax.tree.leaves(params)}
         if any(t.shape not in shapes and t.size > 1 for t in jax.tree.leaves(types)):
-            return _spread_init(update, types)
+            return _spread_init(update, params, types)
     state = optim.init(params)
     leaves, structure = jax.tree.flatten(state)
     elsewhere = [i for i, leaf in enumerate(leaves) if not _is_committed(leaf)]
     if isinstance(place, NamedSharding) and any(leaves[i].size > 1 for i in elsewhere):
-        return _spread_init(update, types)
+        return _spread_init(update, params, types)
     moved = jax.device_put([leaves[i] for i in elsewhere], place)
     for i, leaf in zip(elsewhere, moved, strict=True):
         leaves[i] = leaf
     return jax.tree.unflatten(structure, leaves)
 
 
-def _spread_init(update: "_Update", types: Any) -> Any:
-    return jax.jit(update.optim.init, out_shardings=_shardings_after(update, types))(update.params)
+def _spread_init(update: "_Update", params: Any, types: Any) -> Any:
+    return jax.jit(update.optim.init, out_shardings=_shardings_after(update, types))(params)
 
 
 def _shardings_after(update: "_Update", types: Any) -> Any:
-    types = jax.tree.map(lambda t: jax.ShapeDtypeStruct(t.shape, t.dtype), types)
+    types = jax.tree.map(_strong, types)
     update.types_after(types)
     lowered = jax.jit(update.state_after).lower(update.grads, types, update.params)
     return lowered.compile().output_shardings

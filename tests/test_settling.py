@@ -1,0 +1,324 @@
+"""States that an update does not change the type or the place of, and those that have none."""
+
+import re
+
+import equinox as eqx
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from flax import nnx
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import canonopt
+
+from .counting import counted
+
+
+def loss_fn(params, x):
+    return jnp.sum((x @ params["w"].astype(jnp.float32) + params["b"]) ** 2)
+
+
+def parameters(dtype=jnp.float32):
+    return {"w": jnp.ones((8, 8), dtype), "b": jnp.ones(8)}
+
+
+X = jnp.ones((8, 8))
+
+
+def train(optim, params, opt_state, loss=loss_fn, steps=3):
+    """The traces and compiles of some steps, and what they leave."""
+
+    def body(params, opt_state, x):
+        grads = eqx.filter_grad(loss)(params, x)
+        updates, opt_state = optim.update(
+            grads, opt_state, eqx.filter(params, eqx.is_inexact_array)
+        )
+        # Equinox's apply_updates would widen the parameters themselves, to the updates' dtype.
+        return optax.apply_updates(params, updates), opt_state
+
+    step, count = counted(body)
+    step = eqx.filter_jit(step)
+    for _ in range(steps):
+        params, opt_state = step(params, opt_state, X)
+    return (count.traces, count.compiles), params, opt_state
+
+
+def test_what_an_update_widens_is_wide_from_the_start():
+    params = parameters(jnp.bfloat16)
+    optim = canonopt.contrib.prodigy()
+    state = canonopt.init_like_grads(params, loss_fn, X, optim=optim)
+    assert optim.init(params).estim_lr.dtype == jnp.bfloat16
+    assert state.estim_lr.dtype == jnp.float32
+    np.testing.assert_array_equal(state.estim_lr, optim.init(params).estim_lr)
+    assert train(optim, params, state)[0] == (1, 1)
+
+
+def test_values_are_those_of_init_also_where_they_come_from_the_model():
+    params = {"w": jnp.arange(64.0).reshape(8, 8), "b": jnp.arange(8.0)}
+    for build in (canonopt.contrib.schedule_free_adamw, canonopt.contrib.dowg, canonopt.adamw):
+        optim = build(1e-3)
+        ours = canonopt.init_like_grads(params, loss_fn, X, optim=optim)
+        for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(optim.init(params)), strict=True):
+            np.testing.assert_array_equal(a, b)
+
+
+def test_uncommitted_stays_uncommitted():
+    state = canonopt.init_like_grads(parameters(), loss_fn, X, optim=canonopt.adam(1e-3))
+    assert not any(leaf.committed for leaf in jax.tree.leaves(state))
+
+
+def test_a_model_on_another_device_takes_its_state_there():
+    device = jax.devices()[3]
+    params = jax.device_put(parameters(), device)
+    state = canonopt.init_like_grads(params, loss_fn, X, optim=canonopt.adam(1e-3))
+    assert all(leaf.committed and leaf.devices() == {device} for leaf in jax.tree.leaves(state))
+    assert train(canonopt.adam(1e-3), params, state)[0] == (1, 1)
+
+
+def test_sharded_state_is_nowhere_whole():
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    params = {
+        "w": jax.device_put(jnp.ones((64, 8)), NamedSharding(mesh, P("data"))),
+        "b": jax.device_put(jnp.ones(8), NamedSharding(mesh, P())),
+    }
+    loss = lambda p, x: jnp.sum(p["w"] ** 2) + jnp.sum(p["b"] * x[0])  # noqa: E731
+    optim = canonopt.lbfgs(1e-3, memory_size=4, linesearch=None)
+    state = canonopt.init_like_grads(params, loss, X, optim=optim)
+    memory = optax.tree.get(state, "diff_params_memory")["w"]
+    assert memory.shape == (4, 64, 8)
+    assert {shard.data.shape for shard in memory.addressable_shards} == {(4, 8, 8)}
+    assert train(optim, params, state, loss)[0] == (1, 1)
+
+
+def test_inside_jit_and_under_vmap():
+    optim = canonopt.adam(1e-3)
+
+    @jax.jit
+    def make(params):
+        return canonopt.init_like_grads(params, loss_fn, X, optim=optim)
+
+    expected = optim.init(parameters())
+    assert jax.tree.structure(make(parameters())) == jax.tree.structure(expected)
+    ensemble = jax.tree.map(lambda x: jnp.stack([x] * 3), parameters())
+    states = jax.vmap(make)(ensemble)
+    assert optax.tree.get(states, "mu")["w"].shape == (3, 8, 8)
+    assert optax.tree.get(states, "count").shape == (3,)
+
+
+def test_gradients_at_hand_stand_in_for_a_loss():
+    params = {"w": jnp.ones(3), "frozen": jnp.ones(2)}
+    for grads in (
+        {"w": jnp.ones(3), "frozen": None},
+        {"w": jax.ShapeDtypeStruct((3,), jnp.float32), "frozen": None},
+    ):
+        state = canonopt.init_like_grads(params, grads=grads, optim=canonopt.adam(1e-3))
+        assert optax.tree.get(state, "mu")["frozen"] is None
+    for kwargs in ({}, {"grads": params, "loss_fn": lambda p: p["w"].sum()}):
+        with pytest.raises(canonopt.LossError, match="needs either loss_fn, the second argument"):
+            canonopt.init_like_grads(params, optim=canonopt.adam(1e-3), **kwargs)
+
+
+def test_shapes_for_a_model_where_init_needs_no_values():
+    shapes = jax.eval_shape(parameters)
+    state = canonopt.init_like_grads(shapes, loss_fn, X, optim=canonopt.adam(1e-3))
+    assert optax.tree.get(state, "mu")["w"].shape == (8, 8)
+
+
+WRAPPED = [
+    lambda: canonopt.MultiSteps(canonopt.adam(1e-3), 2),
+    lambda: canonopt.masked(canonopt.adam(1e-3), {"w": True, "b": False}),
+    lambda: canonopt.partition(
+        {"a": canonopt.adam(1e-3), "b": canonopt.sgd(0.1, momentum=0.9)}, {"w": "a", "b": "b"}
+    ),
+    lambda: canonopt.inject_hyperparams(optax.adam)(canonopt.linear_schedule(1e-3, 0.0, 9)),
+    lambda: canonopt.inject_hyperparams(optax.adamw)(learning_rate=1e-3),
+    lambda: canonopt.chain(
+        canonopt.clip_by_global_norm(1.0),
+        canonopt.apply_if_finite(canonopt.chain(canonopt.adam(1e-3), canonopt.ema(0.9)), 3),
+    ),
+]
+
+
+@pytest.mark.parametrize("committed", [False, True])
+@pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
+@pytest.mark.parametrize("build", WRAPPED)
+def test_wrappers_of_every_kind_settle(build, dtype, committed):
+    params = parameters(dtype)
+    if committed:
+        params = jax.device_put(params, jax.devices()[0])
+    state = canonopt.init_like_grads(params, loss_fn, X, optim=build())
+    assert train(build(), params, state)[0] == (1, 1)
+
+
+def test_models_with_state_keys_tied_and_frozen_leaves():
+    class Model(eqx.Module):
+        embedding: eqx.nn.Shared
+        norm: eqx.nn.BatchNorm
+        key: jax.Array
+        counter: jax.Array
+
+    embedding = eqx.nn.Embedding(4, 3, key=jax.random.key(0))
+    linear = eqx.nn.Linear(3, 4, use_bias=False, key=jax.random.key(1))
+    tied = eqx.nn.Shared((embedding, linear), lambda p: p[1].weight, lambda p: p[0].weight)
+    norm, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, axis_name="batch", mode="batch")
+    model = Model(tied, norm, jax.random.key(2), jnp.zeros((), jnp.int32))
+
+    def loss(model, state):
+        embedding, linear = model.embedding()
+        forward = lambda i: model.norm(embedding(i), state)  # noqa: E731
+        x, _ = jax.vmap(forward, axis_name="batch", out_axes=(0, None))(jnp.arange(4))
+        return jnp.mean(jax.vmap(linear)(x) ** 2)
+
+    optim = canonopt.adam(1e-3)
+    opt_state = canonopt.init_like_grads(model, loss, state, optim=optim)
+    grads = eqx.filter_grad(loss)(model, state)
+    mu = optax.tree.get(opt_state, "mu")
+    assert jax.tree.structure(mu) == jax.tree.structure(grads)
+    assert (mu.key, mu.counter) == (None, None)
+
+
+def test_flax_parameters_are_pytrees_too():
+    dense = nn.Dense(2)
+    variables = dense.init(jax.random.key(0), X)
+    state = canonopt.init_like_grads(
+        variables, lambda v, x: jnp.sum(dense.apply(v, x) ** 2), X, optim=canonopt.adam(1e-3)
+    )
+    assert optax.tree.get(state, "mu")["params"]["kernel"].shape == (8, 2)
+    graph, params = nnx.split(nnx.Linear(8, 2, rngs=nnx.Rngs(0)), nnx.Param)
+
+    def loss(params, x):
+        return jnp.sum(nnx.merge(graph, params)(x) ** 2)
+
+    state = canonopt.init_like_grads(params, loss, X, optim=canonopt.adam(1e-3))
+    assert jax.tree.structure(optax.tree.get(state, "mu")) == jax.tree.structure(params)
+
+
+# --- what cannot settle -----------------------------------------------------------------------
+
+
+def stateful(init, update):
+    return optax.GradientTransformation(init, update)
+
+
+def test_a_state_that_keeps_changing_names_each_leaf():
+    optim = stateful(
+        lambda params: {"grows": jnp.zeros(1), "ok": jnp.zeros(2), "narrows": jnp.zeros(3)},
+        lambda u, s, p=None: (
+            u,
+            {
+                "grows": jnp.concatenate([s["grows"], jnp.zeros(1)]),
+                "ok": s["ok"],
+                "narrows": s["narrows"].astype(jnp.bfloat16),
+            },
+        ),
+    )
+    with pytest.raises(canonopt.UnsettledStateError) as caught:
+        canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
+    assert str(caught.value).splitlines()[1:3] == [
+        "  float32[1] -> float32[2] @ opt_state['grows']",
+        "  float32[3] -> bfloat16[3] @ opt_state['narrows']",
+    ]
+
+
+def test_a_state_that_changes_its_structure():
+    optim = stateful(lambda params: (), lambda u, s, p=None: (u, (*s, 1.0)))
+    with pytest.raises(canonopt.UnsettledStateError, match="another structure after an update"):
+        canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
+
+
+def test_extra_arguments_that_are_not_known_are_asked_for():
+    def update(updates, state, params=None, *, temperature, **extra_args):
+        return updates, state + temperature
+
+    optim = optax.GradientTransformationExtraArgs(lambda params: jnp.zeros(()), update)
+    message = re.escape("missing 1 required keyword-only argument: 'temperature'")
+    with pytest.raises(canonopt.ExtraArgsError, match=message) as caught:
+        canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
+    assert "init_like_grads(..., extra_args={'temperature': ...})" in str(caught.value)
+    state = canonopt.init_like_grads(
+        parameters(), loss_fn, X, optim=optim, extra_args={"temperature": jnp.float32(1.0)}
+    )
+    assert float(state) == 0.0
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: canonopt.polyak_sgd(),
+        lambda: canonopt.lbfgs(),
+        lambda: canonopt.contrib.momo(),
+        lambda: canonopt.contrib.sophia(1e-3),
+        lambda: canonopt.chain(canonopt.sgd(0.1), canonopt.contrib.reduce_on_plateau()),
+    ],
+)
+def test_extra_arguments_that_come_from_the_loss_are_known(build):
+    loss, count = counted(loss_fn)
+    canonopt.init_like_grads(parameters(), loss, X, optim=build())
+    assert (count.traces, count.compiles) == (1, 0)
+
+
+def test_parameters_on_two_meshes_or_devices():
+    devices = np.array(jax.devices())
+    one, two = Mesh(devices[:4], ("data",)), Mesh(devices[4:], ("data",))
+    on_meshes = {
+        "w": jax.device_put(jnp.ones((8, 8)), NamedSharding(one, P())),
+        "b": jax.device_put(jnp.ones(8), NamedSharding(two, P())),
+    }
+    on_devices = {
+        "w": jax.device_put(jnp.ones((8, 8)), devices[0]),
+        "b": jax.device_put(jnp.ones(8), devices[1]),
+    }
+    grads = jax.eval_shape(parameters)
+    for params in (on_meshes, on_devices):
+        with pytest.raises(canonopt.PlacementError) as caught:
+            canonopt.init_like_grads(params, grads=grads, optim=canonopt.adam(1e-3))
+        assert "@ model['w']" in str(caught.value)
+        assert "@ model['b']" in str(caught.value)
+        assert "Put the model on one mesh" in str(caught.value)
+
+
+def test_the_error_of_a_loss_comes_with_a_note():
+    def loss(params, x):
+        raise KeyError("missing")
+
+    with pytest.raises(KeyError, match="missing") as caught:
+        canonopt.init_like_grads(parameters(), loss, X, optim=canonopt.adam(1e-3))
+    assert caught.value.__notes__[0].startswith("canonopt was tracing loss_fn for shapes")
+
+
+# --- canonicalize -----------------------------------------------------------------------------
+
+
+def test_weak_leaves_become_strong_and_nothing_else_changes():
+    weak, strong = jnp.full((2, 2), 1.5), jnp.ones(2)
+    tree = {"a": weak, "tied": weak, "b": strong, "c": "text", "d": 1.0, "e": np.ones(2)}
+    made = canonopt.canonicalize(tree)
+    assert not made["a"].weak_type
+    assert made["a"] is made["tied"]
+    assert all(made[name] is tree[name] for name in "bcde")
+    np.testing.assert_array_equal(made["a"], weak)
+    assert canonopt.canonicalize(made)["a"] is made["a"]
+
+
+def test_a_canonical_model_keeps_its_place():
+    device = jax.devices()[2]
+    on_device = canonopt.canonicalize(jax.device_put(jnp.full(4, 1.0), device))
+    assert on_device.devices() == {device}
+    assert on_device.committed
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    sharding = NamedSharding(mesh, P("data"))
+    assert canonopt.canonicalize(jax.device_put(jnp.full(8, 1.0), sharding)).sharding == sharding
+    assert not canonopt.canonicalize(jnp.full(4, 1.0)).committed
+
+
+def test_a_weakly_typed_model_is_traced_once_when_canonical():
+    params = {"w": jnp.full((8, 8), 1.0), "b": jnp.full(8, 1.0)}
+    optim = canonopt.adam(1e-3)
+    for canonical, expected in ((False, (2, 2)), (True, (1, 1))):
+        model = canonopt.canonicalize(params) if canonical else params
+        state = canonopt.init_like_grads(model, loss_fn, X, optim=optim)
+        assert train(optim, model, state)[0] == expected
