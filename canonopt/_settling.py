@@ -94,7 +94,17 @@ class _Update:
                 return jax.eval_shape(self.state_after, self.grads, state, self.params)
             except (TypeError, ValueError) as error:
                 errors.append(error)
-        raise _extra_args_error(errors[0]) from errors[0]
+        error = errors[0]
+        names = _names_missing(error)
+        if not names:
+            error.add_note("canonopt was tracing the update of the optimizer for shapes.")
+            raise error
+        example = ", ".join(f"{name!r}: ..." for name in names)
+        raise ExtraArgsError(
+            f"The update of the optimizer needs {', '.join(names)}, which init_like_grads does "
+            "not know. Pass what the step passes: "
+            f"init_like_grads(..., extra_args={{{example}}})."
+        ) from error
 
 
 # What updates ask for beyond gradients, state and parameters. Not all at once, since some refuse
@@ -108,13 +118,12 @@ _EXTRA_ARGS = (
 )
 
 
-def _extra_args_error(error: Exception) -> ExtraArgsError:
-    names = re.findall(r"'(\w+)'", str(error)) if "missing" in str(error) else []
-    example = f"extra_args={{{', '.join(f'{name!r}: ...' for name in names or ['name'])}}}"
-    return ExtraArgsError(
-        f"The update of the optimizer failed when it was traced for shapes: {error} If it needs "
-        f"an extra argument, pass it as the step does: init_like_grads(..., {example})."
-    )
+def _names_missing(error: Exception) -> list[str]:
+    """The arguments that an update, Python's or optax's error says, was not given."""
+    text = str(error)
+    if "missing" in text:
+        return re.findall(r"'(\w+)'", text)
+    return re.findall(r"^(\w+) must be provided", text)
 
 
 def _settled_types(update: _Update, types: Any) -> Any:
@@ -128,7 +137,7 @@ def _settled_types(update: _Update, types: Any) -> Any:
                 f"is traced again. Before: {jax.tree.structure(types)}. "
                 f"After: {jax.tree.structure(after)}."
             )
-        if jax.tree.map(_type, after) == jax.tree.map(_type, types):
+        if _types(after) == _types(types):
             return types
         types = jax.tree.map(_wider, types, after)
     raise _unsettled(before, update.types_after(types))
@@ -147,6 +156,10 @@ def _strong(leaf: Any) -> jax.ShapeDtypeStruct:
 
 def _type(leaf: Any) -> Any:
     return (leaf.shape, leaf.dtype, leaf.weak_type)
+
+
+def _types(tree: Any) -> list[Any]:
+    return list(map(_type, jax.tree.leaves(tree)))
 
 
 def _wider(before: Any, after: Any) -> Any:

@@ -94,6 +94,25 @@ def test_sharded_state_is_nowhere_whole():
     assert train(optim, params, state, loss)[0] == (1, 1)
 
 
+def test_parameters_on_several_memory_kinds():
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    on_host = NamedSharding(mesh, P("data"), memory_kind="pinned_host")
+    params = {
+        "w": jax.device_put(jnp.ones((8, 8)), on_host),
+        "b": jax.device_put(jnp.ones(8), NamedSharding(mesh, P())),
+    }
+    if jnp.zeros_like(params["w"]).sharding.memory_kind != "pinned_host":
+        pytest.skip("this jax makes the zeros of optim.init on the device: no update can run")
+
+    def loss(params, x):
+        weight = jax.device_put(params["w"], NamedSharding(mesh, P("data"), memory_kind="device"))
+        return jnp.sum((x @ weight + params["b"]) ** 2)
+
+    state = canonopt.init_like_grads(params, loss, X, optim=canonopt.adam(1e-3))
+    assert optax.tree.get(state, "mu")["w"].sharding.memory_kind == "pinned_host"
+    assert train(canonopt.adam(1e-3), params, state, loss)[0] == (1, 1)
+
+
 def test_inside_jit_and_under_vmap():
     optim = canonopt.adam(1e-3)
 
@@ -235,14 +254,41 @@ def test_extra_arguments_that_are_not_known_are_asked_for():
         return updates, state + temperature
 
     optim = optax.GradientTransformationExtraArgs(lambda params: jnp.zeros(()), update)
-    message = re.escape("missing 1 required keyword-only argument: 'temperature'")
-    with pytest.raises(canonopt.ExtraArgsError, match=message) as caught:
+    message = re.escape(
+        "needs temperature, which init_like_grads does not know. Pass what the step passes: "
+        "init_like_grads(..., extra_args={'temperature': ...})."
+    )
+    with pytest.raises(canonopt.ExtraArgsError, match=message):
         canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
-    assert "init_like_grads(..., extra_args={'temperature': ...})" in str(caught.value)
     state = canonopt.init_like_grads(
         parameters(), loss_fn, X, optim=optim, extra_args={"temperature": jnp.float32(1.0)}
     )
     assert float(state) == 0.0
+
+
+def test_what_optax_asks_for_is_asked_for():
+    optim = canonopt.contrib.sam(canonopt.sgd(0.1), canonopt.sgd(0.1), opaque_mode=True)
+    with pytest.raises(canonopt.ExtraArgsError, match="needs grad_fn, which init_like_grads does"):
+        canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
+    state = canonopt.init_like_grads(
+        parameters(),
+        loss_fn,
+        X,
+        optim=optim,
+        extra_args={"grad_fn": lambda params, _: jax.grad(loss_fn)(params, X)},
+    )
+    assert int(state.steps_since_sync) == 0
+
+
+def test_the_error_of_an_update_comes_with_a_note():
+    def update(updates, state, params=None):
+        raise ValueError("no such thing")
+
+    optim = stateful(lambda params: (), update)
+    with pytest.raises(ValueError, match="no such thing") as caught:
+        canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
+    note = "canonopt was tracing the update of the optimizer for shapes."
+    assert note in caught.value.__notes__
 
 
 @pytest.mark.parametrize(
