@@ -94,6 +94,9 @@ def test_sharded_state_is_nowhere_whole():
     assert train(optim, params, state, loss)[0] == (1, 1)
 
 
+@pytest.mark.skipif(
+    jax.__version_info__ < (0, 10), reason="this jax runs no update of adam on host memory"
+)
 def test_parameters_on_several_memory_kinds():
     mesh = Mesh(np.array(jax.devices()), ("data",))
     on_host = NamedSharding(mesh, P("data"), memory_kind="pinned_host")
@@ -101,8 +104,6 @@ def test_parameters_on_several_memory_kinds():
         "w": jax.device_put(jnp.ones((8, 8)), on_host),
         "b": jax.device_put(jnp.ones(8), NamedSharding(mesh, P())),
     }
-    if jnp.zeros_like(params["w"]).sharding.memory_kind != "pinned_host":
-        pytest.skip("this jax makes the zeros of optim.init on the device: no update can run")
 
     def loss(params, x):
         weight = jax.device_put(params["w"], NamedSharding(mesh, P("data"), memory_kind="device"))

@@ -32,7 +32,7 @@ def loss_fn(params: dict) -> jnp.ndarray:
     return params["weight"].sum()
 
 
-optim.init_like_grads(params)  # error: Argument missing for parameter "loss_fn"
+optim.init_like_grads(loss_fn=loss_fn)  # error: Argument missing for parameter "model"
 canonopt.init_like_grads(params, loss_fn, optim=canonopt.adam)  # error: reportArgumentType
 canonopt.init_like_grads(params, loss_fn, optim=schedule)  # error: "ScheduleSpec"
 canonopt.grads_like(params, params)  # error: "dict[str, Array]"
