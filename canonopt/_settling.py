@@ -205,19 +205,16 @@ def _is_committed(leaf: Any) -> bool:
 
 def _common_place(params: Any) -> Sharding | None:
     """Where scalars of the state have to be, or None if the parameters are committed nowhere."""
-    committed = [
-        (path, leaf.sharding)
-        for path, leaf in jtu.tree_leaves_with_path(params)
-        if _is_committed(leaf)
-    ]
-    if not committed:
-        return None
-    places = {}
-    for path, sharding in committed:
-        if isinstance(sharding, NamedSharding):
-            place = NamedSharding(sharding.mesh, PartitionSpec())
-        else:
-            (place,) = {SingleDeviceSharding(device) for device in sharding.device_set} or {None}
+    places: dict[Sharding, Any] = {}
+    for path, leaf in jtu.tree_leaves_with_path(params):
+        if not _is_committed(leaf):
+            continue
+        if isinstance(leaf.sharding, NamedSharding):
+            place = NamedSharding(leaf.sharding.mesh, PartitionSpec())
+        elif len(leaf.sharding.device_set) == 1:
+            place = SingleDeviceSharding(*leaf.sharding.device_set)
+        else:  # spread in a way that says nothing of where a scalar would be
+            return None
         places.setdefault(place, path)
     if len(places) > 1:
         lines = [f"{place} @ model{jtu.keystr(path)}" for place, path in places.items()]
@@ -226,7 +223,7 @@ def _common_place(params: Any) -> Sharding | None:
             "together:\n  " + "\n  ".join(lines) + "\nPut the model on one mesh, with "
             "jax.device_put(model, NamedSharding(mesh, PartitionSpec()))."
         )
-    return next(iter(places))
+    return next(iter(places), None)
 
 
 def _with_sharding_of(grad: Any, param: Any) -> Any:
