@@ -52,7 +52,8 @@ def _path_to(function: types.FunctionType) -> list[types.CodeType] | None:
 
 def _roots(function: types.FunctionType) -> Iterator[types.CodeType]:
     """Code that may contain `function`'s: found by its qualified name, or running now."""
-    names = function.__qualname__.partition(".<locals>")[0].split(".")
+    # The code's own name: a wrapper carries that of the function it wraps.
+    names = function.__code__.co_qualname.partition(".<locals>")[0].split(".")
     found = function.__globals__.get(names[0])
     for name in names[1:]:
         found = vars(found).get(name) if isinstance(found, type) else None

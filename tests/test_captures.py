@@ -112,6 +112,16 @@ def test_captured_values_count_as_parameters_do(a, b):
     assert (key(with_default(a)) == key(with_default(b))) == same
 
 
+def test_a_function_under_another_name_is_found_too():
+    def make(amount):
+        function = adder(amount)
+        function.__qualname__ = "elsewhere.<locals>.renamed"
+        return function
+
+    assert key(make(1)) == key(make(1))
+    assert key(make(1)) != key(make(2))
+
+
 def test_two_lambdas_on_one_line_are_two():
     add, subtract = (lambda x: x + 1), (lambda x: x - 1)
     assert key(add) != key(subtract)
