@@ -41,6 +41,9 @@ def _forget(identity: int, _: weakref.ref) -> None:
     _verdicts.pop(identity, None)
 
 
+_WRAPPERS = 32
+
+
 def _path_to(function: types.FunctionType) -> list[types.CodeType] | None:
     """The code objects from an outermost function down to `function`, each in the one before."""
     for root in _roots(function):
@@ -57,14 +60,12 @@ def _roots(function: types.FunctionType) -> Iterator[types.CodeType]:
     found = function.__globals__.get(names[0])
     for name in names[1:]:
         found = vars(found).get(name) if isinstance(found, type) else None
-    while found is not None:
+    # Chains of wrappers are short, but for objects that answer to every name.
+    for _ in range(_WRAPPERS):
         if isinstance(found, types.FunctionType):
             yield found.__code__
-        if isinstance(found, property):
-            found = found.fget
-        else:
-            # `__wrapped__` is on what functools.wraps made, and on static and class methods.
-            found = getattr(found, "__wrapped__", None)
+        # `__wrapped__` is on what functools.wraps made, and on static and class methods.
+        found = found.fget if isinstance(found, property) else getattr(found, "__wrapped__", None)
     frame = inspect.currentframe()
     while frame is not None:
         yield frame.f_code
