@@ -193,7 +193,9 @@ def _method(value: types.MethodType, captured: bool) -> Identified:
 
 
 def _immutable_sequence(value: Any, captured: bool) -> Identified:
-    """Tuples and named tuples."""
+    """Tuples, named tuples, and the transformations of optax, which are named tuples too."""
+    if getattr(value, "__dict__", None):  # attributes may mean anything
+        return _by_identity(value, captured)
     keys, copies = _parts(value, captured)
     # A class is kept alive by its instance.
     key = (identity_key(type(value)), *keys)
@@ -204,7 +206,7 @@ def _immutable_sequence(value: Any, captured: bool) -> Identified:
 
 def is_namedtuple(kind: type) -> bool:
     """Whether instances of `kind` are nothing but the values of their fields."""
-    return kind.__bases__ == (tuple,) and hasattr(kind, "_fields")
+    return kind.__bases__ == (tuple,) and hasattr(kind, "_fields") and not kind.__dictoffset__
 
 
 def _list(value: list, captured: bool) -> Identified:
@@ -241,7 +243,10 @@ def _mapping(value: Any, captured: bool) -> Identified:
 
 def _node(value: Any, captured: bool) -> Identified:
     """Any other pytree node: by its type, its children and what is static in it."""
-    children, structure = jtu.tree_flatten(value, is_leaf=lambda node: node is not value)
+    try:
+        children, structure = jtu.tree_flatten(value, is_leaf=lambda node: node is not value)
+    except Exception:  # a type that is registered, and a value that its rules do not fit
+        return _by_identity(value, captured)
     is_mutable = captured and not isinstance(value, eqx.Module)
     if jtu.treedef_is_leaf(structure) or is_mutable:
         return _by_identity(value, captured)

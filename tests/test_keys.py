@@ -284,3 +284,34 @@ def test_registered_pytrees_count_by_type_structure_and_leaves():
     assert key(Node(1, "a")) != key((1, "a"))
     with pytest.raises(HoldsArray):
         key(Node(jnp.ones(2), "a"))
+
+
+def test_a_value_that_cannot_be_flattened_counts_by_identity():
+    @jax.tree_util.register_pytree_node_class
+    class Broken:
+        def tree_flatten(self):
+            raise RuntimeError("not now")
+
+        @classmethod
+        def tree_unflatten(cls, static, children):
+            return cls()
+
+    broken = Broken()
+    assert key(broken) == key(broken)
+    assert key(broken) != key(Broken())
+
+
+def test_attributes_on_a_tuple_count_by_identity():
+    class Point(tuple):
+        _fields = ("x",)
+
+    def noted(note):
+        transform = optax.GradientTransformationExtraArgs(*optax.identity())
+        transform.note = note
+        return transform
+
+    one, other = Point((1,)), Point((1,))
+    one.note = "anything"
+    assert key(one) == key(one) != key(other)
+    assert key(noted("a")) != key(noted("b"))
+    assert key(optax.identity()) == key(optax.identity())
