@@ -298,4 +298,5 @@ def _rule_for(value: Any) -> Callable[[Any, bool], Identified]:
         return _numpy_dtype
     if is_namedtuple(kind):
         return _immutable_sequence
-    return _node
+    # A subclass of a container may have more to it than its items, and jax forgets the rest.
+    return _by_identity if isinstance(value, tuple | list | dict) else _node
