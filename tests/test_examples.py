@@ -13,15 +13,41 @@ EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 ROW = re.compile(r"(canonopt|optax) .* (\d+) +(\d+) +[\d.]+ +([\d.]+)%")
 
 
+def run(name):
+    command = [sys.executable, str(EXAMPLES / name)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout
+
+
 def test_quickstart_learns_and_compiles_once_for_each_optimizer():
     pytest.importorskip("sklearn")
     pytest.importorskip("rich")
-    script = str(EXAMPLES / "quickstart.py")
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    rows = ROW.findall(done.stdout)
-    assert [row[0] for row in rows] == ["canonopt"] * 3 + ["optax"] * 3, done.stdout
+    output = run("quickstart.py")
+    rows = ROW.findall(output)
+    assert [row[0] for row in rows] == ["canonopt"] * 3 + ["optax"] * 3, output
     for library, traces, compiles, accuracy in rows:
         assert float(accuracy) >= 95.0
         assert traces == compiles
         assert (int(traces) == 1) is (library == "canonopt")
+
+
+def test_finetuning_makes_state_for_the_head_alone_and_compiles_once():
+    pytest.importorskip("sklearn")
+    output = run("freeze_and_finetune.py")
+    phase = re.compile(r"moments of (\d+) weights, (\d+) trace.*, (\d+) compile.*, ([\d.]+)%")
+    phases = phase.findall(output)
+    assert [row[:3] for row in phases] == [("19210", "1", "1"), ("2570", "1", "1")], output
+    assert all(float(row[3]) >= 95.0 for row in phases), output
+
+
+def test_a_sharded_state_is_where_the_parameters_are_and_compiles_once():
+    output = run("sharded.py")
+    moments, counter, ours, theirs = output.splitlines()
+    # Older releases of jax write `PartitionSpec` in full.
+    assert re.fullmatch(r"moments of up: P\w*\(None, 'model'\)", moments), output
+    assert re.fullmatch(r"counter: P\w*\(\) on 8 devices", counter), output
+    assert re.match(r"init_like_grads: 1 trace\(s\), 1 compile\(s\)", ours), output
+    assert re.match(r"optim.init: 2 trace\(s\), 2 compile\(s\)", theirs), output
+    # The state is another, the numbers are not.
+    assert ours.rpartition("loss")[2] == theirs.rpartition("loss")[2], output
