@@ -192,7 +192,7 @@ def _unsettled(before: Any, after: Any) -> UnsettledStateError:
 
 def _words(leaf: Any) -> str:
     weak = ", weak" if leaf.weak_type else ""
-    return f"{leaf.dtype}{list(leaf.shape)}{weak}"
+    return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]{weak}"
 
 
 # --- places -----------------------------------------------------------------------------------
