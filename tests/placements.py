@@ -1,0 +1,124 @@
+"""Kinds of parameters for which plain optax has a step compiled more than once, and the counts.
+
+`tools/compile_table.py` makes a table of what `tests/test_placements.py` asserts, from here.
+"""
+
+import warnings
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import optax
+from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import canonopt
+
+from . import catalogue
+from .counting import counted
+
+LIBRARIES = {"canonopt": canonopt, "optax": optax}
+
+# As they come, but for the learning rate. The catalogue builds some with a schedule, whose step
+# count would have plain optax compile more often.
+_PLAIN: dict[str, catalogue.Build] = {
+    "lbfgs": lambda o: o.lbfgs(1e-3, linesearch=None),
+    "rmsprop": lambda o: o.rmsprop(1e-3),
+    "sgd": lambda o: o.sgd(1e-3),
+}
+# Variants of what is here, and sophia, whose step asks for more than the others'.
+_LEFT_OUT = {
+    "optimistic_adam_v2",
+    "signum",
+    "contrib.sam",
+    "contrib.schedule_free",
+    "contrib.sophia",
+}
+_NAMES = {*catalogue.OPTIMIZERS, "optimistic_adam", "contrib.reduce_on_plateau"} - _LEFT_OUT
+OPTIMIZERS: dict[str, catalogue.Build] = {
+    name: _PLAIN.get(name, catalogue.ALL[name])
+    for name in sorted(_NAMES, key=lambda name: ("." in name, name))
+}
+
+Params = dict[str, jax.Array]
+
+
+def parameters() -> Params:
+    return catalogue.parameters("adam")
+
+
+def mesh(dimensions: int = 2, axis_type: AxisType = AxisType.Auto) -> Mesh:
+    """All devices, as far as they divide eight evenly: on a single one all axes are of size 1."""
+    devices = jax.devices()
+    count = max(n for n in (1, 2, 4, 8) if n <= len(devices))
+    last = 2 if dimensions > 1 and count > 1 else 1
+    shape = (count // last, last)[:dimensions]
+    names = ("data", "model")[:dimensions]
+    axis_types = (axis_type,) * dimensions
+    return jax.make_mesh(shape, names, axis_types=axis_types, devices=devices[:count])
+
+
+def placed(mesh: Mesh, **specs: P) -> Params:
+    """The parameters on a mesh, replicated where there is no spec."""
+    params = parameters()
+    return {
+        name: jax.device_put(leaf, NamedSharding(mesh, specs.get(name, P())))
+        for name, leaf in params.items()
+    }
+
+
+def _mixed() -> Params:
+    params = parameters()
+    return params | {"w": params["w"].astype(jnp.bfloat16)}
+
+
+def _weak() -> Params:
+    return jax.tree.map(lambda leaf: jnp.full(leaf.shape, 0.5), parameters())
+
+
+KINDS: dict[str, Callable[[], Params]] = {
+    "plain": parameters,
+    "mixed bf16/f32": _mixed,
+    "weakly typed": _weak,
+    "committed": lambda: jax.device_put(parameters(), jax.devices()[0]),
+    "replicated": lambda: placed(mesh()),
+    "sharded": lambda: placed(mesh(), w=P("data", "model"), b=P("model")),
+}
+
+
+def build(library: str, name: str) -> optax.GradientTransformationExtraArgs:
+    with warnings.catch_warnings():
+        if name in catalogue.WARNING:
+            warnings.simplefilter("ignore", catalogue.WARNING[name])
+        return optax.with_extra_args_support(OPTIMIZERS[name](LIBRARIES[library]))
+
+
+def settled(optim: optax.GradientTransformation, params: Params) -> tuple[Params, Any]:
+    """Parameters and state as canonopt has a user make them."""
+    params = canonopt.canonicalize(params)
+    x = catalogue.batch()
+    return params, canonopt.init_like_grads(params, catalogue.loss_fn, x, optim=optim)
+
+
+def train(
+    name: str,
+    optim: optax.GradientTransformation,
+    params: Params,
+    opt_state: Any,
+    **jit_options: Any,
+) -> tuple[int, int]:
+    """The traces and compiles of a step that is called four times."""
+    step, count = counted(catalogue.step_for(name))
+    step = jax.jit(step, static_argnums=0, **jit_options)
+    for _ in range(4):
+        params, opt_state = step(optim, params, opt_state, catalogue.batch())
+    return count.traces, count.compiles
+
+
+def measure(library: str, name: str, kind: str) -> tuple[int, int]:
+    """The traces and compiles of one cell, `library` being canonopt or optax."""
+    optim, params = build(library, name), KINDS[kind]()
+    if library == "canonopt":
+        return train(name, optim, *settled(optim, params))
+    return train(name, optim, params, optim.init(params))

@@ -1,0 +1,161 @@
+"""One trace and one compile, wherever the parameters are and whatever their types."""
+
+import contextlib
+from pathlib import Path
+
+import jax
+import pytest
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+from . import placements
+from .placements import KINDS, OPTIMIZERS, mesh, placed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_every_cell_is_one_trace_and_one_compile(name, kind):
+    assert placements.measure("canonopt", name, kind) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "name, kind, counts",
+    [
+        ("adam", "plain", (1, 1)),
+        ("adam", "weakly typed", (3, 3)),
+        ("adam", "committed", (1, 2)),
+        ("adam", "replicated", (2, 2)),
+        ("adam", "sharded", (2, 2)),
+        ("contrib.prodigy", "mixed bf16/f32", (3, 3)),
+    ],
+)
+def test_plain_optax_is_compiled_again(name, kind, counts):
+    """The control: the counting above can see what it is there to see."""
+    assert placements.measure("optax", name, kind) == counts
+
+
+def test_the_table_in_the_docs_has_every_cell():
+    assert len(OPTIMIZERS) * len(KINDS) == 276
+    page = Path(__file__).parents[1] / "docs" / "compile-table.md"
+    rows = [line.split(" | ") for line in page.read_text("utf-8").splitlines() if "/1 · " in line]
+    assert [row[0] for row in rows] == [f"| `{name}`" for name in OPTIMIZERS]
+    assert {len(row) for row in rows} == {len(KINDS) + 1}
+    assert "276 of 276" in page.read_text("utf-8")
+
+
+# --- other placements, for some optimizers with states of different shapes ----------------------
+
+SOME = [
+    "adam",
+    "adafactor",
+    "lbfgs",
+    "sm3",
+    "contrib.galore",
+    "contrib.prodigy",
+    "contrib.schedule_free_adamw",
+]
+
+
+def settled(name, params):
+    """An optimizer, and parameters and a state for it."""
+    optim = placements.build("canonopt", name)
+    return optim, *placements.settled(optim, params)
+
+
+def assert_like_params(opt_state, params):
+    """What has the name and shape of a parameter is where that is, the rest on the same devices."""
+    by_name = {f"['{name}']": leaf for name, leaf in params.items()}
+    devices = params["w"].sharding.device_set
+    for path, leaf in jax.tree.leaves_with_path(opt_state):
+        assert leaf.committed
+        assert leaf.sharding.device_set == devices, path
+        param = by_name.get(str(path[-1]))
+        if param is not None and param.shape == leaf.shape:
+            assert leaf.sharding.is_equivalent_to(param.sharding, leaf.ndim), path
+        if leaf.ndim == 0:
+            assert leaf.sharding.is_fully_replicated, path
+            assert type(leaf.sharding) is type(params["w"].sharding), path
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_uncommitted_stays_uncommitted(name):
+    _, params, opt_state = settled(name, placements.parameters())
+    assert not any(leaf.committed for leaf in jax.tree.leaves((params, opt_state)))
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_on_a_device_that_is_not_the_default_one(name):
+    optim, params, opt_state = settled(
+        name, jax.device_put(placements.parameters(), jax.devices()[-1])
+    )
+    assert_like_params(opt_state, params)
+    assert placements.train(name, optim, params, opt_state) == (1, 1)
+
+
+@pytest.mark.parametrize("name", SOME)
+@pytest.mark.parametrize("kind", ["replicated", "sharded"])
+def test_the_state_is_where_the_parameters_are(name, kind):
+    _, params, opt_state = settled(name, KINDS[kind]())
+    assert_like_params(opt_state, params)
+
+
+ONE_AXIS = {"w": P("data"), "b": P("data")}
+ONLY_THE_MATRIX = {"w": P("data")}
+
+
+@pytest.mark.parametrize(
+    "name, specs",
+    [
+        # Without galore, as below.
+        *((name, ONE_AXIS) for name in SOME if name != "contrib.galore"),
+        *((name, ONLY_THE_MATRIX) for name in SOME),
+    ],
+)
+def test_on_a_mesh_of_one_axis(name, specs):
+    optim, params, opt_state = settled(name, placed(mesh(1), **specs))
+    assert params["w"].sharding.mesh.size == 8
+    assert_like_params(opt_state, params)
+    assert placements.train(name, optim, params, opt_state) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    "name, specs",
+    [
+        ("contrib.galore", ONE_AXIS),
+        *((name, {"w": P(None, "data")}) for name in (*SOME, "sgd")),
+        *((name, {"b": P("data")}) for name in (*SOME, "sgd")),
+    ],
+)
+def test_where_the_compiler_would_move_what_it_is_given(name, specs):
+    """Here a step gives parameters back in another place, sgd's too, unless told where."""
+    optim, params, opt_state = settled(name, placed(mesh(1), **specs))
+    assert_like_params((params, opt_state), params)
+    shardings = jax.tree.map(lambda leaf: leaf.sharding, (params, opt_state))
+    counts = placements.train(name, optim, params, opt_state, out_shardings=shardings)
+    assert counts == (1, 1)
+
+
+# Optax's init or update of the others raises for explicit axes: svd and products of sharded axes
+# are ambiguous, and what takes the shape of a parameter's row needs the mesh to be set.
+EXPLICIT = [
+    *((name, {}, False) for name in SOME if name not in ("adafactor", "sm3")),
+    *((name, {}, True) for name in SOME),
+    *((name, {"w": P("data")}, True) for name in ("adafactor", "sm3")),
+    *(
+        (name, specs, is_set)
+        for name in ("adam", "contrib.schedule_free_adamw")
+        for specs in ({"w": P("data")}, {"w": P(None, "data"), "b": P("data")})
+        for is_set in (False, True)
+    ),
+]
+
+
+@pytest.mark.parametrize("dimensions", [1, 2])
+@pytest.mark.parametrize("name, specs, is_set", EXPLICIT)
+def test_explicit_axes(name, specs, is_set, dimensions):
+    params = placed(mesh(dimensions, AxisType.Explicit), **specs)
+    assert isinstance(params["w"].sharding, NamedSharding)
+    with jax.set_mesh(params["w"].sharding.mesh) if is_set else contextlib.nullcontext():
+        optim, params, opt_state = settled(name, params)
+        assert_like_params(opt_state, params)
+        assert placements.train(name, optim, params, opt_state) == (1, 1)

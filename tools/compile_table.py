@@ -1,0 +1,113 @@
+"""Writes docs/compile-table.md: how often a step is compiled, by optimizer and kind of parameters.
+
+python -m tools.compile_table [path of another page]
+"""
+
+import importlib.metadata
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+# Read when jax first looks for devices. Without an accelerator, meshes are of the host's.
+if os.environ.get("JAX_PLATFORMS", "") in ("", "cpu"):
+    os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8 " + os.environ.get(
+        "XLA_FLAGS", ""
+    )
+
+import jax
+
+from tests.placements import KINDS, LIBRARIES, OPTIMIZERS, measure, mesh
+
+PAGE = Path(__file__).parents[1] / "docs" / "compile-table.md"
+
+# By library, optimizer and kind: "traces/compiles", or the name of an error.
+Cells = dict[tuple[str, str, str], str]
+
+_TEXT = """\
+# What compiles how often
+
+How often a step is **traced/compiled** in four calls: canonopt · plain optax. More than 1/1 is a
+second compile that nobody asked for.
+
+| | traced once and compiled once |
+| --- | --- |
+| `canonopt.canonicalize(params)` and `canonopt.init_like_grads(...)` | {canonopt} of {total} |
+| `optim.init(params)` | {optax} of {total} |
+
+Measured on {devices}, with {versions}. Optimizers are those of
+`tests/placements.py`, parameters a matrix and a vector, and compiles are counted with
+`jax.monitoring`. `python -m tools.compile_table` measures anew.
+
+{table}
+
+- mixed bf16/f32: the matrix is bf16, the vector f32.
+- weakly typed: made with `jnp.full(shape, 0.5)`.
+- committed: put on a device with `jax.device_put`.
+- replicated, sharded: on a mesh of {mesh} devices.
+
+On a mesh the compiler places what comes out of a step, unless the step says where. A parameter that
+is replicated, beside one that is sharded, may come back sharded from the first step: a second
+compile with any optimizer, and with SGD, which has no state. `out_shardings` of `jax.jit` say where:
+
+```python
+shardings = jax.tree.map(lambda leaf: leaf.sharding, (params, opt_state))
+step = jax.jit(step, out_shardings=shardings)
+```
+"""
+
+
+def measured(note: Callable[[str], object]) -> Cells:
+    cells = {}
+    for name in OPTIMIZERS:
+        for library in LIBRARIES:
+            for kind in KINDS:
+                cells[library, name, kind] = _cell(library, name, kind)
+            row = " ".join(cells[library, name, kind] for kind in KINDS)
+            note(f"{name:30} {library:9} {row}")
+    return cells
+
+
+def _cell(library: str, name: str, kind: str) -> str:
+    try:
+        return "{}/{}".format(*measure(library, name, kind))
+    except Exception as error:  # one optimizer that a device cannot run is no end of the table
+        return type(error).__name__
+
+
+def page(cells: Cells) -> str:
+    rows = [["optimizer", *KINDS], ["---"] * (len(KINDS) + 1)]
+    for name in OPTIMIZERS:
+        row = [" · ".join(cells[library, name, kind] for library in LIBRARIES) for kind in KINDS]
+        rows.append([f"`{name}`", *row])
+    once = {
+        library: sum(cells[library, name, kind] == "1/1" for name in OPTIMIZERS for kind in KINDS)
+        for library in LIBRARIES
+    }
+    return _TEXT.format(
+        **once,
+        total=len(OPTIMIZERS) * len(KINDS),
+        devices=_devices(),
+        versions=", ".join(
+            f"{package} {importlib.metadata.version(package)}"
+            for package in ("jax", "optax", "equinox")
+        ),
+        mesh=" x ".join(map(str, mesh().axis_sizes)),
+        table="\n".join(f"| {' | '.join(row)} |" for row in rows),
+    )
+
+
+def _devices() -> str:
+    device, count = jax.devices()[0], jax.device_count()
+    kind = device.device_kind
+    platform = device.platform.upper()
+    name = platform if kind == device.platform else f"{kind} ({platform})"
+    return f"{count} {name} device{'s' if count > 1 else ''}"
+
+
+def main(path: Path = PAGE) -> None:
+    path.write_text(page(measured(print)), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main(*map(Path, sys.argv[1:2]))
