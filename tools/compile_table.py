@@ -46,14 +46,10 @@ Measured on {devices}, with {versions}. Optimizers are those of
 - committed: put on a device with `jax.device_put`.
 - replicated, sharded: on a mesh of {mesh} devices.
 
-On a mesh the compiler places what comes out of a step, unless the step says where. A parameter that
-is replicated, beside one that is sharded, may come back sharded from the first step: a second
-compile with any optimizer, and with SGD, which has no state. `out_shardings` of `jax.jit` say where:
-
-```python
-shardings = jax.tree.map(lambda leaf: leaf.sharding, (params, opt_state))
-step = jax.jit(step, out_shardings=shardings)
-```
+On a mesh the compiler places what comes out of a step, unless the step says where. A replicated
+parameter may come back sharded, like one beside it: a second compile with any optimizer, and with
+SGD, which has no state. `jax.jit(step, out_shardings=...)` with the shardings of what goes in
+prevents it.
 """
 
 
