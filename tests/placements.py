@@ -27,7 +27,8 @@ _PLAIN: dict[str, catalogue.Build] = {
     "rmsprop": lambda o: o.rmsprop(1e-3),
     "sgd": lambda o: o.sgd(1e-3),
 }
-# Variants of what is here, and sophia, whose step asks for more than the others'.
+# Variants of what is here, and sophia, whose estimate of the Hessian optax cannot run on parameters
+# of mixed dtypes.
 _LEFT_OUT = {
     "optimistic_adam_v2",
     "signum",
