@@ -45,7 +45,12 @@ def settled_state(
     update = _Update(optim, params, grads, loss, extra_args)
     state = optim.init(params) if place is None else _placed_init(update, params, place)
     types = _settled_types(update, jax.tree.map(_struct, state))
-    return jax.tree.map(_converted, state, types)
+    leaves, structure = jax.tree.flatten(state)
+    del state
+    # One by one, so that the narrow leaves are gone as the wide ones come.
+    for i, wanted in enumerate(jax.tree.leaves(types)):
+        leaves[i] = _converted(leaves[i], wanted)
+    return jax.tree.unflatten(structure, leaves)
 
 
 # --- types ------------------------------------------------------------------------------------
@@ -217,7 +222,10 @@ def _common_place(params: Any) -> Sharding | None:
             return None
         places.setdefault(place, path)
     if len(places) > 1:
-        lines = [f"{place} @ model{jtu.keystr(path)}" for place, path in places.items()]
+        lines = [
+            f"{sorted(map(str, place.device_set))} @ model{jtu.keystr(path)}"
+            for place, path in places.items()
+        ]
         raise PlacementError(
             "The parameters are on different devices or meshes, and no step can take them "
             "together:\n  " + "\n  ".join(lines) + "\nPut the model on one mesh, with "
@@ -231,33 +239,34 @@ def _with_sharding_of(grad: Any, param: Any) -> Any:
     return jax.ShapeDtypeStruct(grad.shape, grad.dtype, weak_type=grad.weak_type, sharding=sharding)
 
 
-def _placed_init(update: "_Update", params: Any, place: Sharding) -> Any:
+def _placed_init(update: _Update, params: Any, place: Sharding) -> Any:
     """The initial state, on the devices of the parameters."""
     optim = update.optim
-    types = jax.eval_shape(optim.init, params)
     if isinstance(place, NamedSharding):
         # A leaf that has no parameter's shape is not made from a parameter, nor where that is.
         # Only the compiler knows how an update will spread it. Made before that is known, the
         # whole of it would be on one device.
+        types = jax.eval_shape(optim.init, params)
         shapes = {leaf.shape for leaf in jax.tree.leaves(params)}
         if any(t.shape not in shapes and t.size > 1 for t in jax.tree.leaves(types)):
-            return _spread_init(update, params, types)
+            return _spread_init(update, params)
     state = optim.init(params)
     leaves, structure = jax.tree.flatten(state)
     elsewhere = [i for i, leaf in enumerate(leaves) if not _is_committed(leaf)]
     if isinstance(place, NamedSharding) and any(leaves[i].size > 1 for i in elsewhere):
-        return _spread_init(update, params, types)
+        return _spread_init(update, params)
     moved = jax.device_put([leaves[i] for i in elsewhere], place)
     for i, leaf in zip(elsewhere, moved, strict=True):
         leaves[i] = leaf
     return jax.tree.unflatten(structure, leaves)
 
 
-def _spread_init(update: "_Update", params: Any, types: Any) -> Any:
+def _spread_init(update: _Update, params: Any) -> Any:
+    types = jax.eval_shape(update.optim.init, params)
     return jax.jit(update.optim.init, out_shardings=_shardings_after(update, types))(params)
 
 
-def _shardings_after(update: "_Update", types: Any) -> Any:
+def _shardings_after(update: _Update, types: Any) -> Any:
     types = jax.tree.map(_strong, types)
     update.types_after(types)
     lowered = jax.jit(update.state_after).lower(update.grads, types, update.params)
