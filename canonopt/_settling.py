@@ -101,6 +101,11 @@ class _Update:
                 errors.append(error)
         error = errors[0]
         names = _names_missing(error)
+        # What went wrong where that was given is the true error.
+        for wanted, later in zip(_EXTRA_ARGS, errors, strict=True):
+            if names and set(names) <= set(wanted):
+                error, names = later, _names_missing(later)
+                break
         if not names:
             error.add_note("canonopt was tracing the update of the optimizer for shapes.")
             raise error

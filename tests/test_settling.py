@@ -292,6 +292,15 @@ def test_the_error_of_an_update_comes_with_a_note():
     assert note in caught.value.__notes__
 
 
+def test_the_error_of_an_update_that_was_given_what_it_asked_for():
+    def update(updates, state, params=None, *, value, **extra_args):
+        raise ValueError("no such thing")
+
+    optim = optax.GradientTransformationExtraArgs(lambda params: (), update)
+    with pytest.raises(ValueError, match="no such thing"):
+        canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
+
+
 @pytest.mark.parametrize(
     "build",
     [
