@@ -5,8 +5,9 @@ them by what is at hand, and an update by what it computes; where the two differ
 traced or compiled again. Here the state is taken to where they agree.
 """
 
+import itertools
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -42,8 +43,18 @@ def settled_state(
     place = _common_place(params)
     if isinstance(place, NamedSharding):
         grads = jax.tree.map(_with_sharding_of, grads, params)
+    optim = optax.with_extra_args_support(optim)
     update = _Update(optim, params, grads, loss, extra_args)
-    state = optim.init(params) if place is None else _placed_init(update, params, place)
+    if isinstance(place, NamedSharding):
+        types = jax.eval_shape(optim.init, params)
+        shardings = _shardings_known(types, params, place)
+        if None in shardings:
+            return _spread_state(update, types, params, shardings)
+        state = _moved(optim.init(params), shardings)
+    elif place is not None:
+        state = _moved(optim.init(params), itertools.repeat(place))
+    else:
+        state = optim.init(params)
     types = _settled_types(update, jax.tree.map(_struct, state))
     leaves, structure = jax.tree.flatten(state)
     del state
@@ -73,7 +84,7 @@ class _Update:
         self.optim = optim
         self.extra_args = dict(extra_args)
         self._loss = loss
-        self._wanted: tuple[str, ...] | None = None
+        self._wanted: set[str] = set()
 
     def state_after(self, grads: Any, state: Any, params: Any) -> Any:
         """The state after an update. To be called under a trace."""
@@ -85,47 +96,39 @@ class _Update:
             "value_fn": lambda *_, **__: value,
             "obj_fn": lambda *_, **__: value,
         }
-        extra_args = {name: from_loss[name] for name in self._wanted or ()} | self.extra_args
+        extra_args = {name: from_loss[name] for name in self._wanted} | self.extra_args
         return self.optim.update(grads, state, params, **extra_args)[1]
 
     def types_after(self, state: Any) -> Any:
         """The shape, dtype and weak type of each leaf of the state after an update of `state`."""
-        if self._wanted is not None:
-            return jax.eval_shape(self.state_after, self.grads, state, self.params)
-        errors = []
-        for wanted in _EXTRA_ARGS:
-            self._wanted = wanted
+        # No more is given than is asked for, since some updates refuse what they do not know, and
+        # others do something else with it.
+        while True:
             try:
-                return jax.eval_shape(self.state_after, self.grads, state, self.params)
+                step = jax.jit(self.state_after)
+                self.traced = step.trace(self.grads, state, self.params)
+                return self.traced.out_info
             except (TypeError, ValueError) as error:
-                errors.append(error)
-        error = errors[0]
-        names = _names_missing(error)
-        # What went wrong where that was given is the true error.
-        for wanted, later in zip(_EXTRA_ARGS, errors, strict=True):
-            if names and set(names) <= set(wanted):
-                error, names = later, _names_missing(later)
-                break
-        if not names:
-            error.add_note("canonopt was tracing the update of the optimizer for shapes.")
-            raise error
-        example = ", ".join(f"{name!r}: ..." for name in names)
-        raise ExtraArgsError(
-            f"The update of the optimizer needs {', '.join(names)}, which init_like_grads does "
-            "not know. Pass what the step passes: "
-            f"init_like_grads(..., extra_args={{{example}}})."
-        ) from error
+                names = [name for name in _names_missing(error) if name not in self._wanted]
+                if not names:
+                    error.add_note("canonopt was tracing the update of the optimizer for shapes.")
+                    raise
+                if not _FROM_LOSS.issuperset(names):
+                    raise _unknown(names) from error
+                self._wanted.update(names)
 
 
-# What updates ask for beyond gradients, state and parameters. Not all at once, since some refuse
-# what they do not know.
-_EXTRA_ARGS = (
-    (),
-    ("value",),
-    ("value", "grad", "value_fn"),
-    ("obj_fn",),
-    ("value", "grad", "value_fn", "obj_fn"),
-)
+_FROM_LOSS = frozenset(("value", "grad", "value_fn", "obj_fn"))
+
+
+def _unknown(names: list[str]) -> ExtraArgsError:
+    names = [name for name in names if name not in _FROM_LOSS]
+    example = ", ".join(f"{name!r}: ..." for name in names)
+    return ExtraArgsError(
+        f"The update of the optimizer needs {', '.join(names)}, which init_like_grads does "
+        "not know. Pass what the step passes: "
+        f"init_like_grads(..., extra_args={{{example}}})."
+    )
 
 
 def _names_missing(error: Exception) -> list[str]:
@@ -139,6 +142,8 @@ def _names_missing(error: Exception) -> list[str]:
 def _settled_types(update: _Update, types: Any) -> Any:
     """The types, from those of the initial state on, that an update does not change."""
     before = types
+    # Weak types come from an `init` that writes a constant, and seldom outlive an update.
+    types = jax.tree.map(_strong, types)
     for _ in range(_ROUNDS):
         after = update.types_after(types)
         if jax.tree.structure(after) != jax.tree.structure(types):
@@ -149,7 +154,7 @@ def _settled_types(update: _Update, types: Any) -> Any:
             )
         if _types(after) == _types(types):
             return types
-        types = jax.tree.map(_wider, types, after)
+        types = jax.tree.map(_wider, before, types, after)
     raise _unsettled(before, update.types_after(types))
 
 
@@ -172,10 +177,11 @@ def _types(tree: Any) -> list[Any]:
     return list(map(_type, jax.tree.leaves(tree)))
 
 
-def _wider(before: Any, after: Any) -> Any:
+def _wider(initial: Any, before: Any, after: Any) -> Any:
     """The type to try next: never one that `before` does not fit into."""
-    wider = jnp.promote_types(before.dtype, after.dtype) == after.dtype
-    if before.shape != after.shape or not wider or after.weak_type:
+    if after.weak_type:  # nothing but `init` can make it so
+        return initial if initial.weak_type else before
+    if before.shape != after.shape or jnp.promote_types(before.dtype, after.dtype) != after.dtype:
         return before
     return jax.ShapeDtypeStruct(after.shape, after.dtype, sharding=before.sharding)
 
@@ -244,35 +250,49 @@ def _with_sharding_of(grad: Any, param: Any) -> Any:
     return jax.ShapeDtypeStruct(grad.shape, grad.dtype, weak_type=grad.weak_type, sharding=sharding)
 
 
-def _placed_init(update: _Update, params: Any, place: Sharding) -> Any:
-    """The initial state, on the devices of the parameters."""
-    optim = update.optim
-    if isinstance(place, NamedSharding):
-        # A leaf that has no parameter's shape is not made from a parameter, nor where that is.
-        # Only the compiler knows how an update will spread it. Made before that is known, the
-        # whole of it would be on one device.
-        types = jax.eval_shape(optim.init, params)
-        shapes = {leaf.shape for leaf in jax.tree.leaves(params)}
-        if any(t.shape not in shapes and t.size > 1 for t in jax.tree.leaves(types)):
-            return _spread_init(update, params)
-    state = optim.init(params)
+def _moved(state: Any, shardings: Iterable[Sharding]) -> Any:
+    """The state with what is committed nowhere where it has to be."""
     leaves, structure = jax.tree.flatten(state)
-    elsewhere = [i for i, leaf in enumerate(leaves) if not _is_committed(leaf)]
-    if isinstance(place, NamedSharding) and any(leaves[i].size > 1 for i in elsewhere):
-        return _spread_init(update, params)
-    moved = jax.device_put([leaves[i] for i in elsewhere], place)
+    elsewhere = {
+        i: sharding
+        for i, (leaf, sharding) in enumerate(zip(leaves, shardings))
+        if not _is_committed(leaf)
+    }
+    moved = jax.device_put([leaves[i] for i in elsewhere], list(elsewhere.values()))
     for i, leaf in zip(elsewhere, moved, strict=True):
         leaves[i] = leaf
     return jax.tree.unflatten(structure, leaves)
 
 
-def _spread_init(update: _Update, params: Any) -> Any:
-    types = jax.eval_shape(update.optim.init, params)
-    return jax.jit(update.optim.init, out_shardings=_shardings_after(update, types))(params)
+def _spread_state(
+    update: _Update, types: Any, params: Any, shardings: list[Sharding | None]
+) -> Any:
+    """The settled state, spread from the start: the whole of a leaf is on no device.
+
+    Only the compiler knows where an update puts a leaf that is no parameter's likeness, so the
+    update is compiled.
+    """
+    types = _settled_types(update, types)
+    compiled = jax.tree.leaves(update.traced.lower().compile().output_shardings)
+    leaves, structure = jax.tree.flatten(types)
+    shardings = [known or after for known, after in zip(shardings, compiled, strict=True)]
+
+    def init(params: Any) -> Any:
+        return jax.tree.map(_converted, update.optim.init(params), types)
+
+    return jax.jit(init, out_shardings=jax.tree.unflatten(structure, shardings))(params)
 
 
-def _shardings_after(update: _Update, types: Any) -> Any:
-    types = jax.tree.map(_strong, types)
-    update.types_after(types)
-    lowered = jax.jit(update.state_after).lower(update.grads, types, update.params)
-    return lowered.compile().output_shardings
+def _shardings_known(types: Any, params: Any, place: Sharding) -> list[Sharding | None]:
+    """Of each leaf of the state: a parameter's for its likeness, and `place` for a scalar."""
+    params_at = {path: leaf for path, leaf in jtu.tree_leaves_with_path(params)}
+    depths = sorted({len(path) for path in params_at}, reverse=True)
+    shardings = []
+    for path, leaf in jtu.tree_leaves_with_path(types):
+        at = (params_at.get(path[len(path) - depth :]) for depth in depths if depth <= len(path))
+        like = next((param for param in at if param is not None), None)
+        if like is not None and like.shape == leaf.shape:
+            shardings.append(like.sharding)
+        else:
+            shardings.append(place if leaf.size == 1 else None)
+    return shardings

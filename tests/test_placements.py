@@ -8,6 +8,8 @@ import pytest
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+import canonopt
+
 from . import placements
 from .placements import KINDS, OPTIMIZERS, mesh, placed
 
@@ -97,6 +99,14 @@ def test_on_a_device_that_is_not_the_default_one(name):
 def test_the_state_is_where_the_parameters_are(name, kind):
     _, params, opt_state = settled(name, KINDS[kind]())
     assert_like_params(opt_state, params)
+
+
+def test_a_parameters_likeness_is_where_that_is_whatever_the_compiler_makes_of_a_constant():
+    # For shapes a constant stands for the loss whose Hessian sophia estimates.
+    optim = canonopt.contrib.sophia(1e-3)
+    params, opt_state = placements.settled(optim, KINDS["sharded"]())
+    assert_like_params(opt_state, params)
+    assert placements.train("contrib.sophia", optim, params, opt_state) == (1, 1)
 
 
 ONE_AXIS = {"w": P("data"), "b": P("data")}

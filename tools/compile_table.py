@@ -49,9 +49,9 @@ Measured on {devices}, with {versions}. Optimizers are those of
 On a mesh the compiler places what comes out of a step, unless the step says where. A replicated
 parameter may come back sharded, like one beside it: a second compile with any optimizer, and with
 SGD, which has no state. `jax.jit(step, out_shardings=...)` with the shardings of what goes in
-prevents it. `contrib.galore` on a mesh of one axis that shards every parameter, and
-`contrib.sophia` on sharded parameters (it is not in the table, for optax cannot run it on mixed
-dtypes), have such a leaf in their state: 1/2 with canonopt, 2/2 with plain optax.
+prevents it. So may a leaf of the state that is no parameter's likeness, where the loss decides how
+the gradient is spread, for `init_like_grads` compiles no loss: of all tried, `contrib.galore` on a
+mesh of one axis that shards every parameter, 1/2 with canonopt, 2/2 with plain optax.
 """
 
 
