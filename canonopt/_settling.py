@@ -5,9 +5,8 @@ them by what is at hand, and an update by what it computes; where the two differ
 traced or compiled again. Here the state is taken to where they agree.
 """
 
-import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import jax
@@ -43,7 +42,6 @@ def settled_state(
     place = _common_place(params)
     if isinstance(place, NamedSharding):
         grads = jax.tree.map(_with_sharding_of, grads, params)
-    optim = optax.with_extra_args_support(optim)
     update = _Update(optim, params, grads, loss, extra_args)
     if isinstance(place, NamedSharding):
         types = jax.eval_shape(optim.init, params)
@@ -51,10 +49,10 @@ def settled_state(
         if None in shardings:
             return _spread_state(update, types, params, shardings)
         state = _moved(optim.init(params), shardings)
-    elif place is not None:
-        state = _moved(optim.init(params), itertools.repeat(place))
     else:
         state = optim.init(params)
+        if place is not None:
+            state = _moved(state, [place] * len(jax.tree.leaves(state)))
     types = _settled_types(update, jax.tree.map(_struct, state))
     leaves, structure = jax.tree.flatten(state)
     del state
@@ -250,15 +248,11 @@ def _with_sharding_of(grad: Any, param: Any) -> Any:
     return jax.ShapeDtypeStruct(grad.shape, grad.dtype, weak_type=grad.weak_type, sharding=sharding)
 
 
-def _moved(state: Any, shardings: Iterable[Sharding]) -> Any:
+def _moved(state: Any, shardings: list[Any]) -> Any:
     """The state with what is committed nowhere where it has to be."""
     leaves, structure = jax.tree.flatten(state)
-    elsewhere = {
-        i: sharding
-        for i, (leaf, sharding) in enumerate(zip(leaves, shardings))
-        if not _is_committed(leaf)
-    }
-    moved = jax.device_put([leaves[i] for i in elsewhere], list(elsewhere.values()))
+    elsewhere = [i for i, leaf in enumerate(leaves) if not _is_committed(leaf)]
+    moved = jax.device_put([leaves[i] for i in elsewhere], [shardings[i] for i in elsewhere])
     for i, leaf in zip(elsewhere, moved, strict=True):
         leaves[i] = leaf
     return jax.tree.unflatten(structure, leaves)
@@ -274,13 +268,13 @@ def _spread_state(
     """
     types = _settled_types(update, types)
     compiled = jax.tree.leaves(update.traced.lower().compile().output_shardings)
-    leaves, structure = jax.tree.flatten(types)
     shardings = [known or after for known, after in zip(shardings, compiled, strict=True)]
 
     def init(params: Any) -> Any:
         return jax.tree.map(_converted, update.optim.init(params), types)
 
-    return jax.jit(init, out_shardings=jax.tree.unflatten(structure, shardings))(params)
+    out_shardings = jax.tree.unflatten(jax.tree.structure(types), shardings)
+    return jax.jit(init, out_shardings=out_shardings)(params)
 
 
 def _shardings_known(types: Any, params: Any, place: Sharding) -> list[Sharding | None]:
