@@ -15,6 +15,7 @@ from ._canonicalizing import canonicalize as canonicalize
 from ._errors import CanonoptError as CanonoptError
 from ._errors import DynamicSpecError as DynamicSpecError
 from ._errors import ExtraArgsError as ExtraArgsError
+from ._errors import HoistError as HoistError
 from ._errors import LossError as LossError
 from ._errors import NotAFactoryError as NotAFactoryError
 from ._errors import NotATransformationError as NotATransformationError
@@ -23,6 +24,8 @@ from ._errors import ParameterError as ParameterError
 from ._errors import PlacementError as PlacementError
 from ._errors import UnsettledStateError as UnsettledStateError
 from ._factories import canonical as canonical
+from ._hoisting import hoist as hoist
+from ._hoisting import hoisted_field as hoisted_field
 from ._init import grads_like as grads_like
 from ._init import init_like_grads as init_like_grads
 from ._mirror import find_in as _find_in

@@ -1,18 +1,46 @@
-"""Models that enter a training step the way they leave it."""
+"""Models that enter a training step the way the last one entered and left it."""
 
-from typing import Any
+import functools
+import types
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
+import equinox as eqx
 import jax
+import jax.tree_util as jtu
+import optax
+
+from ._hoisting import hoist
+from ._jax_private import function_of_partial
+from ._keys import is_namedtuple
+from ._spec import Configured
+
+T = TypeVar("T")
 
 
-def canonicalize(tree: Any) -> Any:
-    """`tree` with its weakly typed arrays made strongly typed.
+def canonicalize(tree: T) -> T:
+    """`tree` with its callables hoisted and its weakly typed arrays made strongly typed.
+
+    A model that is built again holds other function objects than before, in its leaves and in its
+    static fields, and a raw optax transformation consists of nothing else. `jax.jit` compares them
+    by identity and traces a step again. Hoisted, they are the ones from before (`canonopt.hoist`).
+
+    ```python
+    >>> import canonopt, equinox as eqx, jax, optax
+    >>> def make():
+    ...     return canonopt.canonicalize(eqx.nn.Lambda(lambda x: x**2))
+    >>> make().fn is make().fn
+    True
+    >>> canonopt.canonicalize(optax.adam(1e-3)) == canonopt.canonicalize(optax.adam(1e-3))
+    True
+
+    ```
 
     `jnp.asarray(1.0)`, `jnp.full(shape, 1.0)` and the like are weakly typed, what an update makes
     of them is not, and `jax.jit` traces a step again for the difference.
 
     ```python
-    >>> import canonopt, jax.numpy as jnp
+    >>> import jax.numpy as jnp
     >>> model = {"scale": jnp.full(2, 1.0), "name": "a layer"}
     >>> model["scale"].weak_type, canonopt.canonicalize(model)["scale"].weak_type
     (True, False)
@@ -21,18 +49,119 @@ def canonicalize(tree: Any) -> Any:
 
     **Arguments:**
 
-    - `tree`: a model, a state, any pytree.
+    - `tree`: a model, a transformation, a state, any pytree.
 
-    **Returns:** a pytree of the same structure, shapes, dtypes, values and placement. What is
-    strongly typed already is not copied, and an array that is in two places still is.
+    **Returns:** a pytree of the same structure and types, shapes, dtypes, values and placement.
+    Nothing is copied that does not change, and what is in two places, a tied layer for one, still
+    is. Modules are not initialised anew.
     """
-    strong: dict[int, Any] = {}
+    return _Pass()(tree)
 
-    def convert(leaf: Any) -> Any:
-        if not isinstance(leaf, jax.Array) or not leaf.weak_type:
-            return leaf
-        if id(leaf) not in strong:
-            strong[id(leaf)] = jax.lax.convert_element_type(leaf, leaf.dtype)
-        return strong[id(leaf)]
 
-    return jax.tree.map(convert, tree)
+class _Pass:
+    """One walk over a tree, that remembers what it has seen."""
+
+    def __init__(self) -> None:
+        # By identity, so that what is in two places still is. The node too, or another could come
+        # to have its id.
+        self._seen: dict[int, tuple[Any, Any]] = {}
+
+    def __call__(self, node: Any) -> Any:
+        kind = type(node)
+        if kind in _PLAIN or (isinstance(node, jax.Array) and not node.weak_type):
+            return node
+        seen = self._seen.get(id(node))
+        if seen is None:
+            rule = _RULES.get(kind) or _rule_for(node)
+            seen = self._seen[id(node)] = (node, rule(self, node))
+        return seen[1]
+
+    def all(self, nodes: Iterable[Any]) -> tuple[list[Any], bool]:
+        """The nodes made canonical, and whether any of them changed."""
+        pairs = [(node, self(node)) for node in nodes]
+        return [new for _, new in pairs], any(new is not old for old, new in pairs)
+
+
+def _as_it_is(walk: _Pass, node: Any) -> Any:
+    return node
+
+
+def _array(walk: _Pass, node: jax.Array) -> Any:
+    return jax.lax.convert_element_type(node, node.dtype)
+
+
+def _callable(walk: _Pass, node: Any) -> Any:
+    return hoist(node)
+
+
+def _partial(walk: _Pass, node: jtu.Partial) -> Any:
+    (function, args, keywords), changed = walk.all(
+        (function_of_partial(node), node.args, node.keywords)
+    )
+    return type(node)(function, *args, **keywords) if changed else node
+
+
+def _sequence(walk: _Pass, node: Any) -> Any:
+    made, changed = walk.all(node)
+    return type(node)(made) if changed else node
+
+
+def _namedtuple(walk: _Pass, node: Any) -> Any:
+    made, changed = walk.all(node)
+    return tuple.__new__(type(node), made) if changed else node
+
+
+def _dict(walk: _Pass, node: dict) -> Any:
+    made, changed = walk.all(node.values())
+    return dict(zip(node, made, strict=True)) if changed else node
+
+
+def _module(walk: _Pass, node: eqx.Module) -> Any:
+    # Attribute by attribute, since leaves do not have what is static. What `__init__` and the
+    # converters made of them is there already.
+    made, changed = walk.all(vars(node).values())
+    if not changed:
+        return node
+    new = object.__new__(type(node))
+    vars(new).update(zip(vars(node), made, strict=True))
+    return new
+
+
+def _node(walk: _Pass, node: Any) -> Any:
+    """A node of any other type that is registered, or a leaf."""
+    children, structure = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
+    if jtu.treedef_is_leaf(structure):
+        return hoist(node) if callable(node) and not isinstance(node, type) else node
+    made, changed = walk.all(children)
+    kind, static = structure.node_data()
+    new_static = walk(static)
+    if new_static is not static:
+        changed = True
+        structure = jtu.PyTreeDef.from_node_data_and_children(
+            jtu.default_registry, (kind, new_static), structure.children()
+        )
+    return jtu.tree_unflatten(structure, made) if changed else node
+
+
+_PLAIN = frozenset((int, float, complex, bool, str, bytes, type(None)))
+
+_RULES: dict[type, Callable[[_Pass, Any], Any]] = {
+    types.FunctionType: _callable,
+    types.MethodType: _callable,
+    functools.partial: _callable,
+    jtu.Partial: _partial,
+    tuple: _sequence,
+    list: _sequence,
+    dict: _dict,
+}
+
+
+def _rule_for(node: Any) -> Callable[[_Pass, Any], Any]:
+    if isinstance(node, jax.Array):
+        return _array
+    if isinstance(node, Configured):
+        return _as_it_is
+    if isinstance(node, eqx.Module):
+        return _module
+    transformations = (optax.GradientTransformation, optax.GradientTransformationExtraArgs)
+    return _namedtuple if type(node) in transformations or is_namedtuple(type(node)) else _node

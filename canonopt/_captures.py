@@ -1,10 +1,10 @@
-"""Whether a variable that a function captures can still be bound anew.
+"""Which captured variables can still be bound anew.
 
 Two functions made by the same code behave the same when they captured the same values, but
 only as long as nobody rebinds a captured variable. This module proves that nobody can, by
-reading the bytecode of the function that owns the variable: after the capturing function has
-been created, no instruction that stores to the variable can run again. Where the owner cannot
-be found there is no proof, and the function counts by identity.
+reading the bytecode of the function that owns the variable: once the variable is bound and the
+capturing function has been created, no instruction that stores to it can run again. Where the
+owner cannot be found there is no proof.
 """
 
 import dis
@@ -14,31 +14,56 @@ import itertools
 import types
 import weakref
 from collections.abc import Iterator
+from typing import Literal, TypeAlias
 
 
-def settled(function: types.FunctionType) -> bool:
-    """Whether nothing can rebind any variable that `function` captures."""
+def rebindable(function: types.FunctionType) -> list[str]:
+    """The variables that `function` captures and that something may bind anew."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
     if function.__closure__ is None:
-        return True
+        return []
+    verdicts = _verdicts_on(function)
+    return [
+        name
+        for name, cell in cells
+        if verdicts[name] == "open" or (verdicts[name] == "once" and not is_bound(cell))
+    ]
+
+
+def is_bound(cell: types.CellType) -> bool:
+    """Whether a captured variable has a value."""
+    try:
+        cell.cell_contents  # noqa: B018
+    except ValueError:
+        return False
+    return True
+
+
+# Whether stores to a variable may run after the creation of the function that captures it: none
+# does, only the one that binds it first, or any.
+_Verdict: TypeAlias = Literal["closed", "once", "open"]
+
+
+def _verdicts_on(function: types.FunctionType) -> dict[str, _Verdict]:
     code = function.__code__
-    known = _verdicts.get(id(code))
+    known = _known.get(id(code))
     if known is not None:
         return known[1]
     path = _path_to(function)
-    verdict = path is not None and all(_cannot_be_rebound(name, path) for name in code.co_freevars)
-    if path is not None:
-        # By identity, since code objects of two functions may compare equal, and weakly, since
-        # exec makes any number of them.
-        forget = functools.partial(_forget, id(code))
-        _verdicts[id(code)] = (weakref.ref(code, forget), verdict)
-    return verdict
+    if path is None:
+        return dict.fromkeys(code.co_freevars, "open")
+    verdicts = {name: _verdict(name, path) for name in code.co_freevars}
+    # By identity, since code objects of two functions may compare equal, and weakly, since
+    # exec makes any number of them.
+    _known[id(code)] = (weakref.ref(code, functools.partial(_forget, id(code))), verdicts)
+    return verdicts
 
 
-_verdicts: dict[int, tuple[weakref.ref, bool]] = {}
+_known: dict[int, tuple[weakref.ref, dict[str, _Verdict]]] = {}
 
 
 def _forget(identity: int, _: weakref.ref) -> None:
-    _verdicts.pop(identity, None)
+    _known.pop(identity, None)
 
 
 _WRAPPERS = 32
@@ -86,24 +111,36 @@ def _descend(code: types.CodeType, target: types.CodeType) -> list[types.CodeTyp
     return None
 
 
-def _cannot_be_rebound(name: str, path: list[types.CodeType]) -> bool:
+def _verdict(name: str, path: list[types.CodeType]) -> _Verdict:
     found = _owner(name, path)
     if found is None:
-        return False
+        return "open"
     owner, child = found
     if any(_rebinds(inner, name) for inner in _nested(owner)):
-        return False
+        return "open"
     instructions = list(dis.get_instructions(owner))
     created = min((i.offset for i in instructions if i.argval is child), default=None)
     if created is None:
-        return False
+        return "open"
     stores = [i.offset for i in instructions if _stores(i, name)]
-    # A store runs after the creation if it stands below it, or if a jump leads back above it.
     jumps = [i for i in instructions if _is_jump(i) and i.argval <= i.offset]
-    return not any(
-        store > created or any(j.offset >= created and j.argval <= store for j in jumps)
-        for store in stores
-    )
+
+    def runs_again(store: int, since: int) -> bool:
+        return any(jump.offset >= since and jump.argval <= store for jump in jumps)
+
+    # A store runs after the creation if it stands below it, or if a jump leads back above it.
+    if not any(store > created or runs_again(store, created) for store in stores):
+        return "closed"
+    # One that stands alone and outside of any loop runs once: a function that calls itself.
+    if len(stores) == 1 and name not in _arguments(owner) and not runs_again(*stores, *stores):
+        return "once"
+    return "open"
+
+
+def _arguments(code: types.CodeType) -> tuple[str, ...]:
+    count = code.co_argcount + code.co_kwonlyargcount
+    count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
+    return code.co_varnames[:count]
 
 
 def _owner(name: str, path: list[types.CodeType]) -> tuple[types.CodeType, types.CodeType] | None:

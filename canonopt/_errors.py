@@ -44,3 +44,7 @@ class UnsettledStateError(CanonoptError, ValueError):
 
 class PlacementError(CanonoptError, ValueError):
     """The parameters of a model are on devices that no single step can use."""
+
+
+class HoistError(CanonoptError, TypeError):
+    """`hoist` was given what is no callable, or with `strict` what it can make nothing of."""

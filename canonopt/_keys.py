@@ -4,7 +4,7 @@
 equal. Types count (`1`, `1.0` and `True` differ), and so does every bit of a number (`0.0` and
 `-0.0` differ; NaN is NaN). Containers and pytrees count by type, structure and leaves, callables by
 what they do: code, defaults, globals, captured values. All else counts by identity: a missed merge
-costs a compile, a wrong one a wrong result.
+costs a compile, a wrong one a wrong result. `doubts(value)` tells what that was, and why.
 
 A key keeps nothing alive: it is made of plain values and of ids. The copy does, and nobody else
 can change it. Whoever keeps a key keeps the copy with it. Both are made in one pass, so that they
@@ -12,11 +12,18 @@ cannot disagree.
 """
 
 import collections
+import contextlib
+import enum
 import functools
+import inspect
+import sys
+import threading
 import types
-from collections.abc import Callable, Hashable
+import typing
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, TypeAlias
 
+import attrs
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -24,7 +31,8 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
-from ._captures import settled
+from ._captures import is_bound, rebindable
+from ._jax_private import Jitted, function_of_partial, jit_options, rebinds_only_if_set
 
 Identified: TypeAlias = tuple[Hashable, Any]
 
@@ -61,11 +69,115 @@ def identify(value: Any, captured: bool = False) -> Identified:
     return rule(value, captured)
 
 
-def _by_identity(value: Any, captured: bool) -> Identified:
+@attrs.frozen(eq=False)
+class Doubt:
+    """A part that counts by identity though it may be made anew with equal content."""
+
+    part: Any
+    why: str
+    remedy: str
+
+
+_NO_VALUE = (
+    "has no value to compare",
+    "Make its class a frozen dataclass or an equinox.Module, or keep one instance in a module.",
+)
+_CHANGES = (
+    "can be changed in place",
+    "Capture a tuple or a frozenset instead, or pass it as an argument.",
+)
+_ARRAY = (
+    "is an array",
+    "Pass it as an argument, or keep it in a field of an equinox.Module; or capture a number.",
+)
+_UNKNOWN_JIT = (
+    "was jitted with options that canonopt cannot read",
+    "Hoist the function inside of it, and jit it in a module: jax.jit(canonopt.hoist(f), ...).",
+)
+_NO_RULE = ("has no rule for derivatives yet", "Define it before hoisting, with defjvp or defvjp.")
+
+
+class _Walk(threading.local):
+    """What goes with a value down into its parts, besides the arguments."""
+
+    def __init__(self) -> None:
+        # The functions and objects that are being identified, outermost first, with their copies.
+        self.inside: list[tuple[Any, Any]] = []
+        # Collects, where somebody asks, what counts by identity and might have had a value.
+        self.doubts: list[Doubt] | None = None
+
+
+_walk = _Walk()
+
+
+def doubts(value: Any) -> list[Doubt]:
+    """Where a captured `value` counts by identity."""
+    outer, _walk.doubts = _walk.doubts, []
+    try:
+        identify(value, True)
+        return _walk.doubts
+    finally:
+        _walk.doubts = outer
+
+
+def _by_identity(value: Any, captured: bool, why: tuple[str, str] = _NO_VALUE) -> Identified:
+    if _walk.doubts is not None and not _is_importable(value):
+        _walk.doubts.append(Doubt(value, *why))
     return identity_key(value), value
 
 
-def _parts(values: Any, captured: bool) -> tuple[list[Hashable], list[Any]]:
+def _is_importable(value: Any) -> bool:
+    """Whether `value` is what its module has under its name, as functions and classes are."""
+    if isinstance(value, types.ModuleType):
+        return True
+    if isinstance(value, enum.Enum):
+        return _is_importable(type(value))
+    if isinstance(value, type):  # those of extensions seldom are where they say
+        return "<locals>" not in value.__qualname__
+    found: Any = sys.modules.get(getattr(value, "__module__", None) or "builtins")
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    if not isinstance(name, str):
+        return _is_constant(value, found)
+    if "<" in name:  # <locals> or <lambda>
+        return False
+    for part in name.split("."):
+        # A class may have a function in a descriptor, and `getattr` makes a method of it.
+        found = getattr(found, "__dict__", {}).get(part)
+    return getattr(found, "__func__", found) is value
+
+
+def _is_constant(value: Any, module: Any) -> bool:
+    """Whether a nameless `value` is in the module of its type, or one that its user imports."""
+    spaces = [vars(module)] if module else []
+    user = _walk.inside[-1][0] if _walk.inside else None
+    if isinstance(user, types.FunctionType):
+        imported = (v for v in user.__globals__.values() if isinstance(v, types.ModuleType))
+        spaces += [user.__globals__, *map(vars, imported)]
+    return any(constant is value for space in spaces for constant in space.values())
+
+
+class _Up:
+    """Tags the key of a value that contains itself."""
+
+
+def _enclosing(value: Any) -> Identified | None:
+    """The key of a value that is being identified already, farther out."""
+    for depth, (outer, copy) in enumerate(_walk.inside):
+        if outer is value:
+            return (_Up, depth), copy
+    return None
+
+
+@contextlib.contextmanager
+def _inside(value: Any, copy: Any) -> Iterator[None]:
+    _walk.inside.append((value, copy))
+    try:
+        yield
+    finally:
+        _walk.inside.pop()
+
+
+def _parts(values: Iterable[Any], captured: bool) -> tuple[list[Hashable], list[Any]]:
     pairs = [identify(value, captured) for value in values]
     return [key for key, _ in pairs], [copy for _, copy in pairs]
 
@@ -130,43 +242,92 @@ _LABELS = ("__name__", "__qualname__", "__module__", "__doc__")
 
 
 def _function(function: types.FunctionType, captured: bool) -> Identified:
-    # A module-level function already is the stable reference. Attributes may mean anything to
-    # whoever reads them. A variable that may be rebound later has no value to go by.
-    importable = function.__globals__.get(function.__qualname__) is function
-    if importable or vars(function) or not settled(function):
-        return _by_identity(function, captured)
-    try:
-        contents = [cell.cell_contents for cell in function.__closure__ or ()]
-    except ValueError:  # a captured variable that is not bound yet
-        return _by_identity(function, captured)
-    content_keys, contents = _parts(contents, True)
-    default_keys, defaults = _parts(function.__defaults__ or (), True)
-    keyword_keys, keywords = _named_parts(function.__kwdefaults__ or {})
-    annotation_keys, annotations = _named_parts(function.__annotations__)
-    labels = [getattr(function, label) for label in _LABELS]
-    key = (
-        types.FunctionType,
-        id(function.__code__),
-        id(function.__globals__),
-        tuple(content_keys),
-        tuple(default_keys),
-        keyword_keys,
-        annotation_keys,
-        *labels,
-    )
+    # A module-level function already is the stable reference.
+    if _is_importable(function):
+        return identity_key(function), function
+    enclosing = _enclosing(function)
+    if enclosing is not None:
+        return enclosing
+    # A variable that may be rebound later has no value to go by.
+    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    for name in rebindable(function):
+        is_none = is_bound(cells[name]) and cells[name].cell_contents is None
+        if not (is_none and rebinds_only_if_set(function, name)):
+            why = f"captures {name!r}, which a loop or an assignment may bind anew"
+            remedy = f"Bind it once and before, or as a default: lambda x, {name}={name}: ..."
+            return _by_identity(function, captured, (why, remedy))
+    attributes = dict(vars(function))
+    wrapped = attributes.pop("__wrapped__", None)
+    if not _are_of(wrapped, attributes):  # they may mean anything to whoever reads them
+        return _by_identity(function, captured, _attributes_of(attributes))
     # A copy, since whoever holds the original may assign its code, its defaults and its cells.
     copy = types.FunctionType(
         function.__code__,
         function.__globals__,
         function.__name__,
-        tuple(defaults) or None,
-        tuple(map(types.CellType, contents)) or None,
+        None,
+        tuple(types.CellType() for _ in cells) or None,
     )
+    with _inside(function, copy):
+        # A variable that is not bound now never will be.
+        contents = {n: cell.cell_contents for n, cell in cells.items() if is_bound(cell)}
+        content_keys, contents = _named_parts(contents)
+        default_keys, defaults = _parts(function.__defaults__ or (), True)
+        keyword_keys, keywords = _named_parts(function.__kwdefaults__ or {})
+        annotation_keys, annotations = _named_parts(function.__annotations__)
+        wrapped_key, wrapped = identify(wrapped, True)
+    for name, cell in zip(cells, copy.__closure__ or (), strict=True):
+        if name in contents:
+            cell.cell_contents = contents[name]
+    copy.__defaults__ = tuple(defaults) or None
     copy.__kwdefaults__ = keywords or None
     copy.__annotations__ = annotations
+    labels = [getattr(function, label) for label in _LABELS]
     for label, value in zip(_LABELS, labels, strict=True):
         setattr(copy, label, value)
+    if wrapped is not None:
+        vars(copy).update({name: vars(wrapped)[name] for name in attributes}, __wrapped__=wrapped)
+    key = (
+        types.FunctionType,
+        id(function.__code__),
+        id(function.__globals__),
+        content_keys,
+        tuple(default_keys),
+        keyword_keys,
+        annotation_keys,
+        wrapped_key,
+        *labels,
+    )
     return key, copy
+
+
+def _attributes_of(attributes: Iterable[str]) -> tuple[str, str]:
+    remedy = "Keep what they say in a default or in a captured variable."
+    return f"has attributes of its own ({', '.join(attributes)})", remedy
+
+
+def _are_of(wrapped: Any, attributes: dict[str, Any]) -> bool:
+    """Whether a wrapper has its attributes from a jitted function, whose key has them already."""
+    if not attributes:
+        return True
+    return type(wrapped) is Jitted and all(
+        vars(wrapped).get(name) is value for name, value in attributes.items()
+    )
+
+
+def _jitted(value: Any, captured: bool) -> Identified:
+    if _is_importable(value):
+        return identity_key(value), value
+    options = jit_options(value)
+    if options is None:
+        return _by_identity(value, captured, _UNKNOWN_JIT)
+    function_key, function = identify(value.__wrapped__, True)
+    try:
+        option_keys, _ = _parts(options.values(), False)
+    except HoldsArray:
+        return _by_identity(value, captured, _UNKNOWN_JIT)
+    key = (Jitted, function_key, *zip(options, option_keys, strict=True))
+    return key, value if function is value.__wrapped__ else jax.jit(function, **options)
 
 
 def _named_parts(values: dict[str, Any]) -> tuple[Hashable, dict[str, Any]]:
@@ -176,17 +337,64 @@ def _named_parts(values: dict[str, Any]) -> tuple[Hashable, dict[str, Any]]:
 
 def _partial(value: functools.partial, captured: bool) -> Identified:
     if vars(value):
-        return _by_identity(value, captured)
-    function_key, function = identify(value.func, True)
+        return _by_identity(value, captured, _attributes_of(vars(value)))
+    function_key, function = identify(function_of_partial(value), True)
     argument_keys, arguments = _parts(value.args, True)
     keyword_keys, keywords = _named_parts(value.keywords)
-    key = (functools.partial, function_key, tuple(argument_keys), keyword_keys)
-    return key, functools.partial(function, *arguments, **keywords)
+    key = (type(value), function_key, tuple(argument_keys), keyword_keys)
+    return key, type(value)(function, *arguments, **keywords)
 
 
 def _method(value: types.MethodType, captured: bool) -> Identified:
     (function_key, owner_key), (function, owner) = _parts((value.__func__, value.__self__), True)
     return (types.MethodType, function_key, owner_key), types.MethodType(function, owner)
+
+
+def _annotation(value: Any, captured: bool) -> Identified:
+    """`list[int]`, `int | None` and so on: types that are made of others."""
+    arguments = (tuple(part) if type(part) is list else part for part in typing.get_args(value))
+    keys, _ = _parts((typing.get_origin(value), *arguments), True)
+    return (type(value), *keys), value
+
+
+def _signature(value: inspect.Signature, captured: bool) -> Identified:
+    parameters = value.parameters.values()
+    default_keys, _ = _parts((parameter.default for parameter in parameters), True)
+    annotations = [*(parameter.annotation for parameter in parameters), value.return_annotation]
+    annotation_keys, _ = _parts(annotations, True)
+    names = [(parameter.name, parameter.kind) for parameter in parameters]
+    return (inspect.Signature, *names, *default_keys, *annotation_keys), value
+
+
+# --- objects ----------------------------------------------------------------------------------
+
+
+def _object(value: Any, captured: bool) -> Identified:
+    """An object that is nothing but its attributes: a module, a frozen dataclass, a custom_jvp."""
+    enclosing = _enclosing(value)
+    if enclosing is not None:
+        return enclosing
+    copy = object.__new__(type(value))
+    # Wrappers keep annotations and options in dicts that nobody changes.
+    is_wrapper = type(value).__module__.startswith(("equinox.", "jax."))
+    with _inside(value, copy):
+        pairs = [
+            _items(part, captured)
+            if is_wrapper and type(part) is dict
+            else identify(part, captured)
+            for part in vars(value).values()
+        ]
+    keys, copies = [key for key, _ in pairs], [copy for _, copy in pairs]
+    vars(copy).update(zip(vars(value), copies, strict=True))
+    return (identity_key(type(value)), *zip(vars(value), keys, strict=True)), copy
+
+
+def _with_rule(value: Any, captured: bool) -> Identified:
+    if _is_importable(value):
+        return identity_key(value), value
+    if vars(value).get("jvp", vars(value).get("fwd")) is None:
+        return _by_identity(value, captured, _NO_RULE)
+    return _object(value, True)
 
 
 # --- containers and pytrees -----------------------------------------------------------------
@@ -211,7 +419,7 @@ def is_namedtuple(kind: type) -> bool:
 
 def _list(value: list, captured: bool) -> Identified:
     if captured:
-        return _by_identity(value, captured)
+        return _by_identity(value, captured, _CHANGES)
     keys, copies = _parts(value, captured)
     return (list, *keys), copies
 
@@ -228,13 +436,17 @@ def _frozenset(value: frozenset, captured: bool) -> Identified:
 
 def _set(value: set, captured: bool) -> Identified:
     if captured:
-        return _by_identity(value, captured)
+        return _by_identity(value, captured, _CHANGES)
     return (set, frozenset(map(member_key, value))), set(value)
 
 
 def _mapping(value: Any, captured: bool) -> Identified:
     if captured:
-        return _by_identity(value, captured)
+        return _by_identity(value, captured, _CHANGES)
+    return _items(value, captured)
+
+
+def _items(value: Any, captured: bool) -> Identified:
     keys, copies = _parts(value.values(), captured)
     # In order, for a factory may read it so: `lambda stages: chain(*stages.values())`.
     key = (type(value), *zip(map(member_key, value), keys, strict=True))
@@ -247,18 +459,31 @@ def _node(value: Any, captured: bool) -> Identified:
         children, structure = jtu.tree_flatten(value, is_leaf=lambda node: node is not value)
     except Exception:  # a type that is registered, and a value that its rules do not fit
         return _by_identity(value, captured)
-    is_mutable = captured and not isinstance(value, eqx.Module)
-    if jtu.treedef_is_leaf(structure) or is_mutable:
+    if captured or jtu.treedef_is_leaf(structure):
+        return _by_identity(value, captured)
+    _, static = structure.node_data()
+    if doubts(static):  # made for this flattening, and gone with the ids in its key
         return _by_identity(value, captured)
     keys, copies = _parts(children, captured)
-    _, static = structure.node_data()
-    key = (identity_key(type(value)), member_key(static), *keys)
+    key = (identity_key(type(value)), identify(static, True)[0], *keys)
     return key, jtu.tree_unflatten(structure, copies)
+
+
+def _treedef(value: Any, captured: bool) -> Identified:
+    data = value.node_data()
+    if data is None:  # of a leaf
+        return (jtu.PyTreeDef, None), value
+    kind, static = data
+    static = tuple(static) if kind is dict else static  # the names, in a new list
+    if doubts(static):
+        return _by_identity(value, captured)
+    keys, _ = _parts(value.children(), captured)
+    return (jtu.PyTreeDef, identity_key(kind), identify(static, True)[0], *keys), value
 
 
 def _array(value: Any, captured: bool) -> Identified:
     if captured:
-        return _by_identity(value, captured)
+        return _by_identity(value, captured, _ARRAY)
     raise HoldsArray
 
 
@@ -272,6 +497,13 @@ _RULES: dict[type, Callable[[Any, bool], Identified]] = {
     complex: _complex,
     types.FunctionType: _function,
     functools.partial: _partial,
+    jtu.Partial: _partial,
+    Jitted: _jitted,
+    jax.custom_jvp: _with_rule,
+    jax.custom_vjp: _with_rule,
+    inspect.Signature: _signature,
+    typing.ForwardRef: lambda value, captured: ((type(value), value.__forward_arg__), value),
+    jtu.PyTreeDef: _treedef,
     types.MethodType: _method,
     tuple: _immutable_sequence,
     list: _list,
@@ -296,7 +528,27 @@ def _rule_for(value: Any) -> Callable[[Any, bool], Identified]:
         return _numpy_scalar
     if isinstance(value, np.dtype):
         return _numpy_dtype
+    if isinstance(value, eqx.Module):
+        return _object
+    if isinstance(value, jax.sharding.Sharding | jax.sharding.Mesh | jax.sharding.PartitionSpec):
+        return _by_value
     if is_namedtuple(kind):
         return _immutable_sequence
+    if _is_frozen_dataclass(kind):
+        return _object
+    if typing.get_origin(value) is not None:
+        return _annotation
     # A subclass of a container may have more to it than its items, and jax forgets the rest.
     return _by_identity if isinstance(value, tuple | list | dict) else _node
+
+
+def _is_frozen_dataclass(kind: type) -> bool:
+    """Whether the attributes of an instance of `kind` are all there is to it, and stay."""
+    parameters = getattr(kind, "__dataclass_params__", None)
+    return (
+        parameters is not None
+        and parameters.frozen
+        and parameters.eq
+        and kind.__new__ is object.__new__
+        and not any(vars(base).get("__slots__") for base in kind.__mro__)
+    )

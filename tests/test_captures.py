@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import canonopt
-from canonopt._captures import _verdicts, settled
+from canonopt._captures import _known, rebindable
 from canonopt._keys import identify
 
 
@@ -157,7 +157,7 @@ def test_late_binding_in_a_loop_counts_by_identity():
     functions = [lambda x: x + i for i in range(2)]  # noqa: B023
     for i in range(2):
         functions.append(lambda x: x + i)  # noqa: B023
-    assert not any(map(settled, functions))
+    assert all(map(rebindable, functions))
     assert len(set(map(key, functions))) == 4
 
 
@@ -170,7 +170,7 @@ def test_a_variable_assigned_after_the_function_counts_by_identity():
         return add, before
 
     add, before = make()
-    assert not settled(add)
+    assert rebindable(add)
     assert key(add) == before
     assert key(make()[0]) != before
 
@@ -217,14 +217,42 @@ def test_a_variable_not_bound_yet_counts_by_identity():
     assert first() == second() == 1
 
 
-def test_a_recursive_function_counts_by_identity():
-    def make():
+def test_functions_that_call_themselves_or_each_other():
+    def make(step):
         def count_down(n):
-            return n and count_down(n - 1)
+            return 0 if n <= 0 else 1 + count_down(n - step)
 
         return count_down
 
-    assert key(make()) != key(make())
+    def make_pair():
+        def even(n):
+            return n == 0 or odd(n - 1)
+
+        def odd(n):
+            return n > 0 and even(n - 1)
+
+        return even, odd
+
+    assert key(make(1)) == key(make(1)) != key(make(2))
+    copy = identify(make(2), True)[1]
+    assert copy.__closure__[0].cell_contents is copy
+    assert copy(7) == 4
+    assert key(make_pair()[0]) == key(make_pair()[0]) != key(make_pair()[1])
+    assert [identify(f, True)[1](6) for f in make_pair()] == [True, False]
+
+
+def test_a_function_that_calls_the_last_of_a_loop_counts_by_identity():
+    def make():
+        made = []
+        for _ in range(2):
+
+            def function(n):
+                return n and function(n - 1)
+
+            made.append(function)
+        return made
+
+    assert key(make()[0]) != key(make()[0])
 
 
 def test_a_deleted_variable_counts_by_identity():
@@ -339,20 +367,20 @@ def test_functions_of_a_module_stay_themselves():
     assert identify(jnp.tanh)[1] is jnp.tanh
 
 
-def test_verdicts_about_code_do_not_keep_it_alive():
+def test_known_about_code_do_not_keep_it_alive():
     def make():
         namespace = {}
         exec("def make(a):\n    return lambda x: x + a", namespace)
         return namespace["make"](1), namespace
 
     gc.collect()
-    before = len(_verdicts)
+    before = len(_known)
     for _ in range(100):
         function, namespace = make()
         assert key(function)
         del function, namespace
     gc.collect()
-    assert len(_verdicts) <= before + 1
+    assert len(_known) <= before + 1
 
 
 def test_masks_decide_which_spec_it_is():

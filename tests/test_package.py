@@ -25,14 +25,16 @@ LOWEST = Path(__file__).parent.parent / "requirements" / "lowest.txt"
 ORDER = [
     "_errors",
     "_captures",
+    "_jax_private",
     "_keys",
     "_interning",
+    "_hoisting",
     "_repr",
     "_arguments",
     "_settling",
     "_init",
-    "_canonicalizing",
     "_spec",
+    "_canonicalizing",
     "_dynamic",
     "_warnings",
     "_calls",
@@ -75,7 +77,7 @@ def imported_siblings(module: ast.Module) -> Iterator[str]:
                     yield alias.name.partition(".")[2] or "__init__"
 
 
-@pytest.mark.parametrize("name", MODULES)
+@pytest.mark.parametrize("name", [name for name in MODULES if name != "_jax_private"])
 def test_reaches_into_nothing_private_of_the_libraries(name: str):
     assert list(private_reaches(MODULES[name])) == []
 

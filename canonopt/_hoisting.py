@@ -1,0 +1,161 @@
+"""One stable object for callables that do the same."""
+
+import contextlib
+import functools
+import types
+from collections.abc import Callable, Iterator
+from typing import Any, TypeVar
+
+import equinox as eqx
+
+from ._errors import HoistError
+from ._interning import Table
+from ._jax_private import Jitted
+from ._keys import Doubt, doubts, identify, identity_key
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_callables: Table[Any] = Table()
+
+
+def hoist(fn: F, *, strict: bool = False) -> F:
+    """The one object for all callables that do what `fn` does.
+
+    `jax.jit` and `equinox.filter_jit` compare functions by identity, so a lambda, a closure, a
+    partial or a jitted function that is made anew is another trace. Hoisted, it is the same object
+    as before, as if it were a function of a module.
+
+    ```python
+    >>> import canonopt, functools, jax
+    >>> def scaled(factor):
+    ...     return canonopt.hoist(lambda x: factor * x)
+    >>> scaled(2.0) is scaled(2.0), scaled(2.0) is scaled(3.0)
+    (True, False)
+    >>> canonopt.hoist(jax.nn.relu) is jax.nn.relu
+    True
+
+    ```
+
+    Functions do the same when their code is the same object, and their globals, defaults, captured
+    values and so on are the same values. Neither source text nor name says so. What cannot be
+    compared counts by identity: arrays, what can be changed in place, variables that can be bound
+    anew. What is hoisted is a copy, so nothing that is done to `fn` later reaches it.
+
+    **Arguments:**
+
+    - `fn`: any callable: functions and lambdas, partials, bound methods, callable modules, and what
+        `jax.jit`, `jax.vmap`, `jax.grad`, `equinox.filter_jit` and so on make of these.
+    - `strict`: whether to raise where something in `fn` counts by identity, so that the next one
+        like it is another object.
+
+    **Returns:** a callable of the same type, signature and behaviour; `fn` itself if it is stable
+    already, as functions of a module are. It lives as long as something uses it, a jit cache for
+    one.
+
+    **Raises:** `HoistError` if `fn` is not callable; with `strict`, if some part of it counts by
+    identity. The error names the part.
+    """
+    if not callable(fn):
+        raise HoistError(
+            f"canonopt.hoist needs a callable, and got {fn!r}. For a model or another pytree that "
+            "holds callables, write canonopt.canonicalize(model)."
+        )
+    if strict:
+        found = doubts(fn)
+        if found:
+            raise HoistError(_words(fn, found[0]))
+    key, copy = identify(fn, True)
+    if key == identity_key(fn):
+        return fn
+    try:
+        return _callables.setdefault(key, copy)
+    except TypeError:  # a tuple that can be called: jax compares it by value, and nothing holds it
+        return fn
+
+
+def hoisted_field(**kwargs: Any) -> Any:
+    """A field of an `equinox.Module` whose callable is hoisted when the module is made.
+
+    ```python
+    >>> import canonopt, equinox as eqx
+    >>> from collections.abc import Callable
+    >>> class Layer(eqx.Module):
+    ...     activation: Callable = canonopt.hoisted_field(static=True)
+    >>> def make():
+    ...     return Layer(lambda x: x**2)
+    >>> make().activation is make().activation
+    True
+
+    ```
+
+    **Arguments:**
+
+    - `kwargs`: as for `equinox.field`: `static`, `default` and so on. A `converter` runs before.
+
+    **Returns:** what `equinox.field` returns. What is no callable, None for one, stays as it is.
+    """
+    convert = kwargs.pop("converter", None)
+
+    def converter(value: Any) -> Any:
+        value = value if convert is None else convert(value)
+        return hoist(value) if callable(value) else value
+
+    return eqx.field(converter=converter, **kwargs)
+
+
+# --- words ------------------------------------------------------------------------------------
+
+
+def _words(fn: Any, doubt: Doubt) -> str:
+    path = " of ".join(reversed(list(_path_to(doubt.part, fn))))
+    where = f"its {path}, {_short(doubt.part)}," if path else "it"
+    name = getattr(fn, "__qualname__", type(fn).__qualname__)
+    return (
+        f"{name} counts by identity, because {where} {doubt.why}. {doubt.remedy} Without "
+        "strict=True it is hoisted for what can be compared."
+    )
+
+
+def _path_to(part: Any, value: Any) -> Iterator[str]:
+    """The names of what leads from a callable to a part of it, as far as they go."""
+    for name, inner in _parts_of(value):
+        if any(doubt.part is part for doubt in doubts(inner)):
+            yield name
+            yield from _path_to(part, inner)
+            return
+
+
+def _parts_of(value: Any) -> Iterator[tuple[str, Any]]:
+    if isinstance(value, types.FunctionType):
+        code = value.__code__
+        for name, cell in zip(code.co_freevars, value.__closure__ or (), strict=True):
+            with contextlib.suppress(ValueError):  # not bound yet
+                yield f"captured variable {name!r}", cell.cell_contents
+        defaults = value.__defaults__ or ()
+        names = code.co_varnames[: code.co_argcount][-len(defaults) :] if defaults else ()
+        for name, default in (
+            *zip(names, defaults, strict=True),
+            *(value.__kwdefaults__ or {}).items(),
+        ):
+            yield f"default of {name!r}", default
+        if hasattr(value, "__wrapped__"):
+            yield "wrapped function", value.__wrapped__
+    elif isinstance(value, functools.partial):
+        yield "function", value.func
+        for i, argument in enumerate(value.args):
+            yield f"argument {i}", argument
+        for name, argument in value.keywords.items():
+            yield f"argument {name!r}", argument
+    elif isinstance(value, types.MethodType):
+        yield "function", value.__func__
+        yield "owner", value.__self__
+    elif isinstance(value, Jitted):
+        yield "jitted function", value.__wrapped__
+    elif hasattr(value, "__dict__"):
+        for name, attribute in vars(value).items():
+            yield f"attribute {name!r}", attribute
+
+
+def _short(value: Any) -> str:
+    text = eqx.tree_pformat(value, width=10_000)
+    return text if len(text) <= 60 else f"{text[:57]}..."
