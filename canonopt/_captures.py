@@ -51,8 +51,8 @@ def _verdicts_on(function: types.FunctionType) -> dict[str, _Verdict]:
         return known[1]
     path = _path_to(function)
     if path is None:
-        return dict.fromkeys(code.co_freevars, "open")
-    verdicts = {name: _verdict(name, path) for name in code.co_freevars}
+        return {name: "open" for name in code.co_freevars}
+    verdicts: dict[str, _Verdict] = {name: _verdict(name, path) for name in code.co_freevars}
     # By identity, since code objects of two functions may compare equal, and weakly, since
     # exec makes any number of them.
     _known[id(code)] = (weakref.ref(code, functools.partial(_forget, id(code))), verdicts)
@@ -129,6 +129,8 @@ def _verdict(name: str, path: list[types.CodeType]) -> _Verdict:
         return any(jump.offset >= since and jump.argval <= store for jump in jumps)
 
     # A store runs after the creation if it stands below it, or if a jump leads back above it.
+    if name.startswith("__"):  # `__class__`, which is bound when the class is there
+        return "once"
     if not any(store > created or runs_again(store, created) for store in stores):
         return "closed"
     # One that stands alone and outside of any loop runs once: a function that calls itself.

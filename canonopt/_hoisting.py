@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
@@ -16,6 +17,8 @@ from ._keys import Doubt, doubts, identify, identity_key
 F = TypeVar("F", bound=Callable[..., Any])
 
 _callables: Table[Any] = Table()
+# Those in the table, by identity: they need no key to be found again.
+_hoisted: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
 def hoist(fn: F, *, strict: bool = False) -> F:
@@ -55,6 +58,8 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     **Raises:** `HoistError` if `fn` is not callable; with `strict`, if some part of it counts by
     identity. The error names the part.
     """
+    if _hoisted.get(id(fn)) is fn and not strict:
+        return fn
     if not callable(fn):
         raise HoistError(
             f"canonopt.hoist needs a callable, and got {fn!r}. For a model or another pytree that "
@@ -68,7 +73,9 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     if key == identity_key(fn):
         return fn
     try:
-        return _callables.setdefault(key, copy)
+        found = _callables.setdefault(key, copy)
+        _hoisted[id(found)] = found
+        return found
     except TypeError:  # a tuple that can be called: jax compares it by value, and nothing holds it
         return fn
 
@@ -138,8 +145,8 @@ def _parts_of(value: Any) -> Iterator[tuple[str, Any]]:
             *(value.__kwdefaults__ or {}).items(),
         ):
             yield f"default of {name!r}", default
-        if hasattr(value, "__wrapped__"):
-            yield "wrapped function", value.__wrapped__
+        if "__wrapped__" in vars(value):
+            yield "wrapped function", vars(value)["__wrapped__"]
     elif isinstance(value, functools.partial):
         yield "function", value.func
         for i, argument in enumerate(value.args):
@@ -150,7 +157,7 @@ def _parts_of(value: Any) -> Iterator[tuple[str, Any]]:
         yield "function", value.__func__
         yield "owner", value.__self__
     elif isinstance(value, Jitted):
-        yield "jitted function", value.__wrapped__
+        yield "jitted function", vars(value)["__wrapped__"]
     elif hasattr(value, "__dict__"):
         for name, attribute in vars(value).items():
             yield f"attribute {name!r}", attribute

@@ -37,16 +37,21 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
             options["in_shardings"] = info["in_shardings_treedef"].unflatten(
                 info["in_shardings_leaves"]
             )
-        if info["out_shardings_leaves"] != jax.jit(lambda: None)._jit_info.out_shardings_leaves:
+        unspecified: Any = jax.jit(lambda: None)
+        if info["out_shardings_leaves"] != unspecified._jit_info.out_shardings_leaves:
             options["out_shardings"] = info["out_shardings_treedef"].unflatten(
                 info["out_shardings_leaves"]
             )
         again = jax.jit(jitted.__wrapped__, **options)
         made: Any = again
-        same = made._jit_info._asdict() == info and vars(again).keys() == vars(jitted).keys()
+        same = made._jit_info._asdict() == info and _attributes(again) == _attributes(jitted)
     except Exception:
         return None
     return options if same else None
+
+
+def _attributes(jitted: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(jitted).items() if name != "_jit_info"}
 
 
 def rebinds_only_if_set(function: types.FunctionType, name: str) -> bool:

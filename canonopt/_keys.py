@@ -12,7 +12,6 @@ cannot disagree.
 """
 
 import collections
-import contextlib
 import enum
 import functools
 import inspect
@@ -20,7 +19,7 @@ import sys
 import threading
 import types
 import typing
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeAlias
 
 import attrs
@@ -168,16 +167,9 @@ def _enclosing(value: Any) -> Identified | None:
     return None
 
 
-@contextlib.contextmanager
-def _inside(value: Any, copy: Any) -> Iterator[None]:
-    _walk.inside.append((value, copy))
-    try:
-        yield
-    finally:
-        _walk.inside.pop()
-
-
 def _parts(values: Iterable[Any], captured: bool) -> tuple[list[Hashable], list[Any]]:
+    if not values:
+        return [], []
     pairs = [identify(value, captured) for value in values]
     return [key for key, _ in pairs], [copy for _, copy in pairs]
 
@@ -243,13 +235,13 @@ _LABELS = ("__name__", "__qualname__", "__module__", "__doc__")
 
 def _function(function: types.FunctionType, captured: bool) -> Identified:
     # A module-level function already is the stable reference.
-    if _is_importable(function):
+    if "<" not in function.__qualname__ and _is_importable(function):
         return identity_key(function), function
-    enclosing = _enclosing(function)
-    if enclosing is not None:
+    if _walk.inside and (enclosing := _enclosing(function)) is not None:
         return enclosing
     # A variable that may be rebound later has no value to go by.
-    cells = dict(zip(function.__code__.co_freevars, function.__closure__ or (), strict=True))
+    closure, code = function.__closure__ or (), function.__code__
+    cells = dict(zip(code.co_freevars, closure, strict=True))
     for name in rebindable(function):
         is_none = is_bound(cells[name]) and cells[name].cell_contents is None
         if not (is_none and rebinds_only_if_set(function, name)):
@@ -258,17 +250,13 @@ def _function(function: types.FunctionType, captured: bool) -> Identified:
             return _by_identity(function, captured, (why, remedy))
     attributes = dict(vars(function))
     wrapped = attributes.pop("__wrapped__", None)
-    if not _are_of(wrapped, attributes):  # they may mean anything to whoever reads them
+    if attributes and not _are_of(wrapped, attributes):  # they may mean anything to their readers
         return _by_identity(function, captured, _attributes_of(attributes))
     # A copy, since whoever holds the original may assign its code, its defaults and its cells.
-    copy = types.FunctionType(
-        function.__code__,
-        function.__globals__,
-        function.__name__,
-        None,
-        tuple(types.CellType() for _ in cells) or None,
-    )
-    with _inside(function, copy):
+    new_closure = tuple([types.CellType() for _ in closure]) or None
+    copy = types.FunctionType(code, function.__globals__, None, None, new_closure)
+    _walk.inside.append((function, copy))
+    try:
         # A variable that is not bound now never will be.
         contents = {n: cell.cell_contents for n, cell in cells.items() if is_bound(cell)}
         content_keys, contents = _named_parts(contents)
@@ -276,6 +264,8 @@ def _function(function: types.FunctionType, captured: bool) -> Identified:
         keyword_keys, keywords = _named_parts(function.__kwdefaults__ or {})
         annotation_keys, annotations = _named_parts(function.__annotations__)
         wrapped_key, wrapped = identify(wrapped, True)
+    finally:
+        _walk.inside.pop()
     for name, cell in zip(cells, copy.__closure__ or (), strict=True):
         if name in contents:
             cell.cell_contents = contents[name]
@@ -289,7 +279,7 @@ def _function(function: types.FunctionType, captured: bool) -> Identified:
         vars(copy).update({name: vars(wrapped)[name] for name in attributes}, __wrapped__=wrapped)
     key = (
         types.FunctionType,
-        id(function.__code__),
+        id(code),
         id(function.__globals__),
         content_keys,
         tuple(default_keys),
@@ -308,8 +298,6 @@ def _attributes_of(attributes: Iterable[str]) -> tuple[str, str]:
 
 def _are_of(wrapped: Any, attributes: dict[str, Any]) -> bool:
     """Whether a wrapper has its attributes from a jitted function, whose key has them already."""
-    if not attributes:
-        return True
     return type(wrapped) is Jitted and all(
         vars(wrapped).get(name) is value for name, value in attributes.items()
     )
@@ -319,7 +307,8 @@ def _jitted(value: Any, captured: bool) -> Identified:
     if _is_importable(value):
         return identity_key(value), value
     options = jit_options(value)
-    if options is None:
+    # `jax.jit` reads the signature of a function, which a copy that is being made has not yet.
+    if options is None or _enclosing(value.__wrapped__) is not None:
         return _by_identity(value, captured, _UNKNOWN_JIT)
     function_key, function = identify(value.__wrapped__, True)
     try:
@@ -331,6 +320,8 @@ def _jitted(value: Any, captured: bool) -> Identified:
 
 
 def _named_parts(values: dict[str, Any]) -> tuple[Hashable, dict[str, Any]]:
+    if not values:
+        return None, {}
     keys, copies = _parts(values.values(), True)
     return tuple(zip(values, keys, strict=True)), dict(zip(values, copies, strict=True))
 
@@ -377,13 +368,16 @@ def _object(value: Any, captured: bool) -> Identified:
     copy = object.__new__(type(value))
     # Wrappers keep annotations and options in dicts that nobody changes.
     is_wrapper = type(value).__module__.startswith(("equinox.", "jax."))
-    with _inside(value, copy):
+    _walk.inside.append((value, copy))
+    try:
         pairs = [
             _items(part, captured)
             if is_wrapper and type(part) is dict
             else identify(part, captured)
             for part in vars(value).values()
         ]
+    finally:
+        _walk.inside.pop()
     keys, copies = [key for key, _ in pairs], [copy for _, copy in pairs]
     vars(copy).update(zip(vars(value), copies, strict=True))
     return (identity_key(type(value)), *zip(vars(value), keys, strict=True)), copy

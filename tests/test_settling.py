@@ -346,31 +346,6 @@ def test_the_error_of_a_loss_comes_with_a_note():
     assert caught.value.__notes__[0].startswith("canonopt was tracing loss_fn for shapes")
 
 
-# --- canonicalize -----------------------------------------------------------------------------
-
-
-def test_weak_leaves_become_strong_and_nothing_else_changes():
-    weak, strong = jnp.full((2, 2), 1.5), jnp.ones(2)
-    tree = {"a": weak, "tied": weak, "b": strong, "c": "text", "d": 1.0, "e": np.ones(2)}
-    made = canonopt.canonicalize(tree)
-    assert not made["a"].weak_type
-    assert made["a"] is made["tied"]
-    assert all(made[name] is tree[name] for name in "bcde")
-    np.testing.assert_array_equal(made["a"], weak)
-    assert canonopt.canonicalize(made)["a"] is made["a"]
-
-
-def test_a_canonical_model_keeps_its_place():
-    device = jax.devices()[2]
-    on_device = canonopt.canonicalize(jax.device_put(jnp.full(4, 1.0), device))
-    assert on_device.devices() == {device}
-    assert on_device.committed
-    mesh = Mesh(np.array(jax.devices()), ("data",))
-    sharding = NamedSharding(mesh, P("data"))
-    assert canonopt.canonicalize(jax.device_put(jnp.full(8, 1.0), sharding)).sharding == sharding
-    assert not canonopt.canonicalize(jnp.full(4, 1.0)).committed
-
-
 def test_a_weakly_typed_model_is_traced_once_when_canonical():
     params = {"w": jnp.full((8, 8), 1.0), "b": jnp.full(8, 1.0)}
     optim = canonopt.adam(1e-3)
