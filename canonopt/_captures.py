@@ -129,7 +129,7 @@ def _verdict(name: str, path: list[types.CodeType]) -> _Verdict:
         return any(jump.offset >= since and jump.argval <= store for jump in jumps)
 
     # A store runs after the creation if it stands below it, or if a jump leads back above it.
-    if name.startswith("__"):  # `__class__`, which is bound when the class is there
+    if name in ("__class__", "__classdict__"):  # bound when the class is there
         return "once"
     if not any(store > created or runs_again(store, created) for store in stores):
         return "closed"

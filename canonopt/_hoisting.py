@@ -58,13 +58,13 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     **Raises:** `HoistError` if `fn` is not callable; with `strict`, if some part of it counts by
     identity. The error names the part.
     """
-    if _hoisted.get(id(fn)) is fn and not strict:
-        return fn
     if not callable(fn):
         raise HoistError(
             f"canonopt.hoist needs a callable, and got {fn!r}. For a model or another pytree that "
             "holds callables, write canonopt.canonicalize(model)."
         )
+    if _hoisted.get(id(fn)) is fn and not strict:
+        return fn
     if strict:
         found = doubts(fn)
         if found:

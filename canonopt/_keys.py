@@ -248,9 +248,8 @@ def _function(function: types.FunctionType, captured: bool) -> Identified:
             why = f"captures {name!r}, which a loop or an assignment may bind anew"
             remedy = f"Bind it once and before, or as a default: lambda x, {name}={name}: ..."
             return _by_identity(function, captured, (why, remedy))
-    attributes = dict(vars(function))
-    wrapped = attributes.pop("__wrapped__", None)
-    if attributes and not _are_of(wrapped, attributes):  # they may mean anything to their readers
+    attributes = vars(function)
+    if attributes and not _are_copied(function):  # they may mean anything to whoever reads them
         return _by_identity(function, captured, _attributes_of(attributes))
     # A copy, since whoever holds the original may assign its code, its defaults and its cells.
     new_closure = tuple([types.CellType() for _ in closure]) or None
@@ -263,7 +262,7 @@ def _function(function: types.FunctionType, captured: bool) -> Identified:
         default_keys, defaults = _parts(function.__defaults__ or (), True)
         keyword_keys, keywords = _named_parts(function.__kwdefaults__ or {})
         annotation_keys, annotations = _named_parts(function.__annotations__)
-        wrapped_key, wrapped = identify(wrapped, True)
+        attribute_keys, attributes = _attribute_parts(attributes, True, True)
     finally:
         _walk.inside.pop()
     for name, cell in zip(cells, copy.__closure__ or (), strict=True):
@@ -275,8 +274,7 @@ def _function(function: types.FunctionType, captured: bool) -> Identified:
     labels = [getattr(function, label) for label in _LABELS]
     for label, value in zip(_LABELS, labels, strict=True):
         setattr(copy, label, value)
-    if wrapped is not None:
-        vars(copy).update({name: vars(wrapped)[name] for name in attributes}, __wrapped__=wrapped)
+    vars(copy).update(attributes)
     key = (
         types.FunctionType,
         id(code),
@@ -285,7 +283,7 @@ def _function(function: types.FunctionType, captured: bool) -> Identified:
         tuple(default_keys),
         keyword_keys,
         annotation_keys,
-        wrapped_key,
+        attribute_keys,
         *labels,
     )
     return key, copy
@@ -296,11 +294,27 @@ def _attributes_of(attributes: Iterable[str]) -> tuple[str, str]:
     return f"has attributes of its own ({', '.join(attributes)})", remedy
 
 
-def _are_of(wrapped: Any, attributes: dict[str, Any]) -> bool:
-    """Whether a wrapper has its attributes from a jitted function, whose key has them already."""
-    return type(wrapped) is Jitted and all(
-        vars(wrapped).get(name) is value for name, value in attributes.items()
-    )
+def _are_copied(function: types.FunctionType) -> bool:
+    """Whether the attributes of a wrapper only say what it wraps.
+
+    `functools.wraps` sets `__wrapped__`. JAX copies all that a jitted function or a custom_jvp has,
+    and reads none of it in what it makes.
+    """
+    module = function.__globals__.get("__name__")
+    is_of_jax = isinstance(module, str) and module.startswith("jax.")
+    return is_of_jax or vars(function).keys() == {"__wrapped__"}
+
+
+def _attribute_parts(
+    values: dict[str, Any], captured: bool, of_wrapper: bool
+) -> tuple[Hashable, dict[str, Any]]:
+    """As `_named_parts`. Wrappers keep annotations and options in dicts that nobody changes."""
+    pairs = [
+        _items(part, captured) if of_wrapper and type(part) is dict else identify(part, captured)
+        for part in values.values()
+    ]
+    copies = dict(zip(values, (copy for _, copy in pairs), strict=True))
+    return tuple(zip(values, (key for key, _ in pairs), strict=True)), copies
 
 
 def _jitted(value: Any, captured: bool) -> Identified:
@@ -366,21 +380,14 @@ def _object(value: Any, captured: bool) -> Identified:
     if enclosing is not None:
         return enclosing
     copy = object.__new__(type(value))
-    # Wrappers keep annotations and options in dicts that nobody changes.
     is_wrapper = type(value).__module__.startswith(("equinox.", "jax."))
     _walk.inside.append((value, copy))
     try:
-        pairs = [
-            _items(part, captured)
-            if is_wrapper and type(part) is dict
-            else identify(part, captured)
-            for part in vars(value).values()
-        ]
+        keys, copies = _attribute_parts(vars(value), captured, is_wrapper)
     finally:
         _walk.inside.pop()
-    keys, copies = [key for key, _ in pairs], [copy for _, copy in pairs]
-    vars(copy).update(zip(vars(value), copies, strict=True))
-    return (identity_key(type(value)), *zip(vars(value), keys, strict=True)), copy
+    vars(copy).update(copies)
+    return (identity_key(type(value)), keys), copy
 
 
 def _with_rule(value: Any, captured: bool) -> Identified:
