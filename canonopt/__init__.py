@@ -11,17 +11,23 @@ from . import contrib as contrib
 from . import optimizers as optimizers
 from . import schedules as schedules
 from . import transforms as transforms
+from ._asserting import assert_max_compiles as assert_max_compiles
+from ._asserting import assert_max_traces as assert_max_traces
 from ._canonicalizing import canonicalize as canonicalize
+from ._dynamic import dynamic as dynamic
 from ._errors import CanonoptError as CanonoptError
 from ._errors import DynamicSpecError as DynamicSpecError
+from ._errors import ExcessError as ExcessError
 from ._errors import ExtraArgsError as ExtraArgsError
 from ._errors import HoistError as HoistError
 from ._errors import LossError as LossError
 from ._errors import NotAFactoryError as NotAFactoryError
 from ._errors import NotATransformationError as NotATransformationError
+from ._errors import NotJittedError as NotJittedError
 from ._errors import NotMirroredError as NotMirroredError
 from ._errors import ParameterError as ParameterError
 from ._errors import PlacementError as PlacementError
+from ._errors import RecompileWarning as RecompileWarning
 from ._errors import UnsettledStateError as UnsettledStateError
 from ._factories import canonical as canonical
 from ._hoisting import hoist as hoist
@@ -31,6 +37,8 @@ from ._init import init_like_grads as init_like_grads
 from ._mirror import find_in as _find_in
 from ._spec import ScheduleSpec as ScheduleSpec
 from ._spec import Spec as Spec
+from ._tracing import CompileLog as CompileLog
+from ._tracing import compile_log as compile_log
 from .optimizers import *
 from .schedules import *
 from .transforms import *

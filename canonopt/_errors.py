@@ -48,3 +48,17 @@ class PlacementError(CanonoptError, ValueError):
 
 class HoistError(CanonoptError, TypeError):
     """`hoist` was given what is no callable, or with `strict` what it can make nothing of."""
+
+
+class ExcessError(CanonoptError, AssertionError):
+    """A function was traced or compiled more often than it may be."""
+
+
+class NotJittedError(CanonoptError, TypeError):
+    """A plain function stands where a jitted one is needed."""
+
+
+class RecompileWarning(UserWarning):
+    """A function was traced or compiled more often than it may be, and is only to warn of it."""
+
+    __module__ = "canonopt"

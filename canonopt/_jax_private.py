@@ -4,12 +4,16 @@ Each function says what it relies on and what it gives where that is gone. `test
 fails where JAX has moved it.
 """
 
+import contextlib
 import functools
+import inspect
 import types
 from collections.abc import Callable
 from typing import Any
 
+import attrs
 import jax
+import jax.tree_util as jtu
 
 Jitted = type(jax.jit(lambda: None))
 
@@ -80,3 +84,153 @@ def function_of_partial(partial: functools.partial) -> Callable[..., Any]:
     """
     inner = getattr(partial.func, "fun", None)
     return inner if isinstance(inner, functools.partial) else partial.func
+
+
+def functions_inside(function: Any) -> list[Any]:
+    """`function` and the functions that it wraps, as far as they can be found.
+
+    By the attributes that `functools.wraps`, partials, JAX and Flax keep them in, and by what
+    JAX's own closures captured, those of `jax.pmap` for one.
+    """
+    found = [function]
+    for outer in found:
+        inner: list[Any] = [getattr(outer, name, None) for name in ("__wrapped__", "func", "fun", "f")]
+        wrapper = getattr(outer, "__self__", None)
+        if hasattr(wrapper, "call_wrapped"):
+            inner.append(getattr(wrapper, "f", None))
+        if isinstance(outer, types.FunctionType) and _is_of_jax(outer):
+            for cell in outer.__closure__ or ():
+                with contextlib.suppress(ValueError):  # not bound yet
+                    inner.append(cell.cell_contents)
+        inner += [new.f for new in inner if hasattr(new, "call_wrapped")]
+        for new in inner:
+            if callable(new) and len(found) < 64 and not any(new is f for f in found):
+                found.append(new)
+    return found
+
+
+def _is_of_jax(function: types.FunctionType) -> bool:
+    return str(function.__globals__.get("__name__")).startswith("jax.")
+
+
+# --- what happens at a miss of a jit cache ----------------------------------------------------
+
+
+@attrs.frozen(eq=False)
+class Miss:
+    """A call that no entry of a jit cache was found for, in the caller's own terms."""
+
+    function: Callable[..., Any]
+    args: tuple
+    kwargs: dict[str, Any]
+    is_static: Callable[[str | int], bool]
+    # Whether it came through equinox.filter_jit, for which all leaves but arrays are static.
+    filtered: bool
+    options: dict[str, Any]
+    # What `jax.jit` was given: for filter_jit a function of equinox's.
+    jitted: Callable[..., Any]
+
+
+def watch_misses(
+    enter: Callable[[Miss], Any], leave: Callable[[Any, bool], None]
+) -> Callable[[], None] | None:
+    """Calls `enter` before jit looks for a trace, and `leave` with its result after.
+
+    `leave` is told whether the function was traced, and may raise. Returns what ends it. Wraps
+    `_infer_params`, which `jax.jit` calls wherever its C++ cache has no entry: what is cached runs
+    as before. None where JAX has no such function any more; then nothing is called.
+    """
+    try:
+        from jax._src import pjit
+
+        original = pjit._infer_params
+        parameters = tuple(inspect.signature(original).parameters)
+    except (ImportError, AttributeError):
+        return None
+    if parameters != ("fun", "ji", "args", "kwargs"):
+        return None
+
+    def watched(fun: Any, ji: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        token = enter(_miss(fun, ji, args, kwargs))
+        before = _traces_so_far()
+        try:
+            result = original(fun, ji, args, kwargs)
+        except BaseException as error:
+            leave(token, _came_from(fun, error))
+            raise
+        leave(token, _traces_so_far() > before)
+        return result
+
+    pjit._infer_params = watched
+
+    def end() -> None:
+        if pjit._infer_params is watched:
+            pjit._infer_params = original
+
+    return end
+
+
+_seen_trace_events = 0
+
+
+def note_trace_event() -> None:
+    """To be called for each event of a finished trace that `jax.monitoring` has."""
+    global _seen_trace_events
+    _seen_trace_events += 1
+
+
+def _traces_so_far() -> int:
+    """A number that grows with each run of a function for its jaxpr.
+
+    From the cache of traces, which counts its misses. JAX before 0.9 has no such count, but fires
+    an event at each trace, nested ones too.
+    """
+    from jax._src.interpreters import partial_eval
+
+    info = getattr(getattr(partial_eval, "trace_to_jaxpr", None), "cache_info", None)
+    return _seen_trace_events if info is None else info().misses
+
+
+def _came_from(function: Any, error: BaseException) -> bool:
+    """Whether an exception came out of the body of `function`."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    trace = error.__traceback__
+    while trace is not None:
+        if trace.tb_frame.f_code is code:
+            return True
+        trace = trace.tb_next
+    return False
+
+
+def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
+    options = {name: getattr(info, name, None) for name in _OPTIONS}
+    try:
+        function, args, kwargs = _as_filter_jit_was_called(fun, args)
+        return Miss(function, args, kwargs, lambda _: False, True, options, fun)
+    except (ValueError, TypeError, KeyError, AttributeError):
+        names, numbers = frozenset(info.static_argnames), frozenset(info.static_argnums)
+        static = names | numbers | {i + len(args) for i in numbers if i < 0}
+        return Miss(fun, args, kwargs, static.__contains__, False, options, fun)
+
+
+def _as_filter_jit_was_called(fun: Any, args: tuple) -> tuple[Any, tuple, dict[str, Any]]:
+    """The user's function and arguments, from those that `equinox.filter_jit` gives to `jax.jit`.
+
+    They come in three parts, each partitioned into arrays and the rest. Raises where `fun` is not
+    what equinox makes of a function.
+    """
+    if fun.__code__.co_qualname != "_filter_jit_cache.<locals>.fun_wrapped":
+        raise ValueError
+    donated, kept, static = args
+    dynamic = {**donated, **kept}
+    names = ("fun", "first", "rest")
+    function, first, (rest, kwargs) = (
+        _combined(dynamic[name], part) for name, part in zip(names, static, strict=True)
+    )
+    return function, (first, *rest)[:-1], kwargs  # equinox adds a None
+
+
+def _combined(dynamic: tuple, static: tuple) -> Any:
+    leaves, structure = static
+    parts = zip(dynamic, leaves, strict=True)
+    return jtu.tree_unflatten(structure, [d if s is None else s for d, s in parts])

@@ -4,7 +4,6 @@ Nothing here assumes that the package lies beside its tests: tox also runs them 
 """
 
 import ast
-import doctest
 import importlib
 import importlib.metadata
 import re
@@ -29,12 +28,20 @@ ORDER = [
     "_keys",
     "_interning",
     "_hoisting",
+    "_signatures",
+    "_explaining",
+    "_tracing",
+    "_asserting",
     "_repr",
     "_arguments",
     "_settling",
     "_init",
+    "_pairs",
+    "_scalars",
+    "_paths",
     "_spec",
     "_canonicalizing",
+    "_recipes",
     "_dynamic",
     "_warnings",
     "_calls",
@@ -172,21 +179,3 @@ def test_lowest_versions_that_are_tested_are_the_lower_bounds():
     lines = [line.partition("#")[0].strip() for line in LOWEST.read_text().splitlines()]
     lowest = dict(line.split("==") for line in lines if line)
     assert {name: f">={version}" for name, version in lowest.items()} == requirements()
-
-
-# --- docstrings -------------------------------------------------------------------------------
-
-
-def examples_in_docstrings() -> Iterator[doctest.DocTest]:
-    # The functions of the catalogue have optax's docstrings, and examples that optax tests.
-    for name in filter(lambda name: name.startswith("_"), MODULES):
-        module = importlib.import_module("canonopt" if name == "__init__" else f"canonopt.{name}")
-        tests = doctest.DocTestFinder(exclude_empty=True).find(module)
-        yield from (test for test in tests if test.examples)
-
-
-@pytest.mark.parametrize("example", list(examples_in_docstrings()), ids=lambda test: test.name)
-def test_examples_in_docstrings(example: doctest.DocTest):
-    output: list[str] = []
-    runner = doctest.DocTestRunner(optionflags=doctest.ELLIPSIS)
-    assert runner.run(example, out=output.append).failed == 0, "".join(output)

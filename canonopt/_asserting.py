@@ -1,0 +1,232 @@
+"""Assertions on how often a function is traced or compiled."""
+
+import contextlib
+import functools
+import threading
+import time
+import warnings
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias, TypeVar, overload
+
+import jax
+import jax.core
+
+from ._errors import ExcessError, NotJittedError, RecompileWarning
+from ._jax_private import functions_inside
+from ._signatures import Signature, place_of, signature_of
+from ._tracing import CompileLog, Entry, FunctionLog, counting, is_inside_jit
+
+F = TypeVar("F", bound=Callable[..., Any])
+Mode: TypeAlias = Literal["raise", "warn", "record"]
+
+_WARNINGS = 3  # of one function, after which it is clear that it goes on
+
+
+@overload
+def assert_max_traces(
+    fn: F, max_traces: int | None = None, *, n: int | None = None, mode: Mode = "raise"
+) -> F: ...
+@overload
+def assert_max_traces(
+    fn: int | None = None,
+    max_traces: int | None = None,
+    *,
+    n: int | None = None,
+    mode: Mode = "raise",
+) -> Callable[[F], F]: ...
+def assert_max_traces(
+    fn: Any = None, max_traces: int | None = None, *, n: int | None = None, mode: Mode = "raise"
+) -> Any:
+    """`fn`, that raises when it is traced more often than `max_traces` times, and says why.
+
+    Goes below a transformation, as in `jax.jit(canonopt.assert_max_traces(f))`, and above, as in
+    `canonopt.assert_max_traces(jax.jit(f))`, in whatever order with others of its kind.
+
+    ```python
+    >>> import canonopt, jax, jax.numpy as jnp
+    >>> @jax.jit
+    ... @canonopt.assert_max_traces(max_traces=1)
+    ... def double(x):
+    ...     return 2 * x
+    >>> _ = double(jnp.ones(1))
+    >>> double(jnp.ones(2))
+    Traceback (most recent call last):
+        ...
+    canonopt.ExcessError: double (...) is traced for the 2nd time, and max_traces=1.
+      x: shape: float32[1] -> float32[2]
+      write: pad or drop what is left over, so that x has one shape
+
+    ```
+
+    A trace is one run of the Python body under a transformation like `jax.jit`: also one that
+    fails, by `.lower()` or in `jax.eval_shape`. A run without such is none.
+
+    **Arguments:**
+
+    - `fn`: a function, or what `jax.jit`, `equinox.filter_jit` or `jax.pmap` made of one. Left out,
+        a decorator is returned.
+    - `max_traces`, `n`: the limit, 1 if neither is given. `n` as for `chex.assert_max_traces`.
+    - `mode`: "raise"; "warn", with a `RecompileWarning`, three times at most; or "record", to look
+        at `.traces` later.
+
+    **Returns:** a callable of `fn`'s signature. Its attribute `log` has the counts.
+
+    **Raises:** `ExcessError`, an `AssertionError`, when it is called and the limit is exceeded.
+    """
+    if fn is not None and not callable(fn):
+        fn, n = None, fn  # as in @chex.assert_max_traces(1)
+    limit = next((m for m in (max_traces, n) if m is not None), 1)
+    if fn is None:
+        return functools.partial(assert_max_traces, max_traces=limit, mode=mode)
+    if _is_jitted(fn):
+        return _Jitted(fn, _Limit(fn, "traces", limit, mode))
+    return _counted(fn, _Limit(fn, "traces", limit, mode))
+
+
+def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode = "raise") -> Any:
+    """`jitted`, that raises when XLA compiles it more often than `max_compiles` times.
+
+    Sees the second compile that comes without a trace: of an array that is committed, or sharded,
+    or in another memory, where the one before was not.
+
+    ```python
+    >>> import canonopt, jax, jax.numpy as jnp
+    >>> double = canonopt.assert_max_compiles(jax.jit(lambda x: 2 * x))
+    >>> _ = double(jnp.ones(1))
+    >>> double(jax.device_put(jnp.ones(1), jax.devices()[0]))
+    Traceback (most recent call last):
+        ...
+    canonopt.ExcessError: <lambda> (...) is compiled for the 2nd time, and max_compiles=1.
+      x: commitment: not committed -> committed
+      write: jax.device_put(x, sharding) before the first call, or jax.jit(step, out_shardings=...)
+      so that a step gives back what it takes
+
+    ```
+
+    **Arguments:**
+
+    - `jitted`: what `jax.jit`, `equinox.filter_jit` or `jax.pmap` made. Left out, a decorator is
+        returned.
+    - `max_compiles`, `mode`: as for `assert_max_traces`.
+
+    **Returns:** a callable of the same signature. Its attribute `log` has the counts.
+
+    **Raises:** `NotJittedError` if `jitted` is a plain function; `ExcessError` when it is called
+    and the limit is exceeded.
+    """
+    if jitted is None:
+        return functools.partial(assert_max_compiles, max_compiles=max_compiles, mode=mode)
+    if not _is_jitted(jitted):
+        raise NotJittedError(
+            f"canonopt.assert_max_compiles needs a jitted function, and got {jitted!r}, which is "
+            "compiled only inside of another. Put it above: "
+            "canonopt.assert_max_compiles(jax.jit(f))."
+        )
+    return _Jitted(jitted, _Limit(jitted, "compiles", max_compiles, mode))
+
+
+def _is_jitted(fn: Any) -> bool:
+    return hasattr(fn, "lower") and hasattr(fn, "__wrapped__")
+
+
+class _Limit(CompileLog):
+    """The log of one function, that says when there is too much of something."""
+
+    def __init__(self, fn: Any, what: Literal["traces", "compiles"], limit: int, mode: Mode):
+        super().__init__()
+        self._targets = set(map(id, functions_inside(fn)))
+        self._kept = fn  # or others could come to have these ids
+        self._what: Literal["traces", "compiles"] = what
+        self._limit = limit
+        self._mode = mode
+        self._warned = 0
+        name = getattr(fn, "__name__", type(fn).__name__)
+        self.function = FunctionLog(str(name), place_of(fn))
+
+    def _of(self, name: str, function: Any) -> FunctionLog | None:
+        inside = functions_inside(function) if function is not None else ()
+        return self.function if any(id(f) in self._targets for f in inside) else None
+
+    def note_trace(self, signature: Signature | None) -> None:
+        """Counts a trace that is seen from inside of the function."""
+        entry = Entry(signature, time.perf_counter(), traced=True)
+        self.function.traces += 1
+        self.function._add(entry)
+        self._noted(self.function, entry, "traces")
+
+    def _noted(self, log: FunctionLog, entry: Entry, what: str) -> None:
+        count = getattr(log, self._what)
+        if what != self._what or count <= self._limit or self._mode == "record":
+            return
+        nth = f"{count}{'nd' if count == 2 else 'rd' if count == 3 else 'th'}"
+        verb = {"traces": "traced", "compiles": "compiled"}[what]
+        where = f" ({log.place})" if log.place else ""
+        why = "\n  ".join(entry.why.splitlines())
+        text = f"{log.name}{where} is {verb} for the {nth} time, and max_{what}={self._limit}."
+        if self._mode == "raise":
+            raise ExcessError(f"{text}\n  {why}")
+        self._warned += 1
+        if self._warned <= _WARNINGS:
+            last = "\n  It goes on; no more warnings." if self._warned == _WARNINGS else ""
+            warnings.warn(f"{text}\n  {why}{last}", RecompileWarning, stacklevel=2)
+
+
+def _counted(fn: Any, limit: _Limit) -> Any:
+    """A function that counts the runs of its body in a trace."""
+    lock = threading.Lock()
+
+    @functools.wraps(fn)
+    def counted(*args: Any, **kwargs: Any) -> Any:
+        if is_inside_jit() or any(map(_is_staged, jax.tree.leaves((args, kwargs)))):
+            with lock:
+                limit.note_trace(_signature(fn, args, kwargs))
+        return fn(*args, **kwargs)
+
+    vars(counted)["log"] = limit.function
+    return counted
+
+
+def _signature(fn: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+    with contextlib.suppress(Exception):  # to explain is not worth a step that fails
+        return signature_of(fn, args, kwargs, filtered=True)
+    return None
+
+
+@functools.cache
+def _staged_type() -> type:
+    """The type of what stands for an array while a function is traced for a program."""
+    found: list[type] = []
+    jax.make_jaxpr(lambda x: found.append(type(x)))(0.0)
+    return found[0]
+
+
+def _is_staged(leaf: Any) -> bool:
+    return isinstance(leaf, jax.core.Tracer) and isinstance(leaf, _staged_type())
+
+
+class _Jitted:
+    """A jitted function under watch. All else of it is as it was."""
+
+    def __init__(self, jitted: Any, limit: _Limit) -> None:
+        functools.update_wrapper(self, jitted, updated=())
+        self._jitted = jitted
+        self._limit = limit
+        self.log = limit.function
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        with counting(self._limit):
+            return self._jitted(*args, **kwargs)
+
+    def __get__(self, instance: Any, owner: Any) -> Any:
+        return self if instance is None else functools.partial(self, instance)
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._jitted, name)
+        if name not in ("lower", "trace", "eval_shape"):
+            return found
+
+        def watched(*args: Any, **kwargs: Any) -> Any:
+            with counting(self._limit):
+                return found(*args, **kwargs)
+
+        return watched

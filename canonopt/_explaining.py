@@ -1,0 +1,232 @@
+"""Why a call is not what a jit cache has an entry for: the differences, and what to write."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+
+import attrs
+
+from ._signatures import Array, Node, Nothing, Record, Signature, Static
+
+FUNCTION = "<function>"  # the path of the jitted function itself among the records
+
+
+@attrs.frozen
+class Change:
+    """One difference between two calls.
+
+    `kind` is one of: structure, none, shape, dtype, weak type, scalar, static value, callable,
+    transformation, function, sharding, commitment, memory kind, options, context.
+    """
+
+    path: str
+    kind: str
+    before: str
+    after: str
+    fix: str
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.kind}: {self.before} -> {self.after}"
+
+
+@attrs.frozen
+class Explanation:
+    """The differences from the earlier entry that is nearest, which is the one with the fewest."""
+
+    nearest: int
+    changes: tuple[Change, ...]
+    # How many differences there are from each of the earlier entries.
+    distances: tuple[int, ...]
+
+    def __str__(self) -> str:
+        if not self.changes:
+            return "nothing that canonopt sees differs from an earlier call"
+        first, *rest = self.changes
+        lines = [str(first), *(f"  also {change}" for change in rest[:3])]
+        if len(rest) > 3:
+            lines.append(f"  and {len(rest) - 3} more")
+        fixes = dict.fromkeys(change.fix for change in self.changes)
+        return "\n".join([*lines, *(f"  write: {fix}" for fix in list(fixes)[:3])])
+
+
+def explain(new: Signature, earlier: Sequence[Signature]) -> Explanation | None:
+    """Why `new` is none of `earlier`, or None if there are none."""
+    if not earlier:
+        return None
+    found = [tuple(_changes(old, new)) for old in earlier]
+    # Of several as near, the last one: what a loop did just before.
+    nearest = min(range(len(found)), key=lambda i: (len(found[i]), -i))
+    return Explanation(nearest, _in_order(found[nearest]), tuple(map(len, found)))
+
+
+# What is there at all comes before what it is, and that before where it is.
+_ORDER = (
+    "function",
+    "transformation",
+    "structure",
+    "none",
+    "callable",
+    "static value",
+    "scalar",
+    "shape",
+    "dtype",
+    "weak type",
+    "sharding",
+    "commitment",
+    "memory kind",
+    "options",
+    "context",
+)
+
+
+def _in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
+    return tuple(sorted(_joined(changes), key=lambda change: _ORDER.index(change.kind)))
+
+
+def _joined(changes: Iterable[Change]) -> Iterator[Change]:
+    """A transformation is two functions, `init` and `update`, and one thing to its user."""
+    seen = set()
+    for change in changes:
+        path = re.sub(r"\.(init|update)$", "", change.path)
+        if change.kind != "transformation":
+            yield change
+        elif path not in seen:
+            seen.add(path)
+            yield attrs.evolve(change, path=path)
+
+
+def _changes(old: Signature, new: Signature) -> Iterator[Change]:
+    paths = [*old.records, *(path for path in new.records if path not in old.records)]
+    gone: list[str] = []
+    for path in paths:
+        before, after = old.records.get(path), new.records.get(path)
+        if before == after or any(_is_inside(path, outer) for outer in gone):
+            continue
+        if _kind(before, after) in ("structure", "none"):
+            gone.append(path)
+        yield _change(path, before, after, new)
+    for name, value in new.options.items():
+        if old.options.get(name) != value:
+            fix = "jit the function once, with one set of options"
+            yield Change(name, "options", repr(old.options.get(name)), repr(value), fix)
+    for name, value in new.context.items():
+        if old.context.get(name) != value:
+            fix = f"set {name} once, before the first call"
+            yield Change(name, "context", str(old.context.get(name)), value, fix)
+
+
+def _is_inside(path: str, outer: str) -> bool:
+    return path.startswith((f"{outer}.", f"{outer}["))
+
+
+def _kind(before: Record | None, after: Record | None) -> str:
+    pair = (before, after)
+    if before is None or after is None or any(isinstance(record, Node) for record in pair):
+        return "structure"
+    if any(isinstance(record, Nothing) for record in pair):
+        return "none"
+    if isinstance(before, Static) and isinstance(after, Static):
+        kinds = {before.kind, after.kind}
+        return next((k for k in ("transformation", "callable") if k in kinds), "static value")
+    if isinstance(before, Array) and isinstance(after, Array):
+        return _array_kind(before, after)
+    return "scalar"
+
+
+def _array_kind(before: Array, after: Array) -> str:
+    if before.shape != after.shape:
+        return "shape"
+    if before.dtype != after.dtype:
+        return "dtype"
+    if before.weak_type != after.weak_type:
+        return "weak type"
+    if before.memory_kind != after.memory_kind:
+        return "memory kind"
+    return "commitment" if before.committed != after.committed else "sharding"
+
+
+def _change(path: str, before: Record | None, after: Record | None, new: Signature) -> Change:
+    kind = "function" if path == FUNCTION else _kind(before, after)
+    root = re.split(r"[.\[]", path)[0]
+    is_state = root in new.states
+    words = _words(before, kind), _words(after, kind)
+    if isinstance(before, Static) and isinstance(after, Static):
+        words = _static_words(before, after) or words
+        fix = _static_fix(kind, root, before, after)
+    else:
+        fix = _fix(kind, root, is_state, before, after)
+    shown = "the function itself" if path == FUNCTION else path
+    return Change(shown, kind, *words, fix)
+
+
+def _words(record: Record | None, kind: str) -> str:
+    if record is None:
+        return "not there"
+    if not isinstance(record, Array):
+        return str(record)
+    if kind == "commitment":
+        return "committed" if record.committed else "not committed"
+    if kind == "sharding":
+        return str(getattr(record.sharding, "spec", record.sharding))
+    if kind == "memory kind":
+        return str(record.memory_kind)
+    return str(record)
+
+
+def _static_words(before: Static, after: Static) -> tuple[str, str] | None:
+    """What differs inside of two callables, by name; or that nothing does."""
+    for name in before.parts.keys() & after.parts.keys():
+        old, new = before.parts[name], after.parts[name]
+        if old.key != new.key:
+            return f"{before} with {name} {old}", f"{after} with {name} {new}"
+    if before.text == after.text:
+        where = f" ({after.place})" if after.place else ""
+        return f"{before}{where}", "another object that is made by the same code"
+    return None
+
+
+_INIT = "opt_state = canonopt.init_like_grads(model, loss_fn, *batch, optim=optim)"
+
+
+def _static_fix(kind: str, root: str, before: Static, after: Static) -> str:
+    same = before.key is not None and before.key == after.key
+    if kind == "transformation":
+        return (
+            "optim = canonopt.adam(...) in place of optax.adam(...), and so on: the same "
+            "configuration is the same object"
+        )
+    if kind == "function":
+        return (
+            "jit the function once, outside of the loop, or jit canonopt.hoist(function)"
+            if same
+            else "jit one function, and pass what differs as an argument"
+        )
+    if kind == "callable":
+        if same:
+            return f"{root} = canonopt.canonicalize({root}), or canonopt.hoist(function)"
+        return "pass what differs as an array argument, or build it once"
+    is_number = any(re.fullmatch(r"-?[\d.]+(e-?\d+)?", text.text) for text in (before, after))
+    if is_number:
+        return f"jnp.asarray({root}) as an ordinary argument: a static number is in the program"
+    return f"give {root} one value, or pass what changes as an array"
+
+
+def _fix(kind: str, root: str, is_state: bool, before: Record | None, after: Record | None) -> str:
+    if is_state and kind not in ("shape", "scalar"):
+        return _INIT
+    if kind in ("structure", "none"):
+        return f"give {root} one structure from the first call on: None and a leaf differ"
+    if kind == "shape":
+        return f"pad or drop what is left over, so that {root} has one shape"
+    if kind == "dtype":
+        assert isinstance(before, Array)
+        return f"{root} in one dtype: .astype(jnp.{before.dtype})"
+    if kind == "weak type":
+        return f"{root} = canonopt.canonicalize({root})"
+    if kind == "scalar":
+        return f"{root} always as an array: jnp.asarray({root}, dtype)"
+    if kind == "memory kind":
+        return f"jax.device_put({root}, sharding) with one memory kind, before the first call"
+    return (
+        f"jax.device_put({root}, sharding) before the first call, or jax.jit(step, "
+        "out_shardings=...) so that a step gives back what it takes"
+    )

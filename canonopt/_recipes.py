@@ -1,0 +1,146 @@
+"""How a dynamic spec is run: its factory called with what is traced, and what it may not ask."""
+
+import functools
+from collections.abc import Callable, Iterator
+from typing import Any, NoReturn, TypeAlias
+
+import attrs
+import jax
+import jax.numpy as jnp
+import jax.tree_util as jtu
+import numpy as np
+import optax
+
+from ._errors import DynamicSpecError
+from ._scalars import Dynamic, ValueNeeded
+from ._spec import Configured, as_transform
+
+# Makes a value again, taking the children that belong into it from an iterator.
+Assemble: TypeAlias = Callable[[Iterator[Any]], Any]
+
+
+@attrs.frozen(eq=False, slots=False)
+class Recipe:
+    """What a factory makes of parameters of which some are traced."""
+
+    factory: Any
+    paths: tuple[str, ...]
+    children: tuple[Any, ...]
+    assemble: Assemble
+
+    # --- what a spec is made of -------------------------------------------------------------------
+
+    @property
+    def made(self) -> Any:
+        """What the factory makes, for somebody who asks for its attributes."""
+        return self.run(lambda made: made)
+
+    @property
+    def transform(self) -> optax.GradientTransformationExtraArgs:
+        def init(params: Any) -> Any:
+            return self.run(lambda made: as_transform(made).init(params))
+
+        def update(updates: Any, state: Any, params: Any = None, **extra_args: Any) -> Any:
+            run = lambda made: as_transform(made).update(updates, state, params, **extra_args)  # noqa: E731
+            return self.run(run)
+
+        return optax.GradientTransformationExtraArgs(init, update)
+
+    def schedule(self, count: Any) -> Any:
+        return self.run(lambda made: made(count))
+
+    def run(self, use: Callable[[Any], Any]) -> Any:
+        """What `use` makes of what the factory makes.
+
+        **Raises:** `DynamicSpecError` where that takes the value of something that is traced.
+        """
+        try:
+            return _as_arrays(use(self._made()))
+        except Exception as error:
+            self._raise_refusal(error, use)
+            raise
+
+    def _made(self) -> Any:
+        # In a trace it may hold tracers of that trace, so it is made anew for each.
+        return self._made_once if self._is_concrete else self._make(self.children)
+
+    @functools.cached_property
+    def _is_concrete(self) -> bool:
+        return all(
+            isinstance(leaf, jax.Array | np.ndarray) and not isinstance(leaf, jax.core.Tracer)
+            for leaf in jtu.tree_leaves(self.children)
+        )
+
+    @functools.cached_property
+    def _made_once(self) -> Any:
+        with jax.ensure_compile_time_eval():
+            return self._make(self.children)
+
+    def _make(self, children: tuple[Any, ...]) -> Any:
+        named = (
+            child.named(path) if isinstance(child, Dynamic) else child
+            for path, child in zip(self.paths, children, strict=True)
+        )
+        return self.factory.call(self.assemble(iter(list(named))))
+
+    # --- errors -----------------------------------------------------------------------------------
+
+    def _raise_refusal(self, error: Exception, use: Callable[[Any], Any]) -> None:
+        """Raises what `error` means, if it is there because something is traced."""
+        inner: BaseException | None = error
+        while inner is not None:
+            if isinstance(inner, ValueNeeded):
+                self._refuse(inner.name, f"needed for {inner.by}", error)
+            if isinstance(inner, DynamicSpecError):
+                if inner is error:
+                    return
+                raise inner
+            inner = inner.__cause__ or inner.__context__
+        for i, path in enumerate(self.paths):
+            number = _some_number(self.children[i])
+            if number is not None:
+                children = (*self.children[:i], number, *self.children[i + 1 :])
+                try:
+                    use(self._make(children))
+                except Exception:
+                    continue
+                reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+                self._refuse(path, f"used as only a Python number can be ({reason})", error)
+
+    def _refuse(self, name: str, reason: str, error: Exception) -> NoReturn:
+        raise DynamicSpecError(
+            f"{name} of {self.factory.expression} cannot be traced: its value is {reason}. "
+            f"Write a Python number instead of the array or of canonopt.dynamic(...). Then it is "
+            "part of the program, and another value is another compile."
+        ) from error
+
+
+def _some_number(child: Any) -> Any:
+    """A Python number that may stand where `child` is: its own, if it has one."""
+    if isinstance(child, Configured) or jtu.tree_structure(child) == jtu.tree_structure(None):
+        return None
+    if isinstance(child, Dynamic):
+        number = child.numbers()
+        if isinstance(number, int | float):
+            return number
+        child = child.value
+    if not isinstance(child, jax.Array | np.ndarray):
+        return None
+    if not isinstance(child, jax.core.Tracer) and child.size == 1:
+        return np.asarray(child).item()
+    return 0.5 if jnp.issubdtype(child.dtype, jnp.inexact) else 2
+
+
+def _as_arrays(tree: Any) -> Any:
+    """`tree` as it may leave the factory's hands: a state has arrays where it keeps a number."""
+    if isinstance(tree, Dynamic):
+        return tree.value
+    if not any(isinstance(leaf, Dynamic) for leaf in jtu.tree_leaves(tree, is_leaf=_is_whole)):
+        return tree
+    return jtu.tree_map(
+        lambda leaf: leaf.value if isinstance(leaf, Dynamic) else leaf, tree, is_leaf=_is_whole
+    )
+
+
+def _is_whole(node: Any) -> bool:
+    return isinstance(node, Dynamic | Configured)

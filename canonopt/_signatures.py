@@ -1,0 +1,354 @@
+"""What `jax.jit` keys on, leaf by leaf, and nothing that would keep an argument alive.
+
+A signature is taken from the arguments of one call. It holds for each leaf, static value and node
+a record that says what the key says of it: shapes and shardings for arrays, and for what is static
+a token that is equal where jit's comparison is.
+"""
+
+import dataclasses
+import inspect
+import itertools
+import types
+import weakref
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import Any, TypeAlias
+
+import attrs
+import equinox as eqx
+import jax
+import jax.core
+import jax.tree_util as jtu
+import numpy as np
+import optax
+
+from ._keys import identify
+
+
+@attrs.frozen
+class Array:
+    """An array, a NumPy array or a tracer."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    weak_type: bool
+    # None where there is nothing to say: a tracer, or a NumPy array that has no place.
+    sharding: Hashable = None
+    committed: bool | None = None
+    memory_kind: str | None = None
+
+    def __str__(self) -> str:
+        weak = ", weak" if self.weak_type else ""
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]{weak}"
+
+
+@attrs.frozen
+class Scalar:
+    """A Python number that is traced: its type counts, its value does not."""
+
+    type: str
+
+    def __str__(self) -> str:
+        return f"a Python {self.type}"
+
+
+@attrs.frozen
+class Static:
+    """A value that is part of the program."""
+
+    # Equal where `==` of the values is. `key` is equal where canonopt takes them for the same.
+    token: Hashable
+    key: Hashable = attrs.field(eq=False)
+    text: str = attrs.field(eq=False)
+    kind: str = attrs.field(eq=False)
+    # Of a function: what it captured and its defaults, by name.
+    parts: Mapping[str, "Static"] = attrs.field(eq=False, factory=dict)
+    place: str | None = attrs.field(eq=False, default=None)
+
+    def __str__(self) -> str:
+        return self.text
+
+
+@attrs.frozen
+class Node:
+    """The type of a container, where it is not to be told from what is in it."""
+
+    type: str
+
+    def __str__(self) -> str:
+        return f"a {self.type}"
+
+
+@attrs.frozen
+class Nothing:
+    """None in place of a leaf."""
+
+    def __str__(self) -> str:
+        return "None"
+
+
+Record: TypeAlias = Array | Scalar | Static | Node | Nothing
+
+
+@attrs.frozen
+class Signature:
+    """One entry of a jit cache."""
+
+    records: Mapping[str, Record]
+    options: Mapping[str, Any] = attrs.field(factory=dict)
+    context: Mapping[str, str] = attrs.field(factory=dict)
+    # The arguments that hold an optimizer state, which come by another remedy than a model.
+    states: frozenset[str] = frozenset()
+
+
+def signature_of(
+    function: Callable[..., Any],
+    args: tuple,
+    kwargs: Mapping[str, Any],
+    *,
+    is_static: Callable[[str | int], bool] = lambda _: False,
+    filtered: bool = False,
+    options: Mapping[str, Any] | None = None,
+) -> Signature:
+    """The signature of one call.
+
+    **Arguments:**
+
+    - `is_static`: whether the argument of this index or name is static as a whole.
+    - `filtered`: whether leaves that are no arrays are static, as `equinox.filter_jit` has it.
+    - `options`: what else was given to `jax.jit`.
+    """
+    records: dict[str, Record] = {}
+    states = set()
+    for index, name, value in _named(function, args, kwargs):
+        if is_static(name) or (index is not None and is_static(index)):
+            records[name] = static_of(value)
+        else:
+            for path, record in _records(value, name, filtered, seen=()):
+                records[path] = record
+            if _holds_state(value):
+                states.add(name)
+    if filtered and isinstance(function, eqx.Module):
+        records.update(_records(function, "self", filtered, seen=()))
+    return Signature(records, dict(options or {}), _context(), frozenset(states))
+
+
+def _named(
+    function: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any]
+) -> Iterator[tuple[int | None, str, Any]]:
+    """The arguments by the function's own names for them."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (ValueError, TypeError):
+        parameters = []
+    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    names = [p.name for p in parameters if p.kind in positional]
+    rest = next((p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL), "args")
+    for i, value in enumerate(args):
+        yield i, names[i] if i < len(names) else f"{rest}[{i - len(names)}]", value
+    for name, value in kwargs.items():
+        yield None, name, value
+
+
+def _records(
+    value: Any, path: str, filtered: bool, seen: tuple[int, ...]
+) -> Iterator[tuple[str, Record]]:
+    if value is None:
+        yield path, Nothing()
+        return
+    children, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
+    if jtu.treedef_is_leaf(structure) or id(value) in seen:
+        yield path, _leaf(value, filtered)
+        return
+    yield path, Node(_type_name(type(value)))
+    statics = _static_fields(value)
+    if statics is None:
+        _, static = structure.node_data()
+        if static is not None and type(value) not in (dict, list, tuple):
+            yield f"{path}.<static>", static_of(static)
+    else:
+        for name, field in statics:
+            yield f"{path}.{name}", static_of(field)
+    for (key,), child in children:
+        yield from _records(child, path + jtu.keystr((key,)), filtered, (*seen, id(value)))
+
+
+def _static_fields(value: Any) -> list[tuple[str, Any]] | None:
+    if not isinstance(value, eqx.Module):
+        return None
+    fields = (f.name for f in dataclasses.fields(value) if f.metadata.get("static", False))
+    return [(name, getattr(value, name)) for name in fields if hasattr(value, name)]
+
+
+def _leaf(value: Any, filtered: bool) -> Record:
+    if isinstance(value, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
+        return _array(value)
+    if not filtered and isinstance(value, bool | int | float | complex):
+        return Scalar(type(value).__name__)
+    return static_of(value)
+
+
+def _array(value: Any) -> Array:
+    aval = jax.typeof(value) if isinstance(value, jax.Array) else value
+    sharding = committed = memory_kind = None
+    if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer):
+        committed = value.committed
+        # Where an array that is not committed happens to be is not in the key.
+        sharding = value.sharding if committed else None
+        memory_kind = value.sharding.memory_kind
+    weak_type = bool(getattr(aval, "weak_type", False))
+    return Array(tuple(aval.shape), str(aval.dtype), weak_type, sharding, committed, memory_kind)
+
+
+# --- what is static ---------------------------------------------------------------------------
+
+_PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_serials = itertools.count()
+_serial_of: dict[int, tuple[weakref.ref, int]] = {}
+
+
+def static_of(value: Any, depth: int = 0) -> Static:
+    """The record of a value that is static."""
+    if type(value) in _PLAIN:
+        return Static((type(value), repr(value)), (type(value), repr(value)), repr(value), "value")
+    if type(value) is tuple and all(type(item) in _PLAIN for item in value):
+        return Static(repr(value), repr(value), _short(value), "value")
+    return Static(
+        _token(value),
+        _key(value),
+        _short(value),
+        _kind(value),
+        dict(_parts(value, depth)) if depth < 4 else {},
+        place_of(value),
+    )
+
+
+def _token(value: Any) -> Hashable:
+    """Equal to that of another value as long as `==` takes the two for the same."""
+    if type(value) in (tuple, list):
+        return (type(value), *map(_token, value))
+    if isinstance(value, types.FunctionType) or type(value).__eq__ is object.__eq__:
+        return _serial(value)
+    try:
+        return (type(value), hash(value))
+    except TypeError:
+        return (type(value), repr(value))
+
+
+def _serial(value: Any) -> Hashable:
+    """A number that no other object has or will have."""
+    known = _serial_of.get(id(value))
+    if known is not None and known[0]() is value:
+        return ("object", known[1])
+    number = next(_serials)
+    try:
+        identity = id(value)
+        reference = weakref.ref(value, lambda _: _serial_of.pop(identity, None))
+    except TypeError:  # its id is the best there is
+        return ("object", type(value), id(value))
+    _serial_of[identity] = (reference, number)
+    return ("object", number)
+
+
+def _key(value: Any) -> Hashable:
+    try:
+        return identify(value, True)[0]
+    except Exception:
+        return None
+
+
+def _kind(value: Any) -> str:
+    if isinstance(value, optax.GradientTransformation):
+        return "transformation"
+    module = getattr(value, "__module__", None) or ""
+    if isinstance(value, types.FunctionType) and value.__code__.co_name in ("init_fn", "update_fn"):
+        return "transformation" if module.startswith("optax.") else "callable"
+    return "callable" if callable(value) else "value"
+
+
+def _parts(value: Any, depth: int) -> Iterator[tuple[str, Static]]:
+    if isinstance(value, types.FunctionType):
+        names = value.__code__.co_freevars
+        for name, cell in zip(names, value.__closure__ or (), strict=True):
+            try:
+                yield f"captured variable {name!r}", static_of(cell.cell_contents, depth + 1)
+            except ValueError:
+                continue
+        defaults = value.__defaults__ or ()
+        names = value.__code__.co_varnames[: value.__code__.co_argcount]
+        for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=True):
+            yield f"default of {name!r}", static_of(default, depth + 1)
+        for name, default in (value.__kwdefaults__ or {}).items():
+            yield f"default of {name!r}", static_of(default, depth + 1)
+    elif hasattr(value, "func") and hasattr(value, "keywords"):
+        yield "function", static_of(value.func, depth + 1)
+        for i, argument in enumerate(value.args):
+            yield f"argument {i}", static_of(argument, depth + 1)
+        for name, argument in value.keywords.items():
+            yield f"argument {name!r}", static_of(argument, depth + 1)
+    elif callable(value) and hasattr(value, "__wrapped__"):
+        yield "wrapped function", static_of(inspect.unwrap(value), depth + 1)
+
+
+def place_of(value: Any) -> str | None:
+    """Where a function is defined, as `file:line`."""
+    value = inspect.unwrap(value) if callable(value) else value
+    code = getattr(value, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else None
+
+
+# --- words and surroundings -------------------------------------------------------------------
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, jax.Array | np.ndarray):
+        return str(_array(value))
+    if callable(value) and not isinstance(value, eqx.Module):
+        name = getattr(value, "__qualname__", None)
+        if name is not None:
+            return f"function {name}"
+    text = " ".join(eqx.tree_pformat(value, width=200).split())
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _type_name(kind: type) -> str:
+    return (
+        kind.__qualname__
+        if kind.__module__ == "builtins"
+        else f"{kind.__module__}.{kind.__qualname__}"
+    )
+
+
+def _holds_state(value: Any) -> bool:
+    """Whether a pytree has a node that optax made as a state."""
+    found = False
+
+    def look(node: Any) -> bool:
+        nonlocal found
+        kind = type(node)
+        found = found or (
+            isinstance(node, tuple) and hasattr(kind, "_fields") and kind.__name__.endswith("State")
+        )
+        return found
+
+    jtu.tree_leaves(value, is_leaf=look)
+    return found
+
+
+_CONTEXT = (
+    "jax_enable_x64",
+    "jax_default_matmul_precision",
+    "jax_default_device",
+    "jax_numpy_dtype_promotion",
+    "jax_numpy_rank_promotion",
+    "jax_default_prng_impl",
+    "jax_debug_nans",
+    "jax_disable_jit",
+)
+
+
+def _context() -> dict[str, str]:
+    """The settings of JAX that a trace depends on."""
+    settings = {name: str(getattr(jax.config, name, None)) for name in _CONTEXT}
+    mesh = jax.sharding.get_abstract_mesh()
+    settings["mesh"] = "none" if mesh.empty else str(mesh)
+    return settings

@@ -1,0 +1,375 @@
+"""Traces and compiles, counted by function: what `compile_log` and the assertions go by.
+
+Everything is noted at a miss of a jit cache, where JAX does the slow thing anyway. A call that is
+cached runs none of this.
+"""
+
+import collections
+import contextlib
+import contextvars
+import inspect
+import threading
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import attrs
+import jax
+
+from ._explaining import FUNCTION, Explanation, explain
+from ._jax_private import Miss, note_trace_event, watch_misses
+from ._signatures import Signature, place_of, signature_of, static_of
+
+_ENTRIES = 64  # kept for each function
+
+
+@attrs.define(eq=False)
+class Entry:
+    """One trace, one compile, or both: what a miss of the cache led to."""
+
+    signature: Signature | None
+    at: float  # seconds, of time.perf_counter
+    traced: bool = False
+    compiled: bool = False
+    explanation: Explanation | None = None
+
+    @property
+    def why(self) -> str:
+        if self.explanation is None:
+            return "it has nothing that canonopt could compare with an earlier call"
+        return str(self.explanation)
+
+    @property
+    def what(self) -> str:
+        if self.traced:
+            return "was traced and compiled" if self.compiled else "was traced"
+        return "was compiled"
+
+
+@attrs.define(eq=False)
+class FunctionLog:
+    """What a function was traced and compiled for. Seconds are without those of inner functions."""
+
+    name: str
+    place: str | None
+    traces: int = 0
+    compiles: int = 0
+    cache_hits: int = 0  # of JAX's persistent compilation cache, in place of a compile
+    trace_seconds: float = 0.0
+    compile_seconds: float = 0.0
+    entries: list[Entry] = attrs.field(factory=list)
+
+    @property
+    def seconds(self) -> float:
+        return self.trace_seconds + self.compile_seconds
+
+    @property
+    def recompiles(self) -> list[Entry]:
+        """The entries after the first."""
+        return self.entries[1:]
+
+    def causes(self) -> dict[tuple[str, str], int]:
+        """What happened again and why, and how often."""
+        return dict(
+            collections.Counter((entry.what, entry.why) for entry in self.recompiles)
+        )
+
+    def _add(self, entry: Entry) -> None:
+        earlier = [e.signature for e in self.entries if e.signature is not None]
+        if entry.signature is not None:
+            entry.explanation = explain(entry.signature, earlier)
+        if len(self.entries) < _ENTRIES:
+            self.entries.append(entry)
+
+
+class CompileLog:
+    """Counts of traces and compiles, by function. See `canonopt.compile_log`."""
+
+    def __init__(self) -> None:
+        _watch()
+        self.started = time.perf_counter()
+        self._logs: dict[tuple[str, str | None], FunctionLog] = {}
+        self._helpers: dict[tuple[str, str | None], FunctionLog] = {}
+        self._lock = threading.Lock()
+
+    @property
+    def functions(self) -> list[FunctionLog]:
+        """The user's functions, in the order in which they were first traced or compiled."""
+        return list(self._logs.values())
+
+    @property
+    def helpers(self) -> list[FunctionLog]:
+        """The functions of JAX and of libraries on it: what `jnp.ones` and the like compile."""
+        return list(self._helpers.values())
+
+    def __getitem__(self, name: str) -> FunctionLog:
+        """The counts of the functions of this name, together; zeros if there is none."""
+        found = [log for log in self.functions if log.name == name]
+        if len(found) == 1:
+            return found[0]
+        total = FunctionLog(name, None)
+        for log in found:
+            for field in ("traces", "compiles", "cache_hits", "trace_seconds", "compile_seconds"):
+                setattr(total, field, getattr(total, field) + getattr(log, field))
+            total.entries.extend(log.entries)
+        return total
+
+    def __str__(self) -> str:
+        header = ("function", "traces", "compiles", "cache hits", "seconds", "defined at")
+        rows = [
+            (log.name, log.traces, log.compiles, log.cache_hits, f"{log.seconds:.2f}", log.place)
+            for log in self.functions
+        ]
+        helpers = self.helpers
+        if helpers:
+            counts = (sum(h.traces for h in helpers), sum(h.compiles for h in helpers))
+            hits, seconds = sum(h.cache_hits for h in helpers), sum(h.seconds for h in helpers)
+            rows.append((f"{len(helpers)} helpers", *counts, hits, f"{seconds:.2f}", None))
+        lines = _aligned([header, *rows])
+        for log in self.functions:
+            for (what, why), times in log.causes().items():
+                often = f", {times} times" if times > 1 else ""
+                lines += ["", f"{log.name} {what} again{often}:", *_indented(why)]
+        return "\n".join(lines)
+
+    def _noted(self, log: FunctionLog, entry: Entry, what: str) -> None:
+        """Called after a trace or a compile has been counted. May raise."""
+
+    def _of(self, name: str, function: Callable[..., Any] | None) -> FunctionLog | None:
+        place = place_of(function) if function is not None else None
+        logs = self._helpers if function is None or _is_helper(function) else self._logs
+        with self._lock:
+            return logs.setdefault((name, place), FunctionLog(name, place))
+
+
+def _indented(text: str) -> list[str]:
+    return [f"  {line}" for line in text.splitlines()]
+
+
+def _aligned(rows: list[tuple[Any, ...]]) -> list[str]:
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in texts
+    ]
+
+
+@contextlib.contextmanager
+def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
+    """Counts, by function, what is traced and compiled inside of the block, whoever jitted it.
+
+    ```python
+    >>> import canonopt, jax, jax.numpy as jnp
+    >>> @jax.jit
+    ... def double(x):
+    ...     return 2 * x
+    >>> with canonopt.compile_log() as log:
+    ...     for n in (1, 2, 2):
+    ...         _ = double(jnp.ones(n))
+    >>> log["double"].traces, log["double"].compiles
+    (2, 2)
+    >>> print(log["double"].recompiles[0].explanation)
+    x: shape: float32[1] -> float32[2]
+      write: pad or drop what is left over, so that x has one shape
+
+    ```
+
+    A trace is one run of the Python body, also of a function that is traced inside of another, by
+    `.lower()` or by `jax.eval_shape`, and one that fails. A compile is one compile by XLA; where
+    JAX's persistent cache had the program, it is a cache hit instead.
+
+    **Arguments:**
+
+    - `all_threads`: whether to count what other threads do meanwhile, too.
+
+    **Returns:** a context manager that gives a `CompileLog`: `log[name]` for a function's counts,
+    `log.functions`, `log.helpers` for what JAX compiles for its own operations, and `print(log)`
+    for a table with what differed each time.
+    """
+    log = CompileLog()
+    if all_threads:
+        _everywhere.append(log)
+    try:
+        with counting(log):
+            yield log
+    finally:
+        if all_threads:
+            _everywhere.remove(log)
+
+
+class counting:
+    """Has `log` count what this thread does inside of the block.
+
+    No generator, since it is in every call of a watched function.
+    """
+
+    __slots__ = ("_log", "_token")
+
+    def __init__(self, log: CompileLog) -> None:
+        self._log = log
+
+    def __enter__(self) -> None:
+        self._token = _active.set((*_active.get(), self._log))
+
+    def __exit__(self, *_: object) -> None:
+        _active.reset(self._token)
+
+
+_active: contextvars.ContextVar[tuple[CompileLog, ...]] = contextvars.ContextVar(
+    "canonopt_compile_logs", default=()
+)
+_everywhere: list[CompileLog] = []
+
+
+# --- from JAX to the logs ---------------------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class _Running:
+    """A miss that JAX is at work on."""
+
+    miss: Miss
+    logs: list[tuple[CompileLog, FunctionLog]]
+    signature: Signature | None
+    started: float
+    inner_seconds: float = 0.0
+
+
+class _Thread(threading.local):
+    def __init__(self) -> None:
+        self.running: list[_Running] = []
+        # What has been looked up and may be compiled next, by name.
+        self.ready: dict[str, tuple[_Running, list[Entry]]] = {}
+        self.is_hit = False
+
+
+_thread = _Thread()
+_is_watching = False
+_lock = threading.Lock()
+
+
+def _watch() -> None:
+    """Starts listening, once and for good: what is cached costs the same as before."""
+    global _is_watching
+    with _lock:
+        if _is_watching:
+            return
+        _is_watching = True
+        jax.monitoring.register_event_duration_secs_listener(_on_duration)
+        jax.monitoring.register_event_listener(_on_event)
+        watch_misses(_enter, _leave)
+
+
+def is_inside_jit() -> bool:
+    """Whether this thread is in the middle of a trace by `jax.jit`."""
+    return bool(_thread.running)
+
+
+def _logs_here() -> list[CompileLog]:
+    here = _active.get()
+    return [*here, *(log for log in _everywhere if log not in here)]
+
+
+def _enter(miss: Miss) -> _Running:
+    running = _Running(miss, [], None, 0.0)
+    _thread.running.append(running)
+    logs = _logs_here()
+    if logs:
+        function = miss.function
+        found = [(log, log._of(_name_of(function), function)) for log in logs]
+        running.logs = [(log, of) for log, of in found if of is not None]
+        if running.logs and not _is_helper(function):
+            running.signature = _signature(miss)
+    running.started = time.perf_counter()
+    return running
+
+
+def _leave(running: _Running, traced: bool) -> None:
+    seconds = time.perf_counter() - running.started
+    stack = _thread.running
+    stack.remove(running)
+    if stack:
+        stack[-1].inner_seconds += seconds
+    entries = []
+    for _, log in running.logs:
+        entry = Entry(running.signature, running.started, traced)
+        entries.append(entry)
+        if traced:
+            log.traces += 1
+            log.trace_seconds += seconds - running.inner_seconds
+            log._add(entry)
+    if running.logs:
+        _thread.ready[_name_of(running.miss.jitted)] = (running, entries)
+        while len(_thread.ready) > _ENTRIES:
+            _thread.ready.pop(next(iter(_thread.ready)))
+    if traced:
+        for (watcher, log), entry in zip(running.logs, entries, strict=True):
+            watcher._noted(log, entry, "traces")
+
+
+def _on_event(event: str, **_: Any) -> None:
+    if event == "/jax/compilation_cache/cache_hits":
+        _thread.is_hit = True
+
+
+def _on_duration(event: str, duration_secs: float, **about: Any) -> None:
+    if event.endswith("jaxpr_trace_duration"):
+        note_trace_event()
+    if not event.endswith("backend_compile_duration"):
+        return
+    is_hit, _thread.is_hit = _thread.is_hit, False
+    name = str(about.get("fun_name", "")).removeprefix("jit(").removesuffix(")")
+    found = _thread.ready.get(name)
+    if found is None:
+        for log in _logs_here():
+            helper = log._of(name or "?", None)
+            if helper is not None:
+                _count(helper, is_hit, duration_secs)
+        return
+    running, entries = found
+    for (_, log), entry in zip(running.logs, entries, strict=True):
+        _count(log, is_hit, duration_secs)
+        if not entry.traced and not entry.compiled:
+            log._add(entry)
+        entry.compiled = True
+    if not is_hit:
+        for (watcher, log), entry in zip(running.logs, entries, strict=True):
+            watcher._noted(log, entry, "compiles")
+
+
+def _count(log: FunctionLog, is_hit: bool, seconds: float) -> None:
+    if is_hit:
+        log.cache_hits += 1
+    else:
+        log.compiles += 1
+    log.compile_seconds += seconds
+
+
+def _signature(miss: Miss) -> Signature | None:
+    try:
+        signature = signature_of(
+            miss.function,
+            miss.args,
+            miss.kwargs,
+            is_static=miss.is_static,
+            filtered=miss.filtered,
+            options=miss.options,
+        )
+    except Exception:  # to explain is not worth a step that fails
+        return None
+    records = {FUNCTION: static_of(miss.function), **signature.records}
+    return attrs.evolve(signature, records=records)
+
+
+def _name_of(function: Any) -> str:
+    return str(getattr(function, "__name__", type(function).__name__))
+
+
+# Of what their functions compile users know nothing, and can change nothing about it.
+_LIBRARIES = frozenset(("jax", "jaxlib", "equinox", "optax", "flax", "chex", "diffrax", "lineax"))
+
+
+def _is_helper(function: Any) -> bool:
+    module = getattr(inspect.unwrap(function), "__module__", None) or ""
+    return module.partition(".")[0] in _LIBRARIES
