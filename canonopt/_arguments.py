@@ -88,6 +88,14 @@ class Signature:
             given[name] = value
         return self.complete(given)
 
+    def takes(self, name: str) -> bool:
+        """Whether `resolve` knows the name."""
+        return (
+            name in self.parameters
+            or (name == "lr" and "learning_rate" in self.parameters)
+            or (self.keywords is not None and name.isidentifier())
+        )
+
     def resolve(self, named: Mapping[str, Any]) -> dict[str, Any]:
         """Values by the parameters' own names. Raises `ParameterError` for a name there is not."""
         resolved, others = {}, {}

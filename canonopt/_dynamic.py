@@ -6,21 +6,21 @@ transformation puts in place of a leaf, so the factory is called only when the t
 
 import functools
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any, NoReturn, TypeAlias
+from typing import Any, NoReturn, TypeVar, overload
 
 import attrs
 import equinox as eqx
 import jax
 import jax.tree_util as jtu
 import numpy as np
+import optax
 
 from ._errors import DynamicSpecError
 from ._keys import HoldsArray, identify, identity_key, is_namedtuple, member_key
+from ._paths import find, hyperparameters
+from ._scalars import NUMBERS, Dynamic
+from ._recipes import Assemble, Recipe
 from ._spec import Configured, make
-
-# Makes a value again, taking the children that belong into it from an iterator.
-Assemble: TypeAlias = Callable[[Iterator[Any]], Any]
-
 
 @attrs.frozen(eq=False)
 class Template:
@@ -38,13 +38,19 @@ class Template:
         return hash(self.key)
 
 
-def make_dynamic(cls: type[Configured], parameters: dict[str, Any]) -> Configured:
-    """The spec of the dynamic class `cls` with these parameters, whose arrays are its leaves."""
+def make_dynamic(
+    factory: Any, parameters: dict[str, Any], class_for: Callable[[Any], type[Configured]]
+) -> Configured:
+    """The spec with these parameters, whose arrays are its leaves.
+
+    `class_for` gives the dynamic class for what the factory makes.
+    """
     children: list[tuple[str, Any]] = []
     key, assemble = _take_apart(parameters, children, "")
-    paths = tuple(path for path, _ in children)
-    template = Template(cls, paths, (identity_key(cls), key), assemble)
-    return _put_together(template, (child for _, child in children))
+    paths, values = tuple(path for path, _ in children), tuple(child for _, child in children)
+    # Called here for its errors and its warnings, and to see what it makes.
+    cls = class_for(Recipe(factory, paths, values, assemble).run(lambda made: made))
+    return _put_together(Template(cls, paths, (identity_key(cls), key), assemble), values)
 
 
 def _take_apart(
@@ -74,7 +80,7 @@ def _take_apart(
         make_again = list if kind is list else functools.partial(_new_tuple, kind)
         key = (identity_key(kind), *(key for key, _ in parts))
         return key, lambda taken: make_again([build(taken) for build in builds])
-    if isinstance(value, Configured) or _is_array(value):
+    if isinstance(value, Configured | Dynamic) or _is_array(value):
         children.append((path, value))
         return (_take_apart,), next
     arrays, rest = eqx.partition(value, _is_array)
@@ -93,15 +99,10 @@ def _is_array(leaf: Any) -> bool:
 
 def _put_together(template: Template, children: Iterable[Any]) -> Configured:
     cls, children = template.cls, tuple(children)
-    parameters = template.assemble(iter(children))
-    made: list[Any] = []
-
-    def build() -> Any:
-        if not made:
-            made.append(cls._factory.call(parameters))
-        return made[0]
-
-    spec = make(cls, parameters, build)
+    recipe = Recipe(cls._factory, template.paths, children, template.assemble)
+    is_transform = issubclass(cls, optax.GradientTransformation)
+    build = (lambda: recipe.made) if is_transform else (lambda: recipe.schedule)
+    spec = make(cls, template.assemble(iter(children)), build, lambda: recipe.transform)
     # What is in place of an array need not be one, so a second look could find other leaves.
     vars(spec).update(_children=children, _template=template)
     return spec
@@ -147,3 +148,81 @@ class _Dynamic(Configured):
             raise HoldsArray
         # Its arrays have been taken out: this is the rest of a pytree that holds a spec.
         return vars(self)["_template"].key
+
+
+# --- the public face --------------------------------------------------------------------------
+
+SpecT = TypeVar("SpecT", bound=Configured)
+
+
+@overload
+def dynamic(value: SpecT, /, *names: str) -> SpecT: ...
+@overload
+def dynamic(value: Any, /) -> Any: ...
+def dynamic(value: Any, /, *names: str) -> Any:
+    """A hyperparameter that is traced: another value is neither another trace nor another compile.
+
+    ```python
+    >>> import canonopt, jax
+    >>> optim = canonopt.adam(canonopt.dynamic(1e-3))
+    >>> jax.tree.structure(optim) == jax.tree.structure(optim.replace(lr=canonopt.dynamic(3e-4)))
+    True
+
+    ```
+
+    Given a spec and names, the spec with these hyperparameters traced. A name is a path as
+    `spec.hyperparameters()` lists them, or the end of one that no other shares.
+
+    ```python
+    >>> schedule = canonopt.cosine_decay_schedule(1e-3, decay_steps=100)
+    >>> optim = canonopt.chain(canonopt.clip(1.0), canonopt.adamw(schedule))
+    >>> canonopt.dynamic(optim, "lr.init_value", "weight_decay").hyperparameters()
+    {'args[0].max_delta': 1.0, 'args[1].learning_rate.init_value': 0.001, ...}
+
+    ```
+
+    The numbers and dtypes that come out are those of the value itself: it is weakly typed if it is
+    a Python number, and what a factory computes from it and from other numbers is computed in
+    double precision before it is rounded. Such a spec is an ordinary argument of a jitted function.
+    It cannot be hashed, so it cannot be a static one.
+
+    **Arguments:**
+
+    - `value`: a Python number, a NumPy scalar, an array, which stays as it is, or a list of Python
+        numbers, one for each member of an ensemble that `jax.vmap` runs over. Or a spec.
+    - `names`: of a spec, which hyperparameters.
+
+    **Returns:** what to pass to a factory or to `spec.replace`; or the spec.
+
+    **Raises:** `DynamicSpecError` for what is no number. The factory that is given the value raises
+    it if it needs to know the value: to decide a shape, a branch, a number of steps.
+    `ParameterError` for a name that there is not, or that several hyperparameters share.
+    """
+    if isinstance(value, Configured):
+        if not names:
+            raise DynamicSpecError(
+                f"canonopt.dynamic needs the names of the hyperparameters that are to be traced. "
+                f"Those of this spec are: {', '.join(hyperparameters(value)) or 'none'}."
+            )
+        found = [find(value, name) for name in names]
+        return value.replace(**{path: _traced(part, path) for path, part in found})
+    if names:
+        raise DynamicSpecError(f"canonopt.dynamic takes names with a spec only, not with {value!r}.")
+    return _traced(value, "")
+
+
+def _traced(value: Any, path: str) -> Any:
+    if isinstance(value, Dynamic) or _is_array(value):
+        return value
+    if isinstance(value, np.generic) and type(value) is not np.float64:
+        return jax.numpy.asarray(value)
+    is_list = isinstance(value, list | tuple) and len(value) > 0
+    if all(isinstance(v, NUMBERS) for v in (value if is_list else (value,))):
+        return Dynamic.of(value)
+    what = f"{path} is {value!r}" if path else f"got {value!r}"
+    below = list(hyperparameters(value)) if isinstance(value, Configured) else []
+    raise DynamicSpecError(
+        f"canonopt.dynamic takes a number or an array, and {what}. "
+        + (f"Name one of its own: {', '.join(f'{path}.{p}' for p in below)}." if below else
+           f"Give it a number, as in canonopt.dynamic(1e-3).")
+    )

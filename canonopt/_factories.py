@@ -74,6 +74,10 @@ class Factory:
         """`changes` by the parameters' own names."""
         return self.signature.resolve(changes)
 
+    def takes(self, name: str) -> bool:
+        """Whether a parameter of the factory itself has this name."""
+        return self.signature.takes(name)
+
     def from_fields(self, fields: dict[str, Any]) -> Any:
         """The spec with the parameters given by name, as attrs.evolve and pickle give them."""
         return self.from_values(self.signature.complete(self.named(fields)))
@@ -117,9 +121,9 @@ class Factory:
 
     def _make_dynamic(self, given: dict[str, Any]) -> Configured:
         parameters = {n: given.get(n, self.signature.defaults.get(n)) for n in self.fields}
-        # Called here for its errors and its warnings, and to see what it makes.
-        cls = self._class_for(self.call(parameters))
-        return make_dynamic(self._dynamic_class_for(cls), parameters)
+        return make_dynamic(
+            self, parameters, lambda made: self._dynamic_class_for(self._class_for(made))
+        )
 
     def call(self, parameters: dict[str, Any]) -> Any:
         """What the function itself makes of `parameters`."""

@@ -13,12 +13,13 @@ import optax
 
 from ._init import init_like_grads
 from ._keys import identity_key
+from ._paths import Parametrised, find, hyperparameters, replaced
 
 if TYPE_CHECKING:
     from typing import Self
 
 
-class Configured:
+class Configured(Parametrised):
     """What specs of transformations and of schedules have in common.
 
     Instances are interned: there is one object for each configuration, for as long as anything
@@ -44,11 +45,51 @@ class Configured:
 
         ```
 
-        **Arguments:** the parameters to change, by the names the factory has for them.
+        A parameter of a spec inside this one is named by its path, or by the end of it.
 
-        **Raises:** `ParameterError` for a parameter the factory does not have.
+        ```python
+        >>> optim = canonopt.chain(canonopt.clip(1.0), canonopt.adam(lr=1e-3))
+        >>> optim.replace(**{"args[1].lr": 3e-4}) is optim.replace(lr=3e-4)
+        True
+        >>> optim.replace(lr=3e-4)
+        canonopt.chain(canonopt.clip(max_delta=1.0), canonopt.adam(learning_rate=0.0003))
+
+        ```
+
+        **Arguments:** the parameters to change, by the names the factory has for them, or by paths
+        as `hyperparameters` lists them. A value in place of a traced one is traced only if it is
+        given as one: `replace(lr=canonopt.dynamic(3e-4))`.
+
+        **Raises:** `ParameterError` for a parameter there is not, or a name that several have.
         """
-        return self._factory.from_fields(self.parameters() | self._factory.named(changes))
+        own = {name: v for name, v in changes.items() if self._factory.takes(name)}
+        within = {name: v for name, v in changes.items() if name not in own}
+        spec = self
+        if within:
+            if not any("." in path for path in hyperparameters(self)):
+                self._factory.named({n: v for n, v in within.items() if n.isidentifier()})
+            paths = {find(self, name)[0]: value for name, value in within.items()}
+            spec = replaced(self, paths, lambda spec, new: spec.replace(**new))
+        if not own and within:
+            return spec
+        return self._factory.from_fields(spec.parameters() | self._factory.named(own))
+
+    def hyperparameters(self) -> dict[str, Any]:
+        """The hyperparameters by path, those of specs inside this one too: what to log.
+
+        ```python
+        >>> import canonopt
+        >>> schedule = canonopt.linear_schedule(1e-3, 0.0, transition_steps=100)
+        >>> canonopt.chain(canonopt.clip(1.0), canonopt.sgd(schedule)).hyperparameters()
+        {'args[0].max_delta': 1.0, 'args[1].learning_rate.init_value': 0.001, ...}
+
+        ```
+
+        **Returns:** the numbers, strings and arrays among the parameters, defaults included. What
+        `canonopt.dynamic` made of a number is that number. Masks, dtypes, `None` and the like are
+        left out.
+        """
+        return hyperparameters(self)
 
     def parameters(self) -> dict[str, Any]:
         """The value of each parameter, by the name that the factory has for it."""
@@ -167,10 +208,18 @@ class ScheduleSpec(Configured):
         return self._build()(count)
 
 
-def make(cls: type[Configured], parameters: dict[str, Any], build: Callable[[], Any]) -> Configured:
-    """A new spec of class `cls`. `build` gives what the factory makes of `parameters`."""
+def make(
+    cls: type[Configured],
+    parameters: dict[str, Any],
+    build: Callable[[], Any],
+    transform: Callable[[], optax.GradientTransformationExtraArgs] | None = None,
+) -> Configured:
+    """A new spec of class `cls`. `build` gives what the factory makes of `parameters`.
+
+    `transform` gives that as a transformation, where it is another one.
+    """
     if issubclass(cls, Spec):
-        spec = _make_transform(cls, build)
+        spec = _make_transform(cls, transform or (lambda: as_transform(build())))
     else:
         spec = object.__new__(cls)
     fields = cls._factory.fields
@@ -178,9 +227,11 @@ def make(cls: type[Configured], parameters: dict[str, Any], build: Callable[[], 
     return spec
 
 
-def _make_transform(cls: type[Spec], build: Callable[[], Any]) -> Spec:
+def _make_transform(
+    cls: type[Spec], transform: Callable[[], optax.GradientTransformationExtraArgs]
+) -> Spec:
     def init(params: optax.Params) -> optax.OptState:
-        return _transform(build()).init(params)
+        return transform().init(params)
 
     def update(
         updates: optax.Updates,
@@ -188,7 +239,7 @@ def _make_transform(cls: type[Spec], build: Callable[[], Any]) -> Spec:
         params: optax.Params | None = None,
         **extra_args: Any,
     ) -> tuple[optax.Updates, optax.OptState]:
-        return _transform(build()).update(updates, state, params, **extra_args)
+        return transform().update(updates, state, params, **extra_args)
 
     spec = tuple.__new__(cls, (init, update))
     # Whoever holds one of the functions, a jit cache for one, holds the spec and so its interning.
@@ -196,7 +247,7 @@ def _make_transform(cls: type[Spec], build: Callable[[], Any]) -> Spec:
     return spec
 
 
-def _transform(made: Any) -> optax.GradientTransformationExtraArgs:
+def as_transform(made: Any) -> optax.GradientTransformationExtraArgs:
     if isinstance(made, optax.GradientTransformation):
         return optax.with_extra_args_support(made)
     # An object with the two methods, as `optax.MultiSteps` is.
