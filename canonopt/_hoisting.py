@@ -9,10 +9,11 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 
+from ._doubts import Doubt
 from ._errors import HoistError
 from ._interning import Table
 from ._jax_private import Jitted
-from ._keys import Doubt, doubts, identify, identity_key
+from ._keys import doubts, identify, identity_key
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -12,17 +12,14 @@ cannot disagree.
 """
 
 import collections
-import enum
 import functools
 import inspect
-import sys
 import threading
 import types
 import typing
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, TypeAlias
 
-import attrs
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -31,6 +28,7 @@ import numpy as np
 import optax
 
 from ._captures import is_bound, rebindable
+from ._doubts import ARRAY, CHANGES, NO_RULE, NO_VALUE, UNKNOWN_JIT, Doubt, is_importable
 from ._jax_private import Jitted, function_of_partial, jit_options, rebinds_only_if_set
 
 Identified: TypeAlias = tuple[Hashable, Any]
@@ -68,34 +66,6 @@ def identify(value: Any, captured: bool = False) -> Identified:
     return rule(value, captured)
 
 
-@attrs.frozen(eq=False)
-class Doubt:
-    """A part that counts by identity though it may be made anew with equal content."""
-
-    part: Any
-    why: str
-    remedy: str
-
-
-_NO_VALUE = (
-    "has no value to compare",
-    "Make its class a frozen dataclass or an equinox.Module, or keep one instance in a module.",
-)
-_CHANGES = (
-    "can be changed in place",
-    "Capture a tuple or a frozenset instead, or pass it as an argument.",
-)
-_ARRAY = (
-    "is an array",
-    "Pass it as an argument, or keep it in a field of an equinox.Module; or capture a number.",
-)
-_UNKNOWN_JIT = (
-    "was jitted with options that canonopt cannot read",
-    "Hoist the function inside of it, and jit it in a module: jax.jit(canonopt.hoist(f), ...).",
-)
-_NO_RULE = ("has no rule for derivatives yet", "Define it before hoisting, with defjvp or defvjp.")
-
-
 class _Walk(threading.local):
     """What goes with a value down into its parts, besides the arguments."""
 
@@ -119,40 +89,12 @@ def doubts(value: Any) -> list[Doubt]:
         _walk.doubts = outer
 
 
-def _by_identity(value: Any, captured: bool, why: tuple[str, str] = _NO_VALUE) -> Identified:
-    if _walk.doubts is not None and not _is_importable(value):
-        _walk.doubts.append(Doubt(value, *why))
+def _by_identity(value: Any, captured: bool, why: tuple[str, str] = NO_VALUE) -> Identified:
+    if _walk.doubts is not None:
+        user = _walk.inside[-1][0] if _walk.inside else None
+        if not is_importable(value, user):
+            _walk.doubts.append(Doubt(value, *why))
     return identity_key(value), value
-
-
-def _is_importable(value: Any) -> bool:
-    """Whether `value` is what its module has under its name, as functions and classes are."""
-    if isinstance(value, types.ModuleType):
-        return True
-    if isinstance(value, enum.Enum):
-        return _is_importable(type(value))
-    if isinstance(value, type):  # those of extensions seldom are where they say
-        return "<locals>" not in value.__qualname__
-    found: Any = sys.modules.get(getattr(value, "__module__", None) or "builtins")
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    if not isinstance(name, str):
-        return _is_constant(value, found)
-    if "<" in name:  # <locals> or <lambda>
-        return False
-    for part in name.split("."):
-        # A class may have a function in a descriptor, and `getattr` makes a method of it.
-        found = getattr(found, "__dict__", {}).get(part)
-    return getattr(found, "__func__", found) is value
-
-
-def _is_constant(value: Any, module: Any) -> bool:
-    """Whether a nameless `value` is in the module of its type, or one that its user imports."""
-    spaces = [vars(module)] if module else []
-    user = _walk.inside[-1][0] if _walk.inside else None
-    if isinstance(user, types.FunctionType):
-        imported = (v for v in user.__globals__.values() if isinstance(v, types.ModuleType))
-        spaces += [user.__globals__, *map(vars, imported)]
-    return any(constant is value for space in spaces for constant in space.values())
 
 
 class _Up:
@@ -235,7 +177,7 @@ _LABELS = ("__name__", "__qualname__", "__module__", "__doc__")
 
 def _function(function: types.FunctionType, captured: bool) -> Identified:
     # A module-level function already is the stable reference.
-    if "<" not in function.__qualname__ and _is_importable(function):
+    if "<" not in function.__qualname__ and is_importable(function):
         return identity_key(function), function
     if _walk.inside and (enclosing := _enclosing(function)) is not None:
         return enclosing
@@ -318,17 +260,17 @@ def _attribute_parts(
 
 
 def _jitted(value: Any, captured: bool) -> Identified:
-    if _is_importable(value):
+    if is_importable(value):
         return identity_key(value), value
     options = jit_options(value)
     # `jax.jit` reads the signature of a function, which a copy that is being made has not yet.
     if options is None or _enclosing(value.__wrapped__) is not None:
-        return _by_identity(value, captured, _UNKNOWN_JIT)
+        return _by_identity(value, captured, UNKNOWN_JIT)
     function_key, function = identify(value.__wrapped__, True)
     try:
         option_keys, _ = _parts(options.values(), False)
     except HoldsArray:
-        return _by_identity(value, captured, _UNKNOWN_JIT)
+        return _by_identity(value, captured, UNKNOWN_JIT)
     key = (Jitted, function_key, *zip(options, option_keys, strict=True))
     return key, value if function is value.__wrapped__ else jax.jit(function, **options)
 
@@ -391,10 +333,10 @@ def _object(value: Any, captured: bool) -> Identified:
 
 
 def _with_rule(value: Any, captured: bool) -> Identified:
-    if _is_importable(value):
+    if is_importable(value):
         return identity_key(value), value
     if vars(value).get("jvp", vars(value).get("fwd")) is None:
-        return _by_identity(value, captured, _NO_RULE)
+        return _by_identity(value, captured, NO_RULE)
     return _object(value, True)
 
 
@@ -420,7 +362,7 @@ def is_namedtuple(kind: type) -> bool:
 
 def _list(value: list, captured: bool) -> Identified:
     if captured:
-        return _by_identity(value, captured, _CHANGES)
+        return _by_identity(value, captured, CHANGES)
     keys, copies = _parts(value, captured)
     return (list, *keys), copies
 
@@ -437,13 +379,13 @@ def _frozenset(value: frozenset, captured: bool) -> Identified:
 
 def _set(value: set, captured: bool) -> Identified:
     if captured:
-        return _by_identity(value, captured, _CHANGES)
+        return _by_identity(value, captured, CHANGES)
     return (set, frozenset(map(member_key, value))), set(value)
 
 
 def _mapping(value: Any, captured: bool) -> Identified:
     if captured:
-        return _by_identity(value, captured, _CHANGES)
+        return _by_identity(value, captured, CHANGES)
     return _items(value, captured)
 
 
@@ -484,7 +426,7 @@ def _treedef(value: Any, captured: bool) -> Identified:
 
 def _array(value: Any, captured: bool) -> Identified:
     if captured:
-        return _by_identity(value, captured, _ARRAY)
+        return _by_identity(value, captured, ARRAY)
     raise HoldsArray
 
 
