@@ -14,6 +14,7 @@ from . import transforms as transforms
 from ._asserting import assert_max_compiles as assert_max_compiles
 from ._asserting import assert_max_traces as assert_max_traces
 from ._canonicalizing import canonicalize as canonicalize
+from ._dynamic import dynamic as dynamic
 from ._errors import CanonoptError as CanonoptError
 from ._errors import DynamicSpecError as DynamicSpecError
 from ._errors import ExcessError as ExcessError

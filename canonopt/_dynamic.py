@@ -5,12 +5,13 @@ transformation puts in place of a leaf, so the factory is called only when the t
 """
 
 import functools
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NoReturn, TypeVar, overload
 
 import attrs
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 import optax
@@ -18,9 +19,10 @@ import optax
 from ._errors import DynamicSpecError
 from ._keys import HoldsArray, identify, identity_key, is_namedtuple, member_key
 from ._paths import find, hyperparameters
-from ._scalars import NUMBERS, Dynamic
 from ._recipes import Assemble, Recipe
+from ._scalars import NUMBERS, Dynamic
 from ._spec import Configured, make
+
 
 @attrs.frozen(eq=False)
 class Template:
@@ -207,7 +209,9 @@ def dynamic(value: Any, /, *names: str) -> Any:
         found = [find(value, name) for name in names]
         return value.replace(**{path: _traced(part, path) for path, part in found})
     if names:
-        raise DynamicSpecError(f"canonopt.dynamic takes names with a spec only, not with {value!r}.")
+        raise DynamicSpecError(
+            f"canonopt.dynamic takes names with a spec only, not with {value!r}."
+        )
     return _traced(value, "")
 
 
@@ -215,14 +219,17 @@ def _traced(value: Any, path: str) -> Any:
     if isinstance(value, Dynamic) or _is_array(value):
         return value
     if isinstance(value, np.generic) and type(value) is not np.float64:
-        return jax.numpy.asarray(value)
-    is_list = isinstance(value, list | tuple) and len(value) > 0
-    if all(isinstance(v, NUMBERS) for v in (value if is_list else (value,))):
+        return jnp.asarray(value)
+    members = value if isinstance(value, list | tuple) and value else [value]
+    if all(isinstance(member, NUMBERS) for member in members):
         return Dynamic.of(value)
-    what = f"{path} is {value!r}" if path else f"got {value!r}"
     below = list(hyperparameters(value)) if isinstance(value, Configured) else []
     raise DynamicSpecError(
-        f"canonopt.dynamic takes a number or an array, and {what}. "
-        + (f"Name one of its own: {', '.join(f'{path}.{p}' for p in below)}." if below else
-           f"Give it a number, as in canonopt.dynamic(1e-3).")
+        "canonopt.dynamic takes a number or an array, and "
+        f"{f'{path} is' if path else 'got'} {value!r}. "
+        + (
+            f"Name one of its own: {', '.join(f'{path}.{name}' for name in below)}."
+            if below
+            else "Give it a number, as in canonopt.dynamic(1e-3)."
+        )
     )

@@ -1,8 +1,8 @@
 """Numbers as unevaluated sums of two float32: 48 bits, where one has 24.
 
-Python computes `1 - b2` in double precision, and what JAX is given is the rounded result. In float32
-that difference has lost five digits already if `b2` is 0.9999. So whatever a factory computes from
-its hyperparameters alone is computed with pairs, and rounded when it meets an array.
+Python computes `1 - b2` in double precision, and JAX is given the result. Computed in float32 it
+has lost four of its seven digits already if `b2` is 0.9999. So whatever a factory computes from its
+hyperparameters alone is computed with pairs, and rounded where it meets an array.
 
 The algorithms are the classic ones of Dekker and Knuth, but for the product. Compilers may fuse
 `a * b + c` into one operation that does not round the product; here all products that are added

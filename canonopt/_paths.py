@@ -13,7 +13,7 @@ import numpy as np
 
 from ._errors import ParameterError
 from ._keys import is_namedtuple
-from ._scalars import Dynamic
+from ._scalars import NUMBERS, Dynamic
 
 
 class Parametrised:
@@ -31,7 +31,7 @@ def hyperparameters(spec: Parametrised) -> dict[str, Any]:
 
 
 def _is_listed(value: Any) -> bool:
-    return isinstance(value, Dynamic | jax.Array | np.ndarray | np.generic | int | float | complex | str)
+    return isinstance(value, NUMBERS | str | Dynamic | jax.Array | np.ndarray)
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any, NoReturn, TypeAlias
 
 import attrs
 import jax
+import jax.core
 import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np

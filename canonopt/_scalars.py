@@ -5,10 +5,11 @@ numbers in double precision, be rounded where it meets an array. What it cannot 
 """
 
 import operator
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NoReturn
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
@@ -24,8 +25,8 @@ NUMBERS = int | float | complex | np.generic
 class Dynamic:
     """A number that is traced. Made by `canonopt.dynamic`.
 
-    `value` is the array that JAX makes of the number. `rest` is what a float32 cannot hold of it, or
-    `None` if `value` holds all. Both are leaves: in place of them may be whatever a pytree
+    `value` is the array that JAX makes of the number. `rest` is what a float32 cannot hold of it,
+    or `None` if `value` holds all. Both are leaves: in place of them may be whatever a pytree
     transformation puts there.
     """
 
@@ -217,7 +218,7 @@ def _binary(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> A
     if not isinstance(other, Dynamic | NUMBERS):
         return NotImplemented
     dynamic = a if isinstance(a, Dynamic) else b
-    if name == "mul" and type(other) in (int, float) and abs(other) == 1:
+    if name == "mul" and type(other) in (int, float) and other in (1, -1):
         return dynamic if other == 1 else -dynamic
     pair = _in_double(name, a, b)
     if pair is None:
@@ -298,10 +299,15 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _comparison(_name)
 
 
+def _unflatten(name: str | None, parts: Iterable[Any]) -> Dynamic:
+    value, rest = parts
+    return Dynamic(value, rest, name)
+
+
 # So that a function of JAX's, itself jitted, takes one where it takes a number.
 jtu.register_pytree_with_keys(
     Dynamic,
     lambda x: (((jtu.GetAttrKey("value"), x.value), (jtu.GetAttrKey("rest"), x.rest)), x.name),
-    lambda name, parts: Dynamic(*parts, name),
+    _unflatten,
     lambda x: ((x.value, x.rest), x.name),
 )
