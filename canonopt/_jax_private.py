@@ -94,7 +94,9 @@ def functions_inside(function: Any) -> list[Any]:
     """
     found = [function]
     for outer in found:
-        inner: list[Any] = [getattr(outer, name, None) for name in ("__wrapped__", "func", "fun", "f")]
+        inner: list[Any] = [
+            getattr(outer, name, None) for name in ("__wrapped__", "func", "fun", "f")
+        ]
         wrapper = getattr(outer, "__self__", None)
         if hasattr(wrapper, "call_wrapped"):
             inner.append(getattr(wrapper, "f", None))
@@ -157,6 +159,8 @@ def watch_misses(
             result = original(fun, ji, args, kwargs)
         except BaseException as error:
             leave(token, _came_from(fun, error))
+            if error.__traceback__ is not None:  # so that it reads as if nobody watched
+                error.__traceback__ = error.__traceback__.tb_next
             raise
         leave(token, _traces_so_far() > before)
         return result

@@ -8,6 +8,7 @@ import collections
 import contextlib
 import contextvars
 import inspect
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -32,6 +33,13 @@ class Entry:
     traced: bool = False
     compiled: bool = False
     explanation: Explanation | None = None
+    trace_seconds: float = 0.0
+    compile_seconds: float = 0.0
+    error: str | None = None  # of a trace that failed
+
+    @property
+    def seconds(self) -> float:
+        return self.trace_seconds + self.compile_seconds
 
     @property
     def why(self) -> str:
@@ -70,9 +78,7 @@ class FunctionLog:
 
     def causes(self) -> dict[tuple[str, str], int]:
         """What happened again and why, and how often."""
-        return dict(
-            collections.Counter((entry.what, entry.why) for entry in self.recompiles)
-        )
+        return dict(collections.Counter((entry.what, entry.why) for entry in self.recompiles))
 
     def _add(self, entry: Entry) -> None:
         earlier = [e.signature for e in self.entries if e.signature is not None]
@@ -233,6 +239,8 @@ class _Running:
     logs: list[tuple[CompileLog, FunctionLog]]
     signature: Signature | None
     started: float
+    # What is being handled already, and so is no error of this miss.
+    handled: BaseException | None
     inner_seconds: float = 0.0
 
 
@@ -272,7 +280,7 @@ def _logs_here() -> list[CompileLog]:
 
 
 def _enter(miss: Miss) -> _Running:
-    running = _Running(miss, [], None, 0.0)
+    running = _Running(miss, [], None, 0.0, sys.exception())
     _thread.running.append(running)
     logs = _logs_here()
     if logs:
@@ -291,13 +299,18 @@ def _leave(running: _Running, traced: bool) -> None:
     stack.remove(running)
     if stack:
         stack[-1].inner_seconds += seconds
+    failure = sys.exception()
+    is_new = failure is not None and failure is not running.handled
+    error = f"{type(failure).__name__}: {failure}" if is_new else None
     entries = []
     for _, log in running.logs:
         entry = Entry(running.signature, running.started, traced)
         entries.append(entry)
         if traced:
+            entry.trace_seconds = seconds - running.inner_seconds
+            entry.error = error
             log.traces += 1
-            log.trace_seconds += seconds - running.inner_seconds
+            log.trace_seconds += entry.trace_seconds
             log._add(entry)
     if running.logs:
         _thread.ready[_name_of(running.miss.jitted)] = (running, entries)
@@ -333,6 +346,7 @@ def _on_duration(event: str, duration_secs: float, **about: Any) -> None:
         if not entry.traced and not entry.compiled:
             log._add(entry)
         entry.compiled = True
+        entry.compile_seconds += duration_secs
     if not is_hit:
         for (watcher, log), entry in zip(running.logs, entries, strict=True):
             watcher._noted(log, entry, "compiles")
