@@ -32,6 +32,9 @@ class Factory:
     which configurations are the same, and makes the spec classes.
     """
 
+    # Whether it tells arrays from numbers, and so has to be given an array for a traced number.
+    asks_for_arrays = False
+
     def __init__(self, function: Callable[..., Any], name: str, module: str) -> None:
         self.function = function
         self.name = name
@@ -229,6 +232,9 @@ class FactoryOfFactories(Factory):
 
 
 class _MadeFactory(Factory):
+    # What `inject_hyperparams` returns keeps arrays in the state and passes on what is none.
+    asks_for_arrays = True
+
     def __init__(self, function: Any, outer: Factory, parameters: dict[str, Any]) -> None:
         super().__init__(function, function.__name__, outer.module)
         self._outer = outer

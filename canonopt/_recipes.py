@@ -1,7 +1,7 @@
 """How a dynamic spec is run: its factory called with what is traced, and what it may not ask."""
 
 import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NoReturn, TypeAlias
 
 import attrs
@@ -58,6 +58,10 @@ class Recipe:
         try:
             return _as_arrays(use(self._made()))
         except Exception as error:
+            if "__jax_array__" in str(error):
+                found = self._with_an_array(use)
+                if found is not None:
+                    return _as_arrays(found[0])
             self._raise_refusal(error, use)
             raise
 
@@ -77,12 +81,28 @@ class Recipe:
         with jax.ensure_compile_time_eval():
             return self._make(self.children)
 
-    def _make(self, children: tuple[Any, ...]) -> Any:
-        named = (
+    def _make(self, children: Iterable[Any]) -> Any:
+        named = [
             child.named(path) if isinstance(child, Dynamic) else child
             for path, child in zip(self.paths, children, strict=True)
-        )
-        return self.factory.call(self.assemble(iter(list(named))))
+        ]
+        if self.factory.asks_for_arrays:
+            named = [child.value if isinstance(child, Dynamic) else child for child in named]
+        return self.factory.call(self.assemble(iter(named)))
+
+    def _with(self, i: int, child: Any) -> Any:
+        """What the factory makes with another child in place of the one at `i`."""
+        return self._make((*self.children[:i], child, *self.children[i + 1 :]))
+
+    def _with_an_array(self, use: Callable[[Any], Any]) -> tuple[Any] | None:
+        """What `use` makes if one number is an array: `jax.lax` takes nothing else."""
+        for i, child in enumerate(self.children):
+            if isinstance(child, Dynamic):
+                try:
+                    return (use(self._with(i, child.value)),)
+                except Exception:
+                    continue
+        return None
 
     # --- errors -----------------------------------------------------------------------------------
 
@@ -100,9 +120,8 @@ class Recipe:
         for i, path in enumerate(self.paths):
             number = _some_number(self.children[i])
             if number is not None:
-                children = (*self.children[:i], number, *self.children[i + 1 :])
                 try:
-                    use(self._make(children))
+                    use(self._with(i, number))
                 except Exception:
                     continue
                 reason = f"{type(error).__name__}: {error}".partition("\n")[0]
