@@ -8,6 +8,7 @@ import contextlib
 import functools
 import inspect
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -162,7 +163,7 @@ def watch_misses(
             if error.__traceback__ is not None:  # so that it reads as if nobody watched
                 error.__traceback__ = error.__traceback__.tb_next
             raise
-        leave(token, _traces_so_far() > before)
+        leave(token, _is_new(result) and _traces_so_far() > before)
         return result
 
     pjit._infer_params = watched
@@ -172,6 +173,23 @@ def watch_misses(
             pjit._infer_params = original
 
     return end
+
+
+_jaxprs: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+
+def _is_new(result: Any) -> bool:
+    """Whether the program found for a call has not been found before.
+
+    What another thread traces meanwhile makes the count of traces grow too.
+    """
+    try:
+        jaxpr = result[0].params["jaxpr"]
+    except (AttributeError, KeyError, TypeError):
+        return True
+    is_new = _jaxprs.get(id(jaxpr)) is not jaxpr
+    _jaxprs[id(jaxpr)] = jaxpr
+    return is_new
 
 
 _seen_trace_events = 0
@@ -197,10 +215,10 @@ def _traces_so_far() -> int:
 
 def _came_from(function: Any, error: BaseException) -> bool:
     """Whether an exception came out of the body of `function`."""
-    code = getattr(inspect.unwrap(function), "__code__", None)
+    codes = [getattr(inner, "__code__", None) for inner in functions_inside(function)]
     trace = error.__traceback__
     while trace is not None:
-        if trace.tb_frame.f_code is code:
+        if trace.tb_frame.f_code in codes:
             return True
         trace = trace.tb_next
     return False
