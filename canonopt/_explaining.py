@@ -184,7 +184,7 @@ def _static_words(before: Static, after: Static) -> tuple[str, str] | None:
     return None
 
 
-_INIT = "opt_state = canonopt.init_like_grads(model, loss_fn, *batch, optim=optim)"
+INIT = "opt_state = canonopt.init_like_grads(model, loss_fn, *batch, optim=optim)"
 
 
 def _static_fix(kind: str, root: str, before: Static, after: Static) -> str:
@@ -212,7 +212,7 @@ def _static_fix(kind: str, root: str, before: Static, after: Static) -> str:
 
 def _fix(kind: str, root: str, is_state: bool, before: Record | None, after: Record | None) -> str:
     if is_state and kind not in ("shape", "scalar"):
-        return _INIT
+        return INIT
     if kind in ("structure", "none"):
         return f"give {root} one structure from the first call on: None and a leaf differ"
     if kind == "shape":

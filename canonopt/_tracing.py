@@ -131,7 +131,7 @@ class CompileLog:
             counts = (sum(h.traces for h in helpers), sum(h.compiles for h in helpers))
             hits, seconds = sum(h.cache_hits for h in helpers), sum(h.seconds for h in helpers)
             rows.append((f"{len(helpers)} helpers", *counts, hits, f"{seconds:.2f}", None))
-        lines = _aligned([header, *rows])
+        lines = aligned([header, *rows])
         for log in self.functions:
             for (what, why), times in log.causes().items():
                 often = f", {times} times" if times > 1 else ""
@@ -152,7 +152,7 @@ def _indented(text: str) -> list[str]:
     return [f"  {line}" for line in text.splitlines()]
 
 
-def _aligned(rows: list[tuple[Any, ...]]) -> list[str]:
+def aligned(rows: list[tuple[Any, ...]]) -> list[str]:
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return [

@@ -52,7 +52,11 @@ ORDER = [
     "transforms",
     "schedules",
     "contrib",
+    "_running",
+    "_doctor",
+    "_reports",
     "__init__",
+    "__main__",
 ]
 
 

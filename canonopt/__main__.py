@@ -1,0 +1,97 @@
+"""The command `canonopt`, and `python -m canonopt`."""
+
+import argparse
+import atexit
+import os
+import shlex
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+
+from . import __version__, _doctor, _reports, _running
+from ._tracing import compile_log
+
+RECOMPILED = 3
+
+_DESCRIPTION = """\
+Runs a script as `python` does, and reports to stderr what was traced and compiled, how often, what
+was lost by that, why, and the line to write.
+"""
+
+_STATUS = """\
+The exit status is that of the script: 1 after an error, 130 after Ctrl-C. With --fail-on-recompile
+it is 3 where the script ends well and a function of its own was traced or compiled more than once.
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line, and returns the exit status."""
+    parser = argparse.ArgumentParser(prog="canonopt")
+    parser.add_argument("--version", action="version", version=f"canonopt {__version__}")
+    doctor = parser.add_subparsers(required=True, metavar="command").add_parser(
+        "doctor",
+        help="run a script and say what it compiled, and why more than once",
+        usage="canonopt doctor [options] (script.py | -m module) [arguments of the script]",
+        description=_DESCRIPTION,
+        epilog=_STATUS,
+    )
+    doctor.add_argument(
+        "--fail-on-recompile", action="store_true", help="exit with 3 if something compiled twice"
+    )
+    doctor.add_argument("--json", metavar="FILE", help="write the report as JSON, too")
+    doctor.add_argument("--html", metavar="FILE", help="write the report as one page, too")
+    own, script = _split(sys.argv[1:] if arguments is None else arguments)
+    options = parser.parse_args(own)
+    as_module = script[:1] == ["-m"]
+    script = script[1:] if as_module else script
+    if not script:
+        doctor.error("no script to run: canonopt doctor train.py")
+    files = {"json": options.json, "html": options.html}
+    files = {form: os.path.abspath(path) for form, path in files.items() if path is not None}
+    for path in files.values():
+        if not os.access(Path(path).parent, os.W_OK) or os.path.isdir(path):
+            doctor.error(f"cannot write {path}: no such folder, or no permission")
+    return _doctored(script, as_module, files, options.fail_on_recompile)
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """The options of the doctor, and what `python` would be given."""
+    at = 1 if arguments and arguments[0] == "doctor" else len(arguments)
+    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "-m":
+        if arguments[at] == "--":
+            return [*arguments[:at]], [*arguments[at + 1 :]]
+        at += 2 if arguments[at] in ("--json", "--html") else 1
+    return [*arguments[:at]], [*arguments[at:]]
+
+
+def _doctored(script: list[str], as_module: bool, files: dict[str, str], is_strict: bool) -> int:
+    process, stream = os.getpid(), sys.stderr
+    command = shlex.join(["-m", *script] if as_module else script)
+    counting = compile_log(all_threads=True)
+    log, start, status = counting.__enter__(), time.perf_counter(), 0
+
+    def report() -> None:
+        # At the very end: threads go on after the script, and what it has registered runs then.
+        if os.getpid() != process:
+            return  # a fork
+        counting.__exit__(None, None, None)
+        found = _doctor.diagnose(log, command, status, time.perf_counter() - start)
+        sys.stdout.flush()
+        _reports.to_stream(found, stream)
+        for form, path in files.items():
+            text = {"json": _reports.as_json, "html": _reports.as_html}[form](found)
+            try:
+                _reports.write(path, text)
+            except OSError as error:
+                print(f"canonopt doctor: cannot write {path}: {error}", file=stream)
+
+    atexit.register(report)
+    status = _running.run(script, as_module=as_module)
+    if is_strict and status == 0 and _doctor.diagnose(log, command, 0, 0.0).repeated:
+        return RECOMPILED
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

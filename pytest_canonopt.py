@@ -1,0 +1,109 @@
+"""The plugin for pytest: the fixture `compile_log`, the markers `max_traces` and `max_compiles`.
+
+Beside the package and not in it: pytest imports its plugins at the start of each session, and to
+import canonopt is to import jax.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    import canonopt
+
+_MARKERS = {
+    "max_traces": "traced",
+    "max_compiles": "compiled",
+}
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    for name, done in _MARKERS.items():
+        text = f"{name}(n, *names): fail if a function is {done} more than n times in the test"
+        config.addinivalue_line("markers", f"{text}; of these names, or any function of yours")
+
+
+@pytest.fixture
+def compile_log(request: pytest.FixtureRequest) -> Iterator[canonopt.CompileLog]:
+    """What the test traces and compiles, as a `canonopt.CompileLog`. Shown where the test fails."""
+    import canonopt
+
+    with canonopt.compile_log(all_threads=True) as log:
+        request.node.stash[_log] = log
+        yield log
+
+
+_log: pytest.StashKey[canonopt.CompileLog] = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    limits = {name: found for name in _MARKERS if (found := _limits(item, name))}
+    if not limits:
+        return (yield)
+    import canonopt
+
+    with canonopt.compile_log(all_threads=True) as log:
+        item.stash.setdefault(_log, log)
+        result = yield
+    if item.stash[_log] is log:
+        del item.stash[_log]  # the message has it all
+    excess = "\n\n".join(_excess(log, limits))
+    if excess:
+        pytest.fail(excess, pytrace=False)
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(
+    item: pytest.Item,
+) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    report = yield
+    log = item.stash.get(_log, None)
+    if log is not None and report.when == "call" and report.failed and log.functions:
+        report.sections.append(("compile_log", str(log)))
+    return report
+
+
+def _limits(item: pytest.Item, marker: str) -> dict[str | None, int]:
+    """By the name of a function, or None for all the others. What is nearest to the test counts."""
+    limits: dict[str | None, int] = {}
+    for mark in item.iter_markers(marker):
+        count, names = _arguments(item, mark)
+        for name in names or [None]:
+            limits.setdefault(name, count)
+    return limits
+
+
+def _arguments(item: pytest.Item, mark: pytest.Mark) -> tuple[int, list[str]]:
+    values = [*mark.kwargs.values(), *mark.args]
+    count, names = next(iter(values), None), values[1:]
+    is_clear = set(mark.kwargs) <= {"n"} and all(isinstance(name, str) for name in names)
+    if is_clear and isinstance(count, int) and not isinstance(count, bool):
+        return count, names
+    arguments = [*map(repr, mark.args), *(f"{name}={v!r}" for name, v in mark.kwargs.items())]
+    raise pytest.UsageError(
+        f"{item.nodeid}: @pytest.mark.{mark.name}({', '.join(arguments)}) does not say how often. "
+        f"Write @pytest.mark.{mark.name}(1), or @pytest.mark.{mark.name}(1, 'step') for the "
+        "functions of that name alone."
+    )
+
+
+def _excess(log: canonopt.CompileLog, limits: dict[str, dict[str | None, int]]) -> Iterator[str]:
+    for function in log.functions:
+        for marker, by_name in limits.items():
+            limit = by_name.get(function.name, by_name.get(None))
+            count = function.traces if marker == "max_traces" else function.compiles
+            if limit is None or count <= limit:
+                continue
+            where = f" ({function.place})" if function.place else ""
+            lines = [
+                f"{function.name}{where} was {_MARKERS[marker]} {count} times, {marker}({limit})."
+            ]
+            for (what, why), times in function.causes().items():
+                often = f", {times} times" if times > 1 else ""
+                lines += [f"  It {what} again{often}:", *(f"    {w}" for w in why.splitlines())]
+            yield "\n".join(lines)
