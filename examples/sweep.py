@@ -31,7 +31,7 @@ from sklearn.model_selection import train_test_split
 import canonopt
 
 matplotlib.use("Agg")  # a file, and no window
-from matplotlib import pyplot as plt  # noqa: E402
+from matplotlib import pyplot as plt
 
 EPOCHS, BATCH_SIZE = 4, 64
 

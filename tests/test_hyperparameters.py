@@ -1,0 +1,134 @@
+"""Every number in the catalogue, traced: the same results as the Python number, or a refusal."""
+
+import functools
+import types
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import canonopt
+
+from . import catalogue
+from .test_steps import TRANSFORMATIONS, bits, build
+
+# Two factories are deprecated, and say so when they are built.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
+
+# The floats that a factory wants to know the value of, by the end of their paths. Every other one
+# can be traced. What follows finds that out; this says what it found, so that no other joins them.
+REFUSED = {
+    "decay_rate of canonopt.exponential_decay",
+    "b2 of canonopt.scale_by_sm3",
+    "factor of canonopt.contrib.reduce_on_plateau",
+    "rtol of canonopt.contrib.reduce_on_plateau",
+    "atol of canonopt.contrib.reduce_on_plateau",
+}
+
+
+def quiet(name):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return build(name, canonopt)
+
+
+def numbers(spec):
+    return {path: v for path, v in spec.hyperparameters().items() if type(v) in (int, float)}
+
+
+def updates_and_state(name, spec, params, opt_state, x):
+    """What the update of an entry gives, in the step that it is called in."""
+    found = []
+
+    def update(*args, **kwargs):
+        found.append(spec.update(*args, **kwargs))
+        return found[0]
+
+    catalogue.step_for(name)(types.SimpleNamespace(update=update), params, opt_state, x)
+    return found[0]
+
+
+def types_of(tree):
+    leaves, structure = jax.tree.flatten(tree)
+    # A PRNG key has no weak type.
+    return structure, [(x.shape, x.dtype, getattr(x, "weak_type", False)) for x in leaves]
+
+
+@functools.cache
+def tried(name):
+    """The numbers of an entry that can be traced, and for each that cannot, the error."""
+    spec, params, x = quiet(name), catalogue.parameters(name), catalogue.batch()
+    # The first update is enough to see what is asked for.
+    run = lambda spec: catalogue.step_for(name)(spec, params, spec.init(params), x)  # noqa: E731
+    expected = types_of(jax.eval_shape(run, spec))
+    accepted, refused = [], {}
+    for path in numbers(spec):
+        try:
+            found = types_of(jax.eval_shape(run, canonopt.dynamic(spec, path)))
+        except canonopt.DynamicSpecError as error:
+            refused[path] = str(error)
+        else:
+            assert found == expected, path
+            accepted.append(path)
+    return accepted, refused
+
+
+def with_numbers(names):
+    return [name for name in names if numbers(quiet(name))]
+
+
+@pytest.mark.parametrize("name", with_numbers(TRANSFORMATIONS))
+def test_every_number_is_traced_or_refused_by_name(name):
+    accepted, refused = tried(name)
+    values = numbers(quiet(name))
+    for path, error in refused.items():
+        parameter = path.rpartition(".")[2]
+        assert error.startswith(f"{parameter} of canonopt."), error
+        if type(values[path]) is float:
+            assert error.partition(" cannot be traced")[0] in REFUSED, error
+    assert accepted or all(type(value) is int for value in values.values())
+
+
+def difference(ours, theirs, scale):
+    """The largest difference of two arrays, in units of the last place of the largest entry."""
+    unit = np.spacing(np.abs(theirs).max(initial=scale))
+    return np.nan_to_num(np.abs(np.asarray(ours) - np.asarray(theirs))).max(initial=0) / unit
+
+
+def cases(name):
+    """The spec as it is, with all traced that can be, and what to try it on."""
+    spec, params, x = quiet(name), catalogue.parameters(name), catalogue.batch()
+    accepted, _ = tried(name)
+    return spec, canonopt.dynamic(spec, *accepted) if accepted else spec, params, x
+
+
+@pytest.mark.parametrize("name", with_numbers(TRANSFORMATIONS))
+def test_an_update_is_that_of_python_numbers_within_one_unit_of_its_last_place(name):
+    static, dynamic, params, x = cases(name)
+    step = jax.jit(catalogue.step_for(name))
+    opt_state = jax.jit(static.init)(params)
+    for _ in range(2):
+        params, opt_state = step(static, params, opt_state, x)
+    # The update of schedule_free is a difference of parameters, whose last place counts there.
+    scale = np.float32(1 if "schedule_free" in name else 0)
+    update = jax.jit(functools.partial(updates_and_state, name))
+    ours, theirs = (update(spec, params, opt_state, x) for spec in (dynamic, static))
+    assert types_of(ours) == types_of(theirs)
+    for our, their in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        if jnp.issubdtype(their.dtype, jnp.floating):
+            assert difference(our, their, scale) <= 1
+        else:
+            assert bits(our) == bits(their)
+
+
+@pytest.mark.parametrize("name", with_numbers(catalogue.OPTIMIZERS))
+def test_where_nothing_is_folded_results_are_equal_to_the_bit(name):
+    static, dynamic, params, x = cases(name)
+
+    def run(spec):
+        opt_state = spec.init(params)
+        return updates_and_state(name, spec, params, opt_state, x), opt_state
+
+    assert bits(run(dynamic)) == bits(jax.tree.map(jnp.asarray, run(static)))
