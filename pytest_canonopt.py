@@ -85,10 +85,11 @@ def _arguments(item: pytest.Item, mark: pytest.Mark) -> tuple[int, list[str]]:
     if is_clear and isinstance(count, int) and not isinstance(count, bool):
         return count, names
     arguments = [*map(repr, mark.args), *(f"{name}={v!r}" for name, v in mark.kwargs.items())]
-    raise pytest.UsageError(
-        f"{item.nodeid}: @pytest.mark.{mark.name}({', '.join(arguments)}) does not say how often. "
+    pytest.fail(
+        f"@pytest.mark.{mark.name}({', '.join(arguments)}) does not say how often. "
         f"Write @pytest.mark.{mark.name}(1), or @pytest.mark.{mark.name}(1, 'step') for the "
-        "functions of that name alone."
+        "functions of that name alone.",
+        pytrace=False,
     )
 
 

@@ -3,6 +3,7 @@
 import html
 import json
 import math
+import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
@@ -89,7 +90,7 @@ def _rows(diagnosis: Diagnosis) -> list[tuple[str, ...]]:
             str(finding.cache_hits),
             f"{finding.seconds:.2f}",
             f"{finding.lost_seconds:.2f}",
-            finding.place or "",
+            _place(finding),
         )
         for finding in diagnosis.findings
     ]
@@ -103,13 +104,17 @@ def _rows(diagnosis: Diagnosis) -> list[tuple[str, ...]]:
 def _text_of_causes(diagnosis: Diagnosis) -> Iterator[str]:
     for finding in [*diagnosis.repeated, *diagnosis.failed]:
         yield ""
-        where = f" ({finding.place})" if finding.place else ""
-        yield f"{finding.name}{where}"
+        yield f"{finding.name} ({_place(finding)})" if finding.place else finding.name
         for cause in finding.causes:
             yield f"  {_what(cause)}, {_seconds(cause.seconds)}"
             yield from (f"    {line}" for line in _differences(cause))
             yield from (f"    write: {fix}" for fix in cause.fixes[:_SHOWN])
         yield from (f"  {line}" for line in _missing(finding))
+
+
+def _place(finding: Finding) -> str:
+    """From here, where that is shorter."""
+    return (finding.place or "").removeprefix(os.path.join(os.getcwd(), ""))
 
 
 def _what(cause: Cause) -> str:
@@ -257,7 +262,7 @@ def _number(is_number: bool) -> str:
 
 def _card(finding: Finding) -> Iterator[str]:
     yield f'<section class="card"><h3>{html.escape(finding.name)}</h3>'
-    yield f'<div class="place">{html.escape(finding.place or "")}</div>'
+    yield f'<div class="place">{html.escape(_place(finding))}</div>'
     for cause in finding.causes:
         what = html.escape(_what(cause))
         yield f'<div class="cause"><p>{what}, <b>{_seconds(cause.seconds)}</b></p>'

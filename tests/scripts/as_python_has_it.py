@@ -1,0 +1,81 @@
+"""Says how it was run, and ends in the way that its first argument asks for."""
+
+import atexit
+import os
+import pickle
+import sys
+import threading
+import time
+
+import beside  # in the same folder
+import jax
+import jax.numpy as jnp
+
+
+class Picklable:
+    pass
+
+
+def pickled():
+    return pickle.loads(pickle.dumps(Picklable()))
+
+
+@jax.jit
+def step(x):
+    if x.shape == (3,):
+        raise ValueError("a bad shape")
+    return 2 * x
+
+
+def chained():
+    try:
+        step(jnp.ones(3))
+    except ValueError as error:
+        raise RuntimeError("the step failed") from error
+
+
+def interrupted():
+    print("ready", flush=True)
+    time.sleep(60)
+
+
+def last_words():
+    # Not in sys.modules["__main__"] any more, if it had been given back.
+    print("exit", sys.modules["__main__"].Picklable is Picklable)
+
+
+def hooked():
+    sys.excepthook = lambda kind, error, trace: print("hooked", kind, trace.tb_lineno)
+    raise ValueError
+
+
+def late():
+    def work():
+        time.sleep(0.2)
+        step(jnp.ones(5))
+        print("late")
+
+    threading.Thread(target=work).start()
+
+
+if __name__ == "__main__":
+    print(__name__, __file__, __package__, __doc__, sys.path[0], sys.argv[1:], beside.__name__)
+    print(sys.modules["__main__"].step is step, type(pickled()).__module__)
+    print(sys.stdin.read() if "interrupted" not in sys.argv else "")
+    print("to stderr", file=sys.stderr)
+    atexit.register(last_words)
+    step(jnp.ones(2))
+    endings = {
+        "returns": lambda: None,
+        "exits with 7": lambda: sys.exit(7),
+        "exits with 0": lambda: sys.exit(),
+        "exits with words": lambda: sys.exit("words"),
+        "raises": lambda: step(jnp.ones(3)),
+        "raises from": chained,
+        "hooked": hooked,
+        "interrupted": interrupted,
+        "late": late,
+        "x64": lambda: print(jnp.arange(2.0).dtype),
+        "forks": lambda: os.fork() or sys.exit(0),
+    }
+    endings[sys.argv[1]]()

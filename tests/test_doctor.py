@@ -1,0 +1,362 @@
+"""`canonopt doctor`: that a script runs as without it, and what is reported."""
+
+import html.parser
+import importlib.metadata
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+import canonopt
+from canonopt import _doctor, _reports
+from canonopt._explaining import Change
+
+SCRIPTS = pathlib.Path(__file__).parent / "scripts"
+PYTHON = [sys.executable]
+DOCTOR = [*PYTHON, "-m", "canonopt", "doctor"]
+# As much of the report as is the same for all scripts.
+HEADING = "\ncanonopt doctor: "
+
+
+def run(*command, **options):
+    options = {"cwd": SCRIPTS, "input": "", **options}
+    command = [str(part) for part in command]
+    environment = {**os.environ, "PYTHONPATH": importable(), **options.pop("env", {})}
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=300, env=environment, **options
+    )
+
+
+def importable():
+    """Where canonopt is, for scripts that run elsewhere."""
+    return str(pathlib.Path(canonopt.__file__).parents[1])
+
+
+def doctored(*command, **options):
+    """What the script wrote to stderr, the report, and what else there is."""
+    done = run(*DOCTOR, *command, **options)
+    errors, heading, report = done.stderr.rpartition(HEADING)
+    assert heading, done.stderr
+    return errors, report, done
+
+
+# --- as without the doctor ----------------------------------------------------------------------
+
+ENDINGS = {
+    "returns": 0,
+    "exits with 7": 7,
+    "exits with 0": 0,
+    "exits with words": 1,
+    "raises": 1,
+    "raises from": 1,
+    "hooked": 1,
+    "late": 0,
+    "forks": 0,
+}
+
+
+@pytest.mark.parametrize("ending", ENDINGS)
+def test_a_script_does_what_it_does_without_the_doctor(ending):
+    arguments = ("as_python_has_it.py", ending, "--json", "x y", "-m")
+    plain = run(*PYTHON, *arguments, input="to stdin")
+    errors, report, done = doctored(*arguments, input="to stdin")
+    assert plain.returncode == ENDINGS[ending], plain.stderr
+    assert (done.stdout, errors, done.returncode) == (plain.stdout, plain.stderr, plain.returncode)
+    assert "to stdin" in done.stdout and "exit True" in done.stdout
+    assert ("Traceback" in errors) == ending.startswith("raises")
+    traces = 2 if ending in ("raises", "raises from", "late") else 1
+    assert re.search(rf"^step +{traces} ", report, re.MULTILINE), report
+
+
+def test_a_module_runs_as_one():
+    plain = run(*PYTHON, "-m", "as_python_has_it", "raises", "-x")
+    errors, _, done = doctored("-m", "as_python_has_it", "raises", "-x")
+    assert "_run_module_as_main" in errors  # which `python -m` shows
+    assert (done.stdout, errors, done.returncode) == (plain.stdout, plain.stderr, 1)
+
+
+def test_a_module_that_there_is_not():
+    plain = run(*PYTHON, "-m", "no_such_module")
+    errors, _, done = doctored("-m", "no_such_module")
+    assert "No module named no_such_module" in errors
+    assert (errors, done.returncode) == (plain.stderr, plain.returncode)
+
+
+def test_a_folder_with_a_main(tmp_path):
+    (tmp_path / "__main__.py").write_text("import sys\nprint(__file__, sys.argv, sys.path[0])\n1/0")
+    plain = run(*PYTHON, tmp_path, "x")
+    errors, _, done = doctored(tmp_path, "x")
+    assert (done.stdout, errors, done.returncode) == (plain.stdout, plain.stderr, 1)
+
+
+def test_a_script_that_cannot_be_compiled():
+    plain = run(*PYTHON, "broken.txt")
+    errors, _, done = doctored("broken.txt")
+    assert "SyntaxError" in errors
+    assert (errors, done.returncode) == (plain.stderr, plain.returncode)
+
+
+def test_a_script_that_there_is_not():
+    errors, _, done = doctored("no_such.py")
+    assert f"canonopt doctor: can't open file '{SCRIPTS / 'no_such.py'}'" in errors
+    assert done.returncode == run(*PYTHON, "no_such.py").returncode == 2
+
+
+def test_settings_that_a_script_makes_before_it_imports_jax():
+    plain = run(*PYTHON, "settings.py")
+    assert plain.stdout == "float64 float32 jax\n", plain.stderr
+    assert doctored("settings.py")[2].stdout == plain.stdout
+
+
+def test_a_safe_path_stays_safe():
+    script = "import sys; print(sys.path[0])"
+    plain = run(*PYTHON, "-P", "-c", script)
+    command = [*PYTHON, "-P", "-m", "canonopt", "doctor", "as_python_has_it.py", "returns"]
+    done = run(*command)
+    assert "No module named 'beside'" in done.stderr
+    assert str(SCRIPTS) not in plain.stdout
+
+
+def test_interrupted_it_still_reports():
+    command = [*DOCTOR, "as_python_has_it.py", "interrupted"]
+    with subprocess.Popen(
+        command,
+        cwd=SCRIPTS,
+        env={**os.environ, "PYTHONPATH": importable()},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout is not None
+        while "ready" not in process.stdout.readline():
+            pass
+        process.send_signal(signal.SIGINT)
+        out, errors = process.communicate(timeout=60)
+    assert process.returncode == 130
+    trace, _, report = errors.rpartition(HEADING)
+    assert trace.endswith("\nKeyboardInterrupt\n") and "canonopt" not in trace
+    assert re.search(r"^step +1 +1 ", report, re.MULTILINE)
+    assert "exit True" in out
+
+
+# --- what is reported ---------------------------------------------------------------------------
+
+CANONICALIZE = "write: model = canonopt.canonicalize(model)"
+SCENARIOS = {
+    "fresh_optimizer": ("step", 3, "optim: transformation: ", "write: optim = canonopt.adam("),
+    "state_of_the_whole_model": (
+        "step",
+        1,
+        "ValueError: pytree structure error",
+        "write: opt_state = canonopt.init_like_grads(model, loss_fn, *batch, optim=optim)",
+    ),
+    "weakly_typed_model": ("step", 2, "model.weight: weak type: ", CANONICALIZE),
+    "fresh_lambda": ("step", 3, "model.activation: callable: ", CANONICALIZE),
+    "fresh_partial": ("step", 3, "model.activation: callable: ", CANONICALIZE),
+    "fresh_jit": ("step", 3, "model.activation: callable: ", CANONICALIZE),
+    "fresh_vmap": ("step", 3, "model.activation: callable: ", CANONICALIZE),
+    "growing_batch": ("total", 3, "x: shape: float32[1] -> float32[2]", "write: pad "),
+}
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_a_scenario_is_diagnosed_and_with_the_line_written_traced_once(scenario):
+    name, traces, cause, fix = SCENARIOS[scenario]
+    _, report, done = doctored("--fail-on-recompile", "recompiles.py", scenario)
+    is_failure = scenario == "state_of_the_whole_model"
+    assert done.returncode == (1 if is_failure else 3)
+    assert re.search(rf"^{name} +{traces} ", report, re.MULTILINE), report
+    assert cause in report and fix in report
+    if traces > 2:  # in one group, since they are for one reason
+        assert len(re.findall("was traced and compiled again, twice", report)) == 1, report
+
+    _, report, done = doctored("--fail-on-recompile", "recompiles.py", scenario, "fixed")
+    assert done.returncode == 0, done.stderr
+    assert re.search(rf"^{name} +1 +1 ", report, re.MULTILINE), report
+    assert "No function was traced or compiled more than once." in report
+    assert "write:" not in report
+
+
+def test_recompiling_fails_only_where_it_is_asked_to():
+    assert doctored("recompiles.py", "growing_batch")[2].returncode == 0
+
+
+@pytest.fixture(scope="module")
+def written(tmp_path_factory):
+    """The report of a script in all its forms: text, JSON and page."""
+    folder = tmp_path_factory.mktemp("reports")
+    files = "--json", folder / "report.json", f"--html={folder / 'report.html'}"
+    _, report, _ = doctored(*files, "recompiles.py", "fresh_lambda", "<&\"'>")
+    found = json.loads((folder / "report.json").read_text())
+    return report, found, (folder / "report.html").read_text()
+
+
+def test_json_has_all_of_it(written):
+    _, found, _ = written
+    assert set(found) == {
+        *("version", "command", "seconds", "status", "compile_seconds", "lost_seconds"),
+        *("recompiled", "findings", "helpers", "helper_compiles", "helper_seconds"),
+    }
+    assert (found["version"], found["status"], found["recompiled"]) == (1, 0, True)
+    assert found["seconds"] > found["compile_seconds"] > found["lost_seconds"] > 0
+    (step,) = found["findings"]
+    assert set(step) == {
+        *("name", "place", "traces", "compiles", "cache_hits", "seconds", "lost_seconds"),
+        *("moments", "causes", "repeated"),
+    }
+    assert (step["name"], step["traces"], step["compiles"]) == ("step", 3, 3)
+    assert re.fullmatch(r".*recompiles\.py:\d+", step["place"])
+    assert found["lost_seconds"] == pytest.approx(step["lost_seconds"])
+    assert [moment["traced"] and moment["compiled"] for moment in step["moments"]] == [True] * 3
+    times = [moment["at"] for moment in step["moments"]]
+    assert times == sorted(times) and times[0] > 0 and times[-1] < found["seconds"]
+    later = step["moments"][1:]
+    spent = sum(moment["trace_seconds"] + moment["compile_seconds"] for moment in later)
+    assert step["lost_seconds"] == pytest.approx(spent)
+    (cause,) = step["causes"]
+    assert (cause["times"], cause["what"]) == (2, "was traced and compiled")
+    (change,) = cause["changes"]
+    assert (change["path"], change["kind"]) == ("model.activation", "callable")
+    assert cause["fixes"] == [change["fix"]]
+
+
+class Page(html.parser.HTMLParser):
+    """The text of a page, its tags, and a check that they close."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.open, self.tags, self.text = [], [], ""
+        self.feed(text)
+        self.close()
+        assert self.open == []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if self.open[-1:] != ["style"]:
+            self.text += data
+
+
+def test_the_page_shows_a_timeline_and_the_line_to_write(written):
+    page = Page(written[2])
+    assert "model.activation" in page.text
+    assert "model = canonopt.canonicalize(model)" in page.text
+    bars = [about["class"] for tag, about in page.tags if tag == "rect"]
+    assert bars.count("first") == bars.count("first trace") == 1
+    assert bars.count("again") == bars.count("again trace") == 2
+    assert "prefers-color-scheme: dark" in written[2]
+
+
+def test_the_page_needs_no_other_file(written):
+    page = Page(written[2])
+    assert {tag for tag, _ in page.tags}.isdisjoint({"script", "link", "img", "iframe", "object"})
+    assert not {name for _, about in page.tags for name in about} & {"src", "href", "xlink:href"}
+    assert not re.search(r"https?:|url\(|@import", written[2])
+
+
+def test_the_page_is_escaped(written):
+    page = Page(written[2])
+    assert "recompiles.py fresh_lambda" in page.text and "<&" in page.text
+    assert "<lambda>" in page.text and "<lambda>" not in written[2]
+
+
+HOSTILE = "<script>alert('&\"')</script>"
+
+
+def hostile(times=3):
+    change = Change(HOSTILE, "callable", HOSTILE, HOSTILE, HOSTILE)
+    moment = _doctor.Moment(1.0, True, True, 0.5, 0.5, HOSTILE)
+    causes = [
+        _doctor.Cause("was traced", times, 0.5, (change,) * 20, None, (HOSTILE,)),
+        _doctor.Cause("failed while traced", 1, 0.5, (), HOSTILE, ()),
+    ]
+    finding = _doctor.Finding(HOSTILE, HOSTILE, 100, 3, 0, 2.0, 1.0, (moment,) * 2, tuple(causes))
+    return _doctor.Diagnosis(HOSTILE, 3.0, 0, (finding,), 2, 2, 0.1)
+
+
+def test_nothing_gets_into_the_page_unescaped():
+    text = _reports.as_html(hostile())
+    assert {tag for tag, _ in Page(text).tags}.isdisjoint({"script"})
+    assert "<script" not in text and Page(text).text.count(HOSTILE) > 5
+
+
+def test_what_is_left_out_is_said():
+    text = _reports.as_text(hostile())
+    assert "and 17 more differences" in text
+    assert "and 98 times more, not looked into" in text
+    assert "failed while traced, once" in text
+    assert "was traced again, 3 times" in text
+    assert "and 8 more" in _reports.as_html(hostile())
+
+
+def test_a_script_that_compiles_nothing(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("print(1)")
+    page = tmp_path / "page.html"
+    _, report, done = doctored("--fail-on-recompile", "--html", page, script)
+    assert "No function of the script was compiled." in report
+    assert done.returncode == 0
+    assert "No function was traced or compiled more than once." in Page(page.read_text()).text
+
+
+def test_without_rich_the_report_is_plain_text(tmp_path):
+    (tmp_path / "rich.py").write_text("raise ImportError('no rich here')")
+    path = os.pathsep.join([str(tmp_path), importable()])
+    command = [*DOCTOR, "recompiles.py", "growing_batch"]
+    done = run(*command, env={"PYTHONPATH": path})
+    assert "For tables and colours: pip install 'canonopt[doctor]'" in done.stderr
+    assert re.search(r"^total +3 +3 ", done.stderr, re.MULTILINE)
+    assert "write: pad or drop" in done.stderr
+    assert done.returncode == 0
+
+
+def test_tables_are_no_matter_of_markup(capsys):
+    pytest.importorskip("rich")
+    _reports.print_rich(hostile(), sys.stderr)
+    assert capsys.readouterr().err.count(HOSTILE) > 5
+
+
+# --- the command line ---------------------------------------------------------------------------
+
+
+def test_the_script_of_the_package_is_installed():
+    entries = importlib.metadata.distribution("canonopt").entry_points
+    (script,) = entries.select(group="console_scripts")
+    assert (script.name, script.value) == ("canonopt", "canonopt.__main__:main")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["doctor"], "no script to run: canonopt doctor train.py"),
+        (["doctor", "-m"], "no script to run: canonopt doctor train.py"),
+        (["doctor", "--html"], "argument --html: expected one argument"),
+        (["doctor", "--nonsense", "train.py"], "unrecognized arguments: --nonsense"),
+        (["doctor", "--json", "no/such/folder.json", "train.py"], "cannot write .*no such folder"),
+        ([], "the following arguments are required: command"),
+    ],
+)
+def test_wrong_usage_is_said_before_anything_runs(arguments, message):
+    done = run(*PYTHON, "-m", "canonopt", *arguments)
+    assert done.returncode == 2
+    assert re.search(message, done.stderr), done.stderr
+
+
+def test_help_documents_the_exit_status():
+    done = run(*DOCTOR, "--help")
+    assert "3 where the script ends well" in " ".join(done.stdout.split())
+    assert done.returncode == 0
