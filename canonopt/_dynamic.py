@@ -51,7 +51,7 @@ def make_dynamic(
     key, assemble = _take_apart(parameters, children, "")
     paths, values = tuple(path for path, _ in children), tuple(child for _, child in children)
     # Called here for its errors and its warnings, and to see what it makes.
-    cls = class_for(Recipe(factory, paths, values, assemble).run(lambda made: made))
+    cls = class_for(Recipe(factory, paths, values, assemble).made)
     return _put_together(Template(cls, paths, (identity_key(cls), key), assemble), values)
 
 
@@ -210,7 +210,8 @@ def dynamic(value: Any, /, *names: str) -> Any:
         return value.replace(**{path: _traced(part, path) for path, part in found})
     if names:
         raise DynamicSpecError(
-            f"canonopt.dynamic takes names with a spec only, not with {value!r}."
+            f"canonopt.dynamic takes names together with a spec, and got {value!r}. Write "
+            "canonopt.dynamic(spec, 'learning_rate') or canonopt.dynamic(1e-3)."
         )
     return _traced(value, "")
 

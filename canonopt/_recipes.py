@@ -12,6 +12,7 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
+from ._branches import both_branches, first_branch
 from ._errors import DynamicSpecError
 from ._scalars import Dynamic, ValueNeeded
 from ._spec import Configured, as_transform
@@ -33,8 +34,13 @@ class Recipe:
 
     @property
     def made(self) -> Any:
-        """What the factory makes, for somebody who asks for its attributes."""
-        return self.run(lambda made: made)
+        """What the factory makes, to see what it is and to ask for its attributes."""
+        use: Callable[[Any], Any] = lambda made: made  # noqa: E731
+        try:
+            return first_branch(self._made)
+        except Exception as error:
+            self._raise_refusal(error, use)
+            raise
 
     @property
     def transform(self) -> optax.GradientTransformationExtraArgs:
@@ -56,7 +62,7 @@ class Recipe:
         **Raises:** `DynamicSpecError` where that takes the value of something that is traced.
         """
         try:
-            return _as_arrays(use(self._made()))
+            return both_branches(lambda: _as_arrays(use(self._made())))
         except Exception as error:
             if "__jax_array__" in str(error):
                 found = self._with_an_array(use)

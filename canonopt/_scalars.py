@@ -15,6 +15,7 @@ import jax.tree_util as jtu
 import numpy as np
 
 from . import _pairs as pairs
+from ._branches import current
 from ._errors import CanonoptError
 from ._keys import HoldsArray, identity_key
 
@@ -30,13 +31,15 @@ class Dynamic:
     transformation puts there.
     """
 
-    __slots__ = ("__weakref__", "name", "rest", "value")
+    __slots__ = ("__weakref__", "_question", "name", "rest", "value")
 
     def __init__(self, value: Any, rest: Any = None, name: str | None = None) -> None:
         self.value = value
         self.rest = rest
         # The parameter that a factory is given it for. Without one it may be asked for its value.
         self.name = name
+        # Of a comparison with one special value: what identifies it, and whether it asks for `!=`.
+        self._question: tuple[Hashable, Any, bool] | None = None
 
     @classmethod
     def of(cls, number: Any) -> "Dynamic":
@@ -114,6 +117,15 @@ class Dynamic:
         return operator.index(self._asked("a shape, a range or an index"))
 
     def __bool__(self) -> bool:
+        if self.name is not None and self._question is not None:
+            key, number, is_negated = self._question
+            if _is_concrete(self.value):
+                return bool(self.value)
+            branches = current()
+            equal = ~self.value if is_negated else self.value
+            answer = None if branches is None else branches.answer(key, equal, number)
+            if answer is not None:
+                return answer is not is_negated
         return bool(self._asked("a Python `if`, a comparison or an assertion"))
 
     def __round__(self, digits: int | None = None) -> Any:
@@ -200,11 +212,13 @@ def _strong(array: jax.Array) -> jax.Array:
 
 def _shortest(high: float, low: float) -> float:
     """The shortest decimal of this pair, which is the one that somebody wrote."""
+    if not high:
+        return high  # and its sign
     for digits in range(1, 17):
         number = float(f"{high + low:.{digits}g}")
         if pairs.split(number) == (high, low):
             return number
-    return high + low
+    return high + low if low else high
 
 
 # --- arithmetic ---------------------------------------------------------------------------------
@@ -276,10 +290,18 @@ def _compare(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> 
         (high, low), (other, rest) = _pair(a), _pair(b)  # pyright: ignore[reportGeneralTypeIssues]
         is_decided = high != other
         result = jnp.where(is_decided, function(high, other), function(low, rest))
-        return a._like(result, None, b)
+        return _with_question(a._like(result, None, b), name, a, b)
     if isinstance(b, Dynamic | NUMBERS):
-        return a._like(function(a.value, _value(b)), None, b)
+        result = a._like(function(a.value, _value(b)), None, b)
+        return _with_question(result, name, a, b)
     return function(a.value, b) if isinstance(b, jax.Array | np.ndarray) else NotImplemented
+
+
+def _with_question(result: Dynamic, name: str, a: Dynamic, b: Any) -> Dynamic:
+    is_float = jnp.issubdtype(a.dtype, jnp.floating) and a.ndim == 0
+    if name in ("eq", "ne") and is_float and isinstance(b, int | float):
+        result._question = ((id(a.value), b), a.value, name == "ne")
+    return result
 
 
 def _methods(name: str) -> None:

@@ -20,8 +20,6 @@ pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
 # The floats that a factory wants to know the value of, by the end of their paths. Every other one
 # can be traced. What follows finds that out; this says what it found, so that no other joins them.
 REFUSED = {
-    "decay_rate of canonopt.exponential_decay",
-    "b2 of canonopt.scale_by_sm3",
     "factor of canonopt.contrib.reduce_on_plateau",
     "rtol of canonopt.contrib.reduce_on_plateau",
     "atol of canonopt.contrib.reduce_on_plateau",
@@ -132,3 +130,21 @@ def test_where_nothing_is_folded_results_are_equal_to_the_bit(name):
         return updates_and_state(name, spec, params, opt_state, x), opt_state
 
     assert bits(run(dynamic)) == bits(jax.tree.map(jnp.asarray, run(static)))
+
+
+@pytest.mark.parametrize("name", catalogue.SCHEDULES)
+def test_schedules_are_traced_or_refuse_by_name(name):
+    schedule, counts = quiet(name), jnp.arange(12)
+    values = lambda schedule: jax.jit(jax.vmap(schedule, in_axes=0))(counts)  # noqa: E731
+    expected = np.asarray([schedule(count) for count in counts], np.float32)
+    for path in numbers(schedule):
+        try:
+            dynamic = canonopt.dynamic(schedule, path)
+            found = np.asarray([dynamic(count) for count in counts], np.float32)
+            traced = jax.jit(lambda schedule, counts: jax.vmap(schedule)(counts))(dynamic, counts)
+        except canonopt.DynamicSpecError as error:
+            assert str(error).startswith(f"{path.rpartition('.')[2]} of canonopt.")
+            continue
+        assert bits(found) == bits(expected), path
+        assert types_of(traced) == types_of(values(schedule)), path
+        assert difference(traced, values(schedule), np.float32(0)) <= 1, path

@@ -38,6 +38,7 @@ ORDER = [
     "_settling",
     "_init",
     "_pairs",
+    "_branches",
     "_scalars",
     "_paths",
     "_spec",

@@ -1,0 +1,572 @@
+"""Dynamic specs in use: sweeps, ensembles, changes in mid-training, and what is refused."""
+
+import gc
+import os
+import pickle
+import re
+import subprocess
+import sys
+import textwrap
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.sharding import Mesh, NamedSharding, PartitionSpec
+
+import canonopt
+
+from .counting import counted
+from .test_steps import bits
+
+PARAMS = {"w": jnp.linspace(-1.0, 1.0, 6).reshape(2, 3), "b": jnp.ones(3)}
+GRADS = jax.tree.map(jnp.sin, PARAMS)
+
+
+def train_step(optim, params, opt_state):
+    updates, opt_state = optim.update(GRADS, opt_state, params)
+    return optax.apply_updates(params, updates), opt_state
+
+
+def chain(peak):
+    schedule = canonopt.warmup_cosine_decay_schedule(0.0, peak, 2, 10)
+    return canonopt.chain(canonopt.clip_by_global_norm(1.0), canonopt.adamw(schedule, b2=0.99))
+
+
+# --- what a value is ----------------------------------------------------------------------------
+
+
+def test_a_python_number_is_weakly_typed_and_exact():
+    value = canonopt.dynamic(0.999)
+    assert value.weak_type and value.dtype == jnp.float32 and value.shape == ()
+    assert float(value) == 0.999
+    assert float(1 - value) == pytest.approx(1 - 0.999, rel=1e-12)
+    # In float32 alone this is off by a hundred units of the last place.
+    assert jax.jit(lambda x: jnp.asarray(1 - x))(value) == np.float32(1 - 0.999)
+    assert 1 - np.float32(0.999) != np.float32(1 - 0.999)
+
+
+@pytest.mark.parametrize(
+    "number", [0.1, 1, True, -0.0, 1e-45, 1e300, float("inf"), float("nan"), np.float64(0.1)]
+)
+def test_promotion_is_that_of_the_number(number):
+    for array in (jnp.ones(2, jnp.bfloat16), jnp.ones(2), jnp.arange(2), jnp.asarray(2.0)):
+        expected = array * number
+        for found in (array * canonopt.dynamic(number), canonopt.dynamic(number) * array):
+            assert (found.dtype, found.weak_type) == (expected.dtype, expected.weak_type)
+            assert bits(found) == bits(expected)
+    if number != 1e300:  # which is an infinity in float32
+        assert repr(float(canonopt.dynamic(number))) == repr(float(number))
+
+
+def test_with_x64_a_value_is_one_double():
+    with jax.enable_x64(True):
+        value = canonopt.dynamic(0.1)
+        assert jax.tree.leaves(value) == [jnp.float64(0.1)]
+        assert value.dtype == jnp.float64 and value.weak_type
+        for dtype in (jnp.bfloat16, jnp.float32, jnp.float64):
+            found = jax.jit(lambda x, array: (1 - x) * array)(value, jnp.ones(2, dtype))
+            assert bits(found) == bits((1 - 0.1) * jnp.ones(2, dtype))
+
+
+def test_arrays_stay_as_they_are():
+    for array in (jnp.float32(0.1), jnp.asarray(0.1), np.asarray(0.1), jnp.ones(3)):
+        assert canonopt.dynamic(array) is array
+    strong = canonopt.dynamic(np.float32(0.1))
+    assert isinstance(strong, jax.Array) and not strong.weak_type
+
+
+def test_a_value_reads_and_pickles_as_it_was_written():
+    optim = canonopt.adamw(canonopt.dynamic(3e-4), b2=canonopt.dynamic(0.999))
+    text = "canonopt.adamw(learning_rate=canonopt.dynamic(0.0003), b2=canonopt.dynamic(0.999))"
+    assert repr(optim) == text
+    again = eval(text)
+    assert jax.tree.structure(again) == jax.tree.structure(optim)
+    assert bits(again) == bits(optim) == bits(pickle.loads(pickle.dumps(optim)))
+    assert repr(canonopt.dynamic(np.float64(0.1))) == "canonopt.dynamic(numpy.float64(0.1))"
+    assert repr(canonopt.dynamic([0.1, 0.2])) == "canonopt.dynamic([0.1, 0.2])"
+    assert f"{canonopt.dynamic(0.001):.0e}" == "1e-03"
+
+
+def test_values_compute_as_numbers_do():
+    value = canonopt.dynamic(0.1)
+    assert repr(value * 0.5) == "canonopt.dynamic(0.05)"
+    assert float(3 * value + 1 - value / 3) == pytest.approx(3 * 0.1 + 1 - 0.1 / 3, rel=1e-12)
+    assert float(abs(-value)) == 0.1 and float(+value) == 0.1
+    assert float(np.sqrt(value)) == pytest.approx(0.1**0.5, rel=1e-6)
+    assert bool(value > 0.05) and bool(value == 0.1) and not bool(value >= 0.2)
+    assert (value == "text") is False and value is not None
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(value)
+    with pytest.raises(TypeError, match="unsupported operand"):
+        value + "text"
+
+
+def test_the_derivative_is_taken_once():
+    def loss(optim):
+        updates, _ = optim.update(GRADS, optim.init(PARAMS), PARAMS)
+        return jnp.sum(updates["w"] * GRADS["w"])
+
+    optim = canonopt.sgd(canonopt.dynamic(0.1))
+    expected = jax.grad(lambda lr: loss(canonopt.sgd(lr)))(jnp.asarray(0.1))
+    found = jax.grad(loss)(optim)
+    np.testing.assert_allclose(float(found.learning_rate), expected, rtol=1e-6)
+
+
+# --- by path --------------------------------------------------------------------------------------
+
+
+def test_hyperparameters_are_listed_by_path():
+    listed = canonopt.dynamic(chain(1e-3), "peak_value").hyperparameters()
+    assert listed["args[0].max_norm"] == 1.0
+    assert listed["args[1].learning_rate.peak_value"] == 1e-3
+    assert listed["args[1].b2"] == 0.99
+    assert listed == chain(1e-3).hyperparameters()
+    assert not any("mask" in path or "dtype" in path for path in listed)
+    by_label = canonopt.partition({"a": canonopt.sgd(0.1)}, {"w": "a", "b": "a"})
+    assert by_label.hyperparameters()["transforms['a'].learning_rate"] == 0.1
+    array = jnp.arange(3.0)
+    assert canonopt.sgd(array).hyperparameters()["learning_rate"] is array
+    assert canonopt.sgd(canonopt.dynamic([0.1, 0.2])).hyperparameters()["learning_rate"] == [
+        0.1,
+        0.2,
+    ]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["args[1].learning_rate.peak_value", "args[1].lr.peak_value", "lr.peak_value", "peak_value"],
+)
+def test_named_hyperparameters_become_dynamic(name):
+    optim = canonopt.dynamic(chain(1e-3), name)
+    paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(optim)]
+    assert paths[0] == ".args[1].learning_rate.peak_value.value" and len(paths) == 2
+    assert optim.replace(**{name: 1e-3}) is chain(1e-3)
+    other = optim.replace(**{name: canonopt.dynamic(2e-3)})
+    assert jax.tree.structure(other) == jax.tree.structure(optim)
+
+
+def test_several_names_and_names_in_containers():
+    optim = canonopt.dynamic(canonopt.adamw(1e-3), "lr", "weight_decay")
+    assert len(jax.tree.leaves(optim)) == 4
+    prodigy = canonopt.dynamic(canonopt.contrib.prodigy(), "betas[1]")
+    assert isinstance(prodigy.betas, tuple) and len(jax.tree.leaves(prodigy)) == 2
+    labels = {"w": "a", "b": "b"}
+    parts = canonopt.partition({"b": canonopt.sgd(0.1), "a": canonopt.adam(0.2)}, labels)
+    parts = canonopt.dynamic(parts, "transforms['a'].lr")
+    assert list(parts.transforms) == ["b", "a"] and len(jax.tree.leaves(parts)) == 2
+    named = canonopt.named_chain(("clip", canonopt.clip(1.0)), ("sgd", canonopt.sgd(0.1)))
+    assert len(jax.tree.leaves(canonopt.dynamic(named, "learning_rate"))) == 2
+
+
+@pytest.mark.parametrize(
+    "call, error, text",
+    [
+        (
+            lambda: canonopt.dynamic(canonopt.adam(0.1), "learnin_rate"),
+            canonopt.ParameterError,
+            "There is no hyperparameter 'learnin_rate'. Did you mean 'learning_rate'? "
+            "Those of this spec are: learning_rate, b1, b2, eps, eps_root",
+        ),
+        (
+            lambda: canonopt.dynamic(
+                canonopt.chain(canonopt.sgd(0.1), canonopt.adam(0.1)), "learning_rate"
+            ),
+            canonopt.ParameterError,
+            "'learning_rate' may be any of args[0].learning_rate, args[1].learning_rate. "
+            "Write the whole path of the one you mean.",
+        ),
+        (
+            lambda: canonopt.dynamic(canonopt.sgd(0.1, momentum=0.9)),
+            canonopt.DynamicSpecError,
+            "canonopt.dynamic needs the names of the hyperparameters that are to be traced. "
+            "Those of this spec are: learning_rate, momentum, nesterov.",
+        ),
+        (
+            lambda: canonopt.dynamic(chain(0.1), "args[1].lr"),
+            canonopt.DynamicSpecError,
+            "Name one of its own: args[1].learning_rate.init_value, args[1].learning_rate.peak",
+        ),
+        (
+            lambda: canonopt.dynamic(canonopt.sgd(0.1), "momentum"),
+            canonopt.DynamicSpecError,
+            "takes a number or an array, and momentum is None. Give it a number, as in "
+            "canonopt.dynamic(1e-3).",
+        ),
+        (
+            lambda: canonopt.dynamic("0.1"),
+            canonopt.DynamicSpecError,
+            "canonopt.dynamic takes a number or an array, and got '0.1'.",
+        ),
+        (
+            lambda: canonopt.dynamic(0.1, "lr"),
+            canonopt.DynamicSpecError,
+            "canonopt.dynamic takes names together with a spec, and got 0.1. Write "
+            "canonopt.dynamic(spec, 'learning_rate') or canonopt.dynamic(1e-3).",
+        ),
+        (
+            lambda: canonopt.adam(0.1).replace(b3=1),
+            canonopt.ParameterError,
+            "adam has no parameter 'b3'",
+        ),
+        (
+            lambda: chain(0.1).replace(b3=1),
+            canonopt.ParameterError,
+            "There is no hyperparameter 'b3'.",
+        ),
+    ],
+)
+def test_errors_of_names_and_values(call, error, text):
+    with pytest.raises(error, match=re.escape(text)):
+        call()
+
+
+# --- what cannot be traced ------------------------------------------------------------------------
+
+REMEDY = (
+    "Write a Python number instead of the array or of canonopt.dynamic(...). Then it is part of "
+    "the program, and another value is another compile."
+)
+
+
+@pytest.mark.parametrize(
+    "build, text",
+    [
+        (
+            lambda: canonopt.linear_schedule(0.1, 0.0, canonopt.dynamic(10)),
+            "transition_steps of canonopt.linear_schedule cannot be traced: its value is needed "
+            f"for a Python `if`, a comparison or an assertion. {REMEDY}",
+        ),
+        (
+            lambda: canonopt.contrib.galore(0.1, rank=canonopt.dynamic(2)),
+            "rank of canonopt.contrib.galore cannot be traced: its value is used as only a Python "
+            "number can be (TypeError: `rank` must be an int",
+        ),
+        (
+            lambda: canonopt.contrib.reduce_on_plateau(canonopt.dynamic(0.5)),
+            "factor of canonopt.contrib.reduce_on_plateau cannot be traced",
+        ),
+    ],
+)
+def test_what_a_factory_asks_for_is_refused_when_it_is_built(build, text):
+    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)):
+        build()
+
+
+def test_one_special_value_is_no_other_program():
+    """`warmup_cosine_decay_schedule` divides by its peak unless that is zero."""
+
+    def build(value):
+        return canonopt.warmup_cosine_decay_schedule(0.0, value, 2, 10, end_value=1e-4)
+
+    call, count = counted(lambda schedule, counts: jax.vmap(schedule)(counts))
+    call, counts = jax.jit(call), jnp.arange(12)
+    for value in (1e-3, 0.0, 1.0):
+        found, expected = (
+            call(build(canonopt.dynamic(value)), counts),
+            jax.vmap(build(value))(counts),
+        )
+        np.testing.assert_array_max_ulp(found, expected, maxulp=1)
+    assert (count.traces, count.compiles) == (1, 1)
+
+
+@canonopt.canonical
+def with_special_values(a, b, c, d):
+    numbers = (a, b, c, d)
+    factors = [2.0 if number != 0.0 else 3.0 for number in numbers]
+    return optax.scale(factors[0] * factors[1] * factors[2] * factors[3])
+
+
+def test_special_values_are_decided_each_by_its_own_number():
+    scale = jax.jit(lambda optim: optim.update(PARAMS, optim.init(PARAMS))[0]["b"][0])
+    for values in ((0.0, 1.0, 1.0), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)):
+        optim = with_special_values(*map(canonopt.dynamic, values), 1.0)
+        assert scale(optim) == scale(with_special_values(*values, 1.0))
+    with pytest.raises(canonopt.DynamicSpecError, match=r"d of .* cannot be traced: its value is"):
+        scale(with_special_values(*map(canonopt.dynamic, (1.0, 2.0, 3.0, 4.0))))
+
+
+@canonopt.canonical
+def asking(learning_rate, power=2, eps=0.1):
+    def update(updates, state, params=None):
+        if eps > 0:
+            updates = jax.tree.map(lambda u: learning_rate * u**power / range(3)[power], updates)
+        return updates, state
+
+    return optax.GradientTransformation(lambda params: (), update)
+
+
+@pytest.mark.parametrize("value", [canonopt.dynamic, jnp.asarray])
+@pytest.mark.parametrize("name, number", [("eps", 0.1), ("power", 2)])
+def test_what_an_update_asks_for_is_refused_in_the_step(value, name, number):
+    optim = asking(value(0.1), **{name: value(number)})
+    with pytest.raises(canonopt.DynamicSpecError, match=rf"{name} of .*asking cannot be traced"):
+        jax.jit(train_step)(optim, PARAMS, ())
+
+
+def test_an_error_that_has_another_cause_stays_as_it_is():
+    optim = canonopt.chain(canonopt.clip(1.0), canonopt.adam(canonopt.dynamic(0.1)))
+    with pytest.raises(ValueError) as caught:
+        jax.jit(optim.update)({"other": jnp.ones(2)}, optim.init(PARAMS))
+    assert not isinstance(caught.value, canonopt.CanonoptError)
+
+
+def test_jax_lax_is_given_an_array():
+    @canonopt.canonical
+    def clamped(learning_rate, limit):
+        def update(updates, state, params=None):
+            clamp = lambda u: learning_rate * jax.lax.clamp(-limit, u, limit)  # noqa: E731
+            return jax.tree.map(clamp, updates), state
+
+        return optax.GradientTransformation(lambda params: (), update)
+
+    static = jax.jit(train_step)(clamped(0.1, 0.5), PARAMS, ())
+    dynamic = clamped(canonopt.dynamic(0.1), canonopt.dynamic(0.5))
+    found = jax.jit(train_step)(dynamic, PARAMS, ())
+    np.testing.assert_array_max_ulp(found[0]["w"], static[0]["w"], maxulp=1)
+
+
+# --- one trace, one compile, one program ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit])
+@pytest.mark.parametrize(
+    "build", [lambda v: canonopt.adam(canonopt.dynamic(v)), lambda v: chain(canonopt.dynamic(v))]
+)
+def test_a_hundred_values_are_one_trace_and_one_compile(jit, build):
+    step, count = counted(train_step)
+    step = jit(step)
+    opt_state = build(0.1).init(PARAMS)
+    for value in np.geomspace(1e-5, 1.0, 100).tolist():
+        step(build(value), PARAMS, opt_state)
+    assert (count.traces, count.compiles) == (1, 1)
+
+
+def test_the_program_is_the_same_to_the_byte():
+    opt_state = canonopt.adam(0.1).init(PARAMS)
+    texts = {
+        jax.jit(train_step).lower(optim, PARAMS, opt_state).as_text()
+        for optim in (canonopt.adam(canonopt.dynamic(i / 100)) for i in range(100))
+    }
+    assert len(texts) == 1
+
+
+PROCESS = textwrap.dedent("""
+    import sys
+    import jax, jax.numpy as jnp
+    import canonopt
+
+    jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+    misses = []
+
+    def note(event, **_):
+        if event.endswith("/compilation_cache/cache_misses"):
+            misses.append(event)
+
+    jax.monitoring.register_event_listener(note)
+
+    @jax.jit
+    def step(optim, params, opt_state):
+        return optim.update(params, opt_state, params)
+
+    params = {"w": jnp.ones(3)}
+    for value in map(float, sys.argv[2:]):
+        optim = canonopt.adamw(canonopt.dynamic(value), weight_decay=canonopt.dynamic(value / 2))
+        step(optim, params, jax.jit(lambda optim, p: optim.init(p))(optim, params))
+    print(len(misses))
+""")
+
+
+def test_a_second_process_compiles_nothing(tmp_path):
+    def misses(*values):
+        command = [sys.executable, "-c", PROCESS, str(tmp_path), *map(str, values)]
+        environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "true"}
+        done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
+        assert done.returncode == 0, done.stderr
+        return int(done.stdout)
+
+    assert misses(0.1, 0.2) > 0
+    assert misses(0.3, 0.4, 0.5) == 0
+
+
+def test_a_value_is_changed_in_mid_training():
+    step, count = counted(train_step)
+    step = jax.jit(step)
+
+    def train(values, replace):
+        optim = canonopt.dynamic(chain(1e-2), "peak_value")
+        params, opt_state = PARAMS, jax.jit(optim.init)(PARAMS)
+        for value in values:
+            optim = replace(optim, value)
+            before = opt_state
+            params, opt_state = step(optim, params, opt_state)
+            assert jax.tree.structure(before) == jax.tree.structure(opt_state)
+        return params, opt_state
+
+    def rebuilt(optim, value):
+        return chain(canonopt.dynamic(value))
+
+    def replaced(optim, value):
+        return optim.replace(peak_value=canonopt.dynamic(value))
+
+    values = (1e-2, 1e-2, 3e-3, 1e-3)
+    assert bits(train(values, replaced)) == bits(train(values, rebuilt))
+    assert (count.traces, count.compiles) == (1, 1)
+    halved = canonopt.adam(canonopt.dynamic(0.1))
+    halved = halved.replace(lr=halved.learning_rate * 0.5)
+    assert halved.hyperparameters()["learning_rate"] == 0.05
+
+
+def test_a_state_like_the_gradients_is_one_trace_and_one_compile():
+    step, count = counted(train_step)
+    step = jax.jit(step)
+    model = jax.device_put(PARAMS, jax.devices()[0])
+    for value in (0.1, 0.2):
+        optim = canonopt.dynamic(canonopt.adamw(value), "lr", "b1", "weight_decay")
+        opt_state = canonopt.init_like_grads(model, grads=GRADS, optim=optim)
+        params = model
+        for _ in range(2):
+            params, opt_state = step(optim, params, opt_state)
+    assert (count.traces, count.compiles) == (1, 1)
+
+
+# --- where it cannot be, and tracers --------------------------------------------------------------
+
+
+def test_a_static_argument_is_refused():
+    text = "Pass it as an ordinary argument (take it out of static_argnums and static_argnames)"
+    optim = canonopt.adam(canonopt.dynamic(0.1))
+    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)):
+        hash(optim)
+    for options in ({"static_argnums": 0}, {"static_argnames": "optim"}):
+        with pytest.raises(ValueError, match=re.escape(text)):
+            jax.jit(train_step, **options)(optim, PARAMS, optim.init(PARAMS))
+    # `filter_jit` has no static arguments: what is no array is static, and this is one.
+    eqx.filter_jit(train_step)(optim, PARAMS, optim.init(PARAMS))
+
+
+def test_tracers_are_neither_interned_nor_leaked():
+    tables = [vars(f)["factory"].specs for f in (canonopt.adamw, canonopt.chain, canonopt.clip)]
+
+    @jax.jit
+    def step(value, params):
+        optim = canonopt.chain(canonopt.clip(1.0), canonopt.adamw(canonopt.dynamic(value)))
+        return train_step(optim, params, optim.init(params))
+
+    @jax.jit
+    def replacing(optim, value, params):
+        optim = optim.replace(lr=value)
+        return jax.lax.scan(
+            lambda carry, _: (train_step(optim, *carry), None),
+            (params, optim.init(params)),
+            length=2,
+        )[0]
+
+    clip = canonopt.clip(1.0)
+    gc.collect()
+    before = [len(table) for table in tables]
+    with jax.checking_leaks():
+        step(0.5, PARAMS)
+        optim = canonopt.chain(canonopt.clip(1.0), canonopt.adam(canonopt.dynamic(0.1)))
+        replacing(optim, jnp.asarray(0.2), PARAMS)
+    gc.collect()
+    assert [len(table) for table in tables] == before
+    assert canonopt.clip(1.0) is clip
+
+
+def test_a_spec_that_is_closed_over_is_used_in_many_traces():
+    for optim in (canonopt.adam(canonopt.dynamic(0.1)), canonopt.sgd(jnp.asarray(0.1))):
+        # Built in the first trace, it would hold tracers in the second.
+        with jax.checking_leaks():
+            for size in (2, 3):
+                jax.jit(optim.init)(jnp.ones(size))
+                jax.jit(optim.update)(jnp.ones(size), optim.init(jnp.ones(size)))
+
+
+# --- ensembles ------------------------------------------------------------------------------------
+
+RATES = [1e-3, 1e-2, 1e-1]
+
+
+def run(optim, params):
+    opt_state = optim.init(params)
+    for _ in range(3):
+        params, opt_state = train_step(optim, params, opt_state)
+    return params, opt_state
+
+
+def stacked(build):
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *map(build, RATES))
+
+
+def single(value):
+    return canonopt.adamw(canonopt.dynamic(value), weight_decay=canonopt.dynamic(0.1))
+
+
+def assert_members(ensemble, runs):
+    assert len(RATES) == len(runs)
+    for i, alone in enumerate(runs):
+        member = jax.tree.map(lambda leaf, i=i: leaf[i], ensemble)
+        assert jax.tree.structure(member) == jax.tree.structure(alone)
+        for found, expected in zip(jax.tree.leaves(member), jax.tree.leaves(alone), strict=True):
+            assert found.dtype == expected.dtype
+            np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize("build", [single, lambda value: chain(canonopt.dynamic(value))])
+def test_each_member_of_an_ensemble_is_its_own_run(build):
+    runs = [jax.jit(run)(build(value), PARAMS) for value in RATES]
+    ensemble = stacked(build)
+    everyone = jax.tree.map(lambda leaf: jnp.stack([leaf] * len(RATES)), PARAMS)
+    axes = jax.tree.map(lambda _: 0, ensemble)
+    assert_members(jax.jit(jax.vmap(run))(ensemble, everyone), runs)
+    assert_members(jax.vmap(run, in_axes=(0, None))(ensemble, PARAMS), runs)
+    assert_members(jax.vmap(run, in_axes=(axes, None))(ensemble, PARAMS), runs)
+    assert_members(eqx.filter_vmap(run)(ensemble, everyone), runs)
+    axes = (eqx.if_array(0), None)
+    assert_members(eqx.filter_jit(eqx.filter_vmap(run, in_axes=axes))(ensemble, PARAMS), runs)
+
+
+def test_a_list_of_numbers_is_an_ensemble():
+    optim = canonopt.adamw(canonopt.dynamic(RATES), weight_decay=0.1)
+    assert optim.learning_rate.shape == (3,) and optim.learning_rate.weak_type
+    found = jax.vmap(run, in_axes=(0, None))(optim, PARAMS)
+    assert_members(found, [run(canonopt.adamw(rate, weight_decay=0.1), PARAMS) for rate in RATES])
+    half = jax.tree.map(lambda leaf: leaf.astype(jnp.bfloat16), PARAMS)
+    state = jax.vmap(lambda optim: optim.init(half))(optim)
+    update = jax.vmap(lambda optim, state: optim.update(half, state, half)[0])
+    assert update(optim, state)["w"].dtype == jnp.bfloat16
+
+
+def test_some_hyperparameters_are_shared():
+    optim = single(0.1).replace(lr=canonopt.dynamic(RATES))
+    axes = jax.tree.map(lambda leaf: 0 if leaf.ndim else None, optim)
+    found = jax.vmap(run, in_axes=(axes, None))(optim, PARAMS)
+    assert_members(found, [run(single(value), PARAMS) for value in RATES])
+
+
+def test_an_ensemble_on_a_mesh():
+    mesh = Mesh(np.array(jax.devices()), ("member",))
+    rates = np.geomspace(1e-3, 1.0, len(jax.devices())).tolist()
+    optim = canonopt.adamw(canonopt.dynamic(rates), b1=canonopt.dynamic(rates))
+    place = NamedSharding(mesh, PartitionSpec("member"))
+    step = jax.jit(jax.vmap(run, in_axes=(0, None)))
+    expected = step(optim, PARAMS)
+    found = step(jax.device_put(optim, place), PARAMS)
+    for here, there in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
+        np.testing.assert_allclose(here, there, rtol=2e-6, atol=1e-7)
+    assert found[0]["w"].sharding.is_equivalent_to(place, 3)
+
+
+def test_inject_hyperparams_is_interned_and_takes_dynamic_values():
+    inject = canonopt.inject_hyperparams
+    assert inject(canonopt.adam)(0.1) is inject(canonopt.adam)(0.1)
+    optim = inject(canonopt.adam)(canonopt.dynamic(0.1))
+    state, expected = optim.init(PARAMS), inject(canonopt.adam)(0.1).init(PARAMS)
+    assert bits(state) == bits(expected)
+    assert jax.tree.structure(state) == jax.tree.structure(expected)
