@@ -10,7 +10,7 @@ import jax
 import jax.tree_util as jtu
 import optax
 
-from ._hoisting import hoist
+from ._hoisting import hoist, one_object
 from ._jax_private import function_of_partial
 from ._keys import is_namedtuple
 from ._spec import Configured
@@ -58,6 +58,38 @@ def canonicalize(tree: T) -> T:
     return _Pass()(tree)
 
 
+def hoisted_field(**kwargs: Any) -> Any:
+    """A field of an `equinox.Module` whose callable is hoisted when the module is made.
+
+    ```python
+    >>> import canonopt, equinox as eqx
+    >>> from collections.abc import Callable
+    >>> class Layer(eqx.Module):
+    ...     activation: Callable = canonopt.hoisted_field(static=True)
+    >>> def make():
+    ...     return Layer(lambda x: x**2)
+    >>> make().activation is make().activation
+    True
+
+    ```
+
+    **Arguments:**
+
+    - `kwargs`: as for `equinox.field`: `static`, `default` and so on. A `converter` runs before.
+
+    **Returns:** what `equinox.field` returns. What is no callable, None for one, stays as it is.
+    """
+    convert = kwargs.pop("converter", None)
+
+    def converter(value: Any) -> Any:
+        value = value if convert is None else convert(value)
+        if isinstance(value, eqx.Module | jtu.Partial):
+            return canonicalize(value)  # a tree goes with its model, what it holds stays
+        return hoist(value) if callable(value) else value
+
+    return eqx.field(converter=converter, **kwargs)
+
+
 class _Pass:
     """One walk over a tree, that remembers what it has seen."""
 
@@ -98,7 +130,8 @@ def _partial(walk: _Pass, node: jtu.Partial) -> Any:
     (function, args, keywords), changed = walk.all(
         (function_of_partial(node), node.args, node.keywords)
     )
-    return type(node)(function, *args, **keywords) if changed else node
+    # One object too: in a static field it is compared by identity.
+    return one_object(type(node)(function, *args, **keywords) if changed else node)
 
 
 def _sequence(walk: _Pass, node: Any) -> Any:

@@ -4,7 +4,7 @@ import contextlib
 import functools
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -71,51 +71,29 @@ def hoist(fn: F, *, strict: bool = False) -> F:
         if found:
             raise HoistError(_words(fn, found[0]))
     key, copy = identify(fn, True)
-    if key == identity_key(fn):
-        return fn
+    return fn if key == identity_key(fn) else _one_for(key, copy)
+
+
+def one_object(made: F) -> F:
+    """The one object for all that are the same as `made`, whose parts are hoisted and stay so."""
+    key, _ = identify(made, True)
+    return made if key == identity_key(made) else _one_for(key, made)
+
+
+def _one_for(key: Hashable, made: Any) -> Any:
     try:
-        found = _callables.setdefault(key, copy)
+        found = _callables.setdefault(key, made)
         _hoisted[id(found)] = found
         return found
     except TypeError:  # a tuple that can be called: jax compares it by value, and nothing holds it
-        return fn
-
-
-def hoisted_field(**kwargs: Any) -> Any:
-    """A field of an `equinox.Module` whose callable is hoisted when the module is made.
-
-    ```python
-    >>> import canonopt, equinox as eqx
-    >>> from collections.abc import Callable
-    >>> class Layer(eqx.Module):
-    ...     activation: Callable = canonopt.hoisted_field(static=True)
-    >>> def make():
-    ...     return Layer(lambda x: x**2)
-    >>> make().activation is make().activation
-    True
-
-    ```
-
-    **Arguments:**
-
-    - `kwargs`: as for `equinox.field`: `static`, `default` and so on. A `converter` runs before.
-
-    **Returns:** what `equinox.field` returns. What is no callable, None for one, stays as it is.
-    """
-    convert = kwargs.pop("converter", None)
-
-    def converter(value: Any) -> Any:
-        value = value if convert is None else convert(value)
-        return hoist(value) if callable(value) else value
-
-    return eqx.field(converter=converter, **kwargs)
+        return made
 
 
 # --- words ------------------------------------------------------------------------------------
 
 
 def _words(fn: Any, doubt: Doubt) -> str:
-    path = " of ".join(reversed(list(_path_to(doubt.part, fn))))
+    path = " of ".join(reversed(list(_path_to(doubt.part, fn, set()))))
     where = f"its {path}, {_short(doubt.part)}," if path else "it"
     name = getattr(fn, "__qualname__", type(fn).__qualname__)
     return (
@@ -124,12 +102,13 @@ def _words(fn: Any, doubt: Doubt) -> str:
     )
 
 
-def _path_to(part: Any, value: Any) -> Iterator[str]:
+def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
     """The names of what leads from a callable to a part of it, as far as they go."""
+    seen.add(id(value))
     for name, inner in _parts_of(value):
-        if any(doubt.part is part for doubt in doubts(inner)):
+        if id(inner) not in seen and any(doubt.part is part for doubt in doubts(inner)):
             yield name
-            yield from _path_to(part, inner)
+            yield from _path_to(part, inner, seen)
             return
 
 

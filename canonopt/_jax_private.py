@@ -78,13 +78,15 @@ def _globals_inside(transform: Any) -> dict[str, Any]:
     return transform.__globals__
 
 
-def function_of_partial(partial: functools.partial) -> Callable[..., Any]:
-    """What `jax.tree_util.Partial` was given.
+# Lest Python merges a partial with the one that it is the function of, `jax.tree_util.Partial` puts
+# that in an object that has it as `fun`.
+_Shim = type(jtu.Partial(functools.partial(len)).func)
 
-    A `functools.partial` is put in an object with the attribute `fun`, lest Python merges the two.
-    """
-    inner = getattr(partial.func, "fun", None)
-    return inner if isinstance(inner, functools.partial) else partial.func
+
+def function_of_partial(partial: functools.partial) -> Callable[..., Any]:
+    """What `jax.tree_util.Partial` was given."""
+    is_shim = type(partial.func) is _Shim and _Shim is not functools.partial
+    return vars(partial.func)["fun"] if is_shim else partial.func
 
 
 def functions_inside(function: Any) -> list[Any]:

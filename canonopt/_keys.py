@@ -133,14 +133,14 @@ def _complex(value: complex, captured: bool) -> Identified:
 
 
 def _numpy_scalar(value: np.generic, captured: bool) -> Identified:
-    if value.dtype.hasobject:
+    if isinstance(value, np.void) or value.dtype.hasobject:  # a record is a view of its array
         return _by_identity(value, captured)
     is_nan = value.dtype.kind == "f" and value != value
     return (type(value), value.dtype.str, "nan" if is_nan else value.tobytes()), value
 
 
 def _numpy_dtype(value: np.dtype, captured: bool) -> Identified:
-    if value.metadata is not None or value.fields is not None:
+    if value.metadata is not None or value.fields is not None or value.subdtype is not None:
         return _by_identity(value, captured)
     return (np.dtype, value.str, value.name), value
 
@@ -239,16 +239,22 @@ def _attributes_of(attributes: Iterable[str]) -> tuple[str, str]:
 def _are_copied(function: types.FunctionType) -> bool:
     """Whether the attributes of a wrapper only say what it wraps.
 
-    `functools.wraps` sets `__wrapped__`. JAX copies all that a jitted function or a custom_jvp has,
-    and reads none of it in what it makes.
+    `functools.wraps` sets `__wrapped__`, and copies all that a jitted function or a custom_jvp has.
+    So does JAX, which reads none of it in what it makes.
     """
     module = function.__globals__.get("__name__")
-    is_of_jax = isinstance(module, str) and module.startswith("jax.")
-    return is_of_jax or vars(function).keys() == {"__wrapped__"}
+    if isinstance(module, str) and module.startswith("jax."):
+        return True
+    wrapped = vars(function).get("__wrapped__")
+    copied = vars(wrapped) if type(wrapped) in (Jitted, jax.custom_jvp, jax.custom_vjp) else {}
+    return all(
+        name == "__wrapped__" or (name in copied and copied[name] is value)
+        for name, value in vars(function).items()
+    )
 
 
 def _attribute_parts(
-    values: dict[str, Any], captured: bool, of_wrapper: bool
+    values: dict[Any, Any], captured: bool, of_wrapper: bool
 ) -> tuple[Hashable, dict[str, Any]]:
     """As `_named_parts`. Wrappers keep annotations and options in dicts that nobody changes."""
     pairs = [
@@ -417,11 +423,22 @@ def _treedef(value: Any, captured: bool) -> Identified:
     if data is None:  # of a leaf
         return (jtu.PyTreeDef, None), value
     kind, static = data
-    static = tuple(static) if kind is dict else static  # the names, in a new list
-    if doubts(static):
-        return _by_identity(value, captured)
+    if issubclass(kind, eqx.Module):  # a tuple that the structure keeps
+        static_key = _static_key(static)
+    else:
+        static = tuple(static) if kind is dict else static  # the names, in a new list
+        if doubts(static):
+            return _by_identity(value, captured)
+        static_key, _ = identify(static, True)
     keys, _ = _parts(value.children(), captured)
-    return (jtu.PyTreeDef, identity_key(kind), identify(static, True)[0], *keys), value
+    return (jtu.PyTreeDef, identity_key(kind), static_key, *keys), value
+
+
+def _static_key(static: Any) -> Hashable:
+    """Of what equinox keeps of a module: tuples, with annotations in dicts that nobody changes."""
+    if type(static) is tuple:
+        return (tuple, *map(_static_key, static))
+    return _items(static, True)[0] if type(static) is dict else identify(static, True)[0]
 
 
 def _array(value: Any, captured: bool) -> Identified:
@@ -487,7 +504,7 @@ def _rule_for(value: Any) -> Callable[[Any, bool], Identified]:
 
 def _is_frozen_dataclass(kind: type) -> bool:
     """Whether the attributes of an instance of `kind` are all there is to it, and stay."""
-    parameters = getattr(kind, "__dataclass_params__", None)
+    parameters = vars(kind).get("__dataclass_params__")  # its own: a subclass need not be frozen
     return (
         parameters is not None
         and parameters.frozen
