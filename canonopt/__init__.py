@@ -14,6 +14,7 @@ from . import transforms as transforms
 from ._asserting import assert_max_compiles as assert_max_compiles
 from ._asserting import assert_max_traces as assert_max_traces
 from ._canonicalizing import canonicalize as canonicalize
+from ._canonicalizing import hoisted_field as hoisted_field
 from ._dynamic import dynamic as dynamic
 from ._errors import CanonoptError as CanonoptError
 from ._errors import DynamicSpecError as DynamicSpecError
@@ -31,7 +32,6 @@ from ._errors import RecompileWarning as RecompileWarning
 from ._errors import UnsettledStateError as UnsettledStateError
 from ._factories import canonical as canonical
 from ._hoisting import hoist as hoist
-from ._hoisting import hoisted_field as hoisted_field
 from ._init import grads_like as grads_like
 from ._init import init_like_grads as init_like_grads
 from ._mirror import find_in as _find_in
