@@ -4,6 +4,7 @@ import html
 import json
 import math
 import os
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
@@ -113,8 +114,12 @@ def _text_of_causes(diagnosis: Diagnosis) -> Iterator[str]:
 
 
 def _place(finding: Finding) -> str:
-    """From here, where that is shorter."""
-    return (finding.place or "").removeprefix(os.path.join(os.getcwd(), ""))
+    return _nearer(finding.place or "")
+
+
+def _nearer(text: str) -> str:
+    """With the paths in it from here, or from where packages are installed."""
+    return re.sub(r"[^\s(]*/site-packages/", "", text.replace(os.path.join(os.getcwd(), ""), ""))
 
 
 def _what(cause: Cause) -> str:
@@ -129,7 +134,7 @@ def _times(count: int) -> str:
 def _differences(cause: Cause) -> list[str]:
     if cause.note is not None:
         return [line for line in cause.note.splitlines() if line.strip()][:_SHOWN]
-    lines = [str(change) for change in cause.changes[:_SHOWN]]
+    lines = [_nearer(str(change)) for change in cause.changes[:_SHOWN]]
     if len(cause.changes) > _SHOWN:
         lines.append(f"and {len(cause.changes) - _SHOWN} more differences")
     return lines
@@ -173,13 +178,15 @@ code, pre, .place { font: 13px/1.5 ui-monospace, monospace; overflow-wrap: anywh
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; width: 100%; }
 th { text-align: left; font-weight: 500; color: var(--dim); }
-th, td { padding: 5px 14px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+th, td { padding: 5px 18px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 tr:last-child td { border-bottom: 0; }
-.bad { color: var(--again); font-weight: 600; }
+td .bad { color: var(--again); font-weight: 600; }
+h1 code { font-size: inherit; }
 .cause { border-top: 1px solid var(--line); padding-top: 12px; margin-top: 12px; }
 .cause p { margin: 0 0 6px; }
 .changes td { font: 13px/1.5 ui-monospace, monospace; overflow-wrap: anywhere; }
+.changes td:nth-child(-n+2) { white-space: nowrap; overflow-wrap: normal; }
 pre { background: var(--code); border-left: 3px solid var(--good); border-radius: 4px;
   padding: 8px 12px; margin: 10px 0 0; white-space: pre-wrap; }
 svg { display: block; width: 100%; height: auto; min-width: 620px; }
@@ -281,7 +288,9 @@ def _changes(cause: Cause) -> str:
     head = "<tr><th>where</th><th>what</th><th>before</th><th>now</th></tr>"
     shown = cause.changes[: 4 * _SHOWN]
     rows = [
-        "".join(f"<td>{html.escape(text)}</td>" for text in (c.path, c.kind, c.before, c.after))
+        "".join(
+            f"<td>{html.escape(_nearer(text))}</td>" for text in (c.path, c.kind, c.before, c.after)
+        )
         for c in shown
     ]
     if len(cause.changes) > len(shown):

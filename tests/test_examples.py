@@ -1,5 +1,6 @@
 """The examples, run as a newcomer runs them."""
 
+import json
 import pathlib
 import re
 import subprocess
@@ -13,8 +14,8 @@ EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 ROW = re.compile(r"(canonopt|optax) .* (\d+) +(\d+) +[\d.]+ +([\d.]+)%")
 
 
-def run(name):
-    command = [sys.executable, str(EXAMPLES / name)]
+def run(name, *options):
+    command = [sys.executable, *options, str(EXAMPLES / name)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -51,3 +52,21 @@ def test_a_sharded_state_is_where_the_parameters_are_and_compiles_once():
     assert re.match(r"optim.init: 2 trace\(s\), 2 compile\(s\)", theirs), output
     # The state is another, the numbers are not.
     assert ours.rpartition("loss")[2] == theirs.rpartition("loss")[2], output
+
+
+def test_the_doctor_finds_five_reasons_in_its_demo(tmp_path):
+    report = tmp_path / "report.json"
+    output = run("doctor_demo.py", "-m", "canonopt", "doctor", "--json", str(report))
+    assert output == run("doctor_demo.py")  # the script's own output
+    found = {}
+    for finding in json.loads(report.read_text())["findings"]:
+        (cause,) = finding["causes"]
+        kinds = tuple(change["kind"] for change in cause["changes"])
+        found[finding["name"]] = (finding["traces"], finding["compiles"], *kinds)
+    assert found == {
+        "sweep_step": (4, 4, "transformation"),
+        "ensemble_step": (3, 3, "callable"),
+        "evaluate": (2, 2, "shape"),
+        "noisy_step": (5, 5, "static value"),
+        "finetune_step": (1, 2, "commitment"),
+    }
