@@ -127,11 +127,11 @@ def _callable(walk: _Pass, node: Any) -> Any:
 
 
 def _partial(walk: _Pass, node: jtu.Partial) -> Any:
-    (function, args, keywords), changed = walk.all(
-        (function_of_partial(node), node.args, node.keywords)
-    )
-    # One object too: in a static field it is compared by identity.
-    return one_object(type(node)(function, *args, **keywords) if changed else node)
+    parts = (function_of_partial(node), node.args, node.keywords)
+    (function, args, keywords), _ = walk.all(parts)
+    # One object too, for in a static field it is compared by identity; and a copy of `node`, whose
+    # keywords can be changed in place.
+    return one_object(type(node)(function, *args, **keywords))
 
 
 def _sequence(walk: _Pass, node: Any) -> Any:
