@@ -53,7 +53,8 @@ class Dynamic:
     def named(self, name: str) -> "Dynamic":
         """The same for the parameter of this name, in the hands of a factory."""
         # The derivative with respect to the number is the one with respect to `value`.
-        rest = None if self.rest is None else jax.lax.stop_gradient(self.rest)
+        is_traced = isinstance(self.rest, jax.core.Tracer)
+        rest = jax.lax.stop_gradient(self.rest) if is_traced else self.rest
         return Dynamic(self.value, rest, name)
 
     def numbers(self) -> Any:

@@ -133,12 +133,12 @@ def one_program(rates, data):
 
 
 def draw(path, rates, found):
-    figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
+    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
     for (name, accuracies), style in zip(found.items(), ("-", "o", "x"), strict=True):
         axes.plot(rates, accuracies, style, label=name, markersize=5, fillstyle="none")
     axes.set(xscale="log", xlabel="learning rate", ylabel="held-out accuracy", ylim=(0, 1))
     axes.grid(alpha=0.3)
-    axes.legend()
+    figure.legend(loc="outside lower center")
     figure.savefig(path, dpi=80)
 
 

@@ -14,8 +14,8 @@ EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 ROW = re.compile(r"(canonopt|optax) .* (\d+) +(\d+) +[\d.]+ +([\d.]+)%")
 
 
-def run(name, *options):
-    command = [sys.executable, *options, str(EXAMPLES / name)]
+def run(name, *options, arguments=()):
+    command = [sys.executable, *options, str(EXAMPLES / name), *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
@@ -31,6 +31,17 @@ def test_quickstart_learns_and_compiles_once_for_each_optimizer():
         assert float(accuracy) >= 95.0
         assert traces == compiles
         assert (int(traces) == 1) is (library == "canonopt")
+
+
+def test_a_sweep_compiles_once_for_all_learning_rates(tmp_path):
+    for package in ("sklearn", "rich", "matplotlib"):
+        pytest.importorskip(package)
+    picture = tmp_path / "sweep.png"
+    output = run("sweep.py", arguments=(picture, "--values", "5"))
+    rows = re.findall(r"adamw.* (\d+) +(\d+) +[\d.]+ +([\d.]+)%", output)
+    assert [row[:2] for row in rows] == [("5", "5"), ("1", "1"), ("1", "1")], output
+    assert all(float(row[2]) >= 85.0 for row in rows), output
+    assert picture.read_bytes().startswith(b"\x89PNG")
 
 
 def test_finetuning_makes_state_for_the_head_alone_and_compiles_once():
