@@ -2,19 +2,19 @@
 
 import contextlib
 import functools
-import threading
 import time
 import warnings
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
+import equinox as eqx
 import jax
 import jax.core
 
 from ._errors import ExcessError, NotJittedError, RecompileWarning
 from ._jax_private import functions_inside
 from ._signatures import Signature, place_of, signature_of
-from ._tracing import CompileLog, Entry, FunctionLog, counting, is_inside_jit
+from ._tracing import CompileLog, Entry, FunctionLog, counting, is_inside_jit, is_jitted
 
 F = TypeVar("F", bound=Callable[..., Any])
 Mode: TypeAlias = Literal["raise", "warn", "record"]
@@ -78,7 +78,7 @@ def assert_max_traces(
     limit = next((m for m in (max_traces, n) if m is not None), 1)
     if fn is None:
         return functools.partial(assert_max_traces, max_traces=limit, mode=mode)
-    if _is_jitted(fn):
+    if is_jitted(fn):
         return _Jitted(fn, _Limit(fn, "traces", limit, mode))
     return _counted(fn, _Limit(fn, "traces", limit, mode))
 
@@ -116,7 +116,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     """
     if jitted is None:
         return functools.partial(assert_max_compiles, max_compiles=max_compiles, mode=mode)
-    if not _is_jitted(jitted):
+    if not is_jitted(jitted):
         raise NotJittedError(
             f"canonopt.assert_max_compiles needs a jitted function, and got {jitted!r}, which is "
             "compiled only inside of another. Put it above: "
@@ -125,17 +125,12 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     return _Jitted(jitted, _Limit(jitted, "compiles", max_compiles, mode))
 
 
-def _is_jitted(fn: Any) -> bool:
-    return hasattr(fn, "lower") and hasattr(fn, "__wrapped__")
-
-
 class _Limit(CompileLog):
     """The log of one function, that says when there is too much of something."""
 
     def __init__(self, fn: Any, what: Literal["traces", "compiles"], limit: int, mode: Mode):
         super().__init__()
-        self._targets = set(map(id, functions_inside(fn)))
-        self._kept = fn  # or others could come to have these ids
+        self._targets = functions_inside(fn)
         self._what: Literal["traces", "compiles"] = what
         self._limit = limit
         self._mode = mode
@@ -145,13 +140,15 @@ class _Limit(CompileLog):
 
     def _of(self, name: str, function: Any) -> FunctionLog | None:
         inside = functions_inside(function) if function is not None else ()
-        return self.function if any(id(f) in self._targets for f in inside) else None
+        found = any(_is_one(f, target) for f in inside for target in self._targets)
+        return self.function if found else None
 
     def note_trace(self, signature: Signature | None) -> None:
         """Counts a trace that is seen from inside of the function."""
         entry = Entry(signature, time.perf_counter(), traced=True)
-        self.function.traces += 1
-        self.function._add(entry)
+        with self._lock:
+            self.function.traces += 1
+            self.function._add(entry)
         self._noted(self.function, entry, "traces")
 
     def _noted(self, log: FunctionLog, entry: Entry, what: str) -> None:
@@ -171,15 +168,22 @@ class _Limit(CompileLog):
             warnings.warn(f"{text}\n  {why}{last}", RecompileWarning, stacklevel=2)
 
 
+def _is_one(function: Any, target: Any) -> bool:
+    """Whether two are one function, or one module of which equinox has made a copy."""
+    if function is target or not isinstance(target, eqx.Module):
+        return function is target
+    return type(function) is type(target) and (
+        jax.tree.structure(function) == jax.tree.structure(target)
+    )
+
+
 def _counted(fn: Any, limit: _Limit) -> Any:
     """A function that counts the runs of its body in a trace."""
-    lock = threading.Lock()
 
     @functools.wraps(fn)
     def counted(*args: Any, **kwargs: Any) -> Any:
         if is_inside_jit() or any(map(_is_staged, jax.tree.leaves((args, kwargs)))):
-            with lock:
-                limit.note_trace(_signature(fn, args, kwargs))
+            limit.note_trace(_signature(fn, args, kwargs))
         return fn(*args, **kwargs)
 
     vars(counted)["log"] = limit.function

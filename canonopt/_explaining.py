@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
 
-from ._signatures import Array, Node, Nothing, Record, Signature, Static
+from ._signatures import INSIDE, Array, Node, Nothing, Record, Signature, Static
 
 FUNCTION = "<function>"  # the path of the jitted function itself among the records
 
@@ -79,19 +79,7 @@ _ORDER = (
 
 
 def _in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
-    return tuple(sorted(_joined(changes), key=lambda change: _ORDER.index(change.kind)))
-
-
-def _joined(changes: Iterable[Change]) -> Iterator[Change]:
-    """A transformation is two functions, `init` and `update`, and one thing to its user."""
-    seen = set()
-    for change in changes:
-        path = re.sub(r"\.(init|update)$", "", change.path)
-        if change.kind != "transformation":
-            yield change
-        elif path not in seen:
-            seen.add(path)
-            yield attrs.evolve(change, path=path)
+    return tuple(sorted(changes, key=lambda change: _ORDER.index(change.kind)))
 
 
 def _changes(old: Signature, new: Signature) -> Iterator[Change]:
@@ -99,19 +87,39 @@ def _changes(old: Signature, new: Signature) -> Iterator[Change]:
     gone: list[str] = []
     for path in paths:
         before, after = old.records.get(path), new.records.get(path)
-        if before == after or any(_is_inside(path, outer) for outer in gone):
+        if _is_same(before, after) or any(_is_inside(path, outer) for outer in gone):
             continue
         if _kind(before, after) in ("structure", "none"):
             gone.append(path)
         yield _change(path, before, after, new)
+    for name in sorted(old.by_keyword ^ new.by_keyword):
+        if name in old.records and name in new.records:
+            words = ("by position", "by keyword")
+            words = words if name in new.by_keyword else words[::-1]
+            yield Change(name, "structure", *words, f"pass {name} the same way in every call")
     for name, value in new.options.items():
-        if old.options.get(name) != value:
+        if old.options.get(name) != value and not _follows(name, old, new):
             fix = "jit the function once, with one set of options"
             yield Change(name, "options", repr(old.options.get(name)), repr(value), fix)
     for name, value in new.context.items():
         if old.context.get(name) != value:
-            fix = f"set {name} once, before the first call"
+            setting = (
+                f"jax.config.update({name!r}, ...)" if name != "mesh" else "jax.set_mesh(mesh)"
+            )
+            fix = f"{setting} once, before the first call"
             yield Change(name, "context", str(old.context.get(name)), value, fix)
+
+
+def _is_same(before: Record | None, after: Record | None) -> bool:
+    if isinstance(before, Array) and isinstance(after, Array):
+        return before.is_like(after)
+    return before == after
+
+
+def _follows(option: str, old: Signature, new: Signature) -> bool:
+    """Whether an option differs only since JAX has the names to the numbers that differ."""
+    numbers = option.replace("argnames", "argnums")
+    return numbers != option and old.options.get(numbers) != new.options.get(numbers)
 
 
 def _is_inside(path: str, outer: str) -> bool:
@@ -133,6 +141,8 @@ def _kind(before: Record | None, after: Record | None) -> str:
 
 
 def _array_kind(before: Array, after: Array) -> str:
+    if _is_key(before) != _is_key(after):
+        return "dtype"  # two numbers more in the shape are of the old style of keys
     if before.shape != after.shape:
         return "shape"
     if before.dtype != after.dtype:
@@ -144,6 +154,10 @@ def _array_kind(before: Array, after: Array) -> str:
     return "commitment" if before.committed != after.committed else "sharding"
 
 
+def _is_key(record: Record | None) -> bool:
+    return isinstance(record, Array) and record.dtype.startswith("key<")
+
+
 def _change(path: str, before: Record | None, after: Record | None, new: Signature) -> Change:
     kind = "function" if path == FUNCTION else _kind(before, after)
     root = re.split(r"[.\[]", path)[0]
@@ -151,10 +165,10 @@ def _change(path: str, before: Record | None, after: Record | None, new: Signatu
     words = _words(before, kind), _words(after, kind)
     if isinstance(before, Static) and isinstance(after, Static):
         words = _static_words(before, after) or words
-        fix = _static_fix(kind, root, before, after)
+        fix = _static_fix(kind, path, root, before, after)
     else:
         fix = _fix(kind, root, is_state, before, after)
-    shown = "the function itself" if path == FUNCTION else path
+    shown = "the function itself" if path == FUNCTION else path.removesuffix(".<static>")
     return Change(shown, kind, *words, fix)
 
 
@@ -174,12 +188,17 @@ def _words(record: Record | None, kind: str) -> str:
 
 def _static_words(before: Static, after: Static) -> tuple[str, str] | None:
     """What differs inside of two callables, by name; or that nothing does."""
-    for name in before.parts.keys() & after.parts.keys():
-        old, new = before.parts[name], after.parts[name]
-        if old.key != new.key:
-            return f"{before} with {name} {old}", f"{after} with {name} {new}"
+    if before.text == after.text or before.parts.keys() > {INSIDE}:
+        for name, old in before.parts.items():
+            new = after.parts.get(name, old)
+            if old.key != new.key:
+                inner = _static_words(old, new) if old.parts and new.parts else None
+                same = " (another object)" if old.text == new.text else ""
+                return inner or (f"{before} with {name} {old}", f"{after} with {name} {new}{same}")
     if before.text == after.text:
         where = f" ({after.place})" if after.place else ""
+        if before.kind == "value":
+            return f"{before}", "another one, which is equal to itself only"
         return f"{before}{where}", "another object that is made by the same code"
     return None
 
@@ -187,38 +206,52 @@ def _static_words(before: Static, after: Static) -> tuple[str, str] | None:
 INIT = "opt_state = canonopt.init_like_grads(model, loss_fn, *batch, optim=optim)"
 
 
-def _static_fix(kind: str, root: str, before: Static, after: Static) -> str:
+def _static_fix(kind: str, path: str, root: str, before: Static, after: Static) -> str:
     same = before.key is not None and before.key == after.key
     if kind == "transformation":
+        if same:
+            return (
+                f"{root} = canonopt.adam(...) in place of optax.adam(...), and so on: the same "
+                "configuration is the same object"
+            )
         return (
-            "optim = canonopt.adam(...) in place of optax.adam(...), and so on: the same "
-            "configuration is the same object"
+            f"{root} = canonopt.adam(canonopt.dynamic(lr)), and so on: another value of what is "
+            "dynamic is no other program"
         )
     if kind == "function":
         return (
-            "jit the function once, outside of the loop, or jit canonopt.hoist(function)"
+            "jit the function once, outside of the loop"
             if same
             else "jit one function, and pass what differs as an argument"
         )
     if kind == "callable":
         if same:
-            return f"{root} = canonopt.canonicalize({root}), or canonopt.hoist(function)"
-        return "pass what differs as an array argument, or build it once"
+            make = "hoist" if path == root else "canonicalize"
+            return f"{root} = canonopt.{make}({root}): what behaves the same is then one object"
+        return f"build {path} once, or pass what differs in it as an array argument"
+    if before.text == after.text and before.kind == "value":
+        return f"keep one instance for {path}, or give its class __eq__ and __hash__"
     is_number = any(re.fullmatch(r"-?[\d.]+(e-?\d+)?", text.text) for text in (before, after))
-    if is_number:
+    if is_number and path == root:
         return f"jnp.asarray({root}) as an ordinary argument: a static number is in the program"
-    return f"give {root} one value, or pass what changes as an array"
+    if is_number:
+        return f"give {path} one value, or make it an array: a static number is in the program"
+    return f"give {path} one value, or pass what changes as an array"
 
 
 def _fix(kind: str, root: str, is_state: bool, before: Record | None, after: Record | None) -> str:
     if is_state and kind not in ("shape", "scalar"):
         return INIT
-    if kind in ("structure", "none"):
+    if kind == "structure":
+        return f"give {root} one structure from the first call on"
+    if kind == "none":
         return f"give {root} one structure from the first call on: None and a leaf differ"
     if kind == "shape":
         return f"pad or drop what is left over, so that {root} has one shape"
     if kind == "dtype":
         assert isinstance(before, Array)
+        if _is_key(before) or _is_key(after):
+            return f"{root} with keys of one style: jax.random.key(seed)"
         return f"{root} in one dtype: .astype(jnp.{before.dtype})"
     if kind == "weak type":
         return f"{root} = canonopt.canonicalize({root})"

@@ -6,8 +6,10 @@ a token that is equal where jit's comparison is.
 """
 
 import dataclasses
+import functools
 import inspect
 import itertools
+import re
 import types
 import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping
@@ -31,10 +33,17 @@ class Array:
     shape: tuple[int, ...]
     dtype: str
     weak_type: bool
-    # None where there is nothing to say: a tracer, or a NumPy array that has no place.
+    # These three are None of a tracer, for which there is nothing to say.
     sharding: Hashable = None
     committed: bool | None = None
     memory_kind: str | None = None
+
+    def is_like(self, other: "Array") -> bool:
+        """Whether the two differ in nothing that is known of both."""
+        if None in (self.committed, other.committed):
+            placeless = {"sharding": None, "committed": None, "memory_kind": None}
+            return attrs.evolve(self, **placeless) == attrs.evolve(other, **placeless)
+        return self == other
 
     def __str__(self) -> str:
         weak = ", weak" if self.weak_type else ""
@@ -98,6 +107,8 @@ class Signature:
     context: Mapping[str, str] = attrs.field(factory=dict)
     # The arguments that hold an optimizer state, which come by another remedy than a model.
     states: frozenset[str] = frozenset()
+    # Those given by name. For `jax.jit` it is another call than by position.
+    by_keyword: frozenset[str] = frozenset()
 
 
 def signature_of(
@@ -129,7 +140,8 @@ def signature_of(
                 states.add(name)
     if filtered and isinstance(function, eqx.Module):
         records.update(_records(function, "self", filtered, seen=()))
-    return Signature(records, dict(options or {}), _context(), frozenset(states))
+    by_keyword = frozenset(() if filtered else kwargs)
+    return Signature(records, dict(options or {}), _context(), frozenset(states), by_keyword)
 
 
 def _named(
@@ -159,6 +171,11 @@ def _records(
     if jtu.treedef_is_leaf(structure) or id(value) in seen:
         yield path, _leaf(value, filtered)
         return
+    if isinstance(value, optax.GradientTransformation):
+        leaves = jtu.tree_leaves(value)
+        if not any(map(eqx.is_array, leaves)) and (filtered or not leaves):
+            yield path, static_of(value)  # one thing to its user, and not two functions
+            return
     yield path, Node(_type_name(type(value)))
     statics = _static_fields(value)
     if statics is None:
@@ -190,7 +207,9 @@ def _leaf(value: Any, filtered: bool) -> Record:
 def _array(value: Any) -> Array:
     aval = jax.typeof(value) if isinstance(value, jax.Array) else value
     sharding = committed = memory_kind = None
-    if isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer):
+    if isinstance(value, np.ndarray | np.generic):
+        committed, memory_kind = False, jax.devices()[0].default_memory().kind
+    elif isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer):
         committed = value.committed
         # Where an array that is not committed happens to be is not in the key.
         sharding = value.sharding if committed else None
@@ -202,12 +221,15 @@ def _array(value: Any) -> Array:
 # --- what is static ---------------------------------------------------------------------------
 
 _PLAIN = (bool, int, float, complex, str, bytes, type(None))
+_DEPTH = 6  # of parts in parts
+INSIDE = "function"
 _serials = itertools.count()
 _serial_of: dict[int, tuple[weakref.ref, int]] = {}
 
 
-def static_of(value: Any, depth: int = 0) -> Static:
+def static_of(value: Any, depth: int = 0, seen: set[int] | None = None) -> Static:
     """The record of a value that is static."""
+    seen = set() if seen is None else seen
     if type(value) in _PLAIN:
         return Static((type(value), repr(value)), (type(value), repr(value)), repr(value), "value")
     if type(value) is tuple and all(type(item) in _PLAIN for item in value):
@@ -217,7 +239,7 @@ def static_of(value: Any, depth: int = 0) -> Static:
         _key(value),
         _short(value),
         _kind(value),
-        dict(_parts(value, depth)) if depth < 4 else {},
+        dict(_parts(value, depth + 1, seen)) if depth < _DEPTH else {},
         place_of(value),
     )
 
@@ -230,8 +252,8 @@ def _token(value: Any) -> Hashable:
         return _serial(value)
     try:
         return (type(value), hash(value))
-    except TypeError:
-        return (type(value), repr(value))
+    except Exception:
+        return (type(value), _repr(value))
 
 
 def _serial(value: Any) -> Hashable:
@@ -265,28 +287,47 @@ def _kind(value: Any) -> str:
     return "callable" if callable(value) else "value"
 
 
-def _parts(value: Any, depth: int) -> Iterator[tuple[str, Static]]:
+def _parts(value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Static]]:
+    if id(value) in seen:
+        return
+    seen.add(id(value))
+    part = functools.partial(static_of, depth=depth, seen=seen)
     if isinstance(value, types.FunctionType):
         names = value.__code__.co_freevars
         for name, cell in zip(names, value.__closure__ or (), strict=True):
             try:
-                yield f"captured variable {name!r}", static_of(cell.cell_contents, depth + 1)
+                yield f"captured variable {name!r}", part(cell.cell_contents)
             except ValueError:
                 continue
         defaults = value.__defaults__ or ()
         names = value.__code__.co_varnames[: value.__code__.co_argcount]
         for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=True):
-            yield f"default of {name!r}", static_of(default, depth + 1)
+            yield f"default of {name!r}", part(default)
         for name, default in (value.__kwdefaults__ or {}).items():
-            yield f"default of {name!r}", static_of(default, depth + 1)
-    elif hasattr(value, "func") and hasattr(value, "keywords"):
-        yield "function", static_of(value.func, depth + 1)
+            yield f"default of {name!r}", part(default)
+        for name in value.__code__.co_names:
+            found = value.__globals__.get(name)
+            if type(found) in _PLAIN[:-1] or isinstance(found, types.FunctionType):
+                yield f"global {name!r}", static_of(found, _DEPTH)
+    elif isinstance(value, functools.partial):
+        yield INSIDE, part(value.func)
         for i, argument in enumerate(value.args):
-            yield f"argument {i}", static_of(argument, depth + 1)
+            yield f"argument {i}", part(argument)
         for name, argument in value.keywords.items():
-            yield f"argument {name!r}", static_of(argument, depth + 1)
+            yield f"argument {name!r}", part(argument)
+    elif attrs.has(type(value)) or dataclasses.is_dataclass(type(value)):
+        fields = attrs.fields if attrs.has(type(value)) else dataclasses.fields
+        for name in (field.name for field in fields(type(value))):
+            if hasattr(value, name):
+                yield f"field {name!r}", part(getattr(value, name))
+    elif isinstance(value, tuple | list):
+        for i, item in enumerate(value):
+            yield f"item {i}", part(item)
+    elif isinstance(value, types.MethodType):
+        yield INSIDE, part(value.__func__)
+        yield "object", part(value.__self__)
     elif callable(value) and hasattr(value, "__wrapped__"):
-        yield "wrapped function", static_of(inspect.unwrap(value), depth + 1)
+        yield INSIDE, part(inspect.unwrap(value))
 
 
 def place_of(value: Any) -> str | None:
@@ -306,8 +347,24 @@ def _short(value: Any) -> str:
         name = getattr(value, "__qualname__", None)
         if name is not None:
             return f"function {name}"
-    text = " ".join(eqx.tree_pformat(value, width=200).split())
+    is_spec = isinstance(value, optax.GradientTransformation) and attrs.has(type(value))
+    text = _repr(value) if is_spec else " ".join(_pretty(value).split())
+    text = re.sub(r"^<(.*) object at 0x\w+>$", r"\1 object", text)
     return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def _pretty(value: Any) -> str:
+    try:
+        return eqx.tree_pformat(value, width=200)
+    except Exception:  # a __repr__ of the user's
+        return _repr(value)
+
+
+def _repr(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:
+        return object.__repr__(value)
 
 
 def _type_name(kind: type) -> str:
@@ -340,6 +397,7 @@ _CONTEXT = (
     "jax_default_device",
     "jax_numpy_dtype_promotion",
     "jax_numpy_rank_promotion",
+    "jax_threefry_partitionable",
     "jax_default_prng_impl",
     "jax_debug_nans",
     "jax_disable_jit",

@@ -11,6 +11,8 @@ import inspect
 import sys
 import threading
 import time
+import types
+import weakref
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -18,7 +20,7 @@ import attrs
 import jax
 
 from ._explaining import FUNCTION, Explanation, explain
-from ._jax_private import Miss, note_trace_event, watch_misses
+from ._jax_private import Miss, functions_inside, note_trace_event, watch_misses
 from ._signatures import Signature, place_of, signature_of, static_of
 
 _ENTRIES = 64  # kept for each function
@@ -72,6 +74,10 @@ class FunctionLog:
         return self.trace_seconds + self.compile_seconds
 
     @property
+    def events(self) -> int:
+        return self.traces + self.compiles + self.cache_hits
+
+    @property
     def recompiles(self) -> list[Entry]:
         """The entries after the first."""
         return self.entries[1:]
@@ -97,16 +103,17 @@ class CompileLog:
         self._logs: dict[tuple[str, str | None], FunctionLog] = {}
         self._helpers: dict[tuple[str, str | None], FunctionLog] = {}
         self._lock = threading.Lock()
+        self._is_closed = False
 
     @property
     def functions(self) -> list[FunctionLog]:
         """The user's functions, in the order in which they were first traced or compiled."""
-        return list(self._logs.values())
+        return [log for log in self._logs.values() if log.events]
 
     @property
     def helpers(self) -> list[FunctionLog]:
         """The functions of JAX and of libraries on it: what `jnp.ones` and the like compile."""
-        return list(self._helpers.values())
+        return [log for log in self._helpers.values() if log.events]
 
     def __getitem__(self, name: str) -> FunctionLog:
         """The counts of the functions of this name, together; zeros if there is none."""
@@ -200,6 +207,7 @@ def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
         with counting(log):
             yield log
     finally:
+        log._is_closed = True
         if all_threads:
             _everywhere.remove(log)
 
@@ -248,7 +256,8 @@ class _Thread(threading.local):
     def __init__(self) -> None:
         self.running: list[_Running] = []
         # What has been looked up and may be compiled next, by name.
-        self.ready: dict[str, tuple[_Running, list[Entry]]] = {}
+        # Weakly, and without arguments: it is kept for as long as nothing else has the name.
+        self.ready: dict[str, list[tuple[weakref.ref[CompileLog], FunctionLog, Entry]]] = {}
         self.is_hit = False
 
 
@@ -274,6 +283,14 @@ def is_inside_jit() -> bool:
     return bool(_thread.running)
 
 
+def is_jitted(function: Any) -> bool:
+    """Whether a function is, or wraps, what `jax.jit` or `equinox.filter_jit` made."""
+    return any(
+        hasattr(inner, "lower") and hasattr(inner, "__wrapped__")
+        for inner in functions_inside(function)
+    )
+
+
 def _logs_here() -> list[CompileLog]:
     here = _active.get()
     return [*here, *(log for log in _everywhere if log not in here)]
@@ -284,17 +301,19 @@ def _enter(miss: Miss) -> _Running:
     _thread.running.append(running)
     logs = _logs_here()
     if logs:
-        function = miss.function
+        function = _users_function(miss)
         found = [(log, log._of(_name_of(function), function)) for log in logs]
         running.logs = [(log, of) for log, of in found if of is not None]
         if running.logs and not _is_helper(function):
-            running.signature = _signature(miss)
+            running.signature = _signature(miss, function)
     running.started = time.perf_counter()
     return running
 
 
 def _leave(running: _Running, traced: bool) -> None:
     seconds = time.perf_counter() - running.started
+    # A jitted function that is jitted again: its body is run by a miss of its own, if at all.
+    traced = traced and not is_jitted(running.miss.function)
     stack = _thread.running
     stack.remove(running)
     if stack:
@@ -302,22 +321,25 @@ def _leave(running: _Running, traced: bool) -> None:
     failure = sys.exception()
     is_new = failure is not None and failure is not running.handled
     error = f"{type(failure).__name__}: {failure}" if is_new else None
-    entries = []
-    for _, log in running.logs:
+    found = []
+    for watcher, log in running.logs:
         entry = Entry(running.signature, running.started, traced)
-        entries.append(entry)
+        found.append((watcher, log, entry))
         if traced:
             entry.trace_seconds = seconds - running.inner_seconds
             entry.error = error
-            log.traces += 1
-            log.trace_seconds += entry.trace_seconds
-            log._add(entry)
-    if running.logs:
-        _thread.ready[_name_of(running.miss.jitted)] = (running, entries)
-        while len(_thread.ready) > _ENTRIES:
-            _thread.ready.pop(next(iter(_thread.ready)))
+            with watcher._lock:
+                log.traces += 1
+                log.trace_seconds += entry.trace_seconds
+                log._add(entry)
+    ready, name = _thread.ready, _name_of(running.miss.jitted)
+    ready.pop(name, None)
+    if found:
+        ready[name] = [(weakref.ref(watcher), log, entry) for watcher, log, entry in found]
+        while len(ready) > _ENTRIES:
+            ready.pop(next(iter(ready)))
     if traced:
-        for (watcher, log), entry in zip(running.logs, entries, strict=True):
+        for watcher, log, entry in found:
             watcher._noted(log, entry, "traces")
 
 
@@ -338,17 +360,27 @@ def _on_duration(event: str, duration_secs: float, **about: Any) -> None:
         for log in _logs_here():
             helper = log._of(name or "?", None)
             if helper is not None:
-                _count(helper, is_hit, duration_secs)
+                with log._lock:
+                    _count(helper, is_hit, duration_secs)
         return
-    running, entries = found
-    for (_, log), entry in zip(running.logs, entries, strict=True):
-        _count(log, is_hit, duration_secs)
-        if not entry.traced and not entry.compiled:
-            log._add(entry)
-        entry.compiled = True
-        entry.compile_seconds += duration_secs
+    noted = []
+    for reference, log, entry in found:
+        watcher = reference()
+        if watcher is None or watcher._is_closed:
+            continue
+        noted.append((watcher, log, entry))
+        with watcher._lock:
+            _count(log, is_hit, duration_secs)
+            if not entry.traced and not entry.compiled:
+                inside = [e for e in log.entries if e.at > entry.at and e.traced]
+                if inside:  # of a function that is jitted twice
+                    entry = inside[-1]
+                else:
+                    log._add(entry)
+            entry.compiled = True
+            entry.compile_seconds += duration_secs
     if not is_hit:
-        for (watcher, log), entry in zip(running.logs, entries, strict=True):
+        for watcher, log, entry in noted:
             watcher._noted(log, entry, "compiles")
 
 
@@ -360,8 +392,23 @@ def _count(log: FunctionLog, is_hit: bool, seconds: float) -> None:
     log.compile_seconds += seconds
 
 
-def _signature(miss: Miss) -> Signature | None:
+def _users_function(miss: Miss) -> Any:
+    """What the user wrote, where JAX jits a function of its own around it, as `jax.pmap` does."""
+    if not _is_helper(miss.function):
+        return miss.function
+    inside = functions_inside(miss.function)
+    return next(
+        (f for f in inside if isinstance(f, types.FunctionType) and not _is_helper(f)),
+        miss.function,
+    )
+
+
+def _signature(miss: Miss, function: Any) -> Signature | None:
     try:
+        if function is not miss.function:  # which has the arguments flat
+            with contextlib.suppress(TypeError):
+                inspect.signature(function).bind(*miss.args, **miss.kwargs)
+                miss = attrs.evolve(miss, function=function)
         signature = signature_of(
             miss.function,
             miss.args,
@@ -372,7 +419,7 @@ def _signature(miss: Miss) -> Signature | None:
         )
     except Exception:  # to explain is not worth a step that fails
         return None
-    records = {FUNCTION: static_of(miss.function), **signature.records}
+    records = {FUNCTION: static_of(function), **signature.records}
     return attrs.evolve(signature, records=records)
 
 

@@ -1,0 +1,470 @@
+"""`assert_max_traces` and `assert_max_compiles`: counts equal those kept in the function itself."""
+
+import functools
+import threading
+import warnings
+from collections.abc import Callable
+
+import attrs
+import chex
+import equinox as eqx
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+from hypothesis import given, settings
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import canonopt
+
+from .scenarios import mesh, ones
+
+UNLIMITED = 10**6
+assert_any = functools.partial(canonopt.assert_max_traces, max_traces=UNLIMITED)
+
+
+@attrs.define
+class Truth:
+    """A function that counts itself the runs of its body."""
+
+    traces: int = 0
+
+    def function(self) -> Callable:
+        def body(x):
+            self.traces += 1
+            return x * 2
+
+        return body
+
+
+# --- below, above and between -----------------------------------------------------------------
+
+
+def shard_mapped(f):
+    return jax.jit(jax.shard_map(f, mesh=mesh(), in_specs=P("data"), out_specs=P("data")))
+
+
+# Of a function from an array to one of the same shape.
+TRANSFORMATIONS = {
+    "jit": jax.jit,
+    "filter_jit": eqx.filter_jit,
+    "pmap": jax.pmap,
+    "shard_map": shard_mapped,
+    "jit of vmap": lambda f: jax.jit(jax.vmap(f)),
+    "vmap of jit": lambda f: jax.vmap(jax.jit(f)),
+    "jit of grad": lambda f: jax.jit(jax.grad(lambda x: f(x).sum())),
+    "grad of jit": lambda f: jax.grad(jax.jit(lambda x: f(x).sum())),
+    "scan": lambda f: jax.jit(lambda x: jax.lax.scan(lambda c, a: (c, f(a)), 0.0, x)),
+    "nnx.jit": nnx.jit,
+    "jit of jit": lambda f: jax.jit(jax.jit(f)),
+    "checkpoint": lambda f: jax.jit(jax.checkpoint(f)),
+    "filter_jit of filter_vmap": lambda f: eqx.filter_jit(eqx.filter_vmap(f)),
+}
+SHAPES = ((8, 1), (8, 1), (8, 2), (8, 3), (8, 2))
+
+
+@pytest.mark.parametrize("where", ["below", "above"])
+@pytest.mark.parametrize("transform", TRANSFORMATIONS.values(), ids=TRANSFORMATIONS)
+def test_below_and_above(transform, where):
+    truth = Truth()
+    if where == "below":
+        watched = assert_any(truth.function())
+        call = transform(watched)
+    else:
+        call = watched = assert_any(transform(truth.function()))
+    for shape in SHAPES:
+        call(ones(*shape))
+        assert watched.log.traces == truth.traces
+    assert truth.traces == 3
+
+
+@pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit, jax.pmap, nnx.jit])
+def test_raises_below_and_above(jit):
+    for arrange in (
+        lambda f: jit(canonopt.assert_max_traces(f)),
+        lambda f: canonopt.assert_max_traces(jit(f)),
+    ):
+        call = arrange(Truth().function())
+        call(ones(8, 1))
+        call(ones(8, 1))
+        message = r"body \(.*test_asserting\.py:\d+\) is traced for the 2nd time, and max_traces=1"
+        with pytest.raises(canonopt.ExcessError, match=message) as caught:
+            call(ones(8, 2))
+        assert "shape: float32[" in str(caught.value)
+        assert "write: pad or drop what is left over" in str(caught.value)
+        # Nothing is broken: what is known still runs, as before.
+        np.testing.assert_array_equal(call(ones(8, 1)), 2 * ones(8, 1))
+
+
+PEERS = {
+    "ours": assert_any,
+    "chex": lambda f: chex.assert_max_traces(f, UNLIMITED),
+    "equinox": lambda f: eqx.debug.assert_max_traces(f, max_traces=UNLIMITED),
+}
+
+
+@pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit])
+@pytest.mark.parametrize(
+    "order",
+    [
+        ("ours", "chex", "equinox", "jit"),
+        ("ours", "equinox", "chex", "jit"),
+        ("chex", "ours", "equinox", "jit"),
+        ("equinox", "chex", "ours", "jit"),
+        ("ours", "jit", "chex", "equinox"),
+        ("ours", "jit", "equinox"),
+        ("equinox", "jit", "ours"),
+        ("chex", "jit", "ours"),
+        ("chex", "jit", "equinox", "ours"),
+        ("chex", "ours", "jit", "equinox"),
+        ("equinox", "ours", "jit"),
+        ("jit", "chex", "equinox", "ours"),
+        ("jit", "equinox", "ours"),
+        ("jit", "ours", "equinox"),
+        ("ours", "jit", "ours"),
+    ],
+    ids=" ".join,
+)
+def test_together_with_chex_and_equinox(order, jit):
+    """From the inside out."""
+    if jit is jax.jit and "chex" in order[order.index("jit") :]:
+        pytest.skip("chex refuses to be built around jax.jit")
+    truth = Truth()
+    call, ours = truth.function(), []
+    for name in order:
+        call = jit(call) if name == "jit" else PEERS[name](call)
+        ours += [call] if name == "ours" else []
+    for shape in SHAPES:
+        call(ones(*shape))
+        assert {watched.log.traces for watched in ours} == {truth.traces}
+
+
+@pytest.mark.parametrize(
+    "decorate",
+    [
+        canonopt.assert_max_traces(2),
+        canonopt.assert_max_traces(n=2),
+        canonopt.assert_max_traces(max_traces=2),
+        lambda f: canonopt.assert_max_traces(f, 2),
+        lambda f: canonopt.assert_max_traces(f, n=2),
+        lambda f: canonopt.assert_max_traces(f, max_traces=2),
+    ],
+)
+def test_the_calls_of_chex_and_of_equinox(decorate):
+    call = jax.jit(decorate(Truth().function()))
+    for size in (1, 2):
+        call(ones(size))
+    with pytest.raises(AssertionError, match="for the 3rd time, and max_traces=2"):
+        call(ones(3))
+    assert canonopt.assert_max_traces()(len).__name__ == "len"
+
+
+# --- functions of all kinds -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["below", "above"])
+def test_static_arguments_only_and_none_at_all(where):
+    for arguments, expected in (([(1,), (2,), (1,)], 2), ([(), ()], 1)):
+        for jit in (functools.partial(jax.jit, static_argnums=0), eqx.filter_jit):
+            if not arguments[0] and jit is not eqx.filter_jit:
+                jit = jax.jit
+            truth = Truth()
+
+            def body(*args, truth=truth):
+                truth.traces += 1
+                return jnp.zeros(3)
+
+            below = assert_any(body)
+            call = jit(below) if where == "below" else assert_any(jit(body))
+            watched = below if where == "below" else call
+            for args in arguments:
+                call(*args)
+            assert (watched.log.traces, truth.traces) == (expected, expected)
+
+
+def test_nested_jits():
+    truth = Truth()
+    inner = assert_any(jax.jit(truth.function()))
+    outer = assert_any(jax.jit(lambda x: inner(x) + inner(x)))
+    for size in (1, 1, 2):
+        outer(ones(size))
+    assert (inner.log.traces, outer.log.traces, truth.traces) == (2, 2, 2)
+    assert (inner.log.compiles, outer.log.compiles) == (0, 2)
+    inner(ones(2))
+    assert (inner.log.traces, inner.log.compiles) == (truth.traces, 1)
+
+
+def test_methods():
+    class Model(eqx.Module):
+        weight: jax.Array
+
+        @canonopt.assert_max_traces(UNLIMITED)
+        @eqx.filter_jit
+        def above(self, x):
+            return self.weight * x
+
+        @eqx.filter_jit
+        @canonopt.assert_max_traces(UNLIMITED)
+        def below(self, x):
+            return self.weight * x
+
+    class Plain:
+        @canonopt.assert_max_traces(UNLIMITED)
+        @functools.partial(jax.jit, static_argnums=0)
+        def step(self, x):
+            return 2 * x
+
+    for size in (1, 1, 2):
+        model = Model(ones(1))
+        model.above(ones(size)), model.below(ones(size))
+    assert Model.above.log.traces == 2
+    assert Plain().step(ones(3)).tolist() == [2.0] * 3
+    Plain().step(ones(3))
+    assert Plain.step.log.traces == 2  # of an instance each
+
+
+def test_functions_without_source():
+    namespace = {}
+    exec("def made(x):\n    return x + 1", namespace)
+    for watched in (assert_any(jax.jit(namespace["made"])), assert_any(eqx.filter_jit(len))):
+        assert watched.log.traces == 0
+    partial = assert_any(jax.jit(functools.partial(namespace["made"])))
+    module = assert_any(eqx.filter_jit(eqx.nn.Linear(3, 3, key=jax.random.key(0))))
+    partial(ones(3)), module(ones(3)), module(ones(3))
+    assert (partial.log.traces, module.log.traces) == (1, 1)
+
+
+def test_functions_of_a_loop_count_each_for_itself():
+    for jit in (jax.jit, eqx.filter_jit):
+        for _ in range(3):
+            below, above = assert_any(lambda x: x), assert_any(jit(lambda x: x))
+            jit(below)(ones(3)), above(ones(3))
+            assert (below.log.traces, above.log.traces) == (1, 1)
+
+
+@pytest.mark.parametrize("where", ["below", "above"])
+@pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit])
+def test_failed_traces(jit, where):
+    truth = Truth()
+
+    def body(x):
+        truth.traces += 1
+        raise KeyError("no such thing")
+
+    below = assert_any(body)
+    call = jit(below) if where == "below" else assert_any(jit(body))
+    for times in (1, 2):
+        with pytest.raises(KeyError, match="no such thing"):
+            call(ones(3))
+        assert (below if where == "below" else call).log.traces == truth.traces == times
+
+
+def test_lower_and_eval_shape():
+    truth = Truth()
+    watched = assert_any(jax.jit(truth.function()))
+    lowered = watched.lower(ones(3))
+    assert (watched.log.traces, watched.log.compiles, truth.traces) == (1, 0, 1)
+    lowered.compile()
+    assert (watched.log.traces, watched.log.compiles) == (1, 1)
+    watched.lower(ones(4)), watched.eval_shape(ones(5)), watched.trace(ones(6))
+    assert watched.log.traces == truth.traces == 4
+    jax.eval_shape(watched, ones(7))
+    assert watched.log.traces == truth.traces == 5
+    below = assert_any(truth.function())
+    jax.eval_shape(below, ones(3)), jax.make_jaxpr(below)(ones(4))
+    assert below.log.traces == truth.traces - 5 == 2
+    below(ones(3)), jax.grad(lambda x: below(x).sum())(ones(3)), jax.vmap(below)(ones(3))
+    assert below.log.traces == 2  # no trace for a program
+
+
+@pytest.mark.parametrize("where", ["below", "above"])
+def test_threads(where):
+    truth, lock = Truth(), threading.Lock()
+
+    def body(x):
+        with lock:
+            truth.traces += 1
+        return x * 2
+
+    below = assert_any(body)
+    call = jax.jit(below) if where == "below" else assert_any(jax.jit(body))
+    watched = below if where == "below" else call
+
+    def work(thread):
+        for i in range(12):  # some shapes of this thread, and some of all
+            call(ones(1 + thread * 12 + i if i % 2 else 500 + i))
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert watched.log.traces == truth.traces >= 8 * 6 + 6
+    assert len(watched.log.entries) <= 64
+
+
+# --- generated sequences of calls ---------------------------------------------------------------
+
+WRAPPERS = {
+    "jit": jax.jit,
+    "filter_jit": eqx.filter_jit,
+    "ours": assert_any,
+    "equinox": PEERS["equinox"],
+}
+INPUTS = st.tuples(
+    st.sampled_from([(2,), (3,), (2, 2)]),
+    st.sampled_from([np.float32, np.int32, np.bool_]),
+    st.sampled_from(["a", "b", None]),
+)
+
+
+@settings(max_examples=15)
+@given(
+    st.sampled_from(["jit", "filter_jit"]),
+    st.lists(st.sampled_from(["ours", "equinox", "ours", "filter_jit"]), max_size=3),
+    st.lists(st.sampled_from(["ours", "equinox", "filter_jit"]), max_size=2),
+    st.booleans(),
+    st.lists(INPUTS, max_size=4),
+)
+def test_counts_are_the_truth_over_generated_calls(jit, inside, outside, fails, inputs):
+    truth = Truth()
+
+    def body(x, mode):
+        truth.traces += 1
+        if fails and mode == "b":
+            raise KeyError(mode)
+        return jax.lax.stop_gradient(x) if mode is None else x
+
+    watched = [assert_any(body)]
+    call = watched[0]
+    for i, name in enumerate([*inside, jit, *outside, "ours"]):
+        if name == "jit" and i == len(inside):
+            call = jax.jit(call, static_argnums=1)
+        else:
+            call = WRAPPERS[name](call)
+        watched += [call] if name == "ours" else []
+    for shape, dtype, mode in inputs:
+        try:
+            call(ones(*shape, dtype=dtype), mode)
+        except KeyError:
+            assert fails
+        assert [each.log.traces for each in watched] == [truth.traces] * len(watched)
+
+
+# --- modes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("where", ["below", "above"])
+def test_warnings_come_three_times_and_the_last_says_so(where):
+    ours = functools.partial(canonopt.assert_max_traces, mode="warn")
+    function = Truth().function()
+    call = jax.jit(ours(function)) if where == "below" else ours(jax.jit(function))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        for size in range(1, 9):
+            call(ones(size))
+    messages = [str(w.message) for w in caught if w.category is canonopt.RecompileWarning]
+    assert len(messages) == 3
+    assert "for the 2nd time, and max_traces=1" in messages[0]
+    assert ["It goes on; no more warnings." in message for message in messages] == [
+        False,
+        False,
+        True,
+    ]
+
+
+def test_record_says_nothing():
+    call = canonopt.assert_max_traces(jax.jit(Truth().function()), mode="record")
+    for size in range(1, 5):
+        call(ones(size))
+    assert call.log.traces == 4
+    assert [entry.explanation.changes[0].kind for entry in call.log.recompiles] == ["shape"] * 3
+
+
+@pytest.mark.parametrize("count", [1, 2, 3, 4])
+def test_the_limit_is_what_is_allowed(count):
+    call = canonopt.assert_max_traces(jax.jit(Truth().function()), count)
+    for size in range(1, count + 1):
+        call(ones(size))
+    nth = {2: "2nd", 3: "3rd", 4: "4th", 5: "5th"}[count + 1]
+    with pytest.raises(canonopt.ExcessError, match=f"{nth} time, and max_traces={count}"):
+        call(ones(9))
+
+
+# --- compiles ---------------------------------------------------------------------------------
+
+
+def placed(spec, memory_kind="device"):
+    return NamedSharding(Mesh(np.array(jax.devices()), ("data",)), spec, memory_kind=memory_kind)
+
+
+@pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit])
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (None, jax.devices()[0], "commitment: not committed -> committed"),
+        (jax.devices()[0], jax.devices()[1], "sharding: "),
+        (placed(P("data")), placed(P()), "sharding: "),
+        (placed(P()), placed(P(), "pinned_host"), "memory kind: device -> pinned_host"),
+    ],
+)
+def test_a_compile_without_a_trace_names_the_leaf(jit, before, after, says):
+    truth = Truth()
+
+    def body(params):
+        truth.traces += 1
+        return params["w"]
+
+    call = canonopt.assert_max_compiles(jit(body))
+    array = jnp.asarray(ones(8))
+    one, other = (
+        array if where is None else jax.device_put(array, where) for where in (before, after)
+    )
+    call({"w": one, "b": array})
+    call({"w": one, "b": array})
+    with pytest.raises(canonopt.ExcessError) as caught:
+        call({"w": other, "b": array})
+    first, cause, *_ = str(caught.value).splitlines()
+    assert first.startswith("body (")
+    assert first.endswith("is compiled for the 2nd time, and max_compiles=1.")
+    assert cause.startswith(f"  params['w']: {says}")
+    assert truth.traces == (1 if "memory" not in says else call.log.traces)
+    np.testing.assert_array_equal(call({"w": one, "b": array}), array)
+
+
+def test_compiles_as_a_decorator_with_a_limit():
+    @canonopt.assert_max_compiles(max_compiles=2)
+    @jax.jit
+    def double(x):
+        return 2 * x
+
+    for size in (1, 2, 1):
+        double(ones(size))
+    with pytest.raises(canonopt.ExcessError, match="for the 3rd time, and max_compiles=2"):
+        double(ones(3))
+    assert double.log.traces == 3
+
+
+@pytest.mark.parametrize("plain", [lambda x: x, len, functools.partial(len), eqx.nn.Identity()])
+def test_what_is_not_jitted_has_no_compiles(plain):
+    with pytest.raises(
+        canonopt.NotJittedError, match="needs a jitted function, and got "
+    ) as caught:
+        canonopt.assert_max_compiles(plain)
+    assert "canonopt.assert_max_compiles(jax.jit(f))" in str(caught.value)
+    assert isinstance(caught.value, TypeError)
+
+
+def test_all_else_of_a_jitted_function_is_as_it_was():
+    def step(x):
+        """What it does."""
+        return x
+
+    watched = canonopt.assert_max_traces(jax.jit(step))
+    assert (watched.__name__, watched.__doc__) == ("step", "What it does.")
+    assert watched.__wrapped__.__wrapped__ is step
+    watched(ones(3))
+    watched.clear_cache()
