@@ -1,0 +1,355 @@
+"""`compile_log`: what is counted, what is kept apart, and what is neither kept nor slowed down."""
+
+import contextlib
+import functools
+import gc
+import subprocess
+import sys
+import threading
+import weakref
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from flax import nnx
+
+import canonopt
+from canonopt import _tracing
+
+from .scenarios import ones
+
+
+def fresh(name="step"):
+    """A function of its own, and the list that its runs are noted in."""
+    runs = []
+
+    def function(x):
+        runs.append(1)
+        return x * 2
+
+    function.__name__ = function.__qualname__ = name
+    return function, runs
+
+
+# --- counts by function -----------------------------------------------------------------------
+
+# What to make of a function, and what calls lead to: traces and compiles.
+KINDS = {
+    "jit": (lambda f: [jax.jit(f)] * 2, (1, 1)),
+    "filter_jit": (lambda f: [eqx.filter_jit(f)] * 2, (1, 1)),
+    "nnx.jit": (lambda f: [nnx.jit(f)] * 2, (1, 1)),
+    "pmap": (lambda f: [jax.pmap(f)] * 2, (1, 1)),
+    "jit of vmap": (lambda f: [jax.jit(jax.vmap(f))] * 2, (1, 1)),
+    "vmap of jit": (lambda f: [jax.vmap(jax.jit(f))], (1, 1)),
+    "lower": (lambda f: [jax.jit(f).lower], (1, 0)),
+    "lower and compile": (lambda f: [lambda x: jax.jit(f).lower(x).compile()], (1, 1)),
+    "eval_shape": (lambda f: [functools.partial(jax.eval_shape, f)], (1, 0)),
+    "eval_shape of jit": (lambda f: [functools.partial(jax.eval_shape, jax.jit(f))], (1, 0)),
+    "no jit": (lambda f: [f, jax.vmap(f)], (0, 0)),
+    "jit again": (lambda f: [jax.jit(f), jax.jit(f)], (1, 1)),
+    "jit again with options": (lambda f: [jax.jit(f), jax.jit(f, donate_argnums=0)], (1, 2)),
+}
+
+
+@pytest.mark.parametrize(("kind", "expected"), KINDS.values(), ids=KINDS)
+def test_counts(kind, expected):
+    function, runs = fresh()
+    calls = kind(function)
+    with canonopt.compile_log() as log:
+        for call in calls:
+            call(ones(8, 2))
+    step = log["step"]
+    assert (step.traces, step.compiles) == expected
+    assert len(runs) == expected[0] or expected == (0, 0)
+    if expected != (0, 0):
+        assert [found.name for found in log.functions] == ["step"]
+        assert step.place.startswith(f"{__file__}:")
+        assert step.seconds > 0
+        assert step.trace_seconds > 0
+        assert (step.compile_seconds > 0) == (expected[1] > 0)
+
+
+def test_nested_jits_are_counted_each():
+    inner, _ = fresh("inner")
+    jitted = jax.jit(inner)
+    with canonopt.compile_log() as log:
+        outer = jax.jit(lambda x: jitted(x) + jitted(x))
+        outer.__wrapped__.__name__ = "outer"
+        for size in (1, 1, 2):
+            outer(ones(size))
+        jitted(ones(2))
+    assert (log["inner"].traces, log["inner"].compiles) == (2, 1)
+    assert (log["outer"].traces, log["outer"].compiles) == (2, 2)
+
+
+def test_jitted_twice_is_traced_once():
+    function, runs = fresh()
+    with canonopt.compile_log() as log:
+        for jit in (jax.jit, eqx.filter_jit):
+            twice = jit(jit(function))
+            twice(ones(3)), twice(ones(3))
+    assert log["step"].traces == len(runs)
+    assert log["step"].compiles == 2
+
+
+def test_failed_traces():
+    @jax.jit
+    def step(x):
+        raise ValueError("no such thing")
+
+    with canonopt.compile_log() as log:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="no such thing"):
+                step(ones(3))
+    assert (log["step"].traces, log["step"].compiles) == (2, 0)
+    assert log["step"].entries[0].error == "ValueError: no such thing"
+
+
+def test_scan_and_methods():
+    class Model(eqx.Module):
+        weight: jax.Array
+
+        @eqx.filter_jit
+        def method(self, x):
+            return self.weight * x
+
+        def __call__(self, x):
+            return self.weight * x
+
+    def body(carry, x):
+        return carry + x, x
+
+    @jax.jit
+    def scanned(xs):
+        return jax.lax.scan(body, 0.0, xs)
+
+    model = Model(jnp.ones(3))
+    call = eqx.filter_jit(model)
+    with canonopt.compile_log() as log:
+        for _ in range(2):
+            model.method(ones(3)), call(ones(3)), scanned(ones(3))
+    counts = {found.name: (found.traces, found.compiles) for found in log.functions}
+    assert counts == {"method": (1, 1), "Model": (1, 1), "scanned": (1, 1)}
+
+
+def test_a_second_compile_without_a_trace():
+    step = jax.jit(fresh()[0])
+    with canonopt.compile_log() as log:
+        step(jnp.asarray(ones(3)))
+        step(jax.device_put(jnp.asarray(ones(3)), jax.devices()[0]))
+    assert (log["step"].traces, log["step"].compiles) == (1, 2)
+    assert [entry.what for entry in log["step"].entries] == [
+        "was traced and compiled",
+        "was compiled",
+    ]
+
+
+def test_functions_of_one_name_are_told_apart_and_counted_together():
+    with canonopt.compile_log() as log:
+        for step in (fresh()[0], lambda x: x):
+            step.__name__ = "step"
+            jax.jit(step)(ones(3))
+    assert len(log.functions) == 2
+    assert (log["step"].traces, log["step"].compiles) == (2, 2)
+    assert (log["nothing"].traces, log["nothing"].compiles) == (0, 0)
+
+
+def test_helpers_are_kept_apart():
+    step = jax.jit(fresh()[0])
+    jax.clear_caches()
+    with canonopt.compile_log() as log:
+        x = jnp.linspace(0, 1, 7) + jnp.ones(7)
+        step(x)
+    assert [found.name for found in log.functions] == ["step"]
+    assert sum(found.compiles for found in log.helpers) > 0
+    assert all(found.events for found in log.helpers)
+    assert f"{len(log.helpers)} helpers" in str(log)
+
+
+CACHED = """
+import sys, jax, numpy as np, canonopt
+jax.config.update("jax_compilation_cache_dir", sys.argv[1])
+jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
+jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+@jax.jit
+def step(x):
+    return x * 2
+
+with canonopt.compile_log() as log:
+    step(np.ones(3))
+found = log["step"]
+print(found.traces, found.compiles, found.cache_hits, len(log.functions))
+"""
+
+
+def test_hits_of_the_persistent_cache(tmp_path):
+    command = [sys.executable, "-c", CACHED, str(tmp_path)]
+    done = [subprocess.run(command, capture_output=True, text=True, timeout=120) for _ in range(2)]
+    assert [each.stdout.split() for each in done] == [
+        ["1", "1", "0", "1"],
+        ["1", "0", "1", "1"],
+    ], done[-1].stderr
+
+
+def test_a_log_is_printed_as_a_table():
+    step = jax.jit(fresh()[0])
+    with canonopt.compile_log() as log:
+        for size in (1, 2, 3):
+            step(ones(size))
+    lines = str(log).splitlines()
+    assert lines[0].split() == [
+        "function",
+        "traces",
+        "compiles",
+        "cache",
+        "hits",
+        "seconds",
+        "defined",
+        "at",
+    ]
+    assert lines[1].split()[:4] == ["step", "3", "3", "0"]
+    assert "step was traced and compiled again:" in lines
+    assert "  x: shape: float32[1] -> float32[2]" in lines
+
+
+# --- blocks -----------------------------------------------------------------------------------
+
+
+def test_nested_blocks():
+    one, two, three = (jax.jit(fresh(name)[0]) for name in ("one", "two", "three"))
+    with canonopt.compile_log() as outer:
+        one(ones(3))
+        with canonopt.compile_log() as inner:
+            two(ones(3))
+        three(ones(3))
+    one(ones(4))
+    assert [found.name for found in outer.functions] == ["one", "two", "three"]
+    assert [found.name for found in inner.functions] == ["two"]
+    assert outer["one"].traces == 1
+
+
+def test_what_is_compiled_after_the_block_is_not_in_it():
+    step = jax.jit(fresh()[0])
+    with canonopt.compile_log() as log:
+        lowered = step.lower(ones(3))
+    lowered.compile()
+    jax.jit(fresh()[0])(ones(3))  # another of the same name
+    assert (log["step"].traces, log["step"].compiles) == (1, 0)
+
+
+@pytest.mark.parametrize("all_threads", [False, True])
+def test_blocks_in_threads(all_threads):
+    logs, barrier = {}, threading.Barrier(4)
+
+    def work(i):
+        step = jax.jit(fresh(f"step{i}")[0])
+        with canonopt.compile_log(all_threads=all_threads) as log:
+            barrier.wait()
+            for size in range(1, 4):
+                step(ones(size))
+            barrier.wait()
+        logs[i] = log
+
+    with canonopt.compile_log() as outside:
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert outside.functions == []
+    for i, log in logs.items():
+        seen = range(4) if all_threads else [i]
+        counts = {found.name: (found.traces, found.compiles) for found in log.functions}
+        assert counts == {f"step{j}": (3, 3) for j in seen}
+
+
+def test_an_exception_in_a_block_leaves_nothing_behind():
+    step = jax.jit(fresh()[0])
+    for all_threads in (False, True):
+        with contextlib.suppress(KeyError), canonopt.compile_log(all_threads=all_threads) as log:
+            step(ones(1))
+            raise KeyError
+        step(ones(2 + all_threads))
+        assert log["step"].traces <= 1
+        assert (_tracing._active.get(), _tracing._everywhere) == ((), [])
+        assert _tracing._thread.running == []
+
+
+# --- what it costs and what it keeps ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit])
+def test_a_cached_call_runs_none_of_this(jit):
+    step, profiled = jit(fresh()[0]), set()
+    plain, watched = step, canonopt.assert_max_traces(step)
+    x = jnp.asarray(ones(3))
+
+    def profile(frame, event, _):
+        if event == "call" and "canonopt" in frame.f_code.co_filename:
+            profiled.add(frame.f_code.co_qualname)
+
+    with canonopt.compile_log():
+        plain(x), watched(x)
+        sys.setprofile(profile)
+        try:
+            plain(x)
+        finally:
+            sys.setprofile(None)
+        assert {name for name in profiled if "test_" not in name} == set()
+        sys.setprofile(profile)
+        try:
+            watched(x)
+        finally:
+            sys.setprofile(None)
+    # The wrapper itself, and nothing at a miss.
+    assert not profiled & {"watch_misses.<locals>.watched", "_enter", "_leave", "signature_of"}
+
+
+def test_memory_is_bounded():
+    @functools.partial(jax.jit, static_argnums=1)
+    def step(x, i):
+        return x
+
+    with canonopt.compile_log() as log:
+        for i in range(1000):
+            step.eval_shape(ones(1), i)
+    assert log["step"].traces == 1000
+    assert len(log["step"].entries) <= 64
+    assert len(_tracing._thread.ready) <= 64
+
+
+def test_nothing_is_kept_alive():
+    class Model(eqx.Module):
+        weight: jax.Array
+        function: object = eqx.field(static=True)
+
+    def make():
+        function, _ = fresh()
+        model = Model(jnp.ones((64, 64)), fresh("inner")[0])
+        jitted = jax.jit(lambda model: model.function(model.weight))
+        filtered = eqx.filter_jit(fresh()[0])  # which equinox itself keeps
+        watched = canonopt.assert_max_traces(jax.jit(function), 9)
+        jitted(model), filtered(model.weight), watched(model.weight)
+        return [weakref.ref(o) for o in (model.weight, function, model.function)]
+
+    with canonopt.compile_log() as log:
+        references = make()
+        jax.clear_caches()
+        gc.collect()
+        assert [reference() is None for reference in references] == [True] * 3
+    assert log["step"].traces
+
+
+def test_donated_buffers_are_left_alone():
+    step = jax.jit(fresh()[0], donate_argnums=0)
+    with canonopt.compile_log() as log:
+        x = jnp.asarray(ones(3))
+        for _ in range(3):
+            given, x = x, step(x)
+            assert given.is_deleted()
+    np.testing.assert_array_equal(x, 8 * ones(3))
+    assert (log["step"].traces, log["step"].compiles) == (1, 1)
+    assert log["step"].entries[0].signature.options["donate_argnums"] == (0,)
