@@ -5,7 +5,7 @@ numbers in double precision, be rounded where it meets an array. What it cannot 
 """
 
 import operator
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable
 from typing import Any, NoReturn
 
 import jax
@@ -322,15 +322,5 @@ for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
     _comparison(_name)
 
 
-def _unflatten(name: str | None, parts: Iterable[Any]) -> Dynamic:
-    value, rest = parts
-    return Dynamic(value, rest, name)
-
-
 # So that a function of JAX's, itself jitted, takes one where it takes a number.
-jtu.register_pytree_with_keys(
-    Dynamic,
-    lambda x: (((jtu.GetAttrKey("value"), x.value), (jtu.GetAttrKey("rest"), x.rest)), x.name),
-    _unflatten,
-    lambda x: ((x.value, x.rest), x.name),
-)
+jtu.register_dataclass(Dynamic, data_fields=["value", "rest"], meta_fields=["name"])
