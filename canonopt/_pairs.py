@@ -114,6 +114,6 @@ def _halves(a: Any) -> Pair:
 
 
 def _checked(high: Any, low: Any, plain: Any) -> Pair:
-    """The pair, or what float32 gives where that is an infinity or no number."""
-    is_finite = jnp.isfinite(plain)
+    """The pair, or what float32 gives where an infinity or no number is in it."""
+    is_finite = jnp.isfinite(high) & jnp.isfinite(low)
     return jnp.where(is_finite, high, plain), jnp.where(is_finite, low, 0.0)
