@@ -43,7 +43,7 @@ def test_what_is_computed_is_what_python_rounds(operation):
             np.testing.assert_equal(np.float32(found.value), expected)
 
 
-@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan"), 0.0, 1e38])
+@pytest.mark.parametrize("number", [float("inf"), float("-inf"), float("nan"), 0.0, 1e30])
 def test_infinities_are_those_of_float32(number):
     for operation in (
         lambda x: 1 - x,
