@@ -125,16 +125,21 @@ def _verdict(name: str, path: list[types.CodeType]) -> _Verdict:
     stores = [i.offset for i in instructions if _stores(i, name)]
     jumps = [i for i in instructions if _is_jump(i) and i.argval <= i.offset]
 
-    def runs_again(store: int, since: int) -> bool:
-        return any(jump.offset >= since and jump.argval <= store for jump in jumps)
+    def first_after(offset: int) -> int:
+        """The highest instruction that may run after the one at `offset`: all below may, too."""
+        while True:
+            above = [jump.argval for jump in jumps if jump.offset >= offset > jump.argval]
+            if not above:
+                return offset
+            offset = min(above)
 
-    # A store runs after the creation if it stands below it, or if a jump leads back above it.
     if name in ("__class__", "__classdict__"):  # bound when the class is there
         return "once"
-    if not any(store > created or runs_again(store, created) for store in stores):
+    # A store runs after the creation if it stands below, or below what a jump leads back to.
+    if not any(store >= first_after(created) for store in stores):
         return "closed"
     # One that stands alone and outside of any loop runs once: a function that calls itself.
-    if len(stores) == 1 and name not in _arguments(owner) and not runs_again(*stores, *stores):
+    if len(stores) == 1 and name not in _arguments(owner) and first_after(*stores) == stores[0]:
         return "once"
     return "open"
 

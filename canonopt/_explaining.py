@@ -94,9 +94,11 @@ def _changes(old: Signature, new: Signature) -> Iterator[Change]:
         yield _change(path, before, after, new)
     for name in sorted(old.by_keyword ^ new.by_keyword):
         if name in old.records and name in new.records:
-            words = ("by position", "by keyword")
-            words = words if name in new.by_keyword else words[::-1]
-            yield Change(name, "structure", *words, f"pass {name} the same way in every call")
+            before, after = "by position", "by keyword"
+            if name in old.by_keyword:
+                before, after = after, before
+            fix = f"pass {name} the same way in every call"
+            yield Change(name, "structure", before, after, fix)
     for name, value in new.options.items():
         if old.options.get(name) != value and not _follows(name, old, new):
             fix = "jit the function once, with one set of options"

@@ -204,7 +204,7 @@ def _function(function: types.FunctionType, captured: bool) -> Identified:
         default_keys, defaults = _parts(function.__defaults__ or (), True)
         keyword_keys, keywords = _named_parts(function.__kwdefaults__ or {})
         annotation_keys, annotations = _named_parts(function.__annotations__)
-        attribute_keys, attributes = _attribute_parts(attributes, True, True)
+        attribute_keys, attributes = _attribute_parts(attributes, True, False)
     finally:
         _walk.inside.pop()
     for name, cell in zip(cells, copy.__closure__ or (), strict=True):
@@ -254,12 +254,14 @@ def _are_copied(function: types.FunctionType) -> bool:
 
 
 def _attribute_parts(
-    values: dict[Any, Any], captured: bool, of_wrapper: bool
+    values: dict[str, Any], captured: bool, of_equinox: bool
 ) -> tuple[Hashable, dict[str, Any]]:
-    """As `_named_parts`. Wrappers keep annotations and options in dicts that nobody changes."""
+    """As `_named_parts`. Annotations are in a dict that nobody changes, and equinox's options."""
     pairs = [
-        _items(part, captured) if of_wrapper and type(part) is dict else identify(part, captured)
-        for part in values.values()
+        _items(part, captured)
+        if type(part) is dict and (of_equinox or name == "__annotations__")
+        else identify(part, captured)
+        for name, part in values.items()
     ]
     copies = dict(zip(values, (copy for _, copy in pairs), strict=True))
     return tuple(zip(values, (key for key, _ in pairs), strict=True)), copies
@@ -328,10 +330,10 @@ def _object(value: Any, captured: bool) -> Identified:
     if enclosing is not None:
         return enclosing
     copy = object.__new__(type(value))
-    is_wrapper = type(value).__module__.startswith(("equinox.", "jax."))
+    of_equinox = type(value).__module__.startswith("equinox.")
     _walk.inside.append((value, copy))
     try:
-        keys, copies = _attribute_parts(vars(value), captured, is_wrapper)
+        keys, copies = _attribute_parts(vars(value), captured, of_equinox)
     finally:
         _walk.inside.pop()
     vars(copy).update(copies)
@@ -418,6 +420,11 @@ def _node(value: Any, captured: bool) -> Identified:
     return key, jtu.tree_unflatten(structure, copies)
 
 
+def _partition_spec(value: Any, captured: bool) -> Identified:
+    keys, _ = _parts(tuple(value), captured)  # P("x") == P(("x",)), and their parts differ
+    return (type(value), value, *keys), value
+
+
 def _treedef(value: Any, captured: bool) -> Identified:
     data = value.node_data()
     if data is None:  # of a leaf
@@ -490,8 +497,10 @@ def _rule_for(value: Any) -> Callable[[Any, bool], Identified]:
         return _numpy_dtype
     if isinstance(value, eqx.Module):
         return _object
-    if isinstance(value, jax.sharding.Sharding | jax.sharding.Mesh | jax.sharding.PartitionSpec):
+    if isinstance(value, jax.sharding.Sharding | jax.sharding.Mesh):
         return _by_value
+    if isinstance(value, jax.sharding.PartitionSpec):
+        return _partition_spec
     if is_namedtuple(kind):
         return _immutable_sequence
     if _is_frozen_dataclass(kind):

@@ -8,7 +8,6 @@ import importlib
 import itertools
 import math
 import os
-import sys
 import threading
 import types
 from collections.abc import Callable, Iterator
@@ -700,18 +699,7 @@ REBINDING: list[Callable[[], Iterator[Callable]]] = [
 ]
 
 
-HANDLERS = pytest.mark.xfail(
-    sys.version_info >= (3, 12), reason="a jump out of a handler is not followed to its end"
-)
-
-
-@pytest.mark.parametrize(
-    "scenario",
-    [
-        pytest.param(scenario, marks=HANDLERS if "handler" in scenario.__name__ else ())
-        for scenario in REBINDING
-    ],
-)
+@pytest.mark.parametrize("scenario", REBINDING)
 def test_a_variable_is_bound_anew(scenario):
     made: list[tuple[Callable, Callable]] = []
     # Side by side, so that what is merged has not been bound anew in both.
