@@ -4,6 +4,7 @@ import functools
 import gc
 import re
 import weakref
+from pathlib import Path
 
 import equinox as eqx
 import hypothesis.strategies as st
@@ -53,6 +54,13 @@ def test_with_the_fix_there_is_one_trace_and_one_compile(scenario, jit):
 def test_there_is_a_scenario_for_each_kind_of_change():
     assert {says.kind for scenario in SCENARIOS for says in scenario.says} == set(_ORDER)
     assert len(SCENARIOS) >= 30
+
+
+def test_the_page_in_the_docs_has_every_scenario():
+    page = Path(__file__).parents[1] / "docs" / "explanations.md"
+    sections = [line[3:] for line in page.read_text("utf-8").splitlines() if line[:3] == "## "]
+    assert sections == [f"{scenario.name.capitalize()}, {jit}" for scenario, jit in cells()]
+    assert "| canonopt | 97 | 0 |" in page.read_text("utf-8")
 
 
 # --- earlier entries --------------------------------------------------------------------------
