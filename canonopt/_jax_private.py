@@ -227,7 +227,9 @@ def _came_from(function: Any, error: BaseException) -> bool:
 
 
 def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
-    options = {name: getattr(info, name, None) for name in _OPTIONS}
+    options = {name: getattr(info, name, None) for name in (*_OPTIONS, "compiler_options_kvs")}
+    for name in ("in_shardings", "out_shardings"):
+        options[name] = getattr(info, f"{name}_leaves", None)
     try:
         function, args, kwargs = _as_filter_jit_was_called(fun, args)
         return Miss(function, args, kwargs, lambda _: False, True, options, fun)

@@ -683,6 +683,17 @@ def other_options(jit, fixed):
         step(array(3))
 
 
+@scenario(
+    Says("out_shardings", "options", "Unspecified", "P", "jit the function once"), jits=(PLAIN,)
+)
+def other_out_shardings(jit, fixed):
+    function = named(lambda x: x * 2)
+    options = {} if fixed else {"out_shardings": NamedSharding(mesh(), P())}
+    one = jit(function)
+    for step in (one, one if fixed else jit(function, **options)):
+        step(array(8))
+
+
 @scenario(Says("jax_enable_x64", "context", "False", "True", r"update\('jax_enable_x64'"))
 def x64_switched_on(jit, fixed):
     step = jit(named(lambda x: x * 2))
