@@ -90,7 +90,6 @@ def dynamic(*names):
 
 @pytest.mark.parametrize("leaves, number, compiles", [(10, 20, 24), (500, 1, 8)])
 @pytest.mark.parametrize(
-    # Each value is two more arrays to hand over, whatever the step does.
     "names",
     [
         ("lr",),
