@@ -475,7 +475,8 @@ def test_tracers_are_neither_interned_nor_leaked():
         optim = canonopt.chain(canonopt.clip(1.0), canonopt.adam(canonopt.dynamic(0.1)))
         replacing(optim, jnp.asarray(0.2), PARAMS)
     gc.collect()
-    assert [len(table) for table in tables] == before
+    # Fewer is no leak: of another test that jax's caches kept alive until here.
+    assert all(len(table) <= count for table, count in zip(tables, before, strict=True))
     assert canonopt.clip(1.0) is clip
 
 
