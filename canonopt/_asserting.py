@@ -14,7 +14,7 @@ import jax.core
 from ._errors import ExcessError, NotJittedError, RecompileWarning
 from ._jax_private import functions_inside
 from ._signatures import Signature, place_of, signature_of
-from ._tracing import CompileLog, Entry, FunctionLog, counting, is_inside_jit, is_jitted
+from ._tracing import CompileLog, Entry, FunctionLog, counting, is_inside_jit, is_jitted, name_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 Mode: TypeAlias = Literal["raise", "warn", "record"]
@@ -67,7 +67,7 @@ def assert_max_traces(
         a decorator is returned.
     - `max_traces`, `n`: the limit, 1 if neither is given. `n` as for `chex.assert_max_traces`.
     - `mode`: "raise"; "warn", with a `RecompileWarning`, three times at most; or "record", to look
-        at `.traces` later.
+        at `.log.traces` later.
 
     **Returns:** a callable of `fn`'s signature. Its attribute `log` has the counts.
 
@@ -135,8 +135,7 @@ class _Limit(CompileLog):
         self._limit = limit
         self._mode = mode
         self._warned = 0
-        name = getattr(fn, "__name__", type(fn).__name__)
-        self.function = FunctionLog(str(name), place_of(fn))
+        self.function = FunctionLog(name_of(fn), place_of(fn))
 
     def _of(self, name: str, function: Any) -> FunctionLog | None:
         inside = functions_inside(function) if function is not None else ()
@@ -147,8 +146,7 @@ class _Limit(CompileLog):
         """Counts a trace that is seen from inside of the function."""
         entry = Entry(signature, time.perf_counter(), traced=True)
         with self._lock:
-            self.function.traces += 1
-            self.function._add(entry)
+            self.function._add_trace(entry)
         self._noted(self.function, entry, "traces")
 
     def _noted(self, log: FunctionLog, entry: Entry, what: str) -> None:

@@ -1,6 +1,5 @@
 """One stable object for callables that do the same."""
 
-import contextlib
 import functools
 import types
 import weakref
@@ -9,6 +8,7 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 
+from ._contents import contents_of_function, contents_of_partial
 from ._doubts import Doubt
 from ._errors import HoistError
 from ._interning import Table
@@ -64,12 +64,10 @@ def hoist(fn: F, *, strict: bool = False) -> F:
             f"canonopt.hoist needs a callable, and got {fn!r}. For a model or another pytree that "
             "holds callables, write canonopt.canonicalize(model)."
         )
-    if _hoisted.get(id(fn)) is fn and not strict:
+    if strict and (found := doubts(fn)):
+        raise HoistError(_words(fn, found[0]))
+    if _hoisted.get(id(fn)) is fn:
         return fn
-    if strict:
-        found = doubts(fn)
-        if found:
-            raise HoistError(_words(fn, found[0]))
     key, copy = identify(fn, True)
     return fn if key == identity_key(fn) else _one_for(key, copy)
 
@@ -114,25 +112,11 @@ def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
 
 def _parts_of(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, types.FunctionType):
-        code = value.__code__
-        for name, cell in zip(code.co_freevars, value.__closure__ or (), strict=True):
-            with contextlib.suppress(ValueError):  # not bound yet
-                yield f"captured variable {name!r}", cell.cell_contents
-        defaults = value.__defaults__ or ()
-        names = code.co_varnames[: code.co_argcount][-len(defaults) :] if defaults else ()
-        for name, default in (
-            *zip(names, defaults, strict=True),
-            *(value.__kwdefaults__ or {}).items(),
-        ):
-            yield f"default of {name!r}", default
+        yield from contents_of_function(value)
         if "__wrapped__" in vars(value):
             yield "wrapped function", vars(value)["__wrapped__"]
     elif isinstance(value, functools.partial):
-        yield "function", value.func
-        for i, argument in enumerate(value.args):
-            yield f"argument {i}", argument
-        for name, argument in value.keywords.items():
-            yield f"argument {name!r}", argument
+        yield from contents_of_partial(value)
     elif isinstance(value, types.MethodType):
         yield "function", value.__func__
         yield "owner", value.__self__

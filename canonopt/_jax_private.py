@@ -4,7 +4,6 @@ Each function says what it relies on and what it gives where that is gone. `test
 fails where JAX has moved it.
 """
 
-import contextlib
 import functools
 import inspect
 import types
@@ -16,7 +15,10 @@ import attrs
 import jax
 import jax.tree_util as jtu
 
-Jitted = type(jax.jit(lambda: None))
+from ._captures import is_bound
+
+_WITHOUT_OPTIONS: Any = jax.jit(lambda: None)
+Jitted = type(_WITHOUT_OPTIONS)
 
 _OPTIONS = (
     "static_argnums",
@@ -42,8 +44,7 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
             options["in_shardings"] = info["in_shardings_treedef"].unflatten(
                 info["in_shardings_leaves"]
             )
-        unspecified: Any = jax.jit(lambda: None)
-        if info["out_shardings_leaves"] != unspecified._jit_info.out_shardings_leaves:
+        if info["out_shardings_leaves"] != _WITHOUT_OPTIONS._jit_info.out_shardings_leaves:
             options["out_shardings"] = info["out_shardings_treedef"].unflatten(
                 info["out_shardings_leaves"]
             )
@@ -103,10 +104,9 @@ def functions_inside(function: Any) -> list[Any]:
         wrapper = getattr(outer, "__self__", None)
         if hasattr(wrapper, "call_wrapped"):
             inner.append(getattr(wrapper, "f", None))
-        if isinstance(outer, types.FunctionType) and _is_of_jax(outer):
-            for cell in outer.__closure__ or ():
-                with contextlib.suppress(ValueError):  # not bound yet
-                    inner.append(cell.cell_contents)
+        if isinstance(outer, types.FunctionType) and is_of_jax(outer):
+            cells = outer.__closure__ or ()
+            inner += [cell.cell_contents for cell in cells if is_bound(cell)]
         inner += [new.f for new in inner if hasattr(new, "call_wrapped")]
         for new in inner:
             if callable(new) and len(found) < 64 and not any(new is f for f in found):
@@ -114,7 +114,8 @@ def functions_inside(function: Any) -> list[Any]:
     return found
 
 
-def _is_of_jax(function: types.FunctionType) -> bool:
+def is_of_jax(function: types.FunctionType) -> bool:
+    """Whether JAX made a function, or has it: by its globals, since wrappers take other names."""
     return str(function.__globals__.get("__name__")).startswith("jax.")
 
 

@@ -29,7 +29,13 @@ import optax
 
 from ._captures import is_bound, rebindable
 from ._doubts import ARRAY, CHANGES, NO_RULE, NO_VALUE, UNKNOWN_JIT, Doubt, is_importable
-from ._jax_private import Jitted, function_of_partial, jit_options, rebinds_only_if_set
+from ._jax_private import (
+    Jitted,
+    function_of_partial,
+    is_of_jax,
+    jit_options,
+    rebinds_only_if_set,
+)
 
 Identified: TypeAlias = tuple[Hashable, Any]
 
@@ -242,8 +248,7 @@ def _are_copied(function: types.FunctionType) -> bool:
     `functools.wraps` sets `__wrapped__`, and copies all that a jitted function or a custom_jvp has.
     So does JAX, which reads none of it in what it makes.
     """
-    module = function.__globals__.get("__name__")
-    if isinstance(module, str) and module.startswith("jax."):
+    if is_of_jax(function):
         return True
     wrapped = vars(function).get("__wrapped__")
     copied = vars(wrapped) if type(wrapped) in (Jitted, jax.custom_jvp, jax.custom_vjp) else {}

@@ -23,6 +23,7 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
+from ._contents import contents_of_function, contents_of_partial
 from ._keys import identify
 
 
@@ -293,28 +294,13 @@ def _parts(value: Any, depth: int, seen: set[int]) -> Iterator[tuple[str, Static
     seen.add(id(value))
     part = functools.partial(static_of, depth=depth, seen=seen)
     if isinstance(value, types.FunctionType):
-        names = value.__code__.co_freevars
-        for name, cell in zip(names, value.__closure__ or (), strict=True):
-            try:
-                yield f"captured variable {name!r}", part(cell.cell_contents)
-            except ValueError:
-                continue
-        defaults = value.__defaults__ or ()
-        names = value.__code__.co_varnames[: value.__code__.co_argcount]
-        for name, default in zip(names[len(names) - len(defaults) :], defaults, strict=True):
-            yield f"default of {name!r}", part(default)
-        for name, default in (value.__kwdefaults__ or {}).items():
-            yield f"default of {name!r}", part(default)
+        yield from ((name, part(content)) for name, content in contents_of_function(value))
         for name in value.__code__.co_names:
             found = value.__globals__.get(name)
             if type(found) in _PLAIN[:-1] or isinstance(found, types.FunctionType):
                 yield f"global {name!r}", static_of(found, _DEPTH)
     elif isinstance(value, functools.partial):
-        yield INSIDE, part(value.func)
-        for i, argument in enumerate(value.args):
-            yield f"argument {i}", part(argument)
-        for name, argument in value.keywords.items():
-            yield f"argument {name!r}", part(argument)
+        yield from ((name, part(content)) for name, content in contents_of_partial(value))
     elif attrs.has(type(value)) or dataclasses.is_dataclass(type(value)):
         fields = attrs.fields if attrs.has(type(value)) else dataclasses.fields
         for name in (field.name for field in fields(type(value))):

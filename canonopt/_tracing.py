@@ -86,6 +86,11 @@ class FunctionLog:
         """What happened again and why, and how often."""
         return dict(collections.Counter((entry.what, entry.why) for entry in self.recompiles))
 
+    def _add_trace(self, entry: Entry) -> None:
+        self.traces += 1
+        self.trace_seconds += entry.trace_seconds
+        self._add(entry)
+
     def _add(self, entry: Entry) -> None:
         earlier = [e.signature for e in self.entries if e.signature is not None]
         if entry.signature is not None:
@@ -302,7 +307,7 @@ def _enter(miss: Miss) -> _Running:
     logs = _logs_here()
     if logs:
         function = _users_function(miss)
-        found = [(log, log._of(_name_of(function), function)) for log in logs]
+        found = [(log, log._of(name_of(function), function)) for log in logs]
         running.logs = [(log, of) for log, of in found if of is not None]
         if running.logs and not _is_helper(function):
             running.signature = _signature(miss, function)
@@ -329,10 +334,8 @@ def _leave(running: _Running, traced: bool) -> None:
             entry.trace_seconds = seconds - running.inner_seconds
             entry.error = error
             with watcher._lock:
-                log.traces += 1
-                log.trace_seconds += entry.trace_seconds
-                log._add(entry)
-    ready, name = _thread.ready, _name_of(running.miss.jitted)
+                log._add_trace(entry)
+    ready, name = _thread.ready, name_of(running.miss.jitted)
     ready.pop(name, None)
     if found:
         ready[name] = [(weakref.ref(watcher), log, entry) for watcher, log, entry in found]
@@ -423,7 +426,7 @@ def _signature(miss: Miss, function: Any) -> Signature | None:
     return attrs.evolve(signature, records=records)
 
 
-def _name_of(function: Any) -> str:
+def name_of(function: Any) -> str:
     return str(getattr(function, "__name__", type(function).__name__))
 
 

@@ -453,6 +453,13 @@ def another_function(jit, fixed):
     step(jnp.cos, ones(3))
 
 
+def two_models(jit, fixed, make_activation):
+    step = jit(named(lambda model, x: model(x)))
+    for _ in range(2):
+        model = Activated(array(3, 3), make_activation())
+        step(canonopt.canonicalize(model) if fixed else model, ones(3))
+
+
 @scenario(
     Says(
         "model.activation",
@@ -464,10 +471,7 @@ def another_function(jit, fixed):
     jits=(FILTERED,),
 )
 def a_model_that_makes_a_lambda(jit, fixed):
-    step = jit(named(lambda model, x: model(x)))
-    for _ in range(2):
-        model = Activated(array(3, 3), lambda x: x + 1)
-        step(canonopt.canonicalize(model) if fixed else model, ones(3))
+    two_models(jit, fixed, lambda: lambda x: x + 1)
 
 
 @scenario(
@@ -481,10 +485,7 @@ def a_model_that_makes_a_lambda(jit, fixed):
     jits=(FILTERED,),
 )
 def a_model_that_jits(jit, fixed):
-    step = jit(named(lambda model, x: model(x)))
-    for _ in range(2):
-        model = Activated(array(3, 3), jax.jit(twice))
-        step(canonopt.canonicalize(model) if fixed else model, ones(3))
+    two_models(jit, fixed, lambda: jax.jit(twice))
 
 
 @scenario(

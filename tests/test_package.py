@@ -24,6 +24,7 @@ LOWEST = Path(__file__).parent.parent / "requirements" / "lowest.txt"
 ORDER = [
     "_errors",
     "_captures",
+    "_contents",
     "_doubts",
     "_jax_private",
     "_keys",

@@ -11,17 +11,9 @@ import pytest
 import canonopt
 
 from .conftest import ratio, timed
+from .test_benchmarks import make_step
 
 RATES = np.geomspace(1e-4, 1e-1, 20).tolist()
-
-
-def make_step():
-    def step(optim, params, opt_state):
-        grads = jax.grad(lambda params: sum(jnp.sum((p - 1) ** 2) for p in params))(params)
-        updates, opt_state = optim.update(grads, opt_state, params)
-        return optax.apply_updates(params, updates), opt_state
-
-    return step
 
 
 def parameters(leaves):
