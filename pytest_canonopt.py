@@ -104,7 +104,6 @@ def _excess(log: canonopt.CompileLog, limits: dict[str, dict[str | None, int]]) 
             lines = [
                 f"{function.name}{where} was {_MARKERS[marker]} {count} times, {marker}({limit})."
             ]
-            for (what, why), times in function.causes().items():
-                often = f", {times} times" if times > 1 else ""
-                lines += [f"  It {what} again{often}:", *(f"    {w}" for w in why.splitlines())]
+            for cause in function.causes():
+                lines += [f"  It {cause.title}:", *(f"    {line}" for line in cause.lines())]
             yield "\n".join(lines)

@@ -9,7 +9,8 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from . import __version__, _doctor, _reports, _running
+from . import __version__, _doctor, _page, _reports, _running
+from ._steps import Steps
 from ._tracing import compile_log
 
 RECOMPILED = 3
@@ -70,25 +71,28 @@ def _doctored(script: list[str], as_module: bool, files: dict[str, str], is_stri
     command = shlex.join(["-m", *script] if as_module else script)
     counting = compile_log(all_threads=True)
     log, start, status = counting.__enter__(), time.perf_counter(), 0
+    steps = Steps(log)
 
     def report() -> None:
         # At the very end: threads go on after the script, and what it has registered runs then.
         if os.getpid() != process:
             return  # a fork
+        steps.stop()
         counting.__exit__(None, None, None)
-        found = _doctor.diagnose(log, command, status, time.perf_counter() - start)
+        found = _doctor.diagnose(log, steps, command, status, time.perf_counter() - start)
         sys.stdout.flush()
         _reports.to_stream(found, stream)
         for form, path in files.items():
-            text = {"json": _reports.as_json, "html": _reports.as_html}[form](found)
+            text = {"json": _reports.as_json, "html": _page.as_html}[form](found)
             try:
-                _reports.write(path, text)
+                Path(path).write_text(text, encoding="utf-8")
             except OSError as error:
                 print(f"canonopt doctor: cannot write {path}: {error}", file=stream)
 
     atexit.register(report)
+    steps.start()
     status = _running.run(script, as_module=as_module)
-    if is_strict and status == 0 and _doctor.diagnose(log, command, 0, 0.0).repeated:
+    if is_strict and status == 0 and _doctor.diagnose(log, steps, command, 0, 0.0).repeated:
         return RECOMPILED
     return status
 

@@ -1,9 +1,11 @@
 """Assertions on how often a function is traced or compiled."""
 
+import collections
 import contextlib
 import functools
 import time
 import warnings
+import weakref
 from collections.abc import Callable
 from typing import Any, Literal, TypeAlias, TypeVar, overload
 
@@ -13,13 +15,15 @@ import jax.core
 
 from ._errors import ExcessError, NotJittedError, RecompileWarning
 from ._jax_private import functions_inside
+from ._logs import CompileLog, Entry, FunctionLog, name_of
 from ._signatures import Signature, place_of, signature_of
-from ._tracing import CompileLog, Entry, FunctionLog, counting, is_inside_jit, is_jitted, name_of
+from ._tracing import counting, is_inside_jit, is_jitted, watch
 
 F = TypeVar("F", bound=Callable[..., Any])
 Mode: TypeAlias = Literal["raise", "warn", "record"]
 
-_WARNINGS = 3  # of one function, after which it is clear that it goes on
+_WARNINGS = 3  # of one function in the window, after which it is clear that it goes on
+_WINDOW = 60  # seconds
 
 
 @overload
@@ -66,8 +70,8 @@ def assert_max_traces(
     - `fn`: a function, or what `jax.jit`, `equinox.filter_jit` or `jax.pmap` made of one. Left out,
         a decorator is returned.
     - `max_traces`, `n`: the limit, 1 if neither is given. `n` as for `chex.assert_max_traces`.
-    - `mode`: "raise"; "warn", with a `RecompileWarning`, three times at most; or "record", to look
-        at `.log.traces` later.
+    - `mode`: "raise"; "warn", with a `RecompileWarning`, three in a minute at most; or "record",
+        to look at `.log.traces` later.
 
     **Returns:** a callable of `fn`'s signature. Its attribute `log` has the counts.
 
@@ -130,12 +134,15 @@ class _Limit(CompileLog):
 
     def __init__(self, fn: Any, what: Literal["traces", "compiles"], limit: int, mode: Mode):
         super().__init__()
+        watch()
+        self.function = FunctionLog(name_of(fn), place_of(fn))
         self._targets = functions_inside(fn)
         self._what: Literal["traces", "compiles"] = what
         self._limit = limit
         self._mode = mode
-        self._warned = 0
-        self.function = FunctionLog(name_of(fn), place_of(fn))
+        self._warned: collections.deque[float] = collections.deque(maxlen=_WARNINGS)
+        # JAX keeps a trace that was one too many, and would run it in silence the next time.
+        self._refused: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
     def _of(self, name: str, function: Any) -> FunctionLog | None:
         inside = functions_inside(function) if function is not None else ()
@@ -147,23 +154,43 @@ class _Limit(CompileLog):
         entry = Entry(signature, time.perf_counter(), traced=True)
         with self._lock:
             self.function._add_trace(entry)
-        self._noted(self.function, entry, "traces")
+        self._missed(self.function, entry, None)
 
-    def _noted(self, log: FunctionLog, entry: Entry, what: str) -> None:
-        count = getattr(log, self._what)
-        if what != self._what or count <= self._limit or self._mode == "record":
+    def _missed(self, log: FunctionLog, entry: Entry, program: Any) -> None:
+        if self._what != "traces":
             return
-        nth = f"{count}{'nd' if count == 2 else 'rd' if count == 3 else 'th'}"
-        verb = {"traces": "traced", "compiles": "compiled"}[what]
+        if entry.traced:
+            self._check(log.traces, entry, program)
+        elif program is not None and (text := self._refused.get(program)):
+            raise ExcessError(text)
+
+    def _compiled(self, log: FunctionLog, entry: Entry) -> None:
+        if self._what == "compiles":
+            self._check(log.compiles, entry)
+
+    def _check(self, count: int, entry: Entry, program: Any = None) -> None:
+        if count <= self._limit or self._mode == "record":
+            return
+        log, verb = self.function, {"traces": "traced", "compiles": "compiled"}[self._what]
         where = f" ({log.place})" if log.place else ""
-        why = "\n  ".join(entry.why.splitlines())
-        text = f"{log.name}{where} is {verb} for the {nth} time, and max_{what}={self._limit}."
+        text = f"{log.name}{where} is {verb} for the {_nth(count)} time, and max_{self._what}="
+        text = "\n  ".join([f"{text}{self._limit}.", *entry.why.splitlines()])
         if self._mode == "raise":
-            raise ExcessError(f"{text}\n  {why}")
-        self._warned += 1
-        if self._warned <= _WARNINGS:
-            last = "\n  It goes on; no more warnings." if self._warned == _WARNINGS else ""
-            warnings.warn(f"{text}\n  {why}{last}", RecompileWarning, stacklevel=2)
+            if program is not None:
+                self._refused[program] = text
+            raise ExcessError(text)
+        now = time.monotonic()
+        if len(self._warned) == _WARNINGS and now - self._warned[0] < _WINDOW:
+            return
+        self._warned.append(now)
+        if len(self._warned) == _WARNINGS and now - self._warned[0] < _WINDOW:
+            text += f"\n  It goes on; no more warnings within {_WINDOW} s."
+        warnings.warn(text, RecompileWarning, stacklevel=2)
+
+
+def _nth(count: int) -> str:
+    last = 0 if count % 100 in (11, 12, 13) else count % 10
+    return f"{count}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
 
 
 def _is_one(function: Any, target: Any) -> bool:

@@ -8,13 +8,13 @@ owner cannot be found there is no proof.
 """
 
 import dis
-import functools
 import inspect
 import itertools
 import types
-import weakref
 from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
+
+from ._by_identity import ByIdentity
 
 
 def rebindable(function: types.FunctionType) -> list[str]:
@@ -28,6 +28,12 @@ def rebindable(function: types.FunctionType) -> list[str]:
         for name, cell in cells
         if verdicts[name] == "open" or (verdicts[name] == "once" and not is_bound(cell))
     ]
+
+
+def captured_by(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """The captured variables that have a value, by name."""
+    cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+    return ((name, cell.cell_contents) for name, cell in cells if is_bound(cell))
 
 
 def is_bound(cell: types.CellType) -> bool:
@@ -46,24 +52,20 @@ _Verdict: TypeAlias = Literal["closed", "once", "open"]
 
 def _verdicts_on(function: types.FunctionType) -> dict[str, _Verdict]:
     code = function.__code__
-    known = _known.get(id(code))
+    known = _known.get(code)
     if known is not None:
-        return known[1]
+        return known
     path = _path_to(function)
     if path is None:
         return {name: "open" for name in code.co_freevars}
     verdicts: dict[str, _Verdict] = {name: _verdict(name, path) for name in code.co_freevars}
-    # By identity, since code objects of two functions may compare equal, and weakly, since
-    # exec makes any number of them.
-    _known[id(code)] = (weakref.ref(code, functools.partial(_forget, id(code))), verdicts)
+    _known.set(code, verdicts)
     return verdicts
 
 
-_known: dict[int, tuple[weakref.ref, dict[str, _Verdict]]] = {}
-
-
-def _forget(identity: int, _: weakref.ref) -> None:
-    _known.pop(identity, None)
+# By identity, since code objects of two functions may compare equal, and weakly, since exec makes
+# any number of them.
+_known: ByIdentity[dict[str, _Verdict]] = ByIdentity()
 
 
 _WRAPPERS = 32

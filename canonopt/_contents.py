@@ -5,15 +5,14 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from ._captures import is_bound
+from ._captures import captured_by
 
 
 def contents_of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
     """The captured variables that are bound, and the defaults."""
     code = function.__code__
-    for name, cell in zip(code.co_freevars, function.__closure__ or (), strict=True):
-        if is_bound(cell):
-            yield f"captured variable {name!r}", cell.cell_contents
+    for name, captured in captured_by(function):
+        yield f"captured variable {name!r}", captured
     defaults = function.__defaults__ or ()
     positional = code.co_varnames[: code.co_argcount]
     names = positional[len(positional) - len(defaults) :]

@@ -1,12 +1,9 @@
 """What a script compiled, what it lost by that, and what to write: `canonopt doctor` in objects."""
 
-import re
-from collections.abc import Iterable
-
 import attrs
 
-from ._explaining import INIT, Change
-from ._tracing import CompileLog, Entry, FunctionLog
+from ._logs import Cause, CompileLog, FunctionLog
+from ._steps import Calls, Steps
 
 
 @attrs.frozen
@@ -26,20 +23,6 @@ class Moment:
 
 
 @attrs.frozen
-class Cause:
-    """Why a function was traced or compiled again, or failed, and how often for this reason."""
-
-    what: str
-    times: int
-    seconds: float
-    # The differences of the first time. The others are of the same paths and kinds.
-    changes: tuple[Change, ...]
-    # In place of differences, where there are none.
-    note: str | None
-    fixes: tuple[str, ...]
-
-
-@attrs.frozen
 class Finding:
     """One function of the user's."""
 
@@ -52,6 +35,9 @@ class Finding:
     lost_seconds: float  # of all but the first time
     moments: tuple[Moment, ...]
     causes: tuple[Cause, ...]
+    # From Python 3.12 on: how often it was called, cached or not, and when, for some of the calls.
+    calls: int | None = None
+    called_at: tuple[float, ...] = ()
 
     @property
     def is_repeated(self) -> bool:
@@ -91,20 +77,20 @@ class Diagnosis:
         return [f for f in self.findings if f.causes and not f.is_repeated]
 
 
-def diagnose(log: CompileLog, command: str, status: int, seconds: float) -> Diagnosis:
+def diagnose(log: CompileLog, steps: Steps, command: str, status: int, seconds: float) -> Diagnosis:
     helpers = log.helpers
     return Diagnosis(
         command,
         seconds,
         status,
-        tuple(_finding(function, log.started) for function in log.functions),
+        tuple(_finding(f, log.started, steps.of(f)) for f in log.functions),
         len(helpers),
         sum(helper.compiles for helper in helpers),
         sum(helper.seconds for helper in helpers),
     )
 
 
-def _finding(log: FunctionLog, started: float) -> Finding:
+def _finding(log: FunctionLog, started: float, calls: Calls | None) -> Finding:
     first = log.entries[0].seconds if log.entries else 0.0
     moments = (
         Moment(e.at - started, e.traced, e.compiled, e.trace_seconds, e.compile_seconds, e.error)
@@ -119,37 +105,7 @@ def _finding(log: FunctionLog, started: float) -> Finding:
         log.seconds,
         max(log.seconds - first, 0.0),
         tuple(moments),
-        tuple(_causes(log)),
+        tuple(log.causes()),
+        calls.count if calls is not None else None,
+        tuple(at - started for at in calls.at) if calls is not None else (),
     )
-
-
-def _causes(log: FunctionLog) -> Iterable[Cause]:
-    """The entries after the first, and those that failed, put together by what caused them."""
-    alike: dict[object, list[Entry]] = {}
-    for index, entry in enumerate(log.entries):
-        if entry.error is not None:
-            alike.setdefault(("failed", entry.error), []).append(entry)
-        elif index > 0:
-            alike.setdefault((entry.what, _essence(entry)), []).append(entry)
-    for entries in alike.values():
-        first, times = entries[0], len(entries)
-        seconds = sum(entry.seconds for entry in entries)
-        if first.error is not None:
-            fixes = (INIT,) if _is_of_the_state(first) else ()
-            yield Cause("failed while traced", times, seconds, (), first.error, fixes)
-            continue
-        changes = first.explanation.changes if first.explanation is not None else ()
-        fixes = tuple(dict.fromkeys(change.fix for change in changes))
-        yield Cause(first.what, times, seconds, changes, None if changes else first.why, fixes)
-
-
-def _essence(entry: Entry) -> object:
-    if entry.explanation is None:
-        return None
-    return tuple((change.path, change.kind, change.fix) for change in entry.explanation.changes)
-
-
-def _is_of_the_state(entry: Entry) -> bool:
-    """Whether an optimizer state of another structure than the gradients made a trace fail."""
-    is_structure = re.search(r"structure|pytree|None|Mismatch", entry.error or "", re.IGNORECASE)
-    return bool(is_structure and entry.signature is not None and entry.signature.states)

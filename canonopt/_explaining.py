@@ -37,25 +37,51 @@ class Explanation:
     # How many differences there are from each of the earlier entries.
     distances: tuple[int, ...]
 
+    @property
+    def fixes(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(change.fix for change in self.changes))
+
     def __str__(self) -> str:
         if not self.changes:
             return "nothing that canonopt sees differs from an earlier call"
-        first, *rest = self.changes
-        lines = [str(first), *(f"  also {change}" for change in rest[:3])]
-        if len(rest) > 3:
-            lines.append(f"  and {len(rest) - 3} more")
-        fixes = dict.fromkeys(change.fix for change in self.changes)
-        return "\n".join([*lines, *(f"  write: {fix}" for fix in list(fixes)[:3])])
+        return "\n".join(in_lines(self.changes, self.fixes))
+
+
+_SHOWN = 3  # of each
+
+
+def in_lines(changes: Sequence[Change], fixes: Sequence[str], note: str | None = None) -> list[str]:
+    """The first of the differences, or the note in place of them, and what to write."""
+    lines = [f"{'also ' if i else ''}{change}" for i, change in enumerate(changes[:_SHOWN])]
+    if len(changes) > _SHOWN:
+        lines.append(f"and {len(changes) - _SHOWN} more differences")
+    if note is not None:
+        lines += [line for line in note.splitlines() if line.strip()][:_SHOWN]
+    return [*lines, *(f"write: {fix}" for fix in fixes[:_SHOWN])]
 
 
 def explain(new: Signature, earlier: Sequence[Signature]) -> Explanation | None:
     """Why `new` is none of `earlier`, or None if there are none."""
     if not earlier:
         return None
-    found = [tuple(_changes(old, new)) for old in earlier]
+    # Values that differ may have one hash, as -1 and -2 do. Asked only where nothing else differs.
+    found = [tuple(_changes(old, new)) or tuple(_changes(old, new, by_key=True)) for old in earlier]
     # Of several as near, the last one: what a loop did just before.
-    nearest = min(range(len(found)), key=lambda i: (len(found[i]), -i))
+    nearest = min(
+        range(len(found)),
+        key=lambda i: (len(found[i]), _finer_distance(earlier[i], new, found[i]), -i),
+    )
     return Explanation(nearest, _in_order(found[nearest]), tuple(map(len, found)))
+
+
+def _finer_distance(old: Signature, new: Signature, changes: Iterable[Change]) -> int:
+    """In how many ways the arrays differ that are named in the changes."""
+    pairs = ((old.records.get(c.path), new.records.get(c.path)) for c in changes)
+    return sum(
+        len(_array_kinds(before, after))
+        for before, after in pairs
+        if isinstance(before, Array) and isinstance(after, Array)
+    )
 
 
 # What is there at all comes before what it is, and that before where it is.
@@ -82,12 +108,12 @@ def _in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
     return tuple(sorted(changes, key=lambda change: _ORDER.index(change.kind)))
 
 
-def _changes(old: Signature, new: Signature) -> Iterator[Change]:
+def _changes(old: Signature, new: Signature, by_key: bool = False) -> Iterator[Change]:
     paths = [*old.records, *(path for path in new.records if path not in old.records)]
     gone: list[str] = []
     for path in paths:
         before, after = old.records.get(path), new.records.get(path)
-        if _is_same(before, after) or any(_is_inside(path, outer) for outer in gone):
+        if _is_same(before, after, by_key) or any(_is_inside(path, outer) for outer in gone):
             continue
         if _kind(before, after) in ("structure", "none"):
             gone.append(path)
@@ -112,9 +138,11 @@ def _changes(old: Signature, new: Signature) -> Iterator[Change]:
             yield Change(name, "context", str(old.context.get(name)), value, fix)
 
 
-def _is_same(before: Record | None, after: Record | None) -> bool:
+def _is_same(before: Record | None, after: Record | None, by_key: bool) -> bool:
     if isinstance(before, Array) and isinstance(after, Array):
         return before.is_like(after)
+    if by_key and isinstance(before, Static) and isinstance(after, Static):
+        return before.key == after.key
     return before == after
 
 
@@ -138,22 +166,23 @@ def _kind(before: Record | None, after: Record | None) -> str:
         kinds = {before.kind, after.kind}
         return next((k for k in ("transformation", "callable") if k in kinds), "static value")
     if isinstance(before, Array) and isinstance(after, Array):
-        return _array_kind(before, after)
+        return _array_kinds(before, after)[0]
     return "scalar"
 
 
-def _array_kind(before: Array, after: Array) -> str:
+def _array_kinds(before: Array, after: Array) -> list[str]:
+    """The ways in which two arrays differ, what matters most first."""
     if _is_key(before) != _is_key(after):
-        return "dtype"  # two numbers more in the shape are of the old style of keys
-    if before.shape != after.shape:
-        return "shape"
-    if before.dtype != after.dtype:
-        return "dtype"
-    if before.weak_type != after.weak_type:
-        return "weak type"
-    if before.memory_kind != after.memory_kind:
-        return "memory kind"
-    return "commitment" if before.committed != after.committed else "sharding"
+        return ["dtype"]  # two numbers more in the shape are of the old style of keys
+    differs = {
+        "shape": before.shape != after.shape,
+        "dtype": before.dtype != after.dtype,
+        "weak type": before.weak_type != after.weak_type,
+        "memory kind": before.memory_kind != after.memory_kind,
+        "commitment": before.committed != after.committed,
+        "sharding": before.sharding != after.sharding,
+    }
+    return [kind for kind, is_different in differs.items() if is_different]
 
 
 def _is_key(record: Record | None) -> bool:

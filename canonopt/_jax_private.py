@@ -15,7 +15,7 @@ import attrs
 import jax
 import jax.tree_util as jtu
 
-from ._captures import is_bound
+from ._captures import captured_by
 
 _WITHOUT_OPTIONS: Any = jax.jit(lambda: None)
 Jitted = type(_WITHOUT_OPTIONS)
@@ -94,7 +94,8 @@ def functions_inside(function: Any) -> list[Any]:
     """`function` and the functions that it wraps, as far as they can be found.
 
     By the attributes that `functools.wraps`, partials, JAX and Flax keep them in, and by what
-    JAX's own closures captured, those of `jax.pmap` for one.
+    closures captured: JAX's own, those of `jax.pmap` for one, and those that `equinox.filter_pmap`
+    makes.
     """
     found = [function]
     for outer in found:
@@ -104,9 +105,12 @@ def functions_inside(function: Any) -> list[Any]:
         wrapper = getattr(outer, "__self__", None)
         if hasattr(wrapper, "call_wrapped"):
             inner.append(getattr(wrapper, "f", None))
-        if isinstance(outer, types.FunctionType) and is_of_jax(outer):
-            cells = outer.__closure__ or ()
-            inner += [cell.cell_contents for cell in cells if is_bound(cell)]
+        if isinstance(outer, types.FunctionType):
+            captured = dict(captured_by(outer))
+            if is_of_jax(outer):
+                inner += captured.values()
+            if outer.__code__.co_qualname.startswith("_filter_pmap_cache.<locals>."):
+                inner += captured.get("static", ())[:1]
         inner += [new.f for new in inner if hasattr(new, "call_wrapped")]
         for new in inner:
             if callable(new) and len(found) < 64 and not any(new is f for f in found):
@@ -138,11 +142,12 @@ class Miss:
 
 
 def watch_misses(
-    enter: Callable[[Miss], Any], leave: Callable[[Any, bool], None]
+    enter: Callable[[Miss], Any], leave: Callable[[Any, bool, Any], None]
 ) -> Callable[[], None] | None:
     """Calls `enter` before jit looks for a trace, and `leave` with its result after.
 
-    `leave` is told whether the function was traced, and may raise. Returns what ends it. Wraps
+    `leave` is told whether the function was traced and the jaxpr that was found, and may raise;
+    then nothing is compiled. Returns what ends it. Wraps
     `_infer_params`, which `jax.jit` calls wherever its C++ cache has no entry: what is cached runs
     as before. None where JAX has no such function any more; then nothing is called.
     """
@@ -162,11 +167,12 @@ def watch_misses(
         try:
             result = original(fun, ji, args, kwargs)
         except BaseException as error:
-            leave(token, _came_from(fun, error))
+            leave(token, _came_from(fun, error), None)
             if error.__traceback__ is not None:  # so that it reads as if nobody watched
                 error.__traceback__ = error.__traceback__.tb_next
             raise
-        leave(token, _is_new(result) and _traces_so_far() > before)
+        jaxpr = _jaxpr_of(result)
+        leave(token, _is_new(jaxpr) and _traces_so_far() > before, jaxpr)
         return result
 
     pjit._infer_params = watched
@@ -181,14 +187,19 @@ def watch_misses(
 _jaxprs: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
-def _is_new(result: Any) -> bool:
-    """Whether the program found for a call has not been found before.
+def _jaxpr_of(result: Any) -> Any:
+    try:
+        return result[0].params["jaxpr"]
+    except (AttributeError, KeyError, TypeError):
+        return None
+
+
+def _is_new(jaxpr: Any) -> bool:
+    """Whether a jaxpr has not been found before.
 
     What another thread traces meanwhile makes the count of traces grow too.
     """
-    try:
-        jaxpr = result[0].params["jaxpr"]
-    except (AttributeError, KeyError, TypeError):
+    if jaxpr is None:
         return True
     is_new = _jaxprs.get(id(jaxpr)) is not jaxpr
     _jaxprs[id(jaxpr)] = jaxpr

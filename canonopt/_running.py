@@ -52,14 +52,12 @@ def _execute(arguments: Sequence[str], as_module: bool) -> None:
     main = types.ModuleType("__main__")
     main.__dict__["__builtins__"] = builtins
     sys.modules["__main__"] = main
-    # Not runpy.run_module, which gives `__main__` back to its former owner.
-    run_module: Any = vars(runpy)["_run_module_as_main"]
     if as_module:
         _search_first(os.getcwd())
-        run_module(target)
+        _run_module(target, True)
     elif os.path.isdir(target) or zipfile.is_zipfile(target):
         _search_first(target, always=True)
-        run_module("__main__", False)
+        _run_module("__main__", False)
     else:
         path = os.path.abspath(target)
         _search_first(os.path.dirname(os.path.realpath(target)))
@@ -67,6 +65,19 @@ def _execute(arguments: Sequence[str], as_module: bool) -> None:
         vars(main).update(__file__=path, __loader__=loader, __cached__=None)
         code = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
         exec(code, vars(main))
+
+
+def _run_module(name: str, alter_argv: bool) -> None:
+    """Runs a module as `python -m` does, by the function of `runpy` that the interpreter calls.
+
+    It is private. Without it `__main__` goes back to its former owner at the end, and what the
+    module has registered to run at exit finds another `__main__` than its own.
+    """
+    as_the_interpreter: Any = vars(runpy).get("_run_module_as_main")
+    if as_the_interpreter is not None:
+        as_the_interpreter(name, alter_argv)
+    else:
+        runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 def _search_first(folder: str, always: bool = False) -> None:

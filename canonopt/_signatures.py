@@ -11,7 +11,6 @@ import inspect
 import itertools
 import re
 import types
-import weakref
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -23,6 +22,7 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
+from ._by_identity import ByIdentity
 from ._contents import contents_of_function, contents_of_partial
 from ._keys import identify
 
@@ -65,7 +65,8 @@ class Scalar:
 class Static:
     """A value that is part of the program."""
 
-    # Equal where `==` of the values is. `key` is equal where canonopt takes them for the same.
+    # Equal where `==` of the values is, and now and then where it is not, for hashes are no more
+    # than that. `key` is equal where canonopt takes the values for the same.
     token: Hashable
     key: Hashable = attrs.field(eq=False)
     text: str = attrs.field(eq=False)
@@ -225,7 +226,7 @@ _PLAIN = (bool, int, float, complex, str, bytes, type(None))
 _DEPTH = 6  # of parts in parts
 INSIDE = "function"
 _serials = itertools.count()
-_serial_of: dict[int, tuple[weakref.ref, int]] = {}
+_serial_of: ByIdentity[int] = ByIdentity()
 
 
 def static_of(value: Any, depth: int = 0, seen: set[int] | None = None) -> Static:
@@ -259,17 +260,14 @@ def _token(value: Any) -> Hashable:
 
 def _serial(value: Any) -> Hashable:
     """A number that no other object has or will have."""
-    known = _serial_of.get(id(value))
-    if known is not None and known[0]() is value:
-        return ("object", known[1])
-    number = next(_serials)
-    try:
-        identity = id(value)
-        reference = weakref.ref(value, lambda _: _serial_of.pop(identity, None))
-    except TypeError:  # its id is the best there is
-        return ("object", type(value), id(value))
-    _serial_of[identity] = (reference, number)
-    return ("object", number)
+    known = _serial_of.get(value)
+    if known is None:
+        known = next(_serials)
+        try:
+            _serial_of.set(value, known)
+        except TypeError:  # its id is the best there is
+            return ("object", type(value), id(value))
+    return ("object", known)
 
 
 def _key(value: Any) -> Hashable:

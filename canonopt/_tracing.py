@@ -4,7 +4,6 @@ Everything is noted at a miss of a jit cache, where JAX does the slow thing anyw
 cached runs none of this.
 """
 
-import collections
 import contextlib
 import contextvars
 import inspect
@@ -13,164 +12,16 @@ import threading
 import time
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
 import jax
 
-from ._explaining import FUNCTION, Explanation, explain
+from ._explaining import FUNCTION
 from ._jax_private import Miss, functions_inside, note_trace_event, watch_misses
-from ._signatures import Signature, place_of, signature_of, static_of
-
-_ENTRIES = 64  # kept for each function
-
-
-@attrs.define(eq=False)
-class Entry:
-    """One trace, one compile, or both: what a miss of the cache led to."""
-
-    signature: Signature | None
-    at: float  # seconds, of time.perf_counter
-    traced: bool = False
-    compiled: bool = False
-    explanation: Explanation | None = None
-    trace_seconds: float = 0.0
-    compile_seconds: float = 0.0
-    error: str | None = None  # of a trace that failed
-
-    @property
-    def seconds(self) -> float:
-        return self.trace_seconds + self.compile_seconds
-
-    @property
-    def why(self) -> str:
-        if self.explanation is None:
-            return "it has nothing that canonopt could compare with an earlier call"
-        return str(self.explanation)
-
-    @property
-    def what(self) -> str:
-        if self.traced:
-            return "was traced and compiled" if self.compiled else "was traced"
-        return "was compiled"
-
-
-@attrs.define(eq=False)
-class FunctionLog:
-    """What a function was traced and compiled for. Seconds are without those of inner functions."""
-
-    name: str
-    place: str | None
-    traces: int = 0
-    compiles: int = 0
-    cache_hits: int = 0  # of JAX's persistent compilation cache, in place of a compile
-    trace_seconds: float = 0.0
-    compile_seconds: float = 0.0
-    entries: list[Entry] = attrs.field(factory=list)
-
-    @property
-    def seconds(self) -> float:
-        return self.trace_seconds + self.compile_seconds
-
-    @property
-    def events(self) -> int:
-        return self.traces + self.compiles + self.cache_hits
-
-    @property
-    def recompiles(self) -> list[Entry]:
-        """The entries after the first."""
-        return self.entries[1:]
-
-    def causes(self) -> dict[tuple[str, str], int]:
-        """What happened again and why, and how often."""
-        return dict(collections.Counter((entry.what, entry.why) for entry in self.recompiles))
-
-    def _add_trace(self, entry: Entry) -> None:
-        self.traces += 1
-        self.trace_seconds += entry.trace_seconds
-        self._add(entry)
-
-    def _add(self, entry: Entry) -> None:
-        earlier = [e.signature for e in self.entries if e.signature is not None]
-        if entry.signature is not None:
-            entry.explanation = explain(entry.signature, earlier)
-        if len(self.entries) < _ENTRIES:
-            self.entries.append(entry)
-
-
-class CompileLog:
-    """Counts of traces and compiles, by function. See `canonopt.compile_log`."""
-
-    def __init__(self) -> None:
-        _watch()
-        self.started = time.perf_counter()
-        self._logs: dict[tuple[str, str | None], FunctionLog] = {}
-        self._helpers: dict[tuple[str, str | None], FunctionLog] = {}
-        self._lock = threading.Lock()
-        self._is_closed = False
-
-    @property
-    def functions(self) -> list[FunctionLog]:
-        """The user's functions, in the order in which they were first traced or compiled."""
-        return [log for log in self._logs.values() if log.events]
-
-    @property
-    def helpers(self) -> list[FunctionLog]:
-        """The functions of JAX and of libraries on it: what `jnp.ones` and the like compile."""
-        return [log for log in self._helpers.values() if log.events]
-
-    def __getitem__(self, name: str) -> FunctionLog:
-        """The counts of the functions of this name, together; zeros if there is none."""
-        found = [log for log in self.functions if log.name == name]
-        if len(found) == 1:
-            return found[0]
-        total = FunctionLog(name, None)
-        for log in found:
-            for field in ("traces", "compiles", "cache_hits", "trace_seconds", "compile_seconds"):
-                setattr(total, field, getattr(total, field) + getattr(log, field))
-            total.entries.extend(log.entries)
-        return total
-
-    def __str__(self) -> str:
-        header = ("function", "traces", "compiles", "cache hits", "seconds", "defined at")
-        rows = [
-            (log.name, log.traces, log.compiles, log.cache_hits, f"{log.seconds:.2f}", log.place)
-            for log in self.functions
-        ]
-        helpers = self.helpers
-        if helpers:
-            counts = (sum(h.traces for h in helpers), sum(h.compiles for h in helpers))
-            hits, seconds = sum(h.cache_hits for h in helpers), sum(h.seconds for h in helpers)
-            rows.append((f"{len(helpers)} helpers", *counts, hits, f"{seconds:.2f}", None))
-        lines = aligned([header, *rows])
-        for log in self.functions:
-            for (what, why), times in log.causes().items():
-                often = f", {times} times" if times > 1 else ""
-                lines += ["", f"{log.name} {what} again{often}:", *_indented(why)]
-        return "\n".join(lines)
-
-    def _noted(self, log: FunctionLog, entry: Entry, what: str) -> None:
-        """Called after a trace or a compile has been counted. May raise."""
-
-    def _of(self, name: str, function: Callable[..., Any] | None) -> FunctionLog | None:
-        place = place_of(function) if function is not None else None
-        logs = self._helpers if function is None or _is_helper(function) else self._logs
-        with self._lock:
-            return logs.setdefault((name, place), FunctionLog(name, place))
-
-
-def _indented(text: str) -> list[str]:
-    return [f"  {line}" for line in text.splitlines()]
-
-
-def aligned(rows: list[tuple[Any, ...]]) -> list[str]:
-    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in texts
-    ]
+from ._logs import ENTRIES, CompileLog, Entry, FunctionLog, is_helper, name_of
+from ._signatures import Signature, signature_of, static_of
 
 
 @contextlib.contextmanager
@@ -205,6 +56,7 @@ def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
     `log.functions`, `log.helpers` for what JAX compiles for its own operations, and `print(log)`
     for a table with what differed each time.
     """
+    watch()
     log = CompileLog()
     if all_threads:
         _everywhere.append(log)
@@ -271,7 +123,7 @@ _is_watching = False
 _lock = threading.Lock()
 
 
-def _watch() -> None:
+def watch() -> None:
     """Starts listening, once and for good: what is cached costs the same as before."""
     global _is_watching
     with _lock:
@@ -306,16 +158,16 @@ def _enter(miss: Miss) -> _Running:
     _thread.running.append(running)
     logs = _logs_here()
     if logs:
-        function = _users_function(miss)
+        function = users_function(miss.function)
         found = [(log, log._of(name_of(function), function)) for log in logs]
         running.logs = [(log, of) for log, of in found if of is not None]
-        if running.logs and not _is_helper(function):
+        if running.logs and not is_helper(function):
             running.signature = _signature(miss, function)
     running.started = time.perf_counter()
     return running
 
 
-def _leave(running: _Running, traced: bool) -> None:
+def _leave(running: _Running, traced: bool, program: Any) -> None:
     seconds = time.perf_counter() - running.started
     # A jitted function that is jitted again: its body is run by a miss of its own, if at all.
     traced = traced and not is_jitted(running.miss.function)
@@ -339,11 +191,10 @@ def _leave(running: _Running, traced: bool) -> None:
     ready.pop(name, None)
     if found:
         ready[name] = [(weakref.ref(watcher), log, entry) for watcher, log, entry in found]
-        while len(ready) > _ENTRIES:
+        while len(ready) > ENTRIES:
             ready.pop(next(iter(ready)))
-    if traced:
-        for watcher, log, entry in found:
-            watcher._noted(log, entry, "traces")
+    for watcher, log, entry in found:
+        watcher._missed(log, entry, program)
 
 
 def _on_event(event: str, **_: Any) -> None:
@@ -364,7 +215,7 @@ def _on_duration(event: str, duration_secs: float, **about: Any) -> None:
             helper = log._of(name or "?", None)
             if helper is not None:
                 with log._lock:
-                    _count(helper, is_hit, duration_secs)
+                    helper._add_compile(is_hit, duration_secs)
         return
     noted = []
     for reference, log, entry in found:
@@ -373,7 +224,7 @@ def _on_duration(event: str, duration_secs: float, **about: Any) -> None:
             continue
         noted.append((watcher, log, entry))
         with watcher._lock:
-            _count(log, is_hit, duration_secs)
+            log._add_compile(is_hit, duration_secs)
             if not entry.traced and not entry.compiled:
                 inside = [e for e in log.entries if e.at > entry.at and e.traced]
                 if inside:  # of a function that is jitted twice
@@ -384,25 +235,16 @@ def _on_duration(event: str, duration_secs: float, **about: Any) -> None:
             entry.compile_seconds += duration_secs
     if not is_hit:
         for watcher, log, entry in noted:
-            watcher._noted(log, entry, "compiles")
+            watcher._compiled(log, entry)
 
 
-def _count(log: FunctionLog, is_hit: bool, seconds: float) -> None:
-    if is_hit:
-        log.cache_hits += 1
-    else:
-        log.compiles += 1
-    log.compile_seconds += seconds
-
-
-def _users_function(miss: Miss) -> Any:
+def users_function(function: Any) -> Any:
     """What the user wrote, where JAX jits a function of its own around it, as `jax.pmap` does."""
-    if not _is_helper(miss.function):
-        return miss.function
-    inside = functions_inside(miss.function)
+    if not is_helper(function):
+        return function
+    inside = functions_inside(function)
     return next(
-        (f for f in inside if isinstance(f, types.FunctionType) and not _is_helper(f)),
-        miss.function,
+        (f for f in inside if isinstance(f, types.FunctionType) and not is_helper(f)), function
     )
 
 
@@ -424,16 +266,3 @@ def _signature(miss: Miss, function: Any) -> Signature | None:
         return None
     records = {FUNCTION: static_of(function), **signature.records}
     return attrs.evolve(signature, records=records)
-
-
-def name_of(function: Any) -> str:
-    return str(getattr(function, "__name__", type(function).__name__))
-
-
-# Of what their functions compile users know nothing, and can change nothing about it.
-_LIBRARIES = frozenset(("jax", "jaxlib", "equinox", "optax", "flax", "chex", "diffrax", "lineax"))
-
-
-def _is_helper(function: Any) -> bool:
-    module = getattr(inspect.unwrap(function), "__module__", None) or ""
-    return module.partition(".")[0] in _LIBRARIES

@@ -374,13 +374,13 @@ def test_known_about_code_do_not_keep_it_alive():
         return namespace["make"](1), namespace
 
     gc.collect()
-    before = len(_known)
+    before = len(_known._known)
     for _ in range(100):
         function, namespace = make()
         assert key(function)
         del function, namespace
     gc.collect()
-    assert len(_known) <= before + 1
+    assert len(_known._known) <= before + 1
 
 
 def test_masks_decide_which_spec_it_is():

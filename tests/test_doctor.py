@@ -2,6 +2,7 @@
 
 import html.parser
 import importlib.metadata
+import itertools
 import json
 import os
 import pathlib
@@ -13,8 +14,9 @@ import sys
 import pytest
 
 import canonopt
-from canonopt import _doctor, _reports
+from canonopt import _doctor, _page, _reports, _steps
 from canonopt._explaining import Change
+from canonopt._logs import Cause
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
 PYTHON = [sys.executable]
@@ -66,7 +68,9 @@ def test_a_script_does_what_it_does_without_the_doctor(ending):
     plain = run(*PYTHON, *arguments, input="to stdin")
     errors, report, done = doctored(*arguments, input="to stdin")
     assert plain.returncode == ENDINGS[ending], plain.stderr
-    assert (done.stdout, errors, done.returncode) == (plain.stdout, plain.stderr, plain.returncode)
+    assert (done.stdout, done.returncode) == (plain.stdout, plain.returncode)
+    # A fork is warned of by the number of the process.
+    assert re.sub(r"pid=\d+", "", errors) == re.sub(r"pid=\d+", "", plain.stderr)
     assert "to stdin" in done.stdout and "exit True" in done.stdout
     assert ("Traceback" in errors) == ending.startswith("raises")
     traces = 2 if ending in ("raises", "raises from", "late") else 1
@@ -85,6 +89,16 @@ def test_a_module_that_there_is_not():
     errors, _, done = doctored("-m", "no_such_module")
     assert "No module named no_such_module" in errors
     assert (errors, done.returncode) == (plain.stderr, plain.returncode)
+
+
+def test_a_module_runs_without_what_runpy_keeps_private():
+    script = (
+        "import runpy, sys; del runpy._run_module_as_main; from canonopt.__main__ import main; "
+        "sys.exit(main(['doctor', '-m', 'as_python_has_it', 'exits with 7']))"
+    )
+    plain, done = run(*PYTHON, "-m", "as_python_has_it", "exits with 7"), run(*PYTHON, "-c", script)
+    assert done.returncode == plain.returncode == 7, done.stderr
+    assert done.stdout.startswith("".join(plain.stdout.splitlines(keepends=True)[:-1]))
 
 
 def test_a_folder_with_a_main(tmp_path):
@@ -207,7 +221,7 @@ def test_json_has_all_of_it(written):
     (step,) = found["findings"]
     assert set(step) == {
         *("name", "place", "traces", "compiles", "cache_hits", "seconds", "lost_seconds"),
-        *("moments", "causes", "repeated"),
+        *("moments", "causes", "repeated", "calls", "called_at"),
     }
     assert (step["name"], step["traces"], step["compiles"]) == ("step", 3, 3)
     assert re.fullmatch(r".*recompiles\.py:\d+", step["place"])
@@ -261,6 +275,38 @@ def test_the_page_shows_a_timeline_and_the_line_to_write(written):
     assert "prefers-color-scheme: dark" in written[2]
 
 
+def test_calls_are_counted_and_on_the_page_where_the_interpreter_tells(tmp_path):
+    files = ("--json", tmp_path / "report.json", "--html", tmp_path / "report.html")
+    _, _, done = doctored(*files, "calls.py")
+    assert done.returncode == 0, done.stderr
+    findings = json.loads((tmp_path / "report.json").read_text())["findings"]
+    page = Page((tmp_path / "report.html").read_text())
+    lines = [about["d"].count("M") for tag, about in page.tags if tag == "path"]
+    if sys.version_info < (3, 12):
+        assert {finding["calls"] for finding in findings} == {None}
+        assert "calls that were cached are seen from Python 3.12 on" in page.text
+        assert lines == []
+        return
+    names = ("filtered", "flaxed", "mapped", "asserted", "method")
+    expected = {"plain": 106, "inner": 0, **dict.fromkeys(names, 100)}
+    assert {finding["name"]: finding["calls"] for finding in findings} == expected
+    for finding in findings:
+        assert len(finding["called_at"]) == finding["calls"]
+        assert finding["called_at"] == sorted(finding["called_at"])
+    assert len(lines) == 6 and all(lines)
+    assert "a thin line is a call" in page.text and "106 calls" in page.text
+
+
+@pytest.mark.parametrize("count", [0, 1, 1999, 2000, 10_000, 123_456])
+def test_of_many_calls_some_are_kept_evenly(count):
+    calls = _steps.Calls()
+    for at in range(count):
+        calls.add(at)
+    assert calls.count == count
+    assert len(calls.at) < 2000 and (len(calls.at) >= 1000 or len(calls.at) == count)
+    assert {b - a for a, b in itertools.pairwise(calls.at)} <= {calls._one_in}
+
+
 def test_the_page_needs_no_other_file(written):
     page = Page(written[2])
     assert {tag for tag, _ in page.tags}.isdisjoint({"script", "link", "img", "iframe", "object"})
@@ -281,15 +327,15 @@ def hostile(times=3):
     change = Change(HOSTILE, "callable", HOSTILE, HOSTILE, HOSTILE)
     moment = _doctor.Moment(1.0, True, True, 0.5, 0.5, HOSTILE)
     causes = [
-        _doctor.Cause("was traced", times, 0.5, (change,) * 20, None, (HOSTILE,)),
-        _doctor.Cause("failed while traced", 1, 0.5, (), HOSTILE, ()),
+        Cause("was traced", times, 0.5, (change,) * 20, None, (HOSTILE,)),
+        Cause("failed while traced", 1, 0.5, (), HOSTILE, ()),
     ]
     finding = _doctor.Finding(HOSTILE, HOSTILE, 100, 3, 0, 2.0, 1.0, (moment,) * 2, tuple(causes))
     return _doctor.Diagnosis(HOSTILE, 3.0, 0, (finding,), 2, 2, 0.1)
 
 
 def test_nothing_gets_into_the_page_unescaped():
-    text = _reports.as_html(hostile())
+    text = _page.as_html(hostile())
     assert {tag for tag, _ in Page(text).tags}.isdisjoint({"script"})
     assert "<script" not in text and Page(text).text.count(HOSTILE) > 5
 
@@ -300,7 +346,7 @@ def test_what_is_left_out_is_said():
     assert "and 98 times more, not looked into" in text
     assert "failed while traced, once" in text
     assert "was traced again, 3 times" in text
-    assert "and 8 more" in _reports.as_html(hostile())
+    assert "and 8 more" in _page.as_html(hostile())
 
 
 def test_a_script_that_compiles_nothing(tmp_path):

@@ -6,6 +6,7 @@ import re
 import weakref
 from pathlib import Path
 
+import attrs
 import equinox as eqx
 import hypothesis.strategies as st
 import jax
@@ -92,6 +93,25 @@ def test_of_entries_as_near_the_latest_is_named():
     assert found[-1].why.startswith("x: shape: float32[4] -> float32[5]")
 
 
+def test_of_entries_as_near_the_one_with_the_same_array_is_named():
+    committed = jax.device_put(ones(4), jax.devices()[0])
+    found = entries(*((x, ones(1), "a") for x in (ones(4), ones(4).astype(np.int8), committed)))
+    assert found[-1].explanation.nearest == 0
+    assert [change.kind for change in found[-1].explanation.changes] == ["commitment"]
+
+
+def test_values_of_one_hash_are_told_apart():
+    @attrs.frozen
+    class Config:
+        depth: int
+
+    assert hash(Config(-1)) == hash(Config(-2))
+    *_, last = entries(*((ones(1), ones(1), Config(n)) for n in (-1, -2)))
+    (change,) = last.explanation.changes
+    assert (change.path, change.kind) == ("mode", "static value")
+    assert ("-1" in change.before, "-2" in change.after) == (True, True)
+
+
 def test_many_changes_are_cut_short():
     step = jax.jit(named(lambda tree: 0))
     with canonopt.compile_log() as log:
@@ -100,10 +120,10 @@ def test_many_changes_are_cut_short():
     assert len(log["step"].entries[-1].explanation.changes) == 9
     lines = log["step"].entries[-1].why.splitlines()
     assert lines[0] == "tree['leaf0']: shape: float32[1] -> float32[2]"
-    assert lines[1] == "  also tree['leaf1']: shape: float32[1] -> float32[2]"
-    assert lines[4:] == [
-        "  and 5 more",
-        "  write: pad or drop what is left over, so that tree has one shape",
+    assert lines[1] == "also tree['leaf1']: shape: float32[1] -> float32[2]"
+    assert lines[3:] == [
+        "and 6 more differences",
+        "write: pad or drop what is left over, so that tree has one shape",
     ]
 
 

@@ -23,6 +23,7 @@ LOWEST = Path(__file__).parent.parent / "requirements" / "lowest.txt"
 # From the ground up: a module imports only from those before it. A new module takes its place here.
 ORDER = [
     "_errors",
+    "_by_identity",
     "_captures",
     "_contents",
     "_doubts",
@@ -32,6 +33,7 @@ ORDER = [
     "_hoisting",
     "_signatures",
     "_explaining",
+    "_logs",
     "_tracing",
     "_asserting",
     "_repr",
@@ -55,8 +57,10 @@ ORDER = [
     "schedules",
     "contrib",
     "_running",
+    "_steps",
     "_doctor",
     "_reports",
+    "_page",
     "__init__",
     "__main__",
 ]

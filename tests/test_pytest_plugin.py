@@ -113,7 +113,7 @@ def test_without_limit():
 """)
     result.assert_outcomes(passed=3, failed=1)
     message = f"step (*test_a_marker*.py:*) was {done} 2 times, {marker}(1)."
-    result.stdout.fnmatch_lines([message, "  It was traced and compiled again:", *WHY])
+    result.stdout.fnmatch_lines([message, "  It was traced and compiled again, once:", *WHY])
     # No traceback of the plugin, and no table beside the message.
     result.stdout.no_fnmatch_line("*pytest_canonopt.py*")
     result.stdout.no_fnmatch_line("*- compile_log -*")

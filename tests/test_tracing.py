@@ -14,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
+from jax.sharding import AxisType
+from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt import _tracing
@@ -35,6 +37,15 @@ def fresh(name="step"):
 
 # --- counts by function -----------------------------------------------------------------------
 
+
+def on_explicit_axes(jitted):
+    def call(x):
+        with jax.set_mesh(jax.make_mesh((8,), ("data",), (AxisType.Explicit,))):
+            return jitted(jax.reshard(x, P("data")))
+
+    return call
+
+
 # What to make of a function, and what calls lead to: traces and compiles.
 KINDS = {
     "jit": (lambda f: [jax.jit(f)] * 2, (1, 1)),
@@ -43,6 +54,9 @@ KINDS = {
     "pmap": (lambda f: [jax.pmap(f)] * 2, (1, 1)),
     "jit of vmap": (lambda f: [jax.jit(jax.vmap(f))] * 2, (1, 1)),
     "vmap of jit": (lambda f: [jax.vmap(jax.jit(f))], (1, 1)),
+    # Equinox itself asks for the shapes that come out, by another trace.
+    "filter_pmap": (lambda f: [eqx.filter_pmap(f)] * 2, (2, 1)),
+    "explicit mesh": (lambda f: [on_explicit_axes(jax.jit(f))] * 2, (1, 1)),
     "lower": (lambda f: [jax.jit(f).lower], (1, 0)),
     "lower and compile": (lambda f: [lambda x: jax.jit(f).lower(x).compile()], (1, 1)),
     "eval_shape": (lambda f: [functools.partial(jax.eval_shape, f)], (1, 0)),
@@ -105,6 +119,43 @@ def test_failed_traces():
                 step(ones(3))
     assert (log["step"].traces, log["step"].compiles) == (2, 0)
     assert log["step"].entries[0].error == "ValueError: no such thing"
+    (cause,) = log["step"].causes()
+    assert cause.title == "failed while traced, twice"
+    assert "step failed while traced, twice:\n  ValueError: no such thing" in str(log)
+
+
+def test_a_body_of_a_scan_that_fails():
+    @jax.jit
+    def step(x):
+        return jax.lax.scan(body, 0.0, x)
+
+    def body(carry, x):
+        raise ValueError("no such thing")
+
+    with canonopt.compile_log() as log:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="no such thing"):
+                step(ones(3))
+    assert {found.name: (found.traces, found.compiles) for found in log.functions} == {
+        "step": (2, 0)
+    }
+    assert log["step"].entries[0].error == "ValueError: no such thing"
+
+
+def test_a_callback_that_fails_is_no_failed_trace():
+    @jax.jit
+    def step(x):
+        return jax.pure_callback(fail, x, x)
+
+    def fail(x):
+        raise ValueError("no such thing")
+
+    with canonopt.compile_log() as log:
+        for _ in range(2):
+            with pytest.raises(Exception, match="no such thing"):
+                step(ones(3)).block_until_ready()
+    assert (log["step"].traces, log["step"].compiles) == (1, 1)
+    assert log["step"].causes() == []
 
 
 def test_scan_and_methods():
@@ -211,8 +262,29 @@ def test_a_log_is_printed_as_a_table():
         "at",
     ]
     assert lines[1].split()[:4] == ["step", "3", "3", "0"]
-    assert "step was traced and compiled again:" in lines
-    assert "  x: shape: float32[1] -> float32[2]" in lines
+    assert lines[-3:] == [
+        "step was traced and compiled again, twice:",
+        "  x: shape: float32[1] -> float32[2]",
+        "  write: pad or drop what is left over, so that x has one shape",
+    ]
+
+
+def test_what_has_one_cause_is_said_once():
+    step = jax.jit(fresh()[0])
+    with canonopt.compile_log() as log:
+        for size in range(1, 5):
+            step(ones(size))
+        step(ones(4).astype(np.int8))
+        step(jax.device_put(ones(4), jax.devices()[0]))
+    causes = log["step"].causes()
+    assert [(cause.title, [change.kind for change in cause.changes]) for cause in causes] == [
+        ("was traced and compiled again, 3 times", ["shape"]),
+        ("was traced and compiled again, once", ["dtype"]),
+        ("was compiled again, once", ["commitment"]),
+    ]
+    assert [sum(e.seconds for e in log["step"].recompiles)] == pytest.approx(
+        [sum(cause.seconds for cause in causes)]
+    )
 
 
 # --- blocks -----------------------------------------------------------------------------------

@@ -58,6 +58,13 @@ def late():
     threading.Thread(target=work).start()
 
 
+def forks():
+    child = os.fork()
+    if not child:
+        sys.exit(0)
+    os.waitpid(child, 0)  # or what the two say is mixed
+
+
 if __name__ == "__main__":
     print(__name__, __file__, __package__, __doc__, sys.path[0], sys.argv[1:], beside.__name__)
     print(sys.modules["__main__"].step is step, type(pickled()).__module__)
@@ -76,6 +83,6 @@ if __name__ == "__main__":
         "interrupted": interrupted,
         "late": late,
         "x64": lambda: print(jnp.arange(2.0).dtype),
-        "forks": lambda: os.fork() or sys.exit(0),
+        "forks": forks,
     }
     endings[sys.argv[1]]()
