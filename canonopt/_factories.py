@@ -269,7 +269,8 @@ def _import(module: str, name: str) -> Any:
 
 # --- the public face --------------------------------------------------------------------------
 
-_factories: Table[Any] = Table()
+# Or `canonical(optax.adam)` would no longer be `canonopt.adam`.
+_factories: Table[Any] = Table(stays=True)
 
 
 @overload

@@ -4,7 +4,7 @@ import collections
 import threading
 import weakref
 from collections.abc import Hashable
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
@@ -19,9 +19,13 @@ class Table(Generic[T]):
 
     An anchor is what can be weakly referenced: a spec itself where it can be, otherwise its
     `update` function, which holds the spec as the spec holds it.
+
+    `clear_caches` empties it, unless it `stays`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, stays: bool = False) -> None:
+        if not stays:
+            _cleared.add(self)
         self._entries: dict[Hashable, _Entry] = {}
         self._lock = threading.Lock()
         self._dead: collections.deque[_Entry] = collections.deque()
@@ -61,5 +65,35 @@ class Table(Generic[T]):
             if self._entries.get(dead.key) is dead:
                 del self._entries[dead.key]
 
+    def clear(self) -> None:
+        with self._lock:
+            self._entries.clear()
+
     def __len__(self) -> int:
         return len(self._entries)
+
+
+_cleared: weakref.WeakSet[Table[Any]] = weakref.WeakSet()
+
+
+def clear_caches() -> None:
+    """Forgets which specs and hoisted callables there are.
+
+    What is built next is a new object, which JAX traces and compiles anew, though the same has
+    been built before. So a test that counts traces does not depend on those before it:
+
+    ```python
+    >>> import canonopt
+    >>> before = canonopt.adam(lr=1e-3)
+    >>> canonopt.clear_caches()
+    >>> canonopt.adam(lr=1e-3) is before
+    False
+
+    ```
+
+    Those that are still in use go on as they are, but are no longer the ones that are built. It
+    frees no memory, since nothing is kept that is not in use. `jax.clear_caches()` is about what
+    JAX has compiled.
+    """
+    for table in list(_cleared):
+        table.clear()

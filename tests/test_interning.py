@@ -286,3 +286,49 @@ def test_specs_are_the_same_object_in_a_spawned_process():
         same_there, back = pool.apply(_is_the_same_here, (spec,))
     assert same_there
     assert back is spec
+
+
+# --- starting over ----------------------------------------------------------------------------
+
+
+def test_after_clearing_what_is_built_is_new_and_what_is_in_use_goes_on():
+    def hoisted(factor):
+        return canonopt.hoist(lambda x: factor * x)
+
+    def builds():
+        return (
+            canonopt.adam(1e-3),
+            canonopt.adam(learning_rate=1e-3),
+            canonopt.chain(canonopt.clip(1.0), canonopt.adam(1e-3)),
+            canonopt.cosine_decay_schedule(1e-3, 10),
+            hoisted(2.0),
+        )
+
+    function, count = counted(lambda optim: optim.init(jnp.ones(3)))
+    step = jax.jit(function)
+    before = builds()
+    step(before[0])
+    canonopt.clear_caches()
+    after = builds()
+    assert all(new is not old for new, old in zip(after, before, strict=True))
+    assert after[0] is after[1] is canonopt.adam(lr=1e-3)
+    assert before[0].replace(b1=0.5) is after[0].replace(b1=0.5)
+    assert canonopt.hoist(before[-1]) is before[-1]
+    assert (before[-1](3.0), after[-1](3.0)) == (6.0, 6.0)
+    step(before[0])
+    assert (count.traces, count.compiles) == (1, 1)
+    step(after[0])
+    assert (count.traces, count.compiles) == (2, 2)
+    # Names are what they were.
+    assert canonopt.canonical(optax.adam) is canonopt.adam
+    assert repr(after[2]) == repr(before[2])
+    assert pickle.loads(pickle.dumps(before[0])) is after[0]
+
+
+def test_what_is_dropped_after_clearing_does_not_take_the_new_one_along():
+    before = canonopt.adam(0.123)
+    canonopt.clear_caches()
+    after = canonopt.adam(0.123)
+    del before
+    collect()
+    assert canonopt.adam(0.123) is after
