@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
-from jax.sharding import Mesh, NamedSharding
+from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
@@ -89,6 +89,18 @@ def array(*shape: int) -> jax.Array:
 
 def mesh() -> Mesh:
     return Mesh(np.array(jax.devices()), ("data",))
+
+
+def on_explicit_axes(jitted: Callable) -> Callable:
+    """`jitted` with its argument on a mesh whose axis is explicit."""
+    explicit = jax.make_mesh((8,), ("data",), (AxisType.Explicit,))
+
+    @functools.wraps(jitted)
+    def call(x: Any) -> Any:
+        with jax.set_mesh(explicit):
+            return jitted(jax.device_put(x, NamedSharding(explicit, P("data"))))
+
+    return call
 
 
 # --- structure and None -------------------------------------------------------------------------

@@ -15,13 +15,13 @@ import numpy as np
 import pytest
 from flax import nnx
 from hypothesis import given, settings
-from jax.sharding import AxisType, Mesh, NamedSharding
+from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt import _asserting
 
-from .scenarios import mesh, ones
+from .scenarios import mesh, on_explicit_axes, ones
 
 UNLIMITED = 10**6
 assert_any = functools.partial(canonopt.assert_max_traces, max_traces=UNLIMITED)
@@ -46,15 +46,6 @@ class Truth:
 
 def shard_mapped(f):
     return jax.jit(jax.shard_map(f, mesh=mesh(), in_specs=P("data"), out_specs=P("data")))
-
-
-def on_explicit_axes(jitted):
-    @functools.wraps(jitted)
-    def call(x):
-        with jax.set_mesh(jax.make_mesh((8,), ("data",), (AxisType.Explicit,))):
-            return jitted(jax.reshard(x, P("data")))
-
-    return call
 
 
 # Of a function from an array to one of the same shape.

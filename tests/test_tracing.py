@@ -14,13 +14,11 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from flax import nnx
-from jax.sharding import AxisType
-from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt import _tracing
 
-from .scenarios import ones
+from .scenarios import on_explicit_axes, ones
 
 
 def fresh(name="step"):
@@ -36,14 +34,6 @@ def fresh(name="step"):
 
 
 # --- counts by function -----------------------------------------------------------------------
-
-
-def on_explicit_axes(jitted):
-    def call(x):
-        with jax.set_mesh(jax.make_mesh((8,), ("data",), (AxisType.Explicit,))):
-            return jitted(jax.reshard(x, P("data")))
-
-    return call
 
 
 # What to make of a function, and what calls lead to: traces and compiles.
