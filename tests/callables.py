@@ -1,0 +1,351 @@
+"""Callables of each kind, by what makes a new one: from a number, or from any value."""
+
+import dataclasses
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.tree_util as jtu
+import optax
+from jax.sharding import SingleDeviceSharding
+
+# Each makes a new callable from a number, and takes a vector.
+KINDS: dict[str, Callable[[float], Callable]] = {}
+# One argument of theirs decides nothing.
+SAME_FOR_ALL = {"a class method", "a class method of a module"}
+
+
+def kind(build):
+    KINDS[build.__name__.replace("_", " ")] = build
+    return build
+
+
+@kind
+def a_lambda(k):
+    return lambda x: k * x**2
+
+
+@kind
+def a_nested_function(k):
+    def square(x: jax.Array) -> jax.Array:
+        """A function of its own."""
+        return k * x**2
+
+    return square
+
+
+@kind
+def a_closure_in_a_closure(k):
+    def outer():
+        inner = a_lambda(k)
+
+        def innermost(x):
+            return inner(x) + k
+
+        return innermost
+
+    return outer()
+
+
+@kind
+def a_function_that_calls_itself(k):
+    def power(x, n=3):
+        return x if n == 0 else k * power(x, n - 1)
+
+    return power
+
+
+@kind
+def functions_that_call_each_other(k):
+    def even(x, n=4):
+        return x if n == 0 else odd(x, n - 1)
+
+    def odd(x, n):
+        return k * even(x, n - 1)
+
+    return even
+
+
+@kind
+def a_default(k):
+    return lambda x, k=k: k * x
+
+
+@kind
+def a_default_that_is_a_function(k):
+    inner = a_lambda(k)
+    return lambda x, inner=inner: inner(x)
+
+
+@kind
+def a_keyword_default(k):
+    def scale(x, *, k=k):
+        return k * x
+
+    return scale
+
+
+@kind
+def wrapped(k):
+    inner = a_nested_function(k)
+
+    @functools.wraps(inner)
+    def wrapper(*args, **kwargs):
+        return inner(*args, **kwargs) + 1
+
+    return wrapper
+
+
+@kind
+def wrapped_twice(k):
+    inner = wrapped(k)
+
+    @functools.wraps(inner)
+    def wrapper(*args, **kwargs):
+        return inner(*args, **kwargs) + k
+
+    return wrapper
+
+
+@kind
+def wrapped_around_jit(k):
+    inner = jax.jit(a_nested_function(k))
+
+    @functools.wraps(inner)
+    def wrapper(x):
+        return inner(x) + 1
+
+    return wrapper
+
+
+@kind
+def a_total(k):
+    return lambda x: jnp.sum(k * x**2)
+
+
+@kind
+def with_aux(k):
+    return lambda x: (jnp.sum(k * x**2), x)
+
+
+@kind
+def custom_jvp(k):
+    @jax.custom_jvp
+    def square(x):
+        return k * x**2
+
+    @square.defjvp
+    def rule(primals, tangents):
+        return square(*primals), 7 * k * tangents[0]
+
+    return square
+
+
+@kind
+def custom_jvp_of_each_argument(k):
+    square = jax.custom_jvp(lambda x: k * x**2)
+    square.defjvps(lambda tangent, out, x: 7 * k * tangent)
+    return square
+
+
+@kind
+def custom_vjp(k):
+    @jax.custom_vjp
+    def square(x):
+        return k * x**2
+
+    def forward(x):
+        return square(x), x
+
+    def backward(x, cotangent):
+        return (7 * k * cotangent,)
+
+    square.defvjp(forward, backward)
+    return square
+
+
+def scale(k, x, offset=0):
+    return k * x + offset
+
+
+def with_option(k):
+    def power(x, n=2):
+        return k * x**n
+
+    return power
+
+
+class Scale(eqx.Module):
+    k: Any
+
+    def __call__(self, x):
+        return self.k * x
+
+    def apply(self, x):
+        return self.k * x + 1
+
+    @classmethod
+    def of_class(cls, x):
+        return cls(2.0)(x)
+
+
+class Holder(eqx.Module):
+    fn: Callable
+    name: str = eqx.field(static=True, default="holder")
+
+    def __call__(self, x):
+        return self.fn(x) + 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    k: Any
+
+    def __call__(self, x):
+        return self.k * x
+
+    def apply(self, x):
+        return self.k * x + 1
+
+    @classmethod
+    def of_class(cls, x):
+        return cls(2.0)(x)
+
+
+def on_device(index):
+    return SingleDeviceSharding(jax.devices()[index])
+
+
+Partial = jtu.Partial
+KINDS |= {
+    "partial": lambda k: functools.partial(scale, k),
+    "partial with a keyword": lambda k: functools.partial(scale, 2, offset=k),
+    "partial of a closure": lambda k: functools.partial(a_lambda(k)),
+    "partial of a partial": lambda k: functools.partial(functools.partial(scale, k), offset=1),
+    "partial of jit": lambda k: functools.partial(jax.jit(scale), k),
+    "tree partial": lambda k: Partial(scale, k),
+    "tree partial of a closure": lambda k: Partial(a_lambda(k)),
+    "tree partial of a partial": lambda k: Partial(functools.partial(scale, k), offset=1),
+    "tree partial of a tree partial": lambda k: Partial(Partial(scale, k), offset=1),
+    "eqx.Partial": lambda k: eqx.Partial(scale, k, offset=1),
+    "eqx.Partial of a closure": lambda k: eqx.Partial(a_lambda(k)),
+    "eqx.Partial of a partial": lambda k: eqx.Partial(functools.partial(scale, k), offset=1),
+    "a method of a module": lambda k: Scale(k).apply,
+    "a method of a module with a closure": lambda k: Holder(a_lambda(k)).__call__,
+    "a method of a frozen dataclass": lambda k: Frozen(k).apply,
+    "a class method": lambda k: Frozen.of_class,
+    "a class method of a module": lambda k: Scale.of_class,
+    "a module": Scale,
+    "a module with a closure": lambda k: Holder(a_lambda(k)),
+    "a frozen dataclass": Frozen,
+    "nn.Lambda": lambda k: eqx.nn.Lambda(a_lambda(k)),
+    "jit": lambda k: jax.jit(a_lambda(k)),
+    "jit of a partial": lambda k: jax.jit(functools.partial(scale, k)),
+    "jit of a module": lambda k: jax.jit(Holder(a_lambda(k))),
+    "jit with static_argnums": lambda k: jax.jit(with_option(k), static_argnums=1),
+    "jit with static_argnames": lambda k: jax.jit(with_option(k), static_argnames="n"),
+    "jit with inline": lambda k: jax.jit(a_lambda(k), inline=True),
+    "jit with donate_argnums": lambda k: jax.jit(a_lambda(k), donate_argnums=0),
+    "jit with keep_unused": lambda k: jax.jit(a_lambda(k), keep_unused=True),
+    "jit with out_shardings": lambda k: jax.jit(a_lambda(k), out_shardings=on_device(0)),
+    "filter_jit": lambda k: eqx.filter_jit(a_lambda(k)),
+    "filter_jit with donate": lambda k: eqx.filter_jit(a_lambda(k), donate="all"),
+    "vmap": lambda k: jax.vmap(a_lambda(k)),
+    "grad": lambda k: jax.grad(a_total(k)),
+    "grad with has_aux": lambda k: jax.grad(with_aux(k), has_aux=True),
+    "value_and_grad": lambda k: jax.value_and_grad(a_total(k)),
+    "hessian": lambda k: jax.hessian(a_total(k)),
+    "checkpoint": lambda k: jax.checkpoint(a_lambda(k)),
+    "grad of custom_jvp": lambda k: jax.vmap(jax.grad(custom_jvp(k))),
+    "grad of custom_jvp of each argument": lambda k: jax.vmap(
+        jax.grad(custom_jvp_of_each_argument(k))
+    ),
+    "grad of custom_vjp": lambda k: jax.vmap(jax.grad(custom_vjp(k))),
+    "vectorize": lambda k: jnp.vectorize(a_lambda(k)),
+    "vectorize with a signature": lambda k: jnp.vectorize(a_total(k), signature="(n)->()"),
+    "filter_vmap": lambda k: eqx.filter_vmap(a_lambda(k)),
+    "filter_grad": lambda k: eqx.filter_grad(a_total(k)),
+    "filter_value_and_grad": lambda k: eqx.filter_value_and_grad(a_total(k)),
+    "filter_checkpoint": lambda k: eqx.filter_checkpoint(a_lambda(k)),
+    "jit of vmap of grad": lambda k: jax.jit(jax.vmap(jax.grad(a_lambda(k)))),
+    "vmap of jit": lambda k: jax.vmap(jax.jit(a_lambda(k))),
+    "jit of checkpoint of a tree partial": lambda k: jax.jit(jax.checkpoint(Partial(a_lambda(k)))),
+    "filter_jit of filter_vmap of a module": lambda k: eqx.filter_jit(
+        eqx.filter_vmap(Holder(a_lambda(k)))
+    ),
+    "linear_schedule": lambda k: optax.linear_schedule(k, 0.0, 10),
+    "exponential_decay": lambda k: optax.exponential_decay(k, 10, 0.9),
+    "exponential_decay with an end": lambda k: optax.exponential_decay(k, 10, 0.9, end_value=0.1),
+    "polynomial_schedule": lambda k: optax.polynomial_schedule(k, 0.0, 2, 10),
+}
+
+
+def vector():
+    return jnp.arange(1.0, 4.0)
+
+
+# --- functions that hold a value ----------------------------------------------------------------
+
+
+def captured(value):
+    return lambda: value
+
+
+def in_a_default(value):
+    return lambda value=value: value
+
+
+def in_a_keyword_default(value):
+    return lambda *, value=value: value
+
+
+def captured_twice_over(value):
+    inner = captured(value)
+    return lambda: inner()
+
+
+def captured_field(owner):
+    return lambda: owner.k
+
+
+def wrapped_by_another(value):
+    function = captured(0)
+    function.__wrapped__ = captured(value)
+    return lambda: function.__wrapped__()
+
+
+# Each makes a function of no argument from a value, which may be anything.
+HOLDING: dict[str, Callable[[Any], Callable]] = {
+    "captured": captured,
+    "in a default": in_a_default,
+    "in a keyword default": in_a_keyword_default,
+    "captured twice over": captured_twice_over,
+    "in a tuple": lambda value: captured((1, (value,))),
+    "in a module": lambda value: captured_field(Scale(value)),
+    "in a frozen dataclass": lambda value: captured_field(Frozen(value)),
+    "in a partial": lambda value: functools.partial(lambda value: value, value),
+    "in a keyword of a partial": lambda value: functools.partial(captured, value=value),
+    "in a method": lambda value: types.MethodType(lambda self: self, value),
+    "in a wrapper": lambda value: functools.wraps(captured)(captured(value)),
+    "in what is wrapped": wrapped_by_another,
+}
+
+
+def captured_call(function):
+    return lambda: function()
+
+
+def of_a_module(x):
+    return x
+
+
+def outcome(fn, *args):
+    """What a call gives, to the last bit and with its types, or how it fails."""
+    try:
+        return repr(fn(*args))
+    except Exception as error:
+        return type(error)

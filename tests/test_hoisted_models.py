@@ -1,0 +1,214 @@
+"""Models made again and again, with each kind of callable: one trace, one compile."""
+
+import dataclasses
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pytest
+
+import canonopt
+from canonopt import hoist, hoisted_field
+
+from .callables import KINDS, a_lambda, a_nested_function, vector
+from .counting import counted
+
+
+class Model(eqx.Module):
+    fn: Callable
+    weight: jax.Array
+
+
+class StaticModel(eqx.Module):
+    fn: Callable = eqx.field(static=True)
+    weight: jax.Array
+
+
+class HoistingModel(eqx.Module):
+    fn: Callable = hoisted_field()
+    weight: jax.Array
+
+
+class StaticHoistingModel(eqx.Module):
+    fn: Callable = hoisted_field(static=True)
+    weight: jax.Array
+
+
+MODELS = {
+    "hoisted_field": HoistingModel,
+    "static hoisted_field": StaticHoistingModel,
+    "canonicalize": lambda fn, weight: canonopt.canonicalize(Model(fn, weight)),
+    "canonicalize, static": lambda fn, weight: canonopt.canonicalize(StaticModel(fn, weight)),
+}
+
+
+def call(model, x):
+    return model.fn(model.weight * x)
+
+
+def steps(make, call, wrap=eqx.filter_jit, models=20):
+    """The traces and compiles of a step with models of which each is dropped before the next."""
+    step, count = counted(call)
+    step = wrap(step)
+    for _ in range(models):
+        step(*make())
+    return count.traces, count.compiles
+
+
+@pytest.mark.parametrize("place", MODELS)
+@pytest.mark.parametrize("name", KINDS)
+def test_twenty_models_are_one_trace_and_one_compile(name, place):
+    def make():
+        return MODELS[place](KINDS[name](2), jnp.ones(3)), vector()
+
+    assert steps(make, call) == (1, 1)
+
+
+# Equinox keeps their keyword arguments in a dict.
+UNHASHABLE = {
+    *("eqx.Partial", "eqx.Partial of a closure", "eqx.Partial of a partial"),
+    *("filter_vmap", "filter_grad", "filter_value_and_grad"),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in KINDS if name not in UNHASHABLE])
+def test_twenty_static_arguments_are_one_trace_and_one_compile(name):
+    def make():
+        return hoist(KINDS[name](2)), vector()
+
+    assert steps(make, lambda fn, x: fn(x), functools.partial(jax.jit, static_argnums=0)) == (1, 1)
+
+
+@pytest.mark.parametrize("model", [Model, StaticModel])
+def test_twenty_models_that_are_not_hoisted_are_twenty_traces(model):
+    assert steps(lambda: (model(a_lambda(2), jnp.ones(3)), vector()), call) == (20, 20)
+
+
+def activation():
+    return lambda x: jnp.maximum(x, 0) * 1.5
+
+
+class VectorField(eqx.Module):
+    mlp: eqx.nn.MLP
+
+    def __call__(self, t, y, args):
+        return self.mlp(y)
+
+
+class NeuralODE(eqx.Module):
+    """With everything in a field that a user might put there."""
+
+    term: diffrax.ODETerm
+    solver: diffrax.AbstractSolver
+    controller: diffrax.AbstractStepSizeController
+    saveat: diffrax.SaveAt
+
+    def __init__(self, key):
+        mlp = eqx.nn.MLP(2, 2, 4, 1, activation=activation(), key=key)
+        self.term = diffrax.ODETerm(VectorField(mlp))
+        self.solver = diffrax.Tsit5()
+        self.controller = diffrax.PIDController(rtol=1e-3, atol=1e-6)
+        self.saveat = diffrax.SaveAt(ts=jnp.linspace(0.0, 1.0, 3), fn=lambda t, y, args: y[0])
+
+    def __call__(self, y0):
+        return diffrax.diffeqsolve(
+            *(self.term, self.solver, 0.0, 1.0, 0.1, y0),
+            saveat=self.saveat,
+            stepsize_controller=self.controller,
+        ).ys
+
+
+def sequential(key):
+    linear = eqx.nn.Linear(2, 2, key=key)
+    return eqx.nn.Sequential([linear, eqx.nn.Lambda(activation()), eqx.nn.Dropout(inference=True)])
+
+
+def batch_norm(layer_and_state, x):
+    layer, state = layer_and_state
+    over_batch = jax.vmap(layer, axis_name="batch", in_axes=(0, None), out_axes=(0, None))
+    return over_batch(x, state)
+
+
+def mlp(key):
+    return eqx.nn.MLP(2, 2, 4, 2, activation=activation(), final_activation=activation(), key=key)
+
+
+# How a layer is made, and what it is called with.
+LAYERS: dict[str, tuple[Callable[[jax.Array], Any], Any]] = {
+    "MLP": (mlp, (2,)),
+    "Lambda": (lambda key: eqx.nn.Lambda(activation()), (2,)),
+    "Sequential": (sequential, (2,)),
+    "MultiheadAttention": (lambda key: eqx.nn.MultiheadAttention(2, 4, key=key), (3, 4)),
+    "Conv1d": (lambda key: eqx.nn.Conv1d(2, 3, 2, key=key), (2, 5)),
+    "LayerNorm": (lambda key: eqx.nn.LayerNorm(4), (4,)),
+    "BatchNorm": (lambda key: BATCH_NORM(3, "batch", mode="batch"), (4, 3)),
+    "GRUCell": (lambda key: eqx.nn.GRUCell(2, 3, key=key), (2,)),
+    "LSTMCell": (lambda key: eqx.nn.LSTMCell(2, 3, key=key), (2,)),
+    "a neural ODE": (NeuralODE, (2,)),
+}
+BATCH_NORM = eqx.nn.make_with_state(eqx.nn.BatchNorm)
+CALLS: dict[str, Callable] = {
+    "MultiheadAttention": lambda layer, x: layer(x, x, x),
+    "BatchNorm": batch_norm,
+    "GRUCell": lambda layer, x: layer(x, jnp.zeros(3)),
+    "LSTMCell": lambda layer, x: layer(x, (jnp.zeros(3), jnp.zeros(3))),
+}
+
+
+@pytest.mark.parametrize("name", LAYERS)
+def test_twenty_stock_layers_are_one_trace_and_one_compile(name):
+    build, shape = LAYERS[name]
+    keys = iter(jax.random.split(jax.random.key(0), 20))
+
+    def make():
+        return canonopt.canonicalize(build(next(keys))), jnp.ones(shape)
+
+    assert steps(make, CALLS.get(name, lambda layer, x: layer(x))) == (1, 1)
+
+
+# --- fields -------------------------------------------------------------------------------------
+
+
+def test_fields_hoist_their_callables():
+    class Layer(eqx.Module):
+        leaf: Any = hoisted_field()
+        static: Any = hoisted_field(static=True)
+
+    one, two = (Layer(a_lambda(2), a_nested_function(2)) for _ in range(2))
+    assert one.leaf is two.leaf is hoist(a_lambda(2))
+    assert one.static is two.static is hoist(a_nested_function(2))
+    assert jax.tree.leaves(one) == [one.leaf]
+    assert jax.tree.structure(one) == jax.tree.structure(two)
+    for value in (None, 3, "name", (a_lambda(2),)):
+        layer = Layer(value, value)
+        assert layer.leaf is layer.static is value
+    assert Layer(jax.nn.relu, jax.nn.relu).leaf is jax.nn.relu
+
+
+def test_fields_take_what_fields_take():
+    seen = []
+
+    def convert(name):
+        seen.append(name)
+        return {"double": a_lambda(2), "nothing": None}.get(name, name)
+
+    class Layer(eqx.Module):
+        by_default: Callable = hoisted_field(default=a_lambda(3))
+        by_factory: Callable = hoisted_field(default_factory=lambda: a_lambda(4), static=True)
+        converted: Any = hoisted_field(converter=convert, default="double")
+        none: Callable | None = hoisted_field(default=None, metadata={"unit": "m"}, kw_only=True)
+
+    one, two = Layer(), Layer(converted="nothing")
+    assert one.by_default is two.by_default is hoist(a_lambda(3))
+    assert one.by_factory is two.by_factory is hoist(a_lambda(4))
+    assert one.converted is hoist(a_lambda(2))
+    assert two.converted is two.none is None
+    assert seen == ["double", "nothing"]
+    assert Layer(none=a_lambda(5)).none is hoist(a_lambda(5))
+    fields = {field.name: field for field in dataclasses.fields(Layer)}
+    assert fields["none"].metadata["unit"] == "m"
+    assert fields["by_factory"].metadata["static"]

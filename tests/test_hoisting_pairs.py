@@ -1,0 +1,498 @@
+"""Pairs of callables, listed and generated: merged ones agree, and equal builds merge."""
+
+import copy
+import dataclasses
+import functools
+import math
+import types
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from canonopt import hoist
+
+from .callables import (
+    HOLDING,
+    Frozen,
+    Partial,
+    Scale,
+    a_lambda,
+    captured,
+    captured_call,
+    of_a_module,
+    on_device,
+    outcome,
+    with_option,
+)
+
+# --- what differs -------------------------------------------------------------------------------
+
+# Values that Python, NumPy or a hash table take for one another, group by group.
+GROUPS: list[tuple[Any, ...]] = [
+    (0, 0.0, -0.0, False, 0j, np.float32(0), np.float32(-0.0), np.int32(0)),
+    (1, 1.0, True, 1 + 0j, np.float32(1), np.float64(1), np.int32(1), np.bool_(True), "1", b"1"),
+    ((1,), (1.0,), (True,), ((1,),), frozenset({1}), frozenset({1.0}), (1, None)),
+    (None, "", b"", (), frozenset(), math.nan, math.inf, np.float32(math.nan)),
+    (float, np.float64, np.float32, jnp.float32, np.dtype("float32"), "float32"),
+]
+LOOKALIKES = [value for group in GROUPS for value in group]
+
+
+class Point(NamedTuple):
+    value: Any
+
+
+TAKING: dict[str, Callable[[Any], Callable]] = {
+    name: HOLDING[name]
+    for name in HOLDING
+    if name not in ("in a method", "in a partial", "in a keyword of a partial")
+}
+TAKING |= {
+    "partial": lambda value: functools.partial(captured, value),
+    "partial with a keyword": lambda value: functools.partial(captured, value=value),
+    "method of a module": lambda value: Scale(value).apply,
+    "method of a frozen dataclass": lambda value: Frozen(value).apply,
+    "named tuple": lambda value: captured(Point(value)),
+}
+
+
+@pytest.mark.parametrize("name", TAKING)
+def test_lookalikes_are_told_apart(name):
+    hoisted = [hoist(TAKING[name](value)) for value in LOOKALIKES]
+    assert len(set(map(id, hoisted))) == len(LOOKALIKES)
+    for value, earlier in zip(LOOKALIKES, hoisted, strict=True):
+        assert hoist(TAKING[name](copy.deepcopy(value))) is earlier
+
+
+def test_signatures_are_told_apart():
+    functions = [
+        *((lambda x, y=1: x), (lambda x, *, y=1: x), (lambda x, y: x), (lambda y, x=1: y)),
+        *((lambda *x: x), (lambda **x: x), (lambda x, /, y=1: x), (lambda y, z=1: y)),
+    ]
+    assert len(set(map(hoist, functions))) == len(functions)
+
+
+def test_names_and_annotations_are_told_apart():
+    def make(annotation=int, name="function", doc="A function."):
+        def function(x: annotation):
+            return x
+
+        function.__name__, function.__doc__ = name, doc
+        return function
+
+    assert hoist(make()) is hoist(make())
+    others = [make(float), make(list[int]), make(name="other"), make(doc="Another.")]
+    assert len({hoist(make()), *map(hoist, others)}) == 5
+
+
+def jvp_of(function, factor=2, symbolic_zeros=False):
+    def rule(primals, tangents):
+        return function(*primals), factor * tangents[0]
+
+    function.defjvp(rule, symbolic_zeros=symbolic_zeros)
+    return function
+
+
+POLICIES = jax.checkpoint_policies
+
+
+def wraps(function, **options):
+    return functools.wraps(function, **options)(captured_call(of_a_module))
+
+
+# What makes one function from another, and options of which no two do the same.
+TRANSFORMS: dict[str, tuple[Callable[..., Callable], list[dict[str, Any]]]] = {
+    "jit": (
+        jax.jit,
+        [
+            *({"static_argnums": n} for n in (0, 1, (0, 1))),
+            *({"donate_argnums": n} for n in (0, 1)),
+            *({"in_shardings": on_device(n)} for n in (0, 1)),
+            *({"in_shardings": (on_device(n), None)} for n in (0, 1)),
+            *({"out_shardings": on_device(n)} for n in (0, 1)),
+            *({"compiler_options": {"xla_embed_ir_in_executable": v}} for v in (True, False, 1)),
+            *({"keep_unused": True}, {"inline": True}),
+        ],
+    ),
+    "jit with names": (
+        jax.jit,
+        [
+            *({"static_argnames": n} for n in ("x", "n", ("x", "n"))),
+            *({"donate_argnames": n} for n in ("x", "n")),
+            {"static_argnames": "n", "donate_argnames": "x"},
+        ],
+    ),
+    "vmap": (
+        jax.vmap,
+        [
+            *({"in_axes": axes} for axes in (1, -1, (0, None), (None, 0))),
+            *({"out_axes": axes} for axes in (1, -1, None)),
+            *({"axis_name": name} for name in ("a", "b")),
+            *({"spmd_axis_name": name} for name in ("a", "b")),
+            {"axis_size": 3},
+        ],
+    ),
+    "grad": (
+        jax.grad,
+        [
+            *({"argnums": n} for n in (1, (0,), (0, 1))),
+            *({"has_aux": True}, {"holomorphic": True}, {"allow_int": True}),
+        ],
+    ),
+    "checkpoint": (
+        jax.checkpoint,
+        [
+            *({"policy": POLICIES.save_only_these_names(name)} for name in ("a", "b")),
+            *({"policy": p} for p in (POLICIES.dots_saveable, POLICIES.everything_saveable)),
+            *({"prevent_cse": False}, {"static_argnums": (1,)}),
+        ],
+    ),
+    "vectorize": (jnp.vectorize, [{"excluded": {1}}, {"excluded": {"n"}}, {"signature": "()->()"}]),
+    "custom_jvp": (
+        lambda function, **options: jvp_of(jax.custom_jvp(function, **options)),
+        [{"nondiff_argnums": (0,)}, {"nondiff_argnums": (1,)}],
+    ),
+    "defjvp": (
+        lambda function, **options: jvp_of(jax.custom_jvp(function), **options),
+        [{"factor": 3}, {"factor": 2.0}, {"symbolic_zeros": True}],
+    ),
+    "filter_jit": (
+        eqx.filter_jit,
+        [{"donate": d} for d in ("all", "warn", "all-except-first", "warn-except-first")],
+    ),
+    "filter_vmap": (
+        eqx.filter_vmap,
+        [{"in_axes": 1}, {"in_axes": None}, {"out_axes": 1}, {"axis_name": "a"}],
+    ),
+    "filter_grad": (eqx.filter_grad, [{"has_aux": True}]),
+    "wraps": (wraps, [{"assigned": ()}, {"assigned": ("__name__",)}]),
+}
+# What JAX makes of them holds a variable that it binds again, or a set.
+BY_IDENTITY = {"spmd_axis_name", "policy"}
+
+
+# A structured scalar is a view of its array, and its type does not name its fields.
+RECORDS = [np.zeros(1, [(name, kind)])[0] for name in "xy" for kind in ("<i8", "<f8")]
+SUBARRAYS = [np.dtype((kind, shape)) for kind in ("f4", "i4") for shape in ((2, 3), (3, 2))]
+
+
+@pytest.mark.parametrize("values", [RECORDS, SUBARRAYS], ids=["records", "subarrays"])
+def test_structured_types_of_numpy_are_told_apart(values):
+    assert len({hoist(captured(value)) for value in values}) == len(values)
+
+
+def test_a_record_is_changed_in_place():
+    one, other = (np.ones(1, [("x", int)])[0] for _ in range(2))
+    hoisted = hoist(captured(one)), hoist(captured(other))
+    other["x"] = 2
+    assert [int(function()["x"]) for function in hoisted] == [1, 2]
+
+
+@pytest.mark.parametrize("name", TRANSFORMS)
+def test_options_are_told_apart(name):
+    transform, others = TRANSFORMS[name]
+    all_options = [{}, *others]
+    hoisted = [hoist(transform(with_option(2), **options)) for options in all_options]
+    assert len(set(map(id, hoisted))) == len(hoisted)
+    for options, earlier in zip(all_options, hoisted, strict=True):
+        if not BY_IDENTITY & options.keys():
+            assert hoist(transform(with_option(2), **options)) is earlier
+
+
+def test_merged_or_not_a_transformed_function_keeps_its_options():
+    x = jnp.arange(6.0).reshape(2, 3)
+    out_axes = [hoist(jax.vmap(a_lambda(2), out_axes=n)) for n in (0, 1)]
+    assert [fn(x).shape for fn in out_axes] == [(2, 3), (3, 2)]
+    argnums = [hoist(jax.grad(lambda x, y: x * y, argnums=n)) for n in (0, 1)]
+    assert [fn(2.0, 3.0) for fn in argnums] == [3.0, 2.0]
+    on = [hoist(jax.jit(a_lambda(2), out_shardings=on_device(n))) for n in (0, 1)]
+    assert [fn(x).devices() for fn in on] == [{device} for device in jax.devices()[:2]]
+    donating = hoist(jax.jit(lambda x: x + 1, donate_argnums=0))
+    donating(x)
+    assert x.is_deleted()
+
+
+class LikeScale(Scale):
+    pass
+
+
+@dataclasses.dataclass(frozen=True)
+class LikeFrozen(Frozen):
+    pass
+
+
+def test_instances_count_by_class_and_by_value_if_they_have_one():
+    @dataclasses.dataclass
+    class NotFrozen:
+        k: Any
+
+        __call__ = Frozen.__call__
+
+    @dataclasses.dataclass(frozen=True, eq=False)
+    class FrozenWithoutValue:
+        k: Any
+
+        __call__ = Frozen.__call__
+
+    class Ordinary:
+        def __init__(self, k):
+            self.k = k
+
+        __call__ = Frozen.__call__
+
+    assert hoist(Frozen(2)) is hoist(Frozen(2)) is not hoist(LikeFrozen(2))
+    assert hoist(Scale(2)) is hoist(Scale(2)) is not hoist(LikeScale(2))
+    for one, other in ((Frozen, LikeFrozen), (Scale, LikeScale)):
+        assert hoist(captured(one(2))) is not hoist(captured(other(2)))
+        assert hoist(one(2).apply) is not hoist(one(2).__call__)
+    for kind in (NotFrozen, FrozenWithoutValue, Ordinary):
+        one, other = kind(2), kind(2)
+        assert hoist(one) is one
+        for build in (captured, lambda value: value.__call__, functools.partial):
+            assert hoist(build(one)) is hoist(build(one))
+            assert hoist(build(one)) is not hoist(build(other))
+
+
+class Unfrozen(Frozen):
+    """Not a dataclass itself, and so it takes attributes that are no fields."""
+
+    unit = 1
+
+
+def test_a_subclass_of_a_frozen_dataclass_is_changed_in_place():
+    owner = Unfrozen(2)
+    original = captured(owner)
+    hoisted = hoist(original)
+    owner.unit = 5
+    assert hoisted().unit == original().unit == 5
+
+
+# --- pairs of any functions ---------------------------------------------------------------------
+
+# Functions that tell what they were made from. The first take a value, the others a function too.
+
+
+def told_by_capture(value):
+    return lambda x: ("capture", value, x)
+
+
+def told_by_another_capture(value):
+    return lambda x: ("another capture", value, x)
+
+
+def told_by_default(value):
+    return lambda x, value=value: ("default", value, x)
+
+
+def told_by_keyword_default(value):
+    def function(x, *, value=value):
+        return "keyword default", value, x
+
+    return function
+
+
+def told_by_partial(value):
+    return functools.partial(lambda *args: ("partial", args), value)
+
+
+def told_by_keyword(value):
+    return functools.partial(lambda x, value: ("keyword", value, x), value=value)
+
+
+class Teller(eqx.Module):
+    value: Any
+
+    def __call__(self, x):
+        return "module", self.value, x
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenTeller:
+    value: Any
+
+    def __call__(self, x):
+        return "dataclass", self.value, x
+
+    def method(self, x):
+        return "method", self.value, x
+
+
+def told_by_method(value):
+    return FrozenTeller(value).method
+
+
+def told_by_globals(value):
+    return types.FunctionType((lambda x: ("global", which, x)).__code__, GLOBALS[repr(value) > "1"])  # noqa: F821
+
+
+GLOBALS = [{"which": 0}, {"which": 1}]
+
+
+def told_by_attribute(value):
+    function = told_by_capture(0)
+    function.value = value
+    return lambda x: ("attribute", function.value, x)
+
+
+def around_capture(value, inner):
+    return lambda x: ("capture", value, inner(x))
+
+
+def around_default(value, inner):
+    return lambda x, inner=inner: ("default", value, inner(x))
+
+
+def around_partial(value, inner):
+    def call(inner, x, value):
+        return "partial", value, inner(x)
+
+    return functools.partial(call, inner, value=value)
+
+
+def around_tree_partial(value, inner):
+    return Partial(around_partial(value, inner))
+
+
+def around_module(value, inner):
+    return eqx.Partial(lambda inner, value, x: ("module", value, inner(x)), inner, value)
+
+
+def around_wraps(value, inner):
+    @functools.wraps(inner, updated=())
+    def wrapper(x):
+        return "wrapper", value, inner(x)
+
+    return wrapper
+
+
+def around_wrapped(value, inner):
+    function = told_by_capture(value)
+    function.__wrapped__ = inner
+    return lambda x: ("wrapped", function.__wrapped__(x), function(x))
+
+
+def around_recursion(value, inner):
+    def function(x, depth=2):
+        return function(x, depth - 1) if depth else ("recursion", value, inner(x))
+
+    return function
+
+
+def around_jit(value, inner):
+    # What is told comes out as the bytes of its text, which no trace can see into.
+    return jax.jit(lambda x: told(inner, value), keep_unused=True)
+
+
+def around_vmap(value, inner):
+    axis = int(isinstance(value, str))
+    return jax.vmap(lambda x: told(inner, value), out_axes=axis, axis_size=2, in_axes=None)
+
+
+def told(function, x):
+    return np.frombuffer(repr(function(x)).encode(), np.uint8)
+
+
+FIRST = [
+    *(told_by_capture, told_by_another_capture, told_by_default, told_by_keyword_default),
+    *(told_by_partial, told_by_keyword, Teller, told_by_method, FrozenTeller, told_by_globals),
+    told_by_attribute,
+]
+AROUND = [
+    *(around_capture, around_default, around_partial, around_tree_partial, around_module),
+    *(around_wraps, around_wrapped, around_recursion),
+]
+LAST = [around_jit, around_vmap]
+
+Recipe = list[tuple[Callable, Any]]
+
+simple = st.sampled_from(LOOKALIKES) | st.floats() | st.integers() | st.text(max_size=2)
+values = st.sampled_from(LOOKALIKES) | st.recursive(
+    simple, lambda inner: st.lists(inner, max_size=2) | st.tuples(inner, inner), max_leaves=3
+)
+
+
+def steps_of(builders):
+    return st.tuples(st.sampled_from(builders), values)
+
+
+recipes = st.tuples(
+    steps_of(FIRST).map(lambda step: [step]),
+    st.lists(steps_of(AROUND), max_size=2),
+    # They take long, and what they do to the rest does not depend on it.
+    st.integers(0, 5).flatmap(
+        lambda n: steps_of(LAST).map(lambda s: [s]) if n == 5 else st.just([])
+    ),
+).map(lambda parts: [step for part in parts for step in part])
+
+
+@st.composite
+def pairs(draw) -> tuple[Recipe, Recipe]:
+    """Two recipes: any, or equal ones, or such as differ in one value or in one builder."""
+    one = draw(recipes)
+    other = [(builder, fresh(value)) for builder, value in one]
+    i = draw(st.integers(0, len(one) - 1))
+    builder, value = other[i]
+    how = draw(st.sampled_from(["value", "value", "any", "equal", "builder"]))
+    if how == "any":
+        other = draw(recipes)
+    elif how == "value":
+        groups = [group for group in GROUPS if any(value is one for one in group)]
+        other[i] = builder, draw(st.sampled_from(groups[0]) if groups else values)
+    elif how == "builder":
+        group = next(group for group in (FIRST, AROUND, LAST) if builder in group)
+        other[i] = draw(st.sampled_from(group)), value
+    return one, other
+
+
+def fresh(value):
+    if isinstance(value, list):
+        return list(map(fresh, value))
+    return tuple(map(fresh, value)) if type(value) is tuple else value
+
+
+def lists_in(value):
+    if isinstance(value, list):
+        yield value
+    if isinstance(value, list | tuple):
+        for item in list(value):
+            yield from lists_in(item)
+
+
+def made_from(recipe: Recipe) -> Callable:
+    (first, value), *others = recipe
+    return functools.reduce(lambda inner, step: step[0](step[1], inner), others, first(value))
+
+
+def tells(function):
+    def shown(x):
+        out = function(x)
+        return (out.shape, np.asarray(out).tobytes()) if isinstance(out, jax.Array) else out
+
+    return [outcome(shown, x) for x in (0, -0.0, "x")]
+
+
+@settings(max_examples=400)
+@given(pairs())
+def test_pairs_of_functions(pair):
+    originals = [made_from(recipe) for recipe in pair]
+    hoisted = [hoist(function) for function in originals]
+    expected = [tells(function) for function in originals]
+    assert [tells(function) for function in hoisted] == expected
+    if hoisted[0] is hoisted[1]:
+        assert expected[0] == expected[1]
+    for recipe, earlier in zip(pair, hoisted, strict=True):
+        lists = [items for _, value in recipe for items in lists_in(value)]
+        if not lists and all(builder is not told_by_attribute for builder, _ in recipe):
+            assert hoist(made_from(recipe)) is earlier
+        if recipe[-1][0] in LAST:  # traced with what was in the list
+            continue
+        for items in lists:
+            items.append("changed")
+    assert [tells(function) for function in hoisted] == [tells(f) for f in originals]
