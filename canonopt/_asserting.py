@@ -14,10 +14,10 @@ import jax
 import jax.core
 
 from ._errors import ExcessError, NotJittedError, RecompileWarning
-from ._jax_private import functions_inside
+from ._jax_private import functions_inside, is_jitted
 from ._logs import CompileLog, Entry, FunctionLog, name_of
 from ._signatures import Signature, place_of, signature_of
-from ._tracing import counting, is_inside_jit, is_jitted, watch
+from ._tracing import counting, is_inside_jit, watch
 
 F = TypeVar("F", bound=Callable[..., Any])
 Mode: TypeAlias = Literal["raise", "warn", "record"]
@@ -250,6 +250,8 @@ class _Jitted:
         return self if instance is None else functools.partial(self, instance)
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_jitted":  # of a copy that is only being made
+            raise AttributeError(name)
         found = getattr(self._jitted, name)
         if name not in ("lower", "trace", "eval_shape"):
             return found

@@ -99,9 +99,10 @@ def functions_inside(function: Any) -> list[Any]:
     """
     found = [function]
     for outer in found:
-        inner: list[Any] = [
-            getattr(outer, name, None) for name in ("__wrapped__", "func", "fun", "f")
-        ]
+        # An object of the user's may have a function of its own as `f`.
+        library = type(outer).__module__.partition(".")[0]
+        names = ("__wrapped__", "func", "fun", "f") if library in _WRAPPING else ("__wrapped__",)
+        inner: list[Any] = [_attribute(outer, name) for name in names]
         wrapper = getattr(outer, "__self__", None)
         if hasattr(wrapper, "call_wrapped"):
             inner.append(getattr(wrapper, "f", None))
@@ -116,6 +117,33 @@ def functions_inside(function: Any) -> list[Any]:
             if callable(new) and len(found) < 64 and not any(new is f for f in found):
                 found.append(new)
     return found
+
+
+_WRAPPING = frozenset(("functools", "jax", "jaxlib", "equinox", "flax"))
+
+
+def _attribute(value: Any, name: str) -> Any:
+    try:
+        return getattr(value, name, None)
+    except Exception:  # a __getattr__ of the user's
+        return None
+
+
+def is_jitted(function: Any) -> bool:
+    """Whether a function is what `jax.jit`, `equinox.filter_jit` and the like made, or wraps it."""
+    for _ in range(64):
+        wrapped = _attribute(function, "__wrapped__")
+        if wrapped is not None and _attribute(function, "lower") is not None:
+            return True
+        function = function.func if isinstance(function, functools.partial) else wrapped
+    return False
+
+
+def name_in_events(function: Any) -> str:
+    """The name that `jax.monitoring` has for a function that `jax.jit` was given."""
+    while isinstance(function, functools.partial) and not hasattr(function, "__name__"):
+        function = function.func
+    return str(getattr(function, "__name__", "<unnamed function>"))
 
 
 def is_of_jax(function: types.FunctionType) -> bool:
@@ -167,7 +195,9 @@ def watch_misses(
         try:
             result = original(fun, ji, args, kwargs)
         except BaseException as error:
-            leave(token, _came_from(fun, error), None)
+            # Its output may be refused after it has run, or its arguments before.
+            has_run = _traces_so_far() > before and _takes(fun, args, kwargs)
+            leave(token, has_run or _came_from(fun, error), None)
             if error.__traceback__ is not None:  # so that it reads as if nobody watched
                 error.__traceback__ = error.__traceback__.tb_next
             raise
@@ -225,6 +255,14 @@ def _traces_so_far() -> int:
 
     info = getattr(getattr(partial_eval, "trace_to_jaxpr", None), "cache_info", None)
     return _seen_trace_events if info is None else info().misses
+
+
+def _takes(function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
+    try:
+        inspect.signature(function).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 def _came_from(function: Any, error: BaseException) -> bool:

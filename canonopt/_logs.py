@@ -1,5 +1,6 @@
 """The record of what was traced and compiled, by function, and its table of counts and causes."""
 
+import functools
 import inspect
 import re
 import threading
@@ -230,6 +231,8 @@ def aligned(rows: list[tuple[Any, ...]]) -> list[str]:
 
 
 def name_of(function: Any) -> str:
+    while isinstance(function, functools.partial):
+        function = function.func
     return str(getattr(function, "__name__", type(function).__name__))
 
 

@@ -14,8 +14,9 @@ import attrs
 import equinox as eqx
 
 from ._by_identity import ByIdentity
+from ._jax_private import is_jitted
 from ._logs import CompileLog, FunctionLog, is_helper, is_of_a_library, name_of
-from ._tracing import is_inside_jit, is_jitted, users_function
+from ._tracing import is_inside_jit, users_function
 
 _KEPT = 2000  # times of each function
 

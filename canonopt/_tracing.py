@@ -19,7 +19,14 @@ import attrs
 import jax
 
 from ._explaining import FUNCTION
-from ._jax_private import Miss, functions_inside, note_trace_event, watch_misses
+from ._jax_private import (
+    Miss,
+    functions_inside,
+    is_jitted,
+    name_in_events,
+    note_trace_event,
+    watch_misses,
+)
 from ._logs import ENTRIES, CompileLog, Entry, FunctionLog, is_helper, name_of
 from ._signatures import Signature, signature_of, static_of
 
@@ -140,14 +147,6 @@ def is_inside_jit() -> bool:
     return bool(_thread.running)
 
 
-def is_jitted(function: Any) -> bool:
-    """Whether a function is, or wraps, what `jax.jit` or `equinox.filter_jit` made."""
-    return any(
-        hasattr(inner, "lower") and hasattr(inner, "__wrapped__")
-        for inner in functions_inside(function)
-    )
-
-
 def _logs_here() -> list[CompileLog]:
     here = _active.get()
     return [*here, *(log for log in _everywhere if log not in here)]
@@ -187,7 +186,7 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
             entry.error = error
             with watcher._lock:
                 log._add_trace(entry)
-    ready, name = _thread.ready, name_of(running.miss.jitted)
+    ready, name = _thread.ready, name_in_events(running.miss.jitted)
     ready.pop(name, None)
     if found:
         ready[name] = [(weakref.ref(watcher), log, entry) for watcher, log, entry in found]
@@ -262,7 +261,7 @@ def _signature(miss: Miss, function: Any) -> Signature | None:
             filtered=miss.filtered,
             options=miss.options,
         )
+        records = {FUNCTION: static_of(function), **signature.records}
+        return attrs.evolve(signature, records=records)
     except Exception:  # to explain is not worth a step that fails
         return None
-    records = {FUNCTION: static_of(function), **signature.records}
-    return attrs.evolve(signature, records=records)

@@ -1,5 +1,6 @@
 """`assert_max_traces` and `assert_max_compiles`: counts equal those kept in the function itself."""
 
+import copy
 import functools
 import threading
 import warnings
@@ -501,3 +502,10 @@ def test_all_else_of_a_jitted_function_is_as_it_was():
     assert watched.__wrapped__.__wrapped__ is step
     watched(ones(3))
     watched.clear_cache()
+
+
+def test_a_watched_function_is_copied_with_its_counts():
+    watched = canonopt.assert_max_traces(jax.jit(Truth().function()), 9)
+    again = copy.copy(watched)
+    watched(ones(1)), again(ones(2))
+    assert again.log is watched.log and again.log.traces == 2

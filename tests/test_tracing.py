@@ -114,6 +114,62 @@ def test_failed_traces():
     assert "step failed while traced, twice:\n  ValueError: no such thing" in str(log)
 
 
+def test_an_output_that_is_refused_is_a_failed_trace():
+    step = jax.jit(lambda x: "no array")
+    step.__wrapped__.__name__ = "step"
+    with canonopt.compile_log() as log, pytest.raises(TypeError):
+        step(ones(3))
+    with canonopt.compile_log() as without, pytest.raises(TypeError):
+        step(ones(3), 4)  # an argument too many: nothing runs
+    assert (log["step"].traces, without["step"].traces) == (1, 0)
+
+
+class Scaled:
+    """A callable object, with a jitted function of its own under a name that wrappers have."""
+
+    def __init__(self, f):
+        self.f = self.func = f
+
+    def __call__(self, x):
+        return self.f(x) * 2
+
+
+@pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit])
+def test_partials_and_callable_objects_are_counted_by_name(jit):
+    inner = jax.jit(fresh("inner")[0])
+    callables = {
+        "base": functools.partial(fresh("base")[0]),
+        "Scaled": Scaled(inner),
+    }
+    for name, function in callables.items():
+        watched = canonopt.assert_max_traces(Scaled(inner), 9)
+        with canonopt.compile_log() as log:
+            jitted, below = jit(function), jit(watched)
+            for size in (1, 2):
+                jitted(ones(size)), below(ones(size))
+        assert (log[name].traces, log[name].compiles) == (2, 2)
+        assert watched.log.traces == 2
+
+
+def test_what_cannot_be_looked_at_does_not_stop_a_step():
+    class Hostile:
+        @property
+        def __class__(self):
+            raise RuntimeError("class")
+
+    hostile = Hostile()
+
+    @jax.jit
+    def step(x):
+        hostile  # noqa: B018
+        return x
+
+    with canonopt.compile_log() as log:
+        step(ones(2)), step(ones(3))
+    assert (log["step"].traces, log["step"].compiles) == (2, 2)
+    assert _tracing._thread.running == []
+
+
 def test_a_body_of_a_scan_that_fails():
     @jax.jit
     def step(x):
