@@ -5,6 +5,7 @@ import inspect
 import re
 import threading
 import time
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -241,7 +242,14 @@ _LIBRARIES = frozenset(("jax", "jaxlib", "equinox", "optax", "flax", "chex", "di
 
 
 def is_helper(function: Any) -> bool:
-    return is_of_a_library(getattr(inspect.unwrap(function), "__module__", None))
+    """Whether a library, and not its user, has jitted a function."""
+    if isinstance(function, types.MethodType):  # `apply` of a user's linen module
+        return is_of_a_library(type(function.__self__).__module__)
+    function = inspect.unwrap(function)
+    module = getattr(function, "__module__", None) or ""
+    # Optax itself jits none of the functions that a transformation is.
+    is_transformation = "<locals>" in getattr(function, "__qualname__", "")
+    return is_of_a_library(module) and not (is_transformation and module.startswith("optax."))
 
 
 def is_of_a_library(module: str | None) -> bool:

@@ -9,9 +9,11 @@ import threading
 import weakref
 
 import equinox as eqx
+import flax.linen
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 from flax import nnx
 
@@ -149,6 +151,23 @@ def test_partials_and_callable_objects_are_counted_by_name(jit):
                 jitted(ones(size)), below(ones(size))
         assert (log[name].traces, log[name].compiles) == (2, 2)
         assert watched.log.traces == 2
+
+
+def test_what_the_user_jits_of_a_library_is_the_users():
+    class Layer(flax.linen.Module):
+        @flax.linen.compact
+        def __call__(self, x):
+            return flax.linen.Dense(3)(x)
+
+    layer, optim = Layer(), optax.sgd(0.1)
+    params = layer.init(jax.random.key(0), ones(1, 2))
+    with canonopt.compile_log() as log:
+        apply, update = jax.jit(layer.apply), jax.jit(optim.update)
+        for size in (1, 2):
+            apply(params, ones(size, 2)), update(ones(size), optim.init(ones(size)))
+    counts = {found.name: (found.traces, found.compiles) for found in log.functions}
+    assert counts == {"apply": (2, 2), "update_fn": (2, 2)}
+    assert "args[0]: shape: float32[1,2] -> float32[2,2]" in log["apply"].recompiles[0].why
 
 
 def test_what_cannot_be_looked_at_does_not_stop_a_step():
