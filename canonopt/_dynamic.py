@@ -5,6 +5,7 @@ transformation puts in place of a leaf, so the factory is called only when the t
 """
 
 import functools
+import operator
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NoReturn, TypeVar, overload
 
@@ -17,6 +18,7 @@ import numpy as np
 import optax
 
 from ._errors import DynamicSpecError
+from ._interning import Table
 from ._keys import HoldsArray, identify, identity_key, is_namedtuple, member_key
 from ._paths import find, hyperparameters
 from ._recipes import Assemble, Recipe
@@ -26,18 +28,17 @@ from ._spec import Configured, make
 
 @attrs.frozen(eq=False)
 class Template:
-    """A dynamic spec without its children: what a jit cache compares."""
+    """A dynamic spec without its children: what a jit cache compares, in every call.
+
+    So templates are interned, as static specs are, and compare by identity.
+    """
 
     cls: type[Configured]
     paths: tuple[str, ...]
-    key: Hashable
     assemble: Assemble
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Template) and self.key == other.key
 
-    def __hash__(self) -> int:
-        return hash(self.key)
+_templates: Table[Template] = Table()
 
 
 def make_dynamic(
@@ -52,7 +53,8 @@ def make_dynamic(
     paths, values = tuple(path for path, _ in children), tuple(child for _, child in children)
     # Called here for its errors and its warnings, and to see what it makes.
     cls = class_for(Recipe(factory, paths, values, assemble).made)
-    return _put_together(Template(cls, paths, (identity_key(cls), key), assemble), values)
+    template = Template(cls, paths, assemble)
+    return _put_together(_templates.setdefault((identity_key(cls), key), template), values)
 
 
 def _take_apart(
@@ -106,7 +108,7 @@ def _put_together(template: Template, children: Iterable[Any]) -> Configured:
     build = (lambda: recipe.made) if is_transform else (lambda: recipe.schedule)
     spec = make(cls, template.assemble(iter(children)), build, lambda: recipe.transform)
     # What is in place of an array need not be one, so a second look could find other leaves.
-    vars(spec).update(_children=children, _template=template)
+    vars(spec)["_flat"] = (children, template)
     return spec
 
 
@@ -118,8 +120,8 @@ def make_dynamic_class(static_class: type[Configured]) -> type[Configured]:
     return cls
 
 
-def _flatten(spec: Configured) -> tuple[tuple[Any, ...], Template]:
-    return vars(spec)["_children"], vars(spec)["_template"]
+# Each call of a jitted function flattens its arguments: a function in Python would take longer.
+_flatten: Callable[[Configured], tuple[tuple[Any, ...], Template]] = operator.attrgetter("_flat")
 
 
 def _flatten_with_keys(spec: Configured) -> tuple[list[tuple[Any, Any]], Template]:
@@ -149,7 +151,7 @@ class _Dynamic(Configured):
         if jtu.tree_leaves(self):
             raise HoldsArray
         # Its arrays have been taken out: this is the rest of a pytree that holds a spec.
-        return vars(self)["_template"].key
+        return identity_key(_flatten(self)[1])
 
 
 # --- the public face --------------------------------------------------------------------------

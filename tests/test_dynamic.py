@@ -1,6 +1,7 @@
 """Specs that hold arrays: pytrees whose leaves are the arrays."""
 
 import copy
+import gc
 import re
 
 import equinox as eqx
@@ -11,6 +12,7 @@ import optax
 import pytest
 
 import canonopt
+from canonopt._dynamic import _templates
 
 from .counting import counted
 
@@ -55,6 +57,25 @@ def test_another_static_part_is_another_trace():
         step(canonopt.adam(jnp.float32(0.1), b1=b1), PARAMS)
     step(canonopt.adamw(jnp.float32(0.1)), PARAMS)
     assert (count.traces, count.compiles) == (3, 3)
+
+
+def test_equal_structures_are_one_object_for_as_long_as_it_is_used():
+    """A jit cache compares them in each call, and compares one object fastest."""
+
+    def template(b1, value=0.1):
+        optim = canonopt.adam(canonopt.dynamic(value), b1=b1)
+        return jax.tree.structure(optim).node_data()[1]
+
+    kept = template(0.8)
+    assert template(0.8, 0.2) is kept
+    assert template(0.9) is not kept and template(0.9) != kept
+    gc.collect()
+    before = len(_templates)
+    for i in range(20):
+        template(i / 20)
+    gc.collect()
+    assert len(_templates) <= before
+    assert template(0.8) is kept
 
 
 def test_structure_does_not_depend_on_what_the_leaves_are():
@@ -143,6 +164,33 @@ def test_a_dynamic_spec_is_refused_as_a_static_argument():
             hash(spec)
     with pytest.raises(ValueError, match=MESSAGE):
         jax.jit(update, static_argnums=0)(canonopt.adam(jnp.float32(0.1)), PARAMS)
+
+
+def test_a_static_field_of_a_module_is_refused_where_it_is_hashed():
+    class Trainer(eqx.Module):
+        optim: canonopt.Spec = eqx.field(static=True)
+
+    with pytest.warns(UserWarning, match="array is being set as static"):
+        trainer = Trainer(canonopt.adam(canonopt.dynamic(0.1)))
+    refused = r"canonopt.adam\(learning_rate=canonopt.dynamic\(0.1\)\) " + MESSAGE
+    with pytest.raises(canonopt.DynamicSpecError, match=refused):
+        hash(trainer)
+    with pytest.raises(ValueError, match=refused):
+        jax.jit(lambda trainer: 0, static_argnums=0)(trainer)
+
+
+def test_an_ordinary_field_of_a_module_is_traced():
+    class Trainer(eqx.Module):
+        weights: jax.Array
+        optim: canonopt.Spec
+
+    step, count = counted(lambda trainer: update(trainer.optim, trainer.weights))
+    for jit in (jax.jit, eqx.filter_jit):
+        jitted = jit(step)
+        for value in (0.1, 0.2):
+            found = jitted(Trainer(jnp.ones(3), canonopt.sgd(canonopt.dynamic(value))))
+            np.testing.assert_allclose(found, -value, rtol=1e-6)
+    assert (count.traces, count.compiles) == (2, 2)
 
 
 def test_a_dynamic_spec_equals_itself_only():

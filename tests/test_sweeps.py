@@ -306,6 +306,23 @@ def test_what_an_update_asks_for_is_refused_in_the_step(value, name, number):
         jax.jit(train_step)(optim, PARAMS, ())
 
 
+@pytest.mark.parametrize("array", [jnp.asarray, np.asarray])
+def test_an_array_that_a_factory_asks_for_is_refused_only_where_it_is_traced(array):
+    """Outside of it, the factory asks an array as it would without canonopt."""
+    schedule = canonopt.cosine_decay_schedule(0.1, array(10))
+    expected = canonopt.cosine_decay_schedule(0.1, 10)(3)
+    assert schedule(3) == expected and jax.jit(lambda count: schedule(count))(3) == expected
+    optim = canonopt.sgd(schedule)
+    assert bits(run(optim, PARAMS)) == bits(
+        run(canonopt.sgd(schedule.replace(decay_steps=10)), PARAMS)
+    )
+    text = "decay_steps of canonopt.cosine_decay_schedule cannot be traced: its value is "
+    with pytest.raises(canonopt.DynamicSpecError, match=text):
+        jax.jit(lambda schedule, count: schedule(count))(schedule, 3)
+    with pytest.raises(canonopt.DynamicSpecError, match=text):
+        jax.jit(train_step)(optim, PARAMS, optim.init(PARAMS))
+
+
 def test_an_error_that_has_another_cause_stays_as_it_is():
     optim = canonopt.chain(canonopt.clip(1.0), canonopt.adam(canonopt.dynamic(0.1)))
     with pytest.raises(ValueError) as caught:
@@ -420,6 +437,16 @@ def test_a_value_is_changed_in_mid_training():
     halved = canonopt.adam(canonopt.dynamic(0.1))
     halved = halved.replace(lr=halved.learning_rate * 0.5)
     assert halved.hyperparameters()["learning_rate"] == 0.05
+
+
+@pytest.mark.parametrize("path", ["learning_rate", "args[1].learning_rate"])
+def test_equinox_replaces_a_value_as_a_node(path):
+    optim = canonopt.adamw(canonopt.dynamic(0.1))
+    optim = canonopt.chain(canonopt.clip(1.0), optim) if "args" in path else optim
+    where = (lambda o: o.args[1].learning_rate) if "args" in path else lambda o: o.learning_rate
+    changed = eqx.tree_at(where, optim, canonopt.dynamic(0.2))
+    assert jax.tree.structure(changed) == jax.tree.structure(optim)
+    assert changed.hyperparameters()[path] == 0.2
 
 
 def test_a_state_like_the_gradients_is_one_trace_and_one_compile():
