@@ -53,7 +53,8 @@ class Steps:
         monitoring: Any = vars(sys).get("monitoring")
         if monitoring is None:
             return
-        self._tool = next((tool for tool in range(6) if monitoring.get_tool(tool) is None), None)
+        # Those that are nobody's by convention, as a debugger's and a profiler's are not.
+        self._tool = next((tool for tool in (4, 3) if monitoring.get_tool(tool) is None), None)
         if self._tool is not None:
             monitoring.use_tool_id(self._tool, "canonopt")
             monitoring.register_callback(self._tool, monitoring.events.CALL, self._on_call)

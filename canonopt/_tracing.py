@@ -82,16 +82,21 @@ class counting:
     No generator, since it is in every call of a watched function.
     """
 
-    __slots__ = ("_log", "_token")
+    __slots__ = ("_is_outermost", "_log")
 
     def __init__(self, log: CompileLog) -> None:
         self._log = log
 
     def __enter__(self) -> None:
-        self._token = _active.set((*_active.get(), self._log))
+        active = _active.get()
+        self._is_outermost = self._log not in active  # a watched function may call itself
+        if self._is_outermost:
+            _active.set((*active, self._log))
 
     def __exit__(self, *_: object) -> None:
-        _active.reset(self._token)
+        # By the log, and not by a token: blocks may end in another order than they began.
+        if self._is_outermost:
+            _active.set(tuple(log for log in _active.get() if log is not self._log))
 
 
 _active: contextvars.ContextVar[tuple[CompileLog, ...]] = contextvars.ContextVar(

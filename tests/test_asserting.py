@@ -509,3 +509,15 @@ def test_a_watched_function_is_copied_with_its_counts():
     again = copy.copy(watched)
     watched(ones(1)), again(ones(2))
     assert again.log is watched.log and again.log.traces == 2
+
+
+def test_a_watched_function_that_calls_itself_is_counted_once_each():
+    truth = Truth()
+
+    def body(x):
+        truth.traces += 1
+        return watched(x[1:]) if len(x) > 1 else x
+
+    watched = canonopt.assert_max_traces(jax.jit(body), 9)
+    watched(ones(4))
+    assert watched.log.traces == truth.traces == 4

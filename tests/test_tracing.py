@@ -368,6 +368,16 @@ def test_nested_blocks():
     assert outer["one"].traces == 1
 
 
+def test_blocks_that_end_in_another_order_than_they_began():
+    first, second = canonopt.compile_log(), canonopt.compile_log()
+    step, one, two = jax.jit(fresh()[0]), first.__enter__(), second.__enter__()
+    first.__exit__(None, None, None)
+    step(ones(3))
+    second.__exit__(None, None, None)
+    assert (one["step"].traces, two["step"].traces) == (0, 1)
+    assert _tracing._active.get() == ()
+
+
 def test_what_is_compiled_after_the_block_is_not_in_it():
     step = jax.jit(fresh()[0])
     with canonopt.compile_log() as log:
