@@ -297,8 +297,9 @@ def restored():
     """The specs that other tests have built stay the ones that are built."""
     before = [(table, dict(table._entries)) for table in list(_interning._cleared)]
     yield
+    canonopt.clear_caches()
     for table, entries in before:
-        table._entries.update(entries)
+        table._entries.update((key, entry) for key, entry in entries.items() if entry() is not None)
 
 
 def test_after_clearing_what_is_built_is_new_and_what_is_in_use_goes_on(restored):
