@@ -35,7 +35,7 @@ class Finding:
     lost_seconds: float  # of all but the first time
     moments: tuple[Moment, ...]
     causes: tuple[Cause, ...]
-    # From Python 3.12 on: how often it was called, cached or not, and when, for some of the calls.
+    # How often it was called, cached or not, or None if that is not known; when, for some of them.
     calls: int | None = None
     called_at: tuple[float, ...] = ()
 

@@ -108,7 +108,7 @@ def _key(diagnosis: Diagnosis) -> str:
     )
     steps = "a thin line is a call"
     if all(finding.calls is None for finding in diagnosis.findings):
-        steps = "calls that were cached are seen from Python 3.12 on"
+        steps = "how often they were called is not known"
     return f'<div class="dim">{"".join(keys)}; the paler part is tracing; {steps}</div>'
 
 

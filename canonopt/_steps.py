@@ -1,21 +1,18 @@
-"""When a script calls its jitted functions, cached calls too, which JAX itself says nothing of.
+"""When a script calls its jitted functions, cached calls too, which JAX itself logs nothing of."""
 
-The interpreter tells of calls from Python 3.12 on, by `sys.monitoring`. A place in the code that
-calls something else is looked at once, so that no more than the calls in question cost anything.
-"""
-
-import functools
+import contextlib
+import importlib
 import sys
+import threading
 import time
-import types
+from collections.abc import Callable
 from typing import Any
 
 import attrs
-import equinox as eqx
 
 from ._by_identity import ByIdentity
-from ._jax_private import is_jitted
-from ._logs import CompileLog, FunctionLog, is_helper, is_of_a_library, name_of
+from ._jax_private import Miss, _combined, watch_misses
+from ._logs import CompileLog, FunctionLog, name_of
 from ._tracing import is_inside_jit, users_function
 
 _KEPT = 2000  # times of each function
@@ -46,75 +43,123 @@ class Steps:
         self._log = log
         self._calls: dict[FunctionLog, Calls] = {}
         self._of: ByIdentity[Calls] = ByIdentity()
-        self._tool: int | None = None
+        # One that a thread may enter again: a finalizer, run in the midst of it, may call as well.
+        self._lock = threading.RLock()
+        self._end: Callable[[], None] | None = None
+        self._is_complete = False
 
     def start(self) -> None:
-        """Does nothing where the interpreter does not tell, or has others to tell."""
-        monitoring: Any = vars(sys).get("monitoring")
-        if monitoring is None:
-            return
-        # Those that are nobody's by convention, as a debugger's and a profiler's are not.
-        self._tool = next((tool for tool in (4, 3) if monitoring.get_tool(tool) is None), None)
-        if self._tool is not None:
-            monitoring.use_tool_id(self._tool, "canonopt")
-            monitoring.register_callback(self._tool, monitoring.events.CALL, self._on_call)
-            monitoring.set_events(self._tool, monitoring.events.CALL)
+        """Does nothing where JAX does not tell."""
+        self._end = watch_calls(self._on_call)
+        self._is_complete = self._end is not None
 
     def stop(self) -> None:
-        if self._tool is not None:
-            monitoring: Any = vars(sys)["monitoring"]
-            monitoring.set_events(self._tool, monitoring.events.NO_EVENTS)
-            monitoring.register_callback(self._tool, monitoring.events.CALL, None)
-            monitoring.free_tool_id(self._tool)
+        if self._end is not None:
+            self._end()
 
     def of(self, function: FunctionLog) -> Calls | None:
-        """The calls of a function, or None if nobody tells of calls."""
-        return None if self._tool is None else self._calls.get(function, Calls())
+        """The calls of a function, or None if not all of them are known."""
+        return self._calls.get(function, Calls()) if self._is_complete else None
 
-    def _on_call(self, code: types.CodeType, offset: int, called: Any, _: Any) -> Any:
-        never_again = vars(sys)["monitoring"].DISABLE
+    def _on_call(self, function: Any, args: tuple) -> None:
         try:
-            called = _without_wrappers(called)
-            if not _may_be_jitted(called):
-                return never_again
-            calls = self._of.get(called)
+            function = _as_filter_jit_was_given(function, args)
+            calls = self._of.get(function)
             if calls is None:
-                calls = self._calls_of(called)
-            # Code of a library's: what `filter_jit` jits, for one. The call above it counts.
-            if calls is None or is_of_a_library(sys._getframe(1).f_globals.get("__name__")):
-                return never_again
+                calls = self._calls_of(function)
             if not is_inside_jit():
-                calls.add(time.perf_counter())
+                with self._lock:
+                    calls.add(time.perf_counter())
         except Exception:  # the script is to run as without the doctor
-            return never_again
-        return None
+            self._is_complete = False
 
-    def _calls_of(self, jitted: Any) -> Calls | None:
-        if not is_jitted(jitted):
-            return None
-        function = users_function(jitted.__wrapped__)
-        log = None if is_helper(function) else self._log._of(name_of(function), function)
+    def _calls_of(self, jitted: Any) -> Calls:
+        function = users_function(jitted)
+        log = self._log._of(name_of(function), function)
         if log is None:
-            return None
-        calls = self._calls.setdefault(log, Calls())
-        self._of.set(jitted, calls)
+            return Calls()
+        with self._lock:
+            calls = self._calls.setdefault(log, Calls())
+        with contextlib.suppress(TypeError):
+            self._of.set(jitted, calls)
         return calls
 
 
-def _without_wrappers(called: Any) -> Any:
-    while True:
-        if isinstance(called, types.MethodType):
-            called = called.__func__
-        elif isinstance(called, functools.partial | eqx.Partial):
-            called = called.func
-        else:
-            return called
+# --- what JAX keeps to itself -------------------------------------------------------------------
 
 
-def _may_be_jitted(called: Any) -> bool:
-    """Without a look at attributes of what may be anything."""
-    if isinstance(called, type):
-        return False
-    if isinstance(called, types.FunctionType):
-        return "lower" in vars(called)
-    return hasattr(type(called), "lower")
+def watch_calls(called: Callable[[Any, tuple], None]) -> Callable[[], None] | None:
+    """Calls `called` with a function that was jitted and its arguments, at each call of it.
+
+    Returns what ends it, or None where JAX does not tell. A cached call runs the hook that
+    `jax_debug_nans` has in `_post_hook_state`, and runs nothing else that is Python. The others ask
+    `_infer_params`, as `lower` and the like do too, but from another function.
+    """
+    try:
+        api: Any = importlib.import_module("jax._src.api")
+        hooks = _Hooks(api._post_hook_state, called)
+        hooks.set_global(hooks.get_global())
+    except (ImportError, AttributeError):
+        return None
+
+    def enter(miss: Miss) -> None:
+        if sys._getframe(2).f_code.co_name in ("cache_miss", "_python_pjit_helper"):
+            called(miss.function, miss.args)
+
+    end_misses = watch_misses(enter, lambda *_: None)
+    api._post_hook_state = hooks
+
+    def end() -> None:
+        api._post_hook_state = hooks.end()
+        if end_misses is not None:
+            end_misses()
+
+    if end_misses is None:
+        end()
+        return None
+    return end
+
+
+class _Hooks:
+    """Stands where JAX sets its hook, since the hook of a thread hides that of all threads."""
+
+    def __init__(self, state: Any, called: Callable[[Any, tuple], None]) -> None:
+        self._state = state
+        self._called = called
+        self.get_global = state.get_global
+
+    def set_global(self, hook: Any) -> None:
+        self._global = hook
+        self._state.set_global(self._with_ours(hook))
+
+    def set_local(self, hook: Any) -> None:
+        self._state.set_local(self._with_ours(hook))
+
+    def end(self) -> Any:
+        self._state.set_global(self._global)
+        return self._state
+
+    def _with_ours(self, hook: Any) -> Any:
+        def watched(jitted: Any, args: tuple, kwargs: dict[str, Any], output: Any) -> None:
+            function = getattr(jitted, "__wrapped__", None)
+            if function is not None:  # or it is a program without a function, as in a gradient
+                self._called(function, args)
+            if hook is None:
+                return
+            try:
+                hook(jitted, args, kwargs, output)
+            except BaseException as error:
+                if error.__traceback__ is not None:  # so that it reads as if nobody watched
+                    error.__traceback__ = error.__traceback__.tb_next
+                raise
+
+        return watched
+
+
+def _as_filter_jit_was_given(function: Any, args: tuple) -> Any:
+    """The user's function, where `function` is what `equinox.filter_jit` gives to `jax.jit`."""
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_qualname != "_filter_jit_cache.<locals>.fun_wrapped":
+        return function
+    donated, kept, (static, *_) = args
+    return _combined({**donated, **kept}["fun"], static)

@@ -1,7 +1,9 @@
-"""Jitted functions called in each way that there is, a hundred times or so, from several places."""
+"""Jitted functions called in each way that there is, and at the end the true counts as JSON."""
 
+import collections
 import functools
-import threading
+import json
+from concurrent.futures import ThreadPoolExecutor
 
 import equinox as eqx
 import jax
@@ -11,6 +13,15 @@ from flax import nnx
 import canonopt
 
 X = jnp.ones(3)
+TRUE = collections.Counter()
+
+
+def call(name, function, *args):
+    TRUE[name] += 1
+    return function(*args)
+
+
+# --- what jits ----------------------------------------------------------------------------------
 
 
 @jax.jit
@@ -29,6 +40,17 @@ class Model(eqx.Module):
     @eqx.filter_jit
     def method(self, x):
         return self.weight * x
+
+    @eqx.filter_jit
+    def __call__(self, x):
+        return self.weight - x
+
+
+class Unjitted(eqx.Module):
+    weight: jax.Array
+
+    def __call__(self, x):
+        return self.weight / x
 
 
 @eqx.filter_jit
@@ -52,26 +74,81 @@ def asserted(x):
     return 7 * x
 
 
-class Proxy:
-    """Is looked at by nobody."""
-
-    def __getattr__(self, name):
-        raise RuntimeError(name)
-
-    def __call__(self):
-        return Model(X).method(X)
+@jax.jit
+@jax.jit
+def twice(x):
+    return 8 * x
 
 
-def loop():
-    for _ in range(50):
-        plain(X), filtered(X), flaxed(X), mapped(X[None]), asserted(X), Proxy()()
+@jax.jit
+def with_callback(x):  # which JAX keeps no fast path for
+    jax.debug.callback(lambda _: None, x)
+    return x
 
 
-plain(X)
-partial = functools.partial(plain)
+@jax.jit
+def total(x):
+    return jnp.sum(x**2)
+
+
+@jax.jit
+def logarithm(x):
+    return jnp.log(x)
+
+
+@jax.jit
+def failing(x):
+    raise ValueError
+
+
+# --- who calls ----------------------------------------------------------------------------------
+
+module, partial = eqx.filter_jit(Unjitted(X)), functools.partial(plain)
+for _ in range(10):
+    call("plain", plain, X)
+    call("plain", partial, X)
+    call("method", Model(X).method, X)
+    call("__call__", Model(X), X)
+    call("Unjitted", module, X)
+    call("filtered", filtered, X)
+    call("flaxed", flaxed, X)
+    call("mapped", mapped, X[None])
+    call("asserted", asserted, X)
+    call("twice", twice, X)
+    call("with_callback", with_callback, X)
+
+for function in [filtered, len, Model(X)] * 10:  # from one place
+    function(X)
+TRUE.update({"filtered": 10, "__call__": 10})
+
+list(map(plain, [X] * 10))
+functools.reduce(lambda x, function: function(x), [plain, jnp.sin] * 10, X)
+TRUE["plain"] += 20
+
+with ThreadPoolExecutor(4) as pool:
+    list(pool.map(twice, [X] * 1000))
+TRUE["twice"] += 1000
+
 for _ in range(5):
-    partial(X)
-loop()
-thread = threading.Thread(target=loop)
-thread.start()
-thread.join()
+    call("total", jax.grad(total), X)
+    call("total", jax.vmap(total), X[None])
+    with jax.debug_nans(True):
+        call("logarithm", logarithm, X)
+    call("logarithm", logarithm, X)
+    for function, x in ((logarithm, -X), (failing, X)):
+        try:
+            with jax.debug_nans(True):
+                call(function.__name__, function, x)
+        except (FloatingPointError, ValueError):
+            pass
+jax.config.update("jax_debug_nans", True)
+call("logarithm", logarithm, X)
+jax.config.update("jax_debug_nans", False)
+call("logarithm", logarithm, X)
+
+plain.lower(X).compile()  # neither is a call
+jax.eval_shape(plain, X)
+jax.clear_caches()
+call("plain", plain, X)
+
+print(json.dumps({"inner": 0, **TRUE}))
