@@ -3,21 +3,21 @@
 import collections
 import contextlib
 import functools
+import sys
 import time
 import warnings
 import weakref
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias, TypeVar, overload
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, overload
 
 import equinox as eqx
 import jax
-import jax.core
 
 from ._errors import ExcessError, NotJittedError, RecompileWarning
-from ._jax_private import functions_inside, is_jitted
-from ._logs import CompileLog, Entry, FunctionLog, name_of
+from ._jax_private import functions_inside, is_jitted, is_staging
+from ._logs import CompileLog, Entry, FunctionLog, is_of_a_library, name_of, written_as
 from ._signatures import Signature, place_of, signature_of
-from ._tracing import counting, is_inside_jit, watch
+from ._tracing import counting, watch
 
 F = TypeVar("F", bound=Callable[..., Any])
 Mode: TypeAlias = Literal["raise", "warn", "record"]
@@ -79,7 +79,14 @@ def assert_max_traces(
     """
     if fn is not None and not callable(fn):
         fn, n = None, fn  # as in @chex.assert_max_traces(1)
-    limit = next((m for m in (max_traces, n) if m is not None), 1)
+    if max_traces is not None and n is not None:
+        raise TypeError(
+            f"max_traces={max_traces!r} and n={n!r} are two names of one limit. Write one of them: "
+            "canonopt.assert_max_traces(f, max_traces=1)."
+        )
+    name, limit = ("max_traces", max_traces) if n is None else ("n", n)
+    limit = 1 if limit is None else limit
+    _check_arguments(name, limit, mode)
     if fn is None:
         return functools.partial(assert_max_traces, max_traces=limit, mode=mode)
     if is_jitted(fn):
@@ -118,6 +125,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     **Raises:** `NotJittedError` if `jitted` is a plain function; `ExcessError` when it is called
     and the limit is exceeded.
     """
+    _check_arguments("max_compiles", max_compiles, mode)
     if jitted is None:
         return functools.partial(assert_max_compiles, max_compiles=max_compiles, mode=mode)
     if not is_jitted(jitted):
@@ -129,13 +137,25 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     return _Jitted(jitted, _Limit(jitted, "compiles", max_compiles, mode))
 
 
+def _check_arguments(name: str, limit: object, mode: object) -> None:
+    if not isinstance(limit, int) or isinstance(limit, bool):
+        raise TypeError(
+            f"{name} is {limit!r}, which is no int. Write {name}=1, or how many may be."
+        )
+    if limit < 0:
+        raise ValueError(f"{name} is {limit}, less than none. Write {name}=1, or how many may be.")
+    if mode not in get_args(Mode):
+        modes = ", ".join(map(repr, get_args(Mode)))
+        raise ValueError(f"mode is {mode!r}. Write one of {modes}.")
+
+
 class _Limit(CompileLog):
     """The log of one function, that says when there is too much of something."""
 
     def __init__(self, fn: Any, what: Literal["traces", "compiles"], limit: int, mode: Mode):
         super().__init__()
         watch()
-        self.function = FunctionLog(name_of(fn), place_of(fn))
+        self.function = FunctionLog(name_of(fn), place_of(written_as(fn)))
         self._targets = functions_inside(fn)
         self._what: Literal["traces", "compiles"] = what
         self._limit = limit
@@ -176,6 +196,7 @@ class _Limit(CompileLog):
         text = f"{log.name}{where} is {verb} for the {_nth(count)} time, and max_{self._what}="
         text = "\n  ".join([f"{text}{self._limit}.", *entry.why.splitlines()])
         if self._mode == "raise":
+            entry.refused = True
             if program is not None:
                 self._refused[program] = text
             raise ExcessError(text)
@@ -185,7 +206,18 @@ class _Limit(CompileLog):
         self._warned.append(now)
         if len(self._warned) == _WARNINGS and now - self._warned[0] < _WINDOW:
             text += f"\n  It goes on; no more warnings within {_WINDOW} s."
-        warnings.warn(text, RecompileWarning, stacklevel=2)
+        warnings.warn(text, RecompileWarning, stacklevel=_frames_to_the_user() + 1)
+
+
+def _frames_to_the_user() -> int:
+    """How many frames above the caller of this stands a line of the user's."""
+    frame, count = sys._getframe(1), 0
+    while frame.f_back is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if not is_of_a_library(module) and module.partition(".")[0] != "canonopt":
+            break
+        frame, count = frame.f_back, count + 1
+    return count
 
 
 def _nth(count: int) -> str:
@@ -207,7 +239,7 @@ def _counted(fn: Any, limit: _Limit) -> Any:
 
     @functools.wraps(fn)
     def counted(*args: Any, **kwargs: Any) -> Any:
-        if is_inside_jit() or any(map(_is_staged, jax.tree.leaves((args, kwargs)))):
+        if is_staging():
             limit.note_trace(_signature(fn, args, kwargs))
         return fn(*args, **kwargs)
 
@@ -219,18 +251,6 @@ def _signature(fn: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
     with contextlib.suppress(Exception):  # to explain is not worth a step that fails
         return signature_of(fn, args, kwargs, filtered=True)
     return None
-
-
-@functools.cache
-def _staged_type() -> type:
-    """The type of what stands for an array while a function is traced for a program."""
-    found: list[type] = []
-    jax.make_jaxpr(lambda x: found.append(type(x)))(0.0)
-    return found[0]
-
-
-def _is_staged(leaf: Any) -> bool:
-    return isinstance(leaf, jax.core.Tracer) and isinstance(leaf, _staged_type())
 
 
 class _Jitted:
@@ -249,9 +269,13 @@ class _Jitted:
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
+    def __copy__(self) -> "_Jitted":
+        return self  # as functions do
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "_Jitted":
+        return self
+
     def __getattr__(self, name: str) -> Any:
-        if name == "_jitted":  # of a copy that is only being made
-            raise AttributeError(name)
         found = getattr(self._jitted, name)
         if name not in ("lower", "trace", "eval_shape"):
             return found

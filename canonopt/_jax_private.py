@@ -6,13 +6,16 @@ fails where JAX has moved it.
 
 import functools
 import inspect
+import traceback
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import attrs
 import jax
+import jax.core
+import jax.numpy as jnp
 import jax.tree_util as jtu
 
 from ._captures import captured_by
@@ -102,7 +105,7 @@ def functions_inside(function: Any) -> list[Any]:
         # An object of the user's may have a function of its own as `f`.
         library = type(outer).__module__.partition(".")[0]
         names = ("__wrapped__", "func", "fun", "f") if library in _WRAPPING else ("__wrapped__",)
-        inner: list[Any] = [_attribute(outer, name) for name in names]
+        inner: list[Any] = [*(attribute(outer, name) for name in names), call_of(outer)]
         wrapper = getattr(outer, "__self__", None)
         if hasattr(wrapper, "call_wrapped"):
             inner.append(getattr(wrapper, "f", None))
@@ -122,7 +125,7 @@ def functions_inside(function: Any) -> list[Any]:
 _WRAPPING = frozenset(("functools", "jax", "jaxlib", "equinox", "flax"))
 
 
-def _attribute(value: Any, name: str) -> Any:
+def attribute(value: Any, name: str) -> Any:
     try:
         return getattr(value, name, None)
     except Exception:  # a __getattr__ of the user's
@@ -130,13 +133,24 @@ def _attribute(value: Any, name: str) -> Any:
 
 
 def is_jitted(function: Any) -> bool:
-    """Whether a function is what `jax.jit`, `equinox.filter_jit` and the like made, or wraps it."""
+    """Whether a function is what `jax.jit`, `equinox.filter_jit` and the like made, or wraps it.
+
+    Or an object that has such a function for its `__call__`.
+    """
     for _ in range(64):
-        wrapped = _attribute(function, "__wrapped__")
-        if wrapped is not None and _attribute(function, "lower") is not None:
+        wrapped = attribute(function, "__wrapped__")
+        if wrapped is not None and attribute(function, "lower") is not None:
             return True
+        if wrapped is None and not isinstance(function, functools.partial):
+            wrapped = call_of(function)
         function = function.func if isinstance(function, functools.partial) else wrapped
     return False
+
+
+def call_of(function: Any) -> Any:
+    """What is written as the `__call__` of an object's class, or None of what is a function."""
+    call = attribute(type(function), "__call__")
+    return call if attribute(call, "__wrapped__") is not None else None
 
 
 def name_in_events(function: Any) -> str:
@@ -149,6 +163,20 @@ def name_in_events(function: Any) -> str:
 def is_of_jax(function: types.FunctionType) -> bool:
     """Whether JAX made a function, or has it: by its globals, since wrappers take other names."""
     return str(function.__globals__.get("__name__")).startswith("jax.")
+
+
+def is_staging() -> bool:
+    """Whether what runs now becomes part of a program, as a body under `jax.jit` does.
+
+    By what `jax.extend` has under a name of its own in later versions. It looks at the trace that
+    is current and at those around it. Where that is gone, by what JAX makes of a new array: that
+    leaves an operation without use in the program.
+    """
+    try:
+        from jax._src.core import unsafe_am_i_under_a_jit
+    except ImportError:
+        return isinstance(jnp.zeros(()), jax.core.Tracer)
+    return unsafe_am_i_under_a_jit()
 
 
 # --- what happens at a miss of a jit cache ----------------------------------------------------
@@ -196,7 +224,8 @@ def watch_misses(
             result = original(fun, ji, args, kwargs)
         except BaseException as error:
             # Its output may be refused after it has run, or its arguments before.
-            has_run = _traces_so_far() > before and _takes(fun, args, kwargs)
+            is_traced = _traces_so_far() > before or _was_tracing(error)
+            has_run = is_traced and _takes(fun, args, kwargs)
             leave(token, has_run or _came_from(fun, error), None)
             if error.__traceback__ is not None:  # so that it reads as if nobody watched
                 error.__traceback__ = error.__traceback__.tb_next
@@ -257,9 +286,22 @@ def _traces_so_far() -> int:
     return _seen_trace_events if info is None else info().misses
 
 
+def _was_tracing(error: BaseException) -> bool:
+    """Whether an exception came out of what JAX calls a function with for its jaxpr.
+
+    By the name of that. A function that fails each time is a miss of the cache of traces only once.
+    """
+    from jax._src.interpreters import partial_eval
+
+    return any(
+        code.co_name.startswith("trace_to_jaxpr") and code.co_filename == partial_eval.__file__
+        for code in _codes_of(error)
+    )
+
+
 def _takes(function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
     try:
-        inspect.signature(function).bind(*args, **kwargs)
+        inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
     except (TypeError, ValueError):
         return False
     return True
@@ -267,13 +309,13 @@ def _takes(function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
 
 def _came_from(function: Any, error: BaseException) -> bool:
     """Whether an exception came out of the body of `function`."""
-    codes = [getattr(inner, "__code__", None) for inner in functions_inside(function)]
-    trace = error.__traceback__
-    while trace is not None:
-        if trace.tb_frame.f_code in codes:
-            return True
-        trace = trace.tb_next
-    return False
+    codes = [attribute(inner, "__code__") for inner in functions_inside(function)]
+    return any(code in codes for code in _codes_of(error))
+
+
+def _codes_of(error: BaseException) -> Iterator[types.CodeType]:
+    """Of what an exception came through."""
+    return (frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:

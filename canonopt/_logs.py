@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 
 from ._explaining import INIT, Change, Explanation, explain, in_lines
+from ._jax_private import attribute
 from ._signatures import Signature, place_of
 
 ENTRIES = 64  # kept for each function
@@ -29,6 +30,7 @@ class Entry:
     trace_seconds: float = 0.0
     compile_seconds: float = 0.0
     error: str | None = None  # of a trace that failed
+    refused: bool = False  # by an assertion: another like it is one too many for the same reason
 
     @property
     def seconds(self) -> float:
@@ -144,7 +146,8 @@ class FunctionLog:
         self._add(entry)
 
     def _add(self, entry: Entry) -> None:
-        earlier = [e.signature for e in self.entries if e.signature is not None]
+        kept = (entry for entry in self.entries if not entry.refused)
+        earlier = [e.signature for e in kept if e.signature is not None]
         if entry.signature is not None:
             entry.explanation = explain(entry.signature, earlier)
         if len(self.entries) < ENTRIES:
@@ -165,8 +168,8 @@ class CompileLog:
         self.started = time.perf_counter()
         self._lock = threading.Lock()
         self._is_closed = False
-        self._logs: dict[tuple[str, str | None], FunctionLog] = {}
-        self._helpers: dict[tuple[str, str | None], FunctionLog] = {}
+        self._logs: dict[tuple[str, str | None, object], FunctionLog] = {}
+        self._helpers: dict[tuple[str, str | None, object], FunctionLog] = {}
 
     @property
     def functions(self) -> list[FunctionLog]:
@@ -210,10 +213,10 @@ class CompileLog:
 
     def _of(self, name: str, function: Callable[..., Any] | None) -> FunctionLog | None:
         """The counts of a function, or None if it is none that this log is about."""
-        place = place_of(function) if function is not None else None
+        place = place_of(written_as(function)) if function is not None else None
         logs = self._helpers if function is None or is_helper(function) else self._logs
         with self._lock:
-            return logs.setdefault((name, place), FunctionLog(name, place))
+            return logs.setdefault((name, place, _code_of(function)), FunctionLog(name, place))
 
     def _missed(self, log: FunctionLog, entry: Entry, program: Any) -> None:
         """Called after a miss of the cache, traced or not, with its jaxpr. May raise."""
@@ -232,9 +235,37 @@ def aligned(rows: list[tuple[Any, ...]]) -> list[str]:
 
 
 def name_of(function: Any) -> str:
-    while isinstance(function, functools.partial):
-        function = function.func
-    return str(getattr(function, "__name__", type(function).__name__))
+    """The name of a function, or of the first that it wraps and that has one."""
+    chain = _wrapped_by(function)
+    names = (attribute(each, "__name__") for each in chain)
+    # `jax.jit` has a name for everything.
+    name = next((name for name in names if name not in (None, "<unnamed function>")), None)
+    return str(name or type(chain[-1]).__name__)
+
+
+def written_as(function: Any) -> Any:
+    """The innermost of the functions that one wraps, partials or other."""
+    return _wrapped_by(function)[-1]
+
+
+def _wrapped_by(function: Any) -> list[Any]:
+    chain = [function]
+    while len(chain) < 64:
+        is_partial = isinstance(chain[-1], functools.partial)
+        inner = chain[-1].func if is_partial else attribute(chain[-1], "__wrapped__")
+        if inner is None:
+            break
+        chain.append(inner)
+    return chain
+
+
+def _code_of(function: Any) -> object:
+    """What tells two functions of one name on one line apart: their code, and where it stands.
+
+    By value, so that a function that is made again and again by `exec` has one log.
+    """
+    code = attribute(written_as(function), "__code__")
+    return (code, code.co_linetable) if isinstance(code, types.CodeType) else None
 
 
 # Of what their functions compile users know nothing, and can change nothing about it.

@@ -1,7 +1,10 @@
 """`assert_max_traces` and `assert_max_compiles`: counts equal those kept in the function itself."""
 
+import contextlib
 import copy
 import functools
+import inspect
+import re
 import threading
 import warnings
 from collections.abc import Callable
@@ -238,6 +241,34 @@ def test_methods():
     assert Plain.step.log.traces == 2  # of an instance each
 
 
+class JittedModel(eqx.Module):
+    weight: jax.Array
+
+    @eqx.filter_jit
+    def __call__(self, x):
+        return self.weight * x
+
+
+class JittedObject:
+    @functools.partial(jax.jit, static_argnums=0)
+    def __call__(self, x):
+        return 2 * x
+
+
+@pytest.mark.parametrize("make", [lambda: JittedModel(ones(1)), JittedObject])
+def test_an_object_whose_call_is_jitted(make):
+    watched, compiled = canonopt.assert_max_traces(make()), canonopt.assert_max_compiles(make(), 2)
+    watched(ones(1)), watched(ones(1))
+    with pytest.raises(canonopt.ExcessError, match="is traced for the 2nd time") as caught:
+        watched(ones(2))
+    assert "x: shape: float32[1] -> float32[2]" in str(caught.value)
+    for size in (3, 3, 4):  # the others are in the one cache of the class
+        compiled(ones(size))
+    assert (watched.log.traces, compiled.log.compiles) == (2, 2)
+    with pytest.raises(canonopt.ExcessError, match="is compiled for the 3rd time"):
+        compiled(ones(5))
+
+
 def test_functions_without_source():
     namespace = {}
     exec("def made(x):\n    return x + 1", namespace)
@@ -272,6 +303,83 @@ def test_failed_traces(jit, where):
         with pytest.raises(KeyError, match="no such thing"):
             call(ones(3))
         assert (below if where == "below" else call).log.traces == truth.traces == times
+
+
+@pytest.mark.parametrize("where", ["below", "above"])
+@pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit])
+def test_outputs_that_are_refused(jit, where):
+    truth = Truth()
+
+    def body(x):
+        truth.traces += 1
+        return object() if jit is jax.jit else jnp.where  # what equinox takes, for it is no array
+
+    below = assert_any(body)
+    call = jit(below) if where == "below" else assert_any(jit(body))
+    outer = jax.jit(lambda x: call(x) and x)
+    for times, function in enumerate([call, call, outer, outer], 1):
+        with contextlib.suppress(TypeError):
+            function(ones(3))
+        watched = below if where == "below" else call
+        assert watched.log.traces == truth.traces
+        assert truth.traces == times or jit is eqx.filter_jit
+
+
+def test_a_call_that_never_reaches_the_body_is_no_trace():
+    def body(x):
+        return x
+
+    @functools.wraps(body)
+    def wrapped(x, y):
+        raise KeyError("no such thing")
+
+    watched, other = assert_any(jax.jit(body)), assert_any(jax.jit(wrapped))
+    for _ in range(2):
+        with pytest.raises(TypeError, match="positional argument"):
+            watched(ones(3), ones(3))
+        with pytest.raises(KeyError):
+            other(ones(3), ones(3))
+    assert (watched.log.traces, other.log.traces) == (0, 2)
+
+
+# Of a function without arguments: outside of any jit, though JAX traces it.
+STAGING = {
+    "cond": lambda f: jax.lax.cond(True, f, lambda: 2.0 * jnp.ones(())),
+    "switch": lambda f: jax.lax.switch(0, [f, lambda: 2.0 * jnp.ones(())]),
+    "fori_loop": lambda f: jax.lax.fori_loop(0, 3, lambda i, c: c + f(), 0.0),
+    "while_loop": lambda f: jax.lax.while_loop(lambda c: c < 3, lambda c: c + f(), 0.0),
+    "scan": lambda f: jax.lax.scan(lambda c, _: (c + f(), None), 0.0, None, length=3),
+    "checkpoint": lambda f: jax.checkpoint(f)(),
+    "make_jaxpr": lambda f: jax.make_jaxpr(f)(),
+    "make_jaxpr of vmap": lambda f: jax.make_jaxpr(jax.vmap(lambda x: x * f()))(ones(3)),
+    "eval_shape": jax.eval_shape,
+    "grad of checkpoint": lambda f: jax.grad(jax.checkpoint(lambda x: x * f()))(1.0),
+}
+
+
+@pytest.mark.parametrize("stage", STAGING.values(), ids=STAGING)
+def test_what_is_traced_without_operands(stage):
+    truth = Truth()
+    below = assert_any(lambda: truth.function()(jnp.ones(())))
+    stage(below)
+    assert below.log.traces == truth.traces >= 1
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda f: f(),
+        lambda f: jax.vmap(lambda x: x * f())(ones(3)),
+        lambda f: jax.grad(lambda x: x * f())(1.0),
+        lambda f: jax.linearize(lambda x: x * f(), 1.0),
+    ],
+)
+def test_what_runs_at_once_is_no_trace(call):
+    below = assert_any(lambda: jnp.ones(()))
+    call(below)
+    with jax.disable_jit():
+        jax.jit(below)()
+    assert below.log.traces == 0
 
 
 def test_lower_and_eval_shape():
@@ -385,6 +493,25 @@ def test_warnings_come_three_times_and_the_last_says_so(where):
     assert [last in message for message in messages] == [False, False, True]
 
 
+@pytest.mark.parametrize(
+    "watch",
+    [
+        lambda f: canonopt.assert_max_traces(jax.jit(f), mode="warn"),
+        lambda f: jax.jit(canonopt.assert_max_traces(f, mode="warn")),
+        lambda f: eqx.filter_jit(canonopt.assert_max_traces(f, mode="warn")),
+        lambda f: canonopt.assert_max_compiles(eqx.filter_jit(f), mode="warn"),
+        lambda f: jax.vmap(canonopt.assert_max_compiles(jax.jit(f), mode="warn")),
+    ],
+)
+def test_warnings_are_of_the_line_that_calls_the_step(watch):
+    call = watch(Truth().function())
+    call(ones(1, 1))
+    with pytest.warns(canonopt.RecompileWarning) as caught:
+        line = inspect.currentframe().f_lineno + 1
+        call(ones(1, 2))
+    assert [(w.filename, w.lineno) for w in caught] == [(__file__, line)]
+
+
 def test_warnings_come_again_after_the_window(monkeypatch):
     clock = [0.0]
     monkeypatch.setattr(_asserting.time, "monotonic", lambda: clock[0])
@@ -426,6 +553,74 @@ def test_the_limit_is_what_is_allowed(count):
     nth = {2: "2nd", 3: "3rd", 4: "4th", 5: "5th"}[count + 1]
     with pytest.raises(canonopt.ExcessError, match=f"{nth} time, and max_traces={count}"):
         call(ones(9))
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"max_traces": "3"}, TypeError, "max_traces is '3', which is no int. Write max_traces=1"),
+        ({"max_traces": True}, TypeError, "max_traces is True, which is no int. Write max_traces"),
+        ({"max_traces": 1.0}, TypeError, "max_traces is 1.0, which is no int. Write max_traces=1"),
+        ({"n": 1.0}, TypeError, "n is 1.0, which is no int. Write n=1, or how many may be"),
+        ({"max_traces": -1}, ValueError, "max_traces is -1, less than none. Write max_traces=1"),
+        ({"max_compiles": "3"}, TypeError, "max_compiles is '3', which is no int. Write max_com"),
+        ({"max_compiles": None}, TypeError, "max_compiles is None, which is no int. Write max_c"),
+        ({"max_compiles": -2}, ValueError, "max_compiles is -2, less than none. Write max_compi"),
+        ({"mode": "rasie"}, ValueError, "mode is 'rasie'. Write one of 'raise', 'warn', 'record'."),
+        ({"mode": None}, ValueError, "mode is None. Write one of 'raise', 'warn', 'record'."),
+        ({"max_traces": 2, "n": 3}, TypeError, "max_traces=2 and n=3 are two names of one limit."),
+    ],
+)
+def test_arguments_that_are_refused(arguments, error, message):
+    names = {"max_traces", "n"} if "max_compiles" not in arguments else set()
+    assertions = [canonopt.assert_max_traces] if names else []
+    assertions += [canonopt.assert_max_compiles] if not names & set(arguments) else []
+    for refuse in assertions:
+        for functions in ((), (jax.jit(Truth().function()),)):
+            with pytest.raises(error, match=re.escape(message)):
+                refuse(*functions, **arguments)
+    with pytest.raises(TypeError, match="n is 'step', which is no int"):
+        canonopt.assert_max_traces("step")
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: eqx.filter_jit(functools.partial(named_body, 1)), "named_body"),
+        (lambda: jax.jit(functools.partial(named_body, 1)), "named_body"),
+        (lambda: eqx.filter_jit(eqx.nn.Identity()), "Identity"),
+        (lambda: jax.jit(functools.partial(eqx.nn.Identity())), "Identity"),
+    ],
+)
+def test_names_of_what_has_none(make, name):
+    watched = canonopt.assert_max_compiles(make())
+    watched(ones(1))
+    with pytest.raises(canonopt.ExcessError) as caught:
+        watched(ones(2))
+    place = r" \(.*test_asserting\.py:\d+\)" if name == "named_body" else ""
+    assert re.match(f"{name}{place} is compiled for the 2nd time", str(caught.value))
+
+
+def named_body(factor, x):
+    return factor * x
+
+
+@pytest.mark.parametrize(
+    "watch",
+    [
+        lambda f: canonopt.assert_max_traces(jax.jit(f)),
+        lambda f: jax.jit(canonopt.assert_max_traces(f)),
+        lambda f: eqx.filter_jit(canonopt.assert_max_traces(f)),
+        lambda f: canonopt.assert_max_compiles(jax.jit(f)),
+        lambda f: canonopt.assert_max_compiles(eqx.filter_jit(f)),
+    ],
+)
+def test_what_is_refused_again_is_explained_again(watch):
+    call = watch(Truth().function())
+    call(ones(1))
+    for _ in range(3):
+        with pytest.raises(canonopt.ExcessError, match=r"x: shape: float32\[1\] -> float32\[2\]"):
+            call(ones(2))
 
 
 # --- compiles ---------------------------------------------------------------------------------
@@ -504,11 +699,11 @@ def test_all_else_of_a_jitted_function_is_as_it_was():
     watched.clear_cache()
 
 
-def test_a_watched_function_is_copied_with_its_counts():
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
+def test_a_watched_function_is_copied_as_functions_are(copied):
     watched = canonopt.assert_max_traces(jax.jit(Truth().function()), 9)
-    again = copy.copy(watched)
-    watched(ones(1)), again(ones(2))
-    assert again.log is watched.log and again.log.traces == 2
+    assert copied(watched) is watched
+    assert copied({"step": watched})["step"] is watched
 
 
 def test_a_watched_function_that_calls_itself_is_counted_once_each():

@@ -272,6 +272,20 @@ def test_functions_of_one_name_are_told_apart_and_counted_together():
     assert (log["nothing"].traces, log["nothing"].compiles) == (0, 0)
 
 
+def test_functions_of_one_line_are_told_apart():
+    def make():
+        namespace = {}
+        exec("pair = (lambda x: x, lambda x: x)", namespace)
+        return namespace["pair"]
+
+    with canonopt.compile_log() as log:
+        for _ in range(3):
+            for function in make():
+                jax.jit(function)(ones(3))
+    assert [(found.name, found.traces) for found in log.functions] == [("<lambda>", 3)] * 2
+    assert log["<lambda>"].traces == 6
+
+
 def test_helpers_are_kept_apart():
     step = jax.jit(fresh()[0])
     jax.clear_caches()
