@@ -3,6 +3,7 @@
 import os
 
 import hypothesis
+import pytest
 
 os.environ["XLA_FLAGS"] = (
     os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
@@ -14,3 +15,16 @@ hypothesis.settings.register_profile(
     "canonopt", deadline=None, derandomize="CI" in os.environ, print_blob=True
 )
 hypothesis.settings.load_profile("canonopt")
+
+
+@pytest.fixture
+def restored_caches():
+    """The specs that other tests have built stay the ones that are built."""
+    import canonopt
+    from canonopt import _interning
+
+    before = [(table, dict(table._entries)) for table in list(_interning._cleared)]
+    yield
+    canonopt.clear_caches()
+    for table, entries in before:
+        table._entries.update((key, entry) for key, entry in entries.items() if entry() is not None)

@@ -87,7 +87,7 @@ MODULES = ["canonopt", *(m.name for m in pkgutil.iter_modules(canonopt.__path__,
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_docstrings(name):
+def test_docstrings(name, restored_caches):
     module = importlib.import_module(name)
     # The functions of the catalogue have optax's docstrings, whose examples are optax's to test.
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)

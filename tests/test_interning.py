@@ -15,7 +15,6 @@ import optax
 import pytest
 
 import canonopt
-from canonopt import _interning
 from canonopt._interning import Table
 
 from . import catalogue
@@ -292,17 +291,7 @@ def test_specs_are_the_same_object_in_a_spawned_process():
 # --- starting over ----------------------------------------------------------------------------
 
 
-@pytest.fixture
-def restored():
-    """The specs that other tests have built stay the ones that are built."""
-    before = [(table, dict(table._entries)) for table in list(_interning._cleared)]
-    yield
-    canonopt.clear_caches()
-    for table, entries in before:
-        table._entries.update((key, entry) for key, entry in entries.items() if entry() is not None)
-
-
-def test_after_clearing_what_is_built_is_new_and_what_is_in_use_goes_on(restored):
+def test_after_clearing_what_is_built_is_new_and_what_is_in_use_goes_on(restored_caches):
     def hoisted(factor):
         return canonopt.hoist(lambda x: factor * x)
 
@@ -336,7 +325,7 @@ def test_after_clearing_what_is_built_is_new_and_what_is_in_use_goes_on(restored
     assert pickle.loads(pickle.dumps(before[0])) is after[0]
 
 
-def test_what_is_dropped_after_clearing_does_not_take_the_new_one_along(restored):
+def test_what_is_dropped_after_clearing_does_not_take_the_new_one_along(restored_caches):
     before = canonopt.adam(0.123)
     canonopt.clear_caches()
     after = canonopt.adam(0.123)
