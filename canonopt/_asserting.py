@@ -160,6 +160,8 @@ class _Limit(CompileLog):
         self._what: Literal["traces", "compiles"] = what
         self._limit = limit
         self._mode = mode
+        # Without what a backward pass compiles later on.
+        self._compiles = 0
         self._warned: collections.deque[float] = collections.deque(maxlen=_WARNINGS)
         # JAX keeps a trace that was one too many, and would run it in silence the next time.
         self._refused: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
@@ -185,8 +187,10 @@ class _Limit(CompileLog):
             raise ExcessError(text)
 
     def _compiled(self, log: FunctionLog, entry: Entry) -> None:
+        with self._lock:
+            self._compiles += 1
         if self._what == "compiles":
-            self._check(log.compiles, entry)
+            self._check(self._compiles, entry)
 
     def _check(self, count: int, entry: Entry, program: Any = None) -> None:
         if count <= self._limit or self._mode == "record":

@@ -10,6 +10,7 @@ import traceback
 import types
 import weakref
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager
 from typing import Any
 
 import attrs
@@ -241,6 +242,31 @@ def watch_misses(
             pjit._infer_params = original
 
     return end
+
+
+def watch_stages(
+    lowered: Callable[[Any, Any], None], compiling: Callable[[Any], AbstractContextManager[Any]]
+) -> None:
+    """Calls `lowered` with a jaxpr and what it was lowered to, and compiles that in `compiling`.
+
+    What `jax.jit` compiles by itself does not come this way. Wraps methods that are public, which
+    nobody but this may know.
+    """
+    lower, compile = jax.stages.Traced.lower, jax.stages.Lowered.compile
+
+    @functools.wraps(lower)
+    def watched_lower(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = lower(self, *args, **kwargs)
+        lowered(self.jaxpr, result)
+        return result
+
+    @functools.wraps(compile)
+    def watched_compile(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with compiling(self):
+            return compile(self, *args, **kwargs)
+
+    stages: Any = jax.stages
+    stages.Traced.lower, stages.Lowered.compile = watched_lower, watched_compile
 
 
 _jaxprs: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()

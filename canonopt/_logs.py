@@ -11,6 +11,7 @@ from typing import Any
 
 import attrs
 
+from ._by_identity import ByIdentity
 from ._explaining import INIT, Change, Explanation, explain, in_lines
 from ._jax_private import attribute
 from ._signatures import Signature, place_of
@@ -30,6 +31,7 @@ class Entry:
     trace_seconds: float = 0.0
     compile_seconds: float = 0.0
     error: str | None = None  # of a trace that failed
+    is_transformed: bool = False  # called with tracers, as under jax.grad
     refused: bool = False  # by an assertion: another like it is one too many for the same reason
 
     @property
@@ -40,6 +42,8 @@ class Entry:
     def why(self) -> str:
         if self.explanation is None:
             return "it has nothing that canonopt could compare with an earlier call"
+        if self.is_transformed and not self.explanation.changes:
+            return "it is called under jax.grad, jax.vmap or the like, which make another program"
         return str(self.explanation)
 
     @property
@@ -168,6 +172,8 @@ class CompileLog:
         self.started = time.perf_counter()
         self._lock = threading.Lock()
         self._is_closed = False
+        # What may yet be compiled by hand, and by any thread: jaxprs, and what they are lowered to.
+        self._programs: ByIdentity[tuple[FunctionLog, Entry]] = ByIdentity()
         self._logs: dict[tuple[str, str | None, object], FunctionLog] = {}
         self._helpers: dict[tuple[str, str | None, object], FunctionLog] = {}
 
@@ -222,7 +228,7 @@ class CompileLog:
         """Called after a miss of the cache, traced or not, with its jaxpr. May raise."""
 
     def _compiled(self, log: FunctionLog, entry: Entry) -> None:
-        """Called after a compile has been counted. May raise."""
+        """Called after a compile that a call or `.compile()` has led to was counted. May raise."""
 
 
 def aligned(rows: list[tuple[Any, ...]]) -> list[str]:

@@ -17,7 +17,9 @@ from typing import Any
 
 import attrs
 import jax
+import jax.core
 
+from ._by_identity import ByIdentity
 from ._explaining import FUNCTION
 from ._jax_private import (
     Miss,
@@ -26,6 +28,7 @@ from ._jax_private import (
     name_in_events,
     note_trace_event,
     watch_misses,
+    watch_stages,
 )
 from ._logs import ENTRIES, CompileLog, Entry, FunctionLog, is_helper, name_of
 from ._signatures import Signature, signature_of, static_of
@@ -127,6 +130,8 @@ class _Thread(threading.local):
         # What has been looked up and may be compiled next, by name.
         # Weakly, and without arguments: it is kept for as long as nothing else has the name.
         self.ready: dict[str, list[tuple[weakref.ref[CompileLog], FunctionLog, Entry]]] = {}
+        # What is being compiled by hand, of whatever thread.
+        self.lowered: Any = None
         self.is_hit = False
 
 
@@ -145,6 +150,7 @@ def watch() -> None:
         jax.monitoring.register_event_duration_secs_listener(_on_duration)
         jax.monitoring.register_event_listener(_on_event)
         watch_misses(_enter, _leave)
+        watch_stages(_lowered, _compiling)
 
 
 def is_inside_jit() -> bool:
@@ -183,22 +189,63 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
     is_new = failure is not None and failure is not running.handled
     error = f"{type(failure).__name__}: {failure}" if is_new else None
     found = []
+    miss = running.miss
+    leaves = jax.tree.leaves((miss.args, miss.kwargs)) if running.logs else []
+    is_transformed = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
     for watcher, log in running.logs:
-        entry = Entry(running.signature, running.started, traced)
+        entry = Entry(running.signature, running.started, traced, is_transformed=is_transformed)
         found.append((watcher, log, entry))
         if traced:
             entry.trace_seconds = seconds - running.inner_seconds
             entry.error = error
             with watcher._lock:
                 log._add_trace(entry)
-    ready, name = _thread.ready, name_in_events(running.miss.jitted)
+    ready, name = _thread.ready, name_in_events(miss.jitted)
     ready.pop(name, None)
     if found:
         ready[name] = [(weakref.ref(watcher), log, entry) for watcher, log, entry in found]
         while len(ready) > ENTRIES:
             ready.pop(next(iter(ready)))
+        if program is not None:
+            _tie(program, found)
     for watcher, log, entry in found:
         watcher._missed(log, entry, program)
+
+
+_watchers: ByIdentity[list[weakref.ref[CompileLog]]] = ByIdentity()
+
+
+def _tie(program: Any, found: list[tuple[CompileLog, FunctionLog, Entry]]) -> None:
+    """Keeps what is known of a jaxpr, or of what it was lowered to, for as long as both live."""
+    _watchers.set(program, [weakref.ref(watcher) for watcher, _, _ in found])
+    for watcher, log, entry in found:
+        watcher._programs.set(program, (log, entry))
+
+
+def _tied(program: Any) -> list[tuple[CompileLog, FunctionLog, Entry]]:
+    watchers = [reference() for reference in _watchers.get(program) or ()]
+    found = [(watcher, watcher._programs.get(program)) for watcher in watchers if watcher]
+    return [(watcher, *known) for watcher, known in found if known]
+
+
+def _lowered(jaxpr: Any, lowered: Any) -> None:
+    found = _tied(jaxpr)
+    if found:
+        _tie(lowered, found)
+    # What is lowered by hand is not compiled by the call that it came from.
+    entries = [entry for _, _, entry in found]
+    for name, kept in list(_thread.ready.items()):
+        if any(entry in entries for _, _, entry in kept):
+            del _thread.ready[name]
+
+
+@contextlib.contextmanager
+def _compiling(lowered: Any) -> Iterator[None]:
+    _thread.lowered = lowered
+    try:
+        yield
+    finally:
+        _thread.lowered = None
 
 
 def _on_event(event: str, **_: Any) -> None:
@@ -212,21 +259,18 @@ def _on_duration(event: str, duration_secs: float, **about: Any) -> None:
     if not event.endswith("backend_compile_duration"):
         return
     is_hit, _thread.is_hit = _thread.is_hit, False
-    name = str(about.get("fun_name", "")).removeprefix("jit(").removesuffix(")")
-    found = _thread.ready.get(name)
-    if found is None:
-        for log in _logs_here():
-            helper = log._of(name or "?", None)
-            if helper is not None:
-                with log._lock:
-                    helper._add_compile(is_hit, duration_secs)
-        return
+    name = str(about.get("fun_name", "")).removeprefix("jit(").removesuffix(")") or "?"
+    name = name.replace("unnamed wrapped", "unnamed")  # before JAX 0.9
+    here, found = _logs_here(), _compiled_now(name)
+    for log in here:
+        helper = None if any(log is watcher for watcher, _, _ in found) else log._of(name, None)
+        if helper is not None:
+            with log._lock:
+                helper._add_compile(is_hit, duration_secs)
     noted = []
-    for reference, log, entry in found:
-        watcher = reference()
-        if watcher is None or watcher._is_closed:
+    for watcher, log, entry in found:
+        if watcher._is_closed:
             continue
-        noted.append((watcher, log, entry))
         with watcher._lock:
             log._add_compile(is_hit, duration_secs)
             if not entry.traced and not entry.compiled:
@@ -237,9 +281,21 @@ def _on_duration(event: str, duration_secs: float, **about: Any) -> None:
                     log._add(entry)
             entry.compiled = True
             entry.compile_seconds += duration_secs
-    if not is_hit:
-        for watcher, log, entry in noted:
+        noted.append((watcher, log, entry))
+    if is_hit:
+        return
+    for watcher, log, entry in noted:
+        # Else it is a backward pass of a call that is long over.
+        if watcher in here or _thread.lowered is not None:
             watcher._compiled(log, entry)
+
+
+def _compiled_now(name: str) -> list[tuple[CompileLog, FunctionLog, Entry]]:
+    """Who watches what is being compiled, and the entry that it is of."""
+    if _thread.lowered is not None:
+        return _tied(_thread.lowered)
+    ready = [(reference(), log, entry) for reference, log, entry in _thread.ready.get(name, ())]
+    return [(watcher, log, entry) for watcher, log, entry in ready if watcher is not None]
 
 
 def users_function(function: Any) -> Any:

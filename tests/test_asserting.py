@@ -8,6 +8,7 @@ import re
 import threading
 import warnings
 from collections.abc import Callable
+from concurrent import futures
 
 import attrs
 import chex
@@ -662,6 +663,88 @@ def test_a_compile_without_a_trace_names_the_leaf(jit, before, after, says):
     assert cause.startswith(f"  params['w']: {says}")
     assert truth.traces == (1 if "memory" not in says else call.log.traces)
     np.testing.assert_array_equal(call({"w": one, "b": array}), array)
+
+
+def loss(x):
+    return jnp.sum(jnp.sin(x) ** 2)
+
+
+UNDER = {
+    "grad": jax.grad,
+    "value_and_grad": jax.value_and_grad,
+    "vmap": jax.vmap,
+    "vmap of grad": lambda f: jax.vmap(jax.grad(f)),
+    "jvp": lambda f: lambda x: jax.jvp(f, (x,), (x,)),
+    "vjp": lambda f: lambda x: jax.vjp(f, x)[1](jnp.ones(())),
+    "filter_grad": eqx.filter_grad,
+    "jit": jax.jit,
+    "jit of grad": lambda f: jax.jit(jax.grad(f)),
+    "scan": lambda f: lambda x: jax.lax.scan(lambda c, _: (c + f(x), None), 0.0, None, length=2),
+    "eval_shape": lambda f: lambda x: jax.eval_shape(f, x),
+}
+
+
+@pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit])
+@pytest.mark.parametrize("under", UNDER.values(), ids=UNDER)
+def test_a_call_under_a_transformation_compiles_once(under, jit):
+    watched = canonopt.assert_max_compiles(jit(loss))
+    call = under(watched)
+    for _ in range(3):
+        call(ones(4, 3) if under is not eqx.filter_grad else jnp.asarray(ones(4, 3)))
+
+
+@pytest.mark.parametrize(
+    "under",
+    [
+        lambda f: jax.grad(f)(ones(3)),
+        lambda f: jax.vjp(f, ones(3)),
+        lambda f: jax.vmap(f)(ones(2, 3)),
+    ],
+    ids=["grad", "vjp", "vmap"],
+)
+def test_another_transformation_is_another_program(under):
+    watched = canonopt.assert_max_compiles(jax.jit(lambda x: loss(x)))
+    watched(ones(3))
+    message = "for the 2nd time, and max_compiles=1.\n  it is called under jax.grad, jax.vmap or"
+    with pytest.raises(canonopt.ExcessError, match=message):
+        under(watched)
+    watched(ones(3))
+
+
+def test_a_backward_pass_that_is_compiled_later_is_none_too_many():
+    watched = canonopt.assert_max_compiles(jax.jit(loss))
+    backward = [jax.vjp(watched, ones(3))[1] for _ in range(2)]
+    for each in backward:
+        each(jnp.ones(()))
+    assert watched.log.compiles == 2
+
+
+def in_another_thread(function):
+    with futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
+
+
+@pytest.mark.parametrize("compiled_by", [lambda f: f(), in_another_thread], ids=["this", "other"])
+@pytest.mark.parametrize("stage", ["lower", "trace"])
+def test_what_is_compiled_by_hand_counts_for_what_was_lowered(stage, compiled_by):
+    """Two functions of one name, in any order, and calls of them in between."""
+    one, two = (canonopt.assert_max_compiles(jax.jit(Truth().function()), 2) for _ in range(2))
+
+    def lowered(watched, x):
+        return watched.lower(x) if stage == "lower" else watched.trace(x).lower()
+
+    first, second = lowered(one, ones(1)), lowered(two, ones(1))
+    compiled_by(first.compile)
+    assert (one.log.compiles, two.log.compiles) == (1, 0)
+    two(ones(2))
+    third = lowered(one, ones(3))
+    compiled_by(second.compile)
+    assert (one.log.compiles, two.log.compiles) == (1, 2)
+    compiled_by(third.compile), compiled_by(third.compile)  # what JAX does once
+    fourth = lowered(one, ones(4))
+    with pytest.raises(canonopt.ExcessError, match="is compiled for the 3rd time"):
+        compiled_by(fourth.compile)
+    assert (one.log.compiles, two.log.compiles) == (3, 2)
 
 
 def test_compiles_as_a_decorator_with_a_limit():

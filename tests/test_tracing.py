@@ -401,6 +401,41 @@ def test_what_is_compiled_after_the_block_is_not_in_it():
     assert (log["step"].traces, log["step"].compiles) == (1, 0)
 
 
+def test_what_is_lowered_before_the_block_is_no_function_of_it():
+    lowered, step = jax.jit(fresh()[0]).lower(ones(3)), jax.jit(fresh()[0])
+    with canonopt.compile_log() as before:
+        later = jax.jit(fresh()[0]).lower(ones(3))
+    with canonopt.compile_log() as log:
+        step.lower(ones(4))
+        lowered.compile(), later.compile()  # of the same name, by this thread
+    assert (log["step"].traces, log["step"].compiles) == (1, 0)
+    assert before["step"].compiles == 0
+
+
+def test_what_is_compiled_by_hand_in_other_threads():
+    steps = [jax.jit(fresh()[0]) for _ in range(4)]
+    with canonopt.compile_log() as log:
+        lowered = [step.lower(ones(3)) for step in steps]
+        threads = [threading.Thread(target=each.compile) for each in lowered]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert (log["step"].traces, log["step"].compiles) == (4, 4)
+    assert all(entry.what == "was traced and compiled" for entry in log["step"].entries)
+
+
+def test_what_was_lowered_is_not_kept_alive():
+    with canonopt.compile_log() as log:
+        lowered = jax.jit(fresh()[0]).lower(ones(3))
+    references = [weakref.ref(lowered), weakref.ref(log)]
+    lowered.compile()
+    jax.clear_caches()
+    del lowered, log
+    gc.collect()
+    assert [reference() for reference in references] == [None, None]
+
+
 @pytest.mark.parametrize("all_threads", [False, True])
 def test_blocks_in_threads(all_threads):
     logs, barrier = {}, threading.Barrier(4)
