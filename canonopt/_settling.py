@@ -5,6 +5,7 @@ them by what is at hand, and an update by what it computes; where the two differ
 traced or compiled again. Here the state is taken to where they agree.
 """
 
+import contextlib
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -13,7 +14,9 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import jax.tree_util as jtu
+import numpy as np
 import optax
+from jax.extend.core import JaxprEqn, Literal, jaxpr_as_fun
 from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
 from ._errors import ExtraArgsError, PlacementError, UnsettledStateError
@@ -38,21 +41,17 @@ def settled_state(
     - `loss`: the shape and dtype of the loss.
     - `extra_args`: what else the update has to be given, besides what comes from the loss.
     """
-    optim = optax.with_extra_args_support(optim)
     place = _common_place(params)
     if isinstance(place, NamedSharding):
         grads = jax.tree.map(_with_sharding_of, grads, params)
-    update = _Update(optim, params, grads, loss, extra_args)
+    update = _Update(optax.with_extra_args_support(optim), params, grads, loss, extra_args)
+    if isinstance(optim, optax.GradientTransformationExtraArgs):
+        update.find_what_it_asks_for()
     if isinstance(place, NamedSharding):
-        types = jax.eval_shape(optim.init, params)
-        shardings = _shardings_known(types, params, place)
-        if None in shardings:
-            return _spread_state(update, types, params, shardings)
-        state = _moved(optim.init(params), shardings)
-    else:
-        state = optim.init(params)
-        if place is not None:
-            state = _moved(state, [place] * len(jax.tree.leaves(state)))
+        return _spread_state(update, params, place)
+    state = optim.init(params)
+    if place is not None:
+        state = _moved(state, place)
     types = _settled_types(update, jax.tree.map(_struct, state))
     leaves, structure = jax.tree.flatten(state)
     del state
@@ -99,21 +98,42 @@ class _Update:
 
     def types_after(self, state: Any) -> Any:
         """The shape, dtype and weak type of each leaf of the state after an update of `state`."""
+        try:
+            self.traced = self._trace(self.grads, state, self.params)
+        except ExtraArgsError:
+            raise
+        except (TypeError, ValueError) as error:
+            error.add_note("canonopt was tracing the update of the optimizer for shapes.")
+            raise
+        return self.traced.out_info
+
+    def find_what_it_asks_for(self) -> None:
+        """Sees on the first leaf alone what the update asks for, since to be refused costs a trace.
+
+        Where it cannot be seen there, it is with all of them.
+        """
+        grads, params = _first_leaf(self.grads), _first_leaf(self.params)
+        with contextlib.suppress(Exception):
+            self._trace(grads, jax.eval_shape(self.optim.init, params), params)
+
+    def _trace(self, grads: Any, state: Any, params: Any) -> jax.stages.Traced:
         # No more is given than is asked for, since some updates refuse what they do not know, and
         # others do something else with it.
         while True:
             try:
-                step = jax.jit(self.state_after)
-                self.traced = step.trace(self.grads, state, self.params)
-                return self.traced.out_info
+                return jax.jit(self.state_after).trace(grads, state, params)
             except (TypeError, ValueError) as error:
                 names = [name for name in _names_missing(error) if name not in self._wanted]
                 if not names:
-                    error.add_note("canonopt was tracing the update of the optimizer for shapes.")
                     raise
                 if not _FROM_LOSS.issuperset(names):
                     raise _unknown(names) from error
                 self._wanted.update(names)
+
+
+def _first_leaf(tree: Any) -> Any:
+    leaves, structure = jax.tree.flatten(tree)
+    return jax.tree.unflatten(structure, leaves[:1] + [None] * (len(leaves) - 1))
 
 
 _FROM_LOSS = frozenset(("value", "grad", "value_fn", "obj_fn"))
@@ -179,9 +199,15 @@ def _wider(initial: Any, before: Any, after: Any) -> Any:
     """The type to try next: never one that `before` does not fit into."""
     if after.weak_type:  # nothing but `init` can make it so
         return initial if initial.weak_type else before
-    if before.shape != after.shape or jnp.promote_types(before.dtype, after.dtype) != after.dtype:
+    if before.shape != after.shape or not _holds(after.dtype, before.dtype):
         return before
     return jax.ShapeDtypeStruct(after.shape, after.dtype, sharding=before.sharding)
+
+
+def _holds(wide: Any, narrow: Any) -> bool:
+    if any(jnp.issubdtype(dtype, jax.dtypes.extended) for dtype in (wide, narrow)):
+        return wide == narrow  # random keys, which nothing is promoted to
+    return jnp.promote_types(narrow, wide) == wide
 
 
 def _converted(leaf: Any, wanted: Any) -> Any:
@@ -243,38 +269,82 @@ def _common_place(params: Any) -> Sharding | None:
     return next(iter(places), None)
 
 
-def _with_sharding_of(grad: Any, param: Any) -> Any:
-    sharding = param.sharding if isinstance(param, jax.Array) else None
-    return jax.ShapeDtypeStruct(grad.shape, grad.dtype, weak_type=grad.weak_type, sharding=sharding)
+def _with_sharding(leaf: Any, sharding: Sharding | None) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type, sharding=sharding)
 
 
-def _moved(state: Any, shardings: list[Any]) -> Any:
+def _with_sharding_of(grad: Any, param: Any) -> jax.ShapeDtypeStruct:
+    return _with_sharding(grad, param.sharding if isinstance(param, jax.Array) else None)
+
+
+def _moved(state: Any, place: Sharding) -> Any:
     """The state with what is committed nowhere where it has to be."""
     leaves, structure = jax.tree.flatten(state)
     elsewhere = [i for i, leaf in enumerate(leaves) if not _is_committed(leaf)]
-    moved = jax.device_put([leaves[i] for i in elsewhere], [shardings[i] for i in elsewhere])
+    moved = jax.device_put([leaves[i] for i in elsewhere], place)
     for i, leaf in zip(elsewhere, moved, strict=True):
         leaves[i] = leaf
     return jax.tree.unflatten(structure, leaves)
 
 
-def _spread_state(
-    update: _Update, types: Any, params: Any, shardings: list[Sharding | None]
-) -> Any:
-    """The settled state, spread from the start: the whole of a leaf is on no device.
+def _spread_state(update: _Update, params: Any, place: NamedSharding) -> Any:
+    """The settled state on a mesh, spread from the start: the whole of a leaf is on no device.
 
     Only the compiler knows where an update puts a leaf that is no parameter's likeness, so the
-    update is compiled.
+    update is compiled if there is one.
     """
-    types = _settled_types(update, types)
-    compiled = jax.tree.leaves(update.traced.lower().compile().output_shardings)
-    shardings = [known or after for known, after in zip(shardings, compiled, strict=True)]
+    init = jax.jit(update.optim.init).trace(params)
+    leaves, structure = jax.tree.flatten(init.out_info)
+    shardings = _shardings_known(init.out_info, params, place)
+    if None in shardings:
+        types = _settled_types(update, init.out_info)
+        compiled = jax.tree.leaves(update.traced.lower().compile().output_shardings)
+        shardings = [known or after for known, after in zip(shardings, compiled, strict=True)]
+    else:
+        placed = map(_with_sharding, leaves, shardings)
+        types = _settled_types(update, jax.tree.unflatten(structure, placed))
+    wanted = list(map(_with_sharding, jax.tree.leaves(types), shardings))
+    made = _made_in_place(init, jax.tree.leaves(params), wanted)
+    return jax.tree.unflatten(structure, made)
 
-    def init(params: Any) -> Any:
-        return jax.tree.map(_converted, update.optim.init(params), types)
 
-    out_shardings = jax.tree.unflatten(jax.tree.structure(types), shardings)
-    return jax.jit(init, out_shardings=out_shardings)(params)
+def _made_in_place(
+    init: jax.stages.Traced, params: list[Any], wanted: list[jax.ShapeDtypeStruct]
+) -> list[Any]:
+    """What `init` gives for `params`, each leaf of the type and in the place that is wanted.
+
+    Most leaves are constants or parameters, which nothing has to be compiled for; a program that
+    gives thousands of leaves would take longer to compile than all the rest.
+    """
+    jaxpr = init.jaxpr.jaxpr
+    given = dict(zip(jaxpr.invars, params, strict=True))
+    fillings = {eqn.outvars[0]: eqn.invars[0] for eqn in jaxpr.eqns if _is_filling(eqn)}
+    leaves = jax.tree.leaves(init.out_info)
+    to_compute = []
+    for i, (var, struct) in enumerate(zip(jaxpr.outvars, wanted, strict=True)):
+        constant = var if isinstance(var, Literal) else fillings.get(var)
+        if constant is not None and not struct.weak_type:
+            value = np.asarray(constant.val, leaves[i].dtype)
+            leaves[i] = jnp.full(struct.shape, value, struct.dtype, device=struct.sharding)
+        elif constant is None and var in given and _struct(given[var]) == struct:
+            leaves[i] = given[var]
+        else:
+            to_compute.append(i)
+
+    def compute(*params: Any) -> list[Any]:
+        state = jaxpr_as_fun(init.jaxpr)(*params)
+        return [_converted(state[i], wanted[i]) for i in to_compute]
+
+    if to_compute:
+        places = [wanted[i].sharding for i in to_compute]
+        computed = jax.jit(compute, out_shardings=places)(*params)
+        for i, leaf in zip(to_compute, computed, strict=True):
+            leaves[i] = leaf
+    return leaves
+
+
+def _is_filling(eqn: JaxprEqn) -> bool:
+    return eqn.primitive.name == "broadcast_in_dim" and isinstance(eqn.invars[0], Literal)
 
 
 def _shardings_known(types: Any, params: Any, place: Sharding) -> list[Sharding | None]:

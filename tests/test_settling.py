@@ -94,6 +94,45 @@ def test_sharded_state_is_nowhere_whole():
     assert train(optim, params, state, loss)[0] == (1, 1)
 
 
+def test_an_init_of_any_kind_makes_its_leaves_in_place():
+    """Also one that does not look at how the parameters are sharded, as `zeros_like` does."""
+    given = []
+
+    def init(params):
+        given.extend(jax.tree.leaves(params))
+        return {
+            "zeros": jax.tree.map(lambda p: jnp.zeros(p.shape), params),
+            "narrow": jax.tree.map(lambda p: jnp.full(p.shape, 0.1, jnp.bfloat16), params),
+            "given": params,
+            "computed": jax.tree.map(lambda p: 2 * p.astype(jnp.bfloat16), params),
+            "rows": jax.tree.map(
+                lambda p: jnp.arange(p.size, dtype=p.dtype).reshape(p.shape), params
+            ),
+            "count": jnp.zeros([], jnp.int32),
+            "key": jax.random.key(3),
+        }
+
+    def update(updates, state, params=None):
+        widened = jax.tree.map(lambda x, g: x + g, state["narrow"], updates)
+        return updates, state | {"narrow": widened, "count": state["count"] + 1}
+
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    params = jax.device_put({"w": jnp.ones((64, 8))}, NamedSharding(mesh, P("data")))
+    loss = lambda p, x: jnp.sum(p["w"] ** 2)  # noqa: E731
+    optim = optax.GradientTransformation(init, update)
+    expected = optim.init(params)
+    given.clear()
+    state = canonopt.init_like_grads(params, loss, X, optim=optim)
+    assert given and all(isinstance(leaf, jax.core.Tracer) for leaf in given)
+    for name in ("zeros", "narrow", "given", "computed", "rows"):
+        assert {shard.data.shape for shard in state[name]["w"].addressable_shards} == {(8, 8)}
+        np.testing.assert_array_equal(state[name]["w"], expected[name]["w"])
+    assert state["narrow"]["w"].dtype == jnp.float32
+    assert state["given"]["w"] is params["w"]
+    assert (state["count"], state["key"]) == (0, jax.random.key(3))
+    assert train(optim, params, state, loss)[0] == (1, 1)
+
+
 @pytest.mark.skipif(
     jax.__version_info__ < (0, 10), reason="this jax runs no update of adam on host memory"
 )
