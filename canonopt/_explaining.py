@@ -1,13 +1,32 @@
 """Why a call is not what a jit cache has an entry for: the differences, and what to write."""
 
+import itertools
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import attrs
 
-from ._signatures import INSIDE, Array, Node, Nothing, Record, Signature, Static
+from ._signatures import (
+    INSIDE,
+    SHOWN,
+    STATIC,
+    Array,
+    Node,
+    Nothing,
+    Record,
+    Signature,
+    Static,
+    shortened,
+)
 
 FUNCTION = "<function>"  # the path of the jitted function itself among the records
+
+# What is in JAX's key, and what no public function tells.
+NOTHING_SEEN = """\
+nothing that canonopt sees differs from an earlier call
+it does not see: `with Mesh(...)`, where jax.set_mesh(mesh) is seen; set_xla_metadata, compute_on,
+make_user_context; the axis names of jax.vmap; less common settings of jax.config"""
 
 
 @attrs.frozen
@@ -15,7 +34,7 @@ class Change:
     """One difference between two calls.
 
     `kind` is one of: structure, none, shape, dtype, weak type, scalar, static value, callable,
-    transformation, function, sharding, commitment, memory kind, options, context.
+    transformation, function, sharding, commitment, memory kind, layout, options, context.
     """
 
     path: str
@@ -34,7 +53,7 @@ class Explanation:
 
     nearest: int
     changes: tuple[Change, ...]
-    # How many differences there are from each of the earlier entries.
+    # How many differences there are from each of the earlier entries, counted up to 64.
     distances: tuple[int, ...]
 
     @property
@@ -43,7 +62,7 @@ class Explanation:
 
     def __str__(self) -> str:
         if not self.changes:
-            return "nothing that canonopt sees differs from an earlier call"
+            return NOTHING_SEEN
         return "\n".join(in_lines(self.changes, self.fixes))
 
 
@@ -64,21 +83,35 @@ def explain(new: Signature, earlier: Sequence[Signature]) -> Explanation | None:
     """Why `new` is none of `earlier`, or None if there are none."""
     if not earlier:
         return None
-    # Values that differ may have one hash, as -1 and -2 do. Asked only where nothing else differs.
-    found = [tuple(_changes(old, new)) or tuple(_changes(old, new, by_key=True)) for old in earlier]
+    found = [tuple(itertools.islice(_all_changes(old, new), _COUNTED)) for old in earlier]
     # Of several as near, the last one: what a loop did just before.
     nearest = min(
         range(len(found)),
         key=lambda i: (len(found[i]), _finer_distance(earlier[i], new, found[i]), -i),
     )
-    return Explanation(nearest, _in_order(found[nearest]), tuple(map(len, found)))
+    changes = _all_changes(earlier[nearest], new)
+    return Explanation(nearest, _in_order(changes), tuple(map(len, found)))
+
+
+_COUNTED = 64  # differences, after which an entry is far from another
+
+
+def _all_changes(old: Signature, new: Signature) -> Iterator[Change]:
+    """The differences, or the less obvious ones where there are no others."""
+    # Values that differ may have one hash, as -1 and -2 do.
+    for changes in (_changes(old, new), _changes(old, new, by_key=True), _of_tracers(old, new)):
+        first = next(changes, None)
+        if first is not None:
+            yield first
+            yield from changes
+            return
 
 
 def _finer_distance(old: Signature, new: Signature, changes: Iterable[Change]) -> int:
     """In how many ways the arrays differ that are named in the changes."""
     pairs = ((old.records.get(c.path), new.records.get(c.path)) for c in changes)
     return sum(
-        len(_array_kinds(before, after))
+        len(before.differences(after))
         for before, after in pairs
         if isinstance(before, Array) and isinstance(after, Array)
     )
@@ -99,6 +132,7 @@ _ORDER = (
     "sharding",
     "commitment",
     "memory kind",
+    "layout",
     "options",
     "context",
 )
@@ -110,13 +144,13 @@ def _in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
 
 def _changes(old: Signature, new: Signature, by_key: bool = False) -> Iterator[Change]:
     paths = [*old.records, *(path for path in new.records if path not in old.records)]
-    gone: list[str] = []
+    gone: set[str] = set()
     for path in paths:
         before, after = old.records.get(path), new.records.get(path)
-        if _is_same(before, after, by_key) or any(_is_inside(path, outer) for outer in gone):
+        if _is_same(before, after, by_key) or (gone and _is_inside(path, gone)):
             continue
         if _kind(before, after) in ("structure", "none"):
-            gone.append(path)
+            gone.add(path)
         yield _change(path, before, after, new)
     for name in sorted(old.by_keyword ^ new.by_keyword):
         if name in old.records and name in new.records:
@@ -140,7 +174,7 @@ def _changes(old: Signature, new: Signature, by_key: bool = False) -> Iterator[C
 
 def _is_same(before: Record | None, after: Record | None, by_key: bool) -> bool:
     if isinstance(before, Array) and isinstance(after, Array):
-        return before.is_like(after)
+        return not before.differences(after)
     if by_key and isinstance(before, Static) and isinstance(after, Static):
         return before.key == after.key
     return before == after
@@ -152,8 +186,33 @@ def _follows(option: str, old: Signature, new: Signature) -> bool:
     return numbers != option and old.options.get(numbers) != new.options.get(numbers)
 
 
-def _is_inside(path: str, outer: str) -> bool:
-    return path.startswith((f"{outer}.", f"{outer}["))
+def _is_inside(path: str, outer: set[str]) -> bool:
+    return any(path[: step.start()] in outer for step in re.finditer(r"[.\[]", path))
+
+
+# What called a jitted function, by the tracers that it was given.
+_TRANSFORMS = {
+    "BatchTracer": "under jax.vmap",
+    "JVPTracer": "under jax.jvp",
+    "LinearizeTracer": "under jax.grad",
+    "DynamicJaxprTracer": "inside of another trace",
+}
+
+
+def _of_tracers(old: Signature, new: Signature) -> Iterator[Change]:
+    """How the call was transformed, which is in the key of a compile and not in that of a trace."""
+    if old.tracers == new.tracers:
+        return
+    before, after = (
+        " and ".join(sorted(_TRANSFORMS.get(name, f"with {name}s") for name in call.tracers))
+        or "by itself"
+        for call in (old, new)
+    )
+    fix = (
+        "jax.jit outermost, as in jax.jit(jax.vmap(step)): each transformation of a jitted "
+        "function is a program of its own"
+    )
+    yield Change("the call", "context", before, after, fix)
 
 
 def _kind(before: Record | None, after: Record | None) -> str:
@@ -163,44 +222,76 @@ def _kind(before: Record | None, after: Record | None) -> str:
     if any(isinstance(record, Nothing) for record in pair):
         return "none"
     if isinstance(before, Static) and isinstance(after, Static):
+        before, after = _first_function(before, after)
         kinds = {before.kind, after.kind}
         return next((k for k in ("transformation", "callable") if k in kinds), "static value")
     if isinstance(before, Array) and isinstance(after, Array):
-        return _array_kinds(before, after)[0]
+        return before.differences(after)[0]
     return "scalar"
 
 
-def _array_kinds(before: Array, after: Array) -> list[str]:
-    """The ways in which two arrays differ, what matters most first."""
-    if _is_key(before) != _is_key(after):
-        return ["dtype"]  # two numbers more in the shape are of the old style of keys
-    differs = {
-        "shape": before.shape != after.shape,
-        "dtype": before.dtype != after.dtype,
-        "weak type": before.weak_type != after.weak_type,
-        "memory kind": before.memory_kind != after.memory_kind,
-        "commitment": before.committed != after.committed,
-        "sharding": before.sharding != after.sharding,
-    }
-    return [kind for kind, is_different in differs.items() if is_different]
+def _first_function(before: Static, after: Static) -> tuple[Static, Static]:
+    """What differs in two values, as far in as a function or a transformation; or they."""
+    for inner in ((before, after), *((old, new) for _, old, new in _way_in(before, after))):
+        if {inner[0].kind, inner[1].kind} & {"transformation", "callable"}:
+            return inner
+    return before, after
 
 
-def _is_key(record: Record | None) -> bool:
-    return isinstance(record, Array) and record.dtype.startswith("key<")
+_Part: TypeAlias = tuple[str, Static, Static]
+
+
+def _way_in(before: Static, after: Static) -> list[_Part]:
+    """The parts that lead to where two values differ, by name, those farther out first."""
+    ends = (_reads_otherwise, _is_another, _is_other_function)
+    if before.kind != "value":
+        # What a function captured may be the same in all and still another object.
+        ends = (_reads_otherwise, _is_another, lambda old, new: old.key != new.key)
+    return next(filter(None, (_way(before, after, is_end) for is_end in ends)), [])
+
+
+def _way(before: Static, after: Static, is_end: Callable[[Static, Static], bool]) -> list[_Part]:
+    if before.parts.keys() != after.parts.keys():  # items of lists of other lengths are no pairs
+        return []
+    for name, old in before.parts.items():
+        new = after.parts[name]
+        # As a whole it is another one, whatever it has.
+        is_whole = old.kind == "transformation" or (old.kind == "value" and old.is_unique)
+        is_read = is_end is _reads_otherwise
+        inner = _way(old, new, is_end) if is_read or not is_whole else []
+        if inner or is_end(old, new):
+            return [(name, old, new), *inner]
+    return []
+
+
+def _reads_otherwise(before: Static, after: Static) -> bool:
+    is_other = before.text != after.text or _defined_again(before, after) is not None
+    return is_other and before.key != after.key
+
+
+def _is_another(before: Static, after: Static) -> bool:
+    """Whether two that read the same are not: functions, and what is equal to itself only."""
+    return before.key != after.key and (before.kind != "value" or before.is_unique)
+
+
+def _is_other_function(before: Static, after: Static) -> bool:
+    """Whether two are what canonopt takes for the same, and JAX does not."""
+    return before.kind != "value" and before.token != after.token
 
 
 def _change(path: str, before: Record | None, after: Record | None, new: Signature) -> Change:
     kind = "function" if path == FUNCTION else _kind(before, after)
+    path = "the function itself" if path == FUNCTION else path.removesuffix(STATIC)
     root = re.split(r"[.\[]", path)[0]
-    is_state = root in new.states
     words = _words(before, kind), _words(after, kind)
     if isinstance(before, Static) and isinstance(after, Static):
-        words = _static_words(before, after) or words
+        words = _static_words(before, after)
         fix = _static_fix(kind, path, root, before, after)
+    elif isinstance(before, Node) and isinstance(after, Node) and after.is_defined_again(before):
+        words, fix = (f"{before}", f"{after}, whose class was defined again"), _class_fix(after)
     else:
-        fix = _fix(kind, root, is_state, before, after)
-    shown = "the function itself" if path == FUNCTION else path.removesuffix(".<static>")
-    return Change(shown, kind, *words, fix)
+        fix = _fix(kind, root, root in new.states, before, after)
+    return Change(path, kind, *words, fix)
 
 
 def _words(record: Record | None, kind: str) -> str:
@@ -214,39 +305,82 @@ def _words(record: Record | None, kind: str) -> str:
         return str(getattr(record.sharding, "spec", record.sharding))
     if kind == "memory kind":
         return str(record.memory_kind)
+    if kind == "layout":
+        return f"major to minor {getattr(record.layout, 'major_to_minor', record.layout)}"
     return str(record)
 
 
-def _static_words(before: Static, after: Static) -> tuple[str, str] | None:
-    """What differs inside of two callables, by name; or that nothing does."""
-    if before.text == after.text or before.parts.keys() > {INSIDE}:
-        for name, old in before.parts.items():
-            new = after.parts.get(name, old)
-            if old.key != new.key:
-                inner = _static_words(old, new) if old.parts and new.parts else None
+def _static_words(before: Static, after: Static) -> tuple[str, str]:
+    """What differs inside of two values, by name; or that nothing does."""
+    is_alike = before.text == after.text
+    if again := _class_inside(before, after):
+        return str(before), f"{after}, and class {again.type} was defined again"
+    if is_alike or len(before.text) > SHOWN or before.parts.keys() > {INSIDE}:
+        owner, outer = before, after
+        way = _way_in(before, after)
+        for name, old, new in way:
+            is_told = old.text != new.text and max(len(old.text), len(new.text)) <= SHOWN
+            if new is way[-1][2] or (is_told and old.place is None):
+                old_text, new_text = _apart(old.text, new.text)
                 same = " (another object)" if old.text == new.text else ""
-                return inner or (f"{before} with {name} {old}", f"{after} with {name} {new}{same}")
-    if before.text == after.text:
-        where = f" ({after.place})" if after.place else ""
-        if before.kind == "value":
-            return f"{before}", "another one, which is equal to itself only"
+                return f"{owner} with {name} {old_text}", f"{outer} with {name} {new_text}{same}"
+            owner, outer = old, new
+    if not is_alike:
+        return _apart(before.text, after.text)
+    where = f" ({after.place})" if after.place else ""
+    if before.kind == "class":
+        return f"{before}", "another class of this name: it was defined again"
+    if before.kind != "value":
         return f"{before}{where}", "another object that is made by the same code"
-    return None
+    if before.is_unique:
+        return f"{before}", "another one, which is equal to itself only"
+    return f"{before}", "another one, which differs in what is too long to be shown"
+
+
+def _defined_again(before: Static, after: Static) -> Node | None:
+    """The class of the two values, if it was defined again between them."""
+    if before.node is None or after.node is None or not after.node.is_defined_again(before.node):
+        return None
+    return after.node
+
+
+def _class_inside(before: Static, after: Static) -> Node | None:
+    """The class that was defined again, of two values or where they differ."""
+    pairs = ((before, after), *((old, new) for _, old, new in _way_in(before, after)))
+    return next(filter(None, (_defined_again(*pair) for pair in pairs)), None)
+
+
+def _apart(before: str, after: str) -> tuple[str, str]:
+    """Two texts that differ, cut to where they do."""
+    pairs = enumerate(zip(before, after, strict=False))
+    same = next((i for i, (one, other) in pairs if one != other), min(len(before), len(after)))
+    start = same - SHOWN // 2 if same > SHOWN - 20 else 0
+    head = "..." if start else ""
+    return shortened(head + before[start:]), shortened(head + after[start:])
 
 
 INIT = "opt_state = canonopt.init_like_grads(model, loss_fn, *batch, optim=optim)"
 
 
+def _class_fix(node: Node) -> str:
+    name = node.type.rpartition(".")[2]
+    return f"define class {name} once: a loop or a notebook cell that runs again makes another"
+
+
 def _static_fix(kind: str, path: str, root: str, before: Static, after: Static) -> str:
-    same = before.key is not None and before.key == after.key
+    inner, new_inner = _first_function(before, after)
+    same = inner.key is not None and inner.key == new_inner.key
+    if again := _class_inside(before, after):
+        return _class_fix(again)
     if kind == "transformation":
+        where = f"{path} =" if inner is before else f"in {root}:"
         if same:
             return (
-                f"{root} = canonopt.adam(...) in place of optax.adam(...), and so on: the same "
+                f"{where} canonopt.adam(...) in place of optax.adam(...), and so on: the same "
                 "configuration is the same object"
             )
         return (
-            f"{root} = canonopt.adam(canonopt.dynamic(lr)), and so on: another value of what is "
+            f"{where} canonopt.adam(canonopt.dynamic(lr)), and so on: another value of what is "
             "dynamic is no other program"
         )
     if kind == "function":
@@ -260,7 +394,7 @@ def _static_fix(kind: str, path: str, root: str, before: Static, after: Static) 
             make = "hoist" if path == root else "canonicalize"
             return f"{root} = canonopt.{make}({root}): what behaves the same is then one object"
         return f"build {path} once, or pass what differs in it as an array argument"
-    if before.text == after.text and before.kind == "value":
+    if before.text == after.text and before.is_unique:
         return f"keep one instance for {path}, or give its class __eq__ and __hash__"
     is_number = any(re.fullmatch(r"-?[\d.]+(e-?\d+)?", text.text) for text in (before, after))
     if is_number and path == root:
@@ -280,8 +414,8 @@ def _fix(kind: str, root: str, is_state: bool, before: Record | None, after: Rec
     if kind == "shape":
         return f"pad or drop what is left over, so that {root} has one shape"
     if kind == "dtype":
-        assert isinstance(before, Array)
-        if _is_key(before) or _is_key(after):
+        assert isinstance(before, Array) and isinstance(after, Array)
+        if before.is_key or after.is_key:
             return f"{root} with keys of one style: jax.random.key(seed)"
         return f"{root} in one dtype: .astype(jnp.{before.dtype})"
     if kind == "weak type":
@@ -290,6 +424,8 @@ def _fix(kind: str, root: str, is_state: bool, before: Record | None, after: Rec
         return f"{root} always as an array: jnp.asarray({root}, dtype)"
     if kind == "memory kind":
         return f"jax.device_put({root}, sharding) with one memory kind, before the first call"
+    if kind == "layout":
+        return f"jax.device_put({root}, format) with one layout, before the first call"
     return (
         f"jax.device_put({root}, sharding) before the first call, or jax.jit(step, "
         "out_shardings=...) so that a step gives back what it takes"

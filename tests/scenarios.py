@@ -6,7 +6,9 @@ once and compiled once. Nothing but the functions of a scenario may jit a `step`
 """
 
 import collections
+import dataclasses
 import functools
+import typing
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -16,6 +18,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+from jax.experimental.layout import Format, Layout
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -183,6 +186,27 @@ def named(function: Callable) -> Callable:
     """`function` under the name that is looked for."""
     function.__name__ = function.__qualname__ = "step"
     return function
+
+
+@scenario(
+    Says(
+        "pair",
+        "structure",
+        "Pair$",
+        "Pair, whose class was defined again",
+        "define class Pair once",
+    )
+)
+def a_class_defined_again(jit, fixed):
+    step = jit(named(lambda pair: pair.x))
+    one = None
+    for _ in range(2):
+
+        class Pair(typing.NamedTuple):
+            x: Any
+
+        one = one if fixed and one else Pair
+        step(one(ones(3)))
 
 
 # --- arrays -------------------------------------------------------------------------------------
@@ -593,6 +617,31 @@ def a_spec_with_another_learning_rate(jit, fixed):
         step(array(3), optim.init(array(3)), optim=optim)
 
 
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["params"], meta_fields=["loss_fn", "optim"]
+)
+@dataclasses.dataclass
+class TrainState:
+    params: Any
+    loss_fn: Any
+    optim: Any
+
+
+@scenario(
+    Says(
+        "state.optim",
+        "transformation",
+        "Gradient",
+        "made by the same code",
+        r"state\.optim = canonopt\.adam\(\.\.\.\) in place of optax\.adam",
+    )
+)
+def a_train_state_with_a_rebuilt_optimizer(jit, fixed):
+    step = jit(named(lambda state: jax.tree.map(jnp.negative, state)))
+    for _ in range(2):
+        step(TrainState(array(3), loss_fn, (canonopt if fixed else optax).adam(1e-3)))
+
+
 @scenario(
     Says(
         "opt_state.momentum",
@@ -681,6 +730,14 @@ def another_memory(jit, fixed):
     step = jit(named(lambda x: x))
     for kind in ("device", "device" if fixed else "pinned_host"):
         step(jax.device_put(array(8), NamedSharding(mesh(), P(), memory_kind=kind)))
+
+
+@scenario(Says("x", "layout", r"\(0, 1\)", r"\(1, 0\)", r"jax\.device_put\(x, format\)"))
+def another_layout(jit, fixed):
+    step = jit(named(lambda x: x * 2))
+    for order in ((0, 1), (0, 1) if fixed else (1, 0)):
+        x = array(2, 3)
+        step(jax.device_put(x, Format(Layout(order), x.sharding)))
 
 
 # --- options and surroundings -------------------------------------------------------------------

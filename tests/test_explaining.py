@@ -1,8 +1,10 @@
 """What canonopt says of a recompile: every scenario, the nearest entry, and anything at all."""
 
+import collections
 import functools
 import gc
 import re
+import sys
 import weakref
 from pathlib import Path
 
@@ -15,6 +17,8 @@ import numpy as np
 import optax
 import pytest
 from hypothesis import given, settings
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt._explaining import _ORDER, explain
@@ -61,7 +65,7 @@ def test_the_page_in_the_docs_has_every_scenario():
     page = Path(__file__).parents[1] / "docs" / "explanations.md"
     sections = [line[3:] for line in page.read_text("utf-8").splitlines() if line[:3] == "## "]
     assert sections == [f"{scenario.name.capitalize()}, {jit}" for scenario, jit in cells()]
-    assert "| canonopt | 98 | 0 |" in page.read_text("utf-8")
+    assert "| canonopt | 104 | 0 |" in page.read_text("utf-8")
 
 
 # --- earlier entries --------------------------------------------------------------------------
@@ -127,6 +131,237 @@ def test_many_changes_are_cut_short():
     ]
 
 
+# --- many differences ---------------------------------------------------------------------------
+
+
+def calls(function):
+    """How many calls of Python functions a call makes."""
+    count = 0
+
+    def note(_, event, __):
+        nonlocal count
+        count += event == "call"
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return count
+
+
+def renamed(prefix, count):
+    leaf = np.zeros(1, np.float32)
+    tree = {f"{prefix}{i}": {"w": leaf, "b": leaf} for i in range(count)}
+    return signature_of(lambda tree: 0, (tree,), {})
+
+
+def test_renamed_leaves_cost_as_many_steps_as_there_are():
+    few, many = (
+        calls(functools.partial(explain, renamed("new", n), [renamed("old", n)]))
+        for n in (200, 2000)
+    )
+    assert many < 12 * few
+
+
+def test_entries_far_off_are_not_compared_to_the_end():
+    new, old = renamed("new", 2000), renamed("old", 2000)
+    one, ten = (calls(functools.partial(explain, new, [old] * n)) for n in (1, 10))
+    assert ten < 2 * one
+    explanation = explain(new, [old] * 10)
+    assert (explanation.nearest, set(explanation.distances)) == (9, {64})
+    assert len(explanation.changes) == 4000
+
+
+# --- what differs in what is static ---------------------------------------------------------------
+
+
+def last_change(*values, **options):
+    """What is said of the last of these, each given as a static argument."""
+    with canonopt.compile_log() as log:
+        step = jax.jit(named(lambda mode: 0), **{"static_argnames": "mode", **options})
+        for value in values:
+            step(value)
+    (change,) = log["step"].entries[-1].explanation.changes
+    return change
+
+
+class Compared:
+    def __init__(self, value):
+        self.value = value
+
+    def __eq__(self, other):
+        return self.value == other.value
+
+    def __hash__(self):
+        return 1
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "before", "after"),
+    [
+        ("a" * 200, "a" * 199 + "b", "aaa'", "aab'"),
+        (tuple(range(99)), tuple(range(100)), "31, 99 in all)", "31, 100 in all)"),
+        (tuple(range(99)), (*range(98), 0), "item 98 98", "item 98 0"),
+        ((1, 2), (1, 3), "(1, 2)", "(1, 3)"),
+        (Compared(1), Compared(2), "attribute 'value' 1", "attribute 'value' 2"),
+        ("a" * 20_000, "a" * 19_999 + "b", "aaa...", "too long to be shown"),
+    ],
+)
+def test_the_part_that_differs_is_shown(old, new, before, after):
+    change = last_change(old, new)
+    assert (before in change.before, after in change.after) == (True, True), change
+    assert "equal to itself" not in str(change)
+    assert change.fix == "give mode one value, or pass what changes as an array"
+
+
+def test_an_object_without_equality_is_equal_to_itself_only():
+    one, other = Plain(1), Plain(1)
+    assert "equal to itself only" in last_change(one, other).after
+    change = last_change(one, Plain(2))
+    assert change.before.endswith("attribute 'size' 1")
+    assert change.after.endswith("attribute 'size' 2")
+    assert change.fix.startswith("keep one instance for mode")
+
+
+class Plain:
+    def __init__(self, size):
+        self.size = size
+
+
+def defined_again():
+    @attrs.frozen
+    class Config:
+        depth: int
+
+    return Config
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: defined_again()(1),
+        lambda: capturing(defined_again()(1)),
+        lambda: (defined_again()(1), 2),
+        defined_again,
+    ],
+    ids=["instance", "captured", "item", "class"],
+)
+def test_a_class_that_was_defined_again_is_named(make):
+    change = last_change(make(), make())
+    assert re.search("Config was defined again|another class .* defined again", change.after)
+    assert "Config once" in change.fix or "keep one" in change.fix
+
+
+def capturing(value):
+    return lambda: value
+
+
+def test_a_transformation_in_a_static_value_is_named():
+    one, other = (Compared(("a", optax.adam(lr))) for lr in (1e-3, 1e-3))
+    change = last_change(one, other)
+    assert change.kind == "transformation"
+    assert change.fix.startswith("in mode: canonopt.adam(...) in place of optax.adam(...)")
+
+
+def test_flax_states_with_a_rebuilt_optimizer():
+    flax = pytest.importorskip("flax")
+    from flax.training.train_state import TrainState
+
+    def state(optim):
+        return TrainState.create(apply_fn=len, params={"w": jnp.ones(2)}, tx=optim)
+
+    change = last_change(*(state(optax.adam(1e-3)) for _ in range(2)), static_argnames=())
+    assert (change.path, change.kind) == ("mode.tx", "transformation"), flax.__version__
+    assert change.fix.startswith("mode.tx = canonopt.adam(...) in place of optax.adam(...)")
+
+
+def test_an_nnx_optimizer_that_was_rebuilt():
+    nnx = pytest.importorskip("flax.nnx")
+
+    @nnx.jit
+    def step(model, optimizer, x):
+        return model(x)
+
+    with canonopt.compile_log() as log:
+        for _ in range(2):
+            model = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
+            step(model, nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param), jnp.ones((1, 2)))
+    (change,) = log["step"].entries[-1].explanation.changes
+    assert change.kind == "transformation"
+    assert change.fix.startswith("in optimizer: canonopt.adam(...) in place of optax.adam(...)")
+
+
+def test_fixes_have_no_path_that_nobody_can_write():
+    change = last_change(
+        collections.OrderedDict(a=1.0, b=2.0),
+        collections.OrderedDict(b=2.0, a=1.0),
+        static_argnames=(),
+    )
+    assert change.path == "mode"
+    assert "<static>" not in str(change) + change.fix
+
+
+# --- what is around a call ------------------------------------------------------------------------
+
+
+def test_transformations_of_a_jitted_function_are_named():
+    step = jax.jit(named(lambda x: x**2))
+    with canonopt.compile_log() as log:
+        step(jnp.ones(3))
+        jax.vmap(step)(jnp.ones((2, 3)))
+        jax.grad(lambda x: step(x).sum())(jnp.ones(3))
+    changes = [change for e in log["step"].recompiles for change in e.explanation.changes]
+    assert [(c.path, c.kind) for c in changes] == [("the call", "context")] * len(changes)
+    assert (changes[0].before, changes[0].after) == ("by itself", "under jax.vmap")
+    assert changes[1].after == "under jax.grad"
+    assert changes[0].fix.startswith("jax.jit outermost, as in jax.jit(jax.vmap(step))")
+
+
+def test_descriptions_that_say_where_an_array_is():
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    step = jax.jit(named(lambda x: x * 2))
+    with canonopt.compile_log() as log:
+        for spec in (P(), P("data")):
+            where = NamedSharding(mesh, spec)
+            step.lower(jax.ShapeDtypeStruct((8,), np.float32, sharding=where)).compile()
+    (change,) = log["step"].entries[-1].explanation.changes
+    assert (change.path, change.kind) == ("x", "sharding")
+
+
+def test_settings_in_the_key_are_named():
+    step = jax.jit(named(lambda x: x * 2))
+    with canonopt.compile_log() as log:
+        step(ones(3))
+        with jax.debug_key_reuse(True):
+            step(ones(3))
+    if log["step"].traces == 1:
+        pytest.skip("this JAX has it not in the key")
+    (change,) = log["step"].entries[-1].explanation.changes
+    assert (change.path, change.kind) == ("jax_debug_key_reuse", "context")
+
+
+def test_settings_that_are_in_no_key_are_no_causes():
+    step = jax.jit(named(lambda x: x * 2))
+    with canonopt.compile_log() as log:
+        step(ones(3))
+        with jax.debug_nans(True), jax.default_prng_impl("rbg"):
+            step(ones(4))
+    assert [c.kind for c in log["step"].entries[-1].explanation.changes] == ["shape"]
+
+
+def test_of_what_cannot_be_seen_it_is_said_that_it_is_not():
+    step = jax.jit(named(lambda x: x * 2))
+    with canonopt.compile_log() as log:
+        for axis in "ab":
+            jax.vmap(step, axis_name=axis)(ones(2, 3))
+    assert log["step"].traces == 2
+    why = str(log["step"].entries[-1].explanation)
+    assert why.startswith("nothing that canonopt sees differs from an earlier call\n")
+    assert "the axis names of jax.vmap" in why
+    assert why.count("\n") == 2  # as many lines as a report shows of a note
+
+
 # --- calls that are the same ------------------------------------------------------------------
 
 
@@ -135,6 +370,8 @@ def test_many_changes_are_cut_short():
     [
         (jnp.ones(3, jnp.float32), np.ones(3, np.float32)),  # neither is committed
         (np.float32(1), jnp.float32(1)),
+        (np.ones(3), jnp.ones(3, jnp.float32)),
+        (np.float64(1), jnp.float32(1)),
         (jnp.arange(3), jnp.zeros(3, jnp.int32)),
         ((1, "a"), (1, "a")),
         (jnp.sin, jnp.sin),
@@ -157,8 +394,8 @@ def test_tracers_are_not_told_apart_by_where_they_are():
     jax.jit(lambda x: seen.append(signature_of(step, (x,), {})))(ones(3))
     committed = jax.device_put(jnp.asarray(ones(3)), jax.devices()[0])
     seen.append(signature_of(step, (committed,), {}))
-    assert explain(seen[0], [seen[1]]).changes == ()
-    assert explain(seen[1], [seen[0]]).changes == ()
+    for new, old in (seen, seen[::-1]):
+        assert [change.path for change in explain(new, [old]).changes] == ["the call"]
 
 
 def test_nothing_of_the_arguments_is_kept():

@@ -1,0 +1,192 @@
+"""What a signature says of a call, and what taking one costs."""
+
+import attrs
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import canonopt
+from canonopt import _signatures
+from canonopt._signatures import PARTS, Array, Static, signature_of, static_of
+
+ROWS = 20_000
+
+
+def step(x):
+    return x
+
+
+class Row:
+    """Counts how often a row is shown."""
+
+    shown = 0
+
+    def __repr__(self):
+        Row.shown += 1
+        return "Row()"
+
+
+def capturing(value):
+    def function(x):
+        return value
+
+    return function
+
+
+@attrs.frozen
+class Holder:
+    rows: object
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [Row() for _ in range(ROWS)],
+        tuple(Row() for _ in range(ROWS)),
+        {i: Row() for i in range(ROWS)},
+        [{"row": Row()} for _ in range(ROWS)],
+        Holder([Row() for _ in range(ROWS)]),
+        {"rows": [Row() for _ in range(ROWS)]},
+    ],
+    ids=["list", "tuple", "dict", "dicts", "object", "nested"],
+)
+def test_of_what_is_large_no_more_is_shown_than_is_kept(value):
+    for taken in (value, capturing(value)):
+        Row.shown = 0
+        found = static_of(taken)
+        assert Row.shown < 1000
+        assert len(list(parts_in(found))) <= PARTS
+        assert len(found.text) < 2000
+
+
+def parts_in(static):
+    for part in static.parts.values():
+        yield part
+        yield from parts_in(part)
+
+
+def test_a_long_string_is_cut_before_it_is_shown():
+    found = static_of("x" * 10**7)
+    assert found.text.endswith("' and 9990000 more")
+    assert len(found.text) < 11_000
+    assert len(static_of(capturing("x" * 10**7)).parts["captured variable 'value'"].text) < 11_000
+
+
+def test_both_ends_of_a_container_are_looked_into():
+    names = list(static_of(tuple(range(1000))).parts)
+    assert (names[0], names[-1], len(names)) == ("item 0", "item 999", 128)
+
+
+def test_parts_are_few_in_a_call_and_leaves_are_all_there():
+    leaves = [capturing([[i]]) for i in range(PARTS)]
+    arrays = {f"w{i}": np.zeros(1) for i in range(10_000)}
+    found = signature_of(step, ((leaves, arrays),), {}, filtered=True).records.values()
+    statics = [record for record in found if isinstance(record, Static)]
+    assert len(statics) == PARTS
+    assert 0 < sum(len(list(parts_in(static))) for static in statics) <= PARTS
+    assert sum(isinstance(record, Array) for record in found) == 10_000
+
+
+def test_arrays_are_read_once(monkeypatch):
+    read = []
+    array = _signatures._array
+    monkeypatch.setattr(_signatures, "_array", lambda value: read.append(1) or array(value))
+    signature_of(step, ([np.zeros(1) for _ in range(100)],), {})
+    assert len(read) == 100
+
+
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize(
+    "value",
+    [np.ones(3), np.float64(1), np.arange(3), jnp.ones(3), np.ones(3, np.float32), jnp.bfloat16(1)],
+)
+def test_dtypes_are_those_in_a_trace(value, x64):
+    with jax.enable_x64(x64):
+        (record,) = signature_of(step, (value,), {}).records.values()
+        seen = []
+        jax.jit(lambda x: seen.append(x.dtype))(value)
+    assert record.dtype == str(seen[0])
+
+
+def test_dtypes_of_descriptions_are_those_in_a_trace():
+    described = jax.ShapeDtypeStruct((3,), np.dtype("float64"))
+    (record,) = signature_of(step, (described,), {}).records.values()
+    assert record.dtype == "float32"
+    for value in (np.array("text"), np.array([None]), jax.random.key(0)):
+        assert signature_of(step, (value,), {}).records
+
+
+class Hostile:
+    """Whoever asks for an attribute gets an error, as of an unbound proxy."""
+
+    def __getattribute__(self, name):
+        raise RuntimeError(name)
+
+
+def test_what_raises_for_each_attribute_has_a_record():
+    with canonopt.compile_log() as log:
+        hostile = Hostile()
+
+        @jax.jit
+        def inner(x):
+            hostile  # noqa: B018
+            return x
+
+        inner(jnp.ones(2))
+        inner(jnp.ones(3))
+    assert log["inner"].recompiles[0].why.startswith("x: shape: float32[2] -> float32[3]")
+
+
+def test_what_is_static_in_a_node_has_the_name_of_its_field():
+    @attrs.frozen
+    class Named:
+        weight: object
+        name: object
+        depth: object
+
+    jax.tree_util.register_pytree_with_keys(
+        Named,
+        lambda n: (((jax.tree_util.GetAttrKey("weight"), n.weight),), (n.name, n.depth, "extra")),
+        lambda static, children: Named(*children, *static[:2]),
+    )
+    records = signature_of(step, (Named(np.ones(2), "a", 3),), {}).records
+    assert list(records) == ["x", "x.name", "x.depth", "x.<static>", "x.weight"]
+    assert [str(records[f"x.{name}"]) for name in ("name", "depth", "<static>")] == [
+        "'a'",
+        "3",
+        "('extra',)",
+    ]
+
+
+def test_fields_whose_children_have_no_names_are_not_told_apart():
+    @attrs.frozen
+    class Unnamed:
+        weight: object
+        name: object
+
+    jax.tree_util.register_pytree_node(
+        Unnamed, lambda n: ((n.weight,), n.name), lambda name, children: Unnamed(*children, name)
+    )
+    records = signature_of(step, (Unnamed(np.ones(2), "a"),), {}).records
+    assert [path for path in records if "static" in path] == ["x.<static>"]
+
+
+def test_texts():
+    class Model(eqx.Module):
+        weight: jax.Array
+        name: str = "model"
+
+    shown = {
+        "[1, 'a', None]": [1, "a", None],
+        "(1,)": (1,),
+        "{'a': {1}, 'b': float32[2]}": {"a": {1}, "b": jnp.ones(2)},
+        "Model(weight=float32[2])": Model(jnp.ones(2)),
+        "[<function step>, Row]": [step, Row],
+        "class Row": Row,
+        "function step": step,
+        "(0, 1, " + ", ".join(map(str, range(2, 32))) + ", 99 in all)": tuple(range(99)),
+    }
+    for text, value in shown.items():
+        assert static_of(value).text == text
