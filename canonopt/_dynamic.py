@@ -136,7 +136,8 @@ class _Dynamic(Configured):
         raise DynamicSpecError(
             f"{self!r} holds arrays, so it cannot be hashed and cannot be a static argument. "
             "Pass it as an ordinary argument (take it out of static_argnums and static_argnames), "
-            "or write Python numbers instead of the arrays."
+            "make it an ordinary field (without static=True), or write Python numbers instead of "
+            "the arrays."
         )
 
     def __eq__(self, other: object) -> bool:

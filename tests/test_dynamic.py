@@ -153,8 +153,8 @@ def test_replace_and_copies_of_a_dynamic_spec():
 
 MESSAGE = re.escape(
     "holds arrays, so it cannot be hashed and cannot be a static argument. Pass it as an "
-    "ordinary argument (take it out of static_argnums and static_argnames), or write Python "
-    "numbers instead of the arrays."
+    "ordinary argument (take it out of static_argnums and static_argnames), make it an ordinary "
+    "field (without static=True), or write Python numbers instead of the arrays."
 )
 
 
