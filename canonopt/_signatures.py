@@ -284,13 +284,16 @@ def _array(value: Any) -> Array:
             sharding, layout = value.sharding, _layout(value)
     return Array(
         tuple(aval.shape),
-        str(_dtype(aval)),
+        _dtype_name(_dtype(aval)),
         bool(getattr(aval, "weak_type", False)),
         sharding,
         committed,
         memory_kind,
         layout,
     )
+
+
+_dtype_name = functools.lru_cache(str)  # NumPy makes it anew each time, and a call has many leaves
 
 
 def _dtype(aval: Any) -> Any:
