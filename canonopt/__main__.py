@@ -2,12 +2,15 @@
 
 import argparse
 import atexit
+import contextlib
+import io
 import os
 import shlex
 import sys
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any, TextIO
 
 from . import __version__, _doctor, _page, _reports, _running
 from ._steps import Steps
@@ -26,8 +29,8 @@ it is 3 where the script ends well and a function of its own was traced or compi
 """
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line, and returns the exit status."""
+def main(arguments: Sequence[str] | None = None) -> Any:
+    """Runs the command line, and returns what to give to `sys.exit`."""
     parser = argparse.ArgumentParser(prog="canonopt")
     parser.add_argument("--version", action="version", version=f"canonopt {__version__}")
     doctor = parser.add_subparsers(required=True, metavar="command").add_parser(
@@ -66,8 +69,8 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return [*arguments[:at]], [*arguments[at:]]
 
 
-def _doctored(script: list[str], as_module: bool, files: dict[str, str], is_strict: bool) -> int:
-    process, stream = os.getpid(), sys.stderr
+def _doctored(script: list[str], as_module: bool, files: dict[str, str], is_strict: bool) -> Any:
+    process, stderr = os.getpid(), _another_for(sys.stderr)
     command = shlex.join(["-m", *script] if as_module else script)
     counting = compile_log(all_threads=True)
     log, start, status = counting.__enter__(), time.perf_counter(), 0
@@ -80,21 +83,38 @@ def _doctored(script: list[str], as_module: bool, files: dict[str, str], is_stri
         steps.stop()
         counting.__exit__(None, None, None)
         found = _doctor.diagnose(log, steps, command, status, time.perf_counter() - start)
-        sys.stdout.flush()
-        _reports.to_stream(found, stream)
+        problems = []
         for form, path in files.items():
             text = {"json": _reports.as_json, "html": _page.as_html}[form](found)
             try:
-                Path(path).write_text(text, encoding="utf-8")
+                Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")
             except OSError as error:
-                print(f"canonopt doctor: cannot write {path}: {error}", file=stream)
+                problems.append(f"canonopt doctor: cannot write {path}: {error}\n")
+        _running.flush()
+        with contextlib.suppress(OSError, ValueError), stderr as stream:  # its reader may be gone
+            _reports.to_stream(found, stream)
+            stream.writelines(problems)
 
     atexit.register(report)
     steps.start()
-    status = _running.run(script, as_module=as_module)
+    code = _running.run(script, as_module=as_module)
+    status = _running.status_of(code)
     if is_strict and status == 0 and _doctor.diagnose(log, steps, command, 0, 0.0).repeated:
         return RECOMPILED
-    return status
+    return code
+
+
+def _another_for(stream: TextIO) -> contextlib.AbstractContextManager[TextIO]:
+    """For the same file as `stream`, which the script may close.
+
+    What were left in the buffer of `sys.stderr` itself, its reader gone, would change the status.
+    """
+    try:
+        return open(
+            stream.fileno(), "w", encoding=stream.encoding, errors=stream.errors, closefd=False
+        )
+    except (AttributeError, OSError, ValueError):  # in a notebook, say
+        return contextlib.nullcontext(stream or io.StringIO())
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """A diagnosis as text, as a table of rich's and as JSON."""
 
+import io
 import json
 import os
 import re
@@ -26,9 +27,18 @@ def print_rich(diagnosis: Diagnosis, stream: TextIO) -> None:
     from rich.table import Table
     from rich.text import Text
 
+    # To a pipe without a reader rich ends the program.
+    buffer = io.StringIO()
     # Where nobody looks at the stream itself, its width is none to go by.
-    width = None if stream.isatty() else 200
-    console = Console(file=stream, width=width, highlight=False, markup=False, emoji=False)
+    is_seen = stream.isatty()
+    console = Console(
+        file=buffer,
+        force_terminal=is_seen or None,
+        width=None if is_seen else 200,
+        highlight=False,
+        markup=False,
+        emoji=False,
+    )
     table = Table(box=None, pad_edge=False)
     for title in COLUMNS:
         is_number = title not in ("function", "defined at")
@@ -45,6 +55,7 @@ def print_rich(diagnosis: Diagnosis, stream: TextIO) -> None:
         is_fix = line.lstrip().startswith("write: ")
         style = "green" if is_fix else "" if line.startswith(" ") else "bold"
         console.print(Text(line, style=style), soft_wrap=True)
+    stream.write(buffer.getvalue())
 
 
 def as_json(diagnosis: Diagnosis) -> str:

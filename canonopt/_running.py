@@ -2,15 +2,15 @@
 
 import builtins
 import contextlib
+import copy
 import importlib.abc
-import importlib.machinery
-import importlib.util
 import os
 import runpy
 import sys
 import types
 import zipfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from importlib.machinery import SourceFileLoader, SourcelessFileLoader
 from pathlib import Path
 from typing import Any
 
@@ -19,52 +19,81 @@ import jax
 INTERRUPTED = 130  # what a shell has for a program that Ctrl-C ended
 
 
-def run(arguments: Sequence[str], *, as_module: bool = False) -> int:
+def run(arguments: Sequence[str], *, as_module: bool = False) -> Any:
     """Runs `python arguments...`, or `python -m arguments...`, in this process.
 
-    What an error or `sys.exit` would print is printed. `sys.argv`, `sys.path[0]` and `__main__` are
+    What an error would print is printed. `sys.argv`, `sys.path[0]` and `__main__` are
     left to the script, for what it has registered to run at exit.
 
-    **Returns:** the exit status.
+    **Returns:** what to give to `sys.exit`, which prints it if it is words.
     """
     target, *_ = arguments
     if not as_module and not os.path.exists(target):
         what = f"can't open file {os.path.abspath(target)!r}: No such file or directory"
         print(f"canonopt doctor: {what}", file=sys.stderr)
         return 2
+    with _settings_as_of_the_import():
+        error = _raised_by(_execute, arguments, as_module)
+    return 0 if error is None else _ended_by(error)
+
+
+def flush() -> None:
+    """Flushes as the interpreter does at the end of a script: what cannot be flushed is left."""
+    for name in ("stderr", "stdout"):
+        with contextlib.suppress(Exception):
+            getattr(sys, name).flush()
+
+
+def _raised_by(function: Callable[..., Any], *args: Any) -> BaseException | None:
+    """The exception that comes out of a call, if any, without the frames of this file."""
     try:
-        with _settings_as_of_the_import():
-            _execute(arguments, as_module)
-    except SystemExit as error:
-        return _status_of(error.code)
-    except KeyboardInterrupt as error:
-        _show(error)
-        return INTERRUPTED
+        function(*args)
     except BaseException as error:
-        _show(error)
-        return 1
-    return 0
+        trace = error.__traceback__
+        while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+            trace = trace.tb_next
+        return error.with_traceback(trace)
+    return None
 
 
 def _execute(arguments: Sequence[str], as_module: bool) -> None:
     target, *rest = arguments
     sys.argv = ["-m" if as_module else target, *rest]
     main = types.ModuleType("__main__")
-    main.__dict__["__builtins__"] = builtins
+    vars(main)["__builtins__"] = builtins
+    if sys.version_info < (3, 14):
+        main.__annotations__ = {}
     sys.modules["__main__"] = main
     if as_module:
         _search_first(os.getcwd())
         _run_module(target, True)
     elif os.path.isdir(target) or zipfile.is_zipfile(target):
-        _search_first(target, always=True)
+        _search_first(_absolute(target), always=True)
         _run_module("__main__", False)
     else:
-        path = os.path.abspath(target)
-        _search_first(os.path.dirname(os.path.realpath(target)))
-        loader = importlib.machinery.SourceFileLoader("__main__", path)
-        vars(main).update(__file__=path, __loader__=loader, __cached__=None)
+        _run_file(target, vars(main))
+
+
+def _run_file(target: str, variables: dict[str, Any]) -> None:
+    _search_first(os.path.dirname(os.path.realpath(target)))
+    path = _absolute(target)
+    is_compiled = path.endswith(".pyc")
+    kind = SourcelessFileLoader if is_compiled else SourceFileLoader
+    loader = kind("__main__", path)
+    variables.update(__file__=path, __loader__=loader, __cached__=None)
+    if is_compiled:
+        code: Any = loader.get_code("__main__")
+    else:
         code = compile(Path(path).read_bytes(), path, "exec", dont_inherit=True)
-        exec(code, vars(main))
+    try:
+        exec(code, variables)
+    finally:
+        flush()
+
+
+def _absolute(target: str) -> str:
+    """As the interpreter makes it, which leaves dots where they are."""
+    return os.path.join(os.getcwd(), target)
 
 
 def _run_module(name: str, alter_argv: bool) -> None:
@@ -88,21 +117,33 @@ def _search_first(folder: str, always: bool = False) -> None:
         sys.path.insert(0, folder)
 
 
-def _status_of(code: object) -> int:
-    if code is None or isinstance(code, int):
-        return int(code or 0)
-    print(code, file=sys.stderr)
-    return 1
+def _ended_by(error: BaseException) -> Any:
+    """Shows what the script has raised as the interpreter would, but for `SystemExit`."""
+    if isinstance(error, SystemExit):
+        return error.code
+    sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
+    if sys.version_info >= (3, 12):
+        sys.last_exc = error
+    # Not where the error is caught: to a hook nothing is being handled.
+    failure = _raised_by(lambda: sys.excepthook(type(error), error, error.__traceback__))
+    if isinstance(failure, SystemExit):
+        return failure.code
+    if failure is not None:
+        _print_to_stderr("Error in sys.excepthook:")
+        sys.__excepthook__(type(failure), failure, failure.__traceback__)
+        _print_to_stderr("\nOriginal exception was:")
+        sys.__excepthook__(type(error), error, error.__traceback__)
+    return INTERRUPTED if isinstance(error, KeyboardInterrupt) else 1
 
 
-def _show(error: BaseException) -> None:
-    """As the interpreter would, without the frames of this file."""
-    trace = error.__traceback__
-    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
-        trace = trace.tb_next
-    error.__traceback__ = trace
-    sys.stdout.flush()
-    sys.excepthook(type(error), error, trace)
+def status_of(code: object) -> int:
+    """The status that `sys.exit(code)` ends with."""
+    return code if isinstance(code, int) else int(code is not None)
+
+
+def _print_to_stderr(text: object) -> None:
+    with contextlib.suppress(Exception):
+        print(text, file=sys.stderr)
 
 
 # --- settings in the environment ----------------------------------------------------------------
@@ -124,10 +165,10 @@ def _settings_as_of_the_import() -> Iterator[None]:
         sys.modules.setdefault("jax", module)
 
 
-class _AtTheImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+class _AtTheImport(importlib.abc.MetaPathFinder):
     def __init__(self) -> None:
         self._before = dict(os.environ)
-        self._spec = jax.__spec__
+        self._spec: Any = jax.__spec__
 
     def end(self) -> None:
         with contextlib.suppress(ValueError):
@@ -136,12 +177,13 @@ class _AtTheImport(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != "jax":
             return None
-        return importlib.util.spec_from_loader(name, self, is_package=True)
+        spec = copy.copy(self._spec)
+        spec.loader = copy.copy(self._spec.loader)
+        spec.loader.create_module = lambda _: jax
+        spec.loader.exec_module = self._exec_module
+        return spec
 
-    def create_module(self, spec: Any) -> types.ModuleType:
-        return jax
-
-    def exec_module(self, module: types.ModuleType) -> None:
+    def _exec_module(self, module: types.ModuleType) -> None:
         self.end()
         module.__spec__ = self._spec
         for name, value in os.environ.items():

@@ -7,10 +7,12 @@ import itertools
 import json
 import os
 import pathlib
+import py_compile
 import re
 import signal
 import subprocess
 import sys
+import zipfile
 
 import jax
 import jax.numpy as jnp
@@ -104,11 +106,119 @@ def test_a_module_runs_without_what_runpy_keeps_private():
     assert done.stdout.startswith("".join(plain.stdout.splitlines(keepends=True)[:-1]))
 
 
-def test_a_folder_with_a_main(tmp_path):
-    (tmp_path / "__main__.py").write_text("import sys\nprint(__file__, sys.argv, sys.path[0])\n1/0")
-    plain = run(*PYTHON, tmp_path, "x")
-    errors, _, done = doctored(tmp_path, "x")
-    assert (done.stdout, errors, done.returncode) == (plain.stdout, plain.stderr, 1)
+def without_the_report(stderr):
+    """What is left of stderr, without addresses, where a script has compiled nothing."""
+    left, reports = re.subn(r"\ncanonopt doctor: .*?defined at *\n", "", stderr, flags=re.DOTALL)
+    assert reports == 1, stderr
+    return re.sub("0x[0-9a-f]+", "", left)
+
+
+def assert_same(plain, done):
+    assert (done.stdout, done.returncode) == (plain.stdout, plain.returncode)
+    assert without_the_report(done.stderr) == re.sub("0x[0-9a-f]+", "", plain.stderr)
+
+
+MAIN = "import sys\nprint(__file__, sys.argv, sys.path[0], sorted(globals()))\n1/0"
+
+
+@pytest.mark.parametrize("relative", ["folder", "./main.zip", "main.pyc", "../here/main.py"])
+def test_whatever_python_runs(relative, tmp_path):
+    folder = tmp_path / "here"
+    folder.mkdir()
+    (folder / "folder").mkdir()
+    for path in (folder / "main.py", folder / "folder" / "__main__.py"):
+        path.write_text(MAIN)
+    py_compile.compile(str(folder / "main.py"), cfile=str(folder / "main.pyc"))
+    with zipfile.ZipFile(folder / "main.zip", "w") as archive:
+        archive.write(folder / "main.py", "__main__.py")
+    plain = run(*PYTHON, relative, "x", cwd=folder)
+    assert "ZeroDivisionError" in plain.stderr and plain.stdout
+    assert_same(plain, run(*DOCTOR, relative, "x", cwd=folder))
+
+
+HOOK = "import sys\ndef hook(*_):\n    {}\nsys.excepthook = hook\n1/0"
+TEE = "import sys\nclass Tee:\n    write = sys.__stdout__.write\nsys.stdout = Tee()\nprint(1)\n"
+ODD = {
+    "stdout is closed": "import sys; sys.stdout.close()",
+    "stderr is closed": "import sys; sys.stderr.close(); print(1)",
+    "both are closed": "import sys; sys.stderr.close(); sys.stdout.close()",
+    "words to a closed stderr": "import sys; print(1); sys.stderr.close(); sys.exit('words')",
+    "stdout is gone": "import sys; sys.stdout = None; 1/0",
+    "stderr is gone": "import sys; sys.stderr = None; 1/0",
+    "no flush": TEE,
+    "no flush, and an error": f"{TEE}1/0",
+    "unfinished lines": "import sys; print(1, end=''); print(2, end='', file=sys.stderr); 1/0",
+    "a hook that looks": HOOK.format("print(sys.exc_info(), sys.last_value)"),
+    "a hook that fails": HOOK.format("raise KeyError('of the hook')"),
+    "a hook that exits": HOOK.format("sys.exit(7)"),
+    "no hook": "import sys; sys.excepthook = None; 1/0",
+    "the last error": (
+        "import atexit, sys\n"
+        "found = lambda: [(n, type(getattr(sys, n))) for n in dir(sys) if n.startswith('last_')]\n"
+        "atexit.register(lambda: print(found()))\n1/0"
+    ),
+    "the spec of jax": (
+        "import importlib.util as u\n"
+        "def show(s): print(s.origin, s.submodule_search_locations, s.cached, s.has_location)\n"
+        "found = u.find_spec('jax'); show(found); print(type(found.loader), found.loader.path)\n"
+        "print(len(found.loader.get_source('jax')))\n"
+        "import jax.numpy, jax; show(jax.__spec__); show(u.find_spec('jax'))\n"
+        "print(type(jax.__loader__), vars(jax.__loader__), jax.numpy.add)"
+    ),
+}
+
+
+@pytest.mark.parametrize("what", ODD)
+def test_odd_scripts_run_as_without_the_doctor(what, tmp_path):
+    (tmp_path / "script.py").write_text(ODD[what])
+    plain = run(*PYTHON, "script.py", cwd=tmp_path)
+    done = run(*DOCTOR, "--json", "report.json", "script.py", cwd=tmp_path)
+    assert_same(plain, done)
+    assert json.loads((tmp_path / "report.json").read_text())["command"] == "script.py"
+
+
+READER = "import sys; print(1, flush=True); sys.stdin.read(); {}"
+
+
+@pytest.mark.parametrize(
+    ("closed", "then"),
+    [
+        ("stdout", "print(2)"),
+        ("stderr", "0"),
+        ("stdout and stderr", "print(2)"),
+        ("stdout and stderr", "1/0"),
+    ],
+)
+def test_a_reader_who_is_gone_changes_neither_the_status_nor_the_files(closed, then, tmp_path):
+    (tmp_path / "script.py").write_text(READER.format(then))
+    statuses = []
+    for command in (PYTHON, [*DOCTOR, "--json", "report.json", "--html", "report.html"]):
+        with subprocess.Popen(
+            [*command, "script.py"],
+            cwd=tmp_path,
+            env={**os.environ, "PYTHONPATH": importable(), "PYTHONUNBUFFERED": ""},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            assert process.stdin and process.stdout and process.stderr
+            assert process.stdout.readline().strip() == b"1"
+            for name in closed.split(" and "):
+                getattr(process, name).close()
+            process.stdin.close()
+            process.wait(timeout=60)
+        statuses.append(process.returncode)
+    assert statuses[0] == statuses[1]
+    assert (tmp_path / "report.json").exists() and (tmp_path / "report.html").exists()
+
+
+def test_a_report_that_cannot_be_written_is_said_after_the_others(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import pathlib; pathlib.Path('report.json').mkdir()")
+    done = run(*DOCTOR, "--json=report.json", "--html=page.html", script, cwd=tmp_path)
+    assert f"\ncanonopt doctor: cannot write {tmp_path / 'report.json'}: " in done.stderr
+    assert (tmp_path / "page.html").exists()
+    assert done.returncode == 0
 
 
 def test_a_script_that_cannot_be_compiled():
