@@ -152,6 +152,8 @@ def _check_arguments(name: str, limit: object, mode: object) -> None:
 class _Limit(CompileLog):
     """The log of one function, that says when there is too much of something."""
 
+    _explains_helpers = True
+
     def __init__(self, fn: Any, what: Literal["traces", "compiles"], limit: int, mode: Mode):
         super().__init__()
         watch()
@@ -166,7 +168,7 @@ class _Limit(CompileLog):
         # JAX keeps a trace that was one too many, and would run it in silence the next time.
         self._refused: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
 
-    def _of(self, name: str, function: Any) -> FunctionLog | None:
+    def _of(self, name: str, function: Any, by_library: bool = False) -> FunctionLog | None:
         inside = functions_inside(function) if function is not None else ()
         found = any(_is_one(f, target) for f in inside for target in self._targets)
         return self.function if found else None

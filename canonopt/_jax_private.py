@@ -244,6 +244,26 @@ def watch_misses(
     return end
 
 
+def callers() -> Iterator[str]:
+    """The modules that a call of a jitted function came through, from the nearest one on.
+
+    Without those that every such call comes through, by their names.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        module = str(frame.f_globals.get("__name__"))
+        if not module.startswith(_ON_THE_WAY):
+            yield module
+        frame = frame.f_back
+
+
+_ON_THE_WAY = (
+    *(f"canonopt.{name}" for name in ("_asserting", "_jax_private", "_logs", "_tracing")),
+    *(f"jax._src.{name}" for name in ("api", "pjit", "stages", "traceback_util")),
+    *("contextlib", "equinox._jit", "equinox._module", "flax.nnx.transforms"),
+)
+
+
 def watch_stages(
     lowered: Callable[[Any, Any], None], compiling: Callable[[Any], AbstractContextManager[Any]]
 ) -> None:

@@ -1,19 +1,20 @@
 """The record of what was traced and compiled, by function, and its table of counts and causes."""
 
 import functools
-import inspect
 import re
+import sys
 import threading
 import time
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import attrs
+import jax.numpy as jnp
 
 from ._by_identity import ByIdentity
 from ._explaining import INIT, Change, Explanation, explain, in_lines
-from ._jax_private import attribute
+from ._jax_private import attribute, functions_inside, is_jitted
 from ._signatures import Signature, place_of
 
 ENTRIES = 64  # kept for each function
@@ -31,7 +32,6 @@ class Entry:
     trace_seconds: float = 0.0
     compile_seconds: float = 0.0
     error: str | None = None  # of a trace that failed
-    is_transformed: bool = False  # called with tracers, as under jax.grad
     refused: bool = False  # by an assertion: another like it is one too many for the same reason
 
     @property
@@ -42,8 +42,6 @@ class Entry:
     def why(self) -> str:
         if self.explanation is None:
             return "it has nothing that canonopt could compare with an earlier call"
-        if self.is_transformed and not self.explanation.changes:
-            return "it is called under jax.grad, jax.vmap or the like, which make another program"
         return str(self.explanation)
 
     @property
@@ -168,6 +166,8 @@ class FunctionLog:
 class CompileLog:
     """Counts of traces and compiles, by function. See `canonopt.compile_log`."""
 
+    _explains_helpers = False
+
     def __init__(self) -> None:
         self.started = time.perf_counter()
         self._lock = threading.Lock()
@@ -217,10 +217,12 @@ class CompileLog:
                 lines += [f"  {line}" for line in cause.lines()]
         return "\n".join(lines)
 
-    def _of(self, name: str, function: Callable[..., Any] | None) -> FunctionLog | None:
+    def _of(
+        self, name: str, function: Callable[..., Any] | None, by_library: bool = False
+    ) -> FunctionLog | None:
         """The counts of a function, or None if it is none that this log is about."""
         place = place_of(written_as(function)) if function is not None else None
-        logs = self._helpers if function is None or is_helper(function) else self._logs
+        logs = self._helpers if function is None or by_library else self._logs
         with self._lock:
             return logs.setdefault((name, place, _code_of(function)), FunctionLog(name, place))
 
@@ -278,15 +280,52 @@ def _code_of(function: Any) -> object:
 _LIBRARIES = frozenset(("jax", "jaxlib", "equinox", "optax", "flax", "chex", "diffrax", "lineax"))
 
 
-def is_helper(function: Any) -> bool:
-    """Whether a library, and not its user, has jitted a function."""
-    if isinstance(function, types.MethodType):  # `apply` of a user's linen module
-        return is_of_a_library(type(function.__self__).__module__)
-    function = inspect.unwrap(function)
-    module = getattr(function, "__module__", None) or ""
-    # Optax itself jits none of the functions that a transformation is.
-    is_transformation = "<locals>" in getattr(function, "__qualname__", "")
-    return is_of_a_library(module) and not (is_transformation and module.startswith("optax."))
+def is_helper(function: Any, callers: Iterable[str] = ()) -> bool:
+    """Whether a library, and not its user, has jitted a function.
+
+    It has if the function is jitted where it is defined, or where the modules that the call came
+    through, from the nearest one on, are the library's before they are the user's.
+    """
+    package = _library_of(function)
+    if package is None:
+        return False
+    written = written_as(function)
+    found = _found_where_defined(written)
+    if is_jitted(found) or isinstance(found, jnp.ufunc):
+        return True
+    is_plain = isinstance(written, types.FunctionType) and not isinstance(
+        function, types.MethodType
+    )
+    if not is_plain and package not in ("jax", "canonopt"):
+        return False  # `apply` of a linen module, a layer: these are not jitted where they are made
+    for module in callers:
+        if module.partition(".")[0] in (package, "canonopt"):
+            return True
+        if not is_of_a_library(module):
+            return False
+    return False
+
+
+def users_function(function: Any) -> Any:
+    """What the user wrote, where JAX jits a function of its own around it, as `jax.pmap` does."""
+    if _library_of(function) is None:
+        return function
+    inside = (f for f in functions_inside(function) if isinstance(f, types.FunctionType))
+    return next((f for f in inside if _library_of(f) is None), function)
+
+
+def _library_of(function: Any) -> str | None:
+    is_method = isinstance(function, types.MethodType)  # `apply` of a user's linen module
+    owner = type(function.__self__) if is_method else written_as(function)
+    package = str(attribute(owner, "__module__")).partition(".")[0]
+    return package if is_of_a_library(package) or package == "canonopt" else None
+
+
+def _found_where_defined(function: Any) -> Any:
+    found: Any = sys.modules.get(str(attribute(function, "__module__")))
+    for name in str(attribute(function, "__qualname__")).split("."):
+        found = attribute(found, name)
+    return found
 
 
 def is_of_a_library(module: str | None) -> bool:

@@ -10,20 +10,18 @@ import inspect
 import sys
 import threading
 import time
-import types
 import weakref
 from collections.abc import Iterator
 from typing import Any
 
 import attrs
 import jax
-import jax.core
 
 from ._by_identity import ByIdentity
 from ._explaining import FUNCTION
 from ._jax_private import (
     Miss,
-    functions_inside,
+    callers,
     is_jitted,
     name_in_events,
     note_trace_event,
@@ -31,6 +29,7 @@ from ._jax_private import (
     watch_stages,
 )
 from ._logs import ENTRIES, CompileLog, Entry, FunctionLog, is_helper, name_of
+from ._logs import users_function as users_function
 from ._signatures import Signature, signature_of, static_of
 
 
@@ -169,9 +168,10 @@ def _enter(miss: Miss) -> _Running:
     logs = _logs_here()
     if logs:
         function = users_function(miss.function)
-        found = [(log, log._of(name_of(function), function)) for log in logs]
+        by_library = is_helper(function, callers())
+        found = [(log, log._of(name_of(function), function, by_library)) for log in logs]
         running.logs = [(log, of) for log, of in found if of is not None]
-        if running.logs and not is_helper(function):
+        if any(log._explains_helpers or not by_library for log, _ in running.logs):
             running.signature = _signature(miss, function)
     running.started = time.perf_counter()
     return running
@@ -189,18 +189,15 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
     is_new = failure is not None and failure is not running.handled
     error = f"{type(failure).__name__}: {failure}" if is_new else None
     found = []
-    miss = running.miss
-    leaves = jax.tree.leaves((miss.args, miss.kwargs)) if running.logs else []
-    is_transformed = any(isinstance(leaf, jax.core.Tracer) for leaf in leaves)
     for watcher, log in running.logs:
-        entry = Entry(running.signature, running.started, traced, is_transformed=is_transformed)
+        entry = Entry(running.signature, running.started, traced)
         found.append((watcher, log, entry))
         if traced:
             entry.trace_seconds = seconds - running.inner_seconds
             entry.error = error
             with watcher._lock:
                 log._add_trace(entry)
-    ready, name = _thread.ready, name_in_events(miss.jitted)
+    ready, name = _thread.ready, name_in_events(running.miss.jitted)
     ready.pop(name, None)
     if found:
         ready[name] = [(weakref.ref(watcher), log, entry) for watcher, log, entry in found]
@@ -296,16 +293,6 @@ def _compiled_now(name: str) -> list[tuple[CompileLog, FunctionLog, Entry]]:
         return _tied(_thread.lowered)
     ready = [(reference(), log, entry) for reference, log, entry in _thread.ready.get(name, ())]
     return [(watcher, log, entry) for watcher, log, entry in ready if watcher is not None]
-
-
-def users_function(function: Any) -> Any:
-    """What the user wrote, where JAX jits a function of its own around it, as `jax.pmap` does."""
-    if not is_helper(function):
-        return function
-    inside = functions_inside(function)
-    return next(
-        (f for f in inside if isinstance(f, types.FunctionType) and not is_helper(f)), function
-    )
 
 
 def _signature(miss: Miss, function: Any) -> Signature | None:

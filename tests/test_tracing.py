@@ -170,6 +170,66 @@ def test_what_the_user_jits_of_a_library_is_the_users():
     assert "args[0]: shape: float32[1,2] -> float32[2,2]" in log["apply"].recompiles[0].why
 
 
+def dense():
+    layer = flax.linen.Dense(3)
+    params = layer.init(jax.random.key(0), ones(1, 2))
+    return lambda: jax.jit(layer.apply)(params, ones(1, 2))
+
+
+def mlp(under=lambda f: f):
+    model = eqx.nn.MLP(2, "scalar", 4, 2, key=jax.random.key(0))
+    return lambda: under(eqx.filter_jit(model))(jnp.ones(2))
+
+
+OF_LIBRARIES = {
+    "MLP": mlp,
+    "MLP under grad": lambda: mlp(eqx.filter_grad),
+    "apply": dense,
+    "squared_error": lambda: lambda: jax.jit(optax.squared_error)(ones(2)),
+    "squared_error under grad": lambda: lambda: jax.grad(jax.jit(optax.squared_error))(1.0),
+    "l2_loss": lambda: lambda: eqx.filter_grad(jax.jit(optax.l2_loss))(1.0),
+    "l2_loss of a partial": lambda: lambda: jax.jit(functools.partial(optax.l2_loss))(ones(2)),
+    "init_fn": lambda: lambda: jax.jit(optax.adam(1.0).init)(ones(2)),
+    "init": lambda: (
+        lambda: jax.jit(jax.nn.initializers.normal(), static_argnums=1)(jax.random.key(0), (3,))
+    ),
+    "apply_updates": lambda: lambda: eqx.filter_jit(eqx.apply_updates)(ones(2), ones(2)),
+    "softmax": lambda: lambda: nnx.jit(nnx.softmax)(ones(2)),
+}
+
+
+@pytest.mark.parametrize(("what", "make"), OF_LIBRARIES.items(), ids=OF_LIBRARIES)
+def test_what_the_user_jits_is_the_users_whoever_wrote_it(what, make):
+    jax.clear_caches()
+    call = make()
+    with canonopt.compile_log() as log:
+        call()
+    assert [(f.name, f.traces) for f in log.functions] == [(what.partition(" ")[0], 1)]
+    assert log.functions[0].entries[0].signature is not None
+
+
+def library_calls(x, key):
+    -x, x @ x, x[1:], x.at[0].set(2), x > 0, jnp.sin(x), jnp.where(x > 0, x, 0), jnp.median(x)
+    jnp.einsum("i,i->", x, x), jnp.interp(x, x, x), jnp.linalg.norm(x), jnp.polyfit(x, x, 1)
+    jax.nn.relu(x), jax.nn.gelu(x), jax.random.normal(key), jax.random.permutation(key, x)
+    jax.nn.initializers.normal()(key, (3,)), jax.lax.cond(True, jnp.sin, jnp.cos, x)
+    jax.grad(lambda a: jnp.sum(a**2))(x), jax.vmap(jnp.sin)(x), jax.jacfwd(jnp.tanh)(x)
+    eqx.nn.MLP(3, 2, 4, 2, key=key)(x), flax.linen.Dense(2).init(key, x), nnx.relu(x)
+    optim, loss = canonopt.adam(1e-3), lambda model, x: jnp.sum(model(x))
+    model = eqx.nn.Linear(3, 2, key=key)
+    canonopt.init_like_grads(model, loss, x, optim=optim), optax.adam(1e-3).init(x)
+    optax.squared_error(x), optax.softmax_cross_entropy(x, x)
+
+
+def test_what_libraries_jit_is_none_of_the_users():
+    jax.clear_caches()
+    x, key = jnp.asarray(ones(3)), jax.random.key(0)
+    with canonopt.compile_log() as log:
+        library_calls(x, key)
+    assert [(found.name, found.place) for found in log.functions] == []
+    assert len(log.helpers) > 30
+
+
 def test_what_cannot_be_looked_at_does_not_stop_a_step():
     class Hostile:
         @property
