@@ -67,8 +67,8 @@ def assert_max_traces(
 
     **Arguments:**
 
-    - `fn`: a function, or what `jax.jit`, `equinox.filter_jit` or `jax.pmap` made of one. Left out,
-        a decorator is returned.
+    - `fn`: a function, or what `jax.jit`, `equinox.filter_jit` or `jax.pmap` made of one, or an
+        object that has such for its `__call__`. Left out, a decorator is returned.
     - `max_traces`, `n`: the limit, 1 if neither is given. `n` as for `chex.assert_max_traces`.
     - `mode`: "raise"; "warn", with a `RecompileWarning`, three in a minute at most; or "record",
         to look at `.log.traces` later.
@@ -76,6 +76,7 @@ def assert_max_traces(
     **Returns:** a callable of `fn`'s signature. Its attribute `log` has the counts.
 
     **Raises:** `ExcessError`, an `AssertionError`, when it is called and the limit is exceeded.
+    `TypeError` or `ValueError` at once, for arguments that make no sense.
     """
     if fn is not None and not callable(fn):
         fn, n = None, fn  # as in @chex.assert_max_traces(1)
@@ -98,7 +99,9 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     """`jitted`, that raises when XLA compiles it more often than `max_compiles` times.
 
     Sees the second compile that comes without a trace: of an array that is committed, or sharded,
-    or in another memory, where the one before was not.
+    or in another memory, where the one before was not. What is lowered by hand counts where it is
+    compiled. A backward pass, which is compiled after the call, counts in `.log.compiles` and not
+    towards the limit.
 
     ```python
     >>> import canonopt, jax, jax.numpy as jnp
@@ -116,8 +119,8 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
 
     **Arguments:**
 
-    - `jitted`: what `jax.jit`, `equinox.filter_jit` or `jax.pmap` made. Left out, a decorator is
-        returned.
+    - `jitted`: what `jax.jit`, `equinox.filter_jit` or `jax.pmap` made, or an object that has such
+        for its `__call__`. Left out, a decorator is returned.
     - `max_compiles`, `mode`: as for `assert_max_traces`.
 
     **Returns:** a callable of the same signature. Its attribute `log` has the counts.

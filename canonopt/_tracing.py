@@ -62,8 +62,8 @@ def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
     - `all_threads`: whether to count what other threads do meanwhile, too.
 
     **Returns:** a context manager that gives a `CompileLog`: `log[name]` for a function's counts,
-    `log.functions`, `log.helpers` for what JAX compiles for its own operations, and `print(log)`
-    for a table with what differed each time.
+    `log.functions`, `log.helpers` for what JAX and the libraries on it jit themselves, and
+    `print(log)` for a table with what differed each time.
     """
     watch()
     log = CompileLog()

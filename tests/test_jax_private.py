@@ -2,12 +2,16 @@
 
 import functools
 import inspect
+import weakref
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 import pytest
+from flax import nnx
+from jax._src import pjit
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -92,3 +96,65 @@ def test_what_a_partial_was_given():
     assert function_of_partial(jtu.Partial(inner, 2)) is inner
     assert function_of_partial(jtu.Partial(function, 2)) is function
     assert function_of_partial(inner) is function
+
+
+def stagings():
+    """Whether something is staged, with and without operands, by itself and under others."""
+    found = []
+
+    def note(*args):
+        found.append(_jax_private.is_staging())
+        return jnp.ones(())
+
+    note(), jax.vmap(note)(jnp.ones(2)), jax.grad(note)(1.0), jax.linearize(note, 1.0)
+    eager = len(found)
+    jax.jit(note)(), jax.lax.cond(True, note, note), jax.make_jaxpr(jax.vmap(note))(jnp.ones(2))
+    return found == [i >= eager for i in range(len(found))]
+
+
+def test_what_is_staged():
+    assert stagings()
+
+
+def test_what_is_staged_is_known_without_what_is_private(monkeypatch):
+    # Without it, by what JAX makes of a new array.
+    monkeypatch.delattr("jax._src.core.unsafe_am_i_under_a_jit")
+    assert stagings()
+
+
+def test_jaxprs_and_what_they_are_lowered_to_can_be_followed():
+    traced = jax.jit(function).trace(1.0)
+    lowered = traced.lower()
+    assert weakref.ref(lowered)() is lowered
+    assert weakref.ref(traced.jaxpr)() is traced.jaxpr
+    info, args = jax.jit(function)._jit_info, (2.0,)
+    result = pjit._infer_params(function, info, args, {})
+    assert _jax_private._jaxpr_of(result) is jax.jit(function).trace(2.0).jaxpr
+
+
+def test_a_refused_output_is_of_what_was_tracing():
+    step = jax.jit(lambda x: "no array")
+    for _ in range(2):
+        with pytest.raises(TypeError, match="not a valid JAX type") as caught:
+            pjit._infer_params(step.__wrapped__, step._jit_info, (1.0,), {})
+        assert _jax_private._was_tracing(caught.value)
+
+
+def test_callers_are_without_what_every_call_comes_through():
+    found = []
+
+    def note(x):
+        return x
+
+    def enter(miss):
+        if miss.function is note:
+            found.append(next(_jax_private.callers()))
+
+    end = _jax_private.watch_misses(enter, lambda *_: None)
+    try:
+        for jit in (jax.jit, eqx.filter_jit, nnx.jit):
+            jit(note)(jnp.ones(2))
+        jax.jit(note).lower(jnp.ones(3)), jax.jit(note).eval_shape(jnp.ones(4))
+    finally:
+        end()
+    assert found and set(found) == {__name__}
