@@ -19,6 +19,8 @@ from ._spec import Configured, as_transform
 
 # Makes a value again, taking the children that belong into it from an iterator.
 Assemble: TypeAlias = Callable[[Iterator[Any]], Any]
+# Does with what a function makes all that may fail.
+Run: TypeAlias = Callable[[Callable[[], Any]], Any]
 
 
 @attrs.frozen(eq=False, slots=False)
@@ -35,11 +37,10 @@ class Recipe:
     @property
     def made(self) -> Any:
         """What the factory makes, to see what it is and to ask for its attributes."""
-        use: Callable[[Any], Any] = lambda made: made  # noqa: E731
         try:
             return first_branch(self._made)
         except Exception as error:
-            self._raise_refusal(error, use)
+            self._raise_refusal(error, first_branch)
             raise
 
     @property
@@ -61,14 +62,18 @@ class Recipe:
 
         **Raises:** `DynamicSpecError` where that takes the value of something that is traced.
         """
+
+        def run(make: Callable[[], Any]) -> Any:
+            return both_branches(lambda: _as_arrays(use(make())))
+
         try:
-            return both_branches(lambda: _as_arrays(use(self._made())))
+            return run(self._made)
         except Exception as error:
             if "__jax_array__" in str(error):
                 found = self._with_an_array(use)
                 if found is not None:
                     return _as_arrays(found[0])
-            self._raise_refusal(error, use)
+            self._raise_refusal(error, run)
             raise
 
     def _made(self) -> Any:
@@ -112,8 +117,8 @@ class Recipe:
 
     # --- errors -----------------------------------------------------------------------------------
 
-    def _raise_refusal(self, error: Exception, use: Callable[[Any], Any]) -> None:
-        """Raises what `error` means, if it is there because something is traced."""
+    def _raise_refusal(self, error: Exception, run: Run) -> None:
+        """Raises what `error` of `run(self._made)` means, if it is there because of a trace."""
         inner: BaseException | None = error
         while inner is not None:
             if isinstance(inner, ValueNeeded):
@@ -123,15 +128,24 @@ class Recipe:
                     return
                 raise inner
             inner = inner.__cause__ or inner.__context__
-        for i, path in enumerate(self.paths):
-            number = _some_number(self.children[i])
-            if number is not None:
-                try:
-                    use(self._with(i, number))
-                except Exception:
-                    continue
-                reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-                self._refuse(path, f"used as only a Python number can be ({reason})", error)
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        for i, (path, child) in enumerate(zip(self.paths, self.children, strict=True)):
+            number = _some_number(child)
+            if number is None or not self._works(run, i, number):
+                continue
+            if not isinstance(child, Dynamic) and self._works(run, i, Dynamic.of(number)):
+                raise DynamicSpecError(
+                    f"{path} of {self.factory.expression} cannot be an array ({reason}). Write "
+                    "canonopt.dynamic(...) of a Python number instead, which is traced as well."
+                ) from error
+            self._refuse(path, f"used as only a Python number can be ({reason})", error)
+
+    def _works(self, run: Run, i: int, child: Any) -> bool:
+        try:
+            run(lambda: self._with(i, child))
+        except Exception:
+            return False
+        return True
 
     def _refuse(self, name: str, reason: str, error: Exception) -> NoReturn:
         raise DynamicSpecError(

@@ -272,6 +272,20 @@ def test_one_special_value_is_no_other_program():
     assert (count.traces, count.compiles) == (1, 1)
 
 
+@pytest.mark.parametrize("array", [jnp.asarray, np.asarray])
+def test_an_array_where_a_dynamic_number_would_do_is_refused_with_that_to_write(array):
+    schedule = canonopt.warmup_cosine_decay_schedule(0.0, array(1e-3), 2, 10)
+    text = (
+        "peak_value of canonopt.warmup_cosine_decay_schedule cannot be an array "
+        "(TracerBoolConversionError: Attempted boolean conversion"
+    )
+    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)) as raised:
+        jax.jit(lambda schedule: schedule(3))(schedule)
+    assert "Write canonopt.dynamic(...) of a Python number instead" in str(raised.value)
+    schedule = schedule.replace(peak_value=canonopt.dynamic(1e-3))
+    assert jax.jit(lambda schedule: schedule(3))(schedule) > 0
+
+
 @canonopt.canonical
 def with_special_values(a, b, c, d):
     numbers = (a, b, c, d)
