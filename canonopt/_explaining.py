@@ -7,18 +7,9 @@ from typing import TypeAlias
 
 import attrs
 
-from ._signatures import (
-    INSIDE,
-    SHOWN,
-    STATIC,
-    Array,
-    Node,
-    Nothing,
-    Record,
-    Signature,
-    Static,
-    shortened,
-)
+from ._records import SHOWN, Array, Node, Nothing, Record, Static, shortened
+from ._signatures import STATIC, Signature
+from ._statics import INSIDE
 
 FUNCTION = "<function>"  # the path of the jitted function itself among the records
 

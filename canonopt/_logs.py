@@ -15,7 +15,8 @@ import jax.numpy as jnp
 from ._by_identity import ByIdentity
 from ._explaining import INIT, Change, Explanation, explain, in_lines
 from ._jax_private import attribute, functions_inside, is_jitted
-from ._signatures import Signature, place_of
+from ._signatures import Signature
+from ._statics import place_of
 
 ENTRIES = 64  # kept for each function
 

@@ -30,7 +30,8 @@ from ._jax_private import (
 )
 from ._logs import ENTRIES, CompileLog, Entry, FunctionLog, is_helper, name_of
 from ._logs import users_function as users_function
-from ._signatures import Signature, signature_of, static_of
+from ._signatures import Signature, signature_of
+from ._statics import static_of
 
 
 @contextlib.contextmanager
