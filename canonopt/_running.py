@@ -138,7 +138,7 @@ def _ended_by(error: BaseException) -> Any:
 
 def status_of(code: object) -> int:
     """The status that `sys.exit(code)` ends with."""
-    return code if isinstance(code, int) else int(code is not None)
+    return int(code if isinstance(code, int) else code is not None)
 
 
 def _print_to_stderr(text: object) -> None:

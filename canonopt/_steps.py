@@ -12,8 +12,8 @@ import attrs
 
 from ._by_identity import ByIdentity
 from ._jax_private import Miss, _combined, watch_misses
-from ._logs import CompileLog, FunctionLog, name_of
-from ._tracing import is_inside_jit, users_function
+from ._logs import CompileLog, FunctionLog, name_of, users_function
+from ._tracing import is_inside_jit
 
 _KEPT = 2000  # times of each function
 
@@ -136,6 +136,7 @@ class _Hooks:
         self._state.set_local(self._with_ours(hook))
 
     def end(self) -> Any:
+        self._called = lambda *_: None  # the hooks of other threads stay
         self._state.set_global(self._global)
         return self._state
 
