@@ -13,11 +13,10 @@ from ._statics import INSIDE
 
 FUNCTION = "<function>"  # the path of the jitted function itself among the records
 
-# What is in JAX's key, and what no public function tells.
 NOTHING_SEEN = """\
 nothing that canonopt sees differs from an earlier call
-it does not see: `with Mesh(...)`, where jax.set_mesh(mesh) is seen; set_xla_metadata, compute_on,
-make_user_context; the axis names of jax.vmap; less common settings of jax.config"""
+it does not see: jax.clear_caches(), jax.make_user_context; before jax 0.10 `with Mesh(...)`,
+set_xla_metadata, the axis names of jax.vmap, less common settings of jax.config"""
 
 
 @attrs.frozen
@@ -156,11 +155,16 @@ def _changes(old: Signature, new: Signature, by_key: bool = False) -> Iterator[C
             yield Change(name, "options", repr(old.options.get(name)), repr(value), fix)
     for name, value in new.context.items():
         if old.context.get(name) != value:
-            setting = (
-                f"jax.config.update({name!r}, ...)" if name != "mesh" else "jax.set_mesh(mesh)"
+            setting = f"jax.config.update({name!r}, ...)" if "jax_" in name else _SETTINGS.get(name)
+            fix = (
+                f"{setting} once, before the first call"
+                if setting
+                else f"the same {name} each time"
             )
-            fix = f"{setting} once, before the first call"
             yield Change(name, "context", str(old.context.get(name)), value, fix)
+
+
+_SETTINGS = {"mesh": "jax.set_mesh(mesh)", "with mesh": "jax.set_mesh(mesh)"}
 
 
 def _is_same(before: Record | None, after: Record | None, by_key: bool) -> bool:

@@ -9,7 +9,7 @@ import inspect
 import traceback
 import types
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from typing import Any
 
@@ -20,6 +20,29 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 
 from ._captures import captured_by
+
+
+def key_context() -> dict[str, str]:
+    """What a jit cache has in its key beside the call, by JAX's own names.
+
+    Read from `trace_context` of `jax._src.config`. Empty where there are no names to it, which came
+    with jax 0.10.
+    """
+    try:
+        from jax._src import config
+
+        named = zip(config.trace_context_names(), config.trace_context(), strict=True)
+        return {name: _words(value) for name, value in named}
+    except Exception:
+        return {}
+
+
+def _words(value: Any) -> str:
+    if type(value).__repr__ is not object.__repr__:
+        return str(value)
+    held = (getattr(value, name, None) for name in type(value).__slots__)
+    return ", ".join(str(dict(item)) for item in held if isinstance(item, Mapping) and item)
+
 
 _WITHOUT_OPTIONS: Any = jax.jit(lambda: None)
 Jitted = type(_WITHOUT_OPTIONS)

@@ -18,6 +18,7 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
+from ._jax_private import key_context
 from ._records import Nothing, Record, Scalar, array_of
 from ._statics import PARTS, node_of, static_of
 from ._texts import field_names
@@ -175,8 +176,15 @@ def _holds_state(value: Any) -> bool:
     return found
 
 
-# Of the settings in the key of a jit cache, those that anybody changes. JAX has not all in each
-# version; of the rest nothing can be asked.
+# What JAX has no setting for, in the words of its users.
+_AROUND = {
+    "mesh_context_manager": "with mesh",
+    "xla_metadata_context_manager": "set_xla_metadata",
+    "compute_on_context_manager": "compute_on",
+    "axis_env_state": "axis names",
+}
+# Of the settings in the key of a jit cache, those that anybody changes, for where the key itself
+# is not to be had. JAX has not all in each version.
 _CONTEXT = (
     "jax_enable_x64",
     "jax_explicit_x64_dtypes",
@@ -202,8 +210,10 @@ _CONTEXT = (
 
 
 def _context() -> dict[str, str]:
-    """The settings of JAX that a trace depends on."""
-    settings = {name: str(getattr(jax.config, name, None)) for name in _CONTEXT}
+    """What a trace depends on beside the call."""
+    context = {_AROUND.get(name, name): text for name, text in key_context().items()}
+    if not context:
+        context = {name: str(getattr(jax.config, name, None)) for name in _CONTEXT}
+    context.pop("abstract_mesh_context_manager", None)  # which may be the same as none
     mesh = jax.sharding.get_abstract_mesh()
-    settings["mesh"] = "none" if mesh.empty else str(mesh)
-    return settings
+    return {**context, "mesh": "none" if mesh.empty else str(mesh)}

@@ -17,11 +17,13 @@ import numpy as np
 import optax
 import pytest
 from hypothesis import given, settings
+from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt._explaining import _ORDER, explain
+from canonopt._jax_private import key_context
 from canonopt._signatures import signature_of
 
 from .scenarios import JITS, SCENARIOS, cells, named, ones, scaling
@@ -350,7 +352,47 @@ def test_settings_that_are_in_no_key_are_no_causes():
     assert [c.kind for c in log["step"].entries[-1].explanation.changes] == ["shape"]
 
 
-def test_of_what_cannot_be_seen_it_is_said_that_it_is_not():
+@pytest.mark.skipif(not key_context(), reason="this jax has no names to its key")
+@pytest.mark.parametrize(
+    "around, line",
+    [
+        (
+            lambda i: set_xla_metadata(part=str(i)),
+            "set_xla_metadata: context: {'part': '0'} -> {'part': '1'}",
+        ),
+        (
+            lambda i: Mesh(np.array(jax.devices()[: i + 1]), ("data",)),
+            "with mesh: context: (Mesh(axis_sizes=(1,)",
+        ),
+    ],
+)
+@pytest.mark.filterwarnings("ignore:.with mesh:DeprecationWarning")
+def test_what_is_around_a_call_is_named(around, line):
+    step = jax.jit(named(lambda x: x * 2))
+    with canonopt.compile_log() as log:
+        for i in range(2):
+            with around(i):
+                step(ones(3))
+    (change,) = log["step"].entries[-1].explanation.changes
+    assert str(change).startswith(line)
+    assert change.fix in (
+        "jax.set_mesh(mesh) once, before the first call",
+        "the same set_xla_metadata each time",
+    )
+
+
+@pytest.mark.skipif(not key_context(), reason="this jax has no names to its key")
+def test_axis_names_are_named():
+    step = jax.jit(named(lambda x: x * 2))
+    with canonopt.compile_log() as log:
+        for axis in "ab":
+            jax.vmap(step, axis_name=axis)(ones(2, 3))
+    (change,) = log["step"].entries[-1].explanation.changes
+    assert str(change) == "axis names: context: {'a': 2} -> {'b': 2}"
+
+
+def test_of_what_cannot_be_seen_it_is_said_that_it_is_not(monkeypatch):
+    monkeypatch.setattr("canonopt._signatures.key_context", dict)
     step = jax.jit(named(lambda x: x * 2))
     with canonopt.compile_log() as log:
         for axis in "ab":

@@ -158,3 +158,16 @@ def test_callers_are_without_what_every_call_comes_through():
     finally:
         end()
     assert found and set(found) == {__name__}
+
+
+def test_what_is_in_the_key_has_names():
+    context = _jax_private.key_context()
+    if jax.__version_info__ < (0, 10):
+        assert context == {}
+        return
+    with jax.default_matmul_precision("highest"):
+        inside = _jax_private.key_context()
+    changed = {name for name in context if context[name] != inside[name]}
+    assert changed == {"jax_default_matmul_precision"}
+    names = {"mesh_context_manager", "xla_metadata_context_manager", "axis_env_state"}
+    assert names <= set(context)
