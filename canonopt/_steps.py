@@ -1,8 +1,6 @@
 """When a script calls its jitted functions, cached calls too, which JAX itself logs nothing of."""
 
 import contextlib
-import importlib
-import sys
 import threading
 import time
 from collections.abc import Callable
@@ -11,7 +9,7 @@ from typing import Any
 import attrs
 
 from ._by_identity import ByIdentity
-from ._jax_private import Miss, _combined, watch_misses
+from ._jax_private import as_filter_jit_was_given, watch_calls
 from ._logs import CompileLog, FunctionLog, name_of, users_function
 from ._tracing import is_inside_jit
 
@@ -63,7 +61,7 @@ class Steps:
 
     def _on_call(self, function: Any, args: tuple) -> None:
         try:
-            function = _as_filter_jit_was_given(function, args)
+            function = as_filter_jit_was_given(function, args)
             calls = self._of.get(function)
             if calls is None:
                 calls = self._calls_of(function)
@@ -83,84 +81,3 @@ class Steps:
         with contextlib.suppress(TypeError):
             self._of.set(jitted, calls)
         return calls
-
-
-# --- what JAX keeps to itself -------------------------------------------------------------------
-
-
-def watch_calls(called: Callable[[Any, tuple], None]) -> Callable[[], None] | None:
-    """Calls `called` with a function that was jitted and its arguments, at each call of it.
-
-    Returns what ends it, or None where JAX does not tell. A cached call runs the hook that
-    `jax_debug_nans` has in `_post_hook_state`, and runs nothing else that is Python. The others ask
-    `_infer_params`, as `lower` and the like do too, but from another function.
-    """
-    try:
-        api: Any = importlib.import_module("jax._src.api")
-        hooks = _Hooks(api._post_hook_state, called)
-        hooks.set_global(hooks.get_global())
-    except (ImportError, AttributeError):
-        return None
-
-    def enter(miss: Miss) -> None:
-        if sys._getframe(2).f_code.co_name in ("cache_miss", "_python_pjit_helper"):
-            called(miss.function, miss.args)
-
-    end_misses = watch_misses(enter, lambda *_: None)
-    api._post_hook_state = hooks
-
-    def end() -> None:
-        api._post_hook_state = hooks.end()
-        if end_misses is not None:
-            end_misses()
-
-    if end_misses is None:
-        end()
-        return None
-    return end
-
-
-class _Hooks:
-    """Stands where JAX sets its hook, since the hook of a thread hides that of all threads."""
-
-    def __init__(self, state: Any, called: Callable[[Any, tuple], None]) -> None:
-        self._state = state
-        self._called = called
-        self.get_global = state.get_global
-
-    def set_global(self, hook: Any) -> None:
-        self._global = hook
-        self._state.set_global(self._with_ours(hook))
-
-    def set_local(self, hook: Any) -> None:
-        self._state.set_local(self._with_ours(hook))
-
-    def end(self) -> Any:
-        self._called = lambda *_: None  # the hooks of other threads stay
-        self._state.set_global(self._global)
-        return self._state
-
-    def _with_ours(self, hook: Any) -> Any:
-        def watched(jitted: Any, args: tuple, kwargs: dict[str, Any], output: Any) -> None:
-            function = getattr(jitted, "__wrapped__", None)
-            if function is not None:  # or it is a program without a function, as in a gradient
-                self._called(function, args)
-            if hook is None:
-                return
-            try:
-                hook(jitted, args, kwargs, output)
-            except BaseException as error:
-                if error.__traceback__ is not None:  # so that it reads as if nobody watched
-                    error.__traceback__ = error.__traceback__.tb_next
-                raise
-
-        return watched
-
-
-def _as_filter_jit_was_given(function: Any, args: tuple) -> Any:
-    """The user's function, where `function` is what `equinox.filter_jit` gives to `jax.jit`."""
-    code = getattr(function, "__code__", None)
-    if code is None or code.co_qualname != "_filter_jit_cache.<locals>.fun_wrapped":
-        return function
-    donated, kept, (static, *_) = args
-    return _combined({**donated, **kept}["fun"], static)

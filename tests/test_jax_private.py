@@ -171,3 +171,33 @@ def test_what_is_in_the_key_has_names():
     assert changed == {"jax_default_matmul_precision"}
     names = {"mesh_context_manager", "xla_metadata_context_manager", "axis_env_state"}
     assert names <= set(context)
+
+
+def test_calls_are_told_of_whoever_makes_them_and_cached_or_not():
+    def double(x):
+        return 2 * x
+
+    def triple(x):
+        return 3 * x
+
+    told = []
+
+    def note(function, args):
+        told.append(_jax_private.as_filter_jit_was_given(function, args))
+
+    x = jnp.ones(2)
+    end = _jax_private.watch_calls(note)
+    assert end is not None
+    try:
+        jitted = jax.jit(double)
+        list(map(jitted, [x, x, x]))
+        jitted.lower(x)
+        list(map(eqx.filter_jit(triple), [x, x]))
+        with jax.debug_nans(True):
+            jitted(x)
+        jitted(x)
+    finally:
+        end()
+    jitted(x)
+    found = [f for f in told if f in (double, triple)]
+    assert found == [*[double] * 3, *[triple] * 2, *[double] * 2]
