@@ -21,6 +21,7 @@ from ._errors import DynamicSpecError as DynamicSpecError
 from ._errors import ExcessError as ExcessError
 from ._errors import ExtraArgsError as ExtraArgsError
 from ._errors import HoistError as HoistError
+from ._errors import LimitError as LimitError
 from ._errors import LossError as LossError
 from ._errors import NotAFactoryError as NotAFactoryError
 from ._errors import NotATransformationError as NotATransformationError

@@ -13,7 +13,7 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args, overload
 import equinox as eqx
 import jax
 
-from ._errors import ExcessError, NotJittedError, RecompileWarning
+from ._errors import ExcessError, LimitError, NotJittedError, RecompileWarning
 from ._jax_private import functions_inside, is_jitted, is_staging
 from ._logs import CompileLog, Entry, FunctionLog, is_of_a_library, name_of, written_as
 from ._signatures import Signature, signature_of
@@ -77,12 +77,12 @@ def assert_max_traces(
     **Returns:** a callable of `fn`'s signature. Its attribute `log` has the counts.
 
     **Raises:** `ExcessError`, an `AssertionError`, when it is called and the limit is exceeded.
-    `TypeError` or `ValueError` at once, for arguments that make no sense.
+    `LimitError`, a `ValueError`, at once for another limit than a whole number or another mode.
     """
     if fn is not None and not callable(fn):
         fn, n = None, fn  # as in @chex.assert_max_traces(1)
     if max_traces is not None and n is not None:
-        raise TypeError(
+        raise LimitError(
             f"max_traces={max_traces!r} and n={n!r} are two names of one limit. Write one of them: "
             "canonopt.assert_max_traces(f, max_traces=1)."
         )
@@ -143,14 +143,14 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
 
 def _check_arguments(name: str, limit: object, mode: object) -> None:
     if not isinstance(limit, int) or isinstance(limit, bool):
-        raise TypeError(
+        raise LimitError(
             f"{name} is {limit!r}, which is no int. Write {name}=1, or how many may be."
         )
     if limit < 0:
-        raise ValueError(f"{name} is {limit}, less than none. Write {name}=1, or how many may be.")
+        raise LimitError(f"{name} is {limit}, less than none. Write {name}=1, or how many may be.")
     if mode not in get_args(Mode):
         modes = ", ".join(map(repr, get_args(Mode)))
-        raise ValueError(f"mode is {mode!r}. Write one of {modes}.")
+        raise LimitError(f"mode is {mode!r}. Write one of {modes}.")
 
 
 class _Limit(CompileLog):

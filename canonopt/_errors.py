@@ -54,6 +54,10 @@ class ExcessError(CanonoptError, AssertionError):
     """A function was traced or compiled more often than it may be."""
 
 
+class LimitError(CanonoptError, ValueError):
+    """An assertion on traces or compiles was given a limit, or a mode, that there is not."""
+
+
 class NotJittedError(CanonoptError, TypeError):
     """A plain function stands where a jitted one is needed."""
 

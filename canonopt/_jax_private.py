@@ -325,6 +325,9 @@ def watch_calls(called: Callable[[Any, tuple], None]) -> Callable[[], None] | No
 
         hooks = _Hooks(api._post_hook_state, called)
         hooks.set_global(hooks.get_global())
+        local = api._post_hook_state.get_local()
+        if local is None or callable(local):  # or this thread has set none yet
+            hooks.set_local(local)
     except (ImportError, AttributeError):
         return None
 
@@ -385,11 +388,15 @@ class _Hooks:
 
 def as_filter_jit_was_given(function: Any, args: tuple) -> Any:
     """The user's function, where `function` is what `equinox.filter_jit` gives to `jax.jit`."""
-    code = getattr(function, "__code__", None)
-    if code is None or code.co_qualname != "_filter_jit_cache.<locals>.fun_wrapped":
+    if not _is_of_filter_jit(function):
         return function
     donated, kept, (static, *_) = args
     return _combined({**donated, **kept}["fun"], static)
+
+
+def _is_of_filter_jit(function: Any) -> bool:
+    name = "_filter_jit_cache.<locals>.fun_wrapped"
+    return isinstance(function, types.FunctionType) and function.__code__.co_qualname == name
 
 
 _jaxprs: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -486,7 +493,7 @@ def _as_filter_jit_was_called(fun: Any, args: tuple) -> tuple[Any, tuple, dict[s
     They come in three parts, each partitioned into arrays and the rest. Raises where `fun` is not
     what equinox makes of a function.
     """
-    if fun.__code__.co_qualname != "_filter_jit_cache.<locals>.fun_wrapped":
+    if not _is_of_filter_jit(fun):
         raise ValueError
     donated, kept, static = args
     dynamic = {**donated, **kept}

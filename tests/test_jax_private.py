@@ -186,6 +186,8 @@ def test_calls_are_told_of_whoever_makes_them_and_cached_or_not():
         told.append(_jax_private.as_filter_jit_was_given(function, args))
 
     x = jnp.ones(2)
+    with jax.debug_nans(True):
+        pass  # from now on this thread has a hook of its own, if only None
     end = _jax_private.watch_calls(note)
     assert end is not None
     try:
