@@ -3,9 +3,10 @@
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import attrs
+from jax.sharding import NamedSharding
 
 from ._records import SHOWN, Array, Node, Nothing, Record, Static, shortened
 from ._signatures import STATIC, Signature
@@ -15,8 +16,8 @@ FUNCTION = "<function>"  # the path of the jitted function itself among the reco
 
 NOTHING_SEEN = """\
 nothing that canonopt sees differs from an earlier call
-it does not see: jax.clear_caches(), jax.make_user_context; before jax 0.10 `with Mesh(...)`,
-set_xla_metadata, the axis names of jax.vmap, less common settings of jax.config"""
+it does not see: jax.clear_caches(), the size of a jax.vmap, jax.make_user_context; before jax 0.10
+`with Mesh(...)`, set_xla_metadata, the axis names of jax.vmap, rare settings of jax.config"""
 
 
 @attrs.frozen
@@ -99,12 +100,14 @@ def _all_changes(old: Signature, new: Signature) -> Iterator[Change]:
 
 def _finer_distance(old: Signature, new: Signature, changes: Iterable[Change]) -> int:
     """In how many ways the arrays differ that are named in the changes."""
-    pairs = ((old.records.get(c.path), new.records.get(c.path)) for c in changes)
-    return sum(
-        len(before.differences(after))
-        for before, after in pairs
-        if isinstance(before, Array) and isinstance(after, Array)
-    )
+    return sum(_ways(old.records.get(c.path), new.records.get(c.path)) for c in changes)
+
+
+def _ways(before: Record | None, after: Record | None) -> int:
+    if isinstance(before, Array) and isinstance(after, Array) and before.is_key == after.is_key:
+        return len(before.differences(after))
+    # Farther off than any two arrays are.
+    return 0 if isinstance(before, Static) and isinstance(after, Static) else len(_ORDER)
 
 
 # What is there at all comes before what it is, and that before where it is.
@@ -279,11 +282,15 @@ def _change(path: str, before: Record | None, after: Record | None, new: Signatu
     path = "the function itself" if path == FUNCTION else path.removesuffix(STATIC)
     root = re.split(r"[.\[]", path)[0]
     words = _words(before, kind), _words(after, kind)
+    if kind == "sharding" and words[0] == words[1]:
+        words = _with_devices(before, words[0]), _with_devices(after, words[1])
     if isinstance(before, Static) and isinstance(after, Static):
         words = _static_words(before, after)
         fix = _static_fix(kind, path, root, before, after)
     elif isinstance(before, Node) and isinstance(after, Node) and after.is_defined_again(before):
         words, fix = (f"{before}", f"{after}, whose class was defined again"), _class_fix(after)
+    elif path == root and None in (before, after):
+        fix = f"pass {root} in every call or in none"
     else:
         fix = _fix(kind, root, root in new.states, before, after)
     return Change(path, kind, *words, fix)
@@ -303,6 +310,15 @@ def _words(record: Record | None, kind: str) -> str:
     if kind == "layout":
         return f"major to minor {getattr(record.layout, 'major_to_minor', record.layout)}"
     return str(record)
+
+
+def _with_devices(record: Record | None, words: str) -> str:
+    sharding: Any = getattr(record, "sharding", None)
+    if not isinstance(sharding, NamedSharding):
+        return str(sharding)
+    mesh: Any = sharding.mesh
+    devices = [device.id for device in mesh.devices.flat]
+    return f"{words} of {mesh.shape_tuple}, devices {devices}"
 
 
 def _static_words(before: Static, after: Static) -> tuple[str, str]:
@@ -362,21 +378,26 @@ def _class_fix(node: Node) -> str:
     return f"define class {name} once: a loop or a notebook cell that runs again makes another"
 
 
+_NUMBER = re.compile(r"-?[\d.]+(e-?\d+)?")
+
+
 def _static_fix(kind: str, path: str, root: str, before: Static, after: Static) -> str:
     inner, new_inner = _first_function(before, after)
-    same = inner.key is not None and inner.key == new_inner.key
+    differing = _way(inner, new_inner, _reads_otherwise)
+    # A global, and a variable that several captured, may have changed though the keys are the same.
+    same = inner.key is not None and inner.key == new_inner.key and not differing
     if again := _class_inside(before, after):
         return _class_fix(again)
     if kind == "transformation":
         where = f"{path} =" if inner is before else f"in {root}:"
-        if same:
+        if differing and all(_NUMBER.fullmatch(part.text) for part in differing[-1][1:]):
             return (
-                f"{where} canonopt.adam(...) in place of optax.adam(...), and so on: the same "
-                "configuration is the same object"
+                f"{where} canonopt.adam(canonopt.dynamic(lr)), and so on: another value of what is "
+                "dynamic is no other program"
             )
         return (
-            f"{where} canonopt.adam(canonopt.dynamic(lr)), and so on: another value of what is "
-            "dynamic is no other program"
+            f"{where} canonopt.adam(...) in place of optax.adam(...), and so on: the same "
+            "configuration is the same object"
         )
     if kind == "function":
         return (
@@ -391,7 +412,7 @@ def _static_fix(kind: str, path: str, root: str, before: Static, after: Static) 
         return f"build {path} once, or pass what differs in it as an array argument"
     if before.text == after.text and before.is_unique:
         return f"keep one instance for {path}, or give its class __eq__ and __hash__"
-    is_number = any(re.fullmatch(r"-?[\d.]+(e-?\d+)?", text.text) for text in (before, after))
+    is_number = any(_NUMBER.fullmatch(static.text) for static in (before, after))
     if is_number and path == root:
         return f"jnp.asarray({root}) as an ordinary argument: a static number is in the program"
     if is_number:

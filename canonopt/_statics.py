@@ -18,7 +18,7 @@ from ._texts import PLAIN, field_names, text_of
 
 T = TypeVar("T")
 
-_DEPTH = 6  # of parts in parts
+_DEPTH = 16  # of parts in parts: an optimizer of a schedule in a chain has ten
 _ENDS = 64  # items at each end of a container are looked into: what is in between is not
 PARTS = 1000  # of all that is static in a call
 INSIDE = "function"
