@@ -2,7 +2,7 @@
 
 import attrs
 
-from ._logs import Cause, CompileLog, FunctionLog
+from ._logs import Cause, CompileLog, Entry, FunctionLog
 from ._steps import Calls, Steps
 
 
@@ -16,6 +16,7 @@ class Moment:
     trace_seconds: float
     compile_seconds: float
     error: str | None
+    again: bool  # traced after an earlier trace, or compiled after an earlier compile
 
     @property
     def seconds(self) -> float:
@@ -91,11 +92,6 @@ def diagnose(log: CompileLog, steps: Steps, command: str, status: int, seconds: 
 
 
 def _finding(log: FunctionLog, started: float, calls: Calls | None) -> Finding:
-    first = log.entries[0].seconds if log.entries else 0.0
-    moments = (
-        Moment(e.at - started, e.traced, e.compiled, e.trace_seconds, e.compile_seconds, e.error)
-        for e in log.entries
-    )
     return Finding(
         log.name,
         log.place,
@@ -103,9 +99,21 @@ def _finding(log: FunctionLog, started: float, calls: Calls | None) -> Finding:
         log.compiles,
         log.cache_hits,
         log.seconds,
-        max(log.seconds - first, 0.0),
-        tuple(moments),
+        log.lost_seconds,
+        tuple(_moment(entry, started) for entry in log.entries),
         tuple(log.causes()),
         calls.count if calls is not None else None,
         tuple(at - started for at in calls.at) if calls is not None else (),
+    )
+
+
+def _moment(entry: Entry, started: float) -> Moment:
+    return Moment(
+        entry.at - started,
+        entry.traced,
+        entry.compiled,
+        entry.trace_seconds,
+        entry.compile_seconds,
+        entry.error,
+        entry.is_again,
     )

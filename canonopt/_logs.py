@@ -34,6 +34,14 @@ class Entry:
     compile_seconds: float = 0.0
     error: str | None = None  # of a trace that failed
     refused: bool = False  # by an assertion: another like it is one too many for the same reason
+    # Whether the function had been traced before, and compiled before. To run `predict` after it
+    # was traced inside of `step` is an entry of its own, and compiles it for the first time.
+    traced_again: bool = False
+    compiled_again: bool = False
+
+    @property
+    def is_again(self) -> bool:
+        return self.traced_again or self.compiled_again
 
     @property
     def seconds(self) -> float:
@@ -79,7 +87,7 @@ class Cause:
         else:
             note = first.why
         seconds = sum(entry.seconds for entry in entries)
-        return cls(first.what, len(entries), seconds, changes, note, fixes)
+        return cls(_what_again(entries), len(entries), seconds, changes, note, fixes)
 
     @property
     def title(self) -> str:
@@ -89,6 +97,17 @@ class Cause:
     def lines(self) -> list[str]:
         """The differences, and what to write."""
         return in_lines(self.changes, self.fixes, self.note)
+
+
+def _what_again(entries: list[Entry]) -> str:
+    """What these did that had been done before: the first compile may come with a second trace."""
+    if entries[0].error is not None:
+        return entries[0].what
+    found = {
+        "traced": any(entry.traced_again for entry in entries),
+        "compiled": any(entry.compiled_again for entry in entries),
+    }
+    return f"was {' and '.join(done for done, is_again in found.items() if is_again)}"
 
 
 def times(count: int) -> str:
@@ -132,18 +151,27 @@ class FunctionLog:
 
     @property
     def recompiles(self) -> list[Entry]:
-        """The entries after the first."""
-        return self.entries[1:]
+        """The entries that were traced after an earlier trace, or compiled after a compile."""
+        return [entry for entry in self.entries if entry.is_again]
+
+    @property
+    def lost_seconds(self) -> float:
+        """Of all but the first time, and with those that there is no entry of any more."""
+        kept = sum(entry.seconds for entry in self.recompiles)
+        if len(self.entries) < ENTRIES:
+            return kept
+        return kept + max(self.seconds - sum(entry.seconds for entry in self.entries), 0.0)
 
     def causes(self) -> list[Cause]:
-        """The entries after the first, and those that failed, put together by what caused them."""
+        """The recompiles, and the entries that failed, put together by what caused them."""
         alike: dict[object, list[Entry]] = {}
-        for index, entry in enumerate(self.entries):
-            if index > 0 or entry.error is not None:
+        for entry in self.entries:
+            if entry.is_again or entry.error is not None:
                 alike.setdefault(_essence(entry), []).append(entry)
         return [Cause.of(entries) for entries in alike.values()]
 
     def _add_trace(self, entry: Entry) -> None:
+        entry.traced_again = self.traces > 0
         self.traces += 1
         self.trace_seconds += entry.trace_seconds
         self._add(entry)
@@ -156,7 +184,12 @@ class FunctionLog:
         if len(self.entries) < ENTRIES:
             self.entries.append(entry)
 
-    def _add_compile(self, is_hit: bool, seconds: float) -> None:
+    def _add_compile(self, entry: Entry | None, is_hit: bool, seconds: float) -> None:
+        if entry is not None:
+            if not entry.compiled:  # or what was lowered once is compiled twice
+                entry.compiled_again = self.compiles + self.cache_hits > 0
+            entry.compiled = True
+            entry.compile_seconds += seconds
         if is_hit:
             self.cache_hits += 1
         else:

@@ -185,7 +185,7 @@ def _timeline(diagnosis: Diagnosis) -> str:
 
 
 def _bars(finding: Finding, nth: int, moment: Moment, scale: float, y: float) -> Iterator[str]:
-    kind = "first" if nth == 0 else "again"
+    kind = "again" if moment.again else "first"
     words = f"{finding.name}, no. {nth + 1}, at {moment.at:.2f} s: "
     words += f"traced {moment.trace_seconds:.3f} s, compiled {moment.compile_seconds:.3f} s"
     yield f"<g><title>{html.escape(words)}</title>"

@@ -271,21 +271,19 @@ def _on_duration(event: str, duration_secs: float, **about: Any) -> None:
         helper = None if any(log is watcher for watcher, _, _ in found) else log._of(name, None)
         if helper is not None:
             with log._lock:
-                helper._add_compile(is_hit, duration_secs)
+                helper._add_compile(None, is_hit, duration_secs)
     noted = []
     for watcher, log, entry in found:
         if watcher._is_closed:
             continue
         with watcher._lock:
-            log._add_compile(is_hit, duration_secs)
             if not entry.traced and not entry.compiled:
                 inside = [e for e in log.entries if e.at > entry.at and e.traced]
                 if inside:  # of a function that is jitted twice
                     entry = inside[-1]
                 else:
                     log._add(entry)
-            entry.compiled = True
-            entry.compile_seconds += duration_secs
+            log._add_compile(entry, is_hit, duration_secs)
         noted.append((watcher, log, entry))
     if is_hit:
         return

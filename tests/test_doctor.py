@@ -470,7 +470,7 @@ HOSTILE = "<script>alert('&\"')</script>"
 
 def hostile(times=3):
     change = Change(HOSTILE, "callable", HOSTILE, HOSTILE, HOSTILE)
-    moment = _doctor.Moment(1.0, True, True, 0.5, 0.5, HOSTILE)
+    moment = _doctor.Moment(1.0, True, True, 0.5, 0.5, HOSTILE, True)
     causes = [
         Cause("was traced", times, 0.5, (change,) * 20, None, (HOSTILE,)),
         Cause("failed while traced", 1, 0.5, (), HOSTILE, ()),
@@ -492,6 +492,23 @@ def test_what_is_left_out_is_said():
     assert "failed while traced, once" in text
     assert "was traced again, 3 times" in text
     assert "and 8 more" in _page.as_html(hostile())
+
+
+def diagnosis_of(function):
+    with canonopt.compile_log() as log:
+        function()
+    return _doctor.diagnose(log, _steps.Steps(log), "script.py", 0, 1.0)
+
+
+def test_what_is_traced_inside_of_another_and_then_called_is_no_recompile():
+    predict = jax.jit(lambda x: x + 1)
+    step = jax.jit(lambda x: predict(x) * 2)
+    found = diagnosis_of(lambda: (step(jnp.ones(3)), predict(jnp.ones(3))))
+    assert (found.repeated, found.failed, found.lost_seconds) == ([], [], 0.0)
+    text, page = _reports.as_text(found), _page.as_html(found)
+    assert "No function was traced or compiled more than once." in text
+    assert "write:" not in text and " again" not in text
+    assert 'class="first"' in page and 'class="again' not in page
 
 
 def test_a_script_that_compiles_nothing(tmp_path):

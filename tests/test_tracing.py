@@ -322,6 +322,47 @@ def test_a_second_compile_without_a_trace():
     ]
 
 
+TRACED_FIRST = {
+    "inside of another": lambda f, x: jax.jit(lambda x: f(x) + 1)(x),
+    "eval_shape": jax.eval_shape,
+    "make_jaxpr": lambda f, x: jax.make_jaxpr(f)(x),
+    "lower": lambda f, x: f.lower(x),
+}
+
+
+@pytest.mark.parametrize("first", TRACED_FIRST.values(), ids=TRACED_FIRST)
+def test_what_was_traced_and_is_compiled_later_is_compiled_once(first):
+    step = jax.jit(fresh()[0])
+    with canonopt.compile_log() as log:
+        first(step, ones(3))
+        step(ones(3))
+    found = log["step"]
+    assert (found.traces, found.compiles) == (1, 1)
+    assert (found.recompiles, found.causes(), found.lost_seconds) == ([], [], 0.0)
+    assert "again" not in str(log)
+
+
+def test_a_second_trace_with_the_first_compile_is_a_trace_again():
+    step = jax.jit(fresh()[0])
+    with canonopt.compile_log() as log:
+        jax.eval_shape(step, ones(3))
+        step(ones(4))
+    found = log["step"]
+    assert (found.traces, found.compiles) == (2, 1)
+    assert [cause.title for cause in found.causes()] == ["was traced again, once"]
+    assert found.lost_seconds == found.entries[1].seconds > 0
+
+
+def test_seconds_of_recompiles_that_are_not_kept_are_lost_too():
+    step = jax.jit(fresh()[0])
+    with canonopt.compile_log() as log:
+        for size in range(1, _tracing.ENTRIES + 3):
+            jax.eval_shape(step, ones(size))
+    (found,) = log.functions
+    assert len(found.entries) == _tracing.ENTRIES < found.traces
+    assert found.lost_seconds == pytest.approx(found.seconds - found.entries[0].seconds)
+
+
 def test_functions_of_one_name_are_told_apart_and_counted_together():
     with canonopt.compile_log() as log:
         for step in (fresh()[0], lambda x: x):
