@@ -87,10 +87,12 @@ def _take_apart(
     if isinstance(value, Configured | Dynamic) or _is_array(value):
         children.append((path, value))
         return (_take_apart,), next
-    arrays, rest = eqx.partition(value, _is_array)
+    arrays, rest = eqx.partition(
+        value, lambda leaf: _is_array(leaf) or _is_number(leaf), is_leaf=_is_number
+    )
     children.append((path, arrays))
     key, rest = identify(rest)
-    return key, lambda taken: eqx.combine(next(taken), rest)
+    return key, lambda taken: eqx.combine(next(taken), rest, is_leaf=_is_number)
 
 
 def _new_tuple(kind: Any, items: list[Any]) -> Any:
@@ -99,6 +101,10 @@ def _new_tuple(kind: Any, items: list[Any]) -> Any:
 
 def _is_array(leaf: Any) -> bool:
     return isinstance(leaf, jax.Array | np.ndarray)
+
+
+def _is_number(node: Any) -> bool:
+    return isinstance(node, Dynamic)
 
 
 def _put_together(template: Template, children: Iterable[Any]) -> Configured:
@@ -133,6 +139,12 @@ class _Dynamic(Configured):
     __slots__ = ()
 
     def __hash__(self) -> NoReturn:
+        if not jtu.tree_leaves(self):
+            raise DynamicSpecError(
+                f"{self!r} is what is left of a spec whose arrays have been taken out, so it "
+                "cannot be hashed and cannot be a static argument. Combine the two first, "
+                "eqx.combine(arrays, spec), and pass what that gives as an ordinary argument."
+            )
         raise DynamicSpecError(
             f"{self!r} holds arrays, so it cannot be hashed and cannot be a static argument. "
             "Pass it as an ordinary argument (take it out of static_argnums and static_argnames), "

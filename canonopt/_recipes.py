@@ -93,6 +93,8 @@ class Recipe:
             return self._make(self.children)
 
     def _make(self, children: Iterable[Any]) -> Any:
+        children = tuple(children)
+        self._check_all_are_there(children)
         named = [
             child.named(path) if isinstance(child, Dynamic) else child
             for path, child in zip(self.paths, children, strict=True)
@@ -116,6 +118,15 @@ class Recipe:
         return None
 
     # --- errors -----------------------------------------------------------------------------------
+
+    def _check_all_are_there(self, children: Iterable[Any]) -> None:
+        for path, child in zip(self.paths, children, strict=True):
+            if _is_taken_out(child):
+                raise DynamicSpecError(
+                    f"{path} of {self.factory.expression} has no value: its values have been taken "
+                    "out of the spec, as eqx.partition(spec, eqx.is_array) does. Combine the two "
+                    "first, eqx.combine(arrays, spec), and use what that gives."
+                )
 
     def _raise_refusal(self, error: Exception, run: Run) -> None:
         """Raises what `error` of `run(self._made)` means, if it is there because of a trace."""
@@ -169,6 +180,15 @@ def _some_number(child: Any) -> Any:
     if not isinstance(child, jax.core.Tracer) and child.size == 1:
         return np.asarray(child).item()
     return 0.5 if jnp.issubdtype(child.dtype, jnp.inexact) else 2
+
+
+def _is_taken_out(child: Any) -> bool:
+    # A parameter that is `None` by itself is no child.
+    if child is None:
+        return True
+    # A spec inside says so of itself, when it is run.
+    parts = jtu.tree_leaves(child, is_leaf=_is_whole)
+    return any(isinstance(part, Dynamic) and part.value is None for part in parts)
 
 
 def _as_arrays(tree: Any) -> Any:

@@ -58,7 +58,12 @@ class Dynamic:
         return Dynamic(self.value, rest, name)
 
     def numbers(self) -> Any:
-        """The Python number that it was made of, or a list of such; itself if it is traced."""
+        """The Python number that it was made of, or a list of such; itself if it is traced.
+
+        `None` if its value has been taken out, as `eqx.partition` does.
+        """
+        if self.value is None:
+            return None
         if not all(_is_concrete(part) for part in jtu.tree_leaves(self)):
             return self
         if self.rest is None:
@@ -147,12 +152,14 @@ class Dynamic:
 
     def __format__(self, spec: str) -> str:
         number = self.numbers()
-        return repr(self) if isinstance(number, Dynamic) else format(number, spec)
+        return repr(self) if number is None or number is self else format(number, spec)
 
     def __repr__(self) -> str:
         number = self.numbers()
         if isinstance(number, Dynamic):
             return f"canonopt.dynamic({self.value})"
+        if number is None:
+            return "canonopt.dynamic(None)"
         is_numpy = self.dtype in (jnp.float32, jnp.float64) and not self.weak_type
         return f"canonopt.dynamic({f'numpy.float64({number!r})' if is_numpy else repr(number)})"
 
@@ -182,9 +189,8 @@ class Dynamic:
     def __canonical_key__(self, captured: bool) -> Hashable:
         if captured:
             return identity_key(self)
-        if jtu.tree_leaves(self):
-            raise HoldsArray
-        return (Dynamic, self.rest is None)
+        # Without its value too: a factory that is given that is called as with one, and refuses.
+        raise HoldsArray
 
 
 class ValueNeeded(CanonoptError, TypeError):

@@ -179,6 +179,78 @@ def test_a_static_field_of_a_module_is_refused_where_it_is_hashed():
         jax.jit(lambda trainer: 0, static_argnums=0)(trainer)
 
 
+def taken_out():
+    """Specs whose arrays have been taken out, two ways."""
+    optim = canonopt.adam(canonopt.dynamic(1e-3))
+    return [eqx.partition(optim, eqx.is_array)[1], jax.tree.map(lambda x: None, optim)]
+
+
+@pytest.mark.parametrize("rest", taken_out())
+def test_a_spec_whose_values_have_been_taken_out_is_shown_and_combined_again(rest):
+    assert repr(rest) == "canonopt.adam(learning_rate=canonopt.dynamic(None))"
+    assert f"{rest.learning_rate:.1e}" == "canonopt.dynamic(None)"
+    assert repr(canonopt.chain(rest)) == f"canonopt.chain({rest!r})"
+    assert rest.hyperparameters()["learning_rate"] is None
+    assert rest.replace(lr=0.1) is canonopt.adam(0.1)
+    arrays = eqx.filter(canonopt.adam(canonopt.dynamic(0.1)), eqx.is_array)
+    assert repr(eqx.combine(arrays, rest)) == "canonopt.adam(learning_rate=canonopt.dynamic(0.1))"
+
+
+@pytest.mark.parametrize("rest", taken_out())
+def test_a_spec_whose_values_have_been_taken_out_is_not_hashed(rest):
+    text = "is what is left of a spec whose arrays have been taken out, so it cannot be hashed"
+    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(f"{rest!r} {text}")) as raised:
+        hash(rest)
+    assert "Combine the two first, eqx.combine(arrays, spec), and pass" in str(raised.value)
+
+
+class Constant(eqx.Module):
+    value: jax.Array
+
+    def __call__(self, count):
+        return self.value
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda rest: rest.replace(b1=0.5),
+        lambda rest: rest.init(PARAMS),
+        lambda rest: rest.update(PARAMS, canonopt.adam(0.1).init(PARAMS), PARAMS),
+        lambda rest: canonopt.chain(canonopt.clip(1.0), rest).init(PARAMS),
+        lambda rest: canonopt.adam(rest.learning_rate),
+        lambda rest: canonopt.adam(Constant(rest.learning_rate)),
+        lambda rest: jax.tree.map(lambda x: None, canonopt.adam(jnp.float32(0.1))).init(PARAMS),
+    ],
+)
+@pytest.mark.parametrize("rest", taken_out())
+def test_a_spec_whose_values_have_been_taken_out_is_not_run(rest, use):
+    text = (
+        "learning_rate of canonopt.adam has no value: its values have been taken out of the spec, "
+        "as eqx.partition(spec, eqx.is_array) does. Combine the two first, "
+        "eqx.combine(arrays, spec), and use what that gives."
+    )
+    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)):
+        use(rest)
+
+
+def test_a_partitioned_spec_is_one_trace_for_many_values():
+    """`eqx.filter_jit` takes the arrays out of its arguments, and hashes what is left."""
+
+    def step(arrays, rest, params):
+        return update(eqx.combine(arrays, rest), params)
+
+    step, count = counted(step)
+    step = eqx.filter_jit(step)
+    build = lambda value: canonopt.sgd(canonopt.dynamic(value))  # noqa: E731
+    scheduled = lambda value: canonopt.sgd(Constant(canonopt.dynamic(value)))  # noqa: E731
+    for make in (build, scheduled):
+        for value in (0.1, 0.2, 0.3):
+            arrays, rest = eqx.partition(make(value), eqx.is_array)
+            np.testing.assert_allclose(step(arrays, rest, PARAMS)["w"], -value, rtol=1e-6)
+    assert (count.traces, count.compiles) == (2, 2)
+
+
 def test_an_ordinary_field_of_a_module_is_traced():
     class Trainer(eqx.Module):
         weights: jax.Array
