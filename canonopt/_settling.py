@@ -114,7 +114,8 @@ class _Update:
         """
         grads, params = _first_leaf(self.grads), _first_leaf(self.params)
         with contextlib.suppress(Exception):
-            self._trace(grads, jax.eval_shape(self.optim.init, params), params)
+            state = jax.eval_shape(lambda params: self.optim.init(params), params)
+            self._trace(grads, state, params)
 
     def _trace(self, grads: Any, state: Any, params: Any) -> jax.stages.Traced:
         # No more is given than is asked for, since some updates refuse what they do not know, and
@@ -152,9 +153,13 @@ def _unknown(names: list[str]) -> ExtraArgsError:
 def _names_missing(error: Exception) -> list[str]:
     """The arguments that an update, Python's or optax's error says, was not given."""
     text = str(error)
-    if "missing" in text:
-        return re.findall(r"'(\w+)'", text)
-    return re.findall(r"^(\w+) must be provided", text)
+    missing = re.search(r"(\S+)\(\) missing \d+ required (positional|keyword-only) arg\w+: ", text)
+    if missing is None:
+        return re.findall(r"^(\w+) must be provided", text)
+    # Of what else is called in an update without an argument, the update is to blame.
+    name = missing[1].rpartition(".")[2]
+    is_asked = missing[2] == "keyword-only" or "update" in name
+    return re.findall(r"'(\w+)'", text[missing.end() :]) if is_asked else []
 
 
 def _settled_types(update: _Update, types: Any) -> Any:
@@ -207,7 +212,11 @@ def _wider(initial: Any, before: Any, after: Any) -> Any:
 def _holds(wide: Any, narrow: Any) -> bool:
     if any(jnp.issubdtype(dtype, jax.dtypes.extended) for dtype in (wide, narrow)):
         return wide == narrow  # random keys, which nothing is promoted to
-    return jnp.promote_types(narrow, wide) == wide
+    try:
+        with jax.numpy_dtype_promotion("standard"):
+            return jnp.promote_types(narrow, wide) == wide
+    except ValueError:  # of narrow floats, which JAX promotes to nothing by itself
+        return np.can_cast(narrow, wide)
 
 
 def _converted(leaf: Any, wanted: Any) -> Any:
@@ -245,28 +254,35 @@ def _is_committed(leaf: Any) -> bool:
 
 def _common_place(params: Any) -> Sharding | None:
     """Where scalars of the state have to be, or None if the parameters are committed nowhere."""
-    places: dict[Sharding, Any] = {}
+    # By their devices: a program takes parameters of several meshes of the same ones.
+    places: dict[tuple[Any, ...], tuple[Sharding, Any]] = {}
     for path, leaf in jtu.tree_leaves_with_path(params):
+        if isinstance(leaf, jax.core.Tracer):  # what is traced is placed by what it is part of
+            return None
         if not _is_committed(leaf):
             continue
         if isinstance(leaf.sharding, NamedSharding):
-            place = NamedSharding(leaf.sharding.mesh, PartitionSpec())
+            mesh: Any = leaf.sharding.mesh
+            devices, place = tuple(mesh.devices.flat), NamedSharding(mesh, PartitionSpec())
         elif len(leaf.sharding.device_set) == 1:
-            place = SingleDeviceSharding(*leaf.sharding.device_set)
+            devices = tuple(leaf.sharding.device_set)
+            place = SingleDeviceSharding(*devices)
         else:  # spread in a way that says nothing of where a scalar would be
             return None
-        places.setdefault(place, path)
+        earlier, _ = places.get(devices, (None, path))
+        if not isinstance(earlier, NamedSharding):  # a mesh of one device before that device
+            places[devices] = place, path
     if len(places) > 1:
         lines = [
-            f"{sorted(map(str, place.device_set))} @ model{jtu.keystr(path)}"
-            for place, path in places.items()
+            f"{list(map(str, devices))} @ model{jtu.keystr(path)}"
+            for devices, (_, path) in places.items()
         ]
         raise PlacementError(
             "The parameters are on different devices or meshes, and no step can take them "
             "together:\n  " + "\n  ".join(lines) + "\nPut the model on one mesh, with "
             "jax.device_put(model, NamedSharding(mesh, PartitionSpec()))."
         )
-    return next(iter(places), None)
+    return next((place for place, _ in places.values()), None)
 
 
 def _with_sharding(leaf: Any, sharding: Sharding | None) -> jax.ShapeDtypeStruct:
@@ -274,7 +290,7 @@ def _with_sharding(leaf: Any, sharding: Sharding | None) -> jax.ShapeDtypeStruct
 
 
 def _with_sharding_of(grad: Any, param: Any) -> jax.ShapeDtypeStruct:
-    return _with_sharding(grad, param.sharding if isinstance(param, jax.Array) else None)
+    return _with_sharding(grad, param.sharding if _is_committed(param) else None)
 
 
 def _moved(state: Any, place: Sharding) -> Any:
@@ -293,12 +309,19 @@ def _spread_state(update: _Update, params: Any, place: NamedSharding) -> Any:
     Only the compiler knows where an update puts a leaf that is no parameter's likeness, so the
     update is compiled if there is one.
     """
-    init = jax.jit(update.optim.init).trace(params)
+    try:
+        # A function of its own, or JAX would remember a trace of another call.
+        init = jax.jit(lambda params: update.optim.init(params)).trace(params)
+    except Exception as error:
+        error.add_note("canonopt was tracing the init of the optimizer, as it does on a mesh.")
+        raise
     leaves, structure = jax.tree.flatten(init.out_info)
     shardings = _shardings_known(init.out_info, params, place)
     if None in shardings:
         types = _settled_types(update, init.out_info)
         compiled = jax.tree.leaves(update.traced.lower().compile().output_shardings)
+        # What no parameter has a part in is compiled for one device, whichever that is.
+        compiled = [s if s.device_set == place.device_set else place for s in compiled]
         shardings = [known or after for known, after in zip(shardings, compiled, strict=True)]
     else:
         placed = map(_with_sharding, leaves, shardings)
@@ -333,13 +356,15 @@ def _made_in_place(
 
     def compute(*params: Any) -> list[Any]:
         state = jaxpr_as_fun(init.jaxpr)(*params)
-        return [_converted(state[i], wanted[i]) for i in to_compute]
+        return [state[i] for i in to_compute]
 
     if to_compute:
         places = [wanted[i].sharding for i in to_compute]
-        computed = jax.jit(compute, out_shardings=places)(*params)
+        # The numbers are those that come of one operation after the other, with all their rounding.
+        options = {"xla_allow_excess_precision": False}
+        computed = jax.jit(compute, out_shardings=places, compiler_options=options)(*params)
         for i, leaf in zip(to_compute, computed, strict=True):
-            leaves[i] = leaf
+            leaves[i] = _converted(leaf, wanted[i])
     return leaves
 
 
@@ -356,7 +381,7 @@ def _shardings_known(types: Any, params: Any, place: Sharding) -> list[Sharding 
         at = (params_at.get(path[len(path) - depth :]) for depth in depths if depth <= len(path))
         like = next((param for param in at if param is not None), None)
         if like is not None and like.shape == leaf.shape:
-            shardings.append(like.sharding)
+            shardings.append(like.sharding if _is_committed(like) else place)
         else:
             shardings.append(place if leaf.size == 1 else None)
     return shardings

@@ -133,6 +133,115 @@ def test_an_init_of_any_kind_makes_its_leaves_in_place():
     assert train(optim, params, state, loss)[0] == (1, 1)
 
 
+def on_mesh():
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    return {
+        "w": jax.device_put(jnp.ones((8, 8)), NamedSharding(mesh, P("data"))),
+        "b": jax.device_put(jnp.ones(8), NamedSharding(mesh, P())),
+    }
+
+
+def counting_with(state):
+    """A transformation whose state has besides a count only what no parameter has a part in."""
+
+    def update(updates, state, params=None):
+        return updates, {**state, "count": state["count"] + 1}
+
+    return optax.GradientTransformation(lambda params: {"count": jnp.array(0), **state()}, update)
+
+
+@pytest.mark.parametrize(
+    "optim",
+    [
+        optax.inject_hyperparams(lambda lr, v: optax.sgd(lr))(lr=1e-3, v=jnp.arange(3.0)),
+        counting_with(lambda: {"keys": jax.random.split(jax.random.key(0), 4)}),
+        counting_with(lambda: {"key": jax.random.PRNGKey(0), "rows": jnp.arange(5)}),
+        counting_with(lambda: {"none": jnp.zeros((0, 3)), "ring": jnp.zeros(7)}),
+        canonopt.contrib.hutchinson_estimator_diag_hessian(),
+    ],
+    ids=["hyperparameters", "keys", "key and rows", "empty", "hutchinson"],
+)
+def test_what_no_parameter_has_a_part_in_is_on_the_mesh_too(optim):
+    params = on_mesh()
+    extra_args = {"obj_fn": lambda params: loss_fn(params, X)}
+    extra_args = extra_args if "hutchinson" in repr(optim) else {}
+    state = canonopt.init_like_grads(params, loss_fn, X, optim=optim, extra_args=extra_args)
+    expected = optim.init(params)
+    for leaf, known in zip(jax.tree.leaves(state), jax.tree.leaves(expected), strict=True):
+        assert leaf.committed and leaf.sharding.device_set == params["w"].sharding.device_set
+        assert leaf.dtype == known.dtype and jnp.array_equal(leaf, known)
+    if not extra_args:
+        assert train(optim, params, state)[0] == (1, 1)
+
+
+def test_parameters_of_which_some_are_committed_nowhere():
+    optim = canonopt.adam(1e-3)
+    for rest in (jnp.ones(8), np.ones(8, np.float32)):
+        params = {**on_mesh(), "b": rest}
+        state = canonopt.init_like_grads(params, loss_fn, X, optim=optim)
+        devices = params["w"].sharding.device_set
+        assert all(leaf.sharding.device_set == devices for leaf in jax.tree.leaves(state))
+        train(optim, {**params, "b": jnp.ones(8)}, state)
+    make = jax.jit(lambda b: canonopt.init_like_grads({**params, "b": b}, loss_fn, X, optim=optim))
+    assert jax.tree.structure(make(on_mesh()["b"])) == jax.tree.structure(state)
+
+
+def test_meshes_of_the_same_devices_go_together():
+    devices = np.array(jax.devices())
+    other = Mesh(devices.reshape(4, 2), ("data", "model"))
+    params = {**on_mesh(), "b": jax.device_put(jnp.ones(8), NamedSharding(other, P("model")))}
+    state = canonopt.init_like_grads(params, loss_fn, X, optim=canonopt.adam(1e-3))
+    assert optax.tree.get(state, "mu")["b"].sharding == params["b"].sharding
+    train(canonopt.adam(1e-3), params, state)
+    one = Mesh(devices[:1], ("data",))
+    params = {
+        "w": jax.device_put(jnp.ones((8, 8)), devices[0]),
+        "b": jax.device_put(jnp.ones(8), NamedSharding(one, P())),
+    }
+    state = canonopt.init_like_grads(params, loss_fn, X, optim=canonopt.adam(1e-3))
+    assert isinstance(optax.tree.get(state, "count").sharding, NamedSharding)
+
+
+def test_an_init_is_asked_anew_each_time():
+    calls = []
+
+    def init(params):
+        calls.append(1)
+        return {"count": jnp.full((), len(calls), jnp.float32)}
+
+    optim = optax.GradientTransformation(init, lambda updates, state, params=None: (updates, state))
+    states = [canonopt.init_like_grads(on_mesh(), loss_fn, X, optim=optim) for _ in range(2)]
+    assert states[0]["count"] < states[1]["count"]
+
+
+def test_an_init_that_reads_its_parameters_fails_with_a_note_on_a_mesh():
+    optim = optax.GradientTransformation(
+        lambda params: {"sum": jnp.array(float(params["w"].sum()))},
+        lambda updates, state, params=None: (updates, state),
+    )
+    with pytest.raises(jax.errors.ConcretizationTypeError) as caught:
+        canonopt.init_like_grads(on_mesh(), loss_fn, X, optim=optim)
+    assert "was tracing the init of the optimizer" in "".join(caught.value.__notes__)
+
+
+def test_what_is_computed_on_a_mesh_is_what_is_computed_elsewhere():
+    def init(params):
+        scaled = jax.tree.map(lambda p: p.astype(jnp.bfloat16) * 1.1 + 0.3, params)
+        return {"scaled": scaled, "sum": jax.tree.map(lambda p: p * 1.5 + 0.25, scaled)}
+
+    def update(updates, state, params=None):
+        wide = jax.tree.map(lambda s, u: s + u.astype(jnp.float32), state["scaled"], updates)
+        return updates, {**state, "scaled": wide}
+
+    params = on_mesh()
+    params["w"] = params["w"] * jax.device_put(jnp.arange(64.0).reshape(8, 8), params["w"].sharding)
+    optim = optax.GradientTransformation(init, update)
+    state = canonopt.init_like_grads(params, loss_fn, X, optim=optim)
+    assert state["scaled"]["w"].dtype == jnp.float32
+    for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(init(params)), strict=True):
+        np.testing.assert_array_equal(a, b.astype(a.dtype))
+
+
 @pytest.mark.skipif(
     jax.__version_info__ < (0, 10), reason="this jax runs no update of adam on host memory"
 )
@@ -374,6 +483,40 @@ def test_parameters_on_two_meshes_or_devices():
         assert "@ model['w']" in str(caught.value)
         assert "@ model['b']" in str(caught.value)
         assert "Put the model on one mesh" in str(caught.value)
+
+
+@pytest.mark.parametrize("narrow", [jnp.float8_e4m3fn, jnp.float8_e5m2, jnp.bfloat16])
+def test_dtypes_that_jax_promotes_to_nothing_are_widened_all_the_same(narrow):
+    optim = optax.GradientTransformation(
+        lambda params: jax.tree.map(lambda p: jnp.zeros_like(p, narrow), params),
+        lambda updates, state, params=None: (updates, jax.tree.map(jnp.float32, state)),
+    )
+    with jax.numpy_dtype_promotion("strict"):
+        state = canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
+    assert {leaf.dtype for leaf in jax.tree.leaves(state)} == {jnp.dtype(jnp.float32)}
+
+
+@pytest.mark.parametrize(
+    "error, text",
+    [
+        (ValueError("the mask for 'w' is missing"), "the mask for 'w' is missing"),
+        (None, r"helper\(\) missing 1 required positional argument: 'scale'"),
+    ],
+)
+def test_errors_of_an_update_are_not_taken_for_what_it_asks_for(error, text):
+    def helper(x, scale):
+        return x * scale
+
+    def update(updates, state, params=None):
+        if error is not None:
+            raise error
+        return jax.tree.map(helper, updates), state
+
+    optim = optax.GradientTransformation(lambda params: (), update)
+    with pytest.raises((ValueError, TypeError), match=text) as caught:
+        canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
+    assert not isinstance(caught.value, canonopt.CanonoptError)
+    assert "was tracing the update of the optimizer" in "".join(caught.value.__notes__)
 
 
 def test_the_error_of_a_loss_comes_with_a_note():
