@@ -101,8 +101,8 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
 
     Sees the second compile that comes without a trace: of an array that is committed, or sharded,
     or in another memory, where the one before was not. What is lowered by hand counts where it is
-    compiled. A backward pass, which is compiled after the call, counts in `.log.compiles` and not
-    towards the limit.
+    compiled. A backward pass, which is compiled after the call, counts in `.log.backward_compiles`,
+    and neither in `.log.compiles` nor towards the limit.
 
     ```python
     >>> import canonopt, jax, jax.numpy as jnp
@@ -166,7 +166,7 @@ class _Limit(CompileLog):
         self._what: Literal["traces", "compiles"] = what
         self._limit = limit
         self._mode = mode
-        # Without what a backward pass compiles later on.
+        # Without what is compiled when the call is long over.
         self._compiles = 0
         self._warned: collections.deque[float] = collections.deque(maxlen=_WARNINGS)
         # JAX keeps a trace that was one too many, and would run it in silence the next time.

@@ -204,6 +204,23 @@ def is_staging() -> bool:
     return unsafe_am_i_under_a_jit()
 
 
+def is_in_backward_pass() -> bool:
+    """Whether what runs now is the backward pass that JAX made of a function, and no call in it.
+
+    By the names of what JAX runs it with, in `jax._src.interpreters.ad`, and of what it runs a call
+    of a jitted function with. Where they have other names there is no backward pass.
+    """
+    frame = inspect.currentframe()
+    while frame is not None:
+        module, name = str(frame.f_globals.get("__name__")), frame.f_code.co_name
+        if module == "jax._src.interpreters.ad" and name.startswith("backward_pass"):
+            return True
+        if module == "jax._src.pjit" and name == "cache_miss":
+            return False
+        frame = frame.f_back
+    return False
+
+
 # --- what happens at a miss of a jit cache ----------------------------------------------------
 
 

@@ -137,6 +137,9 @@ class FunctionLog:
     traces: int = 0
     compiles: int = 0
     cache_hits: int = 0  # of JAX's persistent compilation cache, in place of a compile
+    # Of the backward passes that `jax.grad` and `jax.vjp` make of a jitted function: each is a
+    # program of its own beside that of the call, in no limit, and no recompile.
+    backward_compiles: int = 0
     trace_seconds: float = 0.0
     compile_seconds: float = 0.0
     entries: list[Entry] = attrs.field(factory=list)
@@ -147,7 +150,7 @@ class FunctionLog:
 
     @property
     def events(self) -> int:
-        return self.traces + self.compiles + self.cache_hits
+        return self.traces + self.compiles + self.cache_hits + self.backward_compiles
 
     @property
     def recompiles(self) -> list[Entry]:
@@ -196,6 +199,19 @@ class FunctionLog:
             self.compiles += 1
         self.compile_seconds += seconds
 
+    def _add_backward_compile(self, entry: Entry | None, seconds: float) -> None:
+        """From the persistent cache or not. Its seconds are the call's, where that has an entry."""
+        self.backward_compiles += 1
+        self.compile_seconds += seconds
+        if entry is not None:
+            entry.compile_seconds += seconds
+
+
+_COUNTS = (
+    *("traces", "compiles", "cache_hits", "backward_compiles"),
+    *("trace_seconds", "compile_seconds"),
+)
+
 
 class CompileLog:
     """Counts of traces and compiles, by function. See `canonopt.compile_log`."""
@@ -228,7 +244,7 @@ class CompileLog:
             return found[0]
         total = FunctionLog(name, None)
         for log in found:
-            for field in ("traces", "compiles", "cache_hits", "trace_seconds", "compile_seconds"):
+            for field in _COUNTS:
                 setattr(total, field, getattr(total, field) + getattr(log, field))
             total.entries.extend(log.entries)
         return total

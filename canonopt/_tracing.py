@@ -22,6 +22,7 @@ from ._explaining import FUNCTION
 from ._jax_private import (
     Miss,
     callers,
+    is_in_backward_pass,
     is_jitted,
     name_in_events,
     note_trace_event,
@@ -63,7 +64,8 @@ def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
 
     A trace is one run of the Python body, also of a function that is traced inside of another, by
     `.lower()` or by `jax.eval_shape`, and one that fails. A compile is one compile by XLA; where
-    JAX's persistent cache had the program, it is a cache hit instead.
+    JAX's persistent cache had the program, it is a cache hit instead. The backward pass that
+    `jax.grad` makes of a jitted function is a program of its own, and in `backward_compiles`.
 
     **Arguments:**
 
@@ -277,20 +279,33 @@ def _on_duration(event: str, duration_secs: float, **about: Any) -> None:
         if watcher._is_closed:
             continue
         with watcher._lock:
-            if not entry.traced and not entry.compiled:
-                inside = [e for e in log.entries if e.at > entry.at and e.traced]
-                if inside:  # of a function that is jitted twice
-                    entry = inside[-1]
-                else:
-                    log._add(entry)
+            entry, is_new = _entry_of(log, entry)
+            if _is_backward(entry):
+                log._add_backward_compile(None if is_new else entry, duration_secs)
+                continue
+            if is_new:
+                log._add(entry)
             log._add_compile(entry, is_hit, duration_secs)
         noted.append((watcher, log, entry))
     if is_hit:
         return
     for watcher, log, entry in noted:
-        # Else it is a backward pass of a call that is long over.
+        # Else it is of a call that is long over.
         if watcher in here or _thread.lowered is not None:
             watcher._compiled(log, entry)
+
+
+def _entry_of(log: FunctionLog, entry: Entry) -> tuple[Entry, bool]:
+    """The entry that a compile belongs to, and whether the log has yet to get it."""
+    if entry.traced or entry.compiled:
+        return entry, False
+    inside = [e for e in log.entries if e.at > entry.at and e.traced]
+    return (inside[-1], False) if inside else (entry, True)  # of a function that is jitted twice
+
+
+def _is_backward(entry: Entry) -> bool:
+    """Whether what is compiled now is the backward pass of a call: each call has its own entry."""
+    return _thread.lowered is None and (entry.compiled or is_in_backward_pass())
 
 
 def _compiled_now(name: str) -> list[tuple[CompileLog, FunctionLog, Entry]]:

@@ -511,6 +511,13 @@ def test_what_is_traced_inside_of_another_and_then_called_is_no_recompile():
     assert 'class="first"' in page and 'class="again' not in page
 
 
+def test_a_gradient_of_a_jitted_function_is_no_recompile():
+    gradient = jax.value_and_grad(jax.jit(lambda x: jnp.sum(x**2)))
+    found = diagnosis_of(lambda: [gradient(jnp.ones(3)) for _ in range(3)])
+    assert (found.repeated, found.failed, found.lost_seconds) == ([], [], 0.0)
+    assert "not looked into" not in _reports.as_text(found)
+
+
 def test_a_script_that_compiles_nothing(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("print(1)")

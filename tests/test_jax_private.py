@@ -203,3 +203,18 @@ def test_calls_are_told_of_whoever_makes_them_and_cached_or_not():
     jitted(x)
     found = [f for f in told if f in (double, triple)]
     assert found == [*[double] * 3, *[triple] * 2, *[double] * 2]
+
+
+def test_what_a_backward_pass_runs_is_told_from_what_a_call_runs():
+    seen = []
+
+    def pull(_, cotangent):
+        seen.append(_jax_private.is_in_backward_pass())
+        return (cotangent,)
+
+    step = jax.custom_vjp(lambda x: x)
+    step.defvjp(lambda x: (x, None), pull)
+    jax.grad(step)(1.0)
+    jax.grad(step)(jnp.ones(()))
+    assert seen == [True, True]
+    assert not _jax_private.is_in_backward_pass()

@@ -139,6 +139,17 @@ def test_compiles():
     result.stdout.fnmatch_lines(["*x: commitment: not committed -> committed", "*jax.device_put*"])
 
 
+def test_a_backward_pass_is_no_compile_too_many(session):
+    tests = """
+@pytest.mark.max_compiles(1)
+def test_gradient():
+    loss = jax.jit(lambda x: jnp.sum(x**2))
+    for _ in range(3):
+        jax.value_and_grad(loss)(jnp.ones(3))
+"""
+    session(tests).assert_outcomes(passed=1)
+
+
 def test_names_and_the_nearest_marker_decide(session):
     result = session("""
 @pytest.mark.max_traces(1, "step")

@@ -363,6 +363,46 @@ def test_seconds_of_recompiles_that_are_not_kept_are_lost_too():
     assert found.lost_seconds == pytest.approx(found.seconds - found.entries[0].seconds)
 
 
+def twice_and_then_backward(f, x):
+    for pull in [jax.vjp(f, x)[1] for _ in range(2)]:
+        pull(jnp.ones(()))
+
+
+BACKWARD = {
+    "at once": lambda f, x: jax.value_and_grad(f)(x),
+    "later": twice_and_then_backward,
+    "jitted twice": lambda f, x: jax.grad(jax.jit(f))(x),
+}
+
+
+@pytest.mark.parametrize("differentiate", BACKWARD.values(), ids=BACKWARD)
+def test_a_backward_pass_is_counted_apart(differentiate):
+    step = jax.jit(lambda x: jnp.sum(x**2))
+    with canonopt.compile_log() as log:
+        for _ in range(3):
+            differentiate(step, jnp.asarray(ones(3)))
+    (found,) = log.functions
+    assert (found.traces, found.compiles, found.backward_compiles) == (1, 1, 1)
+    assert (found.causes(), found.lost_seconds) == ([], 0.0)
+    assert found.seconds > found.trace_seconds
+    assert log[found.name].backward_compiles == 1
+
+
+def test_a_function_that_a_backward_pass_calls_counts_as_any_other():
+    @jax.custom_vjp
+    def step(x):
+        return x * 2
+
+    pull = jax.jit(lambda cotangent: cotangent * 2)
+    step.defvjp(lambda x: (x * 2, None), lambda _, cotangent: (pull(cotangent),))
+    with canonopt.compile_log() as log:
+        jax.vjp(step, jnp.asarray(ones(3)))[1](jnp.asarray(ones(3)))
+        committed = jax.device_put(ones(3), jax.devices()[0])
+        jax.vjp(step, committed)[1](committed)
+    found = log["<lambda>"]
+    assert (found.traces, found.compiles, found.backward_compiles) == (1, 2, 0)
+
+
 def test_functions_of_one_name_are_told_apart_and_counted_together():
     with canonopt.compile_log() as log:
         for step in (fresh()[0], lambda x: x):
