@@ -22,6 +22,7 @@ from ._explaining import FUNCTION
 from ._jax_private import (
     Miss,
     callers,
+    functions_inside,
     is_in_backward_pass,
     is_jitted,
     name_in_events,
@@ -190,7 +191,7 @@ def _enter(miss: Miss) -> _Running:
 def _leave(running: _Running, traced: bool, program: Any) -> None:
     seconds = time.perf_counter() - running.started
     # A jitted function that is jitted again: its body is run by a miss of its own, if at all.
-    traced = traced and not is_jitted(running.miss.function)
+    traced = traced and not (running.logs and _is_jitted_inside(running.miss.function))
     stack = _thread.running
     stack.remove(running)
     if stack:
@@ -217,6 +218,16 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
             _tie(program, found)
     for watcher, log, entry in found:
         watcher._missed(log, entry, program)
+
+
+def _is_jitted_inside(function: Any) -> bool:
+    """Whether the user's function is jitted under what JAX makes of it, as by `jax.pmap`."""
+    if is_jitted(function):
+        return True
+    user = users_function(function)
+    jitted = (f for f in functions_inside(function) if is_jitted(f))
+    # Not so if what is jitted is something else that JAX was given, as an argument for one.
+    return any(user is f for each in jitted for f in functions_inside(each))
 
 
 _watchers: ByIdentity[list[weakref.ref[CompileLog]]] = ByIdentity()

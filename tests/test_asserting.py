@@ -713,6 +713,22 @@ def test_another_transformation_is_another_program(under):
     watched(ones(3))
 
 
+def test_a_jitted_function_under_pmap_is_traced_as_often_as_its_body_runs():
+    runs = []
+
+    def body(x):
+        runs.append(1)
+        return x * 2
+
+    watched = canonopt.assert_max_traces(jax.pmap(jax.jit(body)))
+    for _ in range(2):
+        watched(jnp.ones((1, 3)))
+    assert watched.log.traces == len(runs) == 1
+    with pytest.raises(canonopt.ExcessError, match="is traced for the 2nd time"):
+        watched(jnp.ones((1, 4)))
+    assert watched.log.traces == len(runs) == 2
+
+
 def test_a_backward_pass_that_is_compiled_later_is_none_too_many():
     watched = canonopt.assert_max_compiles(jax.jit(loss))
     backward = [jax.vjp(watched, ones(3))[1] for _ in range(2)]

@@ -47,6 +47,8 @@ KINDS = {
     "jit of vmap": (lambda f: [jax.jit(jax.vmap(f))] * 2, (1, 1)),
     "vmap of jit": (lambda f: [jax.vmap(jax.jit(f))], (1, 1)),
     # Equinox itself asks for the shapes that come out, by another trace.
+    "filter_pmap of jit": (lambda f: [eqx.filter_pmap(jax.jit(f))] * 2, (2, 1)),
+    "pmap of jit": (lambda f: [jax.pmap(jax.jit(f))] * 2, (1, 1)),
     "filter_pmap": (lambda f: [eqx.filter_pmap(f)] * 2, (2, 1)),
     "explicit mesh": (lambda f: [on_explicit_axes(jax.jit(f))] * 2, (1, 1)),
     "lower": (lambda f: [jax.jit(f).lower], (1, 0)),
