@@ -231,13 +231,33 @@ def dynamic(value: Any, /, *names: str) -> Any:
     return _traced(value, "")
 
 
+def _check_fits(number: Any, path: str) -> None:
+    """Raises for an integer that JAX would refuse, or cut if it is NumPy's."""
+    if not isinstance(number, int | np.integer):
+        return
+    held = jnp.result_type(int)
+    if isinstance(number, np.integer):
+        held = np.dtype(f"{number.dtype.kind}{min(number.itemsize, held.itemsize)}")
+    if np.iinfo(held).min <= number <= np.iinfo(held).max:
+        return
+    raise DynamicSpecError(
+        f"canonopt.dynamic traces an integer as {held.name}, and {path or 'its value'} is "
+        f"{number}, which that does not hold. Write a float, as in canonopt.dynamic(1e12), or "
+        "leave out canonopt.dynamic: a Python number is part of the program."
+    )
+
+
 def _traced(value: Any, path: str) -> Any:
     if isinstance(value, Dynamic) or _is_array(value):
         return value
     if isinstance(value, np.generic) and type(value) is not np.float64:
+        _check_fits(value, path)
         return jnp.asarray(value)
     members = value if isinstance(value, list | tuple) and value else [value]
     if all(isinstance(member, NUMBERS) for member in members):
+        if np.asarray(value).dtype != np.float64:  # to which integers beside floats are rounded
+            for member in members:
+                _check_fits(member, path)
         return Dynamic.of(value)
     below = list(hyperparameters(value)) if isinstance(value, Configured) else []
     raise DynamicSpecError(

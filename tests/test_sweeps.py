@@ -201,6 +201,29 @@ def test_several_names_and_names_in_containers():
             "canonopt.dynamic takes a number or an array, and got '0.1'.",
         ),
         (
+            lambda: canonopt.dynamic(2**40),
+            canonopt.DynamicSpecError,
+            "canonopt.dynamic traces an integer as int32, and its value is 1099511627776, which "
+            "that does not hold. Write a float, as in canonopt.dynamic(1e12), or leave out "
+            "canonopt.dynamic: a Python number is part of the program.",
+        ),
+        (
+            lambda: canonopt.dynamic([1, -(2**31) - 1]),
+            canonopt.DynamicSpecError,
+            "as int32, and its value is -2147483649, which that does not hold.",
+        ),
+        (
+            # JAX would cut it.
+            lambda: canonopt.dynamic(np.uint64(2**40)),
+            canonopt.DynamicSpecError,
+            "as uint32, and its value is 1099511627776, which that does not hold.",
+        ),
+        (
+            lambda: canonopt.dynamic(canonopt.adam(2**40), "lr"),
+            canonopt.DynamicSpecError,
+            "as int32, and learning_rate is 1099511627776, which that does not hold.",
+        ),
+        (
             lambda: canonopt.dynamic(0.1, "lr"),
             canonopt.DynamicSpecError,
             "canonopt.dynamic takes names together with a spec, and got 0.1. Write "
@@ -221,6 +244,16 @@ def test_several_names_and_names_in_containers():
 def test_errors_of_names_and_values(call, error, text):
     with pytest.raises(error, match=re.escape(text)):
         call()
+
+
+@pytest.mark.parametrize(
+    "number", [2**31 - 1, -(2**31), True, np.uint32(2**32 - 1), np.int8(-3), [1.0, 2**40]]
+)
+def test_an_integer_that_fits_is_held(number):
+    value = canonopt.dynamic(number)
+    assert (value.tolist() if isinstance(value, jax.Array) else value.numbers()) == number
+    with jax.enable_x64(True):
+        assert int(canonopt.dynamic(2**40)) == 2**40
 
 
 # --- what cannot be traced ------------------------------------------------------------------------
@@ -253,6 +286,82 @@ REMEDY = (
 def test_what_a_factory_asks_for_is_refused_when_it_is_built(build, text):
     with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)):
         build()
+
+
+AS_AN_ENSEMBLE = (
+    "run it under jax.vmap over the spec: jax.vmap(run, in_axes=(0, None))(spec, params)."
+)
+
+
+def adam_of(value):
+    return canonopt.adam(value)
+
+
+def scheduled(value):
+    return canonopt.sgd(canonopt.cosine_decay_schedule(value, 10))
+
+
+def in_two_parameters(value):
+    return canonopt.adam(value, b1=value)
+
+
+@pytest.mark.parametrize("value", [canonopt.dynamic, jnp.asarray, np.asarray])
+@pytest.mark.parametrize(
+    "build, shapes",
+    [
+        (adam_of, "learning_rate of canonopt.adam has shape (2,)"),
+        (
+            lambda value: canonopt.chain(canonopt.clip(1.0), adam_of(value)),
+            "learning_rate of canonopt.adam has shape (2,)",
+        ),
+        (scheduled, "learning_rate.init_value of canonopt.sgd has shape (2,)"),
+        (
+            in_two_parameters,
+            "learning_rate of canonopt.adam has shape (2,) and b1 of canonopt.adam has shape (2,)",
+        ),
+    ],
+)
+def test_an_ensemble_that_is_not_under_vmap_is_refused_for_its_shape(value, build, shapes):
+    optim = build(value([1e-3, 1e-2]))
+    text = f"{shapes}, where one number is needed (TypeError: "
+    for call in (run, jax.jit(run)):
+        with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)) as raised:
+            call(optim, PARAMS)
+        text_of = str(raised.value)
+        assert "Write one number. Or, if these are the members of an ensemble, run" in text_of
+        assert text_of.endswith(AS_AN_ENSEMBLE)
+    assert jax.vmap(run, in_axes=(0, None))(optim, PARAMS)[0]["w"].shape == (2, 2, 3)
+
+
+@pytest.mark.parametrize("value", [canonopt.dynamic, jnp.asarray])
+def test_an_ensemble_that_cannot_be_built_at_once_is_refused_with_how_to_stack_it(value):
+    text = "peak_value of canonopt.warmup_cosine_decay_schedule has shape (2,), where one number is"
+    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)) as raised:
+        chain(value([1e-3, 1e-2]))
+    assert str(raised.value).endswith(
+        "Or, if these are the members of an ensemble, stack specs of one number each, "
+        f"jax.tree.map(lambda *x: jnp.stack(x), *specs), and {AS_AN_ENSEMBLE}"
+    )
+    # Where one cannot be traced either, that is what is said.
+    text = "decay_steps of canonopt.cosine_decay_schedule cannot be traced"
+    with pytest.raises(canonopt.DynamicSpecError, match=text):
+        canonopt.cosine_decay_schedule(0.1, value([10, 20]))
+
+
+@pytest.mark.parametrize("array", [jnp.asarray, np.asarray])
+def test_the_data_of_a_key_is_refused_with_the_key_to_write(array):
+    optim = canonopt.add_noise(0.1, 0.5, key=array(jax.random.PRNGKey(0)))
+    text = (
+        "key of canonopt.add_noise has shape (2,): it is the data of a key, where a key is needed "
+        "(TypeError: "
+    )
+    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)) as raised:
+        optim.update(GRADS, optim.init(PARAMS), PARAMS)
+    assert str(raised.value).endswith(
+        "Write jax.random.key(...) in place of jax.random.PRNGKey(...), or the seed."
+    )
+    seeded, keyed = (canonopt.add_noise(0.1, 0.5, key=key) for key in (0, jax.random.key(0)))
+    assert bits(run(seeded, PARAMS)[0]) == bits(run(keyed, PARAMS)[0])
 
 
 def test_one_special_value_is_no_other_program():
