@@ -4,6 +4,7 @@ Each function says what it relies on and what it gives where that is gone. `test
 fails where JAX has moved it.
 """
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -277,12 +278,25 @@ def watch_misses(
         return result
 
     pjit._infer_params = watched
+    _is_no_line_of_the_users(__file__)
 
     def end() -> None:
         if pjit._infer_params is watched:
             pjit._infer_params = original
 
     return end
+
+
+@functools.cache  # JAX keeps a list
+def _is_no_line_of_the_users(path: str) -> None:
+    """Has JAX look further out for the line that it names to the user, in its logs for one.
+
+    By `register_exclusion` of `jax._src.source_info_util`. Where that is gone, JAX names `path`.
+    """
+    with contextlib.suppress(ImportError, AttributeError):
+        from jax._src import source_info_util
+
+        source_info_util.register_exclusion(path)
 
 
 def callers() -> Iterator[str]:

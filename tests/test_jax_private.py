@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import logging
 import weakref
 
 import equinox as eqx
@@ -15,6 +16,7 @@ from jax._src import pjit
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+import canonopt
 from canonopt import _jax_private
 from canonopt._jax_private import function_of_partial, jit_options, rebinds_only_if_set
 
@@ -218,3 +220,25 @@ def test_what_a_backward_pass_runs_is_told_from_what_a_call_runs():
     jax.grad(step)(jnp.ones(()))
     assert seen == [True, True]
     assert not _jax_private.is_in_backward_pass()
+
+
+def test_jax_names_a_line_of_the_users_and_none_of_canonopt(caplog):
+    with (
+        canonopt.compile_log(),
+        jax.explain_cache_misses(True),
+        caplog.at_level(logging.WARNING, "jax"),
+    ):
+        jax.jit(lambda x: x)(jnp.ones(3))
+    assert f"TRACING CACHE MISS at {__file__}" in caplog.text
+    assert _jax_private.__file__ not in caplog.text
+
+
+def test_without_a_way_to_leave_lines_out_misses_are_watched_all_the_same(monkeypatch):
+    _jax_private._is_no_line_of_the_users.cache_clear()
+    monkeypatch.delattr("jax._src.source_info_util.register_exclusion")
+    with canonopt.compile_log() as log:
+        end = _jax_private.watch_misses(lambda _: None, lambda *_: None)
+        assert end is not None
+        jax.jit(lambda x: x)(jnp.ones(3))
+        end()
+    assert log["<lambda>"].traces == 1
