@@ -333,15 +333,17 @@ _LIBRARIES = frozenset(("jax", "jaxlib", "equinox", "optax", "flax", "chex", "di
 def is_helper(function: Any, callers: Iterable[str] = ()) -> bool:
     """Whether a library, and not its user, has jitted a function.
 
-    It has if the function is jitted where it is defined, or where the modules that the call came
-    through, from the nearest one on, are the library's before they are the user's.
+    It has if the function is inside of a jitted one where it is defined, or where the modules that
+    the call came through, from the nearest one on, are the library's before they are the user's.
     """
     package = _library_of(function)
     if package is None:
         return False
     written = written_as(function)
     found = _found_where_defined(written)
-    if is_jitted(found) or isinstance(found, jnp.ufunc):
+    # And not `found` itself, or what the user makes of it, as in `jax.jit(jax.vmap(jnp.dot))`.
+    is_inside = any(function is inner for inner in functions_inside(found)[1:])
+    if isinstance(found, jnp.ufunc) or (is_jitted(found) and is_inside):
         return True
     is_plain = isinstance(written, types.FunctionType) and not isinstance(
         function, types.MethodType

@@ -232,6 +232,23 @@ def test_what_libraries_jit_is_none_of_the_users():
     assert len(log.helpers) > 30
 
 
+def test_what_users_jit_of_a_library_is_theirs():
+    def dot(x, y):
+        return x @ y
+
+    jitted = [
+        (jax.jit(jax.nn.relu), 1),
+        (jax.jit(jnp.dot), 2),
+        (jax.jit(jax.vmap(jnp.dot)), 2),
+        (jax.jit(functools.wraps(jnp.dot)(dot)), 2),
+    ]
+    for function, count in jitted:
+        with canonopt.compile_log() as log:
+            for size in (1, 2):
+                function(*[ones(size, size)] * count)
+        assert [found.compiles for found in log.functions] == [2]
+
+
 def test_what_cannot_be_looked_at_does_not_stop_a_step():
     class Hostile:
         @property
