@@ -170,11 +170,7 @@ def _settled_types(update: _Update, types: Any) -> Any:
     for _ in range(_ROUNDS):
         after = update.types_after(types)
         if jax.tree.structure(after) != jax.tree.structure(types):
-            raise UnsettledStateError(
-                "The state has another structure after an update than before, so the second step "
-                f"is traced again. Before: {jax.tree.structure(types)}. "
-                f"After: {jax.tree.structure(after)}."
-            )
+            raise _restructured(types, after)
         if _types(after) == _types(types):
             return types
         types = jax.tree.map(_wider, before, types, after)
@@ -237,6 +233,26 @@ def _unsettled(before: Any, after: Any) -> UnsettledStateError:
         "traced again:\n  " + "\n  ".join(lines) + "\n"
         "Make `init` and `update` of the transformation agree on these leaves."
     )
+
+
+def _restructured(before: Any, after: Any) -> UnsettledStateError:
+    old, new = (dict(jtu.tree_leaves_with_path(tree)) for tree in (before, after))
+    lines = [
+        f"{_words_at(old, path)} -> {_words_at(new, path)} @ opt_state{jtu.keystr(path)}"
+        for path in (*old, *new)
+        if (path in old) != (path in new)
+    ]
+    if not lines:  # the containers differ, and not what is in them
+        lines = [f"{jax.tree.structure(before)} -> {jax.tree.structure(after)}"]
+    return UnsettledStateError(
+        "The state has another structure after an update than before, so the second step is traced "
+        "again:\n  " + "\n  ".join(lines) + "\n"
+        "Make `init` of the transformation give what `update` gives."
+    )
+
+
+def _words_at(leaves: Mapping[Any, Any], path: Any) -> str:
+    return _words(leaves[path]) if path in leaves else "not there"
 
 
 def _words(leaf: Any) -> str:

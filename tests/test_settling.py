@@ -392,10 +392,23 @@ def test_a_state_that_keeps_changing_names_each_leaf():
     ]
 
 
-def test_a_state_that_changes_its_structure():
-    optim = stateful(lambda params: (), lambda u, s, p=None: (u, (*s, 1.0)))
-    with pytest.raises(canonopt.UnsettledStateError, match="another structure after an update"):
+@pytest.mark.parametrize(
+    "before, after, line",
+    [
+        ((), (1.0,), "  not there -> float32[], weak @ opt_state[0]"),
+        ({"a": jnp.zeros(2)}, {"a": None}, "  float32[2] -> not there @ opt_state['a']"),
+        ([], (), "  PyTreeDef([]) -> PyTreeDef(())"),
+    ],
+)
+def test_a_state_that_changes_its_structure_names_each_leaf(before, after, line):
+    optim = stateful(lambda params: before, lambda u, s, p=None: (u, after))
+    text = "another structure after an update than before, so the second step is traced again"
+    with pytest.raises(canonopt.UnsettledStateError, match=text) as caught:
         canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
+    assert str(caught.value).splitlines()[1:] == [
+        line,
+        "Make `init` of the transformation give what `update` gives.",
+    ]
 
 
 def test_extra_arguments_that_are_not_known_are_asked_for():
