@@ -15,7 +15,8 @@ import jax
 
 from ._errors import ExcessError, LimitError, NotJittedError, RecompileWarning
 from ._jax_private import functions_inside, is_jitted, is_staging
-from ._logs import CompileLog, Entry, FunctionLog, is_of_a_library, name_of, written_as
+from ._logs import CompileLog, Entry, FunctionLog
+from ._owners import is_of_a_library, name_of, written_as
 from ._signatures import Signature, signature_of
 from ._statics import place_of
 from ._tracing import counting, watch

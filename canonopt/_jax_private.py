@@ -313,7 +313,7 @@ def callers() -> Iterator[str]:
 
 
 _ON_THE_WAY = (
-    *(f"canonopt.{name}" for name in ("_asserting", "_jax_private", "_logs", "_tracing")),
+    *(f"canonopt.{name}" for name in ("_asserting", "_jax_private", "_owners", "_tracing")),
     *(f"jax._src.{name}" for name in ("api", "pjit", "stages", "traceback_util")),
     *("contextlib", "equinox._jit", "equinox._module", "flax.nnx.transforms"),
 )

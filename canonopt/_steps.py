@@ -10,7 +10,8 @@ import attrs
 
 from ._by_identity import ByIdentity
 from ._jax_private import as_filter_jit_was_given, watch_calls
-from ._logs import CompileLog, FunctionLog, name_of, users_function
+from ._logs import CompileLog, FunctionLog
+from ._owners import name_of, users_function
 from ._tracing import is_inside_jit
 
 _KEPT = 2000  # times of each function

@@ -30,15 +30,8 @@ from ._jax_private import (
     watch_misses,
     watch_stages,
 )
-from ._logs import (
-    ENTRIES,
-    CompileLog,
-    Entry,
-    FunctionLog,
-    is_helper,
-    name_of,
-    users_function,
-)
+from ._logs import ENTRIES, CompileLog, Entry, FunctionLog
+from ._owners import is_helper, name_of, users_function
 from ._signatures import Signature, signature_of
 from ._statics import static_of
 

@@ -28,6 +28,7 @@ ORDER = [
     "_contents",
     "_doubts",
     "_jax_private",
+    "_owners",
     "_keys",
     "_interning",
     "_hoisting",
