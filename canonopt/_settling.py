@@ -11,15 +11,24 @@ from collections.abc import Mapping
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 import optax
-from jax.extend.core import JaxprEqn, Literal, jaxpr_as_fun
-from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
+from jax.sharding import NamedSharding
 
-from ._errors import ExtraArgsError, PlacementError, UnsettledStateError
+from ._errors import ExtraArgsError, UnsettledStateError
+from ._placing import (
+    common_place,
+    converted,
+    made_in_place,
+    moved,
+    shardings_known,
+    struct_of,
+    type_of,
+    with_sharding,
+    with_sharding_of,
+)
 
 # An update may widen what another has widened; more rounds than this is no settling.
 _ROUNDS = 8
@@ -41,9 +50,9 @@ def settled_state(
     - `loss`: the shape and dtype of the loss.
     - `extra_args`: what else the update has to be given, besides what comes from the loss.
     """
-    place = _common_place(params)
+    place = common_place(params)
     if isinstance(place, NamedSharding):
-        grads = jax.tree.map(_with_sharding_of, grads, params)
+        grads = jax.tree.map(with_sharding_of, grads, params)
     update = _Update(optax.with_extra_args_support(optim), params, grads, loss, extra_args)
     if isinstance(optim, optax.GradientTransformationExtraArgs):
         update.find_what_it_asks_for()
@@ -51,13 +60,13 @@ def settled_state(
         return _spread_state(update, params, place)
     state = optim.init(params)
     if place is not None:
-        state = _moved(state, place)
-    types = _settled_types(update, jax.tree.map(_struct, state))
+        state = moved(state, place)
+    types = _settled_types(update, jax.tree.map(struct_of, state))
     leaves, structure = jax.tree.flatten(state)
     del state
     # One by one, so that the narrow leaves are gone as the wide ones come.
     for i, wanted in enumerate(jax.tree.leaves(types)):
-        leaves[i] = _converted(leaves[i], wanted)
+        leaves[i] = converted(leaves[i], wanted)
     return jax.tree.unflatten(structure, leaves)
 
 
@@ -177,23 +186,13 @@ def _settled_types(update: _Update, types: Any) -> Any:
     raise _unsettled(before, update.types_after(types))
 
 
-def _struct(leaf: Any) -> jax.ShapeDtypeStruct:
-    aval = jax.typeof(leaf)
-    sharding = leaf.sharding if _is_committed(leaf) else None
-    return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
-
-
 def _strong(leaf: Any) -> jax.ShapeDtypeStruct:
-    struct = leaf if isinstance(leaf, jax.ShapeDtypeStruct) else _struct(leaf)
+    struct = leaf if isinstance(leaf, jax.ShapeDtypeStruct) else struct_of(leaf)
     return jax.ShapeDtypeStruct(struct.shape, struct.dtype, sharding=struct.sharding)
 
 
-def _type(leaf: Any) -> Any:
-    return (leaf.shape, leaf.dtype, leaf.weak_type)
-
-
 def _types(tree: Any) -> list[Any]:
-    return list(map(_type, jax.tree.leaves(tree)))
+    return list(map(type_of, jax.tree.leaves(tree)))
 
 
 def _wider(initial: Any, before: Any, after: Any) -> Any:
@@ -215,18 +214,12 @@ def _holds(wide: Any, narrow: Any) -> bool:
         return np.can_cast(narrow, wide)
 
 
-def _converted(leaf: Any, wanted: Any) -> Any:
-    if isinstance(leaf, jax.Array) and _type(jax.typeof(leaf)) == _type(wanted):
-        return leaf
-    return jax.lax.convert_element_type(leaf, wanted.dtype)
-
-
 def _unsettled(before: Any, after: Any) -> UnsettledStateError:
     lines = []
     for (path, old), new in zip(
         jtu.tree_leaves_with_path(before), jtu.tree_leaves(after), strict=True
     ):
-        if _type(old) != _type(new):
+        if type_of(old) != type_of(new):
             lines.append(f"{_words(old)} -> {_words(new)} @ opt_state{jtu.keystr(path)}")
     return UnsettledStateError(
         "The update changes the type of its own state and does not come to rest, so a step is "
@@ -260,63 +253,7 @@ def _words(leaf: Any) -> str:
     return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]{weak}"
 
 
-# --- places -----------------------------------------------------------------------------------
-
-
-def _is_committed(leaf: Any) -> bool:
-    is_concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
-    return is_concrete and leaf.committed
-
-
-def _common_place(params: Any) -> Sharding | None:
-    """Where scalars of the state have to be, or None if the parameters are committed nowhere."""
-    # By their devices: a program takes parameters of several meshes of the same ones.
-    places: dict[tuple[Any, ...], tuple[Sharding, Any]] = {}
-    for path, leaf in jtu.tree_leaves_with_path(params):
-        if isinstance(leaf, jax.core.Tracer):  # what is traced is placed by what it is part of
-            return None
-        if not _is_committed(leaf):
-            continue
-        if isinstance(leaf.sharding, NamedSharding):
-            mesh: Any = leaf.sharding.mesh
-            devices, place = tuple(mesh.devices.flat), NamedSharding(mesh, PartitionSpec())
-        elif len(leaf.sharding.device_set) == 1:
-            devices = tuple(leaf.sharding.device_set)
-            place = SingleDeviceSharding(*devices)
-        else:  # spread in a way that says nothing of where a scalar would be
-            return None
-        earlier, _ = places.get(devices, (None, path))
-        if not isinstance(earlier, NamedSharding):  # a mesh of one device before that device
-            places[devices] = place, path
-    if len(places) > 1:
-        lines = [
-            f"{list(map(str, devices))} @ model{jtu.keystr(path)}"
-            for devices, (_, path) in places.items()
-        ]
-        raise PlacementError(
-            "The parameters are on different devices or meshes, and no step can take them "
-            "together:\n  " + "\n  ".join(lines) + "\nPut the model on one mesh, with "
-            "jax.device_put(model, NamedSharding(mesh, PartitionSpec()))."
-        )
-    return next((place for place, _ in places.values()), None)
-
-
-def _with_sharding(leaf: Any, sharding: Sharding | None) -> jax.ShapeDtypeStruct:
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, weak_type=leaf.weak_type, sharding=sharding)
-
-
-def _with_sharding_of(grad: Any, param: Any) -> jax.ShapeDtypeStruct:
-    return _with_sharding(grad, param.sharding if _is_committed(param) else None)
-
-
-def _moved(state: Any, place: Sharding) -> Any:
-    """The state with what is committed nowhere where it has to be."""
-    leaves, structure = jax.tree.flatten(state)
-    elsewhere = [i for i, leaf in enumerate(leaves) if not _is_committed(leaf)]
-    moved = jax.device_put([leaves[i] for i in elsewhere], place)
-    for i, leaf in zip(elsewhere, moved, strict=True):
-        leaves[i] = leaf
-    return jax.tree.unflatten(structure, leaves)
+# --- on a mesh --------------------------------------------------------------------------------
 
 
 def _spread_state(update: _Update, params: Any, place: NamedSharding) -> Any:
@@ -332,7 +269,7 @@ def _spread_state(update: _Update, params: Any, place: NamedSharding) -> Any:
         error.add_note("canonopt was tracing the init of the optimizer, as it does on a mesh.")
         raise
     leaves, structure = jax.tree.flatten(init.out_info)
-    shardings = _shardings_known(init.out_info, params, place)
+    shardings = shardings_known(init.out_info, params, place)
     if None in shardings:
         types = _settled_types(update, init.out_info)
         compiled = jax.tree.leaves(update.traced.lower().compile().output_shardings)
@@ -340,64 +277,8 @@ def _spread_state(update: _Update, params: Any, place: NamedSharding) -> Any:
         compiled = [s if s.device_set == place.device_set else place for s in compiled]
         shardings = [known or after for known, after in zip(shardings, compiled, strict=True)]
     else:
-        placed = map(_with_sharding, leaves, shardings)
+        placed = map(with_sharding, leaves, shardings)
         types = _settled_types(update, jax.tree.unflatten(structure, placed))
-    wanted = list(map(_with_sharding, jax.tree.leaves(types), shardings))
-    made = _made_in_place(init, jax.tree.leaves(params), wanted)
+    wanted = list(map(with_sharding, jax.tree.leaves(types), shardings))
+    made = made_in_place(init, jax.tree.leaves(params), wanted)
     return jax.tree.unflatten(structure, made)
-
-
-def _made_in_place(
-    init: jax.stages.Traced, params: list[Any], wanted: list[jax.ShapeDtypeStruct]
-) -> list[Any]:
-    """What `init` gives for `params`, each leaf of the type and in the place that is wanted.
-
-    Most leaves are constants or parameters, which nothing has to be compiled for; a program that
-    gives thousands of leaves would take longer to compile than all the rest.
-    """
-    jaxpr = init.jaxpr.jaxpr
-    given = dict(zip(jaxpr.invars, params, strict=True))
-    fillings = {eqn.outvars[0]: eqn.invars[0] for eqn in jaxpr.eqns if _is_filling(eqn)}
-    leaves = jax.tree.leaves(init.out_info)
-    to_compute = []
-    for i, (var, struct) in enumerate(zip(jaxpr.outvars, wanted, strict=True)):
-        constant = var if isinstance(var, Literal) else fillings.get(var)
-        if constant is not None and not struct.weak_type:
-            value = np.asarray(constant.val, leaves[i].dtype)
-            leaves[i] = jnp.full(struct.shape, value, struct.dtype, device=struct.sharding)
-        elif constant is None and var in given and _struct(given[var]) == struct:
-            leaves[i] = given[var]
-        else:
-            to_compute.append(i)
-
-    def compute(*params: Any) -> list[Any]:
-        state = jaxpr_as_fun(init.jaxpr)(*params)
-        return [state[i] for i in to_compute]
-
-    if to_compute:
-        places = [wanted[i].sharding for i in to_compute]
-        # The numbers are those that come of one operation after the other, with all their rounding.
-        options = {"xla_allow_excess_precision": False}
-        computed = jax.jit(compute, out_shardings=places, compiler_options=options)(*params)
-        for i, leaf in zip(to_compute, computed, strict=True):
-            leaves[i] = _converted(leaf, wanted[i])
-    return leaves
-
-
-def _is_filling(eqn: JaxprEqn) -> bool:
-    return eqn.primitive.name == "broadcast_in_dim" and isinstance(eqn.invars[0], Literal)
-
-
-def _shardings_known(types: Any, params: Any, place: Sharding) -> list[Sharding | None]:
-    """Of each leaf of the state: a parameter's for its likeness, and `place` for a scalar."""
-    params_at = {path: leaf for path, leaf in jtu.tree_leaves_with_path(params)}
-    depths = sorted({len(path) for path in params_at}, reverse=True)
-    shardings = []
-    for path, leaf in jtu.tree_leaves_with_path(types):
-        at = (params_at.get(path[len(path) - depth :]) for depth in depths if depth <= len(path))
-        like = next((param for param in at if param is not None), None)
-        if like is not None and like.shape == leaf.shape:
-            shardings.append(like.sharding if _is_committed(like) else place)
-        else:
-            shardings.append(place if leaf.size == 1 else None)
-    return shardings

@@ -42,6 +42,7 @@ ORDER = [
     "_asserting",
     "_repr",
     "_arguments",
+    "_placing",
     "_settling",
     "_init",
     "_pairs",
