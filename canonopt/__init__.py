@@ -30,12 +30,14 @@ from ._errors import NotMirroredError as NotMirroredError
 from ._errors import ParameterError as ParameterError
 from ._errors import PlacementError as PlacementError
 from ._errors import RecompileWarning as RecompileWarning
+from ._errors import SharedSpecError as SharedSpecError
 from ._errors import UnsettledStateError as UnsettledStateError
+from ._errors import UnsupportedVersionError as UnsupportedVersionError
 from ._factories import canonical as canonical
 from ._hoisting import hoist as hoist
 from ._init import grads_like as grads_like
 from ._init import init_like_grads as init_like_grads
-from ._interning import clear_caches as clear_caches
+from ._identity import clear_caches as clear_caches
 from ._mirror import find_in as _find_in
 from ._spec import ScheduleSpec as ScheduleSpec
 from ._spec import Spec as Spec

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from . import __version__, _doctor, _page, _reports, _running
+from ._errors import UnsupportedVersionError
 from ._steps import Steps
-from ._tracing import compile_log
+from ._tracing import check_compiles, recording
 
 RECOMPILED = 3
 
@@ -72,9 +73,12 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 def _doctored(script: list[str], as_module: bool, files: dict[str, str], is_strict: bool) -> Any:
     process, stderr = os.getpid(), _another_for(sys.stderr)
     command = shlex.join(["-m", *script] if as_module else script)
-    counting = compile_log(all_threads=True)
-    log, start, status = counting.__enter__(), time.perf_counter(), 0
-    steps = Steps(log)
+    counting = recording(all_threads=True)
+    try:
+        log, start, status = counting.__enter__(), time.perf_counter(), 0
+    except UnsupportedVersionError as error:
+        return f"canonopt doctor: {error}"
+    steps, unsupported = Steps(log), None
 
     def report() -> None:
         # At the very end: threads go on after the script, and what it has registered runs then.
@@ -82,6 +86,10 @@ def _doctored(script: list[str], as_module: bool, files: dict[str, str], is_stri
             return  # a fork
         steps.stop()
         counting.__exit__(None, None, None)
+        if unsupported is not None:
+            with contextlib.suppress(OSError, ValueError), stderr as stream:
+                stream.write(f"canonopt doctor: {unsupported}\n")
+            return
         found = _doctor.diagnose(log, steps, command, status, time.perf_counter() - start)
         problems = []
         for form, path in files.items():
@@ -99,6 +107,12 @@ def _doctored(script: list[str], as_module: bool, files: dict[str, str], is_stri
     steps.start()
     code = _running.run(script, as_module=as_module)
     status = _running.status_of(code)
+    if status == 0:
+        try:
+            check_compiles()
+        except UnsupportedVersionError as error:
+            unsupported = error
+            return 1 if is_strict else code
     if is_strict and status == 0 and _doctor.diagnose(log, steps, command, 0, 0.0).repeated:
         return RECOMPILED
     return code

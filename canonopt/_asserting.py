@@ -19,7 +19,7 @@ from ._logs import CompileLog, Entry, FunctionLog
 from ._owners import is_of_a_library, name_of, written_as
 from ._signatures import Signature, signature_of
 from ._statics import place_of
-from ._tracing import counting, watch
+from ._tracing import check_compiles, counting, watch
 
 F = TypeVar("F", bound=Callable[..., Any])
 Mode: TypeAlias = Literal["raise", "warn", "record"]
@@ -79,6 +79,7 @@ def assert_max_traces(
 
     **Raises:** `ExcessError`, an `AssertionError`, when it is called and the limit is exceeded.
     `LimitError`, a `ValueError`, at once for another limit than a whole number or another mode.
+    `UnsupportedVersionError` at once where JAX has changed so that traces cannot be counted.
     """
     if fn is not None and not callable(fn):
         fn, n = None, fn  # as in @chex.assert_max_traces(1)
@@ -128,7 +129,8 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     **Returns:** a callable of the same signature. Its attribute `log` has the counts.
 
     **Raises:** `NotJittedError` if `jitted` is a plain function; `ExcessError` when it is called
-    and the limit is exceeded.
+    and the limit is exceeded. `UnsupportedVersionError`, at once or after the first call, where JAX
+    has changed so that compiles cannot be counted.
     """
     _check_arguments("max_compiles", max_compiles, mode)
     if jitted is None:
@@ -275,7 +277,9 @@ class _Jitted:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         with counting(self._limit):
-            return self._jitted(*args, **kwargs)
+            result = self._jitted(*args, **kwargs)
+        check_compiles()
+        return result
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self if instance is None else functools.partial(self, instance)

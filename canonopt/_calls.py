@@ -6,7 +6,9 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from ._spec import Configured, Spec
+import jax
+
+from ._spec import Configured
 
 
 def make_builder(factory: Any) -> Callable[..., Any]:
@@ -15,13 +17,17 @@ def make_builder(factory: Any) -> Callable[..., Any]:
     def build(*args: Any, **kwargs: Any) -> Any:
         values = (*args, *kwargs.values()) if kwargs else args
         try:
-            entry = factory.find((tuple(map(type, values)), tuple(kwargs), values))
+            entry = factory.find(
+                (jax.config.jax_enable_x64, tuple(map(type, values)), tuple(kwargs), values)
+            )
         except TypeError:  # an argument that cannot be hashed: an array, a list
             entry = None
         if entry is not None and not (0.0 in values and has_negative_zero(values)):
             anchor = entry()
             if anchor is not None:
-                return anchor.__dict__["spec"] if type(anchor) is types.FunctionType else anchor
+                if type(anchor) is types.FunctionType:
+                    return anchor.__dict__["__canonical_owner__"]
+                return anchor
         return factory.from_call(args, kwargs)
 
     function = factory.function
@@ -29,8 +35,14 @@ def make_builder(factory: Any) -> Callable[..., Any]:
     build.__name__ = build.__qualname__ = factory.name
     build.__module__ = factory.module
     build.factory = factory  # pyright: ignore[reportFunctionMemberAccess]
-    build.spec = build  # pyright: ignore[reportFunctionMemberAccess]
+    build.__canonical_owner__ = factory  # pyright: ignore[reportFunctionMemberAccess]
     return build
+
+
+def spelling(args: tuple, kwargs: dict[str, Any]) -> tuple:
+    """What `build` looks for."""
+    values = (*args, *kwargs.values())
+    return (jax.config.jax_enable_x64, tuple(map(type, values)), tuple(kwargs), values)
 
 
 def has_negative_zero(values: tuple) -> bool:
@@ -46,15 +58,23 @@ _PLAIN = frozenset((float, int, bool, str, bytes, type(None)))
 
 def is_plain(value: Any) -> bool:
     """Whether a table may hold `value` in its keys: it cannot lead back to what the table holds."""
-    return type(value) in _PLAIN or (
-        isinstance(value, Configured) and vars(value).get("_plain", False)
-    )
-
-
-def anchor_of(spec: Any) -> Any:
-    """What a table can hold weakly: a tuple cannot be, the `update` that holds it can."""
-    return spec.update if isinstance(spec, Spec) else spec
+    return type(value) in _PLAIN or (isinstance(value, Configured) and value._internals.is_plain)
 
 
 def spec_of(anchor: Any) -> Any:
-    return anchor.__dict__["spec"] if type(anchor) is types.FunctionType else anchor
+    """The spec that a table holds by this anchor."""
+    if type(anchor) is not types.FunctionType:
+        return anchor
+    owner = anchor.__dict__["__canonical_owner__"]
+    return owner if isinstance(owner, Configured) else anchor  # a factory that was made
+
+
+def settings() -> tuple:
+    """What a factory can ask of JAX when it is called, besides its arguments."""
+    config = jax.config
+    return (
+        config.jax_enable_x64,
+        config.jax_default_prng_impl,
+        config.jax_numpy_dtype_promotion,
+        config.jax_default_dtype_bits if hasattr(config, "jax_default_dtype_bits") else None,
+    )

@@ -1,5 +1,7 @@
 """Models that enter a training step the way the last one entered and left it."""
 
+import collections
+import copy
 import functools
 import types
 from collections.abc import Callable, Iterable
@@ -12,7 +14,7 @@ import optax
 
 from ._hoisting import hoist, one_object
 from ._jax_private import function_of_partial
-from ._keys import is_namedtuple
+from ._identity import is_namedtuple
 from ._spec import Configured
 
 T = TypeVar("T")
@@ -129,8 +131,7 @@ def _callable(walk: _Pass, node: Any) -> Any:
 def _partial(walk: _Pass, node: jtu.Partial) -> Any:
     parts = (function_of_partial(node), node.args, node.keywords)
     (function, args, keywords), _ = walk.all(parts)
-    # One object too, for in a static field it is compared by identity; and a copy of `node`, whose
-    # keywords can be changed in place.
+    # One object too, because in a static field it is compared by identity.
     return one_object(type(node)(function, *args, **keywords))
 
 
@@ -140,13 +141,17 @@ def _sequence(walk: _Pass, node: Any) -> Any:
 
 
 def _namedtuple(walk: _Pass, node: Any) -> Any:
-    made, changed = walk.all(node)
+    made, changed = walk.all(tuple.__iter__(node))  # its class may have an `__iter__` of its own
     return tuple.__new__(type(node), made) if changed else node
 
 
 def _dict(walk: _Pass, node: dict) -> Any:
     made, changed = walk.all(node.values())
-    return dict(zip(node, made, strict=True)) if changed else node
+    if not changed:
+        return node
+    new = copy.copy(node)  # with its order and its attributes, which `jax.tree` drops
+    new.update(zip(node, made, strict=True))
+    return new
 
 
 def _module(walk: _Pass, node: eqx.Module) -> Any:
@@ -185,7 +190,7 @@ _RULES: dict[type, Callable[[_Pass, Any], Any]] = {
     jtu.Partial: _partial,
     tuple: _sequence,
     list: _sequence,
-    dict: _dict,
+    **dict.fromkeys((dict, collections.OrderedDict, collections.defaultdict), _dict),
 }
 
 

@@ -5,7 +5,7 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-from ._captures import captured_by
+from ._identity import captured_by
 
 
 def contents_of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:

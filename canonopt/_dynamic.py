@@ -4,9 +4,12 @@ Such a spec is neither interned nor hashed. Its arrays may be traced, or be what
 transformation puts in place of a leaf, so the factory is called only when the transformation runs.
 """
 
+import collections.abc
 import functools
+import itertools
 import operator
-from collections.abc import Callable, Hashable, Iterable
+import weakref
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NoReturn, TypeVar, overload
 
 import attrs
@@ -18,12 +21,11 @@ import numpy as np
 import optax
 
 from ._errors import DynamicSpecError
-from ._interning import Table
-from ._keys import HoldsArray, identify, identity_key, is_namedtuple, member_key
+from ._identity import HoldsArray, Mode, Table, Watched, copied, is_namedtuple, read, token_of
 from ._paths import find, hyperparameters
 from ._recipes import Assemble, Recipe
 from ._scalars import NUMBERS, Dynamic
-from ._spec import Configured, make
+from ._spec import Configured, Internals, make
 
 
 @attrs.frozen(eq=False)
@@ -34,65 +36,98 @@ class Template:
     """
 
     cls: type[Configured]
+    factory: Any
     paths: tuple[str, ...]
     assemble: Assemble
+    # The values that are not traced, as they were given.
+    static: tuple[Any, ...]
+    watched: Watched | None = None
 
 
 _templates: Table[Template] = Table()
 
 
-def make_dynamic(
-    factory: Any, parameters: dict[str, Any], class_for: Callable[[Any], type[Configured]]
-) -> Configured:
-    """The spec with these parameters, whose arrays are its leaves.
-
-    `class_for` gives the dynamic class for what the factory makes.
-    """
-    children: list[tuple[str, Any]] = []
-    key, assemble = _take_apart(parameters, children, "")
-    paths, values = tuple(path for path, _ in children), tuple(child for _, child in children)
+def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
+    """The spec with these parameters, whose arrays are its leaves."""
+    taken = _TakenApart()
+    assemble = taken.take(parameters, "")
+    paths, values = tuple(taken.children), tuple(taken.children.values())
     # Called here for its errors and its warnings, and to see what it makes.
-    cls = class_for(Recipe(factory, paths, values, assemble).made)
-    template = Template(cls, paths, assemble)
-    return _put_together(_templates.setdefault((identity_key(cls), key), template), values)
+    cls = factory.dynamic_class_for(Recipe(factory, paths, values, assemble).made)
+    held = () if factory.is_stable else (factory.function,)
+    reading = read(held, taken.static)
+    watched = None
+    if reading.can_change and reading.is_comparable:
+        watched = Watched(reading, lambda: read(held, template.static))
+    template = Template(cls, factory, paths, assemble, tuple(taken.static), watched)
+    if reading.is_comparable:
+        key = (token_of(cls), token_of(factory), *taken.key, reading.key)
+        if watched is not None:
+            watched.stands_in(_templates, key, weakref.ref(template))
+        template = _templates.setdefault(key, template)
+    return _put_together(template, values)
 
 
-def _take_apart(
-    value: Any, children: list[tuple[str, Any]], path: str
-) -> tuple[Hashable, Assemble]:
-    """Appends the parts of `value` that are traced to `children`; the key and how to undo it.
+class _TakenApart:
+    """Parameters, parted into what is traced and what is not.
 
     Containers are walked here, not by `jax.tree`, which sorts the keys of a mapping: a factory may
     read them in order.
     """
+
+    def __init__(self) -> None:
+        self.children: dict[str, Any] = {}  # by path
+        self.static: list[Any] = []
+        # What is where: the structure that is not in the key of what is static.
+        self.key: list[Hashable] = []
+
+    def take(self, value: Any, path: str) -> Assemble:
+        """How to make `value` again from the children, when these have been taken out."""
+        if not _holds_array(value):
+            self.static.append(value)
+            self.key.append("static")
+            if isinstance(value, collections.abc.Iterator):
+                # The factory is called again for each trace, each time with all of it.
+                source = [value]
+
+                def again(_: Iterator[Any]) -> Any:
+                    source[0], one = itertools.tee(source[0])
+                    return one
+
+                return again
+            kept = copied(value)
+            return lambda _: copied(kept)  # or a factory that changes it could do so only once
+        kind: Any = type(value)
+        if kind is dict:
+            names = tuple(value)
+            self.key += (dict, len(names))
+            self.static.append(names)
+            paths = [f"{path}[{name!r}]" if path else str(name) for name in names]
+            builds = [self.take(v, p) for v, p in zip(value.values(), paths, strict=True)]
+            return lambda taken: dict(zip(names, (build(taken) for build in builds), strict=True))
+        if kind in (tuple, list) or is_namedtuple(kind):
+            self.key += (token_of(kind), len(value))
+            builds = [self.take(v, f"{path}[{i}]") for i, v in enumerate(value)]
+            make_again = list if kind is list else functools.partial(_new_tuple, kind)
+            return lambda taken: make_again([build(taken) for build in builds])
+        self.key += ("child", path)
+        if isinstance(value, Configured | Dynamic) or _is_array(value):
+            self.children[path] = value
+            return next
+        arrays, rest = eqx.partition(
+            value, lambda leaf: _is_array(leaf) or _is_number(leaf), is_leaf=_is_number
+        )
+        self.children[path] = arrays
+        self.static.append(rest)
+        return lambda taken: eqx.combine(next(taken), rest, is_leaf=_is_number)
+
+
+def _holds_array(value: Any) -> bool:
     try:
-        key, copy = identify(value)
-        return key, lambda _: copy
+        read((), (value,))
     except HoldsArray:
-        pass
-    kind: Any = type(value)
-    if kind is dict:
-        names = tuple(value)
-        paths = [f"{path}[{name!r}]" if path else str(name) for name in names]
-        parts = [_take_apart(v, children, p) for v, p in zip(value.values(), paths, strict=True)]
-        builds = [build for _, build in parts]
-        key = (kind, *zip(map(member_key, names), (key for key, _ in parts), strict=True))
-        return key, lambda taken: dict(zip(names, (build(taken) for build in builds), strict=True))
-    if kind in (tuple, list) or is_namedtuple(kind):
-        parts = [_take_apart(v, children, f"{path}[{i}]") for i, v in enumerate(value)]
-        builds = [build for _, build in parts]
-        make_again = list if kind is list else functools.partial(_new_tuple, kind)
-        key = (identity_key(kind), *(key for key, _ in parts))
-        return key, lambda taken: make_again([build(taken) for build in builds])
-    if isinstance(value, Configured | Dynamic) or _is_array(value):
-        children.append((path, value))
-        return (_take_apart,), next
-    arrays, rest = eqx.partition(
-        value, lambda leaf: _is_array(leaf) or _is_number(leaf), is_leaf=_is_number
-    )
-    children.append((path, arrays))
-    key, rest = identify(rest)
-    return key, lambda taken: eqx.combine(next(taken), rest, is_leaf=_is_number)
+        return True
+    return False
 
 
 def _new_tuple(kind: Any, items: list[Any]) -> Any:
@@ -109,13 +144,13 @@ def _is_number(node: Any) -> bool:
 
 def _put_together(template: Template, children: Iterable[Any]) -> Configured:
     cls, children = template.cls, tuple(children)
-    recipe = Recipe(cls._factory, template.paths, children, template.assemble)
+    recipe = Recipe(template.factory, template.paths, children, template.assemble)
     is_transform = issubclass(cls, optax.GradientTransformation)
     build = (lambda: recipe.made) if is_transform else (lambda: recipe.schedule)
-    spec = make(cls, template.assemble(iter(children)), build, lambda: recipe.transform)
+    internals = Internals(template.factory, build, template.watched)
     # What is in place of an array need not be one, so a second look could find other leaves.
-    vars(spec)["_flat"] = (children, template)
-    return spec
+    internals.flat = (children, template)
+    return make(cls, template.assemble(iter(children)), internals, lambda: recipe.transform)
 
 
 def make_dynamic_class(static_class: type[Configured]) -> type[Configured]:
@@ -127,7 +162,7 @@ def make_dynamic_class(static_class: type[Configured]) -> type[Configured]:
 
 
 # Each call of a jitted function flattens its arguments: a function in Python would take longer.
-_flatten: Callable[[Configured], tuple[tuple[Any, ...], Template]] = operator.attrgetter("_flat")
+_flatten: Callable[[Configured], tuple[tuple[Any, ...], Template]] = operator.attrgetter("_internals.flat")
 
 
 def _flatten_with_keys(spec: Configured) -> tuple[list[tuple[Any, Any]], Template]:
@@ -158,13 +193,13 @@ class _Dynamic(Configured):
     def __ne__(self, other: object) -> bool:
         return self is not other
 
-    def __canonical_key__(self, captured: bool) -> Hashable:
-        if captured:
-            return identity_key(self)
+    def __canonical_key__(self, mode: Mode) -> Hashable:
+        if mode != "given":
+            return super().__canonical_key__(mode)
         if jtu.tree_leaves(self):
             raise HoldsArray
         # Its arrays have been taken out: this is the rest of a pytree that holds a spec.
-        return identity_key(_flatten(self)[1])
+        return token_of(_flatten(self)[1])
 
 
 # --- the public face --------------------------------------------------------------------------

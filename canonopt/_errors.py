@@ -26,6 +26,10 @@ class NotMirroredError(CanonoptError, AttributeError):
     """A name of optax's that is no factory, or that optax does not have."""
 
 
+class SharedSpecError(CanonoptError, ValueError):
+    """One spec stands for two builds whose lists or dicts were equal, and are not any more."""
+
+
 class DynamicSpecError(CanonoptError, TypeError):
     """A spec that holds arrays was used where only a static one can be."""
 
@@ -60,6 +64,28 @@ class LimitError(CanonoptError, ValueError):
 
 class NotJittedError(CanonoptError, TypeError):
     """A plain function stands where a jitted one is needed."""
+
+
+class UnsupportedVersionError(CanonoptError, RuntimeError):
+    """The installed JAX or Equinox differs from the tested versions, and canonopt cannot count.
+
+    Raised when counting starts, or at the end of what was to be counted.
+
+    - `name`: the name in JAX or Equinox that is gone or has changed.
+    - `package`, `version`: what is installed.
+    - `tested`: the versions that canonopt was tested with, as a requirement for `pip install`.
+    """
+
+    def __init__(self, name: str, package: str, version: str, tested: str) -> None:
+        super().__init__(name, package, version, tested)
+        self.name, self.package, self.version, self.tested = name, package, version, tested
+
+    def __str__(self) -> str:
+        return (
+            f"canonopt cannot count traces and compiles with {self.package} {self.version}: "
+            f"{self.name} is gone or has changed. Tested: {self.tested}. "
+            f'Write: pip install "{self.tested}", or upgrade canonopt.'
+        )
 
 
 class RecompileWarning(UserWarning):

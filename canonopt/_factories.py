@@ -1,28 +1,32 @@
 """`canonical`: from a function that builds transformations to one that builds specs."""
 
+import collections.abc
 import functools
 import importlib
+import itertools
 import sys
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any, ParamSpec, overload
 
-import attrs
 import jax
-import jax.tree_util as jtu
 import optax
 
-from ._arguments import Signature, as_optax_takes, is_transformation
-from ._calls import anchor_of, has_negative_zero, is_plain, make_builder, spec_of
-from ._dynamic import make_dynamic, make_dynamic_class
+from ._arguments import FactoryParameters, as_optax_takes, dtype_of, is_transformation
+from ._calls import has_negative_zero, is_plain, make_builder, settings, spec_of, spelling
+from ._classes import class_for, dynamic_class_for
+from ._dynamic import make_dynamic
 from ._errors import NotAFactoryError
-from ._interning import Table
-from ._keys import HoldsArray, dtype_of, identify
+from ._identity import HoldsArray, Reading, Table, Watched, copied, is_in_place, read, token_of
+from ._recorded_warnings import recording_warnings, warn_again
 from ._repr import expression
-from ._spec import Configured, ScheduleSpec, Spec, make
-from ._warnings import noting_warnings
+from ._spec import Configured, Internals, ScheduleSpec, Spec, anchor_of, make
 
 P = ParamSpec("P")
+
+_NO_DEFAULT: Any = object()
+_KEYS = frozenset(("key", "seed", "rng"))
 
 
 class Factory:
@@ -35,22 +39,28 @@ class Factory:
     # Whether it tells arrays from numbers, and so has to be given an array for a traced number.
     asks_for_arrays = False
 
-    def __init__(self, function: Callable[..., Any], name: str, module: str) -> None:
+    def __init__(
+        self, function: Callable[..., Any], name: str, module: str, of_optax: bool = False
+    ) -> None:
         self.function = function
         self.name = name
         self.module = module
+        # Whether a parameter with "dtype" in its name is a dtype.
+        self._of_optax = of_optax
         # From the key of a configuration to its spec.
         self.specs: Table[Any] = Table()
         # The same from a call as it was written, for calls with nothing but plain values: it
         # spares the binding of arguments and the making of a key.
         self.spellings: Table[Any] = Table()
         self.find = self.spellings.find
-        self._classes: dict[type[Configured], type[Configured]] = {}
+        self.reading: Reading | None = None
+        self.classes: dict[type[Configured], type[Configured]] = {}
         self.builder = make_builder(self)
 
     @functools.cached_property
-    def signature(self) -> Signature:
-        return Signature.of(self.function, self.name, reserved={*dir(Spec), "lr"})
+    def signature(self) -> FactoryParameters:
+        reserved = {*dir(Spec), *dir(ScheduleSpec), "_internals", "lr"}
+        return FactoryParameters.of(self.function, self.name, reserved)
 
     @property
     def fields(self) -> dict[str, str]:
@@ -58,79 +68,113 @@ class Factory:
         return self.signature.fields
 
     @functools.cached_property
-    def _defaults(self) -> dict[str, tuple[Any, Any]]:
-        return {name: identify(v, True) for name, v in self.signature.defaults.items()}
+    def is_stable(self) -> bool:
+        """Whether the function is a library's, and always the same."""
+        return not read((self.function,)).can_change
 
     # --- building -----------------------------------------------------------------------------
 
     def from_call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The spec of a call, remembered as it was written."""
-        spec = self.from_values(self.signature.bind(args, kwargs))
+        spec = self._from_given(self.signature.bind(args, kwargs))
         values = (*args, *kwargs.values())
-        plain = all(map(is_plain, values)) and not has_negative_zero(values)
-        if plain and vars(spec).get("_warns") is False:
-            spelling = (tuple(map(type, values)), tuple(kwargs), values)
-            self.spellings.setdefault(spelling, anchor_of(spec))
+        if self.is_stable and all(map(is_plain, values)) and not has_negative_zero(values):
+            internals = spec._internals
+            # A key is made by the implementation that is the default now.
+            if not internals.warned and not _KEYS & {*self.signature.names}:
+                self.spellings.setdefault(spelling(args, kwargs), anchor_of(spec))
         return spec
-
-    def named(self, changes: dict[str, Any]) -> dict[str, Any]:
-        """`changes` by the parameters' own names."""
-        return self.signature.resolve(changes)
 
     def takes(self, name: str) -> bool:
         """Whether a parameter of the factory itself has this name."""
         return self.signature.takes(name)
 
-    def from_fields(self, fields: dict[str, Any]) -> Any:
-        """The spec with the parameters given by name, as attrs.evolve and pickle give them."""
-        return self.from_values(self.signature.complete(self.named(fields)))
+    def check_names(self, changes: dict[str, Any]) -> None:
+        """Raises `ParameterError` for an unknown parameter."""
+        self.signature.resolve(changes)
 
-    def from_values(self, given: dict[str, Any]) -> Any:
+    def from_fields(
+        self, fields: dict[str, Any], current: dict[str, Any] | None = None
+    ) -> Any:
+        """The spec with the parameters given by name, as attrs.evolve and pickle give them."""
+        given = self.signature.from_fields(fields, current)
+        return self._from_given({n: v for n, v in given.items() if not self._is_default(n, v)})
+
+    def _from_given(self, given: dict[str, Any]) -> Any:
         """The spec with the values given, and defaults for the rest."""
-        given = {n: dtype_of(value) if "dtype" in n else value for n, value in given.items()}
+        if self._of_optax:
+            given = {n: dtype_of(value) if "dtype" in n else value for n, value in given.items()}
         self.signature.check_transformations(given)
+        given, kept = _split_iterators(given)
+        counting = {n: given[n] for n in self.signature.names if n in given}
+        counting = {n: value for n, value in counting.items() if not self._is_default(n, value)}
+        held, values = (() if self.is_stable else (self.function,)), tuple(counting.values())
         try:
-            identified = self._defaults | {n: identify(value) for n, value in given.items()}
+            reading = read(held, values)
         except HoldsArray:
-            return self._make_dynamic(given)
-        key = tuple(identified[name][0] for name in self.signature.names)
+            return make_dynamic(self, self._in_order(kept))
+        key = (settings(), tuple(counting), reading.key)
+        found = self._found(key, values) if reading.is_comparable else None
+        if found is not None:
+            return found
+        spec = self._build(given, kept, (held, values))
+        return self._intern(spec, key, reading) if reading.is_comparable else spec
+
+    def _found(self, key: tuple, values: tuple[Any, ...]) -> Any:
+        """The spec that stands for a key, if there is one that has not changed since."""
         anchor = self.specs.get(key)
         if anchor is None:
-            parameters = {name: identified[name][1] for name in self.signature.names}
-            anchor = self.specs.setdefault(key, anchor_of(self._make_static(parameters)))
-        elif vars(spec_of(anchor))["_warns"] is not False:
-            self._warn_again(spec_of(anchor), given)
-        return spec_of(anchor)
-
-    def _make_static(self, parameters: dict[str, Any]) -> Any:
-        # What is interned outlives the trace that may be going on.
-        with jax.ensure_compile_time_eval():
-            made, warns = noting_warnings(self.call, parameters)
-            if warns:
-                made = self.call(parameters)
-        spec = self._wrap(made, parameters)
-        plain = all(map(is_plain, parameters.values()))
-        vars(spec).update(_warns=warns, _plain=plain)
+            return None
+        spec = spec_of(anchor)
+        internals = spec._internals
+        if internals.watched is not None:
+            _, earlier = internals.roots
+            if any(new is not old for new, old in zip(values, earlier, strict=True)):
+                # What looks alike now may have looked otherwise since.
+                if not internals.watched.is_unchanged():
+                    return None
+                internals.is_shared |= internals.watched.has_containers
+        warn_again(internals.warned)
         return spec
 
-    def _warn_again(self, spec: Any, given: dict[str, Any]) -> None:
-        if vars(spec)["_warns"] is None:
-            _, vars(spec)["_warns"] = noting_warnings(self.call, given)
-        if vars(spec)["_warns"]:
-            self.call(given)
+    def _build(
+        self,
+        given: dict[str, Any],
+        kept: dict[str, Any] | None = None,
+        roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ()),
+    ) -> Any:
+        """A new spec of what was given; `kept` is the same, for others than the factory."""
+        # The factory may change what it is given, and then is not to be given it again.
+        kept = {name: copied(value) for name, value in (kept or given).items()}
+        parameters = self._in_order(kept)
+        # What is interned outlives the trace that may be going on.
+        with jax.ensure_compile_time_eval():
+            made, warned = recording_warnings(lambda: self.call(given))
+        internals = Internals(self, lambda: made, roots=roots, warned=warned)
+        internals.is_plain = all(map(is_plain, parameters.values()))
+        return self._wrap(made, parameters, internals)
 
-    def _wrap(self, made: Any, parameters: dict[str, Any]) -> Any:
-        return make(self._class_for(made), parameters, lambda: made)
+    def _in_order(self, given: dict[str, Any]) -> dict[str, Any]:
+        """All parameters, in the order of the factory."""
+        values = self.signature.defaults | given
+        return {name: values[name] for name in self.signature.names}
 
-    def _make_dynamic(self, given: dict[str, Any]) -> Configured:
-        parameters = {n: given.get(n, self.signature.defaults.get(n)) for n in self.fields}
-        return make_dynamic(
-            self, parameters, lambda made: self._dynamic_class_for(self._class_for(made))
-        )
+    def _intern(self, spec: Any, key: tuple, reading: Reading) -> Any:
+        """The spec that stands for a key: this one, if no thread was faster."""
+        if reading.can_change:
+            roots = spec._internals.roots
+            if read(*roots).key != reading.key:
+                return spec  # the factory has changed its arguments, and would do so again
+            watched = spec._internals.watched = Watched(reading, lambda: read(*roots))
+            watched.stands_in(self.specs, key, weakref.ref(anchor_of(spec)))
+        return spec_of(self.specs.setdefault(key, anchor_of(spec)))
 
-    def call(self, parameters: dict[str, Any]) -> Any:
-        """What the function itself makes of `parameters`."""
-        given = self.given(parameters)
+    def _wrap(self, made: Any, parameters: dict[str, Any], internals: Internals) -> Any:
+        """The spec of what the function has made."""
+        return make(self._class_for(made), parameters, internals)
+
+    def call(self, given: dict[str, Any]) -> Any:
+        """What the function itself makes of what was given."""
         args, kwargs = self.signature.unbind(
             {name: as_optax_takes(name, value, given) for name, value in given.items()}
         )
@@ -140,13 +184,28 @@ class Factory:
         """Those of `parameters` that differ from their defaults."""
         return {n: value for n, value in parameters.items() if not self._is_default(n, value)}
 
+    def to_pickle(self, parameters: dict[str, Any]) -> dict[str, Any]:
+        """The parameters, without those defaults that are only known by their identity."""
+        return {
+            n: value
+            for n, value in parameters.items()
+            if not self._is_default(n, value) or _is_data(value)
+        }
+
     def _is_default(self, name: str, value: Any) -> bool:
-        if name not in self._defaults:
+        default = self.signature.defaults.get(name, _NO_DEFAULT)
+        if value is default:
+            return True
+        if type(value) is not type(default):
             return False
+        if type(value) in (int, float, bool, str):
+            # 0.0 == -0.0, while their texts are right.
+            return value == default and (bool(value) or repr(value) == repr(default))
         try:
-            return identify(value)[0] == self._defaults[name][0]
+            reading = read((), (value,))
+            return reading.is_comparable and reading.key == read((), (default,)).key
         except HoldsArray:
-            return value is self.signature.defaults[name]
+            return False
 
     # --- classes ------------------------------------------------------------------------------
 
@@ -157,47 +216,22 @@ class Factory:
                 "transformation nor a schedule. Give canonopt.canonical a function that returns "
                 "an optax.GradientTransformation, or one that returns a function of the count."
             )
-        kind = Spec if is_transformation(made) else ScheduleSpec
-        if kind not in self._classes:
-            self._classes.setdefault(kind, self._make_class(kind))
-        return self._classes[kind]
+        return class_for(self, Spec if is_transformation(made) else ScheduleSpec)
 
-    def _make_class(self, kind: type[Configured]) -> type[Configured]:
-        defaults = self.signature.defaults
-        fields = {
-            field: attrs.field(
-                default=defaults.get(name, attrs.NOTHING),
-                alias=name,
-                kw_only=name in self.signature.keyword_only,
-            )
-            for name, field in self.fields.items()
-        }
-        cls = attrs.make_class(
-            "".join(word[:1].upper() + word[1:] for word in self.name.split("_")),
-            fields,
-            bases=(kind,),
-            class_body={"_factory": self, "__doc__": self.function.__doc__},
-            frozen=True,
-            slots=False,
-            init=False,
-            repr=False,
-            eq=False,
-        )
-        cls.__module__ = self.module
-        # A pytree without leaves, and what a jit cache compares is the spec itself.
-        jtu.register_pytree_node(cls, lambda spec: ((), spec), lambda spec, _: spec)
-        return cls
+    def dynamic_class_for(self, made: Any) -> type[Configured]:
+        return dynamic_class_for(self._class_for(made))
 
-    def _dynamic_class_for(self, static_class: type[Configured]) -> type[Configured]:
-        if static_class not in self._classes:
-            self._classes.setdefault(static_class, make_dynamic_class(static_class))
-        return self._classes[static_class]
+    def __canonical_key__(self, mode: Any) -> int:
+        return token_of(self)
+
+    def __canonical_parts__(self) -> tuple[Any, ...]:
+        return () if self.is_stable else (self.function,)
 
     # --- words and pickles --------------------------------------------------------------------
 
     def _is_importable(self) -> bool:
         found = _import(self.module, self.name)
-        return vars(found).get("factory") is self if callable(found) else False
+        return isinstance(found, types.FunctionType) and vars(found).get("factory") is self
 
     def __reduce__(self) -> tuple:
         if self._is_importable():
@@ -227,8 +261,10 @@ class FactoryOfFactories(Factory):
     What it returns is a function that builds specs, the same one for the same arguments.
     """
 
-    def _wrap(self, made: Any, parameters: dict[str, Any]) -> Any:
-        return _MadeFactory(made, self, parameters).builder
+    def _wrap(self, made: Any, parameters: dict[str, Any], internals: Internals) -> Any:
+        builder = _MadeFactory(made, self, parameters).builder
+        builder._internals = internals
+        return builder
 
 
 class _MadeFactory(Factory):
@@ -241,11 +277,41 @@ class _MadeFactory(Factory):
         self._parameters = parameters
 
     def __reduce__(self) -> tuple:
-        return _factory_made_by, (self._outer, self._outer.given(self._parameters))
+        return _factory_made_by, (self._outer, self._outer.to_pickle(self._parameters))
 
     @property
     def expression(self) -> str:
         return self._outer.describe(self._parameters)
+
+
+# --- arguments as they were given -----------------------------------------------------------------
+
+
+def _split_iterators(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """What the factory is given, and what is kept of it: of an iterator each has one."""
+    iterators = [n for n, value in given.items() if isinstance(value, collections.abc.Iterator)]
+    if not iterators:
+        return given, given
+    pairs = {name: itertools.tee(given[name]) for name in iterators}
+    one, other = ({n: pair[i] for n, pair in pairs.items()} for i in (0, 1))
+    return given | one, given | other
+
+
+def _is_data(value: Any) -> bool:
+    """Whether a pickle gives back what is the same as `value`."""
+    if type(value) in (list, tuple, set, frozenset):
+        return all(map(_is_data, value))
+    if type(value) is dict:
+        return all(_is_data(name) and _is_data(item) for name, item in value.items())
+    if isinstance(value, int | float | complex | str | bytes | Configured) or value is None:
+        return True
+    try:
+        return is_in_place(value)
+    except Exception:  # an attribute of the user's
+        return False
+
+
+# --- factories by name ----------------------------------------------------------------------------
 
 
 def _factory_named(module: str, name: str) -> Factory:
@@ -298,20 +364,24 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
 
     **Arguments:**
 
-    - `function`: the factory. What it builds must depend on its arguments only: it is not called
-        again for a configuration that is there, but to raise the warnings it raised before.
+    - `function`: the factory. It is called once for a configuration, with the arguments as they
+        were given. The globals and the captured variables that it reads are part of the
+        configuration.
 
     **Returns:** a function with the signature of `function` that returns specs.
 
     **Raises:** `NotAFactoryError` if `function` is not callable, and when called, if it returns
     neither a transformation nor a schedule.
     """
+    if isinstance(function, staticmethod | classmethod):
+        return type(function)(canonical(function.__func__))
     if not callable(function):
         raise NotAFactoryError(
             f"canonopt.canonical needs a function that builds transformations, and got "
             f"{function!r}. Give it the factory itself, as in canonopt.canonical(optax.adam)."
         )
-    if isinstance(function, types.FunctionType) and "factory" in vars(function):
+    factory = vars(function).get("factory") if isinstance(function, types.FunctionType) else None
+    if isinstance(factory, Factory) and factory.builder is function:
         return function
     name = getattr(function, "__qualname__", type(function).__name__)
     return register(Factory, function, name, getattr(function, "__module__", "__main__"))
@@ -322,19 +392,27 @@ def register(
 ) -> Callable[..., Any]:
     """The function that builds specs in place of `function`: one for each.
 
-    `page` is where `function` is documented, for the docstring.
+    `page` is where `function` is documented, for the docstring, if it is one of Optax's.
     """
-    key, function = identify(function, True)
-    builder = _factories.get(key)
+    reading = read((function,))
+    builder = _builder_for(reading, function)
     if builder is None:
-        builder = kind(function, name, module).builder
+        builder = kind(function, name, module, of_optax=bool(page)).builder
         if page:
             builder.__doc__ = f"As {page}, interned.\n\n{builder.__doc__}"
-        builder = _factories.setdefault(key, builder)
+        builder.factory.reading = reading  # which keeps what the key has the id of
+        if reading.is_comparable:
+            builder = _factories.setdefault(reading.key, builder)
     return builder
 
 
 def builder_of(function: Any) -> Callable[..., Any] | None:
     """The function that builds specs in place of `function`, if there is one already."""
-    key, _ = identify(function, True)
-    return _factories.get(key)
+    return _builder_for(read((function,)), function)
+
+
+def _builder_for(reading: Reading, function: Any) -> Any:
+    builder = _factories.get(reading.key)
+    if builder is None or builder.factory.function is function:
+        return builder
+    return builder if read((builder.factory.function,)).key == reading.key else None

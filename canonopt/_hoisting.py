@@ -1,25 +1,27 @@
 """One stable object for callables that do the same."""
 
+import dataclasses
 import functools
+import sys
 import types
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import equinox as eqx
+import jax
+import jax.tree_util as jtu
 
 from ._contents import contents_of_function, contents_of_partial
-from ._doubts import Doubt
 from ._errors import HoistError
-from ._interning import Table
-from ._jax_private import Jitted
-from ._keys import doubts, identify, identity_key
+from ._identity import Incomparable, Reading, Table, Watched, WeakIdMap, is_in_place, read
+from ._jax_private import Jitted, function_of_partial, jit_options
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _callables: Table[Any] = Table()
-# Those in the table, by identity: they need no key to be found again.
-_hoisted: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+# What was hoisted, and has not changed since: it needs no key to be found again.
+_hoisted: WeakIdMap[Watched] = WeakIdMap()
 
 
 def hoist(fn: F, *, strict: bool = False) -> F:
@@ -40,57 +42,143 @@ def hoist(fn: F, *, strict: bool = False) -> F:
 
     ```
 
-    Functions do the same when their code is the same object, and their globals, defaults, captured
-    values and so on are the same values. Neither source text nor name says so. What cannot be
-    compared counts by identity: arrays, what can be changed in place, variables that can be bound
-    anew. What is hoisted is a copy, so nothing that is done to `fn` later reaches it.
+    Functions do the same if they have the same code and read the same values: defaults, captured
+    variables, and the globals that the code names, with the values these have now. What can change,
+    a list or an object, counts by identity and by what is in it. All of it is read again when the
+    function is traced: what was traced with other values is not given out again.
 
     **Arguments:**
 
     - `fn`: any callable: functions and lambdas, partials, bound methods, callable modules, and what
         `jax.jit`, `jax.vmap`, `jax.grad`, `equinox.filter_jit` and so on make of these.
-    - `strict`: whether to raise where something in `fn` counts by identity, so that the next one
-        like it is another object.
+    - `strict`: whether to raise if something in `fn` is not likely to be the same in the next one
+        like it, which is then another object.
 
     **Returns:** a callable of the same type, signature and behaviour; `fn` itself if it is stable
-    already, as functions of a module are. It lives as long as something uses it, a jit cache for
-    one.
+    already, as functions of a module are, or if it cannot be compared. It lives as long as
+    something uses it, a jit cache for one.
 
-    **Raises:** `HoistError` if `fn` is not callable; with `strict`, if some part of it counts by
-    identity. The error names the part.
+    **Raises:** `HoistError` if `fn` is not callable; with `strict`, if a part of it stops the next
+    one from being the same. The error names the part.
     """
     if not callable(fn):
         raise HoistError(
             f"canonopt.hoist needs a callable, and got {fn!r}. For a model or another pytree that "
             "holds callables, write canonopt.canonicalize(model)."
         )
-    if strict and (found := doubts(fn)):
+    if strict and (found := read((fn,), explain=True).doubts):
         raise HoistError(_words(fn, found[0]))
-    if _hoisted.get(id(fn)) is fn:
+    watched = _hoisted.get(fn) if _can_be_referenced(fn) else None
+    if (watched is not None and watched.is_unchanged()) or is_constant(fn):
         return fn
-    key, copy = identify(fn, True)
-    return fn if key == identity_key(fn) else _one_for(key, copy)
+    reading = read((fn,))
+    if not reading.is_comparable or not _can_be_referenced(fn):
+        return fn
+    found = _callables.get(reading.key)
+    if found is not None and ((known := _hoisted.get(found)) is None or known.is_unchanged()):
+        return found
+    return _intern(fn, reading)
+
+
+def _intern(fn: Any, reading: Reading) -> Any:
+    watched = Watched(reading, lambda: read((fn,)))
+    made = _guarded(fn, watched) if reading.can_change else None
+    if made is None:
+        # Nothing in it can read again. That its class is defined again is left to JAX, which
+        # compares classes.
+        return fn if reading.reads_data else _callables.setdefault(reading.key, fn)
+    found = _callables.setdefault(reading.key, made)
+    if found is made:
+        watched.stands_in(_callables, reading.key, weakref.ref(made))
+        _hoisted.setdefault(made, watched)
+    return found
 
 
 def one_object(made: F) -> F:
-    """The one object for all that are the same as `made`, whose parts are hoisted and stay so."""
-    key, _ = identify(made, True)
-    return made if key == identity_key(made) else _one_for(key, made)
-
-
-def _one_for(key: Hashable, made: Any) -> Any:
-    try:
-        found = _callables.setdefault(key, made)
-        _hoisted[id(found)] = found
-        return found
-    except TypeError:  # a tuple that can be called: jax compares it by value, and nothing holds it
+    """The one object for all that are the same as `made`, whose parts are hoisted already."""
+    reading = read((made,))
+    if not reading.is_comparable or reading.reads_data:
         return made
+    return _callables.setdefault(("of hoisted parts", reading.key), made)
+
+
+def _can_be_referenced(fn: Any) -> bool:
+    return type(fn).__weakrefoffset__ != 0
+
+
+def is_constant(fn: Any) -> bool:
+    """Whether a module has `fn` under some name, so that it is the same object already."""
+    if is_in_place(fn):
+        return True
+    if isinstance(fn, types.FunctionType):
+        return "<locals>" not in fn.__code__.co_qualname and _is_held(fn, fn.__globals__)
+    if dataclasses.is_dataclass(fn):  # one that stands for a default
+        return _is_held(fn, vars(sys.modules.get(type(fn).__module__, object())))
+    return False
+
+
+def _is_held(thing: Any, namespace: Any) -> bool:
+    return any(value is thing for value in namespace.values())
+
+
+# --- what is read again when it is traced -----------------------------------------------------
+
+
+def _guarded(fn: Any, watched: Watched) -> Any:
+    """`fn`, made so that it reads again what it was interned with whenever it runs.
+
+    None if there is no function in it to do that.
+    """
+    if isinstance(fn, functools.partial):
+        function = _guard(function_of_partial(fn), watched)
+        made = type(fn)(function, *fn.args, **fn.keywords)
+        vars(made).update(vars(fn))
+        return made
+    if isinstance(fn, types.MethodType):
+        return types.MethodType(_guard(fn.__func__, watched), fn.__self__)
+    if isinstance(fn, Jitted):
+        options = jit_options(fn)
+        return None if options is None else jax.jit(_guard(fn.__wrapped__, watched), **options)
+    if isinstance(fn, types.FunctionType):
+        return _guard(fn, watched)
+    return _guarded_object(fn, watched)
+
+
+def _guard(function: Any, watched: Watched) -> Any:
+    @functools.wraps(function, updated=())
+    def call(*args: Any, **kwargs: Any) -> Any:
+        watched.is_unchanged()
+        return function(*args, **kwargs)
+
+    vars(call).update(getattr(function, "__dict__", {}))
+    vars(call)["__wrapped__"] = function
+    vars(call)["__canonical_original__"] = function
+    return call
+
+
+def _guarded_object(fn: Any, watched: Watched) -> Any:
+    """A copy of an object that calls what is in its attributes."""
+    attributes = getattr(fn, "__dict__", None) or {}
+    changed = {
+        name: inner
+        for name, part in attributes.items()
+        if callable(part) and not isinstance(part, type)
+        if (inner := _guarded(part, watched)) is not None
+    }
+    if not changed:
+        return None
+    try:
+        made = object.__new__(type(fn))
+    except TypeError:  # it is written in C
+        return None
+    vars(made).update({**attributes, **changed})
+    return made
 
 
 # --- words ------------------------------------------------------------------------------------
 
 
-def _words(fn: Any, doubt: Doubt) -> str:
+def _words(fn: Any, doubt: Incomparable) -> str:
     path = " of ".join(reversed(list(_path_to(doubt.part, fn, set()))))
     where = f"its {path}, {_short(doubt.part)}," if path else "it"
     name = getattr(fn, "__qualname__", type(fn).__qualname__)
@@ -104,7 +192,7 @@ def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
     """The names of what leads from a callable to a part of it, as far as they go."""
     seen.add(id(value))
     for name, inner in _parts_of(value):
-        if id(inner) not in seen and any(doubt.part is part for doubt in doubts(inner)):
+        if id(inner) not in seen and any(doubt.part is part for doubt in read((inner,), explain=True).doubts):
             yield name
             yield from _path_to(part, inner, seen)
             return

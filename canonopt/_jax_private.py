@@ -6,7 +6,9 @@ fails where JAX has moved it.
 
 import contextlib
 import functools
+import importlib.metadata
 import inspect
+import re
 import sys
 import traceback
 import types
@@ -16,12 +18,13 @@ from contextlib import AbstractContextManager
 from typing import Any
 
 import attrs
+import equinox as eqx
 import jax
 import jax.core
 import jax.numpy as jnp
 import jax.tree_util as jtu
 
-from ._captures import captured_by
+from ._errors import UnsupportedVersionError
 
 
 def key_context() -> dict[str, str]:
@@ -136,7 +139,7 @@ def functions_inside(function: Any) -> list[Any]:
         if hasattr(wrapper, "call_wrapped"):
             inner.append(getattr(wrapper, "f", None))
         if isinstance(outer, types.FunctionType):
-            captured = dict(captured_by(outer))
+            captured = _captured_by(outer)
             if is_of_jax(outer):
                 inner += captured.values()
             if outer.__code__.co_qualname.startswith("_filter_pmap_cache.<locals>."):
@@ -145,6 +148,15 @@ def functions_inside(function: Any) -> list[Any]:
         for new in inner:
             if callable(new) and len(found) < 64 and not any(new is f for f in found):
                 found.append(new)
+    return found
+
+
+def _captured_by(function: types.FunctionType) -> dict[str, Any]:
+    """The captured variables that have a value."""
+    found = {}
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # of a variable that is not bound
+            found[name] = cell.cell_contents
     return found
 
 
@@ -200,16 +212,17 @@ def is_staging() -> bool:
     """
     try:
         from jax._src.core import unsafe_am_i_under_a_jit
-    except ImportError:
+
+        return unsafe_am_i_under_a_jit()
+    except (ImportError, TypeError):
         return isinstance(jnp.zeros(()), jax.core.Tracer)
-    return unsafe_am_i_under_a_jit()
 
 
 def is_in_backward_pass() -> bool:
     """Whether what runs now is the backward pass that JAX made of a function, and no call in it.
 
     By the names of what JAX runs it with, in `jax._src.interpreters.ad`, and of what it runs a call
-    of a jitted function with. Where they have other names there is no backward pass.
+    of a jitted function with.
     """
     frame = inspect.currentframe()
     while frame is not None:
@@ -238,27 +251,41 @@ class Miss:
     options: dict[str, Any]
     # What `jax.jit` was given: for filter_jit a function of equinox's.
     jitted: Callable[..., Any]
+    # Whether the jitted function is called, and not lowered or asked for its shapes.
+    is_call: bool
 
 
 def watch_misses(
     enter: Callable[[Miss], Any], leave: Callable[[Any, bool, Any], None]
-) -> Callable[[], None] | None:
+) -> Callable[[], None]:
     """Calls `enter` before jit looks for a trace, and `leave` with its result after.
 
     `leave` is told whether the function was traced and the jaxpr that was found, and may raise;
-    then nothing is compiled. Returns what ends it. Wraps
-    `_infer_params`, which `jax.jit` calls wherever its C++ cache has no entry: what is cached runs
-    as before. None where JAX has no such function any more; then nothing is called.
+    then nothing is compiled. Returns what ends it. Wraps `_infer_params`, which `jax.jit` calls
+    wherever its C++ cache has no entry: what is cached runs as before.
+
+    Raises `UnsupportedVersionError` if misses cannot be watched: nothing would be counted.
     """
+    if not getattr(jax.config, "jax_no_tracing", False):  # else nothing can be traced
+        _check_misses()
+    return _watch_misses(enter, leave)
+
+
+def _watch_misses(
+    enter: Callable[[Miss], Any], leave: Callable[[Any, bool, Any], None]
+) -> Callable[[], None]:
     try:
         from jax._src import pjit
 
         original = pjit._infer_params
         parameters = tuple(inspect.signature(original).parameters)
-    except (ImportError, AttributeError):
-        return None
+    except (ImportError, AttributeError) as error:
+        raise unsupported("jax._src.pjit._infer_params") from error
+    _listen_for_traces()
     if parameters != ("fun", "ji", "args", "kwargs"):
-        return None
+        raise unsupported(f"jax._src.pjit._infer_params({', '.join(parameters)})")
+
+    found: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
     def watched(fun: Any, ji: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
         token = enter(_miss(fun, ji, args, kwargs))
@@ -274,7 +301,7 @@ def watch_misses(
                 error.__traceback__ = error.__traceback__.tb_next
             raise
         jaxpr = _jaxpr_of(result)
-        leave(token, _is_new(jaxpr) and _traces_so_far() > before, jaxpr)
+        leave(token, _is_new(jaxpr, found) and _traces_so_far() > before, jaxpr)
         return result
 
     pjit._infer_params = watched
@@ -285,6 +312,96 @@ def watch_misses(
             pjit._infer_params = original
 
     return end
+
+
+@functools.cache  # or it raises, and is run again the next time
+def _check_misses() -> None:
+    """Traces some small functions, and raises unless `watch_misses` tells of each as it should.
+
+    Starts no backend, as nothing is lowered. Takes some milliseconds.
+    """
+    # Without what is in a miss: kept longer than its trace, that would be a leaked tracer.
+    programs: dict[Any, Any] = {}
+    ways: dict[Any, tuple[bool, bool]] = {}
+    traces: list[bool] = []
+    staging: list[bool] = []
+    backward: list[bool] = []
+    refusals: list[bool] = []
+
+    def leave(miss: Miss, is_traced: bool, program: Any) -> None:
+        if not any(miss.function is function for function in functions):
+            return  # of another thread
+        programs[miss.function] = program
+        ways[miss.function] = miss.is_call, miss.filtered
+        traces.append(is_traced)
+        if (error := sys.exception()) is not None and miss.function is refused:
+            refusals.append(_was_tracing(error))
+
+    def called(x: Any) -> Any:
+        backward.append(is_in_backward_pass())
+        return x
+
+    def filtered(x: Any) -> Any:
+        return x
+
+    def pull(_: None, cotangent: Any) -> tuple[Any]:
+        backward.append(is_in_backward_pass())
+        return (jax.jit(called)(cotangent),)
+
+    pulled = jax.custom_vjp(lambda x: x)
+    pulled.defvjp(lambda x: (x, None), pull)
+
+    def traced(x: Any) -> Any:
+        staging.append(is_staging())
+        return jax.grad(pulled)(eqx.filter_jit(filtered)(x))
+
+    def refused(_: Any) -> Any:
+        return object()
+
+    functions = (traced, called, filtered, refused)
+    end = _watch_misses(lambda miss: miss, leave)
+    x = jax.ShapeDtypeStruct((), jnp.float32)
+    try:
+        with default_settings():
+            jaxpr = jax.jit(traced).trace(x).jaxpr
+            with contextlib.suppress(TypeError):
+                jax.jit(refused).trace(x)
+    except Exception as error:
+        raise unsupported("jax._src.pjit._infer_params") from error
+    finally:
+        end()
+    if not {traced, called, refused} <= set(ways):
+        raise unsupported("jax._src.pjit._infer_params")
+    if filtered not in ways or not ways[filtered][1]:
+        raise unsupported("equinox._jit._filter_jit_cache")
+    if not all(traces) or refusals != [True]:
+        raise unsupported("jax._src.interpreters.partial_eval.trace_to_jaxpr")
+    if programs[traced] is not jaxpr:
+        raise unsupported("the jaxpr in the result of jax._src.pjit._infer_params")
+    if [ways[function][0] for function in (traced, called, filtered)] != [False, True, True]:
+        raise unsupported("jax._src.pjit.cache_miss")
+    if staging != [True]:
+        raise unsupported("jax._src.core.unsafe_am_i_under_a_jit")
+    if backward != [True, False]:
+        raise unsupported("jax._src.interpreters.ad.backward_pass")
+
+
+@contextlib.contextmanager
+def default_settings() -> Iterator[None]:
+    """JAX jits inside of the block, and logs nothing of it, whatever the user has set."""
+    with jax.disable_jit(False), jax.log_compiles(False), jax.explain_cache_misses(False):
+        yield
+
+
+def unsupported(name: str) -> UnsupportedVersionError:
+    """The error where `name`, of JAX or Equinox, is gone or is not what it was."""
+    package = "equinox" if name.startswith("equinox.") else "jax"
+    tested = package
+    with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+        requirements = importlib.metadata.requires("canonopt") or ()
+        tested = next((r for r in requirements if re.match(rf"{package}\b", r)), package)
+    version = str(sys.modules[package].__version__)
+    return UnsupportedVersionError(name, package, version, tested)
 
 
 @functools.cache  # JAX keeps a list
@@ -347,9 +464,9 @@ def watch_stages(
 def watch_calls(called: Callable[[Any, tuple], None]) -> Callable[[], None] | None:
     """Calls `called` with a function that was jitted and its arguments, at each call of it.
 
-    Returns what ends it, or None where JAX does not tell. A cached call runs the hook that
-    `jax_debug_nans` has in `_post_hook_state`, and runs nothing else that is Python. The others ask
-    `_infer_params`, as `lower` and the like do too, but from another function.
+    Returns what ends it, or None if the calls cannot be told. A cached call runs the hook that
+    `jax_debug_nans` has in `_post_hook_state`, and runs nothing else that is Python. The calls that
+    are not cached are misses.
     """
     try:
         from jax._src import api
@@ -363,20 +480,20 @@ def watch_calls(called: Callable[[Any, tuple], None]) -> Callable[[], None] | No
         return None
 
     def enter(miss: Miss) -> None:
-        if sys._getframe(2).f_code.co_name in ("cache_miss", "_python_pjit_helper"):
+        if miss.is_call:
             called(miss.function, miss.args)
 
-    end_misses = watch_misses(enter, lambda *_: None)
+    try:
+        end_misses = watch_misses(enter, lambda *_: None)
+    except UnsupportedVersionError:
+        hooks.end()
+        return None
     api._post_hook_state = hooks
 
     def end() -> None:
         api._post_hook_state = hooks.end()
-        if end_misses is not None:
-            end_misses()
+        end_misses()
 
-    if end_misses is None:
-        end()
-        return None
     return end
 
 
@@ -430,9 +547,6 @@ def _is_of_filter_jit(function: Any) -> bool:
     return isinstance(function, types.FunctionType) and function.__code__.co_qualname == name
 
 
-_jaxprs: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-
-
 def _jaxpr_of(result: Any) -> Any:
     try:
         return result[0].params["jaxpr"]
@@ -440,32 +554,37 @@ def _jaxpr_of(result: Any) -> Any:
         return None
 
 
-def _is_new(jaxpr: Any) -> bool:
-    """Whether a jaxpr has not been found before.
+def _is_new(jaxpr: Any, found: weakref.WeakValueDictionary[int, Any]) -> bool:
+    """Whether a jaxpr is not among those that were found before, and adds it.
 
     What another thread traces meanwhile makes the count of traces grow too.
     """
     if jaxpr is None:
         return True
-    is_new = _jaxprs.get(id(jaxpr)) is not jaxpr
-    _jaxprs[id(jaxpr)] = jaxpr
+    is_new = found.get(id(jaxpr)) is not jaxpr
+    found[id(jaxpr)] = jaxpr
     return is_new
 
 
 _seen_trace_events = 0
 
 
-def note_trace_event() -> None:
-    """To be called for each event of a finished trace that `jax.monitoring` has."""
+@functools.cache  # once
+def _listen_for_traces() -> None:
+    jax.monitoring.register_event_duration_secs_listener(_on_duration)
+
+
+def _on_duration(event: str, *_: Any, **__: Any) -> None:
     global _seen_trace_events
-    _seen_trace_events += 1
+    if event.endswith("jaxpr_trace_duration"):
+        _seen_trace_events += 1
 
 
 def _traces_so_far() -> int:
     """A number that grows with each run of a function for its jaxpr.
 
     From the cache of traces, which counts its misses. JAX before 0.9 has no such count, but fires
-    an event at each trace, nested ones too.
+    an event at each trace, nested ones too. Later versions fire none for a nested trace.
     """
     from jax._src.interpreters import partial_eval
 
@@ -511,11 +630,19 @@ def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
         options[name] = getattr(info, f"{name}_leaves", None)
     try:
         function, args, kwargs = _as_filter_jit_was_called(fun, args)
-        return Miss(function, args, kwargs, lambda _: False, True, options, fun)
+        return Miss(function, args, kwargs, lambda _: False, True, options, fun, _is_call())
     except (ValueError, TypeError, KeyError, AttributeError):
         names, numbers = frozenset(info.static_argnames), frozenset(info.static_argnums)
         static = names | numbers | {i + len(args) for i in numbers if i < 0}
-        return Miss(fun, args, kwargs, static.__contains__, False, options, fun)
+        return Miss(fun, args, kwargs, static.__contains__, False, options, fun, _is_call())
+
+
+def _is_call() -> bool:
+    """Whether JAX looks for a trace in order to run it, by the name of what it does that with."""
+    frame = sys._getframe()
+    while frame.f_back is not None and frame.f_globals is globals():
+        frame = frame.f_back
+    return frame.f_code.co_name in ("cache_miss", "_python_pjit_helper")
 
 
 def _as_filter_jit_was_called(fun: Any, args: tuple) -> tuple[Any, tuple, dict[str, Any]]:

@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from ._by_identity import ByIdentity
+from ._identity import WeakIdMap
 from ._explaining import INIT, Change, Explanation, explain, in_lines
 from ._owners import code_of, written_as
 from ._signatures import Signature
@@ -219,7 +219,7 @@ class CompileLog:
         self._lock = threading.Lock()
         self._is_closed = False
         # What may yet be compiled by hand, and by any thread: jaxprs, and what they are lowered to.
-        self._programs: ByIdentity[tuple[FunctionLog, Entry]] = ByIdentity()
+        self._programs: WeakIdMap[tuple[FunctionLog, Entry]] = WeakIdMap()
         self._logs: dict[tuple[str, str | None, object], FunctionLog] = {}
         self._helpers: dict[tuple[str, str | None, object], FunctionLog] = {}
 

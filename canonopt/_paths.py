@@ -12,7 +12,7 @@ import jax
 import numpy as np
 
 from ._errors import ParameterError
-from ._keys import is_namedtuple
+from ._identity import is_namedtuple
 from ._scalars import NUMBERS, Dynamic
 
 

@@ -102,8 +102,8 @@ class Recipe:
             for path, child in zip(self.paths, children, strict=True)
         ]
         if self.factory.asks_for_arrays:
-            named = [child.value if isinstance(child, Dynamic) else child for child in named]
-        return self.factory.call(self.assemble(iter(named)))
+            named = [c.as_array() if isinstance(c, Dynamic) else c for c in named]
+        return self.factory.call(self.factory.given(self.assemble(iter(named))))
 
     def _with(self, others: dict[int, Any]) -> Any:
         """What the factory makes with other children in place of those at these indices."""
@@ -114,7 +114,7 @@ class Recipe:
         for i, child in enumerate(self.children):
             if isinstance(child, Dynamic):
                 try:
-                    return (use(self._with({i: child.value})),)
+                    return (use(self._with({i: child.as_array()})),)
                 except Exception:
                     continue
         return None
@@ -273,11 +273,11 @@ def _first_traced(child: Any) -> Any:
 def _as_arrays(tree: Any) -> Any:
     """`tree` as it may leave the factory's hands: a state has arrays where it keeps a number."""
     if isinstance(tree, Dynamic):
-        return tree.value
+        return tree.as_array()
     if not any(isinstance(leaf, Dynamic) for leaf in jtu.tree_leaves(tree, is_leaf=_is_whole)):
         return tree
     return jtu.tree_map(
-        lambda leaf: leaf.value if isinstance(leaf, Dynamic) else leaf, tree, is_leaf=_is_whole
+        lambda leaf: leaf.as_array() if isinstance(leaf, Dynamic) else leaf, tree, is_leaf=_is_whole
     )
 
 

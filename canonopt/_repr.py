@@ -8,7 +8,7 @@ from typing import Any
 
 import jax.numpy as jnp
 
-from ._keys import is_namedtuple
+from ._identity import is_namedtuple
 
 
 def expression(value: Any) -> str:

@@ -1,112 +1,48 @@
-"""Python numbers that are traced: what `canonopt.dynamic(1e-3)` is.
+"""Python numbers that are traced: what `canonopt.dynamic(1e-3)` gives.
 
-It has to do what a float does in a factory and in an update: promote weakly, compute with other
-numbers in double precision, be rounded where it meets an array. What it cannot do is say its value.
+Such a number does what a float does in a factory and in an update: it promotes weakly, computes
+with other numbers in double precision, and is rounded where it meets an array. What it cannot do
+in a trace is say its value.
 """
 
+import functools
 import operator
 from collections.abc import Callable, Hashable
 from typing import Any, NoReturn
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 
-from . import _pairs as pairs
+from . import _pairs as doubles
 from ._branches import current
 from ._errors import CanonoptError
-from ._keys import HoldsArray, identity_key
+from ._identity import HoldsArray, Mode, token_of
+from ._number import FLOATS, Number, dtype_of
 
-_X64 = "jax_enable_x64"
 NUMBERS = int | float | complex | np.generic
 
 
-class Dynamic:
-    """A number that is traced. Made by `canonopt.dynamic`.
+class Dynamic(Number):
+    """A number that is traced. Made by `canonopt.dynamic`."""
 
-    `value` is the array that JAX makes of the number. `rest` is what a float32 cannot hold of it,
-    or `None` if `value` holds all. Both are leaves: in place of them may be whatever a pytree
-    transformation puts there.
-    """
+    __slots__ = ("_question",)
 
-    __slots__ = ("__weakref__", "_question", "name", "rest", "value")
-
-    def __init__(self, value: Any, rest: Any = None, name: str | None = None) -> None:
-        self.value = value
-        self.rest = rest
-        # The parameter that a factory is given it for. Without one it may be asked for its value.
-        self.name = name
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         # Of a comparison with one special value: what identifies it, and whether it asks for `!=`.
         self._question: tuple[Hashable, Any, bool] | None = None
 
-    @classmethod
-    def of(cls, number: Any) -> "Dynamic":
-        """A Python number or `numpy.float64`; or a list of them, for the members of an ensemble."""
-        is_double = np.asarray(number).dtype == np.float64
-        if not is_double or jax.config.read(_X64):
-            return cls(_array(number))
-        high, low = map(_array, pairs.split(number))
-        return cls(_strong(high), _strong(low)) if type(number) is np.float64 else cls(high, low)
-
-    def named(self, name: str) -> "Dynamic":
-        """The same for the parameter of this name, in the hands of a factory."""
-        # The derivative with respect to the number is the one with respect to `value`.
-        is_traced = isinstance(self.rest, jax.core.Tracer)
-        rest = jax.lax.stop_gradient(self.rest) if is_traced else self.rest
-        return Dynamic(self.value, rest, name)
-
-    def numbers(self) -> Any:
-        """The Python number that it was made of, or a list of such; itself if it is traced.
-
-        `None` if its value has been taken out, as `eqx.partition` does.
-        """
-        if self.value is None:
-            return None
-        if not all(_is_concrete(part) for part in jtu.tree_leaves(self)):
-            return self
-        if self.rest is None:
-            return np.asarray(self.value).tolist()
-        high, low = (np.asarray(part, np.float64) for part in (self.value, self.rest))
-        shortest = [_shortest(*pair) for pair in zip(high.flat, low.flat, strict=True)]
-        return np.reshape(shortest, high.shape).tolist()
-
-    # --- as an array ------------------------------------------------------------------------------
-
-    def __jax_array__(self) -> Any:
-        return self.value
-
-    @property
-    def shape(self) -> tuple[int, ...]:
-        return self.value.shape
-
-    @property
-    def ndim(self) -> int:
-        return self.value.ndim
-
-    @property
-    def size(self) -> int:
-        return self.value.size
-
-    @property
-    def dtype(self) -> Any:
-        return self.value.dtype
-
-    @property
-    def weak_type(self) -> bool:
-        return self.value.weak_type
-
-    def astype(self, dtype: Any) -> Any:
-        return self.value.astype(dtype)
-
     def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """`numpy.sqrt(x)` and `array * x`, computed by JAX."""
-        inputs = tuple(x.value if isinstance(x, Dynamic) else x for x in inputs)
-        function = getattr(jnp, ufunc.__name__, None)
+        """`numpy.sqrt(x)`, `array * x` and `numpy.float64(2) * x`."""
+        name = ufunc.__name__
+        function = getattr(jnp, name, None)
         if method != "__call__" or kwargs or function is None:
-            self._refuse(f"numpy.{ufunc.__name__}")
-        return function(*inputs)
+            self._refuse(f"numpy.{name}")
+        if name in _OF_UFUNCS:
+            return _OF_UFUNCS[name](*inputs)
+        return function(*map(_value, inputs))
 
     # --- as a number ------------------------------------------------------------------------------
 
@@ -125,8 +61,9 @@ class Dynamic:
     def __bool__(self) -> bool:
         if self.name is not None and self._question is not None:
             key, number, is_negated = self._question
-            if _is_concrete(self.value):
-                return bool(self.value)
+            known = self.known()
+            if known is not None:
+                return bool(known)
             branches = current()
             equal = ~self.value if is_negated else self.value
             answer = None if branches is None else branches.answer(key, equal, number)
@@ -150,47 +87,16 @@ class Dynamic:
     def _refuse(self, by: str) -> NoReturn:
         raise ValueNeeded(self.name or "a dynamic value", by)
 
-    def __format__(self, spec: str) -> str:
-        number = self.numbers()
-        return repr(self) if number is None or number is self else format(number, spec)
-
-    def __repr__(self) -> str:
-        number = self.numbers()
-        if isinstance(number, Dynamic):
-            return f"canonopt.dynamic({self.value})"
-        if number is None:
-            return "canonopt.dynamic(None)"
-        is_numpy = self.dtype in (jnp.float32, jnp.float64) and not self.weak_type
-        return f"canonopt.dynamic({f'numpy.float64({number!r})' if is_numpy else repr(number)})"
-
-    def __reduce__(self) -> tuple:
-        return Dynamic, (self.value, self.rest)
-
-    # --- arithmetic -------------------------------------------------------------------------------
-
-    def __neg__(self) -> "Dynamic":
-        return self._like(-self.value, None if self.rest is None else -self.rest)
-
-    def __pos__(self) -> "Dynamic":
-        return self
-
-    def __abs__(self) -> "Dynamic":
-        if self.rest is None:
-            return self._like(abs(self.value))
-        rest = jnp.where(self.value < 0, -self.rest, self.rest)
-        return self._like(abs(self.value), rest)
-
-    def _like(self, value: Any, rest: Any = None, *others: Any) -> "Dynamic":
-        names = [x.name for x in (self, *others) if isinstance(x, Dynamic) and x.name]
-        return Dynamic(value, rest, " and ".join(dict.fromkeys(names)) or None)
-
     __hash__ = None  # pyright: ignore[reportAssignmentType]
 
-    def __canonical_key__(self, captured: bool) -> Hashable:
-        if captured:
-            return identity_key(self)
+    def __canonical_key__(self, mode: Mode) -> Hashable:
+        if mode != "given":
+            return token_of(self)
         # Without its value too: a factory that is given that is called as with one, and refuses.
         raise HoldsArray
+
+    def __canonical_parts__(self) -> tuple[Any, ...]:
+        return ()
 
 
 class ValueNeeded(CanonoptError, TypeError):
@@ -201,132 +107,187 @@ class ValueNeeded(CanonoptError, TypeError):
         self.name, self.by = name, by
 
 
-def _is_concrete(part: Any) -> bool:
-    is_array = isinstance(part, jax.Array | np.ndarray | np.generic)
-    return is_array and not isinstance(part, jax.core.Tracer)
-
-
-def _array(numbers: Any) -> jax.Array:
-    # `jnp.asarray` of a list is strongly typed.
-    if isinstance(numbers, list | tuple):
-        return jnp.stack([_array(number) for number in numbers])
-    return jnp.asarray(numbers)
-
-
-def _strong(array: jax.Array) -> jax.Array:
-    return jax.lax.convert_element_type(array, array.dtype)
-
-
-def _shortest(high: float, low: float) -> float:
-    """The shortest decimal of this pair, which is the one that somebody wrote."""
-    if not high:
-        return high  # and its sign
-    for digits in range(1, 17):
-        number = float(f"{high + low:.{digits}g}")
-        if pairs.split(number) == (high, low):
-            return number
-    return high + low if low else high
-
-
 # --- arithmetic ---------------------------------------------------------------------------------
 
 
+def _value(x: Any) -> Any:
+    return x.as_array() if isinstance(x, Dynamic) else x
+
+
+def _known(x: Any) -> Any:
+    return x.known() if isinstance(x, Dynamic) else x
+
+
+def _names(*operands: Any) -> str | None:
+    names = [x.name for x in operands if isinstance(x, Dynamic) and x.name]
+    return " and ".join(dict.fromkeys(names)) or None
+
+
+def _type(x: Any) -> Any:
+    if isinstance(x, Dynamic):
+        return x.kind_held()
+    if isinstance(x, np.generic):
+        return type(x)
+    # Not a subclass: that of an enumeration takes no other number.
+    return next(kind for kind in (bool, int, float, complex) if isinstance(x, kind))
+
+
+@functools.cache
+def _kind_of_result(function: Callable[..., Any], *types: Any) -> type | None:
+    """The type of what Python and NumPy compute from numbers of these types.
+
+    `None` if JAX computes with such numbers in the same precision.
+    """
+    if None in types:
+        return None
+    try:
+        kind = type(function(*(each(1) for each in types)))
+    except TypeError:
+        return None
+    return kind if kind in (int, *FLOATS) else None
+
+
 def _binary(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """What `function` makes of two numbers, or of a number and an array."""
-    other = b if isinstance(a, Dynamic) else a
+    """`function` of two numbers, or of a number and an array."""
+    dynamic, other = (a, b) if isinstance(a, Dynamic) else (b, a)
     if isinstance(other, jax.Array | np.ndarray):
         return function(_value(a), _value(b))
     if not isinstance(other, Dynamic | NUMBERS):
         return NotImplemented
-    dynamic = a if isinstance(a, Dynamic) else b
-    if name == "mul" and type(other) in (int, float) and other in (1, -1):
+    kind = _kind_of_result(function, _type(a), _type(b))
+    # A general product takes all parts of the number, and each that a program takes costs time.
+    if name == "mul" and type(other) in (int, float) and other in (1, -1) and kind is dynamic.kind:
         return dynamic if other == 1 else -dynamic
-    pair = _in_double(name, a, b)
-    if pair is None:
-        made = dynamic._like(function(_value(a), _value(b)), None, other)
-    else:
-        made = dynamic._like(*pair, other)
-    return made
+    known = (_known(a), _known(b))
+    if kind is not None and None not in known:
+        return Dynamic.of(doubles.map_numbers(function, *known), _names(a, b))
+    if kind is int and name == "pow":
+        if isinstance(b, Dynamic):
+            # Python makes a float of a negative exponent, and an integer of another.
+            b._refuse("the exponent of an integer")
+        kind = float if b < 0 else int
+    if kind in FLOATS:
+        exact = doubles.compute(_IN_DOUBLE.get(name, function), _double(a), _double(b))
+        exponent = b if name == "pow" and type(b) is int else _single(b)
+        return _rounded(exact, function(_single(a), exponent), kind, _names(a, b))
+    a, b = (_without_bool(a), _without_bool(b)) if kind is int else (a, b)
+    return Dynamic(function(_value(a), _value(b)), name=_names(a, b), kind=kind)
 
 
-def _in_double(name: str, a: Any, b: Any) -> pairs.Pair | None:
-    """The result as a pair, for an operation that Python would do in double precision."""
-    if not (_has_rest(a) or _has_rest(b)) and (name != "truediv" or jax.config.read(_X64)):
-        return None
-    left, right = _pair(a), _pair(b)
-    if left is None or right is None:
-        return None
-    if name == "pow":
-        result = pairs.power(left, b) if isinstance(b, int | float) else None
-    else:
-        result = _EXACT[name](left, right) if name in _EXACT else None
-    # As NumPy's scalars are, and Python's are not.
-    is_strong = isinstance(a, np.generic) or isinstance(b, np.generic)
-    return (_strong(result[0]), _strong(result[1])) if result and is_strong else result
-
-
-_EXACT: dict[str, Callable[[pairs.Pair, pairs.Pair], pairs.Pair]] = {
-    "add": pairs.add,
-    "sub": lambda a, b: pairs.add(a, pairs.negative(b)),
-    "mul": pairs.multiply,
-    "truediv": pairs.divide,
+_IN_DOUBLE: dict[str, Callable[[Any, Any], Any]] = {
+    "mul": doubles.multiply,
+    "floordiv": doubles.floor_divide,
+    "mod": doubles.remainder,
 }
 
 
-def _has_rest(x: Any) -> bool:
-    return isinstance(x, Dynamic) and x.rest is not None
-
-
-def _value(x: Any) -> Any:
-    return x.value if isinstance(x, Dynamic) else x
-
-
-def _pair(x: Any) -> pairs.Pair | None:
-    if not isinstance(x, Dynamic):
-        return pairs.constant(x) if isinstance(x, int | float) else None
-    if x.rest is not None:
-        return x.value, x.rest
-    if not (x.weak_type and jnp.issubdtype(x.dtype, jnp.integer)):
-        return None
-    high = x.value * 1.0
-    return high, (x.value - high.astype(x.dtype)) * 1.0
-
-
 def _compare(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    if _has_rest(a) and (isinstance(b, int | float) or _has_rest(b)):
-        (high, low), (other, rest) = _pair(a), _pair(b)  # pyright: ignore[reportGeneralTypeIssues]
-        is_decided = high != other
-        result = jnp.where(is_decided, function(high, other), function(low, rest))
-        return _with_question(a._like(result, None, b), name, a, b)
-    if isinstance(b, Dynamic | NUMBERS):
-        result = a._like(function(a.value, _value(b)), None, b)
-        return _with_question(result, name, a, b)
-    return function(a.value, b) if isinstance(b, jax.Array | np.ndarray) else NotImplemented
-
-
-def _with_question(result: Dynamic, name: str, a: Dynamic, b: Any) -> Dynamic:
+    if isinstance(b, jax.Array | np.ndarray):
+        return function(_value(a), b)
+    if not isinstance(b, Dynamic | NUMBERS):
+        return NotImplemented
+    kind = _kind_of_result(operator.add, _type(a), _type(b))
+    known = (_known(a), _known(b))
+    if kind is not None and None not in known:
+        result = Dynamic.of(doubles.map_numbers(function, *known), _names(a, b))
+    elif kind in FLOATS:
+        found = doubles.compute(function, _double(a), _double(b))
+        result = Dynamic(found, name=_names(a, b), kind=bool)
+    else:
+        result = Dynamic(function(_value(a), _value(b)), name=_names(a, b), kind=bool)
     is_float = jnp.issubdtype(a.dtype, jnp.floating) and a.ndim == 0
     if name in ("eq", "ne") and is_float and isinstance(b, int | float):
         result._question = ((id(a.value), b), a.value, name == "ne")
     return result
 
 
-def _methods(name: str) -> None:
+def _unary(name: str, function: Callable[[Any], Any], a: Dynamic) -> Dynamic:
+    kind, known = a.kind_held(), a.known()
+    if kind is not None and known is not None:
+        return Dynamic.of(doubles.map_numbers(function, known), a.name)
+    if kind in FLOATS and name == "neg":
+        negative = (None if part is None else -part for part in (a.value, a.rest, a.tail))
+        made = Dynamic(*negative, name=a.name, kind=kind)
+        made.exact = None if a.exact is None else doubles.compute(function, a.exact)
+        return made
+    if kind in FLOATS:
+        return _rounded(doubles.compute(function, _double(a)), function(_value(a)), kind, a.name)
+    kind = int if kind is bool else kind
+    return Dynamic(function(_value(_without_bool(a))), name=a.name, kind=kind)
+
+
+def _rounded(exact: jax.Array, smooth: jax.Array, kind: Any, name: str | None) -> Dynamic:
+    """The number that is `exact`, with the derivative of `smooth`."""
+    dtype = dtype_of(kind)
+    value, *parts = (exact,) if dtype == np.float64 else doubles.split_traced(exact)
+    value = doubles.with_derivative_of(smooth, doubles.converted(value, dtype, kind is float))
+    made = Dynamic(value, *parts, name=name, kind=kind)
+    made.exact = exact
+    return made
+
+
+def _double(x: Any) -> Any:
+    return x.as_double() if isinstance(x, Dynamic) else doubles.as_double(x)
+
+
+def _single(x: Any) -> Any:
+    if not isinstance(x, Dynamic):
+        dtype = dtype_of(float)
+        # JAX would warn of a number that becomes an infinity.
+        with np.errstate(over="ignore"):
+            return doubles.as_double(x).astype(dtype).item()
+    if x.kind_held() in FLOATS:
+        return x.as_array()
+    return doubles.converted(x.value, dtype_of(float), True)
+
+
+def _without_bool(x: Any) -> Any:
+    """An integer, where JAX would compute with truth values."""
+    if not isinstance(x, Dynamic) or x.kind_held() is not bool:
+        return x
+    return Dynamic(doubles.converted(x.value, dtype_of(int), True), name=x.name, kind=int)
+
+
+def _methods(name: str, ufunc: str) -> None:
     function = getattr(operator, name)
     setattr(Dynamic, f"__{name}__", lambda a, b: _binary(name, function, a, b))
     setattr(Dynamic, f"__r{name}__", lambda b, a: _binary(name, function, a, b))
+    _OF_UFUNCS[ufunc] = functools.partial(_binary, name, function)
 
 
-def _comparison(name: str) -> None:
+def _comparison(name: str, reflected: str, ufunc: str) -> None:
     function = getattr(operator, name)
-    setattr(Dynamic, f"__{name}__", lambda a, b: _compare(name, function, a, b))
+    compare = functools.partial(_compare, name, function)
+    setattr(Dynamic, f"__{name}__", lambda a, b: compare(a, b))
+    _OF_UFUNCS[ufunc] = lambda a, b: (
+        compare(a, b) if isinstance(a, Dynamic) else getattr(operator, reflected)(b, a)
+    )
 
 
-for _name in ("add", "sub", "mul", "truediv", "pow", "floordiv", "mod"):
-    _methods(_name)
-for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
-    _comparison(_name)
+def _unary_method(name: str) -> None:
+    function = getattr(operator, name)
+    setattr(Dynamic, f"__{name}__", lambda a: _unary(name, function, a))
+
+
+# What NumPy calls, from `array * x`.
+_OF_UFUNCS: dict[str, Callable[[Any, Any], Any]] = {}
+
+_methods("add", "add")
+_methods("sub", "subtract")
+_methods("mul", "multiply")
+_methods("truediv", "divide")
+_methods("pow", "power")
+_methods("floordiv", "floor_divide")
+_methods("mod", "remainder")
+_comparison("eq", "eq", "equal")
+_comparison("ne", "ne", "not_equal")
+_comparison("lt", "gt", "less")
+_comparison("le", "ge", "less_equal")
+_comparison("gt", "lt", "greater")
+_comparison("ge", "le", "greater_equal")
+for _name in ("neg", "pos", "abs"):
+    _unary_method(_name)
 
 
 # So that a function of JAX's, itself jitted, takes one where it takes a number.
-jtu.register_dataclass(Dynamic, data_fields=["value", "rest"], meta_fields=["name"])
+jtu.register_dataclass(Dynamic, ["value", "rest", "tail"], ["name", "kind"])

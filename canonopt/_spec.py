@@ -6,17 +6,53 @@ gives each factory its own class, with a field for each parameter.
 
 import inspect
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
+import attrs
 import jax
 import optax
 
+from ._errors import SharedSpecError
+from ._identity import Mode, Watched, token_of
 from ._init import init_like_grads
-from ._keys import identity_key
 from ._paths import Parametrised, find, hyperparameters, replaced
 
 if TYPE_CHECKING:
     from typing import Self
+
+
+@attrs.define(eq=False)
+class Internals:
+    """What a spec has beside its parameters."""
+
+    factory: Any
+    # Gives what the factory made of the parameters.
+    build: Callable[[], Any]
+    # What is read again when the spec is traced, if anything of it can change.
+    watched: Watched | None = None
+    # What is read again: the factory if it is the user's, and the arguments as they were given.
+    roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
+    # Whether equal containers that are not the same object have been given for it.
+    is_shared: bool = False
+    # Of a spec with arrays: these, and what is left without them.
+    flat: Any = None
+    # The warnings of its factory.
+    warned: Any = ()
+    # Whether its parameters are plain values, which lead to no other object.
+    is_plain: bool = False
+
+    def check(self) -> None:
+        """Reads again what the spec was built from.
+
+        **Raises:** `SharedSpecError` if the containers of two builds were equal, and are not now.
+        """
+        watched = self.watched
+        if watched is not None and not watched.is_unchanged() and self.is_shared:
+            raise SharedSpecError(
+                f"{self.factory.name} was given equal lists or dicts more than once, so one spec "
+                "stands for all, and one of these has been changed since. Give each its own copy: "
+                f"{self.factory.name}(..., copy.deepcopy(value)), or change it before you build."
+            )
 
 
 class Configured(Parametrised):
@@ -29,13 +65,13 @@ class Configured(Parametrised):
 
     __slots__ = ()
 
-    # Set by `_factories` on the class that it makes for each factory. The factory is an object
-    # that `build`s from values by name.
-    _factory: ClassVar[Any]
-    # What the factory makes of the parameters.
-    _build: Callable[[], Any]
+    _internals: Internals
 
-    def replace(self, **changes: Any) -> "Self":
+    @property
+    def _factory(self) -> Any:
+        return self._internals.factory
+
+    def replace(self, /, **changes: Any) -> "Self":
         """The spec of the same factory with other values for the parameters named.
 
         ```python
@@ -67,12 +103,12 @@ class Configured(Parametrised):
         spec = self
         if within:
             if not any("." in path for path in hyperparameters(self)):
-                self._factory.named({n: v for n, v in within.items() if n.isidentifier()})
+                self._factory.check_names({n: v for n, v in within.items() if n.isidentifier()})
             paths = {find(self, name)[0]: value for name, value in within.items()}
             spec = replaced(self, paths, lambda spec, new: spec.replace(**new))
         if not own and within:
             return spec
-        return self._factory.from_fields(spec.parameters() | self._factory.named(own))
+        return self._factory.from_fields(own, spec.parameters())
 
     def hyperparameters(self) -> dict[str, Any]:
         """The hyperparameters by path, those of specs inside this one too: what to log.
@@ -91,6 +127,11 @@ class Configured(Parametrised):
         """
         return hyperparameters(self)
 
+    @classmethod
+    def _from_fields(cls, fields: dict[str, Any]) -> Any:
+        """Set on the class that is made for a factory."""
+        raise NotImplementedError
+
     def parameters(self) -> dict[str, Any]:
         """The value of each parameter, by the name that the factory has for it."""
         return {name: getattr(self, field) for name, field in self._factory.fields.items()}
@@ -105,10 +146,20 @@ class Configured(Parametrised):
         return self
 
     def __reduce__(self) -> tuple:
-        return _restore, (self._factory, self._factory.given(self.parameters()))
+        # Defaults as well: one that changes in a later version does not change what is restored.
+        return _restore, (self._factory, self._factory.to_pickle(self.parameters()))
 
-    def __canonical_key__(self, captured: bool) -> Hashable:
-        return identity_key(self)
+    def __canonical_key__(self, mode: Mode) -> Hashable:
+        return token_of(anchor_of(self))
+
+    def __canonical_parts__(self) -> tuple[Any, ...]:
+        internals = self._internals
+        return () if internals.watched is None else internals.roots
+
+
+def anchor_of(spec: Any) -> Any:
+    """What can be referenced weakly: a tuple cannot be, the `update` that holds it can."""
+    return spec.update if isinstance(spec, Spec) else spec
 
 
 def _restore(factory: Any, parameters: dict[str, Any]) -> Any:
@@ -150,13 +201,13 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
             updates: Any, state: Any, params: Any = None, **extra_args: Any
         ) -> tuple[Any, optax.OptState]: ...
 
-    def __new__(cls, **fields: Any) -> "Self":
+    def __new__(cls, /, **fields: Any) -> "Self":
         if cls is Spec:
             raise TypeError(
                 "canonopt.Spec is the type of all specs and builds none: "
                 "write canonopt.adam(...), or canonopt.canonical(factory)(...) for one of yours."
             )
-        return cls._factory.from_fields(fields)
+        return cls._from_fields(fields)
 
     @classmethod
     def _make(  # pyright: ignore[reportIncompatibleMethodOverride]
@@ -170,7 +221,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
         if not name.startswith("_"):
             if name == "lr" and "learning_rate" in self._factory.fields:
                 return self.learning_rate
-            if hasattr(transform := self._build(), name):
+            if hasattr(transform := self._internals.build(), name):
                 return getattr(transform, name)
         raise AttributeError(f"{type(self).__name__!r} has no attribute {name!r}")
 
@@ -195,43 +246,56 @@ class ScheduleSpec(Configured):
     ```
     """
 
-    def __new__(cls, **fields: Any) -> "Self":
+    def __new__(cls, /, **fields: Any) -> "Self":
         if cls is ScheduleSpec:
             raise TypeError(
                 "canonopt.ScheduleSpec is the type of all schedule specs and builds none: "
                 "write canonopt.cosine_decay_schedule(...) or another schedule."
             )
-        return cls._factory.from_fields(fields)
+        return cls._from_fields(fields)
 
     def __call__(self, count: jax.typing.ArrayLike) -> jax.typing.ArrayLike:
         """The value at `count`, an integer scalar: the number of updates made so far."""
-        return self._build()(count)
+        internals = self._internals
+        internals.check()
+        value = internals.build()(count)
+        internals.check()  # what it calls may have changed what it reads
+        return value
 
 
 def make(
     cls: type[Configured],
     parameters: dict[str, Any],
-    build: Callable[[], Any],
+    internals: Internals,
     transform: Callable[[], optax.GradientTransformationExtraArgs] | None = None,
 ) -> Configured:
-    """A new spec of class `cls`. `build` gives what the factory makes of `parameters`.
+    """A new spec of class `cls`.
 
-    `transform` gives that as a transformation, where it is another one.
+    `transform` gives what the factory makes as a transformation, if it is another one.
     """
     if issubclass(cls, Spec):
-        spec = _make_transform(cls, transform or (lambda: as_transform(build())))
+        if transform is None:
+            made = as_transform(internals.build())
+            transform = lambda: made  # noqa: E731
+        spec = _make_transform(cls, internals, transform)
     else:
         spec = object.__new__(cls)
-    fields = cls._factory.fields
-    vars(spec).update({fields[name]: value for name, value in parameters.items()}, _build=build)
+    fields = internals.factory.fields
+    vars(spec).update({fields[name]: value for name, value in parameters.items()})
+    vars(spec)["_internals"] = internals
     return spec
 
 
 def _make_transform(
-    cls: type[Spec], transform: Callable[[], optax.GradientTransformationExtraArgs]
+    cls: type[Spec],
+    internals: Internals,
+    transform: Callable[[], optax.GradientTransformationExtraArgs],
 ) -> Spec:
     def init(params: optax.Params) -> optax.OptState:
-        return transform().init(params)
+        internals.check()
+        state = transform().init(params)
+        internals.check()  # what it calls may have changed what it reads
+        return state
 
     def update(
         updates: optax.Updates,
@@ -239,11 +303,15 @@ def _make_transform(
         params: optax.Params | None = None,
         **extra_args: Any,
     ) -> tuple[optax.Updates, optax.OptState]:
-        return transform().update(updates, state, params, **extra_args)
+        internals.check()
+        result = transform().update(updates, state, params, **extra_args)
+        internals.check()
+        return result
 
     spec = tuple.__new__(cls, (init, update))
     # Whoever holds one of the functions, a jit cache for one, holds the spec and so its interning.
-    init.spec = update.spec = spec  # pyright: ignore[reportFunctionMemberAccess]
+    for function in (init, update):
+        function.__dict__["__canonical_owner__"] = spec
     return spec
 
 

@@ -10,9 +10,8 @@ from typing import Any, TypeVar
 
 import optax
 
-from ._by_identity import ByIdentity
 from ._contents import contents_of_function, contents_of_partial
-from ._keys import identify
+from ._identity import WeakIdMap, read
 from ._records import Node, Static
 from ._texts import PLAIN, field_names, text_of
 
@@ -23,7 +22,7 @@ _ENDS = 64  # items at each end of a container are looked into: what is in betwe
 PARTS = 1000  # of all that is static in a call
 INSIDE = "function"
 _serials = itertools.count()
-_serial_of: ByIdentity[int] = ByIdentity()
+_serial_of: WeakIdMap[int] = WeakIdMap()
 
 
 def static_of(
@@ -76,7 +75,7 @@ def serial_of(value: Any) -> Hashable:
     if known is None:
         known = next(_serials)
         try:
-            _serial_of.set(value, known)
+            known = _serial_of.setdefault(value, known)
         except TypeError:  # its id is the best there is
             return ("object", serial_of(type(value)), id(value))
     return ("object", known)
@@ -89,7 +88,7 @@ def node_of(kind: type) -> Node:
 
 def _key(value: Any) -> Hashable:
     try:
-        return identify(value, True)[0]
+        return read((value,)).key
     except Exception:
         return None
 

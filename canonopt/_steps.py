@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from ._by_identity import ByIdentity
+from ._identity import WeakIdMap
 from ._jax_private import as_filter_jit_was_given, watch_calls
 from ._logs import CompileLog, FunctionLog
 from ._owners import name_of, users_function
@@ -41,14 +41,14 @@ class Steps:
     def __init__(self, log: CompileLog) -> None:
         self._log = log
         self._calls: dict[FunctionLog, Calls] = {}
-        self._of: ByIdentity[Calls] = ByIdentity()
+        self._of: WeakIdMap[Calls] = WeakIdMap()
         # One that a thread may enter again: a finalizer, run in the midst of it, may call as well.
         self._lock = threading.RLock()
         self._end: Callable[[], None] | None = None
         self._is_complete = False
 
     def start(self) -> None:
-        """Does nothing where JAX does not tell."""
+        """Does nothing if JAX lacks the hook for calls: then `of` gives None."""
         self._end = watch_calls(self._on_call)
         self._is_complete = self._end is not None
 
@@ -80,5 +80,5 @@ class Steps:
         with self._lock:
             calls = self._calls.setdefault(log, Calls())
         with contextlib.suppress(TypeError):
-            self._of.set(jitted, calls)
+            self._of.setdefault(jitted, calls)
         return calls

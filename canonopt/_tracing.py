@@ -6,6 +6,7 @@ cached runs none of this.
 
 import contextlib
 import contextvars
+import functools
 import inspect
 import sys
 import threading
@@ -16,17 +17,20 @@ from typing import Any
 
 import attrs
 import jax
+import numpy as np
 
-from ._by_identity import ByIdentity
 from ._explaining import FUNCTION
+from ._identity import WeakIdMap
 from ._jax_private import (
     Miss,
     callers,
+    default_settings,
     functions_inside,
     is_in_backward_pass,
     is_jitted,
+    is_staging,
     name_in_events,
-    note_trace_event,
+    unsupported,
     watch_misses,
     watch_stages,
 )
@@ -68,7 +72,18 @@ def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
     **Returns:** a context manager that gives a `CompileLog`: `log[name]` for a function's counts,
     `log.functions`, `log.helpers` for what JAX and the libraries on it jit themselves, and
     `print(log)` for a table with what differed each time.
+
+    **Raises:** `UnsupportedVersionError`, where JAX has changed so that it cannot count: at the
+    start, or at the end if JAX did not tell of its compiles.
     """
+    with recording(all_threads) as log:
+        yield log
+    check_compiles()
+
+
+@contextlib.contextmanager
+def recording(all_threads: bool) -> Iterator[CompileLog]:
+    """As `compile_log`, without `check_compiles` at the end."""
     watch()
     log = CompileLog()
     if all_threads:
@@ -144,16 +159,48 @@ _lock = threading.Lock()
 
 
 def watch() -> None:
-    """Starts listening, once and for good: what is cached costs the same as before."""
+    """Starts listening, once and for good: what is cached costs the same as before.
+
+    Raises `UnsupportedVersionError`, each time, where JAX does not tell of its traces.
+    """
     global _is_watching
     with _lock:
-        if _is_watching:
-            return
-        _is_watching = True
-        jax.monitoring.register_event_duration_secs_listener(_on_duration)
-        jax.monitoring.register_event_listener(_on_event)
-        watch_misses(_enter, _leave)
-        watch_stages(_lowered, _compiling)
+        if not _is_watching:
+            watch_misses(_enter, _leave)
+            _listen()
+            _is_watching = True
+
+
+@functools.cache  # once
+def _listen() -> None:
+    jax.monitoring.register_event_duration_secs_listener(_on_duration)
+    jax.monitoring.register_event_listener(_on_event)
+    watch_stages(_lowered, _compiling)
+
+
+# Whether JAX has told of a compile and the name of its function; and whether it should have, as a
+# call has traced a function anew.
+_is_compile_seen = False
+_is_compile_due = False
+
+
+def check_compiles() -> None:
+    """Raises `UnsupportedVersionError` if functions were called and JAX told of no compile.
+
+    There may have been none, as one may fail. So it compiles a small function to find out, once.
+    """
+    global _is_compile_due
+    if _is_compile_seen or not _is_compile_due or is_staging():
+        return
+    _is_compile_due = False
+    try:
+        with counting(CompileLog()), default_settings():
+            jax.jit(lambda: np.zeros(()))()
+    except Exception:  # as there is no device: then nothing has been compiled before, either
+        return
+    if not _is_compile_seen:
+        _is_compile_due = True
+        raise unsupported("the event of a compile in jax.monitoring")
 
 
 def is_inside_jit() -> bool:
@@ -182,6 +229,7 @@ def _enter(miss: Miss) -> _Running:
 
 
 def _leave(running: _Running, traced: bool, program: Any) -> None:
+    global _is_compile_due
     seconds = time.perf_counter() - running.started
     # A jitted function that is jitted again: its body is run by a miss of its own, if at all.
     traced = traced and not (running.logs and _is_jitted_inside(running.miss.function))
@@ -189,6 +237,8 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
     stack.remove(running)
     if stack:
         stack[-1].inner_seconds += seconds
+    elif traced and running.miss.is_call and running.logs and not _is_compile_seen:
+        _is_compile_due = True
     failure = sys.exception()
     is_new = failure is not None and failure is not running.handled
     error = f"{type(failure).__name__}: {failure}" if is_new else None
@@ -223,14 +273,14 @@ def _is_jitted_inside(function: Any) -> bool:
     return any(user is f for each in jitted for f in functions_inside(each))
 
 
-_watchers: ByIdentity[list[weakref.ref[CompileLog]]] = ByIdentity()
+_watchers: WeakIdMap[list[weakref.ref[CompileLog]]] = WeakIdMap()
 
 
 def _tie(program: Any, found: list[tuple[CompileLog, FunctionLog, Entry]]) -> None:
     """Keeps what is known of a jaxpr, or of what it was lowered to, for as long as both live."""
-    _watchers.set(program, [weakref.ref(watcher) for watcher, _, _ in found])
+    _watchers.setdefault(program, [weakref.ref(watcher) for watcher, _, _ in found])
     for watcher, log, entry in found:
-        watcher._programs.set(program, (log, entry))
+        watcher._programs.setdefault(program, (log, entry))
 
 
 def _tied(program: Any) -> list[tuple[CompileLog, FunctionLog, Entry]]:
@@ -265,14 +315,16 @@ def _on_event(event: str, **_: Any) -> None:
 
 
 def _on_duration(event: str, duration_secs: float, **about: Any) -> None:
-    if event.endswith("jaxpr_trace_duration"):
-        note_trace_event()
+    global _is_compile_seen
+    if event.endswith("cache_retrieval_time_sec"):  # of a cache hit, which is told twice
+        _thread.is_hit = True
     if not event.endswith("backend_compile_duration"):
         return
     is_hit, _thread.is_hit = _thread.is_hit, False
     name = str(about.get("fun_name", "")).removeprefix("jit(").removesuffix(")") or "?"
     name = name.replace("unnamed wrapped", "unnamed")  # before JAX 0.9
     here, found = _logs_here(), _compiled_now(name)
+    _is_compile_seen = _is_compile_seen or bool(found)
     for log in here:
         helper = None if any(log is watcher for watcher, _, _ in found) else log._of(name, None)
         if helper is not None:

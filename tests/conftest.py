@@ -21,7 +21,7 @@ hypothesis.settings.load_profile("canonopt")
 def restored_caches():
     """The specs that other tests have built stay the ones that are built."""
     import canonopt
-    from canonopt import _interning
+    from canonopt._identity import interning as _interning
 
     before = [(table, dict(table._entries)) for table in list(_interning._cleared)]
     yield

@@ -1,14 +1,20 @@
-"""Calls that do not fit: what they say, and that they leave nothing behind."""
+"""The arguments of factories: bound as Python binds them, and what calls that do not fit say."""
 
+import functools
+import inspect
 import re
 
+import beartype
 import equinox as eqx
+import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
 import optax
 import pytest
+from hypothesis import example, given
 
 import canonopt
+from canonopt._arguments import FactoryParameters
 
 PARAMS = {"w": jnp.ones((2, 2)), "b": jnp.ones(2)}
 
@@ -36,7 +42,11 @@ PARAMS = {"w": jnp.ones((2, 2)), "b": jnp.ones(2)}
         (lambda: canonopt.identity(x=1), "identity has no parameter 'x'. Its parameters are: none"),
         (
             lambda: canonopt.clip(1.0, 2.0),
-            "clip takes at most 1 positional arguments (max_delta) and got 2. Name the others.",
+            "clip takes at most 1 positional argument (max_delta) and got 2. Leave out the others.",
+        ),
+        (
+            lambda: canonopt.identity(1),
+            "identity takes no positional arguments and got 1. Leave out the others.",
         ),
         (
             lambda: canonopt.polyak_sgd(lr=1.0),
@@ -121,6 +131,314 @@ def test_arguments_of_every_kind_are_bound_as_python_binds_them():
     assert spec.replace(b=3) is factory(1, 3, 3, c=5, e=6)
     with pytest.raises(canonopt.ParameterError, match=r"factory needs b, c\."):
         factory(1)
+
+
+# --- any signature, any call ------------------------------------------------------------------
+
+NAMES = (
+    *("x", "y", "lr", "learning_rate", "self", "cls", "args", "kwargs", "options"),
+    *("init", "init_", "init__", "_build", "update", "name", "function", "factory"),
+)
+RESERVED = {"init", "update", "lr", "_build", "init__"}
+
+
+class Default:
+    """The default of a parameter, which is like nothing else."""
+
+
+@st.composite
+def sources(draw):
+    """What stands between the parentheses of a function with parameters of any kind."""
+    names = draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=6))
+    rest = [f"*{names.pop()}"] if names and draw(st.booleans()) else []
+    named = [f"**{names.pop()}"] if names and draw(st.booleans()) else []
+    first, second = sorted(draw(st.tuples(*[st.integers(0, len(names))] * 2)))
+    without_default = draw(st.integers(0, second))
+    for i in range(len(names)):
+        if draw(st.booleans()) if i >= second else i >= without_default:
+            names[i] += "=Default()"
+    if names[second:] and not rest:
+        rest = ["*"]
+    slash = ["/"] if first else []
+    return ", ".join([*names[:first], *slash, *names[first:second], *rest, *names[second:], *named])
+
+
+calls = st.tuples(
+    st.integers(0, 7).map(lambda count: tuple(range(count))),
+    st.lists(st.sampled_from((*NAMES, "z")), unique=True, max_size=5).map(
+        lambda names: {name: 10 + i for i, name in enumerate(names)}
+    ),
+)
+
+
+def function(source):
+    """A function with these parameters that returns what Python bound to them."""
+    namespace = {"Default": Default}
+    exec(f"def f({source}): return locals()", namespace)
+    return namespace["f"]
+
+
+def bound_by_python(f, args, kwargs):
+    """What Python binds, or would if `lr` were written out; None for a call that it refuses."""
+    try:
+        return f(*args, **kwargs)
+    except TypeError:
+        if {"lr", "learning_rate"} <= {*kwargs} or "lr" in inspect.signature(f).parameters:
+            return None
+    kwargs = {("learning_rate" if name == "lr" else name): v for name, v in kwargs.items()}
+    try:
+        return f(*args, **kwargs)
+    except TypeError:
+        return None
+
+
+def parameters_of(f):
+    return FactoryParameters.of(f, "f", RESERVED)
+
+
+def without_defaults(parameters, bound):
+    return {
+        name: value
+        for name, value in bound.items()
+        if name not in parameters.defaults
+        or (value is not parameters.defaults[name] and value not in ((), {}))
+    }
+
+
+@given(sources(), calls)
+@example("x=0, /, **kwargs", ((), {"x": 10}))
+@example("x=0, y=1, /", ((), {}))
+@example("**options", ((), {"options": {}}))
+@example("*args", ((), {"args": ()}))
+@example("x=0, *args, **kwargs", ((1, 2), {"args": 10, "kwargs": 11}))
+@example("learning_rate", ((), {"lr": 10}))
+@example("learning_rate=1", ((), {"lr": 10}))
+@example("learning_rate, /", ((), {"lr": 10}))
+@example("learning_rate, **kwargs", ((), {"lr": 10}))
+@example("learning_rate, **kwargs", ((), {"lr": 10, "learning_rate": 11}))
+@example("learning_rate, **kwargs", ((1,), {"lr": 10}))
+@example("learning_rate=1, **kwargs", ((), {"lr": 10}))
+@example("learning_rate, /, **kwargs", ((), {"lr": 10}))
+@example("learning_rate, **lr", ((), {"lr": 10}))
+@example("*lr, learning_rate", ((), {"lr": 10}))
+@example("self, cls, args, kwargs", ((1,), {"cls": 10, "kwargs": 11, "args": 12}))
+def test_a_call_is_bound_as_python_binds_it(source, call):
+    f, (args, kwargs) = function(source), call
+    parameters = parameters_of(f)
+    expected = bound_by_python(f, args, kwargs)
+    if expected is None:
+        with pytest.raises(canonopt.ParameterError, match=r"^f (got|has|needs|takes) .*\.$"):
+            parameters.bind(args, kwargs)
+        return
+    bound = parameters.bind(args, kwargs)
+    assert bound == without_defaults(parameters, expected)
+    by_position, by_keyword = parameters.unbind(bound)
+    again = f(*by_position, **by_keyword)
+    assert again == expected
+    assert parameters.bind(by_position, by_keyword) == bound
+    assert [*again.get(parameters.keywords, ())] == [*expected.get(parameters.keywords, ())]
+    if parameters.variadic not in bound:
+        assert len(by_position) <= len(parameters.positional_only)
+    try:
+        of_inspect = inspect.signature(f).bind(*args, **kwargs).arguments
+    except TypeError:  # `lr`, and f(x=1) of `def f(x=0, /, **named)`, which Python takes
+        pass
+    else:
+        assert bound == of_inspect
+    # As a pickle holds it, with every parameter, and as attrs.evolve does that changes nothing.
+    assert parameters.from_fields(bound) == bound
+    everything = parameters.from_fields(expected)
+    args, kwargs = parameters.unbind(everything)
+    assert f(*args, **kwargs) == expected
+    assert parameters.from_fields({}, current=expected) == everything
+
+
+@given(sources())
+def test_each_field_has_a_name_of_its_own_that_hides_nothing(source):
+    f = function(source)
+    fields = parameters_of(f).fields
+    assert [*fields] == [*inspect.signature(f).parameters]
+    assert len({*fields.values()}) == len(fields)
+    assert not RESERVED & {*fields.values()}
+    assert all(field.rstrip("_") == name.rstrip("_") for name, field in fields.items())
+    assert all(field == name for name, field in fields.items() if name not in RESERVED)
+
+
+def test_fields_that_would_collide():
+    fields = parameters_of(function("init, init_, init__, _build, update")).fields
+    assert [*fields.values()] == ["init___", "init_", "init____", "_build_", "update_"]
+
+
+@pytest.mark.parametrize(
+    ("source", "args", "kwargs", "message"),
+    [
+        ("x, /", (), {"x": 1}, "f takes 'x' by position only. Write f(x)."),
+        (
+            "x, *args",
+            (1,),
+            {"args": (2,)},
+            "f takes 'args' by position only, as many as there are. Unpack them: f(x, *args).",
+        ),
+        ("x, /, y, *, z", (), {}, "f needs x, y, z. Write f(x, y=..., z=...)."),
+        (
+            "x, *, y=1, z=2",
+            (1, 2),
+            {},
+            "f takes at most 1 positional argument (x) and got 2. Name the others: y=..., z=....",
+        ),
+        (
+            "**options",
+            (1,),
+            {},
+            "f takes no positional arguments and got 1. Name the others: name=....",
+        ),
+        ("x", (1,), {"x": 1}, "f got 'x' twice, the second time as a keyword. Write it once."),
+        ("lr, learning_rate", (1, 2), {"lr": 1}, "f got 'lr' twice"),
+        ("learning_rate, /", (), {"lr": 1}, "f has no parameter 'lr'."),
+    ],
+)
+def test_what_calls_say_that_python_refuses(source, args, kwargs, message):
+    f = function(source)
+    with pytest.raises(TypeError):
+        f(*args, **kwargs)
+    with pytest.raises(canonopt.ParameterError, match=re.escape(message)):
+        parameters_of(f).bind(args, kwargs)
+
+
+@pytest.mark.parametrize(
+    ("source", "named", "current", "expected"),
+    [
+        ("x, *args, **kwargs", {"x": 1, "args": [2], "kwargs": {"x_": 3}}, None, None),
+        ("x, **kwargs", {"x": 1, "kwargs": {"y": 2, "z": 3}, "y": 4}, None, {"y": 4, "z": 3}),
+        ("x, **kwargs", {"y": 4}, {"x": 1, "kwargs": {"y": 2, "z": 3}}, {"y": 4, "z": 3}),
+        ("x, **kwargs", {"kwargs": {"y": 4}}, {"x": 1, "kwargs": {"z": 3}}, {"y": 4}),
+        ("x, /, **kwargs", {"x": 1, "kwargs": {"x": 2}}, None, {"x": 2}),
+        ("learning_rate", {"lr": 1}, None, {"learning_rate": 1}),
+        ("learning_rate", {"lr": 1}, {"learning_rate": 2}, {"learning_rate": 1}),
+        ("learning_rate, **kwargs", {"lr": 1}, None, {"learning_rate": 1}),
+        ("learning_rate, **kwargs", {"lr": 1}, {"learning_rate": 2}, {"learning_rate": 1}),
+        ("learning_rate, **kwargs", {"lr": 1, "learning_rate": 2}, None, {"lr": 1}),
+        (
+            "learning_rate, **kwargs",
+            {"lr": 1},
+            {"learning_rate": 2, "kwargs": {"lr": 3}},
+            {"lr": 1},
+        ),
+        ("learning_rate=2, **kwargs", {"lr": 1}, None, {"lr": 1}),
+    ],
+)
+def test_values_by_the_names_of_parameters(source, named, current, expected):
+    given = parameters_of(function(source)).from_fields(named, current)
+    if expected is None:
+        assert given == {"x": 1, "args": (2,), "kwargs": {"x_": 3}}
+    else:
+        assert expected in (given, given.get("kwargs"))
+
+
+@pytest.mark.parametrize(
+    ("source", "named", "message"),
+    [
+        ("x", {}, "f needs x. Write f(x=...)."),
+        ("x", {"x": 1, "y": 2}, "f has no parameter 'y'. Its parameters are: x."),
+        ("learning_rate", {"lr": 1, "learning_rate": 2}, "f got both lr and learning_rate"),
+        (
+            "*args",
+            {"args": optax.identity()},
+            "f has any number of 'args', and got GradientTransformation",
+        ),
+        ("*args", {"args": 1}, "got 1 for all of them. Write a tuple: args=(...,)."),
+        (
+            "**options",
+            {"options": 1},
+            "f has further arguments by name in 'options', and got 1 for all of them. "
+            "Write a dict: options={'name': ...}.",
+        ),
+        ("**options", {"options": {1: 2}}, "and got {1: 2} for all of them."),
+        (
+            "x, **options",
+            {"x": 1, "options": {"x": 2}},
+            "f got 'x' in 'options', and has a parameter of that name. "
+            "Take it out of the dict and write x=... beside it.",
+        ),
+        ("learning_rate, **kwargs", {"kwargs": {"lr": 1}}, "f needs learning_rate."),
+    ],
+)
+def test_names_of_parameters_that_do_not_fit(source, named, message):
+    with pytest.raises(canonopt.ParameterError, match=re.escape(message)):
+        parameters_of(function(source)).from_fields(named)
+
+
+@pytest.mark.parametrize(
+    ("source", "known", "unknown"),
+    [
+        ("learning_rate", ("learning_rate", "lr"), ("y",)),
+        ("learning_rate, /", ("learning_rate",), ("lr",)),
+        ("*args, **kwargs", ("args", "kwargs", "lr", "y"), ("args[0].lr",)),
+    ],
+)
+def test_the_names_that_are_known(source, known, unknown):
+    parameters = parameters_of(function(source))
+    assert all(map(parameters.takes, known))
+    assert not any(map(parameters.takes, unknown))
+
+
+# --- what wraps a factory ---------------------------------------------------------------------
+
+
+def sgd(learning_rate: float, momentum: float = 0.0):
+    return optax.sgd(learning_rate, momentum)
+
+
+def test_a_wrapper_binds_its_own_arguments():
+    @functools.wraps(sgd)
+    def clipped(learning_rate, max_norm=1.0, momentum=0.9):
+        return optax.chain(optax.clip(max_norm), sgd(learning_rate, momentum))
+
+    @functools.wraps(sgd)
+    def with_momentum(*args, **kwargs):
+        return sgd(args[0], **({"momentum": 0.9} | kwargs))
+
+    assert [*parameters_of(clipped).names] == ["learning_rate", "max_norm", "momentum"]
+    assert parameters_of(clipped).defaults["momentum"] == 0.9
+    for wrapper in (with_momentum, functools.partial(with_momentum, momentum=0.5)):
+        assert parameters_of(wrapper).bind((0.1,), {}) == {"args": (0.1,)}
+    factory = canonopt.canonical(with_momentum)
+    params = {"w": jnp.ones(2)}
+    assert factory(0.1) is not factory(0.1, momentum=0.0)
+    state = jax.eval_shape(factory(0.1).init, params)
+    assert jax.tree.structure(state) == jax.tree.structure(with_momentum(0.1).init(params))
+
+
+class Methods:
+    @functools.wraps(sgd)
+    def own(self, *args, **kwargs):
+        raise NotImplementedError
+
+    @jax.named_scope("scope")
+    def scoped(self, learning_rate, momentum=0.0):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(
+    ("wrapper", "names"),
+    [
+        (beartype.beartype(sgd), ["learning_rate", "momentum"]),
+        (functools.lru_cache(sgd), ["learning_rate", "momentum"]),
+        (jax.named_scope("scope")(sgd), ["learning_rate", "momentum"]),
+        (eqx.filter_jit(sgd), ["learning_rate", "momentum"]),
+        (jax.jit(sgd), ["learning_rate", "momentum"]),
+        (optax.inject_hyperparams(sgd), ["learning_rate", "momentum"]),
+        (functools.partial(optax.inject_hyperparams(sgd), 0.1), ["momentum"]),
+        (functools.partial(canonopt.clip, 0.1), []),
+        (canonopt.clip, ["max_delta"]),
+        (functools.singledispatch(sgd), ["args", "kw"]),
+        (Methods().own, ["args", "kwargs"]),
+        (Methods().scoped, ["learning_rate", "momentum"]),
+        (dict, ["args", "kwargs"]),
+    ],
+)
+def test_the_names_behind_wrappers_that_hand_on_their_arguments(wrapper, names):
+    assert [*parameters_of(wrapper).names] == names
 
 
 def test_parameters_that_hide_attributes_get_a_field_of_another_name():

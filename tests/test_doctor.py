@@ -52,6 +52,65 @@ def doctored(*command, **options):
     return errors, report, done
 
 
+# --- where JAX has changed ----------------------------------------------------------------------
+
+MOVED = """
+import sys, jax
+from canonopt.__main__ import main
+from jax._src import {module}
+{module}.{name} = {value}
+sys.exit(main(sys.argv[1:]))
+"""
+SCRIPT = """
+import jax
+jax.jit(lambda x: x)(1.0)
+print("done")
+"""
+
+
+@pytest.mark.parametrize(
+    ("options", "moved", "status", "printed", "name"),
+    [
+        ([], ("api", "_post_hook_state", None), 0, "done\n", None),
+        (
+            [],
+            ("pjit", "_infer_params", "lambda *args: None"),
+            1,
+            "",
+            "jax._src.pjit._infer_params(args)",
+        ),
+        (
+            [],
+            ("dispatch", "BACKEND_COMPILE_EVENT", "'moved'"),
+            0,
+            "done\n",
+            "the event of a compile in jax.monitoring",
+        ),
+        (
+            ["--fail-on-recompile"],
+            ("dispatch", "BACKEND_COMPILE_EVENT", "'moved'"),
+            1,
+            "done\n",
+            "the event of a compile in jax.monitoring",
+        ),
+    ],
+)
+def test_what_cannot_be_counted_is_said(tmp_path, options, moved, status, printed, name):
+    module, attribute, value = moved
+    code = MOVED.format(module=module, name=attribute, value=value)
+    script = tmp_path / "train.py"
+    script.write_text(SCRIPT)
+    done = run(*PYTHON, "-c", code, "doctor", *options, script)
+    assert (done.returncode, done.stdout) == (status, printed), done.stderr
+    if name is None:  # no calls are counted, and all else is
+        assert f"canonopt doctor: {script}" in done.stderr
+        assert "cannot count" not in done.stderr
+        return
+    text = f"canonopt doctor: canonopt cannot count traces and compiles with jax {jax.__version__}"
+    assert done.stderr.startswith(f"{text}: {name} is gone or has changed."), done.stderr
+    assert len(done.stderr.splitlines()) == 1
+
+
 # --- as without the doctor ----------------------------------------------------------------------
 
 ENDINGS = {

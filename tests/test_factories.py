@@ -157,7 +157,7 @@ def test_built_again_is_the_same_object(name):
 @pytest.mark.parametrize("name", WITHOUT_WARNING)
 def test_every_spelling_is_the_same_object(name):
     spec = build(name, canonopt)
-    factory = type(spec)._factory
+    factory = spec._factory
     given = factory.given(spec.parameters())
     everything = spec.parameters()
     args, kwargs = factory.signature.unbind(everything)
@@ -230,7 +230,7 @@ def test_a_spec_first_built_inside_a_trace_is_good_outside(name):
 
     @jax.jit
     def trace(x):
-        built.append(type(spec)._factory._make_static(spec.parameters()))
+        built.append(spec._factory._build(spec._factory.given(spec.parameters())))
         return x
 
     with jax.check_tracer_leaks():
@@ -240,10 +240,24 @@ def test_a_spec_first_built_inside_a_trace_is_good_outside(name):
     jax.eval_shape(catalogue.step_for(name), built[0], params, spec.init(params), catalogue.batch())
 
 
-def test_containers_given_to_a_factory_may_be_changed_afterwards():
-    boundaries = {5: 0.5}
-    schedule = canonopt.piecewise_constant_schedule(1.0, boundaries)
-    boundaries[5] = 100.0
-    assert canonopt.piecewise_constant_schedule(1.0, {5: 0.5}) is schedule
-    assert float(schedule(10)) == 0.5
-    assert float(canonopt.piecewise_constant_schedule(1.0, boundaries)(10)) == 100.0
+def test_a_container_that_is_changed_after_the_build_is_seen_as_optax_sees_it():
+    def rates(lib):
+        boundaries = {5: 0.5}
+        schedule = lib.piecewise_constant_schedule(1.0, boundaries)
+        yield float(schedule(10))
+        boundaries[5] = 100.0
+        yield float(schedule(10))
+        yield float(lib.piecewise_constant_schedule(1.0, {5: 0.5})(10))
+        yield float(lib.piecewise_constant_schedule(1.0, boundaries)(10))
+
+    assert list(rates(canonopt)) == list(rates(optax)) == [0.5, 100.0, 0.5, 100.0]
+
+
+def test_equal_containers_that_part_are_refused_where_one_spec_stands_for_both():
+    one, other = {5: 0.25}, {5: 0.25}
+    schedule = canonopt.piecewise_constant_schedule(1.0, one)
+    assert canonopt.piecewise_constant_schedule(1.0, other) is schedule
+    one[5] = 100.0
+    with pytest.raises(canonopt.SharedSpecError, match="was given equal lists or dicts more than"):
+        schedule(10)
+    assert float(canonopt.piecewise_constant_schedule(1.0, other)(10)) == 0.25

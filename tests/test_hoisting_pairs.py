@@ -489,7 +489,10 @@ def test_pairs_of_functions(pair):
         assert expected[0] == expected[1]
     for recipe, earlier in zip(pair, hoisted, strict=True):
         lists = [items for _, value in recipe for items in lists_in(value)]
-        if not lists and all(builder is not told_by_attribute for builder, _ in recipe):
+        builders = [builder for builder, _ in recipe]
+        # What jit keeps inside of something else may be of a time when the global was another.
+        keeps = told_by_globals in builders and around_jit in builders
+        if not lists and told_by_attribute not in builders and not keeps:
             assert hoist(made_from(recipe)) is earlier
         if recipe[-1][0] in LAST:  # traced with what was in the list
             continue

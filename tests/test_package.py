@@ -17,20 +17,35 @@ import pytest
 import canonopt
 
 PACKAGE = Path(canonopt.__file__).parent
-MODULES = {path.stem: ast.parse(path.read_text()) for path in sorted(PACKAGE.glob("*.py"))}
+
+
+
+def name_of(path: Path) -> str:
+    """`_identity.keys` for a module in a room, `_identity` for the entrance of the room."""
+    parts = path.relative_to(PACKAGE).with_suffix("").parts
+    return ".".join(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)
+
+
+MODULES = {name_of(path): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
 LOWEST = Path(__file__).parent.parent / "requirements" / "lowest.txt"
 
 # From the ground up: a module imports only from those before it. A new module takes its place here.
 ORDER = [
     "_errors",
-    "_by_identity",
-    "_captures",
-    "_contents",
-    "_doubts",
     "_jax_private",
+    "_identity.interning",
+    "_identity.libraries",
+    "_identity.code",
+    "_identity.rebinding",
+    "_identity.incomparable",
+    "_identity.reader",
+    "_identity.watching",
+    "_identity.callables",
+    "_identity.values",
+    "_identity.keys",
+    "_identity",
+    "_contents",
     "_owners",
-    "_keys",
-    "_interning",
     "_hoisting",
     "_records",
     "_texts",
@@ -47,13 +62,15 @@ ORDER = [
     "_init",
     "_pairs",
     "_branches",
+    "_number",
     "_scalars",
     "_paths",
     "_spec",
     "_canonicalizing",
     "_recipes",
     "_dynamic",
-    "_warnings",
+    "_classes",
+    "_recorded_warnings",
     "_calls",
     "_factories",
     "_mirror",
@@ -81,19 +98,32 @@ def test_every_module_has_its_place():
 @pytest.mark.parametrize("name", MODULES)
 def test_imports_run_downhill(name: str):
     below = ORDER[: ORDER.index(name)]
-    assert [other for other in imported_siblings(MODULES[name]) if other not in below] == []
+    assert [other for other in imported_siblings(name) if other not in below] == []
 
 
-def imported_siblings(module: ast.Module) -> Iterator[str]:
-    """The modules of canonopt that `module` imports, in functions and `if TYPE_CHECKING` too."""
-    for node in ast.walk(module):
+@pytest.mark.parametrize("name", MODULES)
+def test_a_room_is_entered_by_its_door(name: str):
+    room = name.partition(".")[0]
+    inner = [other for other in imported_siblings(name) if "." in other]
+    assert [other for other in inner if other.partition(".")[0] != room] == []
+
+
+def imported_siblings(name: str) -> Iterator[str]:
+    """The modules of canonopt that a module imports, in functions and `if TYPE_CHECKING` too."""
+    is_entrance = any(other.startswith(f"{name}.") for other in ORDER)
+    package = name.split(".") if is_entrance else name.split(".")[:-1]
+    for node in ast.walk(MODULES[name]):
         if isinstance(node, ast.ImportFrom):
-            where = "." * node.level + (node.module or "")
-            if where in (".", "canonopt"):
-                # `from . import __version__` would be of the package itself.
-                yield from (a.name if a.name in ORDER else "__init__" for a in node.names)
-            elif where.startswith((".", "canonopt.")):
-                yield where.removeprefix("canonopt").removeprefix(".")
+            if node.level:
+                above = package[: len(package) - (node.level - 1)]
+                where = ".".join((*above, *filter(None, [node.module])))
+            elif (node.module or "").split(".")[0] == "canonopt":
+                where = (node.module or "").partition(".")[2]
+            else:
+                continue
+            names = [f"{where}.{a.name}".removeprefix(".") for a in node.names]
+            # `from . import __version__` would be of the package itself.
+            yield from (n if n in ORDER else where or "__init__" for n in names)
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == "canonopt":
@@ -194,4 +224,10 @@ def test_runtime_dependencies_are_five():
 def test_lowest_versions_that_are_tested_are_the_lower_bounds():
     lines = [line.partition("#")[0].strip() for line in LOWEST.read_text().splitlines()]
     lowest = dict(line.split("==") for line in lines if line)
-    assert {name: f">={version}" for name, version in lowest.items()} == requirements()
+    found = {name: re.search(r">=([^,]+)", bounds) for name, bounds in requirements().items()}
+    assert {name: bound and bound[1] for name, bound in found.items()} == lowest
+
+
+def test_what_is_private_in_a_library_has_been_tested_in_no_later_version():
+    bounded = {name for name, bounds in requirements().items() if re.search(r"<\d", bounds)}
+    assert bounded == {"equinox", "jax", "jaxlib", "optax"}

@@ -44,6 +44,26 @@ def session(pytester):
     return run
 
 
+def test_a_jax_that_cannot_be_watched_is_an_error(session, monkeypatch):
+    with monkeypatch.context() as context:
+        context.setattr("canonopt._tracing._is_watching", False)
+        context.setattr("jax._src.pjit._infer_params", lambda *args: None)
+        result = session("""
+@pytest.mark.max_traces(1)
+def test_marked():
+    pass
+
+def test_fixture(compile_log):
+    pass
+
+def test_neither():
+    pass
+""")
+    result.assert_outcomes(passed=1, failed=1, errors=1)
+    text = "*UnsupportedVersionError: canonopt cannot count traces and compiles with jax *"
+    result.stdout.fnmatch_lines([text, text])
+
+
 def test_the_fixture_counts_what_the_test_does(session):
     result = session("""
 def test_counts(compile_log):

@@ -142,7 +142,7 @@ def test_hyperparameters_are_listed_by_path():
 def test_named_hyperparameters_become_dynamic(name):
     optim = canonopt.dynamic(chain(1e-3), name)
     paths = [jax.tree_util.keystr(path) for path, _ in jax.tree_util.tree_leaves_with_path(optim)]
-    assert paths[0] == ".args[1].learning_rate.peak_value.value" and len(paths) == 2
+    assert paths[0] == ".args[1].learning_rate.peak_value.value" and len(paths) == 3
     assert optim.replace(**{name: 1e-3}) is chain(1e-3)
     other = optim.replace(**{name: canonopt.dynamic(2e-3)})
     assert jax.tree.structure(other) == jax.tree.structure(optim)
@@ -150,15 +150,15 @@ def test_named_hyperparameters_become_dynamic(name):
 
 def test_several_names_and_names_in_containers():
     optim = canonopt.dynamic(canonopt.adamw(1e-3), "lr", "weight_decay")
-    assert len(jax.tree.leaves(optim)) == 4
+    assert len(jax.tree.leaves(optim)) == 6
     prodigy = canonopt.dynamic(canonopt.contrib.prodigy(), "betas[1]")
-    assert isinstance(prodigy.betas, tuple) and len(jax.tree.leaves(prodigy)) == 2
+    assert isinstance(prodigy.betas, tuple) and len(jax.tree.leaves(prodigy)) == 3
     labels = {"w": "a", "b": "b"}
     parts = canonopt.partition({"b": canonopt.sgd(0.1), "a": canonopt.adam(0.2)}, labels)
     parts = canonopt.dynamic(parts, "transforms['a'].lr")
-    assert list(parts.transforms) == ["b", "a"] and len(jax.tree.leaves(parts)) == 2
+    assert list(parts.transforms) == ["b", "a"] and len(jax.tree.leaves(parts)) == 3
     named = canonopt.named_chain(("clip", canonopt.clip(1.0)), ("sgd", canonopt.sgd(0.1)))
-    assert len(jax.tree.leaves(canonopt.dynamic(named, "learning_rate"))) == 2
+    assert len(jax.tree.leaves(canonopt.dynamic(named, "learning_rate"))) == 3
 
 
 @pytest.mark.parametrize(

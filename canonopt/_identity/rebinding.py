@@ -14,7 +14,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
-from ._by_identity import ByIdentity
+from .interning import WeakIdMap
 
 
 def rebindable(function: types.FunctionType) -> list[str]:
@@ -59,13 +59,13 @@ def _verdicts_on(function: types.FunctionType) -> dict[str, _Verdict]:
     if path is None:
         return {name: "open" for name in code.co_freevars}
     verdicts: dict[str, _Verdict] = {name: _verdict(name, path) for name in code.co_freevars}
-    _known.set(code, verdicts)
+    _known.setdefault(code, verdicts)
     return verdicts
 
 
 # By identity, since code objects of two functions may compare equal, and weakly, since exec makes
 # any number of them.
-_known: ByIdentity[dict[str, _Verdict]] = ByIdentity()
+_known: WeakIdMap[dict[str, _Verdict]] = WeakIdMap()
 
 
 _WRAPPERS = 32

@@ -1,0 +1,21 @@
+"""What "the same" means.
+
+`read` is the entrance: it turns values into a key, and two values are the same exactly if their
+keys are equal. `Table` finds the one object for a key. `Watched` sees to it that an object leaves
+its table when what was read changes before it is traced.
+"""
+
+from .callables import is_in_place as is_in_place
+from .incomparable import Incomparable as Incomparable
+from .interning import Table as Table
+from .interning import WeakIdMap as WeakIdMap
+from .interning import clear_caches as clear_caches
+from .interning import token_of as token_of
+from .keys import read as read
+from .reader import HoldsArray as HoldsArray
+from .reader import Mode as Mode
+from .reader import Reading as Reading
+from .rebinding import captured_by as captured_by
+from .values import copied as copied
+from .values import is_namedtuple as is_namedtuple
+from .watching import Watched as Watched

@@ -1,0 +1,167 @@
+"""Weak tables: from an object to what is known of it, and from a key to the one object for it."""
+
+import collections
+import itertools
+import os
+import threading
+import weakref
+from collections.abc import Hashable
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+
+class WeakIdMap(Generic[T]):
+    """Weak mapping keyed by object identity, whatever `==` and `hash` of the object say."""
+
+    def __init__(self) -> None:
+        self._known: dict[int, tuple[weakref.ref[Any], T]] = {}
+
+    def get(self, thing: Any) -> T | None:
+        known = self._known.get(id(thing))
+        return known[1] if known is not None and known[0]() is thing else None
+
+    def setdefault(self, thing: Any, value: T) -> T:
+        """What is known of `thing`, which is `value` if nothing was.
+
+        Raises `TypeError` if `thing` cannot be weakly referenced.
+        """
+        identity, known = id(thing), self._known
+
+        def forget(reference: weakref.ref[Any]) -> None:
+            # Another object may have the id by now, and an entry of its own.
+            if identity in known and known[identity][0] is reference:
+                known.pop(identity, None)
+
+        new = (weakref.ref(thing, forget), value)
+        while True:
+            found = known.setdefault(identity, new)
+            if found[0]() is thing:
+                return found[1]
+            known.pop(identity, None)  # of an object that is gone
+
+    def __len__(self) -> int:
+        return len(self._known)
+
+
+_tokens: WeakIdMap[int] = WeakIdMap()
+_serials = itertools.count()
+
+
+def token_of(thing: Any) -> int:
+    """A number that stands for this object and for no other, now or later.
+
+    Unlike an id it is not given out again, so a key that has it need not keep the object alive.
+    Raises `TypeError` if `thing` cannot be weakly referenced.
+    """
+    token = _tokens.get(thing)
+    if token is None:
+        token = _tokens.setdefault(thing, next(_serials))
+    return token
+
+
+class _Entry(weakref.ref):
+    __slots__ = ("key",)
+    key: Hashable
+
+
+# One lock for all tables. Reentrant, because a signal handler or the garbage collector may come
+# while this thread holds it. A forked child gets a new one, because the thread that held the old
+# one does not exist there.
+_lock = threading.RLock()
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+class Table(Generic[T]):
+    """Holds for each key one *anchor*, for as long as something else keeps that anchor alive.
+
+    An anchor is what can be weakly referenced: a spec itself if it can be, otherwise its `update`
+    function, which holds the spec as the spec holds it.
+
+    `clear_caches` empties it, unless it `stays`.
+    """
+
+    def __init__(self, stays: bool = False) -> None:
+        if not stays:
+            _cleared.add(self)
+        self._entries: dict[Hashable, _Entry] = {}
+        self._dead: collections.deque[_Entry] = collections.deque()
+        # The weak reference for a key, for a caller that cannot afford the call of `get`.
+        self.find = self._entries.get
+
+    def get(self, key: Hashable) -> T | None:
+        """The anchor of `key`, or None. Raises TypeError if the key cannot be hashed."""
+        entry = self._entries.get(key)
+        return None if entry is None else entry()
+
+    def setdefault(self, key: Hashable, anchor: T) -> T:
+        """The anchor that stands for `key`: the earlier one if it is still alive."""
+        new = _Entry(anchor, self._note_dead)
+        new.key = key
+        while True:
+            entry = self._entries.setdefault(key, new)
+            found = entry()
+            if found is not None:
+                return found
+            self._remove(entry)
+
+    def discard(self, key: Hashable, anchor: T) -> None:
+        """Forgets `anchor`, if it is what stands for `key`."""
+        entry = self._entries.get(key)
+        if entry is not None and entry() is anchor:
+            self._remove(entry)
+
+    def _note_dead(self, entry: _Entry) -> None:
+        # An anchor may die inside any allocation. To wait for another thread here could be to wait
+        # for ever; then whoever holds the lock removes the entry, or the next entry that dies.
+        self._dead.append(entry)
+        if _lock.acquire(blocking=False):
+            try:
+                while self._dead:
+                    self._remove(self._dead.popleft())
+            finally:
+                _lock.release()
+
+    def _remove(self, entry: _Entry) -> None:
+        with _lock:  # or another thread could put a new entry in place between the two steps
+            if self._entries.get(entry.key) is entry:
+                del self._entries[entry.key]
+
+    def clear(self) -> None:
+        self._entries.clear()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+
+_cleared: weakref.WeakSet[Table[Any]] = weakref.WeakSet()
+
+
+def clear_caches() -> None:
+    """Forgets which specs and hoisted callables there are.
+
+    What is built next is a new object, which JAX traces and compiles again, even if an equal one
+    was built before. So a test that counts traces does not depend on those before it:
+
+    ```python
+    >>> import canonopt
+    >>> before = canonopt.adam(lr=1e-3)
+    >>> canonopt.clear_caches()
+    >>> canonopt.adam(lr=1e-3) is before
+    False
+
+    ```
+
+    Specs that are still in use go on as they are, but are no longer the ones that are built. It
+    frees no memory, because nothing is kept that is not in use. `jax.clear_caches()` forgets what
+    JAX has compiled.
+    """
+    for table in list(_cleared):
+        table.clear()

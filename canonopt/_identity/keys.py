@@ -1,0 +1,57 @@
+"""What "the same value" means: the one place that says so.
+
+`read(values)` gives a key. Two values are the same exactly if their keys are equal. Types count
+(`1`, `1.0` and `True` differ), and so does every bit of a number. Containers and pytrees count by
+type, structure and leaves. Functions count by all that they read: code, defaults, captured
+variables, and the globals that the code names, with the values these have now. What can change
+counts by identity *and* by what is in it now. When in doubt, two values are not the same: a missed
+merge costs a compile, a wrong merge trains another model.
+
+A key is a flat tuple: each value writes what kind it is and how many parts it has, and its parts
+follow. So no value is nested too deeply to be read. A key keeps nothing alive: it is made of plain
+values, of ids of what the value itself holds, and of tokens, which no other object ever gets.
+"""
+
+import weakref
+from collections.abc import Iterable
+from typing import Any
+
+from .callables import CALLABLES, read_proxy
+from .reader import IdentityAsked, Reader, Reading, Rule
+from .values import VALUES, rule_for
+
+_RULES: dict[type, Rule] = {
+    **CALLABLES,
+    **VALUES,
+    weakref.ProxyType: read_proxy,
+    weakref.CallableProxyType: read_proxy,
+    weakref.ReferenceType: read_proxy,
+}
+
+
+def _rule_of(value: Any) -> Rule:
+    # By the type itself: a proxy says of itself that it is an instance of something else.
+    return _RULES.get(type(value)) or rule_for(value)
+
+
+def read(
+    held: Iterable[Any] = (), given: Iterable[Any] = (), *, explain: bool = False
+) -> Reading:
+    """Reads values.
+
+    **Arguments:**
+
+    - `held`: values that something holds for good, a function for one.
+    - `given`: values that are the arguments of a factory.
+    - `explain`: whether to find out what stops the values from being the same as others.
+
+    **Raises:** `HoldsArray` if one of `given` is or contains an array.
+    """
+    held, given = tuple(held), tuple(given)
+    try:
+        return Reader(_rule_of, explain).read(held, given)
+    except IdentityAsked:
+        # Some code compares objects with `is`, so it could tell apart what is otherwise the same.
+        reader = Reader(_rule_of, explain)
+        reader.identity_counts = True
+        return reader.read(held, given)

@@ -1,0 +1,76 @@
+"""Which code is the user's, and which is a library's: by the file that it stands in."""
+
+import functools
+import os
+import site
+import sys
+import sysconfig
+import types
+from typing import Any
+
+from .interning import WeakIdMap
+
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+@functools.cache
+def _library_folders() -> tuple[str, ...]:
+    paths = sysconfig.get_paths()
+    found = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
+    found += [os.path.dirname(os.__file__), *site.getsitepackages(), _PACKAGE]
+    return tuple({os.path.join(form(path), "") for path in found for form in (str, os.path.realpath)})
+
+
+@functools.lru_cache(4096)
+def is_library_file(path: str) -> bool:
+    """Whether a file belongs to the standard library, to an installed package or to canonopt."""
+    if path.startswith("<frozen "):
+        return True
+    parts = path.replace("\\", "/").split("/")
+    if "site-packages" in parts or "dist-packages" in parts:
+        return True
+    return path.startswith(_library_folders())
+
+
+def is_library_code(code: types.CodeType, namespace: dict[str, Any]) -> bool:
+    """Whether a library has written this code; `namespace` holds the globals of its function."""
+    path = code.co_filename
+    if path.startswith("<") and not path.startswith("<frozen "):
+        # Generated code has no file. Where it was run tells whose it is.
+        module = sys.modules.get(str(namespace.get("__name__")))
+        return module is not None and vars(module) is namespace and is_library_module(module)
+    return is_library_file(path)
+
+
+_modules: WeakIdMap[bool] = WeakIdMap()
+
+
+def is_library_module(module: types.ModuleType) -> bool:
+    known = _modules.get(module)
+    if known is None:
+        known = _is_library_module(module)
+        _modules.setdefault(module, known)
+    return known
+
+
+def _is_library_module(module: types.ModuleType) -> bool:
+    path = getattr(module, "__file__", None)
+    if isinstance(path, str):
+        return is_library_file(path)
+    origin = getattr(getattr(module, "__spec__", None), "origin", None)
+    if origin in ("built-in", "frozen"):
+        return True
+    folders = list(getattr(module, "__path__", None) or ())  # of a namespace package
+    return bool(folders) and all(is_library_file(os.path.join(str(f), "")) for f in folders)
+
+
+_classes: WeakIdMap[bool] = WeakIdMap()
+
+
+def is_library_class(cls: type) -> bool:
+    known = _classes.get(cls)
+    if known is None:
+        module = sys.modules.get(str(cls.__module__))
+        known = module is not None and is_library_module(module)
+        _classes.setdefault(cls, known)
+    return known

@@ -1,0 +1,482 @@
+"""How numbers, containers, arrays, classes and instances are read."""
+
+import collections
+import copy
+import enum
+import functools
+import types
+import typing
+from collections.abc import Hashable
+from typing import Any
+
+import attrs
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.tree_util as jtu
+import numpy as np
+import optax
+
+from .callables import is_stable
+from .incomparable import ARRAY, CHANGES, HIDDEN, NO_VALUE, TOO_LARGE, TRACER, mutable
+from .interning import WeakIdMap, token_of
+from .libraries import is_library_class
+from .reader import HoldsArray, Mode, Reader
+
+BYTES = 1 << 16  # of a NumPy array that is read each time, at most
+
+
+# --- numbers, dtypes and names ----------------------------------------------------------------
+
+
+def read_complex(reader: Reader, value: complex, mode: Mode) -> None:
+    reader.out += (complex, repr(value))
+
+
+def read_numpy_scalar(reader: Reader, value: np.generic, mode: Mode) -> None:
+    is_exact = np.dtype(type(value)).type is type(value) and not value.dtype.hasobject
+    if isinstance(value, np.void) or not is_exact:  # a record is a view of its array
+        reader.stop(value)
+        return
+    is_nan = value.dtype.kind == "f" and value != value
+    reader.out += (type(value), value.dtype.str, "nan" if is_nan else value.tobytes())
+
+
+def read_numpy_dtype(reader: Reader, value: np.dtype, mode: Mode) -> None:
+    if value.metadata is not None or value.fields is not None or value.subdtype is not None:
+        reader.identity(value)
+        reader.doubt(value, NO_VALUE)
+    else:
+        reader.out += (np.dtype, value.str, value.name)
+
+
+def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
+    if getattr(np, value.__name__, None) is value:
+        reader.out += (np.ufunc, value.__name__)
+    else:
+        reader.stop(value)  # of `numpy.frompyfunc`: the function in it cannot be read
+
+
+def read_range(reader: Reader, value: Any, mode: Mode) -> None:
+    reader.out.append(type(value))
+    for part in (value.start, value.stop, value.step):
+        reader.add(part, mode)
+
+
+def read_pattern(reader: Reader, value: Any, mode: Mode) -> None:
+    reader.out += (type(value), type(value.pattern), value.pattern, value.flags)
+
+
+def read_annotation(reader: Reader, value: Any, mode: Mode) -> None:
+    """Reads `list[int]`, `int | None` and so on: types that are made of others."""
+    reader.out.append(type(value))
+    reader.add(typing.get_origin(value), mode)
+    reader.add_all((tuple(p) if type(p) is list else p for p in typing.get_args(value)), mode)
+
+
+def read_forward_reference(reader: Reader, value: typing.ForwardRef, mode: Mode) -> None:
+    reader.out += (type(value), value.__forward_arg__)
+
+
+def read_comparable(reader: Reader, value: Any, mode: Mode) -> None:
+    """Reads what JAX compares by value itself: meshes and shardings."""
+    reader.out += (type(value), value)
+
+
+def read_partition_spec(reader: Reader, value: Any, mode: Mode) -> None:
+    reader.out += (type(value), value)
+    reader.add_all(tuple(value), mode)  # P("x") == P(("x",)), and their parts differ
+
+
+# --- containers -------------------------------------------------------------------------------
+
+
+def read_tuple(reader: Reader, value: tuple, mode: Mode) -> None:
+    kind = type(value)
+    if kind is not tuple:
+        reader.class_of(kind)  # whatever a named tuple has for `__iter__` and `__len__`
+        if attributes := getattr(value, "__dict__", None):  # which may mean anything
+            reader.identity(value)
+            reader.doubt(value, NO_VALUE)
+            reader.add_named(attributes, mode)
+    else:
+        reader.out.append(tuple)
+        if reader.identity_counts:
+            reader.is_again(value, mode)
+    reader.out.append(tuple.__len__(value))
+    for item in tuple.__iter__(value):
+        reader.add(item, mode)
+
+
+def read_frozenset(reader: Reader, value: frozenset, mode: Mode) -> None:
+    reader.out.append(frozenset)
+    reader.add_all(value, mode)  # in the order in which it iterates, as a factory may
+
+
+def read_container(reader: Reader, value: Any, mode: Mode) -> None:
+    """Reads a list, a dict, a set or one of their kind in the standard library."""
+    if reader.is_again(value, mode):
+        return
+    kind = type(value)
+    reader.out.append(kind)
+    mode = _of_what_can_change(reader, value, mode, CHANGES)
+    if kind is collections.defaultdict:
+        reader.add(value.default_factory, mode)
+    if kind is collections.deque:
+        reader.add(value.maxlen, mode)
+    if attributes := getattr(value, "__dict__", None):
+        reader.add_named(attributes, mode)
+    if isinstance(value, dict):
+        reader.add_named(value, mode)
+    else:
+        reader.add_all(value, mode)
+
+
+def _of_what_can_change(reader: Reader, value: Any, mode: Mode, why: tuple[str, str]) -> Mode:
+    """How the parts of something that can change are reached."""
+    reader.can_change = True
+    if mode == "given":
+        reader.has_containers = True
+        return mode
+    reader.reads_data = True
+    if mode == "held":
+        reader.identity(value)
+        reader.doubt(value, why)
+    return "live"
+
+
+def read_mapping_proxy(reader: Reader, value: Any, mode: Mode) -> None:
+    reader.stop(value, CHANGES)
+
+
+# --- arrays -----------------------------------------------------------------------------------
+
+
+def read_array(reader: Reader, value: Any, mode: Mode) -> None:
+    if mode == "given":
+        raise HoldsArray
+    if isinstance(value, jax.core.Tracer):
+        reader.stop(value, TRACER)
+    elif isinstance(value, jax.Array):
+        reader.identity(value)
+        reader.doubt(value, ARRAY)
+    elif type(value) is np.ndarray and not value.dtype.hasobject:
+        if value.nbytes > BYTES:
+            reader.stop(value, TOO_LARGE)
+            return
+        reader.out += (np.ndarray, value.dtype.str, value.shape, value.flags.writeable)
+        if mode == "held":
+            reader.identity(value)
+            reader.doubt(value, ARRAY)
+        reader.can_change = reader.reads_data = True
+        reader.out.append(value.tobytes())
+    else:
+        reader.stop(value, ARRAY)
+
+
+# --- trees ------------------------------------------------------------------------------------
+
+
+def read_node(reader: Reader, value: Any, mode: Mode) -> None:
+    """Reads a node of a type that is registered as a pytree: by its children and what is static."""
+    try:
+        children, structure = jtu.tree_flatten(value, is_leaf=lambda node: node is not value)
+        is_leaf = jtu.treedef_is_leaf(structure)
+        static = None if is_leaf else structure.node_data()[1]
+    except Exception:  # the rules of its type do not fit it
+        is_leaf = True
+    if mode != "given" or is_leaf:
+        read_instance(reader, value, "held" if mode == "given" else mode)
+        return
+    reader.class_of(type(value))
+    reader.can_change = reader.has_containers = True
+    reader.add(tuple(static) if type(static) is list else static, mode)
+    reader.add_all(children, mode)
+
+
+def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
+    data = value.node_data()
+    if data is None:  # of a leaf, or of no leaf at all
+        reader.out += (jtu.PyTreeDef, value.num_leaves)
+        return
+    kind, static = data
+    reader.out += (jtu.PyTreeDef, token_of(kind))
+    if issubclass(kind, eqx.Module):  # a tuple that the structure keeps
+        _read_static(reader, static)
+    else:
+        reader.add(tuple(static) if kind is dict else static, mode)  # the names, in a new list
+    reader.add_all(value.children(), mode)
+
+
+def _read_static(reader: Reader, static: Any) -> None:
+    """Reads what Equinox keeps of a module: tuples, with annotations in dicts that stay."""
+    if type(static) is tuple:
+        reader.out.append(len(static))
+        for part in static:
+            _read_static(reader, part)
+    elif type(static) is dict:
+        reader.add_named(static, "held")
+    else:
+        reader.add(static, "held")
+
+
+# --- classes and instances ----------------------------------------------------------------------
+
+
+def read_class(reader: Reader, value: type, mode: Mode) -> None:
+    if str(value.__module__).partition(".")[0] == "jaxtyping" and hasattr(value, "dim_str"):
+        # jaxtyping makes a new class for each annotation that is written.
+        reader.out += (token_of(type(value)), value.__name__)
+        reader.add(getattr(value, "array_type", None), mode)
+        return
+    reader.class_of(value)
+    if not is_library_class(value):
+        reader.can_change = True
+
+
+def read_enum(reader: Reader, value: enum.Enum, mode: Mode) -> None:
+    reader.identity(value)
+
+
+@attrs.frozen
+class Layout:
+    """Where instances of a class keep what they are."""
+
+    base: type  # the class written in C that holds items or a number, or `object`
+    slots: tuple[str, ...]
+    # Whether instances are not changed after they are made, and count by value.
+    is_value: bool
+    # Attributes that are computed from the others.
+    computed: frozenset[str]
+
+
+_layouts: WeakIdMap[tuple[Layout | None]] = WeakIdMap()
+
+
+def layout_of(cls: type) -> Layout | None:
+    """None if instances of `cls` have a state that cannot be read, being written in C."""
+    known = _layouts.get(cls)
+    if known is None:
+        known = _layouts.setdefault(cls, (_layout(cls),))
+    return known[0]
+
+
+_BASES = (
+    *(object, types.SimpleNamespace, collections.OrderedDict, collections.defaultdict),
+    *(dict, list, tuple, set, frozenset, collections.deque, int, float, complex, str, bytes),
+)
+
+
+def _layout(cls: type) -> Layout | None:
+    base = next(base for base in cls.__mro__ if base in _BASES)
+    above = cls.__mro__[: cls.__mro__.index(base)]
+    slots = [
+        name
+        for each in above
+        for name, value in vars(each).items()
+        if isinstance(value, types.MemberDescriptorType)
+    ]
+    extra = [*slots]
+    if cls.__dictoffset__ and not base.__dictoffset__:
+        extra.append("__dict__")
+    if cls.__weakrefoffset__ and not base.__weakrefoffset__:
+        extra.append("__weakref__")
+    try:
+        # A class that is written in Python is as large as one with the same slots.
+        twin = type("twin", (base,), {} if base.__itemsize__ else {"__slots__": tuple(extra)})
+    except TypeError:
+        return None
+    if cls is not base and twin.__basicsize__ != cls.__basicsize__:
+        return None
+    computed = {
+        name
+        for each in above
+        for name, value in vars(each).items()
+        if isinstance(value, functools.cached_property)
+    }
+    return Layout(base, tuple(slots), _counts_by_value(cls), frozenset(computed))
+
+
+def _counts_by_value(cls: type) -> bool:
+    if issubclass(cls, eqx.Module):
+        return True
+    dataclass = vars(cls).get("__dataclass_params__")  # its own: a subclass need not be frozen
+    if dataclass is not None:
+        return dataclass.frozen and dataclass.eq and cls.__new__ is object.__new__
+    if "__attrs_attrs__" in vars(cls):
+        is_frozen = cls.__setattr__.__name__ == "_frozen_setattrs"
+        return is_frozen and cls.__eq__ is not object.__eq__ and cls.__new__ is object.__new__
+    return False
+
+
+def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
+    cls = type(value)
+    layout = layout_of(cls)
+    if isinstance(value, BaseException):
+        _read_exception(reader, value, mode)
+        return
+    if layout is None:
+        reader.stop(value, HIDDEN)
+        return
+    if reader.is_again(value, mode):
+        return
+    reader.class_of(cls)
+    if cls is object:  # a sentinel
+        reader.identity(value)
+        reader.doubt(value, NO_VALUE)
+        return
+    if is_unbound_linen_module(value):
+        _read_linen_module(reader, value, mode)
+        return
+    if not layout.is_value:
+        mode = _of_what_can_change(reader, value, "held" if mode == "given" else mode, mutable(value))
+    _read_state(reader, value, layout, mode)
+
+
+def _read_exception(reader: Reader, value: BaseException, mode: Mode) -> None:
+    if reader.is_again(value, mode):
+        return
+    reader.class_of(type(value))
+    reader.identity(value)
+    reader.can_change = True
+    reader.add_all(value.args, "live")
+    reader.add_named(vars(value), "live")
+
+
+def _read_state(reader: Reader, value: Any, layout: Layout, mode: Mode) -> None:
+    attributes = getattr(value, "__dict__", None) or {}
+    if layout.is_value and layout.computed:
+        attributes = {n: part for n, part in attributes.items() if n not in layout.computed}
+    reader.add_named(attributes, mode, owned=type(value).__module__.startswith("equinox."))
+    for name in layout.slots:
+        reader.add(getattr(value, name, None), mode)
+    base = layout.base
+    if base is collections.defaultdict:
+        reader.add(value.default_factory, mode)
+    if issubclass(base, dict):
+        reader.add_named(dict(base.items(value)), mode)
+    elif base in (list, tuple, set, frozenset, collections.deque):
+        reader.add_all(base.__iter__(value), mode)
+    elif base not in (object, types.SimpleNamespace):
+        reader.add(_NUMBERS[base](value), mode)
+
+
+_NUMBERS: dict[type, Any] = {
+    int: int.__int__,
+    float: float.__float__,
+    complex: complex.__complex__,
+    str: str.__str__,
+    bytes: bytes.__bytes__,
+}
+
+
+def is_unbound_linen_module(value: Any) -> bool:
+    """Whether `value` is a module of Flax that is the same as another with the same fields."""
+    is_linen = any(
+        base.__name__ == "Module" and base.__module__ == "flax.linen.module"
+        for base in type(value).__mro__
+    )
+    return is_linen and vars(value).get("scope") is None and vars(value).get("parent") is None
+
+
+def _read_linen_module(reader: Reader, value: Any, mode: Mode) -> None:
+    fields = [name for name in type(value).__dataclass_fields__ if name not in ("parent", "scope")]
+    reader.add_named({name: getattr(value, name, None) for name in fields}, mode)
+
+
+def copied(value: Any) -> Any:
+    """`value` with new lists, dicts and sets in place of those in it, which may be changed later."""
+    kind = type(value)
+    if kind is list:
+        return [copied(item) for item in value]
+    if kind in (set, collections.deque):
+        return copy.copy(value)
+    if kind in (dict, collections.OrderedDict, collections.defaultdict):
+        made = copy.copy(value)
+        for name, item in value.items():
+            made[name] = copied(item)
+        return made
+    if kind is tuple or is_namedtuple(kind):
+        made = [copied(item) for item in tuple.__iter__(value)]
+        if all(new is old for new, old in zip(made, tuple.__iter__(value), strict=True)):
+            return value
+        return tuple.__new__(kind, made)
+    return value
+
+
+# --- which rule -----------------------------------------------------------------------------------
+
+
+def is_namedtuple(kind: type) -> bool:
+    """Whether instances of `kind` are nothing but the values of their fields."""
+    return kind.__bases__ == (tuple,) and hasattr(kind, "_fields") and not kind.__dictoffset__
+
+
+def read_parts(reader: Reader, value: Any, mode: Mode) -> None:
+    """Reads one of canonopt's own: it says itself what it is, and what else it has read."""
+    reader.out.append(value.__canonical_key__(mode))
+    reader.add_all(value.__canonical_parts__(), "held")
+
+
+def rule_for(value: Any) -> Any:
+    """The rule for a type that is not listed, by what the value is an instance of."""
+    kind = type(value)
+    if hasattr(kind, "__canonical_key__"):
+        return read_parts
+    if issubclass(kind, jax.Array | np.ndarray) or isinstance(value, jax.core.Tracer):
+        return read_array
+    if issubclass(kind, np.generic):
+        return read_numpy_scalar
+    if issubclass(kind, np.dtype):
+        return read_numpy_dtype
+    if issubclass(kind, type):
+        return read_class
+    if issubclass(kind, enum.Enum):
+        return read_enum
+    if issubclass(kind, eqx.Module):
+        return read_instance
+    if issubclass(kind, jax.sharding.Sharding | jax.sharding.Mesh):
+        return read_comparable
+    if issubclass(kind, jax.sharding.PartitionSpec):
+        return read_partition_spec
+    if is_namedtuple(kind) or issubclass(kind, optax.GradientTransformation):
+        return read_tuple
+    if is_stable_callable(value):
+        return read_stable
+    if typing.get_origin(value) is not None:
+        return read_annotation
+    if issubclass(kind, dict | list | tuple | set | frozenset):
+        return read_instance
+    return read_node
+
+
+def is_stable_callable(value: Any) -> bool:
+    if not callable(value):
+        return False
+    try:
+        return is_stable(value)
+    except Exception:  # an attribute of the user's
+        return False
+
+
+def read_stable(reader: Reader, value: Hashable, mode: Mode) -> None:
+    reader.identity(value)
+
+
+VALUES: dict[type, Any] = {
+    complex: read_complex,
+    range: read_range,
+    slice: read_range,
+    tuple: read_tuple,
+    frozenset: read_frozenset,
+    **dict.fromkeys((list, dict, set, collections.deque), read_container),
+    **dict.fromkeys((collections.OrderedDict, collections.defaultdict), read_container),
+    types.MappingProxyType: read_mapping_proxy,
+    np.ndarray: read_array,
+    np.ufunc: read_ufunc,
+    type: read_class,
+    type(__import__("re").compile("")): read_pattern,
+    typing.ForwardRef: read_forward_reference,
+    jtu.PyTreeDef: read_treedef,
+    type(jnp.float32): read_class,
+}

@@ -1,0 +1,93 @@
+"""What merges of the callables and configurations that people write, and with which numbers."""
+
+import optax
+import pytest
+
+import canonopt
+
+from . import corpus
+from .corpus import ENTRIES, MERGES, REASONS, Entry
+from .test_steps import bits
+
+# Entries that a sound rule can merge and canonopt does not, each with the reason. At most a tenth.
+MISSED: dict[str, str] = {}
+
+TRANSFORMATIONS = ("mask", "labels", "schedule", "predicate", "config")
+
+
+def holder(entry: Entry, lib):
+    """What holds a new value of the entry: an optimizer, or the hoisted function."""
+    value = entry.build(lib)
+    match entry.use:
+        case "mask":
+            return lib.masked(lib.sgd(0.1), value)
+        case "labels":
+            groups = {"train": 0.1, "slow": 0.01, "fast": 1.0}
+            optims = {name: lib.sgd(rate) for name, rate in groups.items()}
+            return lib.partition(optims | {"freeze": lib.set_to_zero()}, value)
+        case "schedule":
+            return lib.sgd(value)
+        case "predicate":
+            return lib.conditionally_mask(lib.sgd(0.1), value)
+        case "config":
+            factory = entry.factory if lib is optax else canonopt.canonical(entry.factory)
+            return factory(value)
+        case "activation" | "loss":
+            return value if lib is optax else canonopt.hoist(value)
+    raise ValueError(entry.use)
+
+
+def numbers(entry: Entry, made):
+    """The numbers of two steps, or of one call and its gradient."""
+    if entry.use not in TRANSFORMATIONS:
+        return made(*corpus.batch()) if entry.use == "loss" else made(corpus.vector())
+
+    params = corpus.TREES[entry.tree]()
+    steps, state = [], made.init(params)
+    for _ in range(2):  # eagerly: what is compiled for one entry serves the others
+        updates, state = made.update(params, state, params)
+        steps.append(updates)
+    return steps
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_merges_where_a_sound_rule_can(name):
+    entry = ENTRIES[name]
+    merges = entry.expected == MERGES and name not in MISSED
+    first, second = holder(entry, canonopt), holder(entry, canonopt)
+    assert (second is first) == merges
+    numbers(entry, first)
+    assert (holder(entry, canonopt) is first) == merges, "after it has run"
+
+
+@pytest.mark.parametrize("name", ENTRIES)
+def test_the_numbers_are_those_of_optax(name):
+    """Of a first build, of a second one, and of one that is built after the others were traced."""
+    entry = ENTRIES[name]
+    expected = bits(numbers(entry, holder(entry, optax)))
+    first, second = holder(entry, canonopt), holder(entry, canonopt)
+    assert bits(numbers(entry, first)) == expected
+    assert bits(numbers(entry, second)) == expected
+    assert bits(numbers(entry, holder(entry, canonopt))) == expected
+
+
+def test_nine_of_ten_merge(record_property):
+    """Of those that a sound rule can merge. The rest has its reasons."""
+    possible = [name for name, entry in ENTRIES.items() if entry.expected == MERGES]
+    merged = [name for name in possible if is_one_object(ENTRIES[name])]
+    rate = len(merged) / len(possible)
+    record_property("merged", f"{len(merged)} of {len(possible)}")
+    print(f"{len(merged)} of {len(possible)} merge ({rate:.1%}), {len(ENTRIES)} entries")
+    assert rate >= 0.9, sorted(set(possible) - set(merged))
+
+
+def is_one_object(entry: Entry) -> bool:
+    first, second = holder(entry, canonopt), holder(entry, canonopt)
+    return first is second
+
+
+def test_the_corpus_is_large_and_has_a_reason_for_each():
+    assert len(ENTRIES) >= 150
+    assert all(entry.expected in (MERGES, *REASONS) for entry in ENTRIES.values())
+    assert MISSED.keys() <= {name for name, e in ENTRIES.items() if e.expected == MERGES}
+    assert all(MISSED.values())

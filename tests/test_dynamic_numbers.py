@@ -1,0 +1,405 @@
+"""A dynamic number is the Python number: expressions of operators, types, and where it is kept."""
+
+import math
+import operator
+import os
+import pickle
+import warnings
+from functools import partial
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
+
+import canonopt
+
+from .counting import counted
+from .test_steps import bits
+
+# --- expressions ----------------------------------------------------------------------------------
+
+EXACT = [operator.add, operator.sub, operator.mul, operator.truediv]
+INEXACT = [operator.pow, operator.floordiv, operator.mod]
+UNARY = [operator.neg, operator.abs, operator.pos]
+COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
+
+SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.1, 1 / 3, 0.999, 1e-8, 1e-40, -1e-45, 1e-38, 2.0**-126]
+SPECIAL += [3.4e38, 1e39, -1e39, 16777217.0, math.inf, -math.inf, math.nan, 2.0**53, 0.5, 2.0, 3.0]
+INTEGERS = [0, 1, -1, 2, 3, 7, 10, -3, 2**24 + 1, 2**31 - 1]
+SMALLEST = float(np.finfo(np.float32).tiny)
+
+floats = st.one_of(
+    st.sampled_from(SPECIAL),
+    st.floats(-100, 100, allow_subnormal=False),
+    st.floats(1e-9, 1.0),
+    st.floats(1 - 1e-3, 1.0),
+    st.floats(width=32),
+)
+integers = st.sampled_from(INTEGERS) | st.integers(-100, 100) | st.integers(-(2**31), 2**31 - 1)
+numbers = floats | integers
+
+
+def is_held(number):
+    """Whether three float32 hold a number: the same when a program takes it."""
+    number = abs(float(number))
+    return not math.isfinite(number) or number == 0 or 2.0**-140 < number < 3.4e38
+
+
+@st.composite
+def expressions(draw, operators):
+    """From `x`, one to three operators on it, each with `x`, `y` or a number on the other side."""
+    tree = "x"
+    for _ in range(draw(st.integers(1, 3))):
+        function = draw(st.sampled_from([*operators, draw(st.sampled_from(UNARY))]))
+        if function is operator.truediv:
+            # XLA makes `x / (y * z)` of `x / y / z`.
+            operators = [other for other in operators if other is not function]
+        if function in UNARY:
+            tree = (function, tree)
+        else:
+            other = draw(st.sampled_from("xy") | numbers)
+            tree = (function, *draw(st.permutations([tree, other])))
+    return tree
+
+
+def evaluate(tree, x, y):
+    if isinstance(tree, tuple):
+        function, *parts = tree
+        return function(*(evaluate(part, x, y) for part in parts))
+    return {"x": x, "y": y}.get(tree, tree) if isinstance(tree, str) else tree
+
+
+def python(tree, x, y):
+    """What Python computes, or `None` where a dynamic number is not meant to do that.
+
+    That is where Python raises an error or makes a complex number, where an integer is none of
+    32 bits or a float is subnormal, and where the exponent of an integer is dynamic.
+    """
+    if not isinstance(tree, tuple):
+        value = evaluate(tree, x, y)
+    else:
+        function, *parts = tree
+        values = [python(part, x, y) for part in parts]
+        if None in values:
+            return None
+        is_of_integers = all(isinstance(value, int) for value in values)
+        if function is operator.pow and is_of_integers and not isinstance(parts[1], int):
+            return None
+        try:
+            value = function(*values)
+        except (ZeroDivisionError, OverflowError):
+            return None
+    if isinstance(value, int):
+        return value if -(2**31) <= value < 2**31 else None
+    is_subnormal = value != 0 and abs(value) < np.finfo(np.float64).tiny
+    return None if is_subnormal or isinstance(value, complex) else value
+
+
+def check(found, expected, maxulp=0):
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "overflow encountered in cast", RuntimeWarning)
+        array = jnp.asarray(expected)
+    assert (found.dtype, found.weak_type) == (array.dtype, array.weak_type)
+    value, wanted = np.asarray(found), np.asarray(array)
+    # XLA takes a subnormal number for zero.
+    is_small = found.dtype == jnp.float32 and abs(expected) <= SMALLEST
+    if (is_small and abs(value) <= SMALLEST) or (np.isnan(value) and np.isnan(wanted)):
+        return
+    assert np.signbit(value) == np.signbit(wanted)
+    if maxulp and np.isfinite(wanted):
+        np.testing.assert_array_max_ulp(value, wanted, maxulp=maxulp)
+    else:
+        np.testing.assert_array_equal(value, wanted)
+
+
+def check_expression(tree, x, y, both, maxulp=0, jit=jax.jit):
+    expected = python(tree, x, y)
+    assume(expected is not None)
+    run = lambda numbers: jnp.asarray(evaluate(tree, *[*numbers, y][:2]))  # noqa: E731
+    check(jit(run)([canonopt.dynamic(x), canonopt.dynamic(y)][: 1 + both]), expected, maxulp)
+
+
+def of_two_numbers(test, operators, examples):
+    """`test` with expressions of these operators. A program takes long to compile."""
+    given_these = given(tree=expressions(operators), x=numbers, y=numbers, both=st.booleans())
+    return settings(max_examples=int(os.environ.get("EX", examples)))(given_these(test))
+
+
+@partial(of_two_numbers, operators=EXACT, examples=60)
+def test_in_a_program_an_expression_is_what_python_rounds(tree, x, y, both):
+    assume(is_held(x) and is_held(y))
+    check_expression(tree, x, y, both)
+
+
+@partial(of_two_numbers, operators=INEXACT, examples=60)
+def test_in_a_program_powers_and_remainders_are_those_of_python(tree, x, y, both):
+    assume(is_held(x) and is_held(y))
+    check_expression(tree, x, y, both, maxulp=1)
+
+
+@partial(of_two_numbers, operators=EXACT, examples=30)
+def test_with_x64_an_expression_is_what_python_computes(tree, x, y, both):
+    with jax.enable_x64(True):
+        check_expression(tree, x, y, both)
+
+
+@partial(of_two_numbers, operators=EXACT, examples=30)
+def test_made_without_x64_and_used_with_it_a_number_has_all_its_bits(tree, x, y, both):
+    assume(is_held(x) and is_held(y))
+    expected = python(tree, x, y)
+    assume(expected is not None)
+    made = [canonopt.dynamic(x), canonopt.dynamic(y)][: 1 + both]
+    with jax.enable_x64(True):
+        check(jax.jit(lambda made: jnp.asarray(evaluate(tree, *[*made, y][:2])))(made), expected)
+
+
+@partial(of_two_numbers, operators=[*EXACT, *INEXACT], examples=300)
+def test_outside_of_a_program_an_expression_is_what_python_rounds(tree, x, y, both):
+    check_expression(tree, x, y, both, jit=lambda function: function)
+
+
+@settings(max_examples=100)
+@given(
+    compare=st.sampled_from(COMPARISONS),
+    x=numbers,
+    y=numbers,
+    both=st.booleans(),
+    is_first=st.booleans(),
+)
+def test_a_comparison_is_that_of_python(compare, x, y, both, is_first):
+    def run(numbers):
+        a, b = [*numbers, y][:2]
+        return jnp.asarray(compare(a, b) if is_first else compare(b, a))
+
+    expected = compare(x, y) if is_first else compare(y, x)
+    made = [canonopt.dynamic(x), canonopt.dynamic(y)][: 1 + both]
+    assert bool(run(made)) == expected
+    assume(is_held(x) and is_held(y))
+    assert bool(jax.jit(run)(made)) == expected
+
+
+# --- single numbers -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "expression, number",
+    [
+        (lambda x: x * 1.0, 3),
+        (lambda x: 1.0 * x, 3),
+        (lambda x: x * -1.0, True),
+        (lambda x: 0.999 - x, 1),
+        (lambda x: x - 0.999, 1),
+        (lambda x: 0.1 * x, 16777217),
+        (lambda x: 0.3 / x, 7),
+        (lambda x: x / 7, 3),
+        (lambda x: 0.9**x, 31),
+        (lambda x: x**-0.5, 3),
+        (lambda x: x**-2, 3),
+        (lambda x: x + x, True),
+        (lambda x: -x, True),
+        (lambda x: 0.1 * 3 - x, 0.3),
+        (lambda x: x * 3 - 0.3, 0.1),
+        (lambda x: (x + 1) - 1, 1e-20),
+        (lambda x: x * 1e30 * 1e30 * 1e-50, 1e-20),
+        (lambda x: x * 1e10, 1e-40),
+        (lambda x: np.float64(0.1) * x, 3),
+        (lambda x: x * np.float64(0.1), 0.3),
+        (lambda x: x * np.int64(3), 0.1),
+        (lambda x: np.float32(0.1) * x, 0.3),
+        (lambda x: x + np.int32(1), 3),
+    ],
+)
+def test_an_operator_gives_the_type_and_the_number_of_python(expression, number):
+    expected = expression(number)
+    for jit in (lambda function: function, jax.jit):
+        check(jit(lambda x: jnp.asarray(expression(x)))(canonopt.dynamic(number)), expected)
+
+
+def test_integers_and_floats_that_are_both_dynamic():
+    for jit in (lambda function: function, jax.jit):
+        for operation in (*EXACT, operator.pow, operator.mod):
+            for x, y in ((0.999, 1), (1, 0.999), (3, 7)):
+                if operation is not operator.pow or isinstance(y, float):
+                    made = canonopt.dynamic(x), canonopt.dynamic(y)
+                    found = jit(lambda x, y, op=operation: jnp.asarray(op(x, y)))(*made)
+                    check(found, operation(x, y))
+
+
+def test_an_integer_to_a_dynamic_power_is_refused_in_a_program():
+    assert repr(2 ** canonopt.dynamic(-1)) == "canonopt.dynamic(0.5)"
+    with pytest.raises(TypeError, match="its value is needed for the exponent of an integer"):
+        jax.jit(lambda x: jnp.asarray(2**x))(canonopt.dynamic(3))
+
+
+@pytest.mark.parametrize("number", [1e-40, -1e-45, 1e-38, 2.0**-126, 0.0, -0.0])
+def test_a_subnormal_number_is_not_zero(number):
+    def run(x):
+        return [jnp.asarray(y) for y in (x == 0.0, x != 0.0, x > 0.0, x < 0, abs(x) > 0)]
+
+    expected = [number == 0, number != 0, number > 0, number < 0, number != 0]
+    for jit in (lambda function: function, jax.jit):
+        assert [bool(found) for found in jit(run)(canonopt.dynamic(number))] == expected
+    assert bool(canonopt.dynamic(number)) == bool(number)
+
+
+def test_a_factory_that_asks_for_zero_is_told_of_a_subnormal_number():
+    @canonopt.canonical
+    def scaled(number):
+        return optax.scale(2.0 if number == 0.0 else 3.0)
+
+    update = jax.jit(lambda optim: optim.update(jnp.ones(()), optim.init(jnp.ones(())))[0])
+    for number in (0.0, 1e-40, -0.0, 1e-30):
+        assert update(scaled(canonopt.dynamic(number))) == (2 if number == 0 else 3)
+
+
+# --- what it says ---------------------------------------------------------------------------------
+
+GIVEN = [1 / 3, 1e39, -1e300, 1e-40, 5e-324, -0.0, 0.1, 3e-4, 16777217.0, math.pi, 2**31 - 1, True]
+
+
+@pytest.mark.parametrize("number", GIVEN)
+def test_a_number_is_given_back_as_it_was(number):
+    optim = canonopt.adam(canonopt.dynamic(number))
+    rate = optim.learning_rate
+    found = optim.hyperparameters()["learning_rate"]
+    assert type(found) is type(number) and repr(found) == repr(number)
+    assert repr(rate) == f"canonopt.dynamic({number!r})"
+    assert f"{rate:.3e}" == f"{number:.3e}"
+    for again in (eval(repr(optim)), pickle.loads(pickle.dumps(optim)), optim.replace(b1=0.5)):
+        assert repr(again.learning_rate) == repr(rate)
+    assert repr(canonopt.dynamic([number] * 2)) == f"canonopt.dynamic([{number!r}, {number!r}])"
+
+
+ELSEWHERE = {
+    "tree.map": lambda spec: jax.tree.map(lambda leaf: leaf, spec),
+    "NumPy": lambda spec: jax.tree.map(np.asarray, spec),
+    "a strong type": lambda spec: jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), spec),
+    "device_put": lambda spec: jax.device_put(spec, jax.devices()[1]),
+    "NumPy and device_put": lambda spec: jax.device_put(jax.tree.map(np.asarray, spec)),
+    "partition": lambda spec: eqx.combine(*eqx.partition(spec, eqx.is_array)),
+    "jit": jax.jit(lambda spec: spec),
+    "stack": lambda spec: jax.tree.map(lambda x: jnp.stack([x, x])[0], spec),
+    "pickle": lambda spec: pickle.loads(pickle.dumps(spec)),
+    "optax": lambda spec: optax.tree.cast_like(spec, spec),
+}
+
+
+@pytest.mark.parametrize("take", ELSEWHERE.values(), ids=ELSEWHERE)
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_a_number_keeps_its_value_and_its_type_elsewhere(take, is_wide):
+    params = jnp.linspace(0, 1, 5, dtype=jnp.bfloat16)
+    for number in (1 / 3, 0.1, 3e-4, -1e-30, 0.999, 7, True):
+        with jax.enable_x64(is_wide):
+            optim = take(canonopt.adamw(0.1, b2=0.999).replace(lr=canonopt.dynamic(number)))
+            assert optim.hyperparameters()["learning_rate"] == number
+            assert repr(optim.learning_rate) == f"canonopt.dynamic({number!r})"
+            assert bits(optim.learning_rate * params) == bits(number * params)
+            update = lambda optim: optim.update(params, optim.init(params), params)[0]  # noqa: E731
+            expected = update(canonopt.adamw(number, b2=0.999))
+            for jit in (lambda function: function, jax.jit):
+                assert bits(jit(update)(optim)) == bits(expected)
+                assert expected.dtype == jnp.bfloat16
+
+
+@pytest.mark.parametrize("take", ELSEWHERE.values(), ids=ELSEWHERE)
+def test_a_number_of_numpy_stays_strongly_typed_elsewhere(take):
+    number, array = np.float64(0.1), jnp.ones(2, jnp.bfloat16)
+    optim = take(canonopt.sgd(canonopt.dynamic(number)))
+    rate = optim.learning_rate
+    assert repr(rate) == "canonopt.dynamic(numpy.float64(0.1))"
+    assert type(optim.hyperparameters()["learning_rate"]) is np.float64
+    for found in (rate * array, number * rate * array / number, jax.jit(lambda x: x * array)(rate)):
+        assert (found.dtype, found.weak_type) == (jnp.float32, False)
+
+
+def test_a_number_with_other_leaves_is_the_number_of_these():
+    optim = canonopt.sgd(canonopt.dynamic(0.3))
+    halved = jax.tree.map(lambda leaf: leaf * 0.5, optim)
+    assert halved.hyperparameters()["learning_rate"] == 0.15
+    other = canonopt.sgd(canonopt.dynamic(1e39))
+    changed = jax.tree.unflatten(jax.tree.structure(optim), jax.tree.leaves(other))
+    # Three float32 do not hold it.
+    assert changed.hyperparameters()["learning_rate"] == math.inf
+    with_leaves = eqx.tree_at(lambda o: jax.tree.leaves(o), other, jax.tree.leaves(optim))
+    assert with_leaves.hyperparameters()["learning_rate"] == 0.3
+
+
+def test_a_structure_does_not_depend_on_the_number():
+    for numbers in ((0.1, 1 / 3, 1e39, 1e-40, math.nan), (1, 2, 3), (np.float64(1), np.float64(2))):
+        made = [jax.tree.structure(canonopt.dynamic(number)) for number in numbers]
+        assert len(set(made)) == 1
+    update, count = counted(lambda optim: optim.update(jnp.ones(2), optim.init(jnp.ones(2))))
+    update = jax.jit(update)
+    for number in (0.1, 1 / 3, 1e39, 1e-40, math.nan):
+        update(canonopt.adam(canonopt.dynamic(number)))
+    assert (count.traces, count.compiles) == (1, 1)
+
+
+# --- with and without x64 -------------------------------------------------------------------------
+
+NUMBERS = [0.1, 1 / 3, 0.999, 3e-4, 1e-8, 7, np.float64(0.1)]
+
+
+@pytest.mark.parametrize("is_wide", [False, True])
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_number_may_be_used_in_the_other_precision(number, is_wide):
+    def run(optim):
+        params = jnp.linspace(0.0, 1.0, 5)
+        opt_state = optim.init(params)
+        for _ in range(2):
+            updates, opt_state = optim.update(params, opt_state, params)
+            params = optax.apply_updates(params, updates)
+        return params, opt_state
+
+    with jax.enable_x64(is_wide):
+        optim = canonopt.adamw(canonopt.dynamic(number), b2=canonopt.dynamic(0.999))
+    with jax.enable_x64(not is_wide):
+        expected = run(canonopt.adamw(number))
+        assert bits(run(optim)) == bits(expected)
+        same = canonopt.adamw(canonopt.dynamic(number), b2=canonopt.dynamic(0.999))
+        assert bits(jax.jit(run)(optim)) == bits(jax.jit(run)(same))
+    assert optim.hyperparameters()["learning_rate"] == number
+
+
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_an_ensemble_may_be_used_in_the_other_precision(is_wide):
+    rates = [0.1, 1 / 3, 0.999]
+    with jax.enable_x64(is_wide):
+        made = canonopt.dynamic(rates)
+    with jax.enable_x64(not is_wide):
+        found = jax.jit(jax.vmap(lambda x: jnp.asarray(1 - x)))(made)
+        assert bits(found) == bits(jnp.stack([jnp.asarray(1 - rate) for rate in rates]))
+        assert bits((1 - made).as_array()) == bits(found)
+
+
+# --- derivatives ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_wide", [False, True])
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: 1 - x,
+        lambda x: x * x / 3,
+        lambda x: (1 - x**7) ** 0.5,
+        lambda x: 2.0 ** abs(-x) + x % 0.3,
+        lambda x: 1e-3 * x + x / (1 - x),
+    ],
+)
+def test_the_derivative_is_that_of_an_array(function, is_wide):
+    with jax.enable_x64(is_wide):
+        whole = lambda x: jnp.asarray(function(x)) * jnp.float32(2)  # noqa: E731
+        expected = jax.grad(lambda x: jnp.asarray(function(x)) * 2)(jnp.asarray(0.4))
+        second = jax.grad(jax.grad(lambda x: function(x) * 2.0))(jnp.asarray(0.4))
+        made = canonopt.dynamic(0.4)
+        for derivative in (jax.grad(whole), jax.grad(jax.jit(whole)), jax.jit(jax.grad(whole))):
+            np.testing.assert_allclose(derivative(made).value, expected, rtol=1e-5)
+        found = jax.grad(lambda x: jax.grad(jax.jit(whole))(x).value)(made)
+        np.testing.assert_allclose(found.value, second, rtol=1e-5)
+        found = jax.jvp(jax.checkpoint(whole), (made,), (jax.tree.map(jnp.ones_like, made),))
+        np.testing.assert_allclose(found[1], expected, rtol=1e-5)
