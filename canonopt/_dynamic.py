@@ -86,7 +86,7 @@ class _TakenApart:
         if not _holds_array(value):
             self.static.append(value)
             self.key.append("static")
-            if isinstance(value, collections.abc.Iterator):
+            if issubclass(type(value), collections.abc.Iterator):
                 # The factory is called again for each trace, each time with all of it.
                 source = [value]
 
@@ -162,7 +162,9 @@ def make_dynamic_class(static_class: type[Configured]) -> type[Configured]:
 
 
 # Each call of a jitted function flattens its arguments: a function in Python would take longer.
-_flatten: Callable[[Configured], tuple[tuple[Any, ...], Template]] = operator.attrgetter("_internals.flat")
+_flatten: Callable[[Configured], tuple[tuple[Any, ...], Template]] = operator.attrgetter(
+    "_internals.flat"
+)
 
 
 def _flatten_with_keys(spec: Configured) -> tuple[list[tuple[Any, Any]], Template]:

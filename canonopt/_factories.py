@@ -93,9 +93,7 @@ class Factory:
         """Raises `ParameterError` for an unknown parameter."""
         self.signature.resolve(changes)
 
-    def from_fields(
-        self, fields: dict[str, Any], current: dict[str, Any] | None = None
-    ) -> Any:
+    def from_fields(self, fields: dict[str, Any], current: dict[str, Any] | None = None) -> Any:
         """The spec with the parameters given by name, as attrs.evolve and pickle give them."""
         given = self.signature.from_fields(fields, current)
         return self._from_given({n: v for n, v in given.items() if not self._is_default(n, v)})
@@ -117,7 +115,10 @@ class Factory:
         found = self._found(key, values) if reading.is_comparable else None
         if found is not None:
             return found
-        spec = self._build(given, kept, (held, values))
+        kept = {name: copied(value) for name, value in kept.items()}
+        spec = self._build(given, kept)
+        internals = spec._internals
+        internals.roots, internals.kept = (held, values), tuple(kept[name] for name in counting)
         return self._intern(spec, key, reading) if reading.is_comparable else spec
 
     def _found(self, key: tuple, values: tuple[Any, ...]) -> Any:
@@ -129,28 +130,23 @@ class Factory:
         internals = spec._internals
         if internals.watched is not None:
             _, earlier = internals.roots
-            if any(new is not old for new, old in zip(values, earlier, strict=True)):
-                # What looks alike now may have looked otherwise since.
-                if not internals.watched.is_unchanged():
-                    return None
-                internals.is_shared |= internals.watched.has_containers
+            others = {i for i, value in enumerate(values) if value is not earlier[i]}
+            # What was given before may have been changed since.
+            if others and not internals.watched.is_unchanged():
+                return None
+            for i in others if internals.watched.has_containers else ():
+                if isinstance(values[i], list | dict | set | tuple | collections.deque):
+                    internals.share(i, values[i])
         warn_again(internals.warned)
         return spec
 
-    def _build(
-        self,
-        given: dict[str, Any],
-        kept: dict[str, Any] | None = None,
-        roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ()),
-    ) -> Any:
-        """A new spec of what was given; `kept` is the same, for others than the factory."""
-        # The factory may change what it is given, and then is not to be given it again.
-        kept = {name: copied(value) for name, value in (kept or given).items()}
+    def _build(self, given: dict[str, Any], kept: dict[str, Any]) -> Any:
+        """A new spec of what was given; `kept` is a copy, since the factory may change `given`."""
         parameters = self._in_order(kept)
         # What is interned outlives the trace that may be going on.
         with jax.ensure_compile_time_eval():
             made, warned = recording_warnings(lambda: self.call(given))
-        internals = Internals(self, lambda: made, roots=roots, warned=warned)
+        internals = Internals(self, lambda: made, warned=warned)
         internals.is_plain = all(map(is_plain, parameters.values()))
         return self._wrap(made, parameters, internals)
 
@@ -201,11 +197,8 @@ class Factory:
         if type(value) in (int, float, bool, str):
             # 0.0 == -0.0, while their texts are right.
             return value == default and (bool(value) or repr(value) == repr(default))
-        try:
-            reading = read((), (value,))
-            return reading.is_comparable and reading.key == read((), (default,)).key
-        except HoldsArray:
-            return False
+        # What else looks like the default may be told from it by `is`.
+        return type(value) is tuple and read((), (value,)).key == read((), (default,)).key
 
     # --- classes ------------------------------------------------------------------------------
 
@@ -289,7 +282,9 @@ class _MadeFactory(Factory):
 
 def _split_iterators(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the factory is given, and what is kept of it: of an iterator each has one."""
-    iterators = [n for n, value in given.items() if isinstance(value, collections.abc.Iterator)]
+    iterators = [
+        n for n, value in given.items() if issubclass(type(value), collections.abc.Iterator)
+    ]
     if not iterators:
         return given, given
     pairs = {name: itertools.tee(given[name]) for name in iterators}

@@ -113,7 +113,8 @@ def is_constant(fn: Any) -> bool:
     if isinstance(fn, types.FunctionType):
         return "<locals>" not in fn.__code__.co_qualname and _is_held(fn, fn.__globals__)
     if dataclasses.is_dataclass(fn):  # one that stands for a default
-        return _is_held(fn, vars(sys.modules.get(type(fn).__module__, object())))
+        module = sys.modules.get(type(fn).__module__)
+        return module is not None and _is_held(fn, vars(module))
     return False
 
 
@@ -192,7 +193,9 @@ def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
     """The names of what leads from a callable to a part of it, as far as they go."""
     seen.add(id(value))
     for name, inner in _parts_of(value):
-        if id(inner) not in seen and any(doubt.part is part for doubt in read((inner,), explain=True).doubts):
+        if id(inner) not in seen and any(
+            doubt.part is part for doubt in read((inner,), explain=True).doubts
+        ):
             yield name
             yield from _path_to(part, inner, seen)
             return

@@ -230,7 +230,8 @@ def test_a_spec_first_built_inside_a_trace_is_good_outside(name):
 
     @jax.jit
     def trace(x):
-        built.append(spec._factory._build(spec._factory.given(spec.parameters())))
+        given = spec._factory.given(spec.parameters())
+        built.append(spec._factory._build(given, given))
         return x
 
     with jax.check_tracer_leaks():

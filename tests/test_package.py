@@ -19,7 +19,6 @@ import canonopt
 PACKAGE = Path(canonopt.__file__).parent
 
 
-
 def name_of(path: Path) -> str:
     """`_identity.keys` for a module in a room, `_identity` for the entrance of the room."""
     parts = path.relative_to(PACKAGE).with_suffix("").parts
@@ -42,6 +41,7 @@ ORDER = [
     "_identity.watching",
     "_identity.callables",
     "_identity.values",
+    "_identity.containers",
     "_identity.keys",
     "_identity",
     "_contents",

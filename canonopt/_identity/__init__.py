@@ -6,6 +6,9 @@ its table when what was read changes before it is traced.
 """
 
 from .callables import is_in_place as is_in_place
+from .containers import copied as copied
+from .containers import is_changed as is_changed
+from .containers import still_held as still_held
 from .incomparable import Incomparable as Incomparable
 from .interning import Table as Table
 from .interning import WeakIdMap as WeakIdMap
@@ -16,6 +19,5 @@ from .reader import HoldsArray as HoldsArray
 from .reader import Mode as Mode
 from .reader import Reading as Reading
 from .rebinding import captured_by as captured_by
-from .values import copied as copied
 from .values import is_namedtuple as is_namedtuple
 from .watching import Watched as Watched

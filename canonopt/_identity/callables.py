@@ -3,6 +3,7 @@
 import functools
 import inspect
 import operator
+import re
 import sys
 import types
 from collections.abc import Iterable
@@ -145,7 +146,11 @@ def _without_copied(attributes: dict[str, Any]) -> dict[str, Any]:
     """The attributes of a function without those that `functools.wraps` copied."""
     wrapped = attributes.get("__wrapped__")
     copied = vars(wrapped) if type(wrapped) in (Jitted, jax.custom_jvp, jax.custom_vjp) else {}
-    return {n: v for n, v in attributes.items() if n not in copied or copied[n] is not v}
+    return {
+        name: value
+        for name, value in attributes.items()
+        if not (name in copied and copied[name] is value) and not name.startswith("__beartype")
+    }
 
 
 def _read_known_wrapper(reader: Reader, function: types.FunctionType, mode: Mode) -> bool:
@@ -310,6 +315,7 @@ CALLABLES: dict[type, Any] = {
     types.FunctionType: read_function,
     types.MethodType: read_method,
     types.BuiltinFunctionType: read_builtin,
+    type(re.compile("").search): read_builtin,
     types.MethodWrapperType: read_builtin,
     types.MethodDescriptorType: read_descriptor,
     types.WrapperDescriptorType: read_descriptor,

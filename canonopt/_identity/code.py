@@ -86,7 +86,7 @@ def _read(code: types.CodeType, namespace: dict[str, Any]) -> Code:
                 _note_test(instructions[max(0, i - 6) : i], tests)
             before = instruction
     return Code(
-        key=_key(code),
+        key=key_of(code),
         globals=tuple(names),
         attributes=frozenset(attributes),
         paths=frozenset(paths),
@@ -110,6 +110,8 @@ def _note_test(before: list[dis.Instruction], tests: list[str | None]) -> None:
         return
     if any(each.argval in ("type", "__class__") for each in before):
         return  # `type(x) is type(y)`: classes count by identity anyway
+    if "HAS_DEFAULT_FACTORY" in str(right.argval):
+        return  # in the `__init__` that dataclasses writes
     tests.append(right.argval if right.opname in _GLOBAL else None)
 
 
@@ -120,7 +122,8 @@ def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
             yield from _nested(constant)
 
 
-def _key(code: types.CodeType) -> CodeKey:
+def key_of(code: types.CodeType) -> CodeKey:
+    """The key of a code object; code objects that are the same have one key."""
     content = _content(code)
     key = _keys.get(content)
     return _keys.setdefault(content, CodeKey(content)) if key is None else key
@@ -141,7 +144,7 @@ def _content(code: types.CodeType) -> Hashable:
 def _constant(constant: Any) -> Hashable:
     kind = type(constant)
     if kind is types.CodeType:
-        return (kind, _key(constant))
+        return (kind, key_of(constant))
     if kind in (tuple, frozenset):
         return (kind, *map(_constant, constant))  # of a set in the order in which it iterates
     # 0.0 == -0.0 and nan != nan, while their texts are right in both cases.

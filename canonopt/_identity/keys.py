@@ -34,9 +34,7 @@ def _rule_of(value: Any) -> Rule:
     return _RULES.get(type(value)) or rule_for(value)
 
 
-def read(
-    held: Iterable[Any] = (), given: Iterable[Any] = (), *, explain: bool = False
-) -> Reading:
+def read(held: Iterable[Any] = (), given: Iterable[Any] = (), *, explain: bool = False) -> Reading:
     """Reads values.
 
     **Arguments:**

@@ -18,7 +18,9 @@ def _library_folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     found = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     found += [os.path.dirname(os.__file__), *site.getsitepackages(), _PACKAGE]
-    return tuple({os.path.join(form(path), "") for path in found for form in (str, os.path.realpath)})
+    return tuple(
+        {os.path.join(form(path), "") for path in found for form in (str, os.path.realpath)}
+    )
 
 
 @functools.lru_cache(4096)

@@ -1,5 +1,8 @@
 """A walk over values that writes down all that they are, and all that they read."""
 
+import collections
+import dataclasses
+import functools
 import sys
 import types
 from collections.abc import Callable, Hashable, Iterable
@@ -353,8 +356,12 @@ def _can_tell(name: str | None, namespace: dict[str, Any]) -> bool:
     """Whether `x is NAME` can tell two values apart that count as the same."""
     if name is None:
         return True
+    # Whatever has no value counts by identity anyway: None, a class, a sentinel.
     value = namespace.get(name)
-    return not (value is None or type(value) is bool or isinstance(value, type))
+    if isinstance(value, type):
+        return False
+    is_record = dataclasses.is_dataclass(value) or hasattr(value, "__attrs_attrs__")
+    return is_record or isinstance(value, types.FunctionType | functools.partial | tuple | str)
 
 
 def _is_constant(value: Any, function: types.FunctionType | None) -> bool:
@@ -382,6 +389,14 @@ def _is_method(name: str, value: Any) -> bool:
     return is_known and isinstance(value, types.FunctionType | staticmethod | classmethod)
 
 
+# What a class has for a slot, and a named tuple for a field.
+_FIELDS = (
+    types.MemberDescriptorType,
+    types.GetSetDescriptorType,
+    type(collections.namedtuple("Field", ["field"]).field),  # noqa: PYI024
+)
+
+
 def _without_descriptor(value: Any) -> Any:
     """The function inside of a method, a property or a cached property."""
     if isinstance(value, staticmethod | classmethod):
@@ -390,6 +405,6 @@ def _without_descriptor(value: Any) -> Any:
         return (value.fget, value.fset)
     if type(value).__module__ == "functools" and type(value).__name__ == "cached_property":
         return value.func
-    if isinstance(value, types.MemberDescriptorType | types.GetSetDescriptorType):
-        return value.__name__
+    if isinstance(value, _FIELDS):
+        return None
     return value

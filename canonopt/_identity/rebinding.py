@@ -14,6 +14,7 @@ import types
 from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
+from .code import key_of
 from .interning import WeakIdMap
 
 
@@ -104,7 +105,10 @@ def _nested(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def _descend(code: types.CodeType, target: types.CodeType) -> list[types.CodeType] | None:
-    if code is target:
+    # By content: the code that made a function may have been compiled again since.
+    if code is target or (
+        code.co_qualname == target.co_qualname and key_of(code) is key_of(target)
+    ):
         return [code]
     for inner in _nested(code):
         path = _descend(inner, target)

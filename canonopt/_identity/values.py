@@ -1,9 +1,10 @@
 """How numbers, containers, arrays, classes and instances are read."""
 
 import collections
-import copy
 import enum
 import functools
+import pathlib
+import re
 import types
 import typing
 from collections.abc import Hashable
@@ -234,7 +235,7 @@ def read_class(reader: Reader, value: type, mode: Mode) -> None:
         reader.can_change = True
 
 
-def read_enum(reader: Reader, value: enum.Enum, mode: Mode) -> None:
+def read_by_identity(reader: Reader, value: Any, mode: Mode) -> None:
     reader.identity(value)
 
 
@@ -329,7 +330,9 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
         _read_linen_module(reader, value, mode)
         return
     if not layout.is_value:
-        mode = _of_what_can_change(reader, value, "held" if mode == "given" else mode, mutable(value))
+        mode = _of_what_can_change(
+            reader, value, "held" if mode == "given" else mode, mutable(value)
+        )
     _read_state(reader, value, layout, mode)
 
 
@@ -341,6 +344,35 @@ def _read_exception(reader: Reader, value: BaseException, mode: Mode) -> None:
     reader.can_change = True
     reader.add_all(value.args, "live")
     reader.add_named(vars(value), "live")
+
+
+# Classes of libraries whose instances do not change after they are made, with the attributes that say
+# what they are. The others are what they have computed of these.
+_IMMUTABLE: dict[str, tuple[str, ...]] = {
+    "flax.core.frozen_dict.FrozenDict": ("_dict",),
+    "jax._src.util.HashablePartial": ("f", "args", "kwargs"),
+    "jax._src.linear_util.WrappedFun": ("f", "transforms", "params", "in_type"),
+}
+
+
+def read_immutable(reader: Reader, value: Any, mode: Mode) -> None:
+    reader.class_of(type(value))
+    for name in _IMMUTABLE[_name_of(type(value))]:
+        part = getattr(value, name)
+        reader.add_named(part, mode) if type(part) is dict else reader.add(part, mode)
+
+
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def read_path(reader: Reader, value: pathlib.PurePath, mode: Mode) -> None:
+    reader.out += (type(value), str(value))
+
+
+def read_struct(reader: Reader, value: jax.ShapeDtypeStruct, mode: Mode) -> None:
+    reader.out += (type(value), value.shape, str(value.dtype), bool(value.weak_type))
+    reader.add(value.sharding, mode)
 
 
 def _read_state(reader: Reader, value: Any, layout: Layout, mode: Mode) -> None:
@@ -384,26 +416,6 @@ def _read_linen_module(reader: Reader, value: Any, mode: Mode) -> None:
     reader.add_named({name: getattr(value, name, None) for name in fields}, mode)
 
 
-def copied(value: Any) -> Any:
-    """`value` with new lists, dicts and sets in place of those in it, which may be changed later."""
-    kind = type(value)
-    if kind is list:
-        return [copied(item) for item in value]
-    if kind in (set, collections.deque):
-        return copy.copy(value)
-    if kind in (dict, collections.OrderedDict, collections.defaultdict):
-        made = copy.copy(value)
-        for name, item in value.items():
-            made[name] = copied(item)
-        return made
-    if kind is tuple or is_namedtuple(kind):
-        made = [copied(item) for item in tuple.__iter__(value)]
-        if all(new is old for new, old in zip(made, tuple.__iter__(value), strict=True)):
-            return value
-        return tuple.__new__(kind, made)
-    return value
-
-
 # --- which rule -----------------------------------------------------------------------------------
 
 
@@ -432,17 +444,21 @@ def rule_for(value: Any) -> Any:
     if issubclass(kind, type):
         return read_class
     if issubclass(kind, enum.Enum):
-        return read_enum
+        return read_by_identity
     if issubclass(kind, eqx.Module):
         return read_instance
     if issubclass(kind, jax.sharding.Sharding | jax.sharding.Mesh):
         return read_comparable
     if issubclass(kind, jax.sharding.PartitionSpec):
         return read_partition_spec
+    if _name_of(kind) in _IMMUTABLE:
+        return read_immutable
+    if issubclass(kind, jax.Device):
+        return read_by_identity
     if is_namedtuple(kind) or issubclass(kind, optax.GradientTransformation):
         return read_tuple
     if is_stable_callable(value):
-        return read_stable
+        return read_by_identity
     if typing.get_origin(value) is not None:
         return read_annotation
     if issubclass(kind, dict | list | tuple | set | frozenset):
@@ -459,10 +475,6 @@ def is_stable_callable(value: Any) -> bool:
         return False
 
 
-def read_stable(reader: Reader, value: Hashable, mode: Mode) -> None:
-    reader.identity(value)
-
-
 VALUES: dict[type, Any] = {
     complex: read_complex,
     range: read_range,
@@ -475,8 +487,11 @@ VALUES: dict[type, Any] = {
     np.ndarray: read_array,
     np.ufunc: read_ufunc,
     type: read_class,
-    type(__import__("re").compile("")): read_pattern,
+    re.Pattern: read_pattern,
     typing.ForwardRef: read_forward_reference,
+    jax.ShapeDtypeStruct: read_struct,
+    **dict.fromkeys((pathlib.PurePosixPath, pathlib.PureWindowsPath), read_path),
+    **dict.fromkeys((typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple), read_by_identity),
     jtu.PyTreeDef: read_treedef,
     type(jnp.float32): read_class,
 }

@@ -1,0 +1,69 @@
+"""Lists, dicts and sets that a factory was given: copies of them, and whether they have changed."""
+
+import collections
+import copy
+import sys
+from typing import Any
+
+from .values import is_namedtuple
+
+_MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict)
+_CONTAINERS = (*_MAPPINGS, list, set, collections.deque)
+
+
+def copied(value: Any) -> Any:
+    """`value` with new lists, dicts and sets in place of those in it, which may be changed later."""
+    kind = type(value)
+    if kind is list:
+        return [copied(item) for item in value]
+    if kind in (set, collections.deque):
+        return copy.copy(value)
+    if kind in _MAPPINGS:
+        made = copy.copy(value)
+        for name, item in value.items():
+            made[name] = copied(item)
+        return made
+    if kind is tuple or is_namedtuple(kind):
+        made = [copied(item) for item in tuple.__iter__(value)]
+        if all(new is old for new, old in zip(made, tuple.__iter__(value), strict=True)):
+            return value
+        return tuple.__new__(kind, made)
+    return value
+
+
+def is_changed(value: Any, copy: Any) -> bool:
+    """Whether a list, dict or set in `value` has been changed since `copied` copied it."""
+    kind = type(value)
+    if kind in _MAPPINGS:
+        if len(value) != len(copy):
+            return True
+        pairs = zip(value.items(), copy.items(), strict=True)
+        return any(a is not b or is_changed(x, y) for (a, x), (b, y) in pairs)
+    if kind in (list, tuple, set, collections.deque) or is_namedtuple(kind):
+        items, others = (list(kind.__iter__(each)) for each in (value, copy))
+        return len(items) != len(others) or any(map(is_changed, items, others))
+    return value is not copy
+
+
+def still_held(values: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
+    """Those of `values`, with their places, that somebody else has too, and so may change.
+
+    By the count of references, compared with that of a new list in the same place. If it errs, a
+    change is not noticed; it says nothing about what is the same.
+    """
+    alone: tuple[int, Any] = (0, [[]])
+    counts = [(sys.getrefcount(pair[1]), _inner(pair[1])) for pair in [alone, *values]]
+    return [
+        pair
+        for pair, (count, inner) in zip(values, counts[1:], strict=True)
+        if count > counts[0][0] or inner > counts[0][1]
+    ]
+
+
+def _inner(value: Any) -> int:
+    """The largest count of references to a container inside of this one."""
+    parts = value.values() if isinstance(value, _MAPPINGS) else value
+    counts = [
+        max(sys.getrefcount(part), _inner(part)) for part in parts if type(part) in _CONTAINERS
+    ]
+    return max(counts, default=0)
