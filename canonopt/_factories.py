@@ -18,7 +18,7 @@ from ._calls import has_negative_zero, is_plain, make_builder, settings, spec_of
 from ._classes import class_for, dynamic_class_for
 from ._dynamic import make_dynamic
 from ._errors import NotAFactoryError
-from ._identity import HoldsArray, Reading, Table, Watched, copied, is_in_place, read, token_of
+from ._identity import HoldsArray, Reading, Table, Watched, copied, is_changed, is_in_place, read, token_of
 from ._recorded_warnings import recording_warnings, warn_again
 from ._repr import expression
 from ._spec import Configured, Internals, ScheduleSpec, Spec, anchor_of, make
@@ -45,7 +45,6 @@ class Factory:
         self.function = function
         self.name = name
         self.module = module
-        # Whether a parameter with "dtype" in its name is a dtype.
         self._of_optax = of_optax
         # From the key of a configuration to its spec.
         self.specs: Table[Any] = Table()
@@ -61,6 +60,11 @@ class Factory:
     def signature(self) -> FactoryParameters:
         reserved = {*dir(Spec), *dir(ScheduleSpec), "_internals", "lr"}
         return FactoryParameters.of(self.function, self.name, reserved)
+
+    @functools.cached_property
+    def _dtypes(self) -> list[str]:
+        """The parameters that are dtypes, which Optax names so and others need not."""
+        return [n for n in self.signature.names if "dtype" in n] if self._of_optax else []
 
     @property
     def fields(self) -> dict[str, str]:
@@ -78,7 +82,7 @@ class Factory:
         """The spec of a call, remembered as it was written."""
         spec = self._from_given(self.signature.bind(args, kwargs))
         values = (*args, *kwargs.values())
-        if self.is_stable and all(map(is_plain, values)) and not has_negative_zero(values):
+        if all(map(is_plain, values)) and self.is_stable and not has_negative_zero(values):
             internals = spec._internals
             # A key is made by the implementation that is the default now.
             if not internals.warned and not _KEYS & {*self.signature.names}:
@@ -100,12 +104,15 @@ class Factory:
 
     def _from_given(self, given: dict[str, Any]) -> Any:
         """The spec with the values given, and defaults for the rest."""
-        if self._of_optax:
-            given = {n: dtype_of(value) if "dtype" in n else value for n, value in given.items()}
+        for name in self._dtypes:
+            if name in given:
+                given = given | {name: dtype_of(given[name])}
         self.signature.check_transformations(given)
-        given, kept = _split_iterators(given)
-        counting = {n: given[n] for n in self.signature.names if n in given}
-        counting = {n: value for n, value in counting.items() if not self._is_default(n, value)}
+        counting, has_iterators = self._that_count(given)
+        kept = given
+        if has_iterators:
+            given, kept = _split_iterators(given)
+            counting |= {name: given[name] for name in counting}
         held, values = (() if self.is_stable else (self.function,)), tuple(counting.values())
         try:
             reading = read(held, values)
@@ -121,6 +128,18 @@ class Factory:
         internals.roots, internals.kept = (held, values), tuple(kept[name] for name in counting)
         return self._intern(spec, key, reading) if reading.is_comparable else spec
 
+    def _that_count(self, given: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        """What differs from the defaults, in the order of the factory; whether an iterator does."""
+        counting, has_iterators, defaults = {}, False, self.signature.defaults
+        for name in self.signature.names:
+            if name in given:
+                value = given[name]
+                default = defaults.get(name, _NO_DEFAULT)
+                if value is not default and not _is_same_value(value, default):
+                    counting[name] = value
+                    has_iterators |= hasattr(type(value), "__next__")
+        return counting, has_iterators
+
     def _found(self, key: tuple, values: tuple[Any, ...]) -> Any:
         """The spec that stands for a key, if there is one that has not changed since."""
         anchor = self.specs.get(key)
@@ -130,15 +149,21 @@ class Factory:
         internals = spec._internals
         if internals.watched is not None:
             _, earlier = internals.roots
-            others = {i for i, value in enumerate(values) if value is not earlier[i]}
-            # What was given before may have been changed since.
-            if others and not internals.watched.is_unchanged():
+            others = [i for i, value in enumerate(values) if value is not earlier[i]]
+            if others and not self._is_as_it_was(internals):
                 return None
             for i in others if internals.watched.has_containers else ():
                 if isinstance(values[i], list | dict | set | tuple | collections.deque):
-                    internals.share(i, values[i])
+                    internals.share(values[i])
         warn_again(internals.warned)
         return spec
+
+    def _is_as_it_was(self, internals: Internals) -> bool:
+        """Whether what was given for a spec before is the same as what was read just now."""
+        watched, (_, values) = internals.watched, internals.roots
+        if watched.has_containers and any(map(is_changed, values, internals.kept)):
+            return watched.is_unchanged()
+        return watched.is_as_it_was()
 
     def _build(self, given: dict[str, Any], kept: dict[str, Any]) -> Any:
         """A new spec of what was given; `kept` is a copy, since the factory may change `given`."""
@@ -190,15 +215,7 @@ class Factory:
 
     def _is_default(self, name: str, value: Any) -> bool:
         default = self.signature.defaults.get(name, _NO_DEFAULT)
-        if value is default:
-            return True
-        if type(value) is not type(default):
-            return False
-        if type(value) in (int, float, bool, str):
-            # 0.0 == -0.0, while their texts are right.
-            return value == default and (bool(value) or repr(value) == repr(default))
-        # What else looks like the default may be told from it by `is`.
-        return type(value) is tuple and read((), (value,)).key == read((), (default,)).key
+        return value is default or _is_same_value(value, default)
 
     # --- classes ------------------------------------------------------------------------------
 
@@ -278,6 +295,16 @@ class _MadeFactory(Factory):
 
 
 # --- arguments as they were given -----------------------------------------------------------------
+
+
+def _is_same_value(value: Any, default: Any) -> bool:
+    """Whether a value is like a default. What is no plain value may be told from it by `is`."""
+    if type(value) is not type(default):
+        return False
+    if type(value) in (int, float, bool, str):
+        # 0.0 == -0.0, while their texts are right.
+        return value == default and (bool(value) or repr(value) == repr(default))
+    return type(value) is tuple and read((), (value,)).key == read((), (default,)).key
 
 
 def _split_iterators(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

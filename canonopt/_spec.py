@@ -13,7 +13,7 @@ import jax
 import optax
 
 from ._errors import SharedSpecError
-from ._identity import Mode, Watched, is_changed, still_held, token_of
+from ._identity import Mode, Watched, copied, is_changed, still_held, token_of
 from ._init import init_like_grads
 from ._paths import Parametrised, find, hyperparameters, replaced
 
@@ -34,10 +34,10 @@ class Internals:
     roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
     # Copies of these arguments, as they were before the factory had them.
     kept: tuple[Any, ...] = ()
-    # Which of them have been given again as equal containers that are another object, and those
-    # objects, as long as somebody else has them.
-    shared: set[int] = attrs.field(factory=set)
-    others: list[tuple[int, Any]] = attrs.field(factory=list)
+    # Whether equal containers that are other objects have been given again; and these, each with a
+    # copy as it was, as long as somebody else has them.
+    is_shared: bool = False
+    others: list[tuple[Any, Any]] = attrs.field(factory=list)
     # Of a spec with arrays: these, and what is left without them.
     flat: Any = None
     # The warnings of its factory.
@@ -51,21 +51,20 @@ class Internals:
         **Raises:** `SharedSpecError` if the containers of two builds were equal, and are not now.
         """
         watched = self.watched
-        if watched is None or (watched.is_unchanged() and not self.shared):
+        if watched is None or (watched.is_unchanged() and not self.is_shared):
             return
-        _, values = self.roots
-        given = [*((i, values[i]) for i in self.shared), *self.others]
-        if any(is_changed(value, self.kept[i]) for i, value in given):
+        given = [*zip(self.roots[1], self.kept, strict=True), *self.others]
+        if self.is_shared and any(is_changed(value, copy) for value, copy in given):
             raise SharedSpecError(
                 f"{self.factory.name} was given equal lists or dicts more than once, so one spec "
                 "stands for all, and one of these has been changed since. Give each its own copy: "
                 f"{self.factory.name}(..., copy.deepcopy(value)), or change it before you build."
             )
 
-    def share(self, place: int, value: Any) -> None:
-        """Notes that `value` was given again, equal to the argument in this place."""
-        self.shared.add(place)
-        self.others = [*still_held(self.others), (place, value)]
+    def share(self, value: Any) -> None:
+        """Notes that `value` was given again, equal to an argument of before."""
+        self.is_shared = True
+        self.others = [*still_held(self.others), (value, copied(value))]
 
 
 class Configured(Parametrised):

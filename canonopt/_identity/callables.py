@@ -22,7 +22,7 @@ from .code import Code, code_of
 from .incomparable import HIDDEN, MEMORY, NO_RULE, UNKNOWN_JIT, impure, rebindable
 from .interning import WeakIdMap, token_of
 from .libraries import is_library_module
-from .reader import UNBOUND, Mode, Reader, inside, is_impure
+from .reader import UNBOUND, Mode, Reading, inside, is_impure
 from .rebinding import is_bound, rebindable as rebindable_names
 
 # --- what a library has under a name ------------------------------------------------------------
@@ -59,7 +59,7 @@ def is_in_place(value: Any) -> bool:
 # --- functions ------------------------------------------------------------------------------------
 
 
-def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
+def read_function(reader: Reading, function: types.FunctionType, mode: Mode) -> None:
     attributes = vars(function)
     if attributes and (guarded := attributes.get("__canonical_original__")) is not None:
         reader.read_instead(guarded, mode)  # what `hoist` returned for it
@@ -84,11 +84,14 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     out += (types.FunctionType, code.key)
     if mode != "live":
         out.append(id(function.__globals__))  # which the function keeps
-    if _read_known_wrapper(reader, function, mode):
+        if reader.functions is not None:
+            reader.functions.append(parts_of(function))
+    if "__wrapped__" in attributes and _read_known_wrapper(reader, function, mode):
         return
     # What a factory may read of a function besides calling it.
-    for label in (function.__name__, function.__qualname__, function.__module__, function.__doc__):
-        reader.add(label, mode)
+    out += (function.__name__, function.__qualname__)
+    reader.add(function.__module__, mode)
+    reader.add(function.__doc__, mode)
     if function.__closure__:
         _read_cells(reader, function, mode)
     if defaults := function.__defaults__:
@@ -99,7 +102,8 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
         reader.add_named(defaults, mode)
     else:
         out.append(None)
-    if annotations := function.__annotations__:
+    # To ask a function for its annotations makes a dict, and a lambda has none.
+    if function.__name__ != "<lambda>" and (annotations := function.__annotations__):
         reader.add_named(annotations, mode)
     else:
         out.append(None)
@@ -109,7 +113,17 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
         reader.globals_of(function, code)
 
 
-def _read_cells(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
+def parts_of(function: types.FunctionType) -> tuple[Any, ...]:
+    """What can be replaced on a function: the parts that it holds, and the ids of the others."""
+    named, closure = function.__kwdefaults__, function.__closure__
+    ids = [id(value) for value in named.values()] if named else []
+    if closure:
+        # Only the ids, or a value that a variable no longer has would be kept.
+        ids += [id(cell.cell_contents) if is_bound(cell) else 0 for cell in closure]
+    return function, function.__code__, function.__defaults__, ids
+
+
+def _read_cells(reader: Reading, function: types.FunctionType, mode: Mode) -> None:
     names = function.__code__.co_freevars
     open_names = () if mode == "live" else rebindable_names(function)
     for name, cell in zip(names, function.__closure__ or (), strict=True):
@@ -128,7 +142,7 @@ def _read_cells(reader: Reader, function: types.FunctionType, mode: Mode) -> Non
             reader.out.append(UNBOUND)
 
 
-def _read_attributes(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
+def _read_attributes(reader: Reading, function: types.FunctionType, code: Code, mode: Mode) -> None:
     attributes = _without_copied(vars(function))
     if mode != "live" and not code.is_library and not attributes.keys() <= {"__wrapped__"}:
         # They may mean anything to whoever reads them, and can be set at any time.
@@ -153,7 +167,7 @@ def _without_copied(attributes: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read_known_wrapper(reader: Reader, function: types.FunctionType, mode: Mode) -> bool:
+def _read_known_wrapper(reader: Reading, function: types.FunctionType, mode: Mode) -> bool:
     """Reads a function that a type checker made, whose code and cells are new each time.
 
     It does what the function inside of it does, after a look at the types of the arguments.
@@ -179,10 +193,11 @@ def _read_known_wrapper(reader: Reader, function: types.FunctionType, mode: Mode
 # --- what is made of functions --------------------------------------------------------------------
 
 
-def read_partial(reader: Reader, value: functools.partial, mode: Mode) -> None:
+def read_partial(reader: Reading, value: functools.partial, mode: Mode) -> None:
     if reader.is_again(value, mode):
         return
     inner = inside(mode)
+    reader.functions = None
     reader.out.append(type(value))
     if vars(value):
         reader.identity(value)
@@ -193,14 +208,14 @@ def read_partial(reader: Reader, value: functools.partial, mode: Mode) -> None:
     reader.add_named(value.keywords, inner)
 
 
-def read_method(reader: Reader, value: types.MethodType, mode: Mode) -> None:
+def read_method(reader: Reading, value: types.MethodType, mode: Mode) -> None:
     inner = inside(mode)
     reader.out.append(types.MethodType)
     reader.add(value.__func__, inner)
     reader.add(value.__self__, inner)
 
 
-def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
+def read_builtin(reader: Reading, value: Any, mode: Mode) -> None:
     """Reads a function or a method that is written in C."""
     owner = value.__self__
     if owner is None or isinstance(owner, types.ModuleType):
@@ -215,11 +230,11 @@ def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
     reader.add(owner, inside(mode))
 
 
-def read_descriptor(reader: Reader, value: Any, mode: Mode) -> None:
+def read_descriptor(reader: Reading, value: Any, mode: Mode) -> None:
     reader.out += (type(value), token_of(value.__objclass__), value.__name__)
 
 
-def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
+def read_getter(reader: Reading, value: Any, mode: Mode) -> None:
     """Reads what `operator.itemgetter`, `attrgetter` or `methodcaller` made."""
     made_by, arguments = value.__reduce__()
     reader.out.append(type(value))
@@ -233,7 +248,7 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
             reader.add(argument, mode)
 
 
-def read_jitted(reader: Reader, value: Any, mode: Mode) -> None:
+def read_jitted(reader: Reading, value: Any, mode: Mode) -> None:
     if is_stable(value):
         reader.out.append(token_of(value))
         return
@@ -253,7 +268,7 @@ def read_jitted(reader: Reader, value: Any, mode: Mode) -> None:
         reader.add(structure, "held")
 
 
-def read_cached(reader: Reader, value: Any, mode: Mode) -> None:
+def read_cached(reader: Reading, value: Any, mode: Mode) -> None:
     """Reads what `functools.lru_cache` made."""
     if is_stable(value):
         reader.out.append(token_of(value))
@@ -264,7 +279,7 @@ def read_cached(reader: Reader, value: Any, mode: Mode) -> None:
     _read_memory(reader, value, value.__wrapped__, inside(mode))
 
 
-def _read_memory(reader: Reader, value: Any, function: Any, mode: Mode) -> None:
+def _read_memory(reader: Reading, value: Any, function: Any, mode: Mode) -> None:
     """Reads a function inside of what keeps its results, or its programs.
 
     If it reads what can change, what is kept may be of another time. So which one it is counts.
@@ -278,18 +293,19 @@ def _read_memory(reader: Reader, value: Any, function: Any, mode: Mode) -> None:
     reader.take(inner)
 
 
-def _read_by_identity(reader: Reader, value: Any, function: Any) -> None:
+def _read_by_identity(reader: Reading, value: Any, function: Any) -> None:
     reader.identity(value)
     reader.add(function, "live")
 
 
-def read_with_rule(reader: Reader, value: Any, mode: Mode) -> None:
+def read_with_rule(reader: Reading, value: Any, mode: Mode) -> None:
     """Reads a `jax.custom_jvp` or `jax.custom_vjp`."""
     if is_stable(value):
         reader.out.append(token_of(value))
         return
     if reader.is_again(value, mode):
         return
+    reader.functions = None
     reader.out.append(type(value))
     if vars(value).get("jvp", vars(value).get("fwd")) is None:
         reader.identity(value)
@@ -297,7 +313,7 @@ def read_with_rule(reader: Reader, value: Any, mode: Mode) -> None:
     reader.add_named(vars(value), inside(mode))
 
 
-def read_signature(reader: Reader, value: inspect.Signature, mode: Mode) -> None:
+def read_signature(reader: Reading, value: inspect.Signature, mode: Mode) -> None:
     reader.out += (inspect.Signature, len(value.parameters))
     for parameter in value.parameters.values():
         reader.out += (parameter.name, parameter.kind)
@@ -306,7 +322,7 @@ def read_signature(reader: Reader, value: inspect.Signature, mode: Mode) -> None
     reader.add(value.return_annotation, mode)
 
 
-def read_proxy(reader: Reader, value: Any, mode: Mode) -> None:
+def read_proxy(reader: Reading, value: Any, mode: Mode) -> None:
     """What stands for something else, and may stand for another thing later."""
     reader.stop(type(value), HIDDEN)
 

@@ -45,14 +45,14 @@ def is_changed(value: Any, copy: Any) -> bool:
     return value is not copy
 
 
-def still_held(values: list[tuple[int, Any]]) -> list[tuple[int, Any]]:
-    """Those of `values`, with their places, that somebody else has too, and so may change.
+def still_held(values: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
+    """Those of `values`, each with its copy, that somebody else has too, and so may change.
 
     By the count of references, compared with that of a new list in the same place. If it errs, a
     change is not noticed; it says nothing about what is the same.
     """
-    alone: tuple[int, Any] = (0, [[]])
-    counts = [(sys.getrefcount(pair[1]), _inner(pair[1])) for pair in [alone, *values]]
+    alone: tuple[Any, Any] = ([[]], None)
+    counts = [(sys.getrefcount(pair[0]), _inner(pair[0])) for pair in [alone, *values]]
     return [
         pair
         for pair, (count, inner) in zip(values, counts[1:], strict=True)

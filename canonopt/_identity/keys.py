@@ -13,11 +13,11 @@ values, of ids of what the value itself holds, and of tokens, which no other obj
 """
 
 import weakref
-from collections.abc import Iterable
+from collections.abc import Collection
 from typing import Any
 
 from .callables import CALLABLES, read_proxy
-from .reader import IdentityAsked, Reader, Reading, Rule
+from .reader import IdentityAsked, Reading, Rule
 from .values import VALUES, rule_for
 
 _RULES: dict[type, Rule] = {
@@ -29,12 +29,7 @@ _RULES: dict[type, Rule] = {
 }
 
 
-def _rule_of(value: Any) -> Rule:
-    # By the type itself: a proxy says of itself that it is an instance of something else.
-    return _RULES.get(type(value)) or rule_for(value)
-
-
-def read(held: Iterable[Any] = (), given: Iterable[Any] = (), *, explain: bool = False) -> Reading:
+def read(held: Collection[Any] = (), given: Collection[Any] = (), *, explain: bool = False) -> Reading:
     """Reads values.
 
     **Arguments:**
@@ -45,11 +40,13 @@ def read(held: Iterable[Any] = (), given: Iterable[Any] = (), *, explain: bool =
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
-    held, given = tuple(held), tuple(given)
+    reading = Reading(_RULES, rule_for)
+    if explain:
+        reading.doubts = []
     try:
-        return Reader(_rule_of, explain).read(held, given)
+        return reading.read(held, given)
     except IdentityAsked:
         # Some code compares objects with `is`, so it could tell apart what is otherwise the same.
-        reader = Reader(_rule_of, explain)
-        reader.identity_counts = True
-        return reader.read(held, given)
+        reading = Reading(_RULES, rule_for)
+        reading.doubts, reading.identity_counts = [] if explain else None, True
+        return reading.read(held, given)

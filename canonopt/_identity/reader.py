@@ -8,7 +8,6 @@ import types
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Literal, TypeAlias
 
-import attrs
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +15,7 @@ import numpy as np
 from .._jax_private import Jitted
 from .code import Code
 from .incomparable import HIDDEN, TOO_LARGE, Incomparable, impure
-from .interning import token_of
+from .interning import WeakIdMap, token_of
 from .libraries import is_library_class, is_library_module
 
 # How a value is reached, which decides whether its identity counts:
@@ -33,31 +32,11 @@ def inside(mode: Mode) -> Mode:
     return "live" if mode == "live" else "held"
 
 
-ITEMS = 20_000  # that one reading looks at, at most
+ITEMS = 20_000  # objects that one reading looks at, at most
 
 
 class HoldsArray(Exception):
     """The value is or contains an array: a leaf, neither compared nor interned."""
-
-
-@attrs.frozen(eq=False)
-class Reading:
-    """What was read of some values, at one moment."""
-
-    key: tuple[Hashable, ...]
-    # Whether another build can be the same. If not, the key equals no other.
-    is_comparable: bool
-    # Whether reading the same values later can give another key.
-    can_change: bool
-    # Whether some of that is data, and not only code that could be defined again.
-    reads_data: bool
-    # Whether the identity of the values counts only in part, so that equal ones can part later:
-    # lists and dicts that were given.
-    has_containers: bool
-    # What counts by identity and cannot be weakly referenced: to be kept as long as the key is.
-    pinned: tuple[Any, ...]
-    # What another build is not likely to have, if asked for.
-    doubts: tuple[Incomparable, ...]
 
 
 class IdentityAsked(Exception):
@@ -78,71 +57,78 @@ AGAIN, LATER, IDENTITY, MODULE, BUILTIN, FIELD, UNBOUND = map(
     _Mark, ("again", "later", "identity", "module", "builtin", "field", "unbound")
 )
 _MISSING: Any = object()
-Rule: TypeAlias = "Callable[[Reader, Any, Mode], None]"
+Rule: TypeAlias = "Callable[[Reading, Any, Mode], None]"
 ATOMS = frozenset((type(None), bool, int, str, bytes, type(...)))
 
 
-class Reader:
-    """One reading: a walk over values that writes their key."""
+class Reading:
+    """What was read of some values, at one moment: a walk over them that writes their key."""
 
-    def __init__(self, rule_of: Callable[[Any], "Rule"], explain: bool = False) -> None:
-        self._rule_of = rule_of
+    # Whether another build can be the same. If not, the key equals no other.
+    is_comparable = True
+    # Whether reading the same values later can give another key.
+    can_change = False
+    # Whether some of that is data, and not only code that could be defined again.
+    reads_data = False
+    # Whether lists or dicts were given. Their identity does not count, so equal ones can part.
+    has_containers = False
+    # What another build is not likely to have, if asked for.
+    doubts: list[Incomparable] | None = None
+    # Whether code that was read compares objects with `is`.
+    identity_counts = False
+    # The function that was met last: what its module has is no cause for doubt.
+    function: types.FunctionType | None = None
+    _asks_for_all = False
+
+    def __init__(self, rules: dict[type, "Rule"], rule_for: Callable[[Any], "Rule"]) -> None:
+        self._rules, self._rule_for = rules, rule_for
+        self.key: tuple[Hashable, ...] = ()
         self.out: list[Hashable] = []
-        self.identity_counts = False
-        self.can_change = False
-        self.reads_data = False  # of the user's that can change, and not only code
-        self.has_containers = False
-        self.doubts: list[Incomparable] | None = [] if explain else None
-        self._is_comparable = True
-        # The function that was met last: what its module has is no cause for doubt.
-        self.function: types.FunctionType | None = None
+        # What counts by identity and cannot be weakly referenced: kept as long as the key is.
+        self.pinned: list[Any] = []
+        # The functions that were read, with their parts; None if that is not all there is to
+        # compare with what was read, besides the lists and dicts that were given.
+        self.functions: list[tuple[Any, ...]] | None = []
         self._later: list[tuple[Any, Mode]] = []
         # From the id of a value that was read to its place in the order, and how it was reached.
         self._seen: dict[int, tuple[int, Mode]] = {}
         self._kept: list[Any] = []  # or another object could come to have such an id
-        self._pinned: list[Any] = []
         # The attributes that code which was read asks for, and the modules and classes of the
-        # user's that it may ask. None stands for all attributes.
-        self._asked: set[str] = set()
-        self._asks_for_all = False
+        # user's that it may ask.
+        self._asked: list[Iterable[str]] = []
         self._owners: list[tuple[Any, set[str]]] = []
 
-    def read(self, held: tuple[Any, ...], given: tuple[Any, ...]) -> Reading:
+    def read(self, held: Iterable[Any], given: Iterable[Any]) -> "Reading":
         for value in held:
             self.add(value, "held")
         for value in given:
             self.add(value, "given")
         self._later.reverse()
         self.finish()
-        return Reading(
-            tuple(self.out),
-            self._is_comparable,
-            self.can_change,
-            self.reads_data,
-            self.has_containers,
-            tuple(self._pinned),
-            tuple(self.doubts or ()),
-        )
+        self.key = tuple(self.out)
+        # What served the walk only, and would keep values alive.
+        del self.out, self._later, self._seen, self._kept, self._asked, self._owners
+        self.function = None
+        return self
 
     def finish(self) -> None:
         """Reads all that has been added."""
-        while True:
-            while self._later:
-                if len(self._kept) > ITEMS or len(self.out) > 8 * ITEMS:
-                    self.stop(self._kept[0], TOO_LARGE)
-                    return
-                value, mode = self._later.pop()
-                start = len(self._later)
-                try:
-                    self._rule_of(value)(self, value, mode)
-                except (HoldsArray, IdentityAsked):
-                    raise
-                except Exception:  # of an attribute of the user's
-                    self.stop(value, HIDDEN)
+        later, rule_of = self._later, self._rules.get
+        while later or self._read_owners():
+            if not later:
+                continue
+            value, mode = later.pop()
+            start = len(later)
+            try:
+                # By the type itself: a proxy says that it is an instance of something else.
+                (rule_of(type(value)) or self._rule_for(value))(self, value, mode)
+            except (HoldsArray, IdentityAsked):
+                raise
+            except Exception:  # of an attribute of the user's
+                self.stop(value, HIDDEN)
+            if len(later) - start > 1:
                 # The parts in their order, and before what comes after the whole.
-                self._later[start:] = reversed(self._later[start:])
-            if not self._read_owners():
-                return
+                later[start:] = later[:start-1:-1] if start else later[::-1]
 
     # --- what a rule may do -------------------------------------------------------------------
 
@@ -181,7 +167,7 @@ class Reader:
 
     def read_instead(self, value: Any, mode: Mode) -> None:
         """Reads `value` in place of the one that is being read."""
-        self._rule_of(value)(self, value, mode)
+        (self._rules.get(type(value)) or self._rule_for(value))(self, value, mode)
 
     def is_again(self, value: Any, mode: Mode) -> bool:
         """Whether `value` has been met in this reading; if so, the key says where.
@@ -190,6 +176,10 @@ class Reader:
         """
         seen = self._seen.get(id(value))
         if seen is None:
+            if len(self._kept) >= ITEMS:
+                self._later.clear()
+                self.stop(self._kept[0], TOO_LARGE)
+                return True
             self._seen[id(value)] = (len(self._kept), mode)
             self._kept.append(value)
             if self.identity_counts:
@@ -207,7 +197,7 @@ class Reader:
             self.out += (IDENTITY, token_of(value))
         except TypeError:
             self.out += (IDENTITY, id(value))
-            self._pinned.append(value)
+            self.pinned.append(value)
 
     def doubt(self, value: Any, why: tuple[str, str]) -> None:
         """Notes that another build is not likely to have the same `value`."""
@@ -217,26 +207,26 @@ class Reader:
     def stop(self, value: Any, why: tuple[str, str] = HIDDEN) -> None:
         """Says that `value` cannot be read, so that nothing with it in it is ever the same."""
         self.out.append(object())
-        self._is_comparable = False
+        self.is_comparable = False
         self.doubt(value, why)
 
-    def unfinished(self) -> "Reader":
+    def unfinished(self) -> "Reading":
         """A reader for a part that has to be read whole before the rest, as if it was this one."""
-        inner = Reader(self._rule_of)
+        inner = Reading(self._rules, self._rule_for)
         inner.identity_counts = self.identity_counts
-        inner._seen, inner._kept, inner._pinned = self._seen, self._kept, self._pinned
+        inner._seen, inner._kept, inner.pinned = self._seen, self._kept, self.pinned
         inner._asked, inner._owners = self._asked, self._owners
-        inner.doubts = self.doubts
+        inner.doubts, inner.functions = self.doubts, self.functions
         return inner
 
-    def take(self, inner: "Reader") -> None:
+    def take(self, inner: "Reading") -> None:
         """Adds what an inner reader has read to the end."""
         self.out += inner.out
         self.reads_data |= inner.reads_data
         self.can_change |= inner.can_change
         self.has_containers |= inner.has_containers
         self._asks_for_all |= inner._asks_for_all
-        self._is_comparable &= inner._is_comparable
+        self.is_comparable &= inner.is_comparable
 
     # --- names: globals, and attributes of modules and classes --------------------------------
 
@@ -244,7 +234,7 @@ class Reader:
         """Reads the globals that the code of `function` names, with the values they have now."""
         namespace = function.__globals__
         self.can_change = True
-        self._asked |= code.attributes
+        self._asked.append(code.attributes)
         for name in code.identity_tests:
             if not self.identity_counts and _can_tell(name, namespace):
                 raise IdentityAsked
@@ -279,14 +269,19 @@ class Reader:
             self.stop(function, impure(f"{module.__name__}.{attribute}".rstrip(".")))
 
     def _module(self, module: types.ModuleType) -> None:
-        self.out += (MODULE, token_of(module))
-        if not is_library_module(module):
-            self.can_change = True
-            self.may_be_asked(module)
+        token = _library_tokens.get(module)
+        if token is None:
+            token = token_of(module)
+            if is_library_module(module):
+                _library_tokens.setdefault(module, token)
+            else:
+                self.can_change = True
+                self.may_be_asked(module)
+        self.out += (MODULE, token)
 
     def asks(self, names: Iterable[str]) -> None:
         """Notes attributes that code asks modules and classes for."""
-        self._asked.update(names)
+        self._asked.append(names)
 
     def may_be_asked(self, owner: Any) -> None:
         """Has those attributes of a module or a class read that code asks for."""
@@ -295,13 +290,15 @@ class Reader:
 
     def _read_owners(self) -> bool:
         """Reads the attributes that code asks for by now. False if there were no more."""
-        before = len(self.out)
+        if not self._owners:
+            return False
+        before, asked = len(self.out), {name for names in self._asked for name in names}
         for owner, done in self._owners:
             namespace = vars(owner)
             if self._asks_for_all:
                 names = [name for name in namespace if not _is_dunder(name)]
             else:
-                names = [name for name in self._asked if name in namespace]
+                names = [name for name in asked if name in namespace]
             if isinstance(owner, type):
                 names += [name for name in namespace if _is_method(name, namespace[name])]
             names = {*names} - getattr(owner, "__dataclass_fields__", {}).keys()  # only defaults
@@ -321,6 +318,9 @@ class Reader:
             for base in cls.__mro__:
                 if not is_library_class(base):
                     self.may_be_asked(base)
+
+
+_library_tokens: WeakIdMap[int] = WeakIdMap()
 
 
 # --- names that reach further than the code says --------------------------------------------------

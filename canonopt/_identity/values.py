@@ -22,7 +22,7 @@ from .callables import is_stable
 from .incomparable import ARRAY, CHANGES, HIDDEN, NO_VALUE, TOO_LARGE, TRACER, mutable
 from .interning import WeakIdMap, token_of
 from .libraries import is_library_class
-from .reader import HoldsArray, Mode, Reader
+from .reader import HoldsArray, Mode, Reading
 
 BYTES = 1 << 16  # of a NumPy array that is read each time, at most
 
@@ -30,11 +30,11 @@ BYTES = 1 << 16  # of a NumPy array that is read each time, at most
 # --- numbers, dtypes and names ----------------------------------------------------------------
 
 
-def read_complex(reader: Reader, value: complex, mode: Mode) -> None:
+def read_complex(reader: Reading, value: complex, mode: Mode) -> None:
     reader.out += (complex, repr(value))
 
 
-def read_numpy_scalar(reader: Reader, value: np.generic, mode: Mode) -> None:
+def read_numpy_scalar(reader: Reading, value: np.generic, mode: Mode) -> None:
     is_exact = np.dtype(type(value)).type is type(value) and not value.dtype.hasobject
     if isinstance(value, np.void) or not is_exact:  # a record is a view of its array
         reader.stop(value)
@@ -43,7 +43,7 @@ def read_numpy_scalar(reader: Reader, value: np.generic, mode: Mode) -> None:
     reader.out += (type(value), value.dtype.str, "nan" if is_nan else value.tobytes())
 
 
-def read_numpy_dtype(reader: Reader, value: np.dtype, mode: Mode) -> None:
+def read_numpy_dtype(reader: Reading, value: np.dtype, mode: Mode) -> None:
     if value.metadata is not None or value.fields is not None or value.subdtype is not None:
         reader.identity(value)
         reader.doubt(value, NO_VALUE)
@@ -51,40 +51,40 @@ def read_numpy_dtype(reader: Reader, value: np.dtype, mode: Mode) -> None:
         reader.out += (np.dtype, value.str, value.name)
 
 
-def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
+def read_ufunc(reader: Reading, value: np.ufunc, mode: Mode) -> None:
     if getattr(np, value.__name__, None) is value:
         reader.out += (np.ufunc, value.__name__)
     else:
         reader.stop(value)  # of `numpy.frompyfunc`: the function in it cannot be read
 
 
-def read_range(reader: Reader, value: Any, mode: Mode) -> None:
+def read_range(reader: Reading, value: Any, mode: Mode) -> None:
     reader.out.append(type(value))
     for part in (value.start, value.stop, value.step):
         reader.add(part, mode)
 
 
-def read_pattern(reader: Reader, value: Any, mode: Mode) -> None:
+def read_pattern(reader: Reading, value: Any, mode: Mode) -> None:
     reader.out += (type(value), type(value.pattern), value.pattern, value.flags)
 
 
-def read_annotation(reader: Reader, value: Any, mode: Mode) -> None:
+def read_annotation(reader: Reading, value: Any, mode: Mode) -> None:
     """Reads `list[int]`, `int | None` and so on: types that are made of others."""
     reader.out.append(type(value))
     reader.add(typing.get_origin(value), mode)
     reader.add_all((tuple(p) if type(p) is list else p for p in typing.get_args(value)), mode)
 
 
-def read_forward_reference(reader: Reader, value: typing.ForwardRef, mode: Mode) -> None:
+def read_forward_reference(reader: Reading, value: typing.ForwardRef, mode: Mode) -> None:
     reader.out += (type(value), value.__forward_arg__)
 
 
-def read_comparable(reader: Reader, value: Any, mode: Mode) -> None:
+def read_comparable(reader: Reading, value: Any, mode: Mode) -> None:
     """Reads what JAX compares by value itself: meshes and shardings."""
     reader.out += (type(value), value)
 
 
-def read_partition_spec(reader: Reader, value: Any, mode: Mode) -> None:
+def read_partition_spec(reader: Reading, value: Any, mode: Mode) -> None:
     reader.out += (type(value), value)
     reader.add_all(tuple(value), mode)  # P("x") == P(("x",)), and their parts differ
 
@@ -92,7 +92,7 @@ def read_partition_spec(reader: Reader, value: Any, mode: Mode) -> None:
 # --- containers -------------------------------------------------------------------------------
 
 
-def read_tuple(reader: Reader, value: tuple, mode: Mode) -> None:
+def read_tuple(reader: Reading, value: tuple, mode: Mode) -> None:
     kind = type(value)
     if kind is not tuple:
         reader.class_of(kind)  # whatever a named tuple has for `__iter__` and `__len__`
@@ -109,12 +109,12 @@ def read_tuple(reader: Reader, value: tuple, mode: Mode) -> None:
         reader.add(item, mode)
 
 
-def read_frozenset(reader: Reader, value: frozenset, mode: Mode) -> None:
+def read_frozenset(reader: Reading, value: frozenset, mode: Mode) -> None:
     reader.out.append(frozenset)
     reader.add_all(value, mode)  # in the order in which it iterates, as a factory may
 
 
-def read_container(reader: Reader, value: Any, mode: Mode) -> None:
+def read_container(reader: Reading, value: Any, mode: Mode) -> None:
     """Reads a list, a dict, a set or one of their kind in the standard library."""
     if reader.is_again(value, mode):
         return
@@ -133,7 +133,7 @@ def read_container(reader: Reader, value: Any, mode: Mode) -> None:
         reader.add_all(value, mode)
 
 
-def _of_what_can_change(reader: Reader, value: Any, mode: Mode, why: tuple[str, str]) -> Mode:
+def _of_what_can_change(reader: Reading, value: Any, mode: Mode, why: tuple[str, str]) -> Mode:
     """How the parts of something that can change are reached."""
     reader.can_change = True
     if mode == "given":
@@ -146,14 +146,14 @@ def _of_what_can_change(reader: Reader, value: Any, mode: Mode, why: tuple[str, 
     return "live"
 
 
-def read_mapping_proxy(reader: Reader, value: Any, mode: Mode) -> None:
+def read_mapping_proxy(reader: Reading, value: Any, mode: Mode) -> None:
     reader.stop(value, CHANGES)
 
 
 # --- arrays -----------------------------------------------------------------------------------
 
 
-def read_array(reader: Reader, value: Any, mode: Mode) -> None:
+def read_array(reader: Reading, value: Any, mode: Mode) -> None:
     if mode == "given":
         raise HoldsArray
     if isinstance(value, jax.core.Tracer):
@@ -178,7 +178,7 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
 # --- trees ------------------------------------------------------------------------------------
 
 
-def read_node(reader: Reader, value: Any, mode: Mode) -> None:
+def read_node(reader: Reading, value: Any, mode: Mode) -> None:
     """Reads a node of a type that is registered as a pytree: by its children and what is static."""
     try:
         children, structure = jtu.tree_flatten(value, is_leaf=lambda node: node is not value)
@@ -190,12 +190,13 @@ def read_node(reader: Reader, value: Any, mode: Mode) -> None:
         read_instance(reader, value, "held" if mode == "given" else mode)
         return
     reader.class_of(type(value))
+    reader.functions = None
     reader.can_change = reader.has_containers = True
     reader.add(tuple(static) if type(static) is list else static, mode)
     reader.add_all(children, mode)
 
 
-def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
+def read_treedef(reader: Reading, value: Any, mode: Mode) -> None:
     data = value.node_data()
     if data is None:  # of a leaf, or of no leaf at all
         reader.out += (jtu.PyTreeDef, value.num_leaves)
@@ -209,7 +210,7 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
     reader.add_all(value.children(), mode)
 
 
-def _read_static(reader: Reader, static: Any) -> None:
+def _read_static(reader: Reading, static: Any) -> None:
     """Reads what Equinox keeps of a module: tuples, with annotations in dicts that stay."""
     if type(static) is tuple:
         reader.out.append(len(static))
@@ -224,7 +225,7 @@ def _read_static(reader: Reader, static: Any) -> None:
 # --- classes and instances ----------------------------------------------------------------------
 
 
-def read_class(reader: Reader, value: type, mode: Mode) -> None:
+def read_class(reader: Reading, value: type, mode: Mode) -> None:
     if str(value.__module__).partition(".")[0] == "jaxtyping" and hasattr(value, "dim_str"):
         # jaxtyping makes a new class for each annotation that is written.
         reader.out += (token_of(type(value)), value.__name__)
@@ -235,7 +236,7 @@ def read_class(reader: Reader, value: type, mode: Mode) -> None:
         reader.can_change = True
 
 
-def read_by_identity(reader: Reader, value: Any, mode: Mode) -> None:
+def read_by_identity(reader: Reading, value: Any, mode: Mode) -> None:
     reader.identity(value)
 
 
@@ -310,7 +311,7 @@ def _counts_by_value(cls: type) -> bool:
     return False
 
 
-def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
+def read_instance(reader: Reading, value: Any, mode: Mode) -> None:
     cls = type(value)
     layout = layout_of(cls)
     if isinstance(value, BaseException):
@@ -321,6 +322,7 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
         return
     if reader.is_again(value, mode):
         return
+    reader.functions = None
     reader.class_of(cls)
     if cls is object:  # a sentinel
         reader.identity(value)
@@ -336,7 +338,7 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
     _read_state(reader, value, layout, mode)
 
 
-def _read_exception(reader: Reader, value: BaseException, mode: Mode) -> None:
+def _read_exception(reader: Reading, value: BaseException, mode: Mode) -> None:
     if reader.is_again(value, mode):
         return
     reader.class_of(type(value))
@@ -355,7 +357,7 @@ _IMMUTABLE: dict[str, tuple[str, ...]] = {
 }
 
 
-def read_immutable(reader: Reader, value: Any, mode: Mode) -> None:
+def read_immutable(reader: Reading, value: Any, mode: Mode) -> None:
     reader.class_of(type(value))
     for name in _IMMUTABLE[_name_of(type(value))]:
         part = getattr(value, name)
@@ -366,16 +368,16 @@ def _name_of(kind: type) -> str:
     return f"{kind.__module__}.{kind.__qualname__}"
 
 
-def read_path(reader: Reader, value: pathlib.PurePath, mode: Mode) -> None:
+def read_path(reader: Reading, value: pathlib.PurePath, mode: Mode) -> None:
     reader.out += (type(value), str(value))
 
 
-def read_struct(reader: Reader, value: jax.ShapeDtypeStruct, mode: Mode) -> None:
+def read_struct(reader: Reading, value: jax.ShapeDtypeStruct, mode: Mode) -> None:
     reader.out += (type(value), value.shape, str(value.dtype), bool(value.weak_type))
     reader.add(value.sharding, mode)
 
 
-def _read_state(reader: Reader, value: Any, layout: Layout, mode: Mode) -> None:
+def _read_state(reader: Reading, value: Any, layout: Layout, mode: Mode) -> None:
     attributes = getattr(value, "__dict__", None) or {}
     if layout.is_value and layout.computed:
         attributes = {n: part for n, part in attributes.items() if n not in layout.computed}
@@ -411,7 +413,7 @@ def is_unbound_linen_module(value: Any) -> bool:
     return is_linen and vars(value).get("scope") is None and vars(value).get("parent") is None
 
 
-def _read_linen_module(reader: Reader, value: Any, mode: Mode) -> None:
+def _read_linen_module(reader: Reading, value: Any, mode: Mode) -> None:
     fields = [name for name in type(value).__dataclass_fields__ if name not in ("parent", "scope")]
     reader.add_named({name: getattr(value, name, None) for name in fields}, mode)
 
@@ -424,7 +426,7 @@ def is_namedtuple(kind: type) -> bool:
     return kind.__bases__ == (tuple,) and hasattr(kind, "_fields") and not kind.__dictoffset__
 
 
-def read_parts(reader: Reader, value: Any, mode: Mode) -> None:
+def read_parts(reader: Reading, value: Any, mode: Mode) -> None:
     """Reads one of canonopt's own: it says itself what it is, and what else it has read."""
     reader.out.append(value.__canonical_key__(mode))
     reader.add_all(value.__canonical_parts__(), "held")

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Hashable
 from typing import Any
 
+from .callables import parts_of
 from .interning import Table
 from .reader import Reading
 
@@ -30,6 +31,19 @@ class Watched:
     def has_containers(self) -> bool:
         return self._reading.has_containers
 
+    def is_as_it_was(self) -> bool:
+        """As `is_unchanged`, right after something with the same key was read.
+
+        Globals and what counts by identity are the same then. What is left is whether a part of a
+        function was replaced.
+        """
+        functions = self._reading.functions
+        if functions is None:
+            return self.is_unchanged()
+        if all(_is_whole(parts) for parts in functions):
+            return True
+        return self.is_unchanged()
+
     def is_unchanged(self) -> bool:
         """Reads again. If anything has changed, the object leaves its table."""
         if self._read_again().key == self._reading.key:
@@ -38,3 +52,9 @@ class Watched:
             self._is_dropped = True
             self._table.discard(self._key, self._anchor())
         return False
+
+
+def _is_whole(parts: tuple[Any, ...]) -> bool:
+    function, code, defaults, ids = parts
+    _, code_now, defaults_now, ids_now = parts_of(function)
+    return code is code_now and defaults is defaults_now and ids == ids_now
