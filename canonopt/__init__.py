@@ -17,6 +17,7 @@ from ._canonicalizing import canonicalize as canonicalize
 from ._canonicalizing import hoisted_field as hoisted_field
 from ._dynamic import dynamic as dynamic
 from ._errors import CanonoptError as CanonoptError
+from ._errors import ConstantError as ConstantError
 from ._errors import DynamicSpecError as DynamicSpecError
 from ._errors import ExcessError as ExcessError
 from ._errors import ExtraArgsError as ExtraArgsError
@@ -35,9 +36,10 @@ from ._errors import UnsettledStateError as UnsettledStateError
 from ._errors import UnsupportedVersionError as UnsupportedVersionError
 from ._factories import canonical as canonical
 from ._hoisting import hoist as hoist
+from ._identity import clear_caches as clear_caches
+from ._identity import register_constant as register_constant
 from ._init import grads_like as grads_like
 from ._init import init_like_grads as init_like_grads
-from ._identity import clear_caches as clear_caches
 from ._mirror import find_in as _find_in
 from ._spec import ScheduleSpec as ScheduleSpec
 from ._spec import Spec as Spec

@@ -13,8 +13,8 @@ import jax.tree_util as jtu
 import optax
 
 from ._hoisting import hoist, one_object
-from ._jax_private import function_of_partial
 from ._identity import is_namedtuple
+from ._jax_private import function_of_partial
 from ._spec import Configured
 
 T = TypeVar("T")

@@ -14,6 +14,8 @@ from ._spec import Configured
 # of its own, and of the user's factories, of which there may be any number, those that look alike
 # share one. A class holds no factory of the user's; a spec does.
 _shared: dict[Any, type[Configured]] = {}
+# The alias of the field with which `attrs.evolve` hands on the factory.
+_INTERNALS = "__internals__"
 _dynamic: dict[type[Configured], type[Configured]] = {}
 
 
@@ -48,7 +50,7 @@ def _make_class(factory: Any, kind: type[Configured], is_own: bool) -> type[Conf
     }
     if not is_own:
         # For `attrs.evolve`, which hands on what each field holds.
-        fields["_internals"] = attrs.field(alias="_internals", default=None, kw_only=True)
+        fields["_internals"] = attrs.field(alias=_INTERNALS, default=None, kw_only=True)
     cls: Any = attrs.make_class(
         "".join(word[:1].upper() + word[1:] for word in factory.name.split("_")),
         fields,
@@ -77,7 +79,7 @@ def _from_own(factory: Any) -> Any:
 
 
 def _from_fields(cls: type[Configured], fields: dict[str, Any]) -> Any:
-    internals = fields.pop("_internals", None)
+    internals = fields.pop(_INTERNALS, None)
     if internals is None:
         raise ParameterError(
             f"{cls.__name__} is the class of all factories that look alike, so it does not know "

@@ -4,7 +4,6 @@ Such a spec is neither interned nor hashed. Its arrays may be traced, or be what
 transformation puts in place of a leaf, so the factory is called only when the transformation runs.
 """
 
-import collections.abc
 import functools
 import itertools
 import operator
@@ -86,7 +85,7 @@ class _TakenApart:
         if not _holds_array(value):
             self.static.append(value)
             self.key.append("static")
-            if issubclass(type(value), collections.abc.Iterator):
+            if hasattr(type(value), "__next__") and type(value) not in weakref.ProxyTypes:
                 # The factory is called again for each trace, each time with all of it.
                 source = [value]
 

@@ -26,6 +26,10 @@ class NotMirroredError(CanonoptError, AttributeError):
     """A name of optax's that is no factory, or that optax does not have."""
 
 
+class ConstantError(CanonoptError, TypeError):
+    """`register_constant` was given something that is not a class, or a key that is no function."""
+
+
 class SharedSpecError(CanonoptError, ValueError):
     """One spec stands for two builds whose lists or dicts were equal, and are not any more."""
 

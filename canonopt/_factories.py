@@ -18,7 +18,17 @@ from ._calls import has_negative_zero, is_plain, make_builder, settings, spec_of
 from ._classes import class_for, dynamic_class_for
 from ._dynamic import make_dynamic
 from ._errors import NotAFactoryError
-from ._identity import HoldsArray, Reading, Table, Watched, copied, is_changed, is_in_place, read, token_of
+from ._identity import (
+    HoldsArray,
+    Reading,
+    Table,
+    Watched,
+    copied,
+    is_changed,
+    is_in_place,
+    read,
+    token_of,
+)
 from ._recorded_warnings import recording_warnings, warn_again
 from ._repr import expression
 from ._spec import Configured, Internals, ScheduleSpec, Spec, anchor_of, make
@@ -137,7 +147,7 @@ class Factory:
                 default = defaults.get(name, _NO_DEFAULT)
                 if value is not default and not _is_same_value(value, default):
                     counting[name] = value
-                    has_iterators |= hasattr(type(value), "__next__")
+                    has_iterators |= _is_iterator(value)
         return counting, has_iterators
 
     def _found(self, key: tuple, values: tuple[Any, ...]) -> Any:
@@ -154,7 +164,7 @@ class Factory:
                 return None
             for i in others if internals.watched.has_containers else ():
                 if isinstance(values[i], list | dict | set | tuple | collections.deque):
-                    internals.share(values[i])
+                    internals.share(i, values[i])
         warn_again(internals.warned)
         return spec
 
@@ -304,7 +314,14 @@ def _is_same_value(value: Any, default: Any) -> bool:
     if type(value) in (int, float, bool, str):
         # 0.0 == -0.0, while their texts are right.
         return value == default and (bool(value) or repr(value) == repr(default))
-    return type(value) is tuple and read((), (value,)).key == read((), (default,)).key
+    if type(value) is tuple:
+        return len(value) == len(default) and all(map(_is_same_value, value, default))
+    return value is None
+
+
+def _is_iterator(value: Any) -> bool:
+    kind = type(value)  # a weak proxy has all methods
+    return hasattr(kind, "__next__") and kind not in weakref.ProxyTypes
 
 
 def _split_iterators(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
-import jax.tree_util as jtu
 
 from ._contents import contents_of_function, contents_of_partial
 from ._errors import HoistError

@@ -8,8 +8,8 @@ from typing import Any
 
 import attrs
 
-from ._identity import WeakIdMap
 from ._explaining import INIT, Change, Explanation, explain, in_lines
+from ._identity import WeakIdMap
 from ._owners import code_of, written_as
 from ._signatures import Signature
 from ._statics import place_of

@@ -56,8 +56,7 @@ class Number:
     @classmethod
     def of(cls, number: Any, name: str | None = None) -> Self:
         """A Python number or `numpy.float64`; or a list of them, for the members of an ensemble."""
-        number = number if isinstance(number, int | float | complex | np.generic) else list(number)
-        kind = _kind_of(number)
+        number, kind = _copied(number), _kind_of(number)
         if kind in FLOATS and dtype_of(kind) != np.float64:
             value, *parts = (_array(part.tolist()) for part in doubles.split(number))
             value = doubles.converted(value, value.dtype, False) if kind is np.float64 else value
@@ -83,7 +82,7 @@ class Number:
         if self.value is None:
             return None
         known = self.known()
-        return self if known is None else known
+        return self if known is None else _copied(known)
 
     def known(self) -> Any:
         """The number or the list of numbers, `None` if it is traced."""
@@ -199,6 +198,10 @@ def _is_concrete(part: Any) -> bool:
     if isinstance(part, jax.Array):
         return part.is_fully_addressable or part.is_fully_replicated
     return isinstance(part, np.ndarray | np.generic)
+
+
+def _copied(number: Any) -> Any:
+    return [_copied(part) for part in number] if isinstance(number, list | tuple) else number
 
 
 def _kind_of(number: Any) -> type | None:

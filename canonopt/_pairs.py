@@ -9,6 +9,7 @@ they are joined to one float64. XLA has that type whatever `jax_enable_x64` says
 decides what JAX makes of a Python number.
 """
 
+import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -43,13 +44,15 @@ def split_traced(number: jax.Array) -> Parts:
 
 def join(parts: Parts) -> np.ndarray:
     with np.errstate(all="ignore"):
-        return _join(*(None if part is None else np.asarray(part) for part in parts), np)
+        first, second, third = (None if part is None else np.asarray(part) for part in parts)
+        return _join(first, second, third, np)
 
 
 def join_traced(parts: Parts) -> jax.Array:
     """The number with these parts, without a derivative."""
     with jax.enable_x64(True):
-        return _join(*(None if part is None else _constant(part) for part in parts), jnp)
+        first, second, third = (None if part is None else _constant(part) for part in parts)
+        return _join(first, second, third, jnp)
 
 
 def _constant(part: Any) -> Any:
@@ -101,8 +104,15 @@ def as_double(number: Any) -> np.ndarray:
     try:
         return np.asarray(number, np.float64)
     except OverflowError:
-        largest = int(np.finfo(np.float64).max)
-        return np.asarray(np.clip(np.asarray(number, object), -largest - 1, largest + 1), float)
+        return np.asarray(_as_floats(np.asarray(number, object)), np.float64)
+
+
+@functools.partial(np.frompyfunc, nin=1, nout=1)
+def _as_floats(number: Any) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return np.inf if number > 0 else -np.inf
 
 
 def multiply(a: Any, b: Any) -> Any:

@@ -149,6 +149,7 @@ def _kind_of_result(function: Callable[..., Any], *types: Any) -> type | None:
 
 def _binary(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
     """`function` of two numbers, or of a number and an array."""
+    dynamic: Dynamic
     dynamic, other = (a, b) if isinstance(a, Dynamic) else (b, a)
     if isinstance(other, jax.Array | np.ndarray):
         return function(_value(a), _value(b))
@@ -157,7 +158,7 @@ def _binary(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> A
     kind = _kind_of_result(function, _type(a), _type(b))
     # A general product takes all parts of the number, and each that a program takes costs time.
     if name == "mul" and type(other) in (int, float) and other in (1, -1) and kind is dynamic.kind:
-        return dynamic if other == 1 else -dynamic
+        return dynamic if other == 1 else _unary("neg", operator.neg, dynamic)
     known = (_known(a), _known(b))
     if kind is not None and None not in known:
         return Dynamic.of(doubles.map_numbers(function, *known), _names(a, b))

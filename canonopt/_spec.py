@@ -34,9 +34,9 @@ class Internals:
     roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
     # Copies of these arguments, as they were before the factory had them.
     kept: tuple[Any, ...] = ()
-    # Whether equal containers that are other objects have been given again; and these, each with a
-    # copy as it was, as long as somebody else has them.
-    is_shared: bool = False
+    # The places of those for which equal containers that are other objects have been given again;
+    # and these, each with a copy as it was, as long as somebody else has them.
+    shared: set[int] = attrs.field(factory=set)
     others: list[tuple[Any, Any]] = attrs.field(factory=list)
     # Of a spec with arrays: these, and what is left without them.
     flat: Any = None
@@ -51,19 +51,19 @@ class Internals:
         **Raises:** `SharedSpecError` if the containers of two builds were equal, and are not now.
         """
         watched = self.watched
-        if watched is None or (watched.is_unchanged() and not self.is_shared):
+        if watched is None or (watched.is_unchanged() and not self.shared):
             return
-        given = [*zip(self.roots[1], self.kept, strict=True), *self.others]
-        if self.is_shared and any(is_changed(value, copy) for value, copy in given):
+        given = [*((self.roots[1][i], self.kept[i]) for i in self.shared), *self.others]
+        if any(is_changed(value, copy) for value, copy in given):
             raise SharedSpecError(
                 f"{self.factory.name} was given equal lists or dicts more than once, so one spec "
                 "stands for all, and one of these has been changed since. Give each its own copy: "
                 f"{self.factory.name}(..., copy.deepcopy(value)), or change it before you build."
             )
 
-    def share(self, value: Any) -> None:
-        """Notes that `value` was given again, equal to an argument of before."""
-        self.is_shared = True
+    def share(self, place: int, value: Any) -> None:
+        """Notes that `value` was given again, equal to the argument in this place."""
+        self.shared.add(place)
         self.others = [*still_held(self.others), (value, copied(value))]
 
 

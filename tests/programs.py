@@ -157,6 +157,8 @@ class Run:
 
     def __call__(self) -> list[Any]:
         name = "program_of_optax" if self.lib is optax else "program_of_canonopt"
+        # An earlier program, whose containers have been changed since, is no part of this one.
+        canonopt.clear_caches()
         module = self._module = types.ModuleType(name)
         vars(module).update(self._names())
         if self.program.importable:

@@ -13,7 +13,6 @@ import canonopt
 from canonopt._identity import read
 from canonopt._identity.rebinding import _known, rebindable
 
-
 KEPT = []  # or an id in a key could be that of another function later
 
 

@@ -617,7 +617,7 @@ ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
     ),
     "hidden state": (
         lambda: captured(itertools.count()),
-        r"its captured variable 'value', count\(0\), keeps a state that canonopt cannot read\. Pass",
+        r"its captured variable 'value', count\(0\), keeps a state that canonopt cannot read\.",
     ),
     "sentinel": (
         lambda: captured(object()),

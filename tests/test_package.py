@@ -34,6 +34,7 @@ ORDER = [
     "_jax_private",
     "_identity.interning",
     "_identity.libraries",
+    "_identity.constants",
     "_identity.code",
     "_identity.rebinding",
     "_identity.incomparable",

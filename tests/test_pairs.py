@@ -1,4 +1,4 @@
-"""Numbers as pairs of float32: rounded where they meet an array, and not before."""
+"""Numbers in double precision: rounded where they meet an array, and not before."""
 
 import jax
 import numpy as np

@@ -17,6 +17,8 @@ import canonopt
 from . import programs
 from .programs import Failed, Program, Random, difference, run, shrink, write
 
+pytestmark = pytest.mark.usefixtures("restored_caches")
+
 TEMPLATES = (*programs.PLACES, *programs.KINDS, *programs.FACTORIES)
 COUNT = int(os.environ.get("CANONOPT_PROGRAMS", "300"))
 

@@ -23,7 +23,8 @@ from .incomparable import HIDDEN, MEMORY, NO_RULE, UNKNOWN_JIT, impure, rebindab
 from .interning import WeakIdMap, token_of
 from .libraries import is_library_module
 from .reader import UNBOUND, Mode, Reading, inside, is_impure
-from .rebinding import is_bound, rebindable as rebindable_names
+from .rebinding import is_bound
+from .rebinding import rebindable as rebindable_names
 
 # --- what a library has under a name ------------------------------------------------------------
 
@@ -137,6 +138,8 @@ def _read_cells(reader: Reading, function: types.FunctionType, mode: Mode) -> No
                 reader.identity(cell)
                 reader.doubt(function, rebindable(name))
         if is_bound(cell):
+            if type(cell.cell_contents) is types.ModuleType:
+                reader.check_pure(function, name, cell.cell_contents, code_of(function))
             reader.add(cell.cell_contents, how)
         else:
             reader.out.append(UNBOUND)

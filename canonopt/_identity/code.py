@@ -42,7 +42,7 @@ class Code:
     globals: tuple[str, ...]
     # The names that it reads of other objects, as `lr` in `self.lr`.
     attributes: frozenset[str]
-    # Each global with an attribute that is read right after it, as ("np", "random").
+    # Each variable with an attribute that is read right after it, as ("np", "random").
     paths: frozenset[tuple[str, str]]
     # The modules that it imports when it runs.
     imports: tuple[str, ...]
@@ -80,7 +80,7 @@ def _read(code: types.CodeType, namespace: dict[str, Any]) -> Code:
                 imports.append(instruction.argval)
             elif instruction.opcode in dis.hasname:
                 attributes.add(instruction.argval)
-                if before is not None and before.opname in _GLOBAL:
+                if before is not None and before.opname in _NAMED:
                     paths.add((before.argval, instruction.argval))
             elif instruction.opname == "IS_OP":
                 _note_test(instructions[max(0, i - 6) : i], tests)
@@ -100,6 +100,7 @@ def _read(code: types.CodeType, namespace: dict[str, Any]) -> Code:
 _GLOBAL = frozenset(
     f"{verb}_{kind}" for verb in ("LOAD", "STORE", "DELETE") for kind in ("GLOBAL", "NAME")
 ) | {"LOAD_FROM_DICT_OR_GLOBALS"}
+_NAMED = _GLOBAL | {"LOAD_DEREF", "LOAD_FAST", "LOAD_CLASSDEREF"}
 _SINGLETONS = (None, True, False, ...)
 
 

@@ -12,7 +12,7 @@ _CONTAINERS = (*_MAPPINGS, list, set, collections.deque)
 
 
 def copied(value: Any) -> Any:
-    """`value` with new lists, dicts and sets in place of those in it, which may be changed later."""
+    """`value` with new lists, dicts and sets in place of those in it, which may change later."""
     kind = type(value)
     if kind is list:
         return [copied(item) for item in value]

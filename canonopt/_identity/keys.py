@@ -29,7 +29,9 @@ _RULES: dict[type, Rule] = {
 }
 
 
-def read(held: Collection[Any] = (), given: Collection[Any] = (), *, explain: bool = False) -> Reading:
+def read(
+    held: Collection[Any] = (), given: Collection[Any] = (), *, explain: bool = False
+) -> Reading:
     """Reads values.
 
     **Arguments:**

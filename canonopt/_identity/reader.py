@@ -128,7 +128,7 @@ class Reading:
                 self.stop(value, HIDDEN)
             if len(later) - start > 1:
                 # The parts in their order, and before what comes after the whole.
-                later[start:] = later[:start-1:-1] if start else later[::-1]
+                later[start:] = later[: start - 1 : -1] if start else later[::-1]
 
     # --- what a rule may do -------------------------------------------------------------------
 
@@ -155,7 +155,7 @@ class Reading:
     def add_named(self, values: dict[Any, Any], mode: Mode, owned: bool = False) -> None:
         """Reads a mapping, in its order, since a factory may read it in order.
 
-        `owned` says that dicts in it are not changed: those that Equinox and Python keep of a class.
+        `owned` says that dicts in it are not changed: those that Equinox keeps of a class.
         """
         self.out.append(len(values))
         for name, value in values.items():
@@ -250,8 +250,8 @@ class Reading:
                     raise IdentityAsked
                 continue
             self.reads_data |= not isinstance(value, _CODE)
-            if type(value) is types.ModuleType and value.__name__ in _IMPURE:
-                self._check_pure(function, name, value, code)
+            if type(value) is types.ModuleType:
+                self.check_pure(function, name, value, code)
             self.add(value, "live")
         for name in code.imports:
             package = namespace.get("__package__") or ""
@@ -259,11 +259,17 @@ class Reading:
             if found is None:
                 self.stop(function, impure(f"the module {name!r}"))
             else:
+                self.check_pure(function, None, found, code)
                 self.add(found, "live")
 
-    def _check_pure(self, function: Any, name: str, module: types.ModuleType, code: Code) -> None:
-        impure_names = _IMPURE[module.__name__]
-        asked = {attribute for owner, attribute in code.paths if owner == name}
+    def check_pure(
+        self, function: Any, name: str | None, module: types.ModuleType, code: Code
+    ) -> None:
+        """Stops if `function` asks a module, which it has as `name`, for what is never the same."""
+        impure_names = _IMPURE.get(module.__name__)
+        if impure_names is None:
+            return
+        asked = {attribute for owner, attribute in code.paths if name in (owner, None)}
         found = asked & impure_names if impure_names else asked or {""}
         for attribute in sorted(found):
             self.stop(function, impure(f"{module.__name__}.{attribute}".rstrip(".")))
@@ -393,7 +399,7 @@ def _is_method(name: str, value: Any) -> bool:
 _FIELDS = (
     types.MemberDescriptorType,
     types.GetSetDescriptorType,
-    type(collections.namedtuple("Field", ["field"]).field),  # noqa: PYI024
+    type(collections.namedtuple("Field", ["field"]).field),
 )
 
 

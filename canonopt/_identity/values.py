@@ -7,7 +7,6 @@ import pathlib
 import re
 import types
 import typing
-from collections.abc import Hashable
 from typing import Any
 
 import attrs
@@ -19,6 +18,7 @@ import numpy as np
 import optax
 
 from .callables import is_stable
+from .constants import promised
 from .incomparable import ARRAY, CHANGES, HIDDEN, NO_VALUE, TOO_LARGE, TRACER, mutable
 from .interning import WeakIdMap, token_of
 from .libraries import is_library_class
@@ -236,6 +236,15 @@ def read_class(reader: Reading, value: type, mode: Mode) -> None:
         reader.can_change = True
 
 
+def read_enum(reader: Reading, value: enum.Enum, mode: Mode) -> None:
+    reader.identity(value)
+    if not is_library_class(type(value)):
+        reader.class_of(type(value))
+        attributes = {n: part for n, part in vars(value).items() if not n.startswith("_")}
+        reader.can_change = True
+        reader.add_named(attributes, "live")
+
+
 def read_by_identity(reader: Reading, value: Any, mode: Mode) -> None:
     reader.identity(value)
 
@@ -313,6 +322,11 @@ def _counts_by_value(cls: type) -> bool:
 
 def read_instance(reader: Reading, value: Any, mode: Mode) -> None:
     cls = type(value)
+    if (promise := promised(cls)) is not None:
+        (key,) = promise
+        reader.class_of(cls)
+        reader.identity(value) if key is None else reader.add(key(value), "live")
+        return
     layout = layout_of(cls)
     if isinstance(value, BaseException):
         _read_exception(reader, value, mode)
@@ -348,8 +362,8 @@ def _read_exception(reader: Reading, value: BaseException, mode: Mode) -> None:
     reader.add_named(vars(value), "live")
 
 
-# Classes of libraries whose instances do not change after they are made, with the attributes that say
-# what they are. The others are what they have computed of these.
+# Classes of libraries whose instances do not change after they are made, with the attributes that
+# say what they are. The others are what they have computed of these.
 _IMMUTABLE: dict[str, tuple[str, ...]] = {
     "flax.core.frozen_dict.FrozenDict": ("_dict",),
     "jax._src.util.HashablePartial": ("f", "args", "kwargs"),
@@ -446,7 +460,7 @@ def rule_for(value: Any) -> Any:
     if issubclass(kind, type):
         return read_class
     if issubclass(kind, enum.Enum):
-        return read_by_identity
+        return read_enum
     if issubclass(kind, eqx.Module):
         return read_instance
     if issubclass(kind, jax.sharding.Sharding | jax.sharding.Mesh):

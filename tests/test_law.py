@@ -1,0 +1,730 @@
+# ruff: noqa: B007, B023, E731
+"""The same numbers as Optax: programs that change something between two builds, run with both."""
+
+import argparse
+import collections
+import copy
+import dataclasses
+import functools
+import gc
+import os
+import pickle
+import signal
+import threading
+import types
+import warnings
+import weakref
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import canonopt
+
+PARAMS = {"w": jnp.ones(1), "b": jnp.ones(1)}
+
+
+def stepper():
+    """One jitted step for all builds of a program, in which a stale program would show."""
+
+    @eqx.filter_jit
+    def step(optim):
+        updates, _ = optim.update(PARAMS, optim.init(PARAMS), PARAMS)
+        return updates
+
+    return lambda optim: {name: np.asarray(u).tobytes() for name, u in step(optim).items()}
+
+
+PROGRAMS = {}
+
+
+def program(write):
+    PROGRAMS[write.__name__.replace("_", " ")] = write
+    return write
+
+
+@program
+def a_global_of_a_lambda(lib, canonical):
+    global frozen
+    step = stepper()
+    for frozen in ("w", "b", "w"):
+        yield step(lib.masked(lib.set_to_zero(), lambda p: {name: name == frozen for name in p}))
+
+
+def mask_by_global(params):
+    return {name: name == frozen for name in params}
+
+
+@program
+def a_global_of_a_function(lib, canonical):
+    global frozen
+    step = stepper()
+    for frozen in ("w", "b"):
+        yield step(lib.masked(lib.set_to_zero(), mask_by_global))
+
+
+def frozen_now():
+    return frozen
+
+
+@program
+def a_global_of_a_function_that_is_called(lib, canonical):
+    global frozen
+    step = stepper()
+    for frozen in ("w", "b"):
+        yield step(
+            lib.masked(lib.set_to_zero(), lambda p: {name: name == frozen_now() for name in p})
+        )
+
+
+@program
+def a_function_that_is_defined_again(lib, canonical):
+    step, namespace = stepper(), {"__name__": "cell"}
+    for rate in (0.1, 0.5, 0.1):
+        exec(f"def rate(count):\n    return {rate}\nschedule = lambda c: rate(c)", namespace)
+        yield step(lib.sgd(namespace["schedule"]))
+
+
+@program
+def a_list_that_grows(lib, canonical):
+    step, frozen = stepper(), []
+    for name in ("w", "b"):
+        frozen.append(name)
+        yield step(lib.masked(lib.set_to_zero(), lambda p: {n: n in frozen for n in p}))
+
+
+@program
+def an_array_that_is_written(lib, canonical):
+    step, rates = stepper(), np.zeros(1)
+    for rates[0] in (0.1, 0.5):
+        yield step(lib.sgd(lambda count: float(rates[0])))
+
+
+@program
+def an_attribute_of_self(lib, canonical):
+    step = stepper()
+
+    class Trainer:
+        def __init__(self, lr):
+            self.lr = lr
+
+        def schedule(self, count):
+            return self.lr
+
+        def __call__(self, count):
+            return self.lr * 2
+
+        def closure(self):
+            return lambda count: self.lr * 3
+
+    trainer = Trainer(0.0)
+    for trainer.lr in (0.1, 0.5):
+        for schedule in (trainer.schedule, trainer, trainer.closure()):
+            yield step(lib.sgd(schedule))
+
+
+@program
+def a_class_attribute(lib, canonical):
+    step = stepper()
+
+    class Config:
+        lr = 0.0
+
+    for Config.lr in (0.1, 0.5):
+        yield step(lib.sgd(lambda count: Config.lr))
+
+
+@program
+def an_attribute_of_a_module(lib, canonical):
+    step, config = stepper(), types.ModuleType("config")
+    for config.lr in (0.1, 0.5):
+        yield step(lib.sgd(lambda count: config.lr))
+
+
+class DictConfig(dict):
+    __getattr__ = dict.__getitem__
+    __setattr__ = dict.__setitem__
+
+
+@dataclasses.dataclass
+class DataConfig:
+    lr: float = 0.0
+
+
+@program
+def a_config_that_is_changed(lib, canonical):
+    def build(config):
+        return optax.sgd(config.lr)
+
+    step = stepper()
+    configs = (argparse.Namespace(), types.SimpleNamespace(), DataConfig(), DictConfig(lr=0.0))
+    for config in configs:
+        for config.lr in (0.1, 0.5):
+            yield step(canonical(build)(config))
+
+
+@program
+def built_with_one_value_and_traced_with_another(lib, canonical):
+    global rate
+    step, kept = stepper(), []
+    for at_build, at_trace in ((0.1, 0.5), (0.1, 0.1), (0.5, 0.5)):
+        rate = at_build
+        kept.append(lib.sgd(lambda count: rate))
+        rate = at_trace
+        yield step(kept[-1])
+
+
+@program
+def an_inner_spec_that_was_traced_with_another_value(lib, canonical):
+    global rate
+    step = stepper()
+    rate = 0.1
+    inner = lib.sgd(lambda count: rate)
+    kept = [lib.chain(inner, lib.scale(2.0))]
+    rate = 0.5
+    yield step(kept[0])
+    rate = 0.1
+    kept.append(lib.chain(inner, lib.scale(2.0)))
+    yield step(kept[1])
+
+
+@program
+def a_value_that_is_traced(lib, canonical):
+    """The static part of a dynamic spec reads a global, too."""
+    global rate
+    step = stepper()
+    for rate, learning_rate in ((0.9, 0.1), (0.5, 0.1), (0.9, 0.2)):
+        value = canonopt.dynamic(learning_rate) if lib is canonopt else learning_rate
+        yield step(lib.chain(lib.sgd(value), lib.scale_by_schedule(lambda count: rate)))
+
+
+@dataclasses.dataclass(frozen=True)
+class Auto:
+    lr: float = 0.1
+
+
+AUTO = Auto()
+identity = lambda x: x
+
+
+@program
+def a_sentinel(lib, canonical):
+    def of_config(config=AUTO):
+        return optax.sgd(0.5 if config is AUTO else config.lr)
+
+    def of_function(norm=identity):
+        return optax.sgd(0.5 if norm is identity else 0.25)
+
+    step = stepper()
+    for config in (AUTO, Auto(), Auto(), AUTO):
+        yield step(canonical(of_config)(config))
+    for norm in (identity, lambda x: x, lambda x: x, identity):
+        yield step(canonical(of_function)(norm))
+    yield step(canonical(of_config)())
+
+
+@program
+def two_functions_that_are_one(lib, canonical):
+    def make():
+        return lambda x: x
+
+    def of_pair(first, second):
+        return lib.sgd(lambda count: 0.5 if first is second else 0.25)
+
+    step, one = stepper(), make()
+    for first, second in ((one, one), (make(), make()), (one, one)):
+        yield step(of_pair(first, second))
+
+
+@program
+def a_factory_that_changes_its_argument(lib, canonical):
+    def build(config, scale):
+        return optax.chain(optax.sgd(config.pop("lr", 7.0)), optax.scale(scale))
+
+    step = stepper()
+    for _ in range(2):
+        yield step(canonical(build)({"lr": 0.1}, 2.0))
+    config = {"lr": 0.1}
+    yield step(canonical(build)(config, 2.0))
+    yield step(canonical(build)(config, 2.0))  # by now it is empty
+    yield len(config)
+    traced = canonopt.dynamic(2.0) if lib is canonopt else 2.0
+    yield step(canonical(build)({"lr": 0.1}, traced))
+    if lib is canonopt:
+        yield step(canonical(build)({"lr": 0.1}, 3.0).replace(scale=2.0))
+    else:
+        yield step(build({"lr": 0.1}, 2.0))
+
+
+@program
+def a_factory_that_warns_and_changes_its_argument(lib, canonical):
+    def build(config):
+        warnings.warn("careful", UserWarning, stacklevel=2)
+        return optax.sgd(config.pop("lr", 7.0))
+
+    step = stepper()
+    for _ in range(2):
+        with pytest.warns(UserWarning, match="careful"):
+            yield step(canonical(build)({"lr": 0.1}))
+
+
+@program
+def an_iterator(lib, canonical):
+    def build(stages):
+        return optax.chain(*stages)
+
+    def of_two(stages, scale):
+        return optax.chain(*stages, optax.scale(scale))
+
+    step = stepper()
+    for _ in range(2):
+        yield step(canonical(build)(optax.scale(x) for x in (2.0, 3.0)))
+        yield step(canonical(build)(iter([optax.scale(2.0)])))
+        traced = canonopt.dynamic(2.0) if lib is canonopt else 2.0
+        yield step(canonical(of_two)(iter([optax.scale(2.0)]), traced))
+    if lib is canonopt:
+        yield step(canonical(of_two)(iter([optax.scale(2.0)]), 1.0).replace(scale=2.0))
+    else:
+        yield step(of_two(iter([optax.scale(2.0)]), 2.0))
+
+
+@program
+def the_order_of_a_set(lib, canonical):
+    def build(names):
+        return optax.sgd({8: 0.1, 0: 0.5}[next(iter(names))])
+
+    step = stepper()
+    crowded = set(range(100))
+    crowded -= set(range(1, 8)) | set(range(9, 100))
+    for names in (crowded, {8, 0}, {0, 8}, frozenset({8, 0})):
+        yield step(canonical(build)(names))
+
+
+class Empty(NamedTuple):
+    lr: float
+
+    def __iter__(self):
+        return iter(())
+
+    def __len__(self):
+        return 0
+
+    def __bool__(self):
+        return False
+
+
+@program
+def a_named_tuple_with_methods_of_its_own(lib, canonical):
+    def build(config):
+        return optax.sgd(config.lr)
+
+    step = stepper()
+    for lr in (0.1, 0.5):
+        yield step(canonical(build)(Empty(lr)))
+        yield Empty.lr.__get__(canonopt.canonicalize(Empty(lr)))
+
+
+class Described(np.float64):
+    pass
+
+
+@program
+def attributes_of_values(lib, canonical):
+    def of_number(number):
+        return optax.sgd(number.lr)
+
+    def of_mapping(mapping):
+        return optax.sgd(mapping.lr)
+
+    def of_default(mapping):
+        return optax.sgd(next(iter(mapping)))
+
+    step = stepper()
+    for lr in (0.1, 0.5):
+        number, ordered = Described(1.0), collections.OrderedDict(a=1)
+        number.lr = ordered.lr = lr
+        yield step(canonical(of_number)(number))
+        yield step(canonical(of_mapping)(ordered))
+    for keys in ((0.1, 0.5), (0.5, 0.1)):
+        yield step(canonical(of_default)(collections.defaultdict(list, dict.fromkeys(keys))))
+
+
+@program
+def documentation_that_is_a_number(lib, canonical):
+    def build(function):
+        return optax.sgd(function.__doc__)
+
+    step = stepper()
+    for doc in (1, True, 1.0, 0.0, -0.0):
+
+        def documented(x):
+            return x
+
+        documented.__doc__ = doc
+        yield step(canonical(build)(documented))
+
+
+@program
+def a_cell_of_another_owner(lib, canonical):
+    def make(rate):
+        return lambda count: rate
+
+    def owner():
+        rate = 0.1
+
+        def set_rate(value):
+            nonlocal rate
+            rate = value
+
+        return (lambda: rate).__closure__[0], set_rate
+
+    step, made = stepper(), make(0.5)
+    (one, set_one), (other, _) = owner(), owner()
+    first = types.FunctionType(made.__code__, globals(), "s", None, (one,))
+    second = types.FunctionType(made.__code__, globals(), "s", None, (other,))
+    optims = [lib.sgd(first)]
+    set_one(0.25)
+    optims.append(lib.sgd(second))
+    for optim in optims:
+        yield step(optim)
+
+
+@program
+def a_proxy(lib, canonical):
+    def build(config):
+        return optax.sgd(config.lr)
+
+    step = stepper()
+    configs = [DataConfig(0.1), DataConfig(0.5)]
+    for config in configs:
+        yield step(canonical(build)(weakref.proxy(config)))
+
+
+@program
+def x64_is_switched_on(lib, canonical):
+    def dtypes(tree):
+        return str(jax.tree.map(lambda leaf: (leaf.dtype, leaf.weak_type), tree))
+
+    grads = jnp.ones(2, jnp.float32)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # JAX says that float64 is cut
+        yield dtypes(lib.adam(1e-3, mu_dtype="float64").init(grads))
+        with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
+            yield dtypes(lib.adam(1e-3, mu_dtype="float64").init(grads))
+
+
+@program
+def arguments_as_python_binds_them(lib, canonical):
+    def by_position(x, /, **kw):
+        return optax.sgd(x * kw.get("x", 1.0))
+
+    def of_options(lr=0.5, **options):
+        return optax.sgd(lr if "options" not in options else options["options"]["lr"])
+
+    def with_both(learning_rate=0.5, **kw):
+        return optax.sgd(learning_rate * kw.get("lr", 1.0))
+
+    def reserved(init, _build=1.0, update=1.0, _internals=1.0):
+        return optax.sgd(init * _build * update * _internals)
+
+    step = stepper()
+    yield step(canonical(by_position)(0.1, x=3.0))
+    yield step(canonical(of_options)(options={"lr": 0.1}))
+    yield step(canonical(with_both)(0.1, lr=3.0))
+    yield step(canonical(with_both)(learning_rate=0.1, lr=3.0))
+    yield step(canonical(with_both)(lr=3.0))
+    yield step(canonical(reserved)(0.1, _build=3.0, update=2.0, _internals=5.0))
+
+
+@program
+def factories_that_are_methods(lib, canonical):
+    class Recipes:
+        lr = 0.1
+
+        @canonical
+        def method(self, scale):
+            return optax.sgd(self.lr * scale)
+
+        @canonical
+        @classmethod
+        def of_class(cls, scale):
+            return optax.sgd(cls.lr * scale)
+
+        @classmethod
+        @canonical
+        def of_class_inside(cls, scale):
+            return optax.sgd(cls.lr * scale)
+
+        @canonical
+        @staticmethod
+        def static(scale):
+            return optax.sgd(scale)
+
+    step, recipes = stepper(), Recipes()
+    for Recipes.lr in (0.1, 0.5):
+        for build in (recipes.method, Recipes.of_class, Recipes.of_class_inside, Recipes.static):
+            yield step(build(2.0))
+
+
+@program
+def a_string_that_is_no_dtype(lib, canonical):
+    def build(dtype_policy):
+        return optax.sgd(len(dtype_policy))
+
+    step = stepper()
+    yield step(canonical(build)("float32"))
+    yield step(canonical(build)("bfloat16"))
+
+
+@program
+def random_numbers_while_tracing(lib, canonical):
+    import random
+
+    random.seed(0)
+    step = stepper()
+    for _ in range(3):
+        yield step(lib.sgd(lambda count: random.random()))
+
+
+@program
+def a_cache_that_was_filled_at_another_time(lib, canonical):
+    global rate
+    step = stepper()
+    rate = 0.1
+    cached = functools.cache(lambda: rate)
+    yield step(lib.sgd(lambda count: cached()))
+    rate = 0.5
+    yield step(lib.sgd(lambda count: cached()))
+    cached.cache_clear()
+    cached = functools.cache(lambda: rate)
+    yield step(lib.sgd(lambda count: cached()))
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_the_numbers_are_those_of_optax(name):
+    plain = list(PROGRAMS[name](optax, lambda factory: factory))
+    assert list(PROGRAMS[name](canonopt, canonopt.canonical)) == plain
+    assert len(plain) > 1
+
+
+# --- sentinels in a model -------------------------------------------------------------------------
+
+
+class Block(eqx.Module):
+    norm: object = identity
+    config: object = AUTO
+
+    def __call__(self):
+        return self.norm is identity, self.config is AUTO
+
+
+def test_a_sentinel_in_a_model_is_still_the_sentinel():
+    def again(x):
+        return x
+
+    for block in (Block(), Block(lambda x: x), Block(identity, Auto()), Block(again)):
+        assert canonopt.canonicalize(block)() == block()
+        canonopt.hoist(block.norm)
+        assert canonopt.canonicalize(copy.copy(block))() == block()
+
+
+# --- a factory runs once --------------------------------------------------------------------------
+
+
+def test_a_factory_runs_once_for_a_configuration(monkeypatch):
+    calls, sgd = [], optax.sgd
+
+    def noted(*args):
+        calls.append(args)
+        return sgd(*args)
+
+    # A function of a library is no part of the configuration, so what it does is not noticed.
+    monkeypatch.setattr(optax, "sgd", noted)
+
+    @canonopt.canonical
+    def build(lr, momentum=0.9):
+        warnings.warn("careful", UserWarning, stacklevel=2)
+        return optax.sgd(lr, momentum)
+
+    kept = []
+    for _ in range(3):
+        with pytest.warns(UserWarning, match="careful"):
+            kept.append(build(0.1))
+    with pytest.warns(UserWarning, match="careful"):
+        kept.append(kept[0].replace(momentum=0.9))
+    assert all(spec is kept[0] for spec in kept)
+    assert calls == [(0.1, 0.9)]
+    assert kept[0].parameters() == {"lr": 0.1, "momentum": 0.9}
+
+
+def test_pickles_hold_defaults():
+    data = pickle.dumps(canonopt.adam(1e-3))
+    assert b"weight_decay" not in data and b"eps_root" in data and b"b1" in data
+    assert pickle.loads(data) is canonopt.adam(1e-3)
+
+
+def test_a_warning_beside_another_threads_catch_warnings_leaves_nothing_patched():
+    inside, done = threading.Event(), threading.Event()
+
+    @canonopt.canonical
+    def build(lr):
+        inside.set()
+        done.wait(10)
+        return optax.sgd(lr)
+
+    def other():
+        inside.wait(10)
+        with warnings.catch_warnings():
+            done.set()
+            built.wait(10)
+
+    built = threading.Event()
+    before = (warnings.showwarning, list(warnings.filters))
+    thread = threading.Thread(target=other)
+    thread.start()
+    build(0.1)
+    built.set()
+    thread.join()
+    assert (warnings.showwarning, list(warnings.filters)) == before
+
+
+# --- lifetime -------------------------------------------------------------------------------------
+
+
+def test_a_factory_that_is_dropped_leaves_nothing():
+    class Captured:
+        pass
+
+    def make():
+        captured = Captured()
+
+        @canonopt.canonical
+        def build(lr):
+            return optax.sgd(lr if captured else 0.0)
+
+        optim = build(0.1)
+        injected = canonopt.inject_hyperparams(build)(lr=0.1)
+        step = jax.jit(lambda updates: optim.update(updates, optim.init(updates))[0])
+        assert step(1.0) is not None
+        del injected
+        return weakref.ref(captured)
+
+    references = [make() for _ in range(50)]
+    jax.clear_caches()
+    gc.collect()
+    assert [r() for r in references].count(None) == 50
+
+
+def test_a_value_that_is_replaced_is_not_kept():
+    class Owner:
+        pass
+
+    owner = Owner()
+    owner.data = np.ones(3)
+    optim = canonopt.sgd(lambda count: owner.data[0])
+    reference = weakref.ref(owner.data)
+    owner.data = np.zeros(3)
+    gc.collect()
+    assert reference() is None
+    assert float(optim.update(jnp.ones(()), optim.init(1.0))[0]) == 0.0
+
+
+def test_a_signal_handler_may_build_and_hoist():
+    seen = []
+
+    def handler(*_):
+        seen.append(canonopt.sgd(lambda count: 0.5))
+        seen.append(canonopt.hoist(lambda x: x + len(seen)))
+        seen.append(canonopt.sgd(0.1 + len(seen)))
+
+    before = signal.signal(signal.SIGALRM, handler)
+    signal.setitimer(signal.ITIMER_REAL, 0.005, 0.005)
+    try:
+        for i in range(1000):
+            canonopt.sgd(1.0 + i)
+            canonopt.masked(canonopt.sgd(0.1), lambda p, i=i: p)
+            canonopt.hoist(lambda x, i=i: x)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    assert seen
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*")  # of JAX and of Python: a thread may hold a lock
+def test_a_forked_child_of_a_process_with_a_busy_thread_can_build():
+    stop = threading.Event()
+
+    def work():
+        while not stop.is_set():
+            canonopt.hoist(functools.partial(lambda x: x, object()))
+            canonopt.sgd(float(len(threading.enumerate())))
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    try:
+        for _ in range(20):
+            child = os.fork()
+            if not child:
+                signal.alarm(20)
+                canonopt.hoist(lambda x: x + 1)
+                canonopt.sgd(0.12345)
+                os._exit(0)
+            assert os.waitpid(child, 0)[1] == 0
+    finally:
+        stop.set()
+        thread.join()
+
+
+def test_many_functions_inside_of_one_another():
+    def compose(function, depth):
+        for _ in range(depth):
+            function = (lambda inner: lambda count: inner(count))(function)
+        return function
+
+    def build(depth):
+        return canonopt.sgd(compose(lambda count: 0.1, depth))
+
+    assert build(200) is build(200)
+    assert build(200) is not build(201)
+    assert canonopt.hoist(compose(lambda x: x, 3000)) is canonopt.hoist(compose(lambda x: x, 3000))
+
+
+# --- promises -------------------------------------------------------------------------------------
+
+
+def test_a_promise_makes_instances_comparable():
+    class Config:
+        def __init__(self, lr):
+            self.lr = lr
+
+    def build(config):
+        return canonopt.sgd(lambda count: config.lr)
+
+    one = Config(0.1)
+    with pytest.raises(canonopt.HoistError, match=r"canonopt\.register_constant\(.*Config\)"):
+        canonopt.hoist((lambda c: lambda count: c.lr)(one), strict=True)
+    assert build(one) is build(one)
+    assert build(one) is not build(Config(0.1))
+    assert canonopt.register_constant(Config) is Config
+    assert build(one) is build(one)
+    assert build(one) is not build(Config(0.1))
+    canonopt.hoist((lambda c: lambda count: c.lr)(one), strict=True)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            (DataConfig(),),
+            r"needs a class, and got DataConfig.*register_constant\(type\(instance\)\)",
+        ),
+        ((DataConfig, 3), r"needs a function as key, and got 3\. Write key=lambda instance:"),
+    ],
+)
+def test_what_is_no_promise(arguments, message):
+    with pytest.raises(canonopt.ConstantError, match=message):
+        canonopt.register_constant(*arguments)
