@@ -19,8 +19,10 @@ from ._jax_private import Jitted, function_of_partial, jit_options
 F = TypeVar("F", bound=Callable[..., Any])
 
 _callables: Table[Any] = Table()
-# What was hoisted, and has not changed since: it needs no key to be found again.
+# What was made by hoisting, with what it has read.
 _hoisted: WeakIdMap[Watched] = WeakIdMap()
+# From what was hoisted to what was made of it.
+_made_from: WeakIdMap[weakref.ref[Any]] = WeakIdMap()
 
 
 def hoist(fn: F, *, strict: bool = False) -> F:
@@ -67,16 +69,21 @@ def hoist(fn: F, *, strict: bool = False) -> F:
         )
     if strict and (found := read((fn,), explain=True).doubts):
         raise HoistError(_words(fn, found[0]))
-    watched = _hoisted.get(fn) if _can_be_referenced(fn) else None
-    if (watched is not None and watched.is_unchanged()) or is_constant(fn):
+    if not _can_be_referenced(fn) or _hoisted.get(fn) is not None or is_constant(fn):
         return fn
+    # JAX knows a function by its identity, so the same function is the same object again, even if
+    # what it reads has changed.
+    made = _made_from.get(fn) if isinstance(fn, types.FunctionType) else None
+    if made is not None and (earlier := made()) is not None:
+        return earlier
     reading = read((fn,))
-    if not reading.is_comparable or not _can_be_referenced(fn):
+    if not reading.is_comparable:
         return fn
     found = _callables.get(reading.key)
-    if found is not None and ((known := _hoisted.get(found)) is None or known.is_unchanged()):
-        return found
-    return _intern(fn, reading)
+    if found is None or ((known := _hoisted.get(found)) is not None and not known.is_unchanged()):
+        found = _intern(fn, reading)
+    _made_from.set(fn, weakref.ref(found))
+    return found
 
 
 def _intern(fn: Any, reading: Reading) -> Any:

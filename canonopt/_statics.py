@@ -8,6 +8,7 @@ import types
 from collections.abc import Hashable, Iterator, Sequence
 from typing import Any, TypeVar
 
+import attrs
 import optax
 
 from ._contents import contents_of_function, contents_of_partial
@@ -128,6 +129,10 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, types.MethodType):
         yield INSIDE, value.__func__
         yield "object", value.__self__
+    elif isinstance(value, optax.GradientTransformation) and attrs.has(type(value)):
+        # A spec: by the parameters that it was built from.
+        names = [name for name in field_names(type(value)) if name != "_internals"]
+        yield from ((f"field {name!r}", getattr(value, name)) for name in names)
     elif isinstance(value, tuple | list):
         names = getattr(type(value), "_fields", None)
         for i in _ends(range(len(value))):

@@ -80,5 +80,5 @@ class Steps:
         with self._lock:
             calls = self._calls.setdefault(log, Calls())
         with contextlib.suppress(TypeError):
-            self._of.setdefault(jitted, calls)
+            self._of.set(jitted, calls)
         return calls

@@ -278,9 +278,9 @@ _watchers: WeakIdMap[list[weakref.ref[CompileLog]]] = WeakIdMap()
 
 def _tie(program: Any, found: list[tuple[CompileLog, FunctionLog, Entry]]) -> None:
     """Keeps what is known of a jaxpr, or of what it was lowered to, for as long as both live."""
-    _watchers.setdefault(program, [weakref.ref(watcher) for watcher, _, _ in found])
+    _watchers.set(program, [weakref.ref(watcher) for watcher, _, _ in found])
     for watcher, log, entry in found:
-        watcher._programs.setdefault(program, (log, entry))
+        watcher._programs.set(program, (log, entry))
 
 
 def _tied(program: Any) -> list[tuple[CompileLog, FunctionLog, Entry]]:

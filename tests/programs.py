@@ -1417,7 +1417,12 @@ class _Writer:
             )
         if role is ROLES[0] and self.random.random() < 0.3:
             texts = ("hoist({f})", "Model({f})", "canonicalize(Model({f}))", "hoist(jax.jit({f}))")
-            self.calls.append(self.random.choice(texts).format(f=wrapped))
+            text = self.random.choice(texts)
+            if "jax.jit" in text or "." in expression:
+                # JAX finds the program of a function or of a method that it has seen, also if it
+                # has been jitted again or what it reads has changed. canonopt does not need to.
+                wrapped = f"(lambda *args: {wrapped}(*args))"
+            self.calls.append(text.format(f=wrapped))
 
     def factory(self, place: tuple[str, str, bool]) -> None:
         name, read, captured_only = place

@@ -89,7 +89,9 @@ def python(tree, x, y):
         if None in values:
             return None
         is_of_integers = all(isinstance(value, int) for value in values)
-        if function is operator.pow and is_of_integers and not isinstance(parts[1], int):
+        # The power of an integer may also have more digits than there is memory for.
+        is_refused = not isinstance(parts[-1], int) or abs(parts[-1]) > 31
+        if function is operator.pow and is_of_integers and is_refused:
             return None
         try:
             value = function(*values)

@@ -26,6 +26,18 @@ class WeakIdMap(Generic[T]):
 
         Raises `TypeError` if `thing` cannot be weakly referenced.
         """
+        new = self._entry(thing, value)
+        while True:
+            found = self._known.setdefault(id(thing), new)
+            if found[0]() is thing:
+                return found[1]
+            self._known.pop(id(thing), None)  # of an object that is gone
+
+    def set(self, thing: Any, value: T) -> None:
+        """Raises `TypeError` if `thing` cannot be weakly referenced."""
+        self._known[id(thing)] = self._entry(thing, value)
+
+    def _entry(self, thing: Any, value: T) -> tuple[weakref.ref[Any], T]:
         identity, known = id(thing), self._known
 
         def forget(reference: weakref.ref[Any]) -> None:
@@ -33,12 +45,7 @@ class WeakIdMap(Generic[T]):
             if identity in known and known[identity][0] is reference:
                 known.pop(identity, None)
 
-        new = (weakref.ref(thing, forget), value)
-        while True:
-            found = known.setdefault(identity, new)
-            if found[0]() is thing:
-                return found[1]
-            known.pop(identity, None)  # of an object that is gone
+        return weakref.ref(thing, forget), value
 
     def __len__(self) -> int:
         return len(self._known)
