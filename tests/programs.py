@@ -120,6 +120,8 @@ def _update_from(optim: Any, state: Any, params: Any) -> Any:
 def _jitted_steps() -> dict[str, Callable[..., Any]]:
     return {
         "static": jax.jit(lambda optim, params: _update(optim, params), static_argnums=0),
+        "static, dynamic": jax.jit(lambda optim, params: _update(optim, params)),
+        "outside, dynamic": jax.jit(lambda optim, params: _update(optim, params)),
         "argument": jax.jit(lambda optim, params: _update(optim, params)),
         "argument, static": jax.jit(lambda optim, params: _update(optim, params), static_argnums=0),
         "filter": eqx.filter_jit(lambda optim, params: _update(optim, params)),
@@ -312,7 +314,10 @@ class Run:
             case "static" if how == "argument":
                 return self._jitted["argument, static"](optim, PARAMS)
             case "argument":
-                return self._jitted["argument"](optim, PARAMS)
+                # One for each way, as there is in Optax.
+                return self._jitted["argument" if how == "argument" else f"{how}, dynamic"](
+                    optim, PARAMS
+                )
         return jitted(optim, PARAMS)
 
     def _step_traced(self, optim: Any, how: str) -> Any:
