@@ -51,10 +51,16 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     taken = _TakenApart()
     assemble = taken.take(parameters, "")
     paths, values = tuple(taken.children), tuple(taken.children.values())
-    # Called here for its errors and its warnings, and to see what it makes.
-    cls = factory.dynamic_class_for(Recipe(factory, paths, values, assemble).made)
     held = () if factory.is_stable else (factory.function,)
     reading = read(held, taken.static)
+    # Called here for its errors and its warnings, and to see what it makes.
+    cls = factory.dynamic_class_for(Recipe(factory, paths, values, assemble).made)
+    if reading.is_comparable and read(held, taken.static).key != reading.key:
+        raise DynamicSpecError(
+            f"{factory.expression} changes what it reads when it is called, and for a traced value "
+            "it has to be called again. Write a Python number instead of the array or of "
+            "canonopt.dynamic(...), or have it change nothing but its own variables."
+        )
     watched = None
     if reading.can_change and reading.is_comparable:
         watched = Watched(reading, lambda: read(held, template.static))

@@ -483,6 +483,9 @@ def agree(theirs: Any, ours: Any) -> bool:
     return theirs == ours
 
 
+# None of the places changes what it reads when it is read: Optax traces more often than canonopt, so
+# a program with such a place has other numbers by intent.
+
 # --- writing: places ----------------------------------------------------------------------------
 
 NUMBERS = ("0.25", "0.5", "1.0")
@@ -789,17 +792,6 @@ PLACES = (
         "{n}_numbers = iter([0.25, 0.5, 1.0] * 9)\ndef {n}():\n    return next({n}_numbers)",
         "{x}()",
         ("next({n}_numbers)",),
-    ),
-    Place(
-        "{n}_calls = []\ndef {n}():\n    {n}_calls.append(1)\n    return len({n}_calls) / 8",
-        "{x}()",
-        ("{n}_calls.clear()",),
-    ),
-    Place(
-        "{n}_calls = 0\ndef {n}():\n    global {n}_calls\n    {n}_calls += 1\n"
-        "    return {n}_calls / 8",
-        "{x}()",
-        ("{n}_calls = 0",),
     ),
     Place(
         "@functools.lru_cache\ndef {n}(power):\n    return {n}_lr ** power\n{n}_lr = {v}",
@@ -1433,6 +1425,9 @@ class _Writer:
         name, read, captured_only = place
         factory = self.random.choice(self.factories)
         setup, calls = factory.setup, factory.calls
+        if read.endswith("()"):
+            # For a value that is traced a factory is called again, and would read on.
+            calls = tuple(text for text in calls if "dynamic" not in text)
         if captured_only and any("{o}" in text for text in calls):
             return
         n = self.name("build")

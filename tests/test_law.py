@@ -730,3 +730,15 @@ def test_a_promise_makes_instances_comparable():
 def test_what_is_no_promise(arguments, message):
     with pytest.raises(canonopt.ConstantError, match=message):
         canonopt.register_constant(*arguments)
+
+
+def test_a_factory_that_changes_what_it_reads_takes_no_traced_value():
+    calls = []
+
+    @canonopt.canonical
+    def build(scale):
+        calls.append(scale)
+        return optax.sgd(scale * len(calls))
+
+    with pytest.raises(canonopt.DynamicSpecError, match="changes what it reads when it is called"):
+        build(canonopt.dynamic(0.1))
