@@ -15,6 +15,8 @@ MISSED: dict[str, str] = {
     "sharded map": "jax.shard_map binds what it captured again, when it is called",
     "cell with a function that calls another": "a function of a module is left as it is",
     "kept single dispatch": "functools.singledispatch keeps a cache that cannot be read",
+    "checkpointed with names": "jax.checkpoint_policies captures a new set, from jax 0.12 on",
+    "parallel map": "jax.pmap is written in C++, before jax 0.9",
     "kept vectorized": "numpy.vectorize changes its own attributes when it is called",
 }
 

@@ -320,10 +320,11 @@ class Reading:
     def class_of(self, cls: type) -> None:
         """Reads a class: the user's by identity and by what code asks of it."""
         self.out.append(token_of(cls))
-        if not is_library_class(cls):
-            for base in cls.__mro__:
-                if not is_library_class(base):
-                    self.may_be_asked(base)
+        for kind in (cls, type(cls)):
+            if not is_library_class(kind):
+                for base in kind.__mro__:
+                    if not is_library_class(base):
+                        self.may_be_asked(base)
 
 
 _library_tokens: WeakIdMap[int] = WeakIdMap()
