@@ -82,6 +82,10 @@ class Factory:
         return self.signature.fields
 
     @functools.cached_property
+    def _places(self) -> dict[str, int]:
+        return {name: place for place, name in enumerate(self.signature.names)}
+
+    @functools.cached_property
     def is_stable(self) -> bool:
         """Whether the function is a library's, and always the same."""
         return not read((self.function,)).can_change
@@ -90,14 +94,37 @@ class Factory:
 
     def from_call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
         """The spec of a call, remembered as it was written."""
+        key = self._spelling_of(args, kwargs)
+        if key is not None and (anchor := self.spellings.get(key)) is not None:
+            spec = spec_of(anchor)
+            watched = spec._internals.watched
+            if watched is None or watched.is_as_it_was():
+                return spec
         spec = self._from_given(self.signature.bind(args, kwargs))
-        values = (*args, *kwargs.values())
-        if all(map(is_plain, values)) and self.is_stable and not has_negative_zero(values):
-            internals = spec._internals
-            # A key is made by the implementation that is the default now.
-            if not internals.warned and not _KEYS & {*self.signature.names}:
-                self.spellings.setdefault(spelling(args, kwargs), anchor_of(spec))
+        if key is not None and self._is_to_be_remembered(spec):
+            self.spellings.setdefault(key, anchor_of(spec))
         return spec
+
+    def _spelling_of(self, args: tuple, kwargs: dict[str, Any]) -> Any:
+        """A key of the call as it was written, if it has plain values and functions only."""
+        values = (*args, *kwargs.values())
+        if not self.is_stable or has_negative_zero(values):
+            return None
+        if types.FunctionType not in map(type, values):
+            return spelling(args, kwargs) if all(map(is_plain, values)) else None
+        try:
+            reading = read((), values)
+        except HoldsArray:
+            return None
+        if not reading.is_comparable or reading.has_containers:
+            return None
+        return (settings(), len(args), *kwargs, reading.key)
+
+    def _is_to_be_remembered(self, spec: Any) -> bool:
+        internals = spec._internals
+        if internals.warned or _KEYS & {*self.signature.names}:
+            return False  # a random key is made by the implementation that is the default then
+        return internals.is_interned
 
     def takes(self, name: str) -> bool:
         """Whether a parameter of the factory itself has this name."""
@@ -117,7 +144,8 @@ class Factory:
         for name in self._dtypes:
             if name in given:
                 given = given | {name: dtype_of(given[name])}
-        self.signature.check_transformations(given)
+        if self.signature.transformations:
+            self.signature.check_transformations(given)
         counting, has_iterators = self._that_count(given)
         kept = given
         if has_iterators:
@@ -141,13 +169,13 @@ class Factory:
     def _that_count(self, given: dict[str, Any]) -> tuple[dict[str, Any], bool]:
         """What differs from the defaults, in the order of the factory; whether an iterator does."""
         counting, has_iterators, defaults = {}, False, self.signature.defaults
-        for name in self.signature.names:
-            if name in given:
-                value = given[name]
-                default = defaults.get(name, _NO_DEFAULT)
-                if value is not default and not _is_same_value(value, default):
-                    counting[name] = value
-                    has_iterators |= _is_iterator(value)
+        # A call with several arguments may have them in any order.
+        names = given if len(given) == 1 else sorted(given, key=self._places.__getitem__)
+        for name in names:
+            value, default = given[name], defaults.get(name, _NO_DEFAULT)
+            if value is not default and not _is_same_value(value, default):
+                counting[name] = value
+                has_iterators |= _is_iterator(value)
         return counting, has_iterators
 
     def _found(self, key: tuple, values: tuple[Any, ...]) -> Any:
@@ -198,6 +226,7 @@ class Factory:
                 return spec  # the factory has changed its arguments, and would do so again
             watched = spec._internals.watched = Watched(reading, lambda: read(*roots))
             watched.stands_in(self.specs, key, weakref.ref(anchor_of(spec)))
+        spec._internals.is_interned = True
         return spec_of(self.specs.setdefault(key, anchor_of(spec)))
 
     def _wrap(self, made: Any, parameters: dict[str, Any], internals: Internals) -> Any:

@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from typing import Self
 
 
+_FEW = 16  # containers that are kept before it is asked whether anybody else has them
+
+
 @attrs.define(eq=False)
 class Internals:
     """What a spec has beside its parameters."""
@@ -38,6 +41,9 @@ class Internals:
     # and these, each with a copy as it was, as long as somebody else has them.
     shared: set[int] = attrs.field(factory=set)
     others: list[tuple[Any, Any]] = attrs.field(factory=list)
+    _most_others: int = _FEW
+    # Whether a table has it.
+    is_interned: bool = False
     # Of a spec with arrays: these, and what is left without them.
     flat: Any = None
     # The warnings of its factory.
@@ -64,7 +70,10 @@ class Internals:
     def share(self, place: int, value: Any) -> None:
         """Notes that `value` was given again, equal to the argument in this place."""
         self.shared.add(place)
-        self.others = [*still_held(self.others), (value, copied(value))]
+        self.others.append((value, copied(value)))
+        if len(self.others) > self._most_others:
+            self.others = still_held(self.others)
+            self._most_others = 2 * len(self.others) + _FEW
 
 
 class Configured(Parametrised):

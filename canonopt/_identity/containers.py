@@ -33,6 +33,8 @@ def copied(value: Any) -> Any:
 
 def is_changed(value: Any, copy: Any) -> bool:
     """Whether a list, dict or set in `value` has been changed since `copied` copied it."""
+    if value is copy:
+        return False
     kind = type(value)
     if kind in _MAPPINGS:
         if len(value) != len(copy):
@@ -42,7 +44,7 @@ def is_changed(value: Any, copy: Any) -> bool:
     if kind in (list, tuple, set, collections.deque) or is_namedtuple(kind):
         items, others = (list(kind.__iter__(each)) for each in (value, copy))
         return len(items) != len(others) or any(map(is_changed, items, others))
-    return value is not copy
+    return True
 
 
 def still_held(values: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:

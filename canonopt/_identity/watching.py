@@ -38,9 +38,9 @@ class Watched:
         function was replaced.
         """
         functions = self._reading.functions
-        if functions is None:
-            return self.is_unchanged()
-        if all(_is_whole(parts) for parts in functions):
+        if self._is_dropped:
+            return False
+        if functions is not None and all(map(_is_whole, functions)):
             return True
         return self.is_unchanged()
 
