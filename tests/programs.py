@@ -483,8 +483,8 @@ def agree(theirs: Any, ours: Any) -> bool:
     return theirs == ours
 
 
-# None of the places changes what it reads when it is read: Optax traces more often than canonopt, so
-# a program with such a place has other numbers by intent.
+# None of the places changes what it reads when it is read: Optax traces more often than canonopt,
+# so a program with such a place has other numbers by intent.
 
 # --- writing: places ----------------------------------------------------------------------------
 
