@@ -11,6 +11,9 @@ import jax
 from ._spec import Configured
 
 
+_config: Any = jax.config
+
+
 def make_builder(factory: Any) -> Callable[..., Any]:
     # The first half of `build` is what a loop that builds its optimizer again and again pays, so
     # it is written out flat.
@@ -18,7 +21,7 @@ def make_builder(factory: Any) -> Callable[..., Any]:
         values = (*args, *kwargs.values()) if kwargs else args
         try:
             entry = factory.find(
-                (jax.config.jax_enable_x64, tuple(map(type, values)), tuple(kwargs), values)
+                (_config.jax_enable_x64, tuple(map(type, values)), tuple(kwargs), values)
             )
         except TypeError:  # an argument that cannot be hashed: an array, a list
             entry = None
@@ -42,7 +45,7 @@ def make_builder(factory: Any) -> Callable[..., Any]:
 def spelling(args: tuple, kwargs: dict[str, Any]) -> tuple:
     """What `build` looks for."""
     values = (*args, *kwargs.values())
-    return (jax.config.jax_enable_x64, tuple(map(type, values)), tuple(kwargs), values)
+    return (_config.jax_enable_x64, tuple(map(type, values)), tuple(kwargs), values)
 
 
 def has_negative_zero(values: tuple) -> bool:
@@ -71,10 +74,9 @@ def spec_of(anchor: Any) -> Any:
 
 def settings() -> tuple:
     """What a factory can ask of JAX when it is called, besides its arguments."""
-    config = jax.config
     return (
-        config.jax_enable_x64,
-        config.jax_default_prng_impl,
-        config.jax_numpy_dtype_promotion,
-        config.jax_default_dtype_bits if hasattr(config, "jax_default_dtype_bits") else None,
+        _config.jax_enable_x64,
+        _config.jax_default_prng_impl,
+        _config.jax_numpy_dtype_promotion,
+        _config.jax_default_dtype_bits if hasattr(_config, "jax_default_dtype_bits") else None,
     )

@@ -199,6 +199,7 @@ class Factory:
     def _is_as_it_was(self, internals: Internals) -> bool:
         """Whether what was given for a spec before is the same as what was read just now."""
         watched, (_, values) = internals.watched, internals.roots
+        assert watched is not None
         if watched.has_containers and any(map(is_changed, values, internals.kept)):
             return watched.is_unchanged()
         return watched.is_as_it_was()
@@ -312,7 +313,7 @@ class FactoryOfFactories(Factory):
 
     def _wrap(self, made: Any, parameters: dict[str, Any], internals: Internals) -> Any:
         builder = _MadeFactory(made, self, parameters).builder
-        builder._internals = internals
+        builder._internals = internals  # pyright: ignore[reportFunctionMemberAccess]
         return builder
 
 
@@ -442,7 +443,8 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
     neither a transformation nor a schedule.
     """
     if isinstance(function, staticmethod | classmethod):
-        return type(function)(canonical(function.__func__))
+        inner: Any = canonical(function.__func__)
+        return type(function)(inner)  # pyright: ignore[reportReturnType]
     if not callable(function):
         raise NotAFactoryError(
             f"canonopt.canonical needs a function that builds transformations, and got "
@@ -468,7 +470,7 @@ def register(
         builder = kind(function, name, module, of_optax=bool(page)).builder
         if page:
             builder.__doc__ = f"As {page}, interned.\n\n{builder.__doc__}"
-        builder.factory.reading = reading  # which keeps what the key has the id of
+        vars(builder)["factory"].reading = reading  # which keeps what the key has the id of
         if reading.is_comparable:
             builder = _factories.setdefault(reading.key, builder)
     return builder

@@ -74,7 +74,8 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     # JAX knows a function by its identity, so the same function is the same object again, even if
     # what it reads has changed.
     made = _made_from.get(fn) if isinstance(fn, types.FunctionType) else None
-    if made is not None and (earlier := made()) is not None:
+    earlier: Any = None if made is None else made()
+    if earlier is not None:
         return earlier
     reading = read((fn,))
     if not reading.is_comparable:
@@ -200,7 +201,7 @@ def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
     seen.add(id(value))
     for name, inner in _parts_of(value):
         if id(inner) not in seen and any(
-            doubt.part is part for doubt in read((inner,), explain=True).doubts
+            doubt.part is part for doubt in read((inner,), explain=True).doubts or ()
         ):
             yield name
             yield from _path_to(part, inner, seen)

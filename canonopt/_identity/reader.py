@@ -1,12 +1,11 @@
 """A walk over values that writes down all that they are, and all that they read."""
 
-import collections
 import dataclasses
 import functools
 import sys
 import types
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -77,7 +76,7 @@ class Reading:
     # Whether code that was read compares objects with `is`.
     identity_counts = False
     # The function that was met last: what its module has is no cause for doubt.
-    function: types.FunctionType | None = None
+    function: Any = None
     _asks_for_all = False
 
     def __init__(self, rules: dict[type, "Rule"], rule_for: Callable[[Any], "Rule"]) -> None:
@@ -300,14 +299,14 @@ class Reading:
             return False
         before, asked = len(self.out), {name for names in self._asked for name in names}
         for owner, done in self._owners:
-            namespace = vars(owner)
+            namespace: Any = vars(owner)
             if self._asks_for_all:
                 names = [name for name in namespace if not _is_dunder(name)]
             else:
                 names = [name for name in asked if name in namespace]
             if isinstance(owner, type):
                 names += [name for name in namespace if _is_method(name, namespace[name])]
-            names = {*names} - getattr(owner, "__dataclass_fields__", {}).keys()  # only defaults
+            names = {*names} - namespace.get("__dataclass_fields__", {}).keys()  # only defaults
             for name in sorted(names - done):
                 done.add(name)
                 self.can_change = True
@@ -396,12 +395,12 @@ def _is_method(name: str, value: Any) -> bool:
     return is_known and isinstance(value, types.FunctionType | staticmethod | classmethod)
 
 
+class _Named(NamedTuple):
+    name: str
+
+
 # What a class has for a slot, and a named tuple for a field.
-_FIELDS = (
-    types.MemberDescriptorType,
-    types.GetSetDescriptorType,
-    type(collections.namedtuple("Field", ["field"]).field),
-)
+_FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType, type(vars(_Named)["name"]))
 
 
 def _without_descriptor(value: Any) -> Any:

@@ -12,6 +12,7 @@ from typing import Any
 import attrs
 import equinox as eqx
 import jax
+import jax.core
 import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
@@ -180,13 +181,8 @@ def read_array(reader: Reading, value: Any, mode: Mode) -> None:
 
 def read_node(reader: Reading, value: Any, mode: Mode) -> None:
     """Reads a node of a type that is registered as a pytree: by its children and what is static."""
-    try:
-        children, structure = jtu.tree_flatten(value, is_leaf=lambda node: node is not value)
-        is_leaf = jtu.treedef_is_leaf(structure)
-        static = None if is_leaf else structure.node_data()[1]
-    except Exception:  # the rules of its type do not fit it
-        is_leaf = True
-    if mode != "given" or is_leaf:
+    children, static = _children(value) if mode == "given" else (None, None)
+    if children is None:
         read_instance(reader, value, "held" if mode == "given" else mode)
         return
     reader.class_of(type(value))
@@ -194,6 +190,17 @@ def read_node(reader: Reading, value: Any, mode: Mode) -> None:
     reader.can_change = reader.has_containers = True
     reader.add(tuple(static) if type(static) is list else static, mode)
     reader.add_all(children, mode)
+
+
+def _children(value: Any) -> tuple[list[Any] | None, Any]:
+    """The children of a node and what is static in it; None if it is a leaf."""
+    try:
+        children, structure = jtu.tree_flatten(value, is_leaf=lambda node: node is not value)
+        if jtu.treedef_is_leaf(structure):
+            return None, None
+        return children, structure.node_data()[1]
+    except Exception:  # the rules of its type do not fit it
+        return None, None
 
 
 def read_treedef(reader: Reading, value: Any, mode: Mode) -> None:
