@@ -10,7 +10,6 @@ import jax
 
 from ._spec import Configured
 
-
 _config: Any = jax.config
 
 

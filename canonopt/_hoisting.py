@@ -73,14 +73,14 @@ def hoist(fn: F, *, strict: bool = False) -> F:
         return fn
     # JAX knows a function by its identity, so the same function is the same object again, even if
     # what it reads has changed.
-    made = _made_from.get(fn) if isinstance(fn, types.FunctionType) else None
+    made = _made_from.get(fn) if type(fn) is types.FunctionType else None
     earlier: Any = None if made is None else made()
     if earlier is not None:
         return earlier
     reading = read((fn,))
     if not reading.is_comparable:
         return fn
-    found = _callables.get(reading.key)
+    found: Any = _callables.get(reading.key)
     if found is None or ((known := _hoisted.get(found)) is not None and not known.is_unchanged()):
         found = _intern(fn, reading)
     _made_from.set(fn, weakref.ref(found))

@@ -150,6 +150,8 @@ class Run:
         self.traced: set[int] = set()
         # What a step would have given when its optimizer was built, by the record of the step.
         self.at_build: dict[int, Any] = {}
+        # What each step was given.
+        self.stepped: dict[int, Any] = {}
         self._steps_at_build = steps_at_build
         self._built: dict[int, tuple[Any, Any]] = {}
         self.forget()
@@ -222,7 +224,8 @@ class Run:
         """Steps as soon as an optimizer is built, to know what a trace would give then."""
         if isinstance(made, optax.GradientTransformation):
             with contextlib.suppress(Exception), self._restored_state():
-                self._built[id(made)] = made, bits(_update(made, PARAMS))
+                now = len(self.records)
+                self._built[id(made)] = made, (bits(_update(made, PARAMS)), now)
         return made
 
     @contextlib.contextmanager
@@ -265,6 +268,7 @@ class Run:
         """Records the numbers of a step."""
         try:
             updates = self._step_compiled if self.program.compiled else self._step_traced
+            self.stepped[len(self.records)] = optim
             if id(optim) in self._built:
                 self.at_build[len(self.records)] = self._built[id(optim)][1]
             self.records.append(bits(updates(optim, how)))
@@ -464,12 +468,23 @@ def changed_after_the_build(program: Program) -> set[int]:
     theirs, ours, at_build = runs
     for one in runs:
         one()
+
+    def is_of_an_earlier_step(index: int, built: int) -> bool:
+        """Or it was built twice before either was traced, and then traced with other values."""
+        return any(
+            ours.stepped[index] is ours.stepped[earlier]
+            and ours.records[index] == ours.records[earlier] == theirs.records[earlier]
+            for earlier in ours.traced & ours.stepped.keys()
+            if built <= earlier < index
+        )
+
     return {
         index
-        for index, numbers in at_build.at_build.items()
+        for index, (numbers, built) in at_build.at_build.items()
         if index not in ours.traced
         and index < len(ours.records)
-        and ours.records[index] == numbers != theirs.records[index]
+        and ours.records[index] != theirs.records[index]
+        and (ours.records[index] == numbers or is_of_an_earlier_step(index, built))
     }
 
 

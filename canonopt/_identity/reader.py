@@ -1,6 +1,7 @@
 """A walk over values that writes down all that they are, and all that they read."""
 
 import dataclasses
+import enum
 import functools
 import sys
 import types
@@ -311,7 +312,7 @@ class Reading:
                 done.add(name)
                 self.can_change = True
                 self.out += (FIELD, name)
-                value = _without_descriptor(namespace[name])
+                value = _without_descriptor(_member(owner, name) or namespace[name])
                 self.reads_data |= not isinstance(value, _CODE)
                 self.add(value, "live")
         return len(self.out) > before
@@ -319,11 +320,10 @@ class Reading:
     def class_of(self, cls: type) -> None:
         """Reads a class: the user's by identity and by what code asks of it."""
         self.out.append(token_of(cls))
-        for kind in (cls, type(cls)):
-            if not is_library_class(kind):
-                for base in kind.__mro__:
-                    if not is_library_class(base):
-                        self.may_be_asked(base)
+        meta: Any = type(cls)
+        for base in (*cls.__mro__, *meta.__mro__):
+            if not is_library_class(base):
+                self.may_be_asked(base)
 
 
 _library_tokens: WeakIdMap[int] = WeakIdMap()
@@ -393,6 +393,12 @@ def _is_method(name: str, value: Any) -> bool:
     """Whether others than the code that was read may call this attribute of a class."""
     is_known = name in _CALLED or (_is_dunder(name) and name != "__repr__")
     return is_known and isinstance(value, types.FunctionType | staticmethod | classmethod)
+
+
+def _member(owner: Any, name: str) -> Any:
+    """The member of an enum, for which its class has a descriptor."""
+    is_enum = isinstance(owner, type) and issubclass(owner, enum.Enum)
+    return owner.__members__.get(name) if is_enum else None
 
 
 class _Named(NamedTuple):
