@@ -388,6 +388,8 @@ def _static_fix(kind: str, path: str, root: str, before: Static, after: Static) 
     same = inner.key is not None and inner.key == new_inner.key and not differing
     if again := _class_inside(before, after):
         return _class_fix(again)
+    if inner.stopped is not None and inner.key != new_inner.key and not differing:
+        return f"{path} is new each time: {inner.stopped}"
     if kind == "transformation":
         where = f"{path} =" if inner is before else f"in {root}:"
         if differing and all(_NUMBER.fullmatch(part.text) for part in differing[-1][1:]):

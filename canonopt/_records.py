@@ -86,6 +86,8 @@ class Static:
     parts: Mapping[str, "Static"] = attrs.field(eq=False, factory=dict)
     place: str | None = attrs.field(eq=False, default=None)
     node: "Node | None" = attrs.field(eq=False, default=None)
+    # Of a spec of canonopt's: what stops another build from being the same, and what to write.
+    stopped: str | None = attrs.field(eq=False, default=None)
     # Whether `==` takes it for no other value, were it the same in all it has.
     is_unique: bool = attrs.field(eq=False, default=False)
 

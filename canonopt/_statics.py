@@ -54,6 +54,7 @@ def static_of(
         parts,
         place,
         node_of(type(value)),
+        _what_stopped(value),
         is_unique=type(value).__eq__ is object.__eq__,
     )
 
@@ -94,6 +95,18 @@ def _key(value: Any) -> Hashable:
         return None
 
 
+def _is_spec(value: Any) -> bool:
+    return isinstance(value, optax.GradientTransformation) and attrs.has(type(value))
+
+
+def _what_stopped(value: Any) -> str | None:
+    """What stops another build of a spec from being the same, and what to write."""
+    if not _is_spec(value):
+        return None
+    found = read((*value.parameters().values(),), explain=True).doubts
+    return f"{text_of(found[0].part)} {found[0].why}. {found[0].remedy}" if found else None
+
+
 def _kind(value: Any) -> str:
     if isinstance(value, optax.GradientTransformation):
         return "transformation"
@@ -129,7 +142,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, types.MethodType):
         yield INSIDE, value.__func__
         yield "object", value.__self__
-    elif isinstance(value, optax.GradientTransformation) and attrs.has(type(value)):
+    elif _is_spec(value):
         # A spec: by the parameters that it was built from.
         names = [name for name in field_names(type(value)) if name != "_internals"]
         yield from ((f"field {name!r}", getattr(value, name)) for name in names)

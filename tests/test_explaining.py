@@ -648,3 +648,21 @@ def test_an_argument_that_is_left_out():
         step(ones(3)), step(ones(3), n=3)
     (change,) = log["step"].entries[-1].explanation.changes
     assert (change.kind, change.fix) == ("structure", "pass n in every call or in none")
+
+
+class Trainer:
+    def __init__(self, lr):
+        self.lr = lr
+
+
+def test_what_stops_two_specs_from_being_one_is_named():
+    def build(trainer):
+        return canonopt.sgd(lambda count: trainer.lr)
+
+    step = jax.jit(named(lambda optim, x: optim.init(x)), static_argnums=0)
+    with canonopt.compile_log() as log:
+        for _ in range(2):
+            step(build(Trainer(0.1)), ones(3))
+    (change,) = log["step"].entries[-1].explanation.changes
+    assert "is a Trainer, which may change. Make Trainer a frozen dataclass" in change.fix
+    assert "canonopt.register_constant(Trainer)" in change.fix
