@@ -8,6 +8,7 @@ from typing import Any
 from .values import is_namedtuple
 
 _MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict)
+_PLAIN = frozenset((int, float, complex, bool, str, bytes))
 _CONTAINERS = (*_MAPPINGS, list, set, collections.deque)
 
 
@@ -36,15 +37,16 @@ def is_changed(value: Any, copy: Any) -> bool:
     if value is copy:
         return False
     kind = type(value)
+    if kind is not type(copy):
+        return True
     if kind in _MAPPINGS:
-        if len(value) != len(copy):
-            return True
-        pairs = zip(value.items(), copy.items(), strict=True)
-        return any(a is not b or is_changed(x, y) for (a, x), (b, y) in pairs)
-    if kind in (list, tuple, set, collections.deque) or is_namedtuple(kind):
+        items, others = ([*each.keys(), *each.values()] for each in (value, copy))
+    elif kind in _CONTAINERS or kind is tuple or is_namedtuple(kind):
         items, others = (list(kind.__iter__(each)) for each in (value, copy))
-        return len(items) != len(others) or any(map(is_changed, items, others))
-    return True
+    else:
+        # The same number may have been put in its place. 0.0 == -0.0, while their texts are right.
+        return kind not in _PLAIN or repr(value) != repr(copy)
+    return len(items) != len(others) or any(map(is_changed, items, others))
 
 
 def still_held(values: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
