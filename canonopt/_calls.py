@@ -8,9 +8,11 @@ from typing import Any
 
 import jax
 
+from ._jax_private import x64_state
 from ._spec import Configured
 
 _config: Any = jax.config
+_x64 = x64_state()
 
 
 def make_builder(factory: Any) -> Callable[..., Any]:
@@ -19,9 +21,7 @@ def make_builder(factory: Any) -> Callable[..., Any]:
     def build(*args: Any, **kwargs: Any) -> Any:
         values = (*args, *kwargs.values()) if kwargs else args
         try:
-            entry = factory.find(
-                (_config.jax_enable_x64, tuple(map(type, values)), tuple(kwargs), values)
-            )
+            entry = factory.find((_x64.value, tuple(map(type, values)), tuple(kwargs), values))
         except TypeError:  # an argument that cannot be hashed: an array, a list
             entry = None
         if entry is not None and not (0.0 in values and has_negative_zero(values)):
@@ -44,7 +44,7 @@ def make_builder(factory: Any) -> Callable[..., Any]:
 def spelling(args: tuple, kwargs: dict[str, Any]) -> tuple:
     """What `build` looks for."""
     values = (*args, *kwargs.values())
-    return (_config.jax_enable_x64, tuple(map(type, values)), tuple(kwargs), values)
+    return (_x64.value, tuple(map(type, values)), tuple(kwargs), values)
 
 
 def has_negative_zero(values: tuple) -> bool:
@@ -74,7 +74,7 @@ def spec_of(anchor: Any) -> Any:
 def settings() -> tuple:
     """What a factory can ask of JAX when it is called, besides its arguments."""
     return (
-        _config.jax_enable_x64,
+        _x64.value,
         _config.jax_default_prng_impl,
         _config.jax_numpy_dtype_promotion,
         _config.jax_default_dtype_bits if hasattr(_config, "jax_default_dtype_bits") else None,

@@ -153,6 +153,7 @@ def _put_together(template: Template, children: Iterable[Any]) -> Configured:
     is_transform = issubclass(cls, optax.GradientTransformation)
     build = (lambda: recipe.made) if is_transform else (lambda: recipe.schedule)
     internals = Internals(template.factory, build, template.watched)
+    internals.is_called_again = not template.factory.is_stable
     # What is in place of an array need not be one, so a second look could find other leaves.
     internals.flat = (children, template)
     return make(cls, template.assemble(iter(children)), internals, lambda: recipe.transform)

@@ -49,6 +49,28 @@ def _words(value: Any) -> str:
     return ", ".join(str(dict(item)) for item in held if isinstance(item, Mapping) and item)
 
 
+class _PublicX64:
+    @property
+    def value(self) -> bool:
+        public: Any = jax.config
+        return public.jax_enable_x64
+
+
+def x64_state() -> Any:
+    """What has as its `value` whether x64 is on, in this thread.
+
+    By `enable_x64` of `jax._src.config`, since the public way takes twice as long, and every call
+    of a factory asks. If that is gone, the public way.
+    """
+    try:
+        from jax._src.config import enable_x64
+
+        assert isinstance(enable_x64.value, bool)
+    except Exception:
+        return _PublicX64()
+    return enable_x64
+
+
 _WITHOUT_OPTIONS: Any = jax.jit(lambda: None)
 Jitted = type(_WITHOUT_OPTIONS)
 

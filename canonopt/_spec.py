@@ -12,7 +12,7 @@ import attrs
 import jax
 import optax
 
-from ._errors import SharedSpecError
+from ._errors import DynamicSpecError, SharedSpecError
 from ._identity import Mode, Watched, copied, is_changed, still_held, token_of
 from ._init import init_like_grads
 from ._paths import Parametrised, find, hyperparameters, replaced
@@ -35,6 +35,8 @@ class Internals:
     watched: Watched | None = None
     # What is read again: the factory if it is the user's, and the arguments as they were given.
     roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
+    # Whether the factory is the user's and is called again for each trace, with traced values.
+    is_called_again: bool = False
     # Copies of these arguments, as they were before the factory had them.
     kept: tuple[Any, ...] = ()
     # The places of those for which equal containers that are other objects have been given again;
@@ -54,10 +56,20 @@ class Internals:
     def check(self) -> None:
         """Reads again what the spec was built from.
 
-        **Raises:** `SharedSpecError` if the containers of two builds were equal, and are not now.
+        **Raises:** `SharedSpecError` if the containers of two builds were equal, and are not now;
+        `DynamicSpecError` if the factory would be called with other values than before.
         """
         watched = self.watched
-        if watched is None or (watched.is_unchanged() and not self.shared):
+        if watched is None:
+            return
+        is_unchanged = watched.is_unchanged()
+        if not is_unchanged and self.is_called_again:
+            raise DynamicSpecError(
+                f"{self.factory.expression} reads something that has changed since the spec was "
+                "built, and for a traced value it has to be called again. Build the spec again, or "
+                "write Python numbers instead of the arrays and of canonopt.dynamic(...)."
+            )
+        if is_unchanged and not self.shared:
             return
         given = [*((self.roots[1][i], self.kept[i]) for i in self.shared), *self.others]
         if any(is_changed(value, copy) for value, copy in given):

@@ -1280,7 +1280,7 @@ _FACTORIES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "@canonical\ndef {n}(cfg, k=1.0):\n    return optax.chain(optax.sgd({x}), optax.scale(k))",
-        ("{n}({o}, dynamic(2.0))", "{n}({o}, 2.0)"),
+        ("{n}({o}, 2.0)", "{n}({o}, k=0.5)"),
     ),
     (
         "@canonical\ndef {n}(cfg):\n    def rate(c):\n        return {x}\n"

@@ -423,6 +423,10 @@ MOVED = {
         (elsewhere("jax._src.api", "_post_hook_state"), None),
         (elsewhere("jax._src.api", _post_hook_state=None), None),
     ],
+    # Asked for when a factory is called, and for no count.
+    "jax._src.config.enable_x64": [
+        (elsewhere("jax._src.config", enable_x64=None), None),
+    ],
     "jax._src.config.trace_context": [
         (elsewhere("jax._src.config", "trace_context"), None),
     ],
@@ -763,3 +767,11 @@ def test_calls_are_unknown_without_the_hook_of_jax(monkeypatch):
         jax.jit(fresh()[0])(X)
         steps.stop()
         assert steps.of(log.functions[0]) is None
+
+
+def test_whether_x64_is_on_is_found_out_the_public_way_too(monkeypatch):
+    with jax.experimental.enable_x64() if not hasattr(jax, "enable_x64") else jax.enable_x64(True):
+        assert _jax_private.x64_state().value is True
+        elsewhere("jax._src.config", enable_x64=None)(monkeypatch)
+        assert _jax_private.x64_state().value is True
+    assert _jax_private.x64_state().value is False

@@ -742,3 +742,20 @@ def test_a_factory_that_changes_what_it_reads_takes_no_traced_value():
 
     with pytest.raises(canonopt.DynamicSpecError, match="changes what it reads when it is called"):
         build(canonopt.dynamic(0.1))
+
+
+def test_a_factory_that_would_read_something_else_takes_no_traced_value():
+    config = types.SimpleNamespace(lr=0.1)
+
+    @canonopt.canonical
+    def build(config, scale):
+        return optax.sgd(config.lr * scale)
+
+    optim = build(config, canonopt.dynamic(2.0))
+    updates = jnp.ones(())
+    assert float(optim.update(updates, optim.init(updates))[0]) == np.float32(-0.2)
+    config.lr = 0.5
+    with pytest.raises(canonopt.DynamicSpecError, match="has changed since the spec was built"):
+        optim.update(updates, optim.init(updates))
+    optim = build(config, canonopt.dynamic(2.0))
+    assert float(optim.update(updates, optim.init(updates))[0]) == -1.0

@@ -38,6 +38,29 @@ def chain(library):
     return library.chain(library.clip_by_global_norm(1.0), library.adamw(schedule))
 
 
+def adamw_with_a_mask(library):
+    return library.adamw(1e-3, mask=lambda params: jax.tree.map(lambda p: p.ndim > 1, params))
+
+
+def adamw_with_a_mask_that_captures(library, ndim=1):
+    return library.adamw(1e-3, mask=lambda params: jax.tree.map(lambda p: p.ndim > ndim, params))
+
+
+def sgd_with_a_schedule(library):
+    return library.sgd(lambda count: 0.1 * jnp.exp(-count))
+
+
+WITH_FUNCTIONS = [adamw_with_a_mask, adamw_with_a_mask_that_captures, sgd_with_a_schedule]
+
+
+@pytest.mark.parametrize("build", WITH_FUNCTIONS)
+def test_building_again_with_a_function_of_the_user(build, benchmark, report):
+    seen = build(canonopt)
+    assert benchmark(build, canonopt) is seen
+    ours, theirs = (timed(functools.partial(build, lib), 100) for lib in (canonopt, optax))
+    report.ratios(f"building {build.__name__} again", [ratio(ours, theirs, 1000)], limit=3.0)
+
+
 @pytest.mark.parametrize("build", [adam, adamw, chain])
 def test_building_again(build, benchmark, report):
     seen = build(canonopt)
