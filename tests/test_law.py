@@ -393,6 +393,39 @@ def a_cell_of_another_owner(lib, canonical):
         yield step(optim)
 
 
+class Slotted:
+    __slots__ = ("rate",)
+
+
+class SlottedModule(eqx.Module, Slotted):
+    name: str = "same"
+
+
+@program
+def a_module_with_slots(lib, canonical):
+    def build(module):
+        return optax.sgd(module.rate)
+
+    step = stepper()
+    for rate in (0.1, 0.5):
+        module = SlottedModule()
+        object.__setattr__(module, "rate", rate)
+        yield step(canonical(build)(module))
+
+
+@program
+def a_partition_spec_that_is_unreduced(lib, canonical):
+    def build(spec):
+        return optax.sgd(0.5 if getattr(spec, "unreduced", None) else 0.1)
+
+    P = jax.sharding.PartitionSpec
+    step, specs = stepper(), [P("x"), P(("x",))]
+    if "unreduced" in dir(P):
+        specs.append(P("x", unreduced={"y"}))
+    for spec in specs:
+        yield step(canonical(build)(spec))
+
+
 @program
 def a_proxy(lib, canonical):
     def build(config):
