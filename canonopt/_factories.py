@@ -10,6 +10,7 @@ import weakref
 from collections.abc import Callable
 from typing import Any, ParamSpec, overload
 
+import equinox as eqx
 import jax
 import optax
 
@@ -191,7 +192,9 @@ class Factory:
             if others and not self._is_as_it_was(internals):
                 return None
             for i in others if internals.watched.has_containers else ():
-                if isinstance(values[i], list | dict | set | tuple | collections.deque):
+                if isinstance(
+                    values[i], list | dict | set | tuple | collections.deque | eqx.Module
+                ):
                     internals.share(i, values[i])
         warn_again(internals.warned)
         return spec

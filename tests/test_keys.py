@@ -269,8 +269,10 @@ def test_static_fields_of_a_module_count_by_exact_value():
     assert key(Module(True, 1)) == key(Module(True, 1))
     for static in (True, 1.0, "1", -1):
         assert key(Module(True, 1)) != key(Module(True, static))
-    # What is captured is not ours to copy, and may change under us.
-    assert key(Module(True, [1])) == key(Module(True, [1]))
+    # What is static can be changed by whoever made it, if it is a list.
+    items = [1]
+    assert key(Module(True, items)) == key(Module(True, items)) != key(Module(True, [1]))
+    assert key(Module([1], 1)) == key(Module([1], 1))
     one, other = Module(True, [1]), Module(True, [1])
     assert key(one, True) != key(other, True)
 

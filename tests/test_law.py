@@ -426,6 +426,23 @@ def a_partition_spec_that_is_unreduced(lib, canonical):
         yield step(canonical(build)(spec))
 
 
+class OfDict(eqx.Module):
+    config: dict = eqx.field(static=True)
+
+    def __call__(self, count):
+        return self.config["lr"]
+
+
+@program
+def equal_dicts_in_modules(lib, canonical):
+    step = stepper()
+    one, other = {"lr": 0.1}, {"lr": 0.1}
+    optims = [lib.sgd(OfDict(one)), lib.sgd(OfDict(other))]
+    other["lr"] = 0.5
+    for optim in optims:
+        yield step(optim)
+
+
 @program
 def a_proxy(lib, canonical):
     def build(config):

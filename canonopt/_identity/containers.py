@@ -5,6 +5,8 @@ import copy
 import sys
 from typing import Any
 
+import equinox as eqx
+
 from .values import is_namedtuple
 
 _MAPPINGS = (dict, collections.OrderedDict, collections.defaultdict)
@@ -24,6 +26,13 @@ def copied(value: Any) -> Any:
         for name, item in value.items():
             made[name] = copied(item)
         return made
+    if isinstance(value, eqx.Module):
+        parts = {name: copied(part) for name, part in vars(value).items()}
+        if all(part is vars(value)[name] for name, part in parts.items()):
+            return value
+        module = object.__new__(kind)
+        vars(module).update(parts)
+        return module
     if kind is tuple or is_namedtuple(kind):
         made = [copied(item) for item in tuple.__iter__(value)]
         if all(new is old for new, old in zip(made, tuple.__iter__(value), strict=True)):
@@ -41,6 +50,8 @@ def is_changed(value: Any, copy: Any) -> bool:
         return True
     if kind in _MAPPINGS:
         items, others = ([*each.keys(), *each.values()] for each in (value, copy))
+    elif isinstance(value, eqx.Module):
+        items, others = (list(vars(each).values()) for each in (value, copy))
     elif kind in _CONTAINERS or kind is tuple or is_namedtuple(kind):
         items, others = (list(kind.__iter__(each)) for each in (value, copy))
     else:
@@ -66,7 +77,10 @@ def still_held(values: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
 
 def _inner(value: Any) -> int:
     """The largest count of references to a container inside of this one."""
-    parts = value.values() if isinstance(value, _MAPPINGS) else value
+    if isinstance(value, eqx.Module):
+        parts = vars(value).values()
+    else:
+        parts = value.values() if isinstance(value, _MAPPINGS) else value
     counts = [
         max(sys.getrefcount(part), _inner(part)) for part in parts if type(part) in _CONTAINERS
     ]

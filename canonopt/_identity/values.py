@@ -1,6 +1,7 @@
 """How numbers, containers, arrays, classes and instances are read."""
 
 import collections
+import dataclasses
 import enum
 import functools
 import pathlib
@@ -402,6 +403,12 @@ def _read_state(reader: Reading, value: Any, layout: Layout, mode: Mode) -> None
     attributes = getattr(value, "__dict__", None) or {}
     if layout.is_value and layout.computed:
         attributes = {n: part for n, part in attributes.items() if n not in layout.computed}
+    if mode == "given" and isinstance(value, eqx.Module):
+        # Its leaves are given, as those of a dict are. What is static belongs to whoever made it.
+        static = {f.name for f in dataclasses.fields(value) if f.metadata.get("static", False)}
+        held = {name: part for name, part in attributes.items() if name in static}
+        reader.add_named(held, "held", owned=type(value).__module__.startswith("equinox."))
+        attributes = {name: part for name, part in attributes.items() if name not in static}
     reader.add_named(attributes, mode, owned=type(value).__module__.startswith("equinox."))
     for name in layout.slots:
         reader.add(getattr(value, name, None), mode)
