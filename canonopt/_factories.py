@@ -37,6 +37,8 @@ from ._spec import Configured, Internals, ScheduleSpec, Spec, anchor_of, make
 P = ParamSpec("P")
 
 _NO_DEFAULT: Any = object()
+# What can be equal now and differ later.
+_HOLDING = (list, dict, set, tuple, collections.deque, eqx.Module)
 _KEYS = frozenset(("key", "seed", "rng"))
 
 
