@@ -41,6 +41,7 @@ ORDER = [
     "_identity.reader",
     "_identity.callables",
     "_identity.watching",
+    "_identity.instances",
     "_identity.values",
     "_identity.containers",
     "_identity.keys",

@@ -199,6 +199,18 @@ class Reading:
             self.out += (IDENTITY, id(value))
             self.pinned.append(value)
 
+    def of_what_can_change(self, value: Any, mode: Mode, why: tuple[str, str]) -> Mode:
+        """How the parts of something that can change are reached."""
+        self.can_change = True
+        if mode == "given":
+            self.has_containers = True
+            return mode
+        self.reads_data = True
+        if mode == "held":
+            self.identity(value)
+            self.doubt(value, why)
+        return "live"
+
     def doubt(self, value: Any, why: tuple[str, str]) -> None:
         """Notes that another build is not likely to have the same `value`."""
         if self.doubts is not None and not _is_constant(value, self.function):

@@ -1,0 +1,234 @@
+"""How classes and instances are read."""
+
+import collections
+import dataclasses
+import enum
+import functools
+import pathlib
+import types
+from typing import Any
+
+import attrs
+import equinox as eqx
+import jax
+
+from .constants import promised
+from .incomparable import HIDDEN, NO_VALUE, mutable
+from .interning import WeakIdMap, token_of
+from .libraries import is_library_class
+from .reader import Mode, Reading
+
+
+def read_class(reader: Reading, value: type, mode: Mode) -> None:
+    if str(value.__module__).partition(".")[0] == "jaxtyping" and hasattr(value, "dim_str"):
+        # jaxtyping makes a new class for each annotation that is written.
+        reader.out += (token_of(type(value)), value.__name__)
+        reader.add(getattr(value, "array_type", None), mode)
+        return
+    reader.class_of(value)
+    if not is_library_class(value):
+        reader.can_change = True
+
+
+def read_enum(reader: Reading, value: enum.Enum, mode: Mode) -> None:
+    reader.identity(value)
+    if not is_library_class(type(value)):
+        reader.class_of(type(value))
+        attributes = {n: part for n, part in vars(value).items() if not n.startswith("_")}
+        reader.can_change = True
+        reader.add_named(attributes, "live")
+
+
+def read_by_identity(reader: Reading, value: Any, mode: Mode) -> None:
+    reader.identity(value)
+
+
+@attrs.frozen
+class Layout:
+    """Where instances of a class keep what they are."""
+
+    base: type  # the class written in C that holds items or a number, or `object`
+    slots: tuple[str, ...]
+    # Whether instances are not changed after they are made, and count by value.
+    is_value: bool
+    # Attributes that are computed from the others.
+    computed: frozenset[str]
+
+
+_layouts: WeakIdMap[tuple[Layout | None]] = WeakIdMap()
+
+
+def layout_of(cls: type) -> Layout | None:
+    """None if instances of `cls` have a state that cannot be read, being written in C."""
+    known = _layouts.get(cls)
+    if known is None:
+        known = _layouts.setdefault(cls, (_layout(cls),))
+    return known[0]
+
+
+_BASES = (
+    *(object, types.SimpleNamespace, collections.OrderedDict, collections.defaultdict),
+    *(dict, list, tuple, set, frozenset, collections.deque, int, float, complex, str, bytes),
+)
+
+
+def _layout(cls: type) -> Layout | None:
+    base = next(base for base in cls.__mro__ if base in _BASES)
+    above = cls.__mro__[: cls.__mro__.index(base)]
+    slots = [
+        name
+        for each in above
+        for name, value in vars(each).items()
+        if isinstance(value, types.MemberDescriptorType)
+    ]
+    extra = [*slots]
+    if cls.__dictoffset__ and not base.__dictoffset__:
+        extra.append("__dict__")
+    if cls.__weakrefoffset__ and not base.__weakrefoffset__:
+        extra.append("__weakref__")
+    try:
+        # A class that is written in Python is as large as one with the same slots.
+        twin = type("twin", (base,), {} if base.__itemsize__ else {"__slots__": tuple(extra)})
+    except TypeError:
+        return None
+    if cls is not base and twin.__basicsize__ != cls.__basicsize__:
+        return None
+    computed = {
+        name
+        for each in above
+        for name, value in vars(each).items()
+        if isinstance(value, functools.cached_property)
+    }
+    return Layout(base, tuple(slots), _counts_by_value(cls), frozenset(computed))
+
+
+def _counts_by_value(cls: type) -> bool:
+    if issubclass(cls, eqx.Module):
+        return True
+    dataclass = vars(cls).get("__dataclass_params__")  # its own: a subclass need not be frozen
+    if dataclass is not None:
+        return dataclass.frozen and dataclass.eq and cls.__new__ is object.__new__
+    if "__attrs_attrs__" in vars(cls):
+        is_frozen = cls.__setattr__.__name__ == "_frozen_setattrs"
+        return is_frozen and cls.__eq__ is not object.__eq__ and cls.__new__ is object.__new__
+    return False
+
+
+def read_instance(reader: Reading, value: Any, mode: Mode) -> None:
+    cls = type(value)
+    if (promise := promised(cls)) is not None:
+        (key,) = promise
+        reader.class_of(cls)
+        reader.identity(value) if key is None else reader.add(key(value), "live")
+        return
+    layout = layout_of(cls)
+    if isinstance(value, BaseException):
+        _read_exception(reader, value, mode)
+        return
+    if layout is None:
+        reader.stop(value, HIDDEN)
+        return
+    if reader.is_again(value, mode):
+        return
+    reader.functions = None
+    reader.class_of(cls)
+    if cls is object:  # a sentinel
+        reader.identity(value)
+        reader.doubt(value, NO_VALUE)
+        return
+    if is_unbound_linen_module(value):
+        _read_linen_module(reader, value, mode)
+        return
+    if not layout.is_value:
+        mode = reader.of_what_can_change(value, "held" if mode == "given" else mode, mutable(value))
+    _read_state(reader, value, layout, mode)
+
+
+def _read_exception(reader: Reading, value: BaseException, mode: Mode) -> None:
+    if reader.is_again(value, mode):
+        return
+    reader.class_of(type(value))
+    reader.identity(value)
+    reader.can_change = True
+    reader.add_all(value.args, "live")
+    reader.add_named(vars(value), "live")
+
+
+# Classes of libraries whose instances do not change after they are made, with the attributes that
+# say what they are. The others are what they have computed of these.
+_IMMUTABLE: dict[str, tuple[str, ...]] = {
+    "flax.core.frozen_dict.FrozenDict": ("_dict",),
+    "jax._src.util.HashablePartial": ("f", "args", "kwargs"),
+    "jax._src.linear_util.WrappedFun": ("f", "transforms", "params", "in_type"),
+}
+
+
+def read_immutable(reader: Reading, value: Any, mode: Mode) -> None:
+    reader.class_of(type(value))
+    for name in _IMMUTABLE[_name_of(type(value))]:
+        part = getattr(value, name)
+        reader.add_named(part, mode) if type(part) is dict else reader.add(part, mode)
+
+
+def _name_of(kind: type) -> str:
+    return f"{kind.__module__}.{kind.__qualname__}"
+
+
+def is_immutable(kind: type) -> bool:
+    return _name_of(kind) in _IMMUTABLE
+
+
+def read_path(reader: Reading, value: pathlib.PurePath, mode: Mode) -> None:
+    reader.out += (type(value), str(value))
+
+
+def read_struct(reader: Reading, value: jax.ShapeDtypeStruct, mode: Mode) -> None:
+    reader.out += (type(value), value.shape, str(value.dtype), bool(value.weak_type))
+    reader.add(value.sharding, mode)
+
+
+def _read_state(reader: Reading, value: Any, layout: Layout, mode: Mode) -> None:
+    attributes = getattr(value, "__dict__", None) or {}
+    if layout.is_value and layout.computed:
+        attributes = {n: part for n, part in attributes.items() if n not in layout.computed}
+    if mode == "given" and isinstance(value, eqx.Module):
+        # Its leaves are given, as those of a dict are. What is static belongs to whoever made it.
+        static = {f.name for f in dataclasses.fields(value) if f.metadata.get("static", False)}
+        held = {name: part for name, part in attributes.items() if name in static}
+        reader.add_named(held, "held", owned=type(value).__module__.startswith("equinox."))
+        attributes = {name: part for name, part in attributes.items() if name not in static}
+    reader.add_named(attributes, mode, owned=type(value).__module__.startswith("equinox."))
+    for name in layout.slots:
+        reader.add(getattr(value, name, None), mode)
+    base = layout.base
+    if base is collections.defaultdict:
+        reader.add(value.default_factory, mode)
+    if issubclass(base, dict):
+        reader.add_named(dict(base.items(value)), mode)
+    elif base in (list, tuple, set, frozenset, collections.deque):
+        reader.add_all(base.__iter__(value), mode)
+    elif base not in (object, types.SimpleNamespace):
+        reader.add(_NUMBERS[base](value), mode)
+
+
+_NUMBERS: dict[type, Any] = {
+    int: int.__int__,
+    float: float.__float__,
+    complex: complex.__complex__,
+    str: str.__str__,
+    bytes: bytes.__bytes__,
+}
+
+
+def is_unbound_linen_module(value: Any) -> bool:
+    """Whether `value` is a module of Flax that is the same as another with the same fields."""
+    is_linen = any(
+        base.__name__ == "Module" and base.__module__ == "flax.linen.module"
+        for base in type(value).__mro__
+    )
+    return is_linen and vars(value).get("scope") is None and vars(value).get("parent") is None
+
+
+def _read_linen_module(reader: Reading, value: Any, mode: Mode) -> None:
+    fields = [name for name in type(value).__dataclass_fields__ if name not in ("parent", "scope")]
+    reader.add_named({name: getattr(value, name, None) for name in fields}, mode)
