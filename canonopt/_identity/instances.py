@@ -191,7 +191,7 @@ def _read_state(reader: Reading, value: Any, layout: Layout, mode: Mode) -> None
     attributes = getattr(value, "__dict__", None) or {}
     if layout.is_value and layout.computed:
         attributes = {n: part for n, part in attributes.items() if n not in layout.computed}
-    if mode == "given" and isinstance(value, eqx.Module):
+    if mode == "given" and issubclass(type(value), eqx.Module):
         # Its leaves are given, as those of a dict are. What is static belongs to whoever made it.
         static = {f.name for f in dataclasses.fields(value) if f.metadata.get("static", False)}
         held = {name: part for name, part in attributes.items() if name in static}
@@ -200,7 +200,7 @@ def _read_state(reader: Reading, value: Any, layout: Layout, mode: Mode) -> None
     reader.add_named(attributes, mode, owned=type(value).__module__.startswith("equinox."))
     for name in layout.slots:
         reader.add(getattr(value, name, None), mode)
-    base = layout.base
+    base: Any = layout.base
     if base is collections.defaultdict:
         reader.add(value.default_factory, mode)
     if issubclass(base, dict):
