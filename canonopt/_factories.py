@@ -1,6 +1,5 @@
 """`canonical`: from a function that builds transformations to one that builds specs."""
 
-import collections.abc
 import functools
 import importlib
 import itertools
@@ -10,7 +9,6 @@ import weakref
 from collections.abc import Callable
 from typing import Any, ParamSpec, overload
 
-import equinox as eqx
 import jax
 import optax
 
@@ -24,6 +22,7 @@ from ._identity import (
     Reading,
     Table,
     Watched,
+    can_part,
     copied,
     is_changed,
     is_in_place,
@@ -37,8 +36,6 @@ from ._spec import Configured, Internals, ScheduleSpec, Spec, anchor_of, make
 P = ParamSpec("P")
 
 _NO_DEFAULT: Any = object()
-# What can be equal now and differ later.
-_HOLDING = (list, dict, set, tuple, collections.deque, eqx.Module)
 _KEYS = frozenset(("key", "seed", "rng"))
 
 
@@ -194,9 +191,7 @@ class Factory:
             if others and not self._is_as_it_was(internals):
                 return None
             for i in others if internals.watched.has_containers else ():
-                if isinstance(
-                    values[i], list | dict | set | tuple | collections.deque | eqx.Module
-                ):
+                if can_part(values[i], earlier[i]):
                     internals.share(i, values[i])
         warn_again(internals.warned)
         return spec
@@ -361,9 +356,7 @@ def _is_iterator(value: Any) -> bool:
 
 def _split_iterators(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
     """What the factory is given, and what is kept of it: of an iterator each has one."""
-    iterators = [
-        n for n, value in given.items() if issubclass(type(value), collections.abc.Iterator)
-    ]
+    iterators = [name for name, value in given.items() if _is_iterator(value)]
     if not iterators:
         return given, given
     pairs = {name: itertools.tee(given[name]) for name in iterators}

@@ -7,6 +7,7 @@ its table when what was read changes before it is traced.
 
 from .callables import is_in_place as is_in_place
 from .constants import register_constant as register_constant
+from .containers import can_part as can_part
 from .containers import copied as copied
 from .containers import is_changed as is_changed
 from .containers import still_held as still_held

@@ -60,6 +60,19 @@ def is_changed(value: Any, copy: Any) -> bool:
     return len(items) != len(others) or any(map(is_changed, items, others))
 
 
+def can_part(value: Any, other: Any) -> bool:
+    """Whether two equal values hold lists, dicts or sets that are not the same object."""
+    if value is other or type(value) is not type(other):
+        return False
+    if type(value) in _CONTAINERS:
+        return True
+    if isinstance(value, eqx.Module):
+        return any(map(can_part, vars(value).values(), vars(other).values()))
+    if type(value) is tuple or is_namedtuple(type(value)):
+        return any(map(can_part, tuple.__iter__(value), tuple.__iter__(other)))
+    return False
+
+
 def still_held(values: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
     """Those of `values`, each with its copy, that somebody else has too, and so may change.
 
