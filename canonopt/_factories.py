@@ -163,7 +163,8 @@ class Factory:
         kept = {name: copied(value) for name, value in kept.items()}
         spec = self._build(given, kept)
         internals = spec._internals
-        internals.roots, internals.kept = (held, values), tuple(kept[name] for name in counting)
+        internals.roots, internals.names = (held, values), tuple(counting)
+        internals.kept = tuple(kept[name] for name in counting)
         return self._intern(spec, key, reading) if reading.is_comparable else spec
 
     def _that_count(self, given: dict[str, Any]) -> tuple[dict[str, Any], bool]:

@@ -37,7 +37,8 @@ class Internals:
     roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
     # Whether the factory is the user's and is called again for each trace, with traced values.
     is_called_again: bool = False
-    # Copies of these arguments, as they were before the factory had them.
+    # The names of these arguments, and copies as they were before the factory had them.
+    names: tuple[str, ...] = ()
     kept: tuple[Any, ...] = ()
     # The places of those for which equal containers that are other objects have been given again;
     # and these, each with a copy as it was, as long as somebody else has them.
@@ -78,6 +79,12 @@ class Internals:
                 "stands for all, and one of these has been changed since. Give each its own copy: "
                 f"{self.factory.name}(..., copy.deepcopy(value)), or change it before you build."
             )
+
+    def given(self) -> dict[str, Any]:
+        """The arguments as they were given, and copies of those that have been changed since."""
+        pairs = zip(self.roots[1], self.kept, strict=True)
+        values = [copy if is_changed(value, copy) else value for value, copy in pairs]
+        return dict(zip(self.names, values, strict=True))
 
     def share(self, place: int, value: Any) -> None:
         """Notes that `value` was given again, equal to the argument in this place."""
@@ -141,7 +148,7 @@ class Configured(Parametrised):
             spec = replaced(self, paths, lambda spec, new: spec.replace(**new))
         if not own and within:
             return spec
-        return self._factory.from_fields(own, spec.parameters())
+        return self._factory.from_fields(own, spec.parameters() | spec._internals.given())
 
     def hyperparameters(self) -> dict[str, Any]:
         """The hyperparameters by path, those of specs inside this one too: what to log.
