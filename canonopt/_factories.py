@@ -22,7 +22,6 @@ from ._identity import (
     Reading,
     Table,
     Watched,
-    can_part,
     copied,
     is_changed,
     is_in_place,
@@ -192,8 +191,7 @@ class Factory:
             if others and not self._is_as_it_was(internals):
                 return None
             for i in others if internals.watched.has_containers else ():
-                if can_part(values[i], earlier[i]):
-                    internals.share(i, values[i])
+                internals.share(values[i], earlier[i])
         warn_again(internals.warned)
         return spec
 

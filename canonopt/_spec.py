@@ -13,7 +13,7 @@ import jax
 import optax
 
 from ._errors import DynamicSpecError, SharedSpecError
-from ._identity import Mode, Watched, copied, is_changed, still_held, token_of
+from ._identity import Mode, Watched, copied, is_changed, still_held, that_can_part, token_of
 from ._init import init_like_grads
 from ._paths import Parametrised, find, hyperparameters, replaced
 
@@ -40,9 +40,9 @@ class Internals:
     # The names of these arguments, and copies as they were before the factory had them.
     names: tuple[str, ...] = ()
     kept: tuple[Any, ...] = ()
-    # The places of those for which equal containers that are other objects have been given again;
-    # and these, each with a copy as it was, as long as somebody else has them.
-    shared: set[int] = attrs.field(factory=set)
+    # The lists, dicts and sets among them for which equal ones have been given again, and these, as
+    # long as somebody else has them; each with a copy as it was.
+    shared: dict[int, tuple[Any, Any]] = attrs.field(factory=dict)
     others: list[tuple[Any, Any]] = attrs.field(factory=list)
     _most_others: int = _FEW
     # Whether a table has it.
@@ -72,7 +72,7 @@ class Internals:
             )
         if is_unchanged and not self.shared:
             return
-        given = [*((self.roots[1][i], self.kept[i]) for i in self.shared), *self.others]
+        given = [*self.shared.values(), *self.others]
         if any(is_changed(value, copy) for value, copy in given):
             raise SharedSpecError(
                 f"{self.factory.name} was given equal lists or dicts more than once, so one spec "
@@ -86,10 +86,12 @@ class Internals:
         values = [copy if is_changed(value, copy) else value for value, copy in pairs]
         return dict(zip(self.names, values, strict=True))
 
-    def share(self, place: int, value: Any) -> None:
-        """Notes that `value` was given again, equal to the argument in this place."""
-        self.shared.add(place)
-        self.others.append((value, copied(value)))
+    def share(self, value: Any, earlier: Any) -> None:
+        """Notes that `value` was given again, equal to the argument `earlier`."""
+        for new, old in that_can_part(value, earlier):
+            self.others.append((new, copied(new)))
+            if id(old) not in self.shared:
+                self.shared[id(old)] = (old, copied(old))
         if len(self.others) > self._most_others:
             self.others = still_held(self.others)
             self._most_others = 2 * len(self.others) + _FEW

@@ -7,10 +7,10 @@ its table when what was read changes before it is traced.
 
 from .callables import is_in_place as is_in_place
 from .constants import register_constant as register_constant
-from .containers import can_part as can_part
 from .containers import copied as copied
 from .containers import is_changed as is_changed
 from .containers import still_held as still_held
+from .containers import that_can_part as that_can_part
 from .incomparable import Incomparable as Incomparable
 from .interning import Table as Table
 from .interning import WeakIdMap as WeakIdMap

@@ -60,17 +60,19 @@ def is_changed(value: Any, copy: Any) -> bool:
     return len(items) != len(others) or any(map(is_changed, items, others))
 
 
-def can_part(value: Any, other: Any) -> bool:
-    """Whether two equal values hold lists, dicts or sets that are not the same object."""
+def that_can_part(value: Any, other: Any) -> list[tuple[Any, Any]]:
+    """The lists, dicts and sets in two equal values that are not the same object."""
     if value is other or type(value) is not type(other):
-        return False
+        return []
     if type(value) in _CONTAINERS:
-        return True
+        return [(value, other)]
     if isinstance(value, eqx.Module):
-        return any(map(can_part, vars(value).values(), vars(other).values()))
-    if type(value) is tuple or is_namedtuple(type(value)):
-        return any(map(can_part, tuple.__iter__(value), tuple.__iter__(other)))
-    return False
+        parts = zip(vars(value).values(), vars(other).values(), strict=True)
+    elif type(value) is tuple or is_namedtuple(type(value)):
+        parts = zip(tuple.__iter__(value), tuple.__iter__(other), strict=True)
+    else:
+        return []
+    return [pair for part, another in parts for pair in that_can_part(part, another)]
 
 
 def still_held(values: list[tuple[Any, Any]]) -> list[tuple[Any, Any]]:
