@@ -182,6 +182,13 @@ def _captured_by(function: types.FunctionType) -> dict[str, Any]:
     return found
 
 
+# Classes whose instances do not change after they are made, with the attributes that say what they
+# are. Where JAX has moved one, what holds its instances is merged no more.
+IMMUTABLE: dict[str, tuple[str, ...]] = {
+    "jax._src.util.HashablePartial": ("f", "args", "kwargs"),
+    "jax._src.linear_util.WrappedFun": ("f", "transforms", "params", "in_type"),
+}
+
 _WRAPPING = frozenset(("functools", "jax", "jaxlib", "equinox", "flax"))
 
 

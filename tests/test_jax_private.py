@@ -25,7 +25,7 @@ import jax.tree_util as jtu
 import numpy as np
 import pytest
 from flax import nnx
-from jax._src import pjit
+from jax._src import api_util, linear_util, pjit
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -113,6 +113,19 @@ def test_what_a_partial_was_given():
     assert function_of_partial(jtu.Partial(inner, 2)) is inner
     assert function_of_partial(jtu.Partial(function, 2)) is function
     assert function_of_partial(inner) is function
+
+
+@pytest.mark.parametrize("path", _jax_private.IMMUTABLE)
+def test_immutable_classes_have_the_attributes_that_say_what_they_are(path):
+    module, _, name = path.rpartition(".")
+    cls = getattr(importlib.import_module(module), name)
+    partial = cls.__name__ == "HashablePartial"
+    info = api_util.debug_info("a test", function, (), {})
+    made = cls(len, 1, b=2) if partial else linear_util.wrap_init(len, debug_info=info)
+    attributes = {*getattr(made, "__dict__", ()), *getattr(cls, "__slots__", ())}
+    # Computed from the others, told after a call, and told to the reader of an error.
+    others = {"f_transformed", "stores", "debug_info"}
+    assert attributes - others == {*_jax_private.IMMUTABLE[path]}
 
 
 def stagings():

@@ -12,6 +12,7 @@ import attrs
 import equinox as eqx
 import jax
 
+from .._jax_private import IMMUTABLE
 from .constants import promised
 from .incomparable import HIDDEN, NO_VALUE, mutable
 from .interning import WeakIdMap, token_of
@@ -158,8 +159,7 @@ def _read_exception(reader: Reading, value: BaseException, mode: Mode) -> None:
 # say what they are. The others are what they have computed of these.
 _IMMUTABLE: dict[str, tuple[str, ...]] = {
     "flax.core.frozen_dict.FrozenDict": ("_dict",),
-    "jax._src.util.HashablePartial": ("f", "args", "kwargs"),
-    "jax._src.linear_util.WrappedFun": ("f", "transforms", "params", "in_type"),
+    **IMMUTABLE,
 }
 
 
