@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, overload
 import jax
 import optax
 
-from ._arguments import FactoryParameters, as_optax_takes, dtype_of, is_transformation
+from ._arguments import FactoryParameters
 from ._calls import has_negative_zero, is_plain, make_builder, settings, spec_of, spelling
 from ._classes import class_for, dynamic_class_for
 from ._dynamic import make_dynamic
@@ -28,6 +28,7 @@ from ._identity import (
     read,
     token_of,
 )
+from ._optax_compat import as_optax_takes, dtype_of, is_transformation
 from ._recorded_warnings import recording_warnings, warn_again
 from ._repr import expression
 from ._spec import Configured, Internals, ScheduleSpec, Spec, anchor_of, make

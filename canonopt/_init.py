@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from ._arguments import is_transformation
 from ._errors import LossError, NotATransformationError
+from ._optax_compat import is_transformation
 from ._settling import settled_state
 
 

@@ -14,8 +14,9 @@ import optax
 
 from ._branches import both_branches, first_branch
 from ._errors import DynamicSpecError
+from ._optax_compat import as_transform
 from ._scalars import Dynamic, ValueNeeded
-from ._spec import Configured, as_transform
+from ._spec import Configured
 
 # Makes a value again, taking the children that belong into it from an iterator.
 Assemble: TypeAlias = Callable[[Iterator[Any]], Any]

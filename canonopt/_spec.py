@@ -4,7 +4,6 @@ A spec is made by its factory and by nothing else; `_factories` is the place tha
 gives each factory its own class, with a field for each parameter.
 """
 
-import inspect
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +14,7 @@ import optax
 from ._errors import DynamicSpecError, SharedSpecError
 from ._identity import Mode, Watched, copied, is_changed, still_held, that_can_part, token_of
 from ._init import init_like_grads
+from ._optax_compat import as_transform
 from ._paths import Parametrised, find, hyperparameters, replaced
 
 if TYPE_CHECKING:
@@ -355,15 +355,3 @@ def _make_transform(
     for function in (init, update):
         function.__dict__["__canonical_owner__"] = spec
     return spec
-
-
-def as_transform(made: Any) -> optax.GradientTransformationExtraArgs:
-    if isinstance(made, optax.GradientTransformation):
-        return optax.with_extra_args_support(made)
-    # An object with the two methods, as `optax.MultiSteps` is.
-    kinds = [p.kind for p in inspect.signature(made.update).parameters.values()]
-    takes_extra_args = inspect.Parameter.VAR_KEYWORD in kinds
-    pair = (
-        optax.GradientTransformationExtraArgs if takes_extra_args else optax.GradientTransformation
-    )
-    return optax.with_extra_args_support(pair(made.init, made.update))

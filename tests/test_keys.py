@@ -19,8 +19,8 @@ import pytest
 from hypothesis import example, given
 
 import canonopt
-from canonopt._arguments import dtype_of
 from canonopt._identity import HoldsArray, copied, read
+from canonopt._optax_compat import dtype_of
 
 
 class Color(enum.Enum):

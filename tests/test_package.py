@@ -32,6 +32,8 @@ LOWEST = Path(__file__).parent.parent / "requirements" / "lowest.txt"
 ORDER = [
     "_errors",
     "_jax_private",
+    "_optax_compat",
+    "_identity.weak",
     "_identity.interning",
     "_identity.libraries",
     "_identity.constants",

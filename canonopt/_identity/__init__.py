@@ -13,9 +13,7 @@ from .containers import still_held as still_held
 from .containers import that_can_part as that_can_part
 from .incomparable import Incomparable as Incomparable
 from .interning import Table as Table
-from .interning import WeakIdMap as WeakIdMap
 from .interning import clear_caches as clear_caches
-from .interning import token_of as token_of
 from .keys import read as read
 from .reader import HoldsArray as HoldsArray
 from .reader import Mode as Mode
@@ -23,3 +21,5 @@ from .reader import Reading as Reading
 from .rebinding import captured_by as captured_by
 from .values import is_namedtuple as is_namedtuple
 from .watching import Watched as Watched
+from .weak import WeakIdMap as WeakIdMap
+from .weak import token_of as token_of

@@ -20,11 +20,11 @@ from .._jax_private import (
 )
 from .code import Code, code_of
 from .incomparable import HIDDEN, MEMORY, NO_RULE, UNKNOWN_JIT, impure, rebindable
-from .interning import WeakIdMap, token_of
 from .libraries import is_library_module
 from .reader import UNBOUND, Mode, Reading, inside, is_impure
 from .rebinding import is_bound
 from .rebinding import rebindable as rebindable_names
+from .weak import WeakIdMap, token_of
 
 # --- what a library has under a name ------------------------------------------------------------
 

@@ -12,8 +12,8 @@ from typing import Any
 
 import attrs
 
-from .interning import WeakIdMap
 from .libraries import is_library_code
+from .weak import WeakIdMap
 
 
 class CodeKey:

@@ -4,7 +4,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, overload
 
 from .._errors import ConstantError
-from .interning import WeakIdMap
+from .weak import WeakIdMap
 
 C = TypeVar("C", bound=type)
 Key = Callable[[Any], Any]

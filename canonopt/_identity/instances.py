@@ -15,9 +15,9 @@ import jax
 from .._jax_private import IMMUTABLE
 from .constants import promised
 from .incomparable import HIDDEN, NO_VALUE, mutable
-from .interning import WeakIdMap, token_of
 from .libraries import is_library_class
 from .reader import Mode, Reading
+from .weak import WeakIdMap, token_of
 
 
 def read_class(reader: Reading, value: type, mode: Mode) -> None:

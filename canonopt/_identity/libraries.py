@@ -8,7 +8,7 @@ import sysconfig
 import types
 from typing import Any
 
-from .interning import WeakIdMap
+from .weak import WeakIdMap
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 

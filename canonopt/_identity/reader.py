@@ -15,8 +15,8 @@ import numpy as np
 from .._jax_private import Jitted
 from .code import Code
 from .incomparable import HIDDEN, TOO_LARGE, Incomparable, impure
-from .interning import WeakIdMap, token_of
 from .libraries import is_library_class, is_library_module
+from .weak import WeakIdMap, token_of
 
 # How a value is reached, which decides whether its identity counts:
 # - "given": an argument of a factory. Containers count by what is in them; arrays are refused.

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, TypeAlias
 
 from .code import key_of
-from .interning import WeakIdMap
+from .weak import WeakIdMap
 
 
 def rebindable(function: types.FunctionType) -> list[str]:

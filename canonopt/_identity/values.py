@@ -28,8 +28,8 @@ from .instances import (
     read_path,
     read_struct,
 )
-from .interning import token_of
 from .reader import HoldsArray, Mode, Reading
+from .weak import token_of
 
 BYTES = 1 << 16  # of a NumPy array that is read each time, at most
 
