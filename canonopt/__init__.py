@@ -11,11 +11,6 @@ from . import contrib as contrib
 from . import optimizers as optimizers
 from . import schedules as schedules
 from . import transforms as transforms
-from ._asserting import assert_max_compiles as assert_max_compiles
-from ._asserting import assert_max_traces as assert_max_traces
-from ._canonicalizing import canonicalize as canonicalize
-from ._canonicalizing import hoisted_field as hoisted_field
-from ._dynamic import dynamic as dynamic
 from ._errors import CanonoptError as CanonoptError
 from ._errors import ConstantError as ConstantError
 from ._errors import DynamicSpecError as DynamicSpecError
@@ -34,17 +29,22 @@ from ._errors import RecompileWarning as RecompileWarning
 from ._errors import SharedSpecError as SharedSpecError
 from ._errors import UnsettledStateError as UnsettledStateError
 from ._errors import UnsupportedVersionError as UnsupportedVersionError
-from ._factories import canonical as canonical
-from ._hoisting import hoist as hoist
+from ._identity import canonicalize as canonicalize
 from ._identity import clear_caches as clear_caches
+from ._identity import hoist as hoist
+from ._identity import hoisted_field as hoisted_field
 from ._identity import register_constant as register_constant
-from ._init import grads_like as grads_like
-from ._init import init_like_grads as init_like_grads
-from ._mirror import find_in as _find_in
+from ._recompiles import CompileLog as CompileLog
+from ._recompiles import assert_max_compiles as assert_max_compiles
+from ._recompiles import assert_max_traces as assert_max_traces
+from ._recompiles import compile_log as compile_log
 from ._spec import ScheduleSpec as ScheduleSpec
 from ._spec import Spec as Spec
-from ._tracing import CompileLog as CompileLog
-from ._tracing import compile_log as compile_log
+from ._spec import canonical as canonical
+from ._spec import dynamic as dynamic
+from ._spec import find_in as _find_in
+from ._state import grads_like as grads_like
+from ._state import init_like_grads as init_like_grads
 from .optimizers import *
 from .schedules import *
 from .transforms import *

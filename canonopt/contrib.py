@@ -2,7 +2,7 @@
 
 import optax.contrib
 
-from ._mirror import Mirror, find_in
+from ._spec import Mirror, find_in
 
 _mirror = Mirror(optax.contrib, __name__, page="contrib")
 

@@ -2,7 +2,7 @@
 
 import optax.schedules
 
-from ._mirror import Mirror, find_in
+from ._spec import Mirror, find_in
 
 _mirror = Mirror(optax.schedules, __name__, page="optimizer_schedules")
 

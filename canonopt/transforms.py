@@ -2,7 +2,7 @@
 
 import optax
 
-from ._mirror import Mirror, find_in
+from ._spec import Mirror, find_in
 
 _mirror = Mirror(optax, __name__, page="transformations")
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import example, given
 
 import canonopt
-from canonopt._arguments import FactoryParameters
+from canonopt._spec.parameters import FactoryParameters
 
 PARAMS = {"w": jnp.ones((2, 2)), "b": jnp.ones(2)}
 

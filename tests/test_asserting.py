@@ -24,7 +24,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
-from canonopt import _asserting
+from canonopt._recompiles import assertions
 
 from .scenarios import mesh, on_explicit_axes, ones
 
@@ -517,7 +517,7 @@ def test_warnings_are_of_the_line_that_calls_the_step(watch):
 
 def test_warnings_come_again_after_the_window(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(_asserting.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(assertions.time, "monotonic", lambda: clock[0])
     call = canonopt.assert_max_traces(jax.jit(Truth().function()), mode="warn")
     counts = []
     for size in range(1, 31):
@@ -537,7 +537,7 @@ def test_warnings_come_again_after_the_window(monkeypatch):
     ("count", "nth"), [(1, "1st"), (3, "3rd"), (11, "11th"), (22, "22nd"), (112, "112th")]
 )
 def test_ordinals(count, nth):
-    assert _asserting._nth(count) == nth
+    assert assertions._nth(count) == nth
 
 
 def test_record_says_nothing():

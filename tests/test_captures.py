@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import canonopt
-from canonopt._identity import read
-from canonopt._identity.rebinding import _known, rebindable
+from canonopt._identity.keys import read
+from canonopt._python_internals.bytecode import _known, rebindable
 
 KEPT = []  # or an id in a key could be that of another function later
 

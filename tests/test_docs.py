@@ -83,7 +83,7 @@ def test_page(page, monkeypatch, tmp_path):
         _run_block(page, line, block, vars(module))
 
 
-MODULES = ["canonopt", *(m.name for m in pkgutil.iter_modules(canonopt.__path__, "canonopt."))]
+MODULES = ["canonopt", *(m.name for m in pkgutil.walk_packages(canonopt.__path__, "canonopt."))]
 
 
 @pytest.mark.parametrize("name", MODULES)

@@ -19,9 +19,11 @@ import jax.numpy as jnp
 import pytest
 
 import canonopt
-from canonopt import _doctor, _page, _reports, _steps
-from canonopt._explaining import Change
-from canonopt._logs import Cause
+from canonopt._doctor import findings, report
+from canonopt._doctor import page as page_module
+from canonopt._doctor import steps as _steps
+from canonopt._recompiles.differences import Change
+from canonopt._recompiles.log import Cause
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
 PYTHON = [sys.executable]
@@ -472,12 +474,12 @@ def diagnosed_calls(function):
             function(jnp.ones(2)), function(jnp.ones(3))
         finally:
             steps.stop()
-    return _doctor.diagnose(log, steps, "script.py", 0, 1.0)
+    return findings.diagnose(log, steps, "script.py", 0, 1.0)
 
 
 def are_not_known(diagnosis):
     finding = next(finding for finding in diagnosis.findings if finding.name == "<lambda>")
-    text = Page(_page.as_html(diagnosis)).text
+    text = Page(page_module.as_html(diagnosis)).text
     is_said = "how often they were called is not known" in text
     assert is_said == (finding.calls is None), text
     return is_said
@@ -529,34 +531,34 @@ HOSTILE = "<script>alert('&\"')</script>"
 
 def hostile(times=3):
     change = Change(HOSTILE, "callable", HOSTILE, HOSTILE, HOSTILE)
-    moment = _doctor.Moment(1.0, True, True, 0.5, 0.5, HOSTILE, True)
+    moment = findings.Moment(1.0, True, True, 0.5, 0.5, HOSTILE, True)
     causes = [
         Cause("was traced", times, 0.5, (change,) * 20, None, (HOSTILE,)),
         Cause("failed while traced", 1, 0.5, (), HOSTILE, ()),
     ]
-    finding = _doctor.Finding(HOSTILE, HOSTILE, 100, 3, 0, 2.0, 1.0, (moment,) * 2, tuple(causes))
-    return _doctor.Diagnosis(HOSTILE, 3.0, 0, (finding,), 2, 2, 0.1)
+    finding = findings.Finding(HOSTILE, HOSTILE, 100, 3, 0, 2.0, 1.0, (moment,) * 2, tuple(causes))
+    return findings.Diagnosis(HOSTILE, 3.0, 0, (finding,), 2, 2, 0.1)
 
 
 def test_nothing_gets_into_the_page_unescaped():
-    text = _page.as_html(hostile())
+    text = page_module.as_html(hostile())
     assert {tag for tag, _ in Page(text).tags}.isdisjoint({"script"})
     assert "<script" not in text and Page(text).text.count(HOSTILE) > 5
 
 
 def test_what_is_left_out_is_said():
-    text = _reports.as_text(hostile())
+    text = report.as_text(hostile())
     assert "and 17 more differences" in text
     assert "and 98 times more, not looked into" in text
     assert "failed while traced, once" in text
     assert "was traced again, 3 times" in text
-    assert "and 8 more" in _page.as_html(hostile())
+    assert "and 8 more" in page_module.as_html(hostile())
 
 
 def diagnosis_of(function):
     with canonopt.compile_log() as log:
         function()
-    return _doctor.diagnose(log, _steps.Steps(log), "script.py", 0, 1.0)
+    return findings.diagnose(log, _steps.Steps(log), "script.py", 0, 1.0)
 
 
 def test_what_is_traced_inside_of_another_and_then_called_is_no_recompile():
@@ -564,7 +566,7 @@ def test_what_is_traced_inside_of_another_and_then_called_is_no_recompile():
     step = jax.jit(lambda x: predict(x) * 2)
     found = diagnosis_of(lambda: (step(jnp.ones(3)), predict(jnp.ones(3))))
     assert (found.repeated, found.failed, found.lost_seconds) == ([], [], 0.0)
-    text, page = _reports.as_text(found), _page.as_html(found)
+    text, page = report.as_text(found), page_module.as_html(found)
     assert "No function was traced or compiled more than once." in text
     assert "write:" not in text and " again" not in text
     assert 'class="first"' in page and 'class="again' not in page
@@ -574,7 +576,7 @@ def test_a_gradient_of_a_jitted_function_is_no_recompile():
     gradient = jax.value_and_grad(jax.jit(lambda x: jnp.sum(x**2)))
     found = diagnosis_of(lambda: [gradient(jnp.ones(3)) for _ in range(3)])
     assert (found.repeated, found.failed, found.lost_seconds) == ([], [], 0.0)
-    assert "not looked into" not in _reports.as_text(found)
+    assert "not looked into" not in report.as_text(found)
 
 
 def test_a_script_that_compiles_nothing(tmp_path):
@@ -600,7 +602,7 @@ def test_without_rich_the_report_is_plain_text(tmp_path):
 
 def test_tables_are_no_matter_of_markup(capsys):
     pytest.importorskip("rich")
-    _reports.print_rich(hostile(), sys.stderr)
+    report.print_rich(hostile(), sys.stderr)
     assert capsys.readouterr().err.count(HOSTILE) > 5
 
 

@@ -12,7 +12,7 @@ import optax
 import pytest
 
 import canonopt
-from canonopt._dynamic import _templates
+from canonopt._spec.dynamic_spec import _templates
 
 from .counting import counted
 

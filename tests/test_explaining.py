@@ -22,9 +22,9 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
-from canonopt._explaining import _ORDER, explain
-from canonopt._jax_private import key_context
-from canonopt._signatures import signature_of
+from canonopt._jax_internals import key_context
+from canonopt._recompiles.call_key import signature_of
+from canonopt._recompiles.differences import _ORDER, explain
 
 from .scenarios import JITS, SCENARIOS, cells, named, ones, scaling
 
@@ -392,7 +392,7 @@ def test_axis_names_are_named():
 
 
 def test_of_what_cannot_be_seen_it_is_said_that_it_is_not(monkeypatch):
-    monkeypatch.setattr("canonopt._signatures.key_context", dict)
+    monkeypatch.setattr("canonopt._recompiles.call_key.key_context", dict)
     step = jax.jit(named(lambda x: x * 2))
     with canonopt.compile_log() as log:
         for axis in "ab":

@@ -21,7 +21,7 @@ import pytest
 
 import canonopt
 from canonopt import hoist
-from canonopt._hoisting import _callables
+from canonopt._identity.hoisting import _callables
 
 from .callables import (
     HOLDING,

@@ -15,7 +15,7 @@ import optax
 import pytest
 
 import canonopt
-from canonopt._identity import Table
+from canonopt._identity.interning import Table
 
 from . import catalogue
 from .counting import counted

@@ -19,7 +19,9 @@ import pytest
 from hypothesis import example, given
 
 import canonopt
-from canonopt._identity import HoldsArray, copied, read
+from canonopt._identity.keys import read
+from canonopt._identity.reader import HoldsArray
+from canonopt._identity.values import copied
 from canonopt._optax_compat import dtype_of
 
 

@@ -11,7 +11,7 @@ import optax.transforms
 import pytest
 
 import canonopt
-from canonopt._mirror import Mirror
+from canonopt._spec.mirror import Mirror
 
 from . import catalogue
 

@@ -4,6 +4,7 @@ Nothing here assumes that the package lies beside its tests: tox also runs them 
 """
 
 import ast
+import graphlib
 import importlib
 import importlib.metadata
 import re
@@ -25,96 +26,66 @@ def name_of(path: Path) -> str:
     return ".".join(parts[:-1] if len(parts) > 1 and parts[-1] == "__init__" else parts)
 
 
-MODULES = {name_of(path): ast.parse(path.read_text()) for path in sorted(PACKAGE.rglob("*.py"))}
+PATHS = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
+MODULES = {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
 LOWEST = Path(__file__).parent.parent / "requirements" / "lowest.txt"
 
-# From the ground up: a module imports only from those before it. A new module takes its place here.
-ORDER = [
-    "_errors",
-    "_jax_private",
-    "_optax_compat",
-    "_identity.weak",
-    "_identity.interning",
-    "_identity.libraries",
-    "_identity.constants",
-    "_identity.code",
-    "_identity.rebinding",
-    "_identity.incomparable",
-    "_identity.reader",
-    "_identity.callables",
-    "_identity.watching",
-    "_identity.instances",
-    "_identity.values",
-    "_identity.containers",
-    "_identity.keys",
-    "_identity",
-    "_contents",
-    "_owners",
-    "_hoisting",
-    "_records",
-    "_texts",
-    "_statics",
-    "_signatures",
-    "_explaining",
-    "_logs",
-    "_tracing",
-    "_asserting",
-    "_repr",
-    "_arguments",
-    "_placing",
-    "_settling",
-    "_init",
-    "_pairs",
-    "_branches",
-    "_number",
-    "_scalars",
-    "_paths",
-    "_spec",
-    "_canonicalizing",
-    "_recipes",
-    "_dynamic",
-    "_classes",
-    "_recorded_warnings",
-    "_calls",
-    "_factories",
-    "_mirror",
-    "optimizers",
-    "transforms",
-    "schedules",
-    "contrib",
-    "_running",
-    "_steps",
-    "_doctor",
-    "_reports",
-    "_page",
-    "__init__",
-    "__main__",
-]
+FACE = ("__init__", "__main__", "optimizers", "transforms", "schedules", "contrib")
+GROUND = ("_errors", "_jax_internals", "_python_internals", "_optax_compat")
+# The rooms, each with those below it: nothing else may be imported but the ground.
+ROOMS: dict[str, tuple[str, ...]] = {
+    "_identity": (),
+    "_numbers": ("_identity",),
+    "_state": ("_identity",),
+    "_spec": ("_identity", "_numbers", "_state"),
+    "_recompiles": ("_identity",),
+    "_doctor": ("_identity", "_recompiles"),
+}
 
 
 # --- the layout -------------------------------------------------------------------------------
 
 
-def test_every_module_has_its_place():
-    assert sorted(ORDER) == sorted(MODULES)
+def room_of(name: str) -> str:
+    return name.partition(".")[0]
+
+
+def test_the_first_listing_shows_the_rooms():
+    assert {room_of(name) for name in MODULES} == {*FACE, *GROUND, *ROOMS}
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if room_of(name) not in FACE])
+def test_imports_run_one_way(name: str):
+    room = room_of(name)
+    if room in ROOMS:
+        below = {*GROUND, *ROOMS[room]}
+    else:
+        below = {*GROUND[: GROUND.index(room)]}
+    assert {room_of(other) for other in imported_siblings(name)} <= {room, *below}
+
+
+@pytest.mark.parametrize("name", ["optimizers", "transforms", "schedules", "contrib"])
+def test_the_catalogue_imports_specs_only(name: str):
+    assert {*imported_siblings(name)} == {"_spec"}
+
+
+@pytest.mark.parametrize("room", [*ROOMS, *GROUND])
+def test_imports_within_a_room_run_one_way(room: str):
+    graph = {name: {*imported_siblings(name)} for name in MODULES if room_of(name) == room}
+    graph = {name: {o for o in others if o in graph} for name, others in graph.items()}
+    # Raises CycleError.
+    assert len([*graphlib.TopologicalSorter(graph).static_order()]) == len(graph)
 
 
 @pytest.mark.parametrize("name", MODULES)
-def test_imports_run_downhill(name: str):
-    below = ORDER[: ORDER.index(name)]
-    assert [other for other in imported_siblings(name) if other not in below] == []
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_a_room_is_entered_by_its_door(name: str):
-    room = name.partition(".")[0]
+def test_a_room_is_entered_by_its_init(name: str):
     inner = [other for other in imported_siblings(name) if "." in other]
-    assert [other for other in inner if other.partition(".")[0] != room] == []
+    assert [other for other in inner if room_of(other) != room_of(name)] == []
 
 
 def imported_siblings(name: str) -> Iterator[str]:
     """The modules of canonopt that a module imports, in functions and `if TYPE_CHECKING` too."""
-    is_entrance = any(other.startswith(f"{name}.") for other in ORDER)
+    is_entrance = any(other.startswith(f"{name}.") for other in MODULES)
     package = name.split(".") if is_entrance else name.split(".")[:-1]
     for node in ast.walk(MODULES[name]):
         if isinstance(node, ast.ImportFrom):
@@ -127,14 +98,14 @@ def imported_siblings(name: str) -> Iterator[str]:
                 continue
             names = [f"{where}.{a.name}".removeprefix(".") for a in node.names]
             # `from . import __version__` would be of the package itself.
-            yield from (n if n in ORDER else where or "__init__" for n in names)
+            yield from (n if n in MODULES else where or "__init__" for n in names)
         elif isinstance(node, ast.Import):
             for alias in node.names:
                 if alias.name.split(".")[0] == "canonopt":
                     yield alias.name.partition(".")[2] or "__init__"
 
 
-@pytest.mark.parametrize("name", [name for name in MODULES if name != "_jax_private"])
+@pytest.mark.parametrize("name", [name for name in MODULES if room_of(name) != "_jax_internals"])
 def test_reaches_into_nothing_private_of_the_libraries(name: str):
     assert list(private_reaches(MODULES[name])) == []
 

@@ -46,7 +46,7 @@ def session(pytester):
 
 def test_a_jax_that_cannot_be_watched_is_an_error(session, monkeypatch):
     with monkeypatch.context() as context:
-        context.setattr("canonopt._tracing._is_watching", False)
+        context.setattr("canonopt._recompiles.listeners._is_watching", False)
         context.setattr("jax._src.pjit._infer_params", lambda *args: None)
         result = session("""
 @pytest.mark.max_traces(1)

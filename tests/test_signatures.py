@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 import canonopt
-from canonopt import _signatures
-from canonopt._records import Array, Static
-from canonopt._signatures import signature_of
-from canonopt._statics import PARTS, static_of
+from canonopt._recompiles import call_key
+from canonopt._recompiles.call_key import signature_of
+from canonopt._recompiles.records import Array, Static
+from canonopt._recompiles.statics import PARTS, static_of
 
 ROWS = 20_000
 
@@ -93,8 +93,8 @@ def test_parts_are_few_in_a_call_and_leaves_are_all_there():
 
 def test_arrays_are_read_once(monkeypatch):
     read = []
-    array = _signatures.array_of
-    monkeypatch.setattr(_signatures, "array_of", lambda value: read.append(1) or array(value))
+    array = call_key.array_of
+    monkeypatch.setattr(call_key, "array_of", lambda value: read.append(1) or array(value))
     signature_of(step, ([np.zeros(1) for _ in range(100)],), {})
     assert len(read) == 100
 

@@ -18,7 +18,7 @@ import pytest
 from flax import nnx
 
 import canonopt
-from canonopt import _tracing
+from canonopt._recompiles import listeners
 
 from .scenarios import on_explicit_axes, ones
 
@@ -265,7 +265,7 @@ def test_what_cannot_be_looked_at_does_not_stop_a_step():
     with canonopt.compile_log() as log:
         step(ones(2)), step(ones(3))
     assert (log["step"].traces, log["step"].compiles) == (2, 2)
-    assert _tracing._thread.running == []
+    assert listeners._thread.running == []
 
 
 def test_a_body_of_a_scan_that_fails():
@@ -375,10 +375,10 @@ def test_a_second_trace_with_the_first_compile_is_a_trace_again():
 def test_seconds_of_recompiles_that_are_not_kept_are_lost_too():
     step = jax.jit(fresh()[0])
     with canonopt.compile_log() as log:
-        for size in range(1, _tracing.ENTRIES + 3):
+        for size in range(1, listeners.ENTRIES + 3):
             jax.eval_shape(step, ones(size))
     (found,) = log.functions
-    assert len(found.entries) == _tracing.ENTRIES < found.traces
+    assert len(found.entries) == listeners.ENTRIES < found.traces
     assert found.lost_seconds == pytest.approx(found.seconds - found.entries[0].seconds)
 
 
@@ -562,7 +562,7 @@ def test_blocks_that_end_in_another_order_than_they_began():
     step(ones(3))
     second.__exit__(None, None, None)
     assert (one["step"].traces, two["step"].traces) == (0, 1)
-    assert _tracing._active.get() == ()
+    assert listeners._active.get() == ()
 
 
 def test_what_is_compiled_after_the_block_is_not_in_it():
@@ -643,8 +643,8 @@ def test_an_exception_in_a_block_leaves_nothing_behind():
             raise KeyError
         step(ones(2 + all_threads))
         assert log["step"].traces <= 1
-        assert (_tracing._active.get(), _tracing._everywhere) == ((), [])
-        assert _tracing._thread.running == []
+        assert (listeners._active.get(), listeners._everywhere) == ((), [])
+        assert listeners._thread.running == []
 
 
 # --- what it costs and what it keeps ----------------------------------------------------------
@@ -687,7 +687,7 @@ def test_memory_is_bounded():
             step.eval_shape(ones(1), i)
     assert log["step"].traces == 1000
     assert len(log["step"].entries) <= 64
-    assert len(_tracing._thread.ready) <= 64
+    assert len(listeners._thread.ready) <= 64
 
 
 def test_nothing_is_kept_alive():

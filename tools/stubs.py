@@ -23,7 +23,7 @@ import optax
 import optax.transforms
 
 from canonopt import contrib, optimizers, schedules, transforms
-from canonopt._factories import Factory, FactoryOfFactories
+from canonopt._spec.factory import Factory, FactoryOfFactories
 
 MODULES = (optimizers, transforms, schedules, contrib)
 

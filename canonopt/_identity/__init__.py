@@ -5,21 +5,22 @@ keys are equal. `Table` finds the one object for a key. `Watched` sees to it tha
 its table when what was read changes before it is traced.
 """
 
+from .callables import contents_of_function as contents_of_function
+from .callables import contents_of_partial as contents_of_partial
 from .callables import is_in_place as is_in_place
-from .constants import register_constant as register_constant
-from .containers import copied as copied
-from .containers import is_changed as is_changed
-from .containers import still_held as still_held
-from .containers import that_can_part as that_can_part
-from .incomparable import Incomparable as Incomparable
+from .canonicalizing import canonicalize as canonicalize
+from .canonicalizing import hoisted_field as hoisted_field
+from .hoisting import hoist as hoist
+from .instances import register_constant as register_constant
 from .interning import Table as Table
+from .interning import Watched as Watched
 from .interning import clear_caches as clear_caches
 from .keys import read as read
 from .reader import HoldsArray as HoldsArray
 from .reader import Mode as Mode
 from .reader import Reading as Reading
-from .rebinding import captured_by as captured_by
+from .values import copied as copied
+from .values import is_changed as is_changed
 from .values import is_namedtuple as is_namedtuple
-from .watching import Watched as Watched
-from .weak import WeakIdMap as WeakIdMap
-from .weak import token_of as token_of
+from .values import still_held as still_held
+from .values import that_can_part as that_can_part

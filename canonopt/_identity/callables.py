@@ -6,25 +6,43 @@ import operator
 import re
 import sys
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import jax
 import jax.tree_util as jtu
 
-from .._jax_private import (
+from .._jax_internals import (
     Jitted,
     function_of_partial,
     jit_options,
     rebinds_only_if_set,
 )
-from .code import Code, code_of
-from .incomparable import HIDDEN, MEMORY, NO_RULE, UNKNOWN_JIT, impure, rebindable
-from .libraries import is_library_module
-from .reader import UNBOUND, Mode, Reading, inside, is_impure
-from .rebinding import is_bound
-from .rebinding import rebindable as rebindable_names
-from .weak import WeakIdMap, token_of
+from .._python_internals import (
+    Code,
+    WeakIdMap,
+    captured_by,
+    code_of,
+    is_bound,
+    is_library_module,
+    token_of,
+)
+from .._python_internals import rebindable as rebindable_names
+from .incomparable import (
+    HIDDEN,
+    MEMORY,
+    NO_RULE,
+    UNKNOWN_JIT,
+    impure,
+    rebindable,
+)
+from .reader import (
+    UNBOUND,
+    Mode,
+    Reading,
+    inside,
+    is_impure,
+)
 
 # --- what a library has under a name ------------------------------------------------------------
 
@@ -350,3 +368,29 @@ CALLABLES: dict[type, Any] = {
     jax.custom_vjp: read_with_rule,
     inspect.Signature: read_signature,
 }
+
+
+# What a callable was made with, under the names that its author knows.
+
+
+def contents_of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """The captured variables that are bound, and the defaults."""
+    code = function.__code__
+    for name, captured in captured_by(function):
+        yield f"captured variable {name!r}", captured
+    defaults = function.__defaults__ or ()
+    positional = code.co_varnames[: code.co_argcount]
+    names = positional[len(positional) - len(defaults) :]
+    for name, default in zip(names, defaults, strict=True):
+        yield f"default of {name!r}", default
+    for name, default in (function.__kwdefaults__ or {}).items():
+        yield f"default of {name!r}", default
+
+
+def contents_of_partial(partial: functools.partial) -> Iterator[tuple[str, Any]]:
+    """The function and the arguments."""
+    yield "function", partial.func
+    for i, argument in enumerate(partial.args):
+        yield f"argument {i}", argument
+    for name, argument in partial.keywords.items():
+        yield f"argument {name!r}", argument

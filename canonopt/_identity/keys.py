@@ -17,7 +17,11 @@ from collections.abc import Collection
 from typing import Any
 
 from .callables import CALLABLES, read_proxy
-from .reader import IdentityAsked, Reading, Rule
+from .reader import (
+    IdentityAsked,
+    Reading,
+    Rule,
+)
 from .values import VALUES, rule_for
 
 _RULES: dict[type, Rule] = {

@@ -12,11 +12,14 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._jax_private import Jitted
-from .code import Code
-from .incomparable import HIDDEN, TOO_LARGE, Incomparable, impure
-from .libraries import is_library_class, is_library_module
-from .weak import WeakIdMap, token_of
+from .._jax_internals import Jitted
+from .._python_internals import Code, WeakIdMap, is_library_class, is_library_module, token_of
+from .incomparable import (
+    HIDDEN,
+    TOO_LARGE,
+    Incomparable,
+    impure,
+)
 
 # How a value is reached, which decides whether its identity counts:
 # - "given": an argument of a factory. Containers count by what is in them; arrays are refused.

@@ -109,7 +109,7 @@ def rebind(modules: list[types.ModuleType], replacements: dict[int, Any]) -> set
 
 def count_calls(calls: collections.Counter[str]) -> None:
     """Counts the calls of each factory, but for those spelled as an earlier one was."""
-    from canonopt._factories import Factory
+    from canonopt._spec.factory import Factory
 
     from_call = Factory.from_call
 

@@ -1,0 +1,3 @@
+"""TODO."""
+
+from .cli import command as command

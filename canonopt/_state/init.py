@@ -1,0 +1,159 @@
+"""Optimizer states that fit the gradients of a loss."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import optax
+
+from .._errors import LossError, NotATransformationError
+from .._optax_compat import is_transformation
+from .fixed_point import settled_state
+
+
+def grads_like(
+    model: Any, loss_fn: Callable[..., Any], *args: Any, has_aux: bool = False, **kwargs: Any
+) -> Any:
+    """`model` cut to the leaves that get a gradient, with `None` in place of every other leaf.
+
+    The loss is traced for shapes once. No gradient is computed and nothing is compiled.
+
+    ```python
+    >>> import canonopt, jax.numpy as jnp
+    >>> model = {"weight": jnp.ones(2), "steps": jnp.arange(3), "name": "a layer"}
+    >>> canonopt.grads_like(model, lambda model: model["weight"].sum())
+    {'name': None, 'steps': None, 'weight': Array([1., 1.], dtype=float32)}
+
+    ```
+
+    **Arguments:**
+
+    - `model`: any pytree; gradients are taken with respect to its inexact arrays, as
+        `equinox.filter_grad` does.
+    - `loss_fn`: called as `loss_fn(model, *args, **kwargs)`; a scalar, or a pair of a scalar and
+        anything else with `has_aux`.
+    - `args`, `kwargs`: what else the loss takes, a batch for example. Arrays among them may be
+        `jax.ShapeDtypeStruct`s.
+    - `has_aux`: whether the loss returns a pair.
+
+    **Returns:** a pytree of `model`'s type. Its arrays are those of `model`, not copies.
+
+    **Raises:** `LossError` if the loss is not a scalar of floats, or no leaf gets a gradient.
+    """
+
+    _, grads = _trace(loss_fn, model, args, kwargs, has_aux)
+    return _cut(model, grads)
+
+
+def _trace(
+    loss_fn: Callable[..., Any], model: Any, args: tuple, kwargs: dict[str, Any], has_aux: bool
+) -> tuple[Any, Any]:
+    """The loss and its gradients, as `jax.ShapeDtypeStruct`s."""
+
+    def scalar_loss(*loss_args: Any, **loss_kwargs: Any) -> Any:
+        try:
+            loss = loss_fn(*loss_args, **loss_kwargs)
+        except Exception as error:
+            error.add_note("canonopt was tracing loss_fn for shapes, as jax.jit would.")
+            raise
+        _check_scalar(loss, has_aux)
+        return loss
+
+    value_and_grad = eqx.filter_value_and_grad(scalar_loss, has_aux=has_aux)
+    value, grads = eqx.filter_eval_shape(value_and_grad, model, *args, **kwargs)
+    return value[0] if has_aux else value, grads
+
+
+def _cut(model: Any, grads: Any) -> Any:
+    """`model` with `None` where `grads` has it."""
+    if not jax.tree.leaves(grads):
+        raise LossError(
+            "No leaf of the model gets a gradient: it has no array of floats or complex numbers. "
+            f"The model is {eqx.tree_pformat(model)}. Convert what is to be trained, with "
+            "x.astype(jnp.float32) for example."
+        )
+    return jax.tree.map(
+        lambda grad, leaf: None if grad is None else leaf, grads, model, is_leaf=_is_none
+    )
+
+
+def _is_none(node: Any) -> bool:
+    return node is None
+
+
+def _check_scalar(loss: Any, has_aux: bool) -> None:
+    value = loss[0] if has_aux and isinstance(loss, tuple) and len(loss) == 2 else loss
+    if isinstance(value, jax.Array) and value.shape == () and jnp.isrealobj(value):
+        return
+    pair = " as the first of a pair, since has_aux=True" if has_aux else ""
+    pairs = "" if has_aux else ", or pass has_aux=True if it returns a pair"
+    raise LossError(
+        f"loss_fn must return a float scalar{pair}, and returned {eqx.tree_pformat(loss)}. "
+        f"Reduce it, with jnp.mean(...) for example{pairs}."
+    )
+
+
+def init_like_grads(
+    model: Any,
+    loss_fn: Callable[..., Any] | None = None,
+    *args: Any,
+    optim: optax.GradientTransformation | None = None,
+    has_aux: bool = False,
+    grads: Any = None,
+    extra_args: Mapping[str, Any] | None = None,
+    **kwargs: Any,
+) -> optax.OptState:
+    """An optimizer state that the training step gives back as it took it, but for the values.
+
+    Use it instead of `optim.init(eqx.filter(model, ...))`. The state is there exactly where there
+    is a gradient, so no filter has to be kept in step with the loss. Each leaf has the dtype, the
+    weak type, the sharding and the commitment that come out of the first update, so the second step
+    is neither traced nor compiled again. Values are those that `optim.init` gives.
+
+    ```python
+    >>> import canonopt, jax.numpy as jnp, optax
+    >>> model = {"weight": jnp.ones(2), "steps": jnp.arange(3)}
+    >>> loss_fn = lambda model, x: jnp.sum(model["weight"] * x)
+    >>> optim = canonopt.sgd(0.1, momentum=0.9)
+    >>> opt_state = canonopt.init_like_grads(model, loss_fn, jnp.ones(2), optim=optim)
+    >>> optax.tree.get(opt_state, "trace")
+    {'steps': None, 'weight': Array([0., 0.], dtype=float32)}
+
+    ```
+
+    **Arguments:**
+
+    - `model`, `loss_fn`, `args`, `has_aux`, `kwargs`: as for `canonopt.grads_like`. The loss and
+        the update are traced for shapes once; no gradient is computed. A model that is weakly typed
+        has to go through `canonopt.canonicalize` first, or the step is traced again for it.
+    - `optim`: the transformation, canonopt's or optax's.
+    - `grads`: the gradients or their shapes, for a caller who has them: then there is no `loss_fn`.
+    - `extra_args`: what the step gives to `optim.update` besides `value`, `grad`, `value_fn` and
+        `obj_fn`, which are known from the loss.
+
+    **Returns:** the state, with arrays. A leaf whose dtype an update widens is as wide as that. A
+    leaf of a model on a mesh that is no parameter's likeness is spread as the compiler spreads it,
+    for which the update, and not the loss, is compiled.
+
+    **Raises:** `NotATransformationError` if `optim` is missing or no transformation,
+    `ExtraArgsError` if its update needs an argument that is not known, `UnsettledStateError` if its
+    updates do not come to rest, `PlacementError` if the parameters are on different meshes, and
+    what `grads_like` raises.
+    """
+    if optim is None or not is_transformation(optim):
+        raise NotATransformationError(
+            f"init_like_grads needs the optimizer as optim=..., and got optim={optim!r}. "
+            "Write canonopt.init_like_grads(model, loss_fn, x, y, optim=canonopt.adam(1e-3))."
+        )
+    if (loss_fn is None) == (grads is None):
+        raise LossError(
+            "init_like_grads needs either loss_fn, the second argument, or grads=..., and got "
+            f"{'neither' if grads is None else 'both'}."
+        )
+    if loss_fn is not None:
+        loss, grads = _trace(loss_fn, model, args, kwargs, has_aux)
+    else:
+        loss, grads = jax.ShapeDtypeStruct((), jnp.float32), jax.eval_shape(lambda: grads)
+    return settled_state(optim, _cut(model, grads), grads, loss, extra_args or {})

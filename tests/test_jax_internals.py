@@ -1,0 +1,796 @@
+"""Fails where JAX has moved what `canonopt._jax_internals` relies on."""
+
+import ast
+import contextlib
+import functools
+import gc
+import importlib
+import importlib.metadata
+import importlib.util
+import inspect
+import logging
+import pickle
+import re
+import subprocess
+import sys
+import threading
+import types
+import weakref
+from pathlib import Path
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.tree_util as jtu
+import numpy as np
+import pytest
+from flax import nnx
+from jax._src import api_util, linear_util, pjit
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import canonopt
+from canonopt import _jax_internals
+from canonopt._doctor import steps as _steps
+from canonopt._jax_internals import (
+    function_of_partial,
+    jit_options,
+    rebinds_only_if_set,
+)
+from canonopt._recompiles import listeners
+
+from .counting import compiles
+
+
+def function(x, y=1):
+    return x
+
+
+REPLICATED = NamedSharding(Mesh(np.array(jax.devices()[:1]), ("data",)), P())
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"static_argnums": 1},
+        {"static_argnames": "y"},
+        {"donate_argnums": (0,)},
+        {"donate_argnames": ("x",)},
+        {"keep_unused": True},
+        {"inline": True},
+        {"compiler_options": {"xla_embed_ir_in_executable": True}},
+        {"in_shardings": REPLICATED},
+        {"in_shardings": (REPLICATED, None)},
+        {"out_shardings": {"a": REPLICATED}},
+        {"out_shardings": None},
+    ],
+)
+def test_options_of_a_jitted_function(options):
+    found = jit_options(jax.jit(function, **options))
+    assert found is not None
+    assert jit_options(jax.jit(function, **found)) == found
+    for other in ({}, {"static_argnums": 0}, {"inline": True}, {"keep_unused": True}):
+        assert (jit_options(jax.jit(function, **other)) == found) == (other == options)
+
+
+def test_options_that_are_not_to_be_found_out():
+    jitted = jax.jit(function)
+    jitted.mark = 1
+    assert jit_options(jitted) is None
+    assert jit_options(function) is None
+    with pytest.warns(DeprecationWarning, match="backend and device argument on jit"):
+        assert jit_options(jax.jit(function, backend="cpu")) is None
+
+
+def test_what_an_inner_jit_reads_is_all_there_is(monkeypatch):
+    """Another option of `jax.jit` would not be in the key: it has to be looked at."""
+    known = {*_jax_internals._OPTIONS, "compiler_options", "in_shardings", "out_shardings"}
+    deprecated = {"device", "backend", "abstracted_axes"}  # not to be found out
+    parameters = inspect.signature(jax.jit).parameters
+    assert set(parameters) - deprecated - {"fun"} == known
+
+
+def inner_function(spmd_axis_name):
+    wrapper = jax.vmap(function, spmd_axis_name=spmd_axis_name)
+    return wrapper.__closure__[0].cell_contents
+
+
+def test_vmap_binds_its_variable_anew_only_if_it_is_set():
+    inner = inner_function(None)
+    assert rebinds_only_if_set(inner, "spmd_axis_name")
+    assert not rebinds_only_if_set(inner, "in_axes")
+    assert not rebinds_only_if_set(function, "spmd_axis_name")
+    cell = inner.__closure__[inner.__code__.co_freevars.index("spmd_axis_name")]
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Explicit,))
+    x = jax.device_put(jnp.ones((8, 2)), NamedSharding(mesh, P("data")))
+    inner(x)
+    inner(jnp.ones((8, 2)))
+    assert cell.cell_contents is None
+    # Where it binds the variable, it asks first.
+    lines = [line.strip() for line in inspect.getsource(inner).splitlines()]
+    asks = [i for i, line in enumerate(lines) if line.startswith("if spmd_axis_name is not None")]
+    binds = [i for i, line in enumerate(lines) if line.startswith("spmd_axis_name = ")]
+    assert all(any(ask < bind <= ask + 7 for ask in asks) for bind in binds)
+
+
+def test_what_a_partial_was_given():
+    inner = functools.partial(function, 1)
+    assert function_of_partial(jtu.Partial(inner, 2)) is inner
+    assert function_of_partial(jtu.Partial(function, 2)) is function
+    assert function_of_partial(inner) is function
+
+
+@pytest.mark.parametrize("path", _jax_internals.IMMUTABLE)
+def test_immutable_classes_have_the_attributes_that_say_what_they_are(path):
+    module, _, name = path.rpartition(".")
+    cls = getattr(importlib.import_module(module), name)
+    partial = cls.__name__ == "HashablePartial"
+    info = api_util.debug_info("a test", function, (), {})
+    made = cls(len, 1, b=2) if partial else linear_util.wrap_init(len, debug_info=info)
+    attributes = {*getattr(made, "__dict__", ()), *getattr(cls, "__slots__", ())}
+    # Computed from the others, told after a call, and told to the reader of an error.
+    others = {"f_transformed", "stores", "debug_info"}
+    assert attributes - others == {*_jax_internals.IMMUTABLE[path]}
+
+
+def stagings():
+    """Whether something is staged, with and without operands, by itself and under others."""
+    found = []
+
+    def note(*args):
+        found.append(_jax_internals.is_staging())
+        return jnp.ones(())
+
+    note(), jax.vmap(note)(jnp.ones(2)), jax.grad(note)(1.0), jax.linearize(note, 1.0)
+    eager = len(found)
+    jax.jit(note)(), jax.lax.cond(True, note, note), jax.make_jaxpr(jax.vmap(note))(jnp.ones(2))
+    return found == [i >= eager for i in range(len(found))]
+
+
+def test_what_is_staged():
+    assert stagings()
+
+
+def test_what_is_staged_is_known_without_what_is_private(monkeypatch):
+    # Without it, by what JAX makes of a new array.
+    monkeypatch.delattr("jax._src.core.unsafe_am_i_under_a_jit")
+    assert stagings()
+
+
+def test_jaxprs_and_what_they_are_lowered_to_can_be_followed():
+    traced = jax.jit(function).trace(1.0)
+    lowered = traced.lower()
+    assert weakref.ref(lowered)() is lowered
+    assert weakref.ref(traced.jaxpr)() is traced.jaxpr
+    info, args = jax.jit(function)._jit_info, (2.0,)
+    result = pjit._infer_params(function, info, args, {})
+    assert _jax_internals._jaxpr_of(result) is jax.jit(function).trace(2.0).jaxpr
+
+
+def test_a_refused_output_is_of_what_was_tracing():
+    step = jax.jit(lambda x: "no array")
+    for _ in range(2):
+        with pytest.raises(TypeError, match="not a valid JAX type") as caught:
+            pjit._infer_params(step.__wrapped__, step._jit_info, (1.0,), {})
+        assert _jax_internals._was_tracing(caught.value)
+
+
+def test_callers_are_without_what_every_call_comes_through():
+    found = []
+
+    def note(x):
+        return x
+
+    def enter(miss):
+        if miss.function is note:
+            found.append(next(_jax_internals.callers()))
+
+    end = _jax_internals.watch_misses(enter, lambda *_: None)
+    try:
+        for jit in (jax.jit, eqx.filter_jit, nnx.jit):
+            jit(note)(jnp.ones(2))
+        jax.jit(note).lower(jnp.ones(3)), jax.jit(note).eval_shape(jnp.ones(4))
+    finally:
+        end()
+    assert found and set(found) == {__name__}
+
+
+def test_what_is_in_the_key_has_names():
+    context = _jax_internals.key_context()
+    if jax.__version_info__ < (0, 10):
+        assert context == {}
+        return
+    with jax.default_matmul_precision("highest"):
+        inside = _jax_internals.key_context()
+    changed = {name for name in context if context[name] != inside[name]}
+    assert changed == {"jax_default_matmul_precision"}
+    names = {"mesh_context_manager", "xla_metadata_context_manager", "axis_env_state"}
+    assert names <= set(context)
+
+
+def test_calls_are_told_of_whoever_makes_them_and_cached_or_not():
+    def double(x):
+        return 2 * x
+
+    def triple(x):
+        return 3 * x
+
+    told = []
+
+    def note(function, args):
+        told.append(_jax_internals.as_filter_jit_was_given(function, args))
+
+    x = jnp.ones(2)
+    with jax.debug_nans(True):
+        pass  # from now on this thread has a hook of its own, if only None
+    end = _jax_internals.watch_calls(note)
+    assert end is not None
+    try:
+        jitted = jax.jit(double)
+        list(map(jitted, [x, x, x]))
+        jitted.lower(x)
+        list(map(eqx.filter_jit(triple), [x, x]))
+        with jax.debug_nans(True):
+            jitted(x)
+        jitted(x)
+    finally:
+        end()
+    jitted(x)
+    found = [f for f in told if f in (double, triple)]
+    assert found == [*[double] * 3, *[triple] * 2, *[double] * 2]
+
+
+def test_what_a_backward_pass_runs_is_told_from_what_a_call_runs():
+    seen = []
+
+    def pull(_, cotangent):
+        seen.append(_jax_internals.is_in_backward_pass())
+        return (cotangent,)
+
+    step = jax.custom_vjp(lambda x: x)
+    step.defvjp(lambda x: (x, None), pull)
+    jax.grad(step)(1.0)
+    jax.grad(step)(jnp.ones(()))
+    assert seen == [True, True]
+    assert not _jax_internals.is_in_backward_pass()
+
+
+def test_jax_names_a_line_of_the_users_and_none_of_canonopt(caplog):
+    with (
+        canonopt.compile_log(),
+        jax.explain_cache_misses(True),
+        caplog.at_level(logging.WARNING, "jax"),
+    ):
+        jax.jit(lambda x: x)(jnp.ones(3))
+    assert f"TRACING CACHE MISS at {__file__}" in caplog.text
+    assert _jax_internals.__file__ not in caplog.text
+
+
+def test_without_a_way_to_leave_lines_out_misses_are_watched_all_the_same(monkeypatch):
+    _jax_internals._is_no_line_of_the_users.cache_clear()
+    monkeypatch.delattr("jax._src.source_info_util.register_exclusion")
+    with canonopt.compile_log() as log:
+        end = _jax_internals.watch_misses(lambda _: None, lambda *_: None)
+        assert end is not None
+        jax.jit(lambda x: x)(jnp.ones(3))
+        end()
+    assert log["<lambda>"].traces == 1
+
+
+# --- what counting relies on, moved ---------------------------------------------------------------
+
+
+@pytest.fixture
+def first_use(monkeypatch):
+    """As if nothing had been counted in this process."""
+    original = pjit._infer_params
+    while "original" in (outer := inspect.getclosurevars(original).nonlocals):
+        original = outer["original"]
+    monkeypatch.setattr(pjit, "_infer_params", original)
+    for name in ("_is_watching", "_is_compile_seen", "_is_compile_due"):
+        monkeypatch.setattr(listeners, name, False)
+    _jax_internals._check_misses.cache_clear()
+    yield
+    _jax_internals._check_misses.cache_clear()
+
+
+def elsewhere(module, *gone, **changed):
+    """Gives canonopt a copy of one of JAX's modules. JAX goes on with its own."""
+
+    def move(monkeypatch):
+        parent, _, name = module.rpartition(".")
+        copy = types.ModuleType(module)
+        vars(copy).update(vars(importlib.import_module(module)), **changed)
+        for each in gone:
+            delattr(copy, each)
+        monkeypatch.setattr(importlib.import_module(parent), name, copy)
+
+    return move
+
+
+def removed(path):
+    return lambda monkeypatch: monkeypatch.delattr(path)
+
+
+def changed(path, value):
+    return lambda monkeypatch: monkeypatch.setattr(path, value)
+
+
+def renamed(module, *prefixes):
+    """Other names for functions, and for those inside of them, as frames and code have them."""
+
+    def of(code):
+        consts = tuple(of(c) if isinstance(c, types.CodeType) else c for c in code.co_consts)
+        if not code.co_name.startswith(prefixes):
+            return code.replace(co_consts=consts)
+        return code.replace(co_consts=consts, co_name="moved", co_qualname="moved")
+
+    def move(monkeypatch):
+        for value in gc.get_objects():  # some are inside of caches
+            if type(value) is types.FunctionType and value.__module__ == module:
+                code = of(value.__code__)
+                if code != value.__code__:
+                    monkeypatch.setattr(value, "__code__", code)
+
+    return move
+
+
+def in_a_module_of_another_name(module):
+    return lambda monkeypatch: monkeypatch.setitem(
+        vars(importlib.import_module(module)), "__name__", "jax._src.moved"
+    )
+
+
+def result_without(missing):
+    """`_infer_params` gives canonopt something else than what it gives JAX."""
+
+    class Params:
+        def __init__(self, params):
+            self.all = params
+
+        def __getattr__(self, name):
+            caller = sys._getframe(1).f_globals["__name__"]
+            is_ours = caller == _jax_internals.__name__ and name == "params"
+            return missing if is_ours else getattr(self.all, name)
+
+    def move(monkeypatch):
+        original = pjit._infer_params
+
+        def infer_params(fun, ji, args, kwargs):
+            params, flat = original(fun, ji, args, kwargs)
+            return Params(params), flat
+
+        infer_params.__signature__ = inspect.signature(original)
+        monkeypatch.setattr(pjit, "_infer_params", infer_params)
+
+    return move
+
+
+def event_without(old, **names):
+    """Another name for an event of `jax.monitoring`, or for what is told with it."""
+
+    def move(monkeypatch):
+        from jax._src import dispatch
+
+        def moved(event, seconds, **about):
+            about = {names.get(name, name): value for name, value in about.items()}
+            jax.monitoring.record_event_duration_secs(event.replace(old, ""), seconds, **about)
+
+        monkeypatch.setattr(dispatch, "record_event_duration_secs", moved)
+
+    return move
+
+
+def traces_without_end(*args, **kwargs):
+    raise AssertionError
+
+
+traces_without_end.cache_info = lambda: types.SimpleNamespace(misses=0)
+
+INFER, TRACE = "jax._src.pjit._infer_params", "jax._src.interpreters.partial_eval.trace_to_jaxpr"
+COMPILE = "the event of a compile in jax.monitoring"
+# JAX before 0.9 counts no traces, but tells of each.
+IS_COUNTED = jax.__version_info__ >= (0, 9)
+
+# By the name: how it may move, and what the error names, or None if the counts are right.
+MOVED = {
+    INFER: [
+        (elsewhere("jax._src.pjit", "_infer_params"), INFER),
+        (elsewhere("jax._src.pjit", _infer_params=lambda *args: None), INFER + "(args)"),
+        (
+            elsewhere("jax._src.pjit", _infer_params=lambda fun, info, args, kwargs: None),
+            INFER + "(fun, info, args, kwargs)",
+        ),
+        (elsewhere("jax._src.pjit"), INFER),  # it is there, and is not what JAX calls
+        (result_without({}), "the jaxpr in the result of " + INFER),
+        (result_without(None), "the jaxpr in the result of " + INFER),
+        (result_without({"jaxpr": ()}), INFER),  # no weak reference to it
+    ],
+    "jax._src.pjit.cache_miss": [
+        (renamed("jax._src.pjit", "cache_miss", "_python_pjit_helper"), "jax._src.pjit.cache_miss"),
+        (in_a_module_of_another_name("jax._src.pjit"), "jax._src.interpreters.ad.backward_pass"),
+    ],
+    TRACE: [
+        (elsewhere("jax._src.interpreters.partial_eval", trace_to_jaxpr=len), IS_COUNTED and TRACE),
+        (elsewhere("jax._src.interpreters.partial_eval", trace_to_jaxpr=traces_without_end), TRACE),
+        (elsewhere("jax._src.interpreters.partial_eval", __file__="moved.py"), TRACE),
+        (renamed("jax._src.interpreters.partial_eval", "trace_to_jaxpr"), TRACE),
+    ],
+    "jax._src.interpreters.ad.backward_pass": [
+        (
+            renamed("jax._src.interpreters.ad", "backward_pass"),
+            "jax._src.interpreters.ad.backward_pass",
+        ),
+        (
+            in_a_module_of_another_name("jax._src.interpreters.ad"),
+            "jax._src.interpreters.ad.backward_pass",
+        ),
+    ],
+    "jax._src.core.unsafe_am_i_under_a_jit": [
+        (removed("jax._src.core.unsafe_am_i_under_a_jit"), None),
+        (changed("jax._src.core.unsafe_am_i_under_a_jit", lambda trace: True), None),
+        (
+            changed("jax._src.core.unsafe_am_i_under_a_jit", lambda: False),
+            "jax._src.core.unsafe_am_i_under_a_jit",
+        ),
+    ],
+    "jax._src.source_info_util.register_exclusion": [
+        (removed("jax._src.source_info_util.register_exclusion"), None),
+    ],
+    "jax._src.api._post_hook_state": [
+        (elsewhere("jax._src.api", "_post_hook_state"), None),
+        (elsewhere("jax._src.api", _post_hook_state=None), None),
+    ],
+    # Asked for when a factory is called, and for no count.
+    "jax._src.config.enable_x64": [
+        (elsewhere("jax._src.config", enable_x64=None), None),
+    ],
+    "jax._src.config.trace_context": [
+        (elsewhere("jax._src.config", "trace_context"), None),
+    ],
+    "jax._src.config.trace_context_names": [
+        (elsewhere("jax._src.config", trace_context_names=lambda: ()), None),
+    ],
+    "equinox._jit._filter_jit_cache": [
+        (renamed("equinox._jit", "fun_wrapped"), "equinox._jit._filter_jit_cache"),
+    ],
+    "events": [
+        (event_without("jaxpr_trace_duration"), not IS_COUNTED and TRACE),
+        (event_without("backend_compile_duration"), COMPILE),
+        (event_without("", fun_name="function"), COMPILE),
+        (changed("jax._src.dispatch.BACKEND_COMPILE_EVENT", "moved"), COMPILE),
+    ],
+}
+
+
+def names_relied_on():
+    """The private names of JAX in the source of `_jax_internals`, with those of their modules."""
+    tree = ast.parse(Path(_jax_internals.__file__).read_text())
+    modules, found = {}, set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jax._src"):
+            for alias in node.names:
+                path = f"{node.module}.{alias.name}"
+                is_module = importlib.util.find_spec(path) if node.module in PACKAGES else None
+                if is_module:
+                    modules[alias.asname or alias.name] = path
+                else:
+                    found.add(path)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.update(re.findall(r"(?<![`\w.])jax\._src(?:\.\w+)+(?![\w`.])", node.value))
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            if node.value.id in modules and not node.attr.startswith("__"):
+                found.add(f"{modules[node.value.id]}.{node.attr}")
+        elif isinstance(node, ast.Call) and ast.unparse(node.func) == "getattr":
+            owner, name, *_ = map(ast.unparse, node.args)
+            if owner in modules:
+                found.add(f"{modules[owner]}.{ast.literal_eval(name)}")
+    return found
+
+
+PACKAGES = ("jax._src", "jax._src.interpreters")
+
+
+def private_attributes():
+    """Of objects of JAX's: of whatever is neither a module nor an object of canonopt's own."""
+    tree = ast.parse(Path(_jax_internals.__file__).read_text())
+    own = {
+        node.attr
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
+    }
+    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    return {name for name in names - own if re.match(r"_(?!_)", name)} - {"_asdict", "_getframe"}
+
+
+def test_each_private_name_has_a_way_to_move():
+    names = {name for name in names_relied_on() if "._ON_THE_WAY" not in name}
+    covered = set(MOVED)
+    modules = {name.rpartition(".")[0] for name in covered}
+    assert names - covered - modules == set()
+    assert covered - names == {"equinox._jit._filter_jit_cache", "events"}
+    # Without `_jit_info` nothing is known of the options of a jitted function, see above.
+    of_modules = {name.rpartition(".")[2] for name in covered}
+    assert private_attributes() - of_modules == {"_jit_info"}
+
+
+CASES = [(name, i, *case) for name, cases in MOVED.items() for i, case in enumerate(cases)]
+
+
+@pytest.mark.parametrize(
+    ("move", "error"), [case[2:] for case in CASES], ids=[f"{case[0]}-{case[1]}" for case in CASES]
+)
+def test_counts_are_right_or_an_error_says_what_has_moved(first_use, monkeypatch, move, error):
+    move(monkeypatch)
+    unwatched = pjit._infer_params
+    for count in (count_in_a_log, count_above, count_compiles, count_below):
+        if not error:
+            count()
+            continue
+        if count is count_below and error == COMPILE:
+            continue  # has no compiles
+        with pytest.raises(canonopt.UnsupportedVersionError) as caught:
+            count()
+        assert caught.value.name == error
+        if error != COMPILE:
+            assert pjit._infer_params is unwatched
+
+
+names = (f"moved_{i}" for i in range(10**9))
+
+
+def fresh():
+    """A function, and what its runs are noted in."""
+    runs = []
+
+    def function(x):
+        runs.append(1)
+        return x * 2
+
+    function.__name__ = function.__qualname__ = next(names)
+    return function, runs
+
+
+X = np.ones(3, np.float32)
+
+
+def count_in_a_log():
+    (outer, outer_runs), (inner, inner_runs), (filtered, filtered_runs) = (fresh() for _ in "123")
+    (pulled, pulled_runs), (refused, refused_runs) = fresh(), fresh()
+
+    def nested(x):
+        return jax.jit(inner)(outer(x)) + 1
+
+    nested.__name__ = outer.__name__
+
+    def no_array(x):
+        return str(refused(x))
+
+    no_array.__name__ = refused.__name__
+    jitted = jax.jit(nested)
+    with canonopt.compile_log() as log:
+        for x in (X, X[1:], X):
+            jitted(x), eqx.filter_jit(filtered)(x)
+        jax.jit(nested).lower(X).compile()
+        jax.grad(lambda x: jax.jit(pulled)(x).sum())(X)
+        for _ in range(2):
+            with pytest.raises(TypeError, match="not a valid JAX type"):
+                jax.jit(no_array)(X)
+    found = [
+        (log[f.__name__].traces, len(runs))
+        for f, runs in [
+            (outer, outer_runs),
+            (inner, inner_runs),
+            (filtered, filtered_runs),
+            (pulled, pulled_runs),
+            (refused, refused_runs),
+        ]
+    ]
+    assert [traces for traces, _ in found] == [runs for _, runs in found]
+    assert len(outer_runs) >= 2 and len(refused_runs) == 2
+    assert log[outer.__name__].compiles == compiles(outer.__name__) >= 2
+    assert log[pulled.__name__].compiles + log[pulled.__name__].backward_compiles == compiles(
+        pulled.__name__
+    )
+
+
+def count_above():
+    for jit in (jax.jit, eqx.filter_jit):
+        function, runs = fresh()
+        watched = canonopt.assert_max_traces(jit(function), mode="record")
+        watched(X), watched(X[1:]), watched(X)
+        assert watched.log.traces == len(runs) == 2
+
+
+def count_compiles():
+    function, runs = fresh()
+    watched = canonopt.assert_max_compiles(jax.jit(function), mode="record")
+    watched(X), watched(X[1:]), watched(X)
+    assert watched.log.compiles == compiles(function.__name__) == len(runs) == 2
+
+
+def count_below():
+    function, runs = fresh()
+    watched = canonopt.assert_max_traces(function, mode="record")
+    jitted = jax.jit(watched)
+    watched(X), jitted(X), jitted(X[1:]), jitted(X)
+    assert watched.log.traces == len(runs) - 1 == 2
+
+
+def test_what_has_moved_is_in_the_error(first_use, monkeypatch):
+    elsewhere("jax._src.pjit", "_infer_params")(monkeypatch)
+    with pytest.raises(RuntimeError) as caught:
+        canonopt.compile_log().__enter__()
+    error = caught.value
+    assert (error.name, error.package, error.version) == (INFER, "jax", jax.__version__)
+    assert error.tested.startswith("jax")
+    assert str(error) == (
+        f"canonopt cannot count traces and compiles with jax {jax.__version__}: {INFER} is gone or "
+        f'has changed. Tested: {error.tested}. Write: pip install "{error.tested}", or upgrade '
+        "canonopt."
+    )
+    copy = pickle.loads(pickle.dumps(error))
+    assert (str(copy), copy.tested) == (str(error), error.tested)
+    assert _jax_internals.unsupported("equinox._jit").version == eqx.__version__
+    # In a source tree that is not installed.
+    monkeypatch.setattr("importlib.metadata.requires", raise_not_found)
+    assert _jax_internals.unsupported(INFER).tested == "jax"
+
+
+def raise_not_found(name):
+    raise importlib.metadata.PackageNotFoundError(name)
+
+
+def test_once_counting_works_again_nothing_is_raised(first_use, monkeypatch):
+    with monkeypatch.context() as context:
+        elsewhere("jax._src.pjit")(context)
+        with pytest.raises(canonopt.UnsupportedVersionError):
+            canonopt.assert_max_traces(len)
+    count_in_a_log()
+    # A second watch does not keep the first one from being checked.
+    _jax_internals._check_misses.cache_clear()
+    _jax_internals._check_misses()
+    # What was found is not looked for again.
+    monkeypatch.setattr(_jax_internals, "_watch_misses", None)
+    count_in_a_log()
+
+
+def under_jit(use):
+    jax.jit(lambda x: use() or x)(1.0)
+
+
+def under_vmap(use):
+    jax.vmap(lambda x: use() or x)(jnp.ones(2))
+
+
+def in_a_backward_pass(use):
+    step = jax.custom_vjp(lambda x: x)
+    step.defvjp(lambda x: (x, None), lambda _, cotangent: use() or (cotangent,))
+    jax.grad(step)(1.0)
+
+
+def setting(name, value):
+    def inside(use):
+        before = getattr(jax.config, name)
+        jax.config.update(name, value)
+        try:
+            use()
+        finally:
+            jax.config.update(name, before)
+
+    return inside
+
+
+def on_a_mesh(use):
+    with jax.set_mesh(Mesh(np.array(jax.devices()), ("data",))):
+        use()
+
+
+@pytest.mark.parametrize(
+    "inside",
+    [
+        under_jit,
+        under_vmap,
+        in_a_backward_pass,
+        on_a_mesh,
+        setting("jax_disable_jit", True),
+        setting("jax_check_tracer_leaks", True),
+        setting("jax_debug_nans", True),
+        setting("jax_enable_checks", True),
+        setting("jax_enable_x64", True),
+        setting("jax_no_tracing", True),
+        setting("jax_numpy_dtype_promotion", "strict"),
+        setting("jax_traceback_filtering", "off"),
+        setting("jax_transfer_guard", "disallow"),
+    ],
+)
+def test_counting_may_start_anywhere(first_use, inside):
+    def use():
+        canonopt.assert_max_traces(jax.jit(fresh()[0]))
+        listeners._is_compile_due = True
+        listeners.check_compiles()
+
+    inside(use)
+    count_in_a_log()
+
+
+def test_the_first_use_is_neither_logged_nor_compiled(first_use, caplog):
+    told = []
+
+    def note(event, *_, **about):
+        told.append(event.rpartition("/")[2])
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    try:
+        with jax.log_compiles(True), caplog.at_level(logging.WARNING, "jax"):
+            canonopt.assert_max_traces(len)
+    finally:
+        jax.monitoring.unregister_event_duration_listener(note)
+    assert set(told) == {"jaxpr_trace_duration"}
+    assert not caplog.records
+
+
+def test_the_first_use_starts_no_backend():
+    # Jax takes this option only as long as no backend is up.
+    code = (
+        "import canonopt, jax; canonopt.assert_max_traces(jax.jit(len));"
+        "jax.config.update('jax_num_cpu_devices', 2)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
+
+
+def test_what_other_threads_trace_meanwhile_does_not_matter(first_use):
+    stop = threading.Event()
+
+    def trace():
+        while not stop.is_set():
+            jax.jit(fresh()[0]).trace(X)
+            with contextlib.suppress(ValueError):
+                jax.jit(fail).trace(X)
+
+    threads = [threading.Thread(target=trace) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    try:
+        for _ in range(20):
+            _jax_internals._check_misses.cache_clear()
+            _jax_internals._check_misses()
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def fail(x):
+    raise ValueError
+
+
+def test_calls_that_compile_nothing_are_no_sign_that_compiles_are_not_told(first_use):
+    refused = canonopt.assert_max_traces(jax.jit(fresh()[0]), 0)
+    with pytest.raises(canonopt.ExcessError):
+        refused(X)
+    assert listeners._is_compile_due
+    with canonopt.compile_log() as log:
+        jax.jit(fresh()[0]).lower(X)
+    assert listeners._is_compile_seen
+    assert not log.helpers and len(log.functions) == 1
+
+
+def test_calls_are_unknown_without_the_hook_of_jax(monkeypatch):
+    with canonopt.compile_log() as log:
+        steps = _steps.Steps(log)
+        elsewhere("jax._src.api", "_post_hook_state")(monkeypatch)
+        steps.start()
+        jax.jit(fresh()[0])(X)
+        steps.stop()
+        assert steps.of(log.functions[0]) is None
+
+
+def test_whether_x64_is_on_is_found_out_the_public_way_too(monkeypatch):
+    with jax.experimental.enable_x64() if not hasattr(jax, "enable_x64") else jax.enable_x64(True):
+        assert _jax_internals.x64_state().value is True
+        elsewhere("jax._src.config", enable_x64=None)(monkeypatch)
+        assert _jax_internals.x64_state().value is True
+    assert _jax_internals.x64_state().value is False
