@@ -1,5 +1,6 @@
 """canonical(): anyone's factory, and what every factory has to hold to."""
 
+import collections
 import gc
 import warnings
 
@@ -262,3 +263,55 @@ def test_equal_containers_that_part_are_refused_where_one_spec_stands_for_both()
     with pytest.raises(canonopt.SharedSpecError, match="was given equal lists or dicts more than"):
         schedule(10)
     assert float(canonopt.piecewise_constant_schedule(1.0, other)(10)) == 0.25
+
+
+def sum_of_rates(rates):
+    return optax.sgd(sum(rates))
+
+
+def nested_sum_of_rates(config):
+    return optax.sgd(config["rates"][0][0])
+
+
+@pytest.mark.parametrize(
+    ("factory", "make"),
+    [
+        (sum_of_rates, lambda: [0.5]),
+        (sum_of_rates, lambda: collections.deque([0.5])),
+        (nested_sum_of_rates, lambda: {"rates": ([0.5],)}),
+    ],
+)
+def test_equal_containers_may_part_after_a_factory_that_keeps_none_of_them(factory, make):
+    build = canonopt.canonical(factory)
+    one, other = make(), make()
+    spec = build(one)
+    assert build(other) is spec
+    for container in (other, one):
+        container.clear()
+        updates, _ = spec.update({"w": jnp.ones(1)}, spec.init({"w": jnp.ones(1)}))
+        assert updates["w"] == -0.5
+
+
+@pytest.mark.parametrize(
+    "keep",
+    [
+        lambda rates: lambda count: rates[0],
+        lambda rates: lambda count, inner=(rates,): inner[0][0],
+        lambda rates: lambda count, rates=iter(rates): next(rates),
+    ],
+)
+@pytest.mark.parametrize("place", [lambda x: x, lambda x: (x,), lambda x: {"a": [x]}])
+def test_equal_containers_that_part_are_refused_however_the_factory_keeps_them(keep, place):
+    def factory(config):
+        while type(config) is not list or type(config[0]) is list:
+            (config,) = config.values() if type(config) is dict else config
+        return optax.scale_by_schedule(keep(config))
+
+    build = canonopt.canonical(factory)
+    rates = [0.5]
+    other = [0.5]
+    spec = build(place(rates))
+    assert build(place(other)) is spec
+    other.append(1.0)
+    with pytest.raises(canonopt.SharedSpecError):
+        spec.init({"w": jnp.ones(1)})

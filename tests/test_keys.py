@@ -21,8 +21,8 @@ from hypothesis import example, given
 import canonopt
 from canonopt._identity.keys import read
 from canonopt._identity.reader import HoldsArray
-from canonopt._identity.values import copied
 from canonopt._optax_compat import dtype_of
+from canonopt._spec.containers import copied
 
 
 class Color(enum.Enum):

@@ -19,8 +19,4 @@ from .keys import read as read
 from .reader import HoldsArray as HoldsArray
 from .reader import Mode as Mode
 from .reader import Reading as Reading
-from .values import copied as copied
-from .values import is_changed as is_changed
 from .values import is_namedtuple as is_namedtuple
-from .values import still_held as still_held
-from .values import that_can_part as that_can_part

@@ -20,17 +20,10 @@ import numpy as np
 import optax
 
 from .._errors import DynamicSpecError
-from .._identity import (
-    HoldsArray,
-    Mode,
-    Table,
-    Watched,
-    copied,
-    is_namedtuple,
-    read,
-)
+from .._identity import HoldsArray, Mode, Table, Watched, is_namedtuple, read
 from .._numbers import NUMBERS, Dynamic
 from .._python_internals import token_of
+from .containers import copied
 from .deferred import Assemble, Recipe
 from .paths import find, hyperparameters
 from .spec import (

@@ -3,6 +3,7 @@
 import functools
 import importlib
 import itertools
+import operator
 import sys
 import types
 import weakref
@@ -13,16 +14,7 @@ import jax
 import optax
 
 from .._errors import NotAFactoryError
-from .._identity import (
-    HoldsArray,
-    Reading,
-    Table,
-    Watched,
-    copied,
-    is_changed,
-    is_in_place,
-    read,
-)
+from .._identity import HoldsArray, Reading, Table, Watched, is_in_place, read
 from .._optax_compat import (
     as_optax_takes,
     dtype_of,
@@ -38,6 +30,7 @@ from .calls import (
     spelling,
 )
 from .classes import class_for, dynamic_class_for
+from .containers import copied, is_changed, reference_counts
 from .dynamic_spec import make_dynamic
 from .expressions import expression
 from .parameters import FactoryParameters
@@ -208,7 +201,7 @@ class Factory:
             others = [i for i, value in enumerate(values) if value is not earlier[i]]
             if others and not self._is_as_it_was(internals):
                 return None
-            for i in others if internals.watched.has_containers else ():
+            for i in others if internals.keeps_containers else ():
                 internals.share(values[i], earlier[i])
         warn_again(internals.warned)
         return spec
@@ -225,9 +218,14 @@ class Factory:
         """A new spec of what was given; `kept` is a copy, since the factory may change `given`."""
         parameters = self._in_order(kept)
         # What is interned outlives the trace that may be going on.
+        before = reference_counts(given.values())
         with jax.ensure_compile_time_eval():
             made, warned = recording_warnings(lambda: self.call(given))
         internals = Internals(self, lambda: made, warned=warned)
+        after = reference_counts(given.values())
+        internals.keeps_containers = len(after) != len(before) or any(
+            map(operator.gt, after, before)
+        )
         internals.is_plain = all(map(is_plain, parameters.values()))
         return self._wrap(made, parameters, internals)
 

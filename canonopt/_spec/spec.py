@@ -12,17 +12,11 @@ import jax
 import optax
 
 from .._errors import DynamicSpecError, SharedSpecError
-from .._identity import (
-    Mode,
-    Watched,
-    copied,
-    is_changed,
-    still_held,
-    that_can_part,
-)
+from .._identity import Mode, Watched
 from .._optax_compat import as_transform
 from .._python_internals import token_of
 from .._state import init_like_grads
+from .containers import copied, is_changed, still_held, that_can_part
 from .paths import (
     Parametrised,
     find,
@@ -50,6 +44,8 @@ class Internals:
     roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
     # Whether the factory is the user's and is called again for each trace, with traced values.
     is_called_again: bool = False
+    # Whether what the factory made has kept a list, dict or set that it was given.
+    keeps_containers: bool = False
     # The names of these arguments, and copies as they were before the factory had them.
     names: tuple[str, ...] = ()
     kept: tuple[Any, ...] = ()
