@@ -39,7 +39,7 @@ from canonopt._jax_internals import (
 )
 from canonopt._recompiles import listeners
 
-from .counting import compiles
+from .support.counting import compiles
 
 
 def function(x, y=1):

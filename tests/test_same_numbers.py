@@ -1,6 +1,7 @@
 """Programs with canonopt's names in the place of Optax's give the same numbers.
 
-`tests/programs.py` writes the programs. The environment variable CANONOPT_PROGRAMS says how many.
+`tests/support/programs.py` writes the programs, as many as the environment variable
+CANONOPT_PROGRAMS says.
 """
 
 import dataclasses
@@ -14,8 +15,8 @@ from hypothesis import strategies as st
 
 import canonopt
 
-from . import programs
-from .programs import Failed, Program, Random, difference, run, shrink, write
+from .support import programs
+from .support.programs import Failed, Program, Random, difference, run, shrink, write
 
 pytestmark = pytest.mark.usefixtures("restored_caches")
 
@@ -31,7 +32,7 @@ COUNT = int(os.environ.get("CANONOPT_PROGRAMS", "300"))
 )
 @given(seed=st.integers(0, 2**32 - 1))
 def test_programs_have_the_numbers_of_optax(seed):
-    check(write(Random(seed)), f"seed {seed}, as in `python -m tests.programs {seed}`")
+    check(write(Random(seed)), f"seed {seed}, as in `python -m tests.support.programs {seed}`")
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -17,7 +17,7 @@ if os.environ.get("JAX_PLATFORMS", "") in ("", "cpu"):
 
 import jax
 
-from tests.placements import KINDS, LIBRARIES, OPTIMIZERS, measure, mesh
+from tests.support.placements import KINDS, LIBRARIES, OPTIMIZERS, measure, mesh
 
 PAGE = Path(__file__).parents[1] / "docs" / "compile-table.md"
 
@@ -36,7 +36,7 @@ second compile that nobody asked for.
 | `optim.init(params)` | {optax} of {total} |
 
 Measured on {devices}, with {versions}. Optimizers are those of
-`tests/placements.py`, parameters a matrix and a vector, and compiles are counted with
+`tests/support/placements.py`, parameters a matrix and a vector, and compiles are counted with
 `jax.monitoring`. `python -m tools.compile_table` measures anew.
 
 {table}

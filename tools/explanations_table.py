@@ -22,7 +22,7 @@ import equinox as eqx
 import jax
 
 import canonopt
-from tests.scenarios import JITS, Scenario, cells
+from tests.support.scenarios import JITS, Scenario, cells
 
 PAGE = Path(__file__).parents[1] / "docs" / "explanations.md"
 LONGEST = 200
@@ -33,8 +33,8 @@ _TEXT = """\
 Recompile scenarios, and what is said of the second trace or compile, shortened to {longest}
 characters. *Nothing*: the tool sees no difference, raises nothing and logs nothing. All tools are
 below the jit, but for JAX's own. Measured with {versions};
-`python -m tools.explanations_table` measures anew. The scenarios are in `tests/scenarios.py`, each
-with the line that mends it.
+`python -m tools.explanations_table` measures anew. The scenarios are in
+`tests/support/scenarios.py`, each with the line that mends it.
 
 | | says something | says nothing |
 | --- | --- | --- |

@@ -23,8 +23,8 @@ from jax.sharding import PartitionSpec as P
 import canonopt
 from canonopt import canonicalize, hoist
 
-from . import catalogue
-from .counting import counted
+from ..support import catalogue
+from ..support.counting import counted
 
 # --- weak types -------------------------------------------------------------------------------
 

@@ -5,9 +5,9 @@ import pytest
 
 import canonopt
 
-from . import corpus
-from .corpus import ENTRIES, MERGES, REASONS, Entry
-from .test_steps import bits
+from ..spec.test_steps import bits
+from ..support import corpus
+from ..support.corpus import ENTRIES, MERGES, REASONS, Entry
 
 # Entries that a sound rule can merge and canonopt does not, each with the reason. At most a tenth.
 MISSED: dict[str, str] = {

@@ -1,6 +1,6 @@
 """Kinds of parameters for which plain optax has a step compiled more than once, and the counts.
 
-`tools/compile_table.py` makes a table of what `tests/test_placements.py` asserts, from here.
+`tools/compile_table.py` makes a table of what `tests/state/test_placement.py` asserts, from here.
 """
 
 import warnings

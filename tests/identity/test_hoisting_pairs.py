@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 from canonopt import hoist
 
-from .callables import (
+from ..support.callables import (
     HOLDING,
     Frozen,
     Partial,

@@ -15,8 +15,8 @@ import pytest
 
 import canonopt
 
-from . import catalogue
-from .counting import counted
+from ..support import catalogue
+from ..support.counting import counted
 from .test_steps import build
 
 TRANSFORMATIONS = [n for n in catalogue.ALL if n not in catalogue.SCHEDULES]
@@ -162,7 +162,7 @@ NAMES = {
     "jax": jax,
     "jnp": jnp,
     "np": np,
-    "tests": __import__("tests.test_spec"),
+    "tests": __import__("tests.spec.test_spec"),
     "Array": lambda value, dtype, weak_type=False: jnp.asarray(value),
 }
 

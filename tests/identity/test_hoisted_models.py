@@ -14,8 +14,8 @@ import pytest
 import canonopt
 from canonopt import hoist, hoisted_field
 
-from .callables import KINDS, a_lambda, a_nested_function, vector
-from .counting import counted
+from ..support.callables import KINDS, a_lambda, a_nested_function, vector
+from ..support.counting import counted
 
 
 class Model(eqx.Module):

@@ -15,7 +15,7 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 
-from .counting import counted
+from ..support.counting import counted
 
 
 def loss_fn(params, x):

@@ -11,8 +11,8 @@ import pytest
 
 import canonopt
 
-from . import catalogue
-from .counting import compiles, counted
+from ..support import catalogue
+from ..support.counting import compiles, counted
 
 TRANSFORMATIONS = {n: b for n, b in catalogue.ALL.items() if n not in catalogue.SCHEDULES}
 OPTIMIZERS = catalogue.OPTIMIZERS | catalogue.SPECIAL_OPTIMIZERS

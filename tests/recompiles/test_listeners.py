@@ -20,7 +20,7 @@ from flax import nnx
 import canonopt
 from canonopt._recompiles import listeners
 
-from .scenarios import on_explicit_axes, ones
+from ..support.scenarios import on_explicit_axes, ones
 
 
 def fresh(name="step"):

@@ -5,8 +5,8 @@ A program is a list of cells, as a notebook has them. `write(random)` writes one
 `difference(program)` says where the two part. The runs share nothing: each executes the text in a
 module of its own.
 
-    python -m tests.programs 17        # the program of seed 17, and where the two part
-    python -m tests.programs 17 500    # which of the seeds 17, ..., 516 fail
+    python -m tests.support.programs 17        # the program of seed 17, and where the two part
+    python -m tests.support.programs 17 500    # which of the seeds 17, ..., 516 fail
 
 A program has *places*, which hold a number that can be changed in many ways; *functions* that read
 a place, as globals, captured variables, attributes and so on; *recipes*, which build an optimizer

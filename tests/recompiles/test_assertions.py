@@ -26,7 +26,7 @@ from jax.sharding import PartitionSpec as P
 import canonopt
 from canonopt._recompiles import assertions
 
-from .scenarios import mesh, on_explicit_axes, ones
+from ..support.scenarios import mesh, on_explicit_axes, ones
 
 UNLIMITED = 10**6
 assert_any = functools.partial(canonopt.assert_max_traces, max_traces=UNLIMITED)

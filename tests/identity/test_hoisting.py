@@ -23,7 +23,8 @@ import canonopt
 from canonopt import hoist
 from canonopt._identity.hoisting import _callables
 
-from .callables import (
+from ..spec.test_steps import bits
+from ..support.callables import (
     HOLDING,
     KINDS,
     SAME_FOR_ALL,
@@ -46,8 +47,7 @@ from .callables import (
     vector,
     wrapped,
 )
-from .counting import counted
-from .test_steps import bits
+from ..support.counting import counted
 
 # --- kinds of callables -----------------------------------------------------------------------
 

@@ -10,8 +10,8 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 
-from . import placements
-from .placements import KINDS, OPTIMIZERS, mesh, placed
+from ..support import placements
+from ..support.placements import KINDS, OPTIMIZERS, mesh, placed
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -38,7 +38,7 @@ def test_plain_optax_is_compiled_again(name, kind, counts):
 
 def test_the_table_in_the_docs_has_every_cell():
     assert len(OPTIMIZERS) * len(KINDS) == 276
-    page = Path(__file__).parents[1] / "docs" / "compile-table.md"
+    page = Path(__file__).parents[2] / "docs" / "compile-table.md"
     rows = [line.split(" | ") for line in page.read_text("utf-8").splitlines() if "/1 · " in line]
     assert [row[0] for row in rows] == [f"| `{name}`" for name in OPTIMIZERS]
     assert {len(row) for row in rows} == {len(KINDS) + 1}

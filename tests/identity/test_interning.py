@@ -17,9 +17,9 @@ import pytest
 import canonopt
 from canonopt._identity.interning import Table
 
-from . import catalogue
-from .counting import counted
-from .test_steps import build
+from ..spec.test_steps import build
+from ..support import catalogue
+from ..support.counting import counted
 
 
 class Anchor:

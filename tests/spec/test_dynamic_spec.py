@@ -14,7 +14,7 @@ import pytest
 import canonopt
 from canonopt._spec.dynamic_spec import _templates
 
-from .counting import counted
+from ..support.counting import counted
 
 PARAMS = {"w": jnp.ones(3)}
 

@@ -14,8 +14,8 @@ from hypothesis import given
 
 import canonopt
 
-from . import catalogue
-from .test_keys import LOOKALIKES, same
+from ..identity.test_keys import LOOKALIKES, same
+from ..support import catalogue
 from .test_steps import bits, build
 
 
@@ -31,7 +31,7 @@ def test_a_decorated_factory_builds_interned_specs():
     assert isinstance(mine(0.1), canonopt.Spec)
     assert type(mine(0.1)).__name__ == "Mine"
     assert mine.__doc__ == "My optimizer."
-    assert repr(mine(0.1)) == "tests.test_factories.mine(learning_rate=0.1)"
+    assert repr(mine(0.1)) == "tests.spec.test_factory.mine(learning_rate=0.1)"
 
 
 def test_canonical_is_the_same_for_the_same_function():
@@ -297,7 +297,7 @@ def test_equal_containers_may_part_after_a_factory_that_keeps_none_of_them(facto
     [
         lambda rates: lambda count: rates[0],
         lambda rates: lambda count, inner=(rates,): inner[0][0],
-        lambda rates: lambda count, rates=iter(rates): next(rates),
+        lambda rates: (lambda iterator: lambda count: next(iterator))(iter(rates)),
     ],
 )
 @pytest.mark.parametrize("place", [lambda x: x, lambda x: (x,), lambda x: {"a": [x]}])

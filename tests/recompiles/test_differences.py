@@ -26,7 +26,7 @@ from canonopt._jax_internals import key_context
 from canonopt._recompiles.call_key import signature_of
 from canonopt._recompiles.differences import _ORDER, explain
 
-from .scenarios import JITS, SCENARIOS, cells, named, ones, scaling
+from ..support.scenarios import JITS, SCENARIOS, cells, named, ones, scaling
 
 CELLS = [pytest.param(*cell, id=f"{cell[0].name}, {cell[1]}") for cell in cells()]
 
@@ -64,7 +64,7 @@ def test_there_is_a_scenario_for_each_kind_of_change():
 
 
 def test_the_page_in_the_docs_has_every_scenario():
-    page = Path(__file__).parents[1] / "docs" / "explanations.md"
+    page = Path(__file__).parents[2] / "docs" / "explanations.md"
     sections = [line[3:] for line in page.read_text("utf-8").splitlines() if line[:3] == "## "]
     assert sections == [f"{scenario.name.capitalize()}, {jit}" for scenario, jit in cells()]
     assert "| canonopt | 104 | 0 |" in page.read_text("utf-8")

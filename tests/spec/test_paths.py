@@ -11,7 +11,7 @@ import pytest
 
 import canonopt
 
-from . import catalogue
+from ..support import catalogue
 from .test_steps import TRANSFORMATIONS, bits, build
 
 # Two factories are deprecated, and say so when they are built.

@@ -11,7 +11,7 @@ import pytest
 
 import canonopt
 
-from .counting import counted
+from ..support.counting import counted
 
 
 class Model(eqx.Module):

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import canonopt
 
-from .counting import counted
-from .test_steps import bits
+from ..spec.test_steps import bits
+from ..support.counting import counted
 
 # --- expressions ----------------------------------------------------------------------------------
 

@@ -13,7 +13,7 @@ import pytest
 import canonopt
 from canonopt._spec.mirror import Mirror
 
-from . import catalogue
+from ..support import catalogue
 
 # Public functions of optax that build neither a transformation nor a schedule, although their
 # signature does not say so. A new one without a return annotation has to be put here or mirrored.
