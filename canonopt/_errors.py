@@ -1,13 +1,44 @@
 """The errors a user can cause. Each is a small class over the standard type one would catch."""
 
+from typing import Any
+
 
 class CanonoptError(Exception):
-    """Base of every error that canonopt raises itself."""
+    """Base of every error that canonopt raises itself.
+
+    The facts are attributes, each `None` if it does not apply. `str(error)` is the problem and the
+    fix.
+
+    - `problem`: what happened, in a sentence.
+    - `fix`: what to write instead.
+    - `path`: the argument, field or leaf that the error is about.
+    - `before`, `after`: what differs, in words.
+    """
 
     __module__ = "canonopt"
 
     def __init_subclass__(cls) -> None:
         cls.__module__ = "canonopt"  # where users find it, and what a traceback shows
+
+    def __init__(
+        self,
+        problem: str,
+        fix: str | None = None,
+        *,
+        path: str | None = None,
+        before: str | None = None,
+        after: str | None = None,
+    ) -> None:
+        super().__init__(problem)
+        self.problem, self.fix = problem, fix
+        self.path, self.before, self.after = path, before, after
+
+    def __str__(self) -> str:
+        return " ".join(filter(None, (self.problem, self.fix)))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        # An exception is made anew from its positional arguments, and then gets its attributes.
+        return type(self), self.args, vars(self)
 
 
 class ParameterError(CanonoptError, TypeError):
@@ -81,15 +112,13 @@ class UnsupportedVersionError(CanonoptError, RuntimeError):
     """
 
     def __init__(self, name: str, package: str, version: str, tested: str) -> None:
-        super().__init__(name, package, version, tested)
-        self.name, self.package, self.version, self.tested = name, package, version, tested
-
-    def __str__(self) -> str:
-        return (
-            f"canonopt cannot count traces and compiles with {self.package} {self.version}: "
-            f"{self.name} is gone or has changed. Tested: {self.tested}. "
-            f'Write: pip install "{self.tested}", or upgrade canonopt.'
+        super().__init__(
+            f"canonopt cannot count traces and compiles with {package} {version}: {name} is gone "
+            f"or has changed. Tested: {tested}.",
+            f'Write: pip install "{tested}", or upgrade canonopt.',
         )
+        self.args = (name, package, version, tested)  # of which a pickle makes it anew
+        self.name, self.package, self.version, self.tested = name, package, version, tested
 
 
 class RecompileWarning(UserWarning):
