@@ -101,6 +101,33 @@ def test_a_change_between_a_build_and_its_step_is_told_from_a_wrong_merge():
     assert not programs.changed_after_the_build(READS_A_GLOBAL)
 
 
+CHANGES_ONE_OF_TWO_FUNCTIONS = Program(
+    (
+        "def one(c, *, rate=0.25):\n    return rate",
+        "s = lib.sgd(one)",
+        "def other(c, *, rate=0.25):\n    return rate",
+        "other.__name__ = other.__qualname__ = 'one'",
+        "other.__code__ = one.__code__",
+        "s = lib.sgd(other)",
+        "other.__kwdefaults__['rate'] = 0.5",
+        "step(s, 'static')",
+        "step(lib.sgd(other), 'static')",
+    )
+)
+
+
+def test_a_change_of_one_of_two_equal_functions_is_told_from_a_wrong_merge():
+    program = CHANGES_ONE_OF_TWO_FUNCTIONS
+    theirs, ours = run(program, optax), run(program, canonopt)
+    assert theirs[0] == theirs[1] == ours[1] != ours[0]
+    assert programs.changed_after_the_build(program) == {0}
+    # Had it been changed before the build, it would be a fault.
+    cells = program.cells
+    earlier = dataclasses.replace(program, cells=(*cells[:5], cells[6], cells[5], *cells[7:]))
+    assert run(earlier, canonopt) == run(earlier, optax)
+    assert programs.changed_after_the_build(earlier) == set()
+
+
 STEPS_TWICE = Program(
     (
         "names = ['w']",
