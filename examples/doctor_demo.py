@@ -1,9 +1,9 @@
-"""A training script that compiles its steps again for five reasons. It knows nothing of canonopt.
+"""A training script that recompiles its steps for five reasons. It does not import canonopt.
 
     canonopt doctor doctor_demo.py
     canonopt doctor --html report.html doctor_demo.py
 
-All of it is correct, and each part is how such scripts are written.
+The script is correct, and each part is typical of such scripts.
 """
 
 import equinox as eqx
@@ -45,7 +45,7 @@ def sweep_step(model, opt_state, optim, x):
 
 
 def sweep(x):
-    """The optimizer is built anew for each seed."""
+    """Builds the optimizer again for each seed."""
     model = Model()
     for _ in range(4):
         optim = optax.chain(optax.clip_by_global_norm(1.0), optax.adam(1e-3))
@@ -58,7 +58,7 @@ def ensemble_step(model, x):
 
 
 def ensemble(x):
-    """The model is built anew, and with it the lambda that it holds."""
+    """Builds the model again, together with the lambda that it holds."""
     for _ in range(3):
         ensemble_step(Model(), x)
 
@@ -69,7 +69,7 @@ def evaluate(x):
 
 
 def epoch(x):
-    """The last batch is smaller."""
+    """Ends with a smaller batch."""
     for first in range(0, len(x), 32):
         evaluate(x[first : first + 32])
 
@@ -80,7 +80,7 @@ def noisy_step(x, step):
 
 
 def noise(x):
-    """A Python number is part of the program for eqx.filter_jit."""
+    """Passes a Python number, which eqx.filter_jit makes part of the program."""
     for step in range(5):
         noisy_step(x, step)
 
@@ -93,7 +93,7 @@ def finetune_step(model, opt_state, x):
 
 
 def finetune(x):
-    """The model is committed to a device, the counter of its optimizer is not."""
+    """Commits the model to a device, but not the counter of the optimizer."""
     model = jax.device_put({"w": jnp.ones((8, 1))}, jax.devices()[0])
     opt_state = optax.adam(1e-3).init(model)
     for _ in range(3):

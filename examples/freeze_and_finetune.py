@@ -3,11 +3,10 @@
     pip install 'canonopt[examples]'
     python freeze_and_finetune.py
 
-The loss takes what is frozen apart from what is trained, so `init_like_grads` makes state for the
-head alone. The model is committed to its device: `optim.init` would cost a second compile.
+The loss takes the frozen part of the model as a separate argument, so `init_like_grads` makes state
+for the head only. The model is committed to its device, for which `optim.init` would cost a second
+compile.
 """
-
-import collections
 
 import equinox as eqx
 import jax
@@ -19,12 +18,6 @@ from sklearn.model_selection import train_test_split
 import canonopt
 
 EPOCHS, BATCH_SIZE = 20, 32
-counts = collections.Counter()
-
-
-def count_compiles(event, duration, fun_name="", **_):
-    if event.endswith("backend_compile_duration") and fun_name in ("step", "jit(step)"):
-        counts["compiles"] += 1
 
 
 def digits(classes):
@@ -40,33 +33,31 @@ def loss_fn(trained, frozen, x, y):
 
 @eqx.filter_jit
 def step(trained, frozen, opt_state, optim, x, y):
-    counts["traces"] += 1
     grads = eqx.filter_grad(loss_fn)(trained, frozen, x, y)
     updates, opt_state = optim.update(grads, opt_state, trained)
     return eqx.apply_updates(trained, updates), opt_state
 
 
 def train(title, model, is_trained, classes, learning_rate):
-    counts.clear()
     x, x_test, y, y_test = digits(classes)
     trained, frozen = eqx.partition(model, is_trained)
     optim = canonopt.adamw(learning_rate)
     opt_state = canonopt.init_like_grads(trained, loss_fn, frozen, x[:1], y[:1], optim=optim)
-    for epoch in range(EPOCHS):
-        order = np.random.default_rng(epoch).permutation(len(x))
-        for start in range(0, len(x) - BATCH_SIZE + 1, BATCH_SIZE):
-            rows = order[start : start + BATCH_SIZE]
-            trained, opt_state = step(trained, frozen, opt_state, optim, x[rows], y[rows])
+    with canonopt.compile_log() as log:
+        for epoch in range(EPOCHS):
+            order = np.random.default_rng(epoch).permutation(len(x))
+            for start in range(0, len(x) - BATCH_SIZE + 1, BATCH_SIZE):
+                rows = order[start : start + BATCH_SIZE]
+                trained, opt_state = step(trained, frozen, opt_state, optim, x[rows], y[rows])
     model = eqx.combine(trained, frozen)
     accuracy = np.mean(jax.vmap(model)(x_test).argmax(axis=-1) == y_test)
     moments = sum(leaf.size for leaf in jax.tree.leaves(optax.tree.get(opt_state, "mu")))
-    print(f"{title}: moments of {moments} weights, {counts['traces']} trace(s), ", end="")
-    print(f"{counts['compiles']} compile(s), {accuracy:.1%} of the held-out images")
+    print(f"{title}: moments of {moments} weights, {log['step'].traces} trace(s), ", end="")
+    print(f"{log['step'].compiles} compile(s), {accuracy:.1%} of the held-out images correct")
     return model
 
 
 def main():
-    jax.monitoring.register_event_duration_secs_listener(count_compiles)
     model = eqx.nn.MLP(64, 10, width_size=256, depth=1, key=jax.random.key(0))
     model = eqx.filter_shard(model, jax.devices()[0])
     model = train("all layers on 0 to 4", model, eqx.is_inexact_array, range(5), 2e-3)

@@ -1,20 +1,18 @@
-"""A network and its batch sharded over a mesh of 4 x 2 devices, and the state that goes with them.
+"""Train a network that is sharded over a mesh of 4 x 2 devices, with a state that fits it.
 
     pip install canonopt
     python sharded.py
 
-Runs on eight accelerators, or on the CPU as eight devices. Weights are split along `model`, the
-batch along `data`. `init_like_grads` puts the moments where the parameters are and the counter on
-the whole mesh. `optim.init` leaves the counter on one device, and the step is compiled twice.
+It runs on eight accelerators, or on the CPU as eight devices. Weights are split along `model`, the
+batch along `data`. `init_like_grads` shards the moments like the parameters and puts the counter on
+the whole mesh. `optim.init` puts the counter on one device, and the step is compiled twice.
 """
 
 import os
 
-# Of the CPU only, and read when jax starts. Accelerators do not heed it.
+# JAX reads this when it starts. It affects the CPU only.
 flag = " --xla_force_host_platform_device_count=8"
 os.environ["XLA_FLAGS"] = os.environ.get("XLA_FLAGS", "") + flag
-
-import collections  # noqa: E402
 
 import jax  # noqa: E402
 import jax.numpy as jnp  # noqa: E402
@@ -25,13 +23,6 @@ from jax.sharding import PartitionSpec as P  # noqa: E402
 
 import canonopt  # noqa: E402
 
-counts = collections.Counter()
-
-
-def count_compiles(event, duration, fun_name="", **_):
-    if event.endswith("backend_compile_duration") and fun_name in ("step", "jit(step)"):
-        counts["compiles"] += 1
-
 
 def loss_fn(model, x, y):
     hidden = jax.nn.gelu(x @ model["up"] + model["bias"])
@@ -39,23 +30,22 @@ def loss_fn(model, x, y):
 
 
 def train(model, opt_state, optim, x, y):
-    """Twenty steps; the last loss, and the traces and compiles of the step."""
-    counts.clear()
+    """Twenty steps. Returns the traces and compiles of the step, and the last loss."""
 
     @jax.jit
     def step(model, opt_state, optim, x, y):
-        counts["traces"] += 1
         loss, grads = jax.value_and_grad(loss_fn)(model, x, y)
         updates, opt_state = optim.update(grads, opt_state, model)
         return optax.apply_updates(model, updates), opt_state, loss
 
-    for _ in range(20):
-        model, opt_state, loss = step(model, opt_state, optim, x, y)
-    return f"{counts['traces']} trace(s), {counts['compiles']} compile(s), loss {loss:.3f}"
+    with canonopt.compile_log() as log:
+        for _ in range(20):
+            model, opt_state, loss = step(model, opt_state, optim, x, y)
+    counts = log["step"]
+    return f"{counts.traces} trace(s), {counts.compiles} compile(s), loss {loss:.3f}"
 
 
 def main():
-    jax.monitoring.register_event_duration_secs_listener(count_compiles)
     devices = jax.devices() if len(jax.devices()) >= 8 else jax.devices("cpu")
     mesh = Mesh(np.array(devices[:8]).reshape(4, 2), ("data", "model"))
     specs = {"up": P(None, "model"), "bias": P("model"), "down": P("model", None)}

@@ -48,16 +48,16 @@ def _run_block(page, line, block, namespace):
     if ">>> " in block:
         test = doctest.DocTestParser().get_doctest(block, {}, page.name, str(page), line)
         assert test.examples
-        test.globs = namespace  # the parser takes a copy
+        test.globs = namespace  # the parser makes a copy
         _run_examples(test)
     else:
-        # At its own lines, for tracebacks and for `inspect.getsource`.
+        # With the line numbers of the page, for tracebacks and `inspect.getsource`.
         exec(compile("\n" * line + block, str(page), "exec"), namespace)
 
 
 @pytest.fixture(autouse=True)
 def _as_documented():
-    # With its filtering on, JAX adds to an error's text that it left out its own frames.
+    # With traceback filtering, JAX adds a note about its own frames to error messages.
     settings = {"jax_traceback_filtering": "off", "jax_enable_x64": False}
     before = {name: getattr(jax.config, name) for name in settings}
     for name, value in settings.items():
@@ -76,7 +76,7 @@ def test_there_are_pages():
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_page(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
-    # A page runs as a script does, so that what it defines is found by pickle.
+    # A page runs as `__main__`, as a script does, so that pickle finds what it defines.
     module = types.ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", module)
     for line, block in _python_blocks(page):
@@ -89,7 +89,7 @@ MODULES = ["canonopt", *(m.name for m in pkgutil.walk_packages(canonopt.__path__
 @pytest.mark.parametrize("name", MODULES)
 def test_docstrings(name, restored_caches):
     module = importlib.import_module(name)
-    # The functions of the catalogue have optax's docstrings, whose examples are optax's to test.
+    # The functions of the catalogue have Optax's docstrings; Optax tests the examples in them.
     documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
     nodes = ast.walk(ast.parse(inspect.getsource(module)))
     docstrings = [ast.get_docstring(node) for node in nodes if isinstance(node, documented)]

@@ -61,7 +61,7 @@ def test_a_sharded_state_is_where_the_parameters_are_and_compiles_once():
     assert re.fullmatch(r"counter: P\w*\(\) on 8 devices", counter), output
     assert re.match(r"init_like_grads: 1 trace\(s\), 1 compile\(s\)", ours), output
     assert re.match(r"optim.init: 2 trace\(s\), 2 compile\(s\)", theirs), output
-    # The state is another, the numbers are not.
+    # The states differ, the losses do not.
     assert ours.rpartition("loss")[2] == theirs.rpartition("loss")[2], output
 
 
