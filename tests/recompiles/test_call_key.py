@@ -1,4 +1,4 @@
-"""What a signature says of a call, and what taking one costs."""
+"""What a call key has of a call, and what it costs."""
 
 import attrs
 import equinox as eqx
@@ -9,9 +9,8 @@ import pytest
 
 import canonopt
 from canonopt._recompiles import call_key
-from canonopt._recompiles.call_key import signature_of
-from canonopt._recompiles.records import Array, Static
-from canonopt._recompiles.statics import PARTS, static_of
+from canonopt._recompiles.call_key import call_key_of
+from canonopt._recompiles.records import MAX_PARTS, Array, Static, static_of
 
 ROWS = 20_000
 
@@ -59,7 +58,7 @@ def test_of_what_is_large_no_more_is_shown_than_is_kept(value):
         Row.shown = 0
         found = static_of(taken)
         assert Row.shown < 1000
-        assert len(list(parts_in(found))) <= PARTS
+        assert len(list(parts_in(found))) <= MAX_PARTS
         assert len(found.text) < 2000
 
 
@@ -82,12 +81,12 @@ def test_both_ends_of_a_container_are_looked_into():
 
 
 def test_parts_are_few_in_a_call_and_leaves_are_all_there():
-    leaves = [capturing([[i]]) for i in range(PARTS)]
+    leaves = [capturing([[i]]) for i in range(MAX_PARTS)]
     arrays = {f"w{i}": np.zeros(1) for i in range(10_000)}
-    found = signature_of(step, ((leaves, arrays),), {}, filtered=True).records.values()
+    found = call_key_of(step, ((leaves, arrays),), {}, filtered=True).records.values()
     statics = [record for record in found if isinstance(record, Static)]
-    assert len(statics) == PARTS
-    assert 0 < sum(len(list(parts_in(static))) for static in statics) <= PARTS
+    assert len(statics) == MAX_PARTS
+    assert 0 < sum(len(list(parts_in(static))) for static in statics) <= MAX_PARTS
     assert sum(isinstance(record, Array) for record in found) == 10_000
 
 
@@ -95,7 +94,7 @@ def test_arrays_are_read_once(monkeypatch):
     read = []
     array = call_key.array_of
     monkeypatch.setattr(call_key, "array_of", lambda value: read.append(1) or array(value))
-    signature_of(step, ([np.zeros(1) for _ in range(100)],), {})
+    call_key_of(step, ([np.zeros(1) for _ in range(100)],), {})
     assert len(read) == 100
 
 
@@ -106,7 +105,7 @@ def test_arrays_are_read_once(monkeypatch):
 )
 def test_dtypes_are_those_in_a_trace(value, x64):
     with jax.enable_x64(x64):
-        (record,) = signature_of(step, (value,), {}).records.values()
+        (record,) = call_key_of(step, (value,), {}).records.values()
         seen = []
         jax.jit(lambda x: seen.append(x.dtype))(value)
     assert record.dtype == str(seen[0])
@@ -114,10 +113,10 @@ def test_dtypes_are_those_in_a_trace(value, x64):
 
 def test_dtypes_of_descriptions_are_those_in_a_trace():
     described = jax.ShapeDtypeStruct((3,), np.dtype("float64"))
-    (record,) = signature_of(step, (described,), {}).records.values()
+    (record,) = call_key_of(step, (described,), {}).records.values()
     assert record.dtype == "float32"
     for value in (np.array("text"), np.array([None]), jax.random.key(0)):
-        assert signature_of(step, (value,), {}).records
+        assert call_key_of(step, (value,), {}).records
 
 
 class Hostile:
@@ -153,7 +152,7 @@ def test_what_is_static_in_a_node_has_the_name_of_its_field():
         lambda n: (((jax.tree_util.GetAttrKey("weight"), n.weight),), (n.name, n.depth, "extra")),
         lambda static, children: Named(*children, *static[:2]),
     )
-    records = signature_of(step, (Named(np.ones(2), "a", 3),), {}).records
+    records = call_key_of(step, (Named(np.ones(2), "a", 3),), {}).records
     assert list(records) == ["x", "x.name", "x.depth", "x.<static>", "x.weight"]
     assert [str(records[f"x.{name}"]) for name in ("name", "depth", "<static>")] == [
         "'a'",
@@ -171,7 +170,7 @@ def test_fields_whose_children_have_no_names_are_not_told_apart():
     jax.tree_util.register_pytree_node(
         Unnamed, lambda n: ((n.weight,), n.name), lambda name, children: Unnamed(*children, name)
     )
-    records = signature_of(step, (Unnamed(np.ones(2), "a"),), {}).records
+    records = call_key_of(step, (Unnamed(np.ones(2), "a"),), {}).records
     assert [path for path in records if "static" in path] == ["x.<static>"]
 
 

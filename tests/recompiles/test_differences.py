@@ -23,7 +23,7 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt._jax_internals import key_context
-from canonopt._recompiles.call_key import signature_of
+from canonopt._recompiles.call_key import call_key_of
 from canonopt._recompiles.differences import _ORDER, explain
 
 from ..support.scenarios import JITS, SCENARIOS, cells, named, ones, scaling
@@ -155,7 +155,7 @@ def calls(function):
 def renamed(prefix, count):
     leaf = np.zeros(1, np.float32)
     tree = {f"{prefix}{i}": {"w": leaf, "b": leaf} for i in range(count)}
-    return signature_of(lambda tree: 0, (tree,), {})
+    return call_key_of(lambda tree: 0, (tree,), {})
 
 
 def test_renamed_leaves_cost_as_many_steps_as_there_are():
@@ -207,19 +207,19 @@ class Compared:
         (tuple(range(99)), (*range(98), 0), "item 98 98", "item 98 0"),
         ((1, 2), (1, 3), "(1, 2)", "(1, 3)"),
         (Compared(1), Compared(2), "attribute 'value' 1", "attribute 'value' 2"),
-        ("a" * 20_000, "a" * 19_999 + "b", "aaa...", "too long to be shown"),
+        ("a" * 20_000, "a" * 19_999 + "b", "aaa...", "too long to show"),
     ],
 )
 def test_the_part_that_differs_is_shown(old, new, before, after):
     change = last_change(old, new)
     assert (before in change.before, after in change.after) == (True, True), change
-    assert "equal to itself" not in str(change)
+    assert "equal only to itself" not in str(change)
     assert change.fix == "give mode one value, or pass what changes as an array"
 
 
 def test_an_object_without_equality_is_equal_to_itself_only():
     one, other = Plain(1), Plain(1)
-    assert "equal to itself only" in last_change(one, other).after
+    assert "equal only to itself" in last_change(one, other).after
     change = last_change(one, Plain(2))
     assert change.before.endswith("attribute 'size' 1")
     assert change.after.endswith("attribute 'size' 2")
@@ -377,7 +377,7 @@ def test_what_is_around_a_call_is_named(around, line):
     assert str(change).startswith(line)
     assert change.fix in (
         "jax.set_mesh(mesh) once, before the first call",
-        "the same set_xla_metadata each time",
+        "the same set_xla_metadata in every call",
     )
 
 
@@ -399,7 +399,7 @@ def test_of_what_cannot_be_seen_it_is_said_that_it_is_not(monkeypatch):
             jax.vmap(step, axis_name=axis)(ones(2, 3))
     assert log["step"].traces == 2
     why = str(log["step"].entries[-1].explanation)
-    assert why.startswith("nothing that canonopt sees differs from an earlier call\n")
+    assert why.startswith("canonopt sees no difference from an earlier call\n")
     assert "the axis names of jax.vmap" in why
     assert why.count("\n") == 2  # as many lines as a report shows of a note
 
@@ -423,9 +423,9 @@ def test_what_is_no_change(same):
     def step(x):
         return x
 
-    before, after = (signature_of(step, (x,), {}, filtered=True) for x in same)
+    before, after = (call_key_of(step, (x,), {}, filtered=True) for x in same)
     assert explain(after, [before]).changes == ()
-    assert str(explain(after, [before])).startswith("nothing that canonopt sees differs")
+    assert str(explain(after, [before])).startswith("canonopt sees no difference")
 
 
 def test_tracers_are_not_told_apart_by_where_they_are():
@@ -433,9 +433,9 @@ def test_tracers_are_not_told_apart_by_where_they_are():
         return x
 
     seen = []
-    jax.jit(lambda x: seen.append(signature_of(step, (x,), {})))(ones(3))
+    jax.jit(lambda x: seen.append(call_key_of(step, (x,), {})))(ones(3))
     committed = jax.device_put(jnp.asarray(ones(3)), jax.devices()[0])
-    seen.append(signature_of(step, (committed,), {}))
+    seen.append(call_key_of(step, (committed,), {}))
     for new, old in (seen, seen[::-1]):
         assert [change.path for change in explain(new, [old]).changes] == ["the call"]
 
@@ -446,7 +446,7 @@ def test_nothing_of_the_arguments_is_kept():
         function: object
 
     model = Model(jnp.ones(3), lambda x: x)
-    signature = signature_of(lambda model: model, (model,), {}, filtered=True)
+    signature = call_key_of(lambda model: model, (model,), {}, filtered=True)
     alive = [weakref.ref(model.weight), weakref.ref(model.function)]
     del model
     gc.collect()
@@ -553,7 +553,7 @@ def test_explanations_never_raise(before, after, filtered, is_static, traced):
     kept = []
 
     def signature(tree):
-        return signature_of(
+        return call_key_of(
             step,
             (tree, tree),
             {"keyword": tree},

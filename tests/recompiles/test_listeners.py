@@ -207,7 +207,7 @@ def test_what_the_user_jits_is_the_users_whoever_wrote_it(what, make):
     with canonopt.compile_log() as log:
         call()
     assert [(f.name, f.traces) for f in log.functions] == [(what.partition(" ")[0], 1)]
-    assert log.functions[0].entries[0].signature is not None
+    assert log.functions[0].entries[0].call_key is not None
 
 
 def library_calls(x, key):
@@ -375,10 +375,10 @@ def test_a_second_trace_with_the_first_compile_is_a_trace_again():
 def test_seconds_of_recompiles_that_are_not_kept_are_lost_too():
     step = jax.jit(fresh()[0])
     with canonopt.compile_log() as log:
-        for size in range(1, listeners.ENTRIES + 3):
+        for size in range(1, listeners.MAX_ENTRIES + 3):
             jax.eval_shape(step, ones(size))
     (found,) = log.functions
-    assert len(found.entries) == listeners.ENTRIES < found.traces
+    assert len(found.entries) == listeners.MAX_ENTRIES < found.traces
     assert found.lost_seconds == pytest.approx(found.seconds - found.entries[0].seconds)
 
 
@@ -674,7 +674,7 @@ def test_a_cached_call_runs_none_of_this(jit):
         finally:
             sys.setprofile(None)
     # The wrapper itself, and nothing at a miss.
-    assert not profiled & {"watch_misses.<locals>.watched", "_enter", "_leave", "signature_of"}
+    assert not profiled & {"watch_misses.<locals>.watched", "_enter", "_leave", "call_key_of"}
 
 
 def test_memory_is_bounded():
@@ -721,4 +721,4 @@ def test_donated_buffers_are_left_alone():
             assert given.is_deleted()
     np.testing.assert_array_equal(x, 8 * ones(3))
     assert (log["step"].traces, log["step"].compiles) == (1, 1)
-    assert log["step"].entries[0].signature.options["donate_argnums"] == (0,)
+    assert log["step"].entries[0].call_key.options["donate_argnums"] == (0,)

@@ -109,21 +109,21 @@ def on_explicit_axes(jitted: Callable) -> Callable:
 # --- structure and None -------------------------------------------------------------------------
 
 
-@scenario(Says("batch[1]", "structure", "not there", r"float32\[3\]", "give batch one structure"))
+@scenario(Says("batch[1]", "structure", "missing", r"float32\[3\]", "give batch one structure"))
 def a_longer_list(jit, fixed):
     step = jit(named(lambda batch: batch[0]))
     step([ones(3), ones(3)] if fixed else [ones(3)])
     step([ones(3), ones(3)])
 
 
-@scenario(Says("batch['y']", "structure", "not there", r"float32\[2\]", "give batch one structure"))
+@scenario(Says("batch['y']", "structure", "missing", r"float32\[2\]", "give batch one structure"))
 def an_added_key(jit, fixed):
     step = jit(named(lambda batch: batch["x"]))
     step({"x": ones(3), **({"y": ones(2)} if fixed else {})})
     step({"x": ones(3), "y": ones(2)})
 
 
-@scenario(Says("batch['y']", "structure", r"float32\[2\]", "not there", "give batch one structure"))
+@scenario(Says("batch['y']", "structure", r"float32\[2\]", "missing", "give batch one structure"))
 def a_missing_key(jit, fixed):
     step = jit(named(lambda batch: batch["x"]))
     step({"x": ones(3), "y": ones(2)})
@@ -369,7 +369,8 @@ class Unequal:
 
 
 @scenario(
-    Says("self", "static value", "Unequal", "equal to itself", "keep one instance"), jits=(PLAIN,)
+    Says("self", "static value", "Unequal", "equal only to itself", "keep one instance"),
+    jits=(PLAIN,),
 )
 def a_method_of_a_new_object(jit, fixed):
     step = jit(named(lambda self, x: x), static="self")
