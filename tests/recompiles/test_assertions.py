@@ -613,6 +613,19 @@ def test_names_of_what_has_none(make, name):
     assert re.match(f"{name}{place} is compiled for the 2nd time", str(caught.value))
 
 
+def test_an_excess_has_its_facts_as_attributes():
+    call = canonopt.assert_max_traces(jax.jit(Truth().function()))
+    call(ones(1))
+    for _ in range(2):  # the second error is made from the first
+        with pytest.raises(canonopt.ExcessError) as caught:
+            call(ones(2))
+        error = caught.value
+        facts = (error.path, error.before, error.after)
+        assert facts == ("x", "float32[1]", "float32[2]")
+        assert error.fix == "pad or drop what is left over, so that x has one shape"
+        assert str(error).endswith("\n  x: shape: float32[1] -> float32[2]\n  write: " + error.fix)
+
+
 def named_body(factor, x):
     return factor * x
 

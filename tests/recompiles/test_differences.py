@@ -577,50 +577,6 @@ def test_explanations_never_raise(before, after, filtered, is_static, traced):
     assert explain(one, []) is None
 
 
-# --- what to write ----------------------------------------------------------------------------
-
-
-def test_functions_of_a_variable_that_changed_are_not_the_same_code():
-    """The line to write must not bake the first value in."""
-    call = jax.jit(lambda fn, x: fn(x), static_argnums=0)
-    source = "for k in (1.0, 2.0):\n    call(lambda x: x * k, 1.0)\n    jit(lambda x: x + k)(1.0)"
-    with canonopt.compile_log() as log:
-        exec(source, {"call": call, "jit": jax.jit})  # k is a global, which both share
-    fixes = {cause.fixes for function in log.functions for cause in function.causes()}
-    assert fixes == {
-        ("build fn once, or pass what differs in it as an array argument",),
-        ("jit one function, and pass what differs as an argument",),
-    }
-
-
-SAME = "tx = canonopt.adam(...) in place of optax.adam(...), and so on"
-VALUE = "tx = canonopt.adam(canonopt.dynamic(lr)), and so on"
-
-
-@pytest.mark.parametrize(
-    "build, fix",
-    [
-        (lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10)), SAME),
-        (lambda i: optax.adamw(1e-3, mask={"w": True}), SAME),
-        (lambda i: optax.masked(optax.adam(1e-3), {"w": True}), SAME),
-        (lambda i: optax.contrib.muon(1e-3), SAME),
-        (lambda i: optax.multi_transform({"a": optax.sgd(0.1)}, {"w": "a"}), SAME),
-        (lambda i: optax.inject_hyperparams(optax.adam)(learning_rate=1e-3), SAME),
-        (lambda i: optax.adam(1e-3) if i else optax.sgd(1e-3), SAME),
-        (lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10 + i)), VALUE),
-        (lambda i: optax.chain(optax.clip(1.0), optax.adamw(1e-3, b1=0.9 - i / 10)), VALUE),
-    ],
-)
-def test_what_to_write_for_a_transformation_that_was_built_again(build, fix):
-    step = jax.jit(named(lambda x, tx: tx.init({"w": x})), static_argnums=1, static_argnames="tx")
-    with canonopt.compile_log() as log:
-        for i in range(2):
-            step(ones(3), build(i))
-    (change,) = log["step"].entries[-1].explanation.changes
-    assert change.kind == "transformation"
-    assert change.fix.startswith(fix)
-
-
 def test_the_nearest_entry_is_one_of_the_same_kind():
     for first in (1.0, None, jax.random.PRNGKey(0)):
         step = jax.jit(named(lambda x: 0))
@@ -640,29 +596,3 @@ def test_shardings_that_read_the_same_are_told_apart_by_their_devices():
     (change,) = log["step"].entries[-1].explanation.changes
     assert change.before.endswith("of (('data', 4),), devices [0, 1, 2, 3]")
     assert change.after.endswith("of (('data', 4),), devices [4, 5, 6, 7]")
-
-
-def test_an_argument_that_is_left_out():
-    step = jax.jit(named(lambda x, n=3: x * n), static_argnames="n")
-    with canonopt.compile_log() as log:
-        step(ones(3)), step(ones(3), n=3)
-    (change,) = log["step"].entries[-1].explanation.changes
-    assert (change.kind, change.fix) == ("structure", "pass n in every call or in none")
-
-
-class Trainer:
-    def __init__(self, lr):
-        self.lr = lr
-
-
-def test_what_stops_two_specs_from_being_one_is_named():
-    def build(trainer):
-        return canonopt.sgd(lambda count: trainer.lr)
-
-    step = jax.jit(named(lambda optim, x: optim.init(x)), static_argnums=0)
-    with canonopt.compile_log() as log:
-        for _ in range(2):
-            step(build(Trainer(0.1)), ones(3))
-    (change,) = log["step"].entries[-1].explanation.changes
-    assert "is a Trainer, which may change. Make Trainer a frozen dataclass" in change.fix
-    assert "canonopt.register_constant(Trainer)" in change.fix

@@ -5,7 +5,6 @@ has recompiled. With `fixed` it does the same with the line that the fix says, a
 once and compiled once. Nothing but the functions of a scenario may jit a `step`.
 """
 
-import collections
 import dataclasses
 import functools
 import typing
@@ -645,7 +644,7 @@ def a_train_state_with_a_rebuilt_optimizer(jit, fixed):
 
 @scenario(
     Says(
-        "opt_state.momentum",
+        "opt_state.trace",
         "weak type",
         r"float32\[\], weak",
         r"float32\[\]$",
@@ -654,13 +653,10 @@ def a_train_state_with_a_rebuilt_optimizer(jit, fixed):
     can_be_fixed=False,
 )
 def a_weakly_typed_state(jit, fixed):
-    step = jit(named(lambda opt_state, x: MomentumState(opt_state.momentum + x.sum())))
-    opt_state = MomentumState(jnp.asarray(1.0))
+    step = jit(named(lambda opt_state, x: optax.TraceState(opt_state.trace + x.sum())))
+    opt_state = optax.TraceState(jnp.asarray(1.0))
     for _ in range(2):
         opt_state = step(opt_state, ones(3))
-
-
-MomentumState = collections.namedtuple("MomentumState", "momentum")
 
 
 @scenario(
