@@ -4,7 +4,7 @@ import collections
 import contextlib
 import copy
 import functools
-import sys
+import inspect
 import time
 import warnings
 import weakref
@@ -245,8 +245,8 @@ class _Limit(Recorder):
 
 def _frames_to_the_user() -> int:
     """The number of frames from the caller of this to the user's code."""
-    frame, count = sys._getframe(1), 0
-    while frame.f_back is not None:
+    frame, count = inspect.currentframe(), -1
+    while frame is not None:
         module = str(frame.f_globals.get("__name__"))
         if not is_of_a_library(module) and module.partition(".")[0] != "canonopt":
             break
