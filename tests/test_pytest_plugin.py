@@ -250,13 +250,13 @@ class Case(unittest.TestCase):
 
 
 @pytest.mark.parametrize("arguments", ["", "'step'", "True", "1, 2", "m=1", "n='x'"])
-def test_a_marker_that_does_not_say_how_often(session, arguments):
+def test_a_marker_without_a_limit(session, arguments):
     result = session(f"@pytest.mark.max_traces({arguments})\ndef test_it(): pass")
     result.assert_outcomes(failed=1)
     written = arguments.replace("'step'", "?step?").replace("'x'", "?x?")
-    lines = [f"@pytest.mark.max_traces({written}) does not say how often. Write*"]
+    lines = [f"@pytest.mark.max_traces({written}) needs a limit. Write*"]
     result.stdout.fnmatch_lines(lines)
-    result.stdout.fnmatch_lines(["*@pytest.mark.max_traces(1, 'step') for the functions*"])
+    result.stdout.fnmatch_lines(["*@pytest.mark.max_traces(1, 'step') for functions*"])
 
 
 def test_markers_are_documented(session):

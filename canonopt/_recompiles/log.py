@@ -75,19 +75,15 @@ class Cause:
 
     @classmethod
     def of(cls, entries: list[Entry]) -> "Cause":
-        """The cause of entries that `_essence` puts together."""
-        first = entries[0]
-        changes, note, fixes = (), first.why, ()
+        """The cause of entries with one `_cause_key`."""
+        first, found = entries[0], entries[0].explanation
+        what, seconds = _what_again(entries), sum(entry.seconds for entry in entries)
         if first.error is not None:
-            note, fixes = first.error, failure_advice(first.call_key)
-        elif first.explanation is not None:
-            changes, note, fixes = (
-                first.explanation.changes,
-                first.explanation.note,
-                first.explanation.fixes,
-            )
-        seconds = sum(entry.seconds for entry in entries)
-        return cls(_what_again(entries), len(entries), seconds, changes, note, fixes)
+            fixes = failure_advice(first.call_key)
+            return cls(what, len(entries), seconds, (), first.error, fixes)
+        if found is None:
+            return cls(what, len(entries), seconds, (), first.why, ())
+        return cls(what, len(entries), seconds, found.changes, found.note, found.fixes)
 
     @property
     def title(self) -> str:
@@ -118,8 +114,8 @@ def times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def _essence(entry: Entry) -> object:
-    """What two entries of one cause have in common."""
+def _cause_key(entry: Entry) -> object:
+    """Equal for entries with one cause."""
     if entry.error is not None or entry.explanation is None:
         return entry.what, entry.error
     changes = ((change.path, change.kind, change.fix) for change in entry.explanation.changes)
@@ -168,7 +164,7 @@ class FunctionLog:
         alike: dict[object, list[Entry]] = {}
         for entry in self.entries:
             if entry.is_again or entry.error is not None:
-                alike.setdefault(_essence(entry), []).append(entry)
+                alike.setdefault(_cause_key(entry), []).append(entry)
         return [Cause.of(entries) for entries in alike.values()]
 
     def add_trace(self, entry: Entry) -> None:

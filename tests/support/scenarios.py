@@ -1,8 +1,8 @@
-"""Recompile scenarios: what a user does, what canonopt says, and the same with the fix written.
+"""Recompile scenarios: what a user does, what canonopt says, and the same with its advice.
 
-Each scenario jits a function called `step` with the `jit` that it is given, and calls it until it
-has recompiled. With `fixed` it does the same with the line that the fix says, and is then traced
-once and compiled once. Nothing but the functions of a scenario may jit a `step`.
+Each scenario jits a function named `step` with the given `jit`, and calls it until it recompiles.
+With `fixed` it follows the advice, and then there is one trace and one compile. Nothing else may
+jit a function named `step`.
 """
 
 import dataclasses
@@ -40,7 +40,7 @@ JITS: dict[str, Jit] = {PLAIN: plain_jit, FILTERED: filter_jit}
 
 @attrs.frozen
 class Says:
-    """A change as canonopt is to name it: words are regular expressions, to be found in its own."""
+    """The change that canonopt should report. The words are regular expressions."""
 
     path: str
     kind: str
@@ -182,7 +182,7 @@ def loss_fn(model, x):
 
 
 def named(function: Callable) -> Callable:
-    """`function` under the name that is looked for."""
+    """`function` under the name that the tests look for."""
     function.__name__ = function.__qualname__ = "step"
     return function
 
