@@ -159,7 +159,7 @@ def test_compiles():
     result.stdout.fnmatch_lines(["*x: commitment: not committed -> committed", "*jax.device_put*"])
 
 
-def test_a_backward_pass_is_no_compile_too_many(session):
+def test_a_backward_pass_does_not_exceed_the_limit(session):
     tests = """
 @pytest.mark.max_compiles(1)
 def test_gradient():

@@ -170,7 +170,7 @@ def _is_same(before: Record | None, after: Record | None, by_key: bool) -> bool:
 
 
 def _follows_from_numbers(option: str, old: CallKey, new: CallKey) -> bool:
-    """Whether the names in an option differ only because the numbers do that JAX found them by."""
+    """Whether an option has the names that JAX found for numbers, which differ themselves."""
     numbers = option.replace("argnames", "argnums")
     return numbers != option and old.options.get(numbers) != new.options.get(numbers)
 
@@ -232,9 +232,7 @@ def _way_in(before: Static, after: Static) -> list[_Part]:
 
 
 def _way(before: Static, after: Static, is_end: Callable[[Static, Static], bool]) -> list[_Part]:
-    if (
-        before.parts.keys() != after.parts.keys()
-    ):  # items of lists of different lengths do not pair up
+    if before.parts.keys() != after.parts.keys():  # lists of different lengths, for one
         return []
     for name, old in before.parts.items():
         new = after.parts[name]

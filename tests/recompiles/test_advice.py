@@ -71,7 +71,7 @@ class Trainer:
         self.lr = lr
 
 
-def test_what_stops_two_specs_from_being_one_is_named():
+def test_the_reason_why_two_specs_are_not_shared_is_named():
     def build(trainer):
         return canonopt.sgd(lambda count: trainer.lr)
 

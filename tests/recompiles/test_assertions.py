@@ -359,7 +359,7 @@ STAGING = {
 
 
 @pytest.mark.parametrize("stage", STAGING.values(), ids=STAGING)
-def test_what_is_traced_without_operands(stage):
+def test_traces_without_operands_are_counted(stage):
     truth = Truth()
     below = assert_any(lambda: truth.function()(jnp.ones(())))
     stage(below)
@@ -375,7 +375,7 @@ def test_what_is_traced_without_operands(stage):
         lambda f: jax.linearize(lambda x: x * f(), 1.0),
     ],
 )
-def test_what_runs_at_once_is_no_trace(call):
+def test_an_eager_run_is_no_trace(call):
     below = assert_any(lambda: jnp.ones(()))
     call(below)
     with jax.disable_jit():
@@ -540,7 +540,7 @@ def test_ordinals(count, nth):
     assert assertions._nth(count) == nth
 
 
-def test_record_says_nothing():
+def test_record_mode_only_counts():
     call = canonopt.assert_max_traces(jax.jit(Truth().function()), mode="record")
     for size in range(1, 5):
         call(ones(size))
@@ -604,7 +604,7 @@ def test_arguments_that_are_refused(arguments, message):
         (lambda: jax.jit(functools.partial(eqx.nn.Identity())), "Identity"),
     ],
 )
-def test_names_of_what_has_none(make, name):
+def test_functions_without_a_name_get_the_name_inside(make, name):
     watched = canonopt.assert_max_compiles(make())
     watched(ones(1))
     with pytest.raises(canonopt.ExcessError) as caught:
@@ -640,7 +640,7 @@ def named_body(factor, x):
         lambda f: canonopt.assert_max_compiles(eqx.filter_jit(f)),
     ],
 )
-def test_what_is_refused_again_is_explained_again(watch):
+def test_a_repeated_excess_has_the_same_explanation(watch):
     call = watch(Truth().function())
     call(ones(1))
     for _ in range(3):
@@ -751,7 +751,7 @@ def test_a_jitted_function_under_pmap_is_traced_as_often_as_its_body_runs():
     assert watched.log.traces == len(runs) == 2
 
 
-def test_a_backward_pass_that_is_compiled_later_is_none_too_many():
+def test_a_later_backward_pass_does_not_exceed_the_limit():
     watched = canonopt.assert_max_compiles(jax.jit(loss))
     backward = [jax.vjp(watched, ones(3))[1] for _ in range(2)]
     for each in backward:
@@ -766,7 +766,7 @@ def in_another_thread(function):
 
 @pytest.mark.parametrize("compiled_by", [lambda f: f(), in_another_thread], ids=["this", "other"])
 @pytest.mark.parametrize("stage", ["lower", "trace"])
-def test_what_is_compiled_by_hand_counts_for_what_was_lowered(stage, compiled_by):
+def test_a_compile_by_hand_counts_for_the_lowered_function(stage, compiled_by):
     """Two functions of one name, in any order, and calls of them in between."""
     one, two = (canonopt.assert_max_compiles(jax.jit(Truth().function()), 2) for _ in range(2))
 
@@ -801,14 +801,14 @@ def test_compiles_as_a_decorator_with_a_limit():
 
 
 @pytest.mark.parametrize("plain", [lambda x: x, len, functools.partial(len), eqx.nn.Identity()])
-def test_what_is_not_jitted_has_no_compiles(plain):
+def test_assert_max_compiles_refuses_a_plain_function(plain):
     with pytest.raises(canonopt.NotJittedError, match="needs a jitted function, not ") as caught:
         canonopt.assert_max_compiles(plain)
     assert "canonopt.assert_max_compiles(jax.jit(f))" in str(caught.value)
     assert isinstance(caught.value, TypeError)
 
 
-def test_all_else_of_a_jitted_function_is_as_it_was():
+def test_a_watched_function_keeps_its_attributes():
     def step(x):
         """What it does."""
         return x

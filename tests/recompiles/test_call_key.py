@@ -18,7 +18,7 @@ def step(x):
     return x
 
 
-def test_parts_are_few_in_a_call_and_leaves_are_all_there():
+def test_parts_of_a_call_are_bounded_and_leaves_are_not():
     leaves = [capturing([[i]]) for i in range(MAX_PARTS)]
     arrays = {f"w{i}": np.zeros(1) for i in range(10_000)}
     found = call_key_of(step, ((leaves, arrays),), {}, filtered=True).records.values()
@@ -64,7 +64,7 @@ class Hostile:
         raise RuntimeError(name)
 
 
-def test_what_raises_for_each_attribute_has_a_record():
+def test_an_object_that_raises_for_each_attribute_has_a_record():
     with canonopt.compile_log() as log:
         hostile = Hostile()
 
@@ -78,7 +78,7 @@ def test_what_raises_for_each_attribute_has_a_record():
     assert log["inner"].recompiles[0].why.startswith("x: shape: float32[2] -> float32[3]")
 
 
-def test_what_is_static_in_a_node_has_the_name_of_its_field():
+def test_static_data_of_a_node_has_the_name_of_its_field():
     @attrs.frozen
     class Named:
         weight: object

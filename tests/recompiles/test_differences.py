@@ -93,20 +93,20 @@ def test_the_nearest_of_several_entries_is_named():
     assert [(c.path, c.before, c.after) for c in last.changes] == [("mode", "'a'", "'b'")]
 
 
-def test_of_entries_as_near_the_latest_is_named():
+def test_among_equally_near_entries_the_latest_is_named():
     found = entries(*((ones(n), ones(1), "a") for n in (3, 4, 5)))
     assert found[-1].explanation.nearest == 1
     assert found[-1].why.startswith("x: shape: float32[4] -> float32[5]")
 
 
-def test_of_entries_as_near_the_one_with_the_same_array_is_named():
+def test_among_equally_near_entries_the_most_similar_array_is_named():
     committed = jax.device_put(ones(4), jax.devices()[0])
     found = entries(*((x, ones(1), "a") for x in (ones(4), ones(4).astype(np.int8), committed)))
     assert found[-1].explanation.nearest == 0
     assert [change.kind for change in found[-1].explanation.changes] == ["commitment"]
 
 
-def test_values_of_one_hash_are_told_apart():
+def test_different_values_with_one_hash_are_told_apart():
     @attrs.frozen
     class Config:
         depth: int
@@ -166,7 +166,7 @@ def test_renamed_leaves_cost_as_many_steps_as_there_are():
     assert many < 12 * few
 
 
-def test_entries_far_off_are_not_compared_to_the_end():
+def test_comparing_with_a_distant_entry_stops_early():
     new, old = renamed("new", 2000), renamed("old", 2000)
     one, ten = (calls(functools.partial(explain, new, [old] * n)) for n in (1, 10))
     assert ten < 2 * one
@@ -294,7 +294,7 @@ def test_an_nnx_optimizer_that_was_rebuilt():
     assert change.fix.startswith("in optimizer: canonopt.adam(...) in place of optax.adam(...)")
 
 
-def test_fixes_have_no_path_that_nobody_can_write():
+def test_fixes_have_only_paths_that_can_be_written():
     change = last_change(
         collections.OrderedDict(a=1.0, b=2.0),
         collections.OrderedDict(b=2.0, a=1.0),
@@ -320,7 +320,7 @@ def test_transformations_of_a_jitted_function_are_named():
     assert changes[0].fix.startswith("jax.jit outermost, as in jax.jit(jax.vmap(step))")
 
 
-def test_descriptions_that_say_where_an_array_is():
+def test_shardings_of_shape_dtype_structs_are_compared():
     mesh = Mesh(np.array(jax.devices()), ("data",))
     step = jax.jit(named(lambda x: x * 2))
     with canonopt.compile_log() as log:
@@ -343,7 +343,7 @@ def test_settings_in_the_key_are_named():
     assert (change.path, change.kind) == ("jax_debug_key_reuse", "context")
 
 
-def test_settings_that_are_in_no_key_are_no_causes():
+def test_settings_outside_the_key_are_not_reported():
     step = jax.jit(named(lambda x: x * 2))
     with canonopt.compile_log() as log:
         step(ones(3))
@@ -367,7 +367,7 @@ def test_settings_that_are_in_no_key_are_no_causes():
     ],
 )
 @pytest.mark.filterwarnings("ignore:.with mesh:DeprecationWarning")
-def test_what_is_around_a_call_is_named(around, line):
+def test_the_context_of_a_call_is_named(around, line):
     step = jax.jit(named(lambda x: x * 2))
     with canonopt.compile_log() as log:
         for i in range(2):
@@ -391,7 +391,7 @@ def test_axis_names_are_named():
     assert str(change) == "axis names: context: {'a': 2} -> {'b': 2}"
 
 
-def test_of_what_cannot_be_seen_it_is_said_that_it_is_not(monkeypatch):
+def test_without_a_difference_the_report_lists_what_canonopt_cannot_see(monkeypatch):
     monkeypatch.setattr("canonopt._recompiles.call_key.key_context", dict)
     step = jax.jit(named(lambda x: x * 2))
     with canonopt.compile_log() as log:
@@ -419,7 +419,7 @@ def test_of_what_cannot_be_seen_it_is_said_that_it_is_not(monkeypatch):
         (jnp.sin, jnp.sin),
     ],
 )
-def test_what_is_no_change(same):
+def test_calls_with_one_cache_entry_have_no_changes(same):
     def step(x):
         return x
 
@@ -428,7 +428,7 @@ def test_what_is_no_change(same):
     assert str(explain(after, [before])).startswith("canonopt sees no difference")
 
 
-def test_tracers_are_not_told_apart_by_where_they_are():
+def test_tracers_have_no_placement_to_compare():
     def step(x):
         return x
 
@@ -440,7 +440,7 @@ def test_tracers_are_not_told_apart_by_where_they_are():
         assert [change.path for change in explain(new, [old]).changes] == ["the call"]
 
 
-def test_nothing_of_the_arguments_is_kept():
+def test_a_call_key_keeps_no_argument_alive():
     class Model(eqx.Module):
         weight: jax.Array
         function: object

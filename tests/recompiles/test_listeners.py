@@ -139,7 +139,7 @@ def test_partials_and_callable_objects_are_counted_by_name(jit):
         assert watched.log.traces == 2
 
 
-def test_what_the_user_jits_of_a_library_is_the_users():
+def test_a_jitted_method_of_a_library_object_is_the_users():
     class Layer(flax.linen.Module):
         @flax.linen.compact
         def __call__(self, x):
@@ -185,7 +185,7 @@ OF_LIBRARIES = {
 
 
 @pytest.mark.parametrize(("what", "make"), OF_LIBRARIES.items(), ids=OF_LIBRARIES)
-def test_what_the_user_jits_is_the_users_whoever_wrote_it(what, make):
+def test_a_jitted_library_function_or_layer_is_the_users(what, make):
     jax.clear_caches()
     call = make()
     with canonopt.compile_log() as log:
@@ -207,7 +207,7 @@ def library_calls(x, key):
     optax.squared_error(x), optax.softmax_cross_entropy(x, x)
 
 
-def test_what_libraries_jit_is_none_of_the_users():
+def test_functions_that_libraries_jit_are_helpers():
     jax.clear_caches()
     x, key = jnp.asarray(ones(3)), jax.random.key(0)
     with canonopt.compile_log() as log:
@@ -216,7 +216,7 @@ def test_what_libraries_jit_is_none_of_the_users():
     assert len(log.helpers) > 30
 
 
-def test_what_users_jit_of_a_library_is_theirs():
+def test_library_functions_that_the_user_jits_are_the_users():
     def dot(x, y):
         return x @ y
 
@@ -233,7 +233,7 @@ def test_what_users_jit_of_a_library_is_theirs():
         assert [found.compiles for found in log.functions] == [2]
 
 
-def test_what_cannot_be_looked_at_does_not_stop_a_step():
+def test_an_object_that_raises_when_inspected_does_not_stop_a_step():
     class Hostile:
         @property
         def __class__(self):
@@ -334,7 +334,7 @@ TRACED_FIRST = {
 
 
 @pytest.mark.parametrize("first", TRACED_FIRST.values(), ids=TRACED_FIRST)
-def test_what_was_traced_and_is_compiled_later_is_compiled_once(first):
+def test_a_later_compile_of_a_known_trace_is_no_recompile(first):
     step = jax.jit(fresh()[0])
     with canonopt.compile_log() as log:
         first(step, ones(3))
@@ -548,7 +548,7 @@ def test_an_exception_in_a_block_leaves_nothing_behind():
 
 
 @pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit])
-def test_a_cached_call_runs_none_of_this(jit):
+def test_a_cached_call_runs_none_of_the_listeners(jit):
     step, profiled = jit(fresh()[0]), set()
     plain, watched = step, canonopt.assert_max_traces(step)
     x = jnp.asarray(ones(3))

@@ -96,7 +96,7 @@ def test_a_log_is_printed_as_a_table():
     ]
 
 
-def test_what_has_one_cause_is_said_once():
+def test_entries_with_one_cause_are_reported_once():
     step = jax.jit(fresh()[0])
     with canonopt.compile_log() as log:
         for size in range(1, 5):

@@ -50,7 +50,7 @@ class Holder:
     ],
     ids=["list", "tuple", "dict", "dicts", "object", "nested"],
 )
-def test_of_what_is_large_no_more_is_shown_than_is_kept(value):
+def test_large_values_are_read_only_as_far_as_they_are_shown(value):
     for taken in (value, capturing(value)):
         Row.shown = 0
         found = static_of(taken)
@@ -72,7 +72,7 @@ def test_a_long_string_is_cut_before_it_is_shown():
     assert len(static_of(capturing("x" * 10**7)).parts["captured variable 'value'"].text) < 11_000
 
 
-def test_both_ends_of_a_container_are_looked_into():
+def test_parts_are_taken_from_both_ends_of_a_container():
     names = list(static_of(tuple(range(1000))).parts)
     assert (names[0], names[-1], len(names)) == ("item 0", "item 999", 128)
 
