@@ -1,9 +1,12 @@
 """What a call key has of a call, and what it costs."""
 
+import typing
+
 import attrs
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import canonopt
@@ -110,3 +113,33 @@ def test_fields_whose_children_have_no_names_are_not_told_apart():
     )
     records = call_key_of(step, (Unnamed(np.ones(2), "a"),), {}).records
     assert [path for path in records if "static" in path] == ["x.<static>"]
+
+
+def test_optimizer_states_are_found_by_their_classes():
+    class TrainState(typing.NamedTuple):
+        params: object
+        opt_state: object
+
+    class MyState(typing.NamedTuple):
+        momentum: object
+
+    params = {"w": np.ones(2, np.float32)}
+    chained, named = (make(optax.adam(1e-3)).init(params) for make in (optax.chain, named_chain))
+    for value, states in [
+        (params, set()),
+        (MyState(1.0), set()),
+        (chained, {"x"}),
+        (chained[0], {"x"}),
+        (canonopt.adam(1e-3).init(params), {"x"}),
+        (named, {"x['adam']"}),
+        (TrainState(params, chained), {"x.opt_state"}),
+        ((params, chained), {"x[1]"}),
+        ((MyState(1.0), optax.TraceState(params)), {"x[1]"}),
+        (optax.adam(1e-3), set()),
+        (canonopt.adam(canonopt.dynamic(1e-3)), set()),
+    ]:
+        assert call_key_of(step, (value,), {}).states == states
+
+
+def named_chain(optim):
+    return optax.named_chain(("adam", optim))
