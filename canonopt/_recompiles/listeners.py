@@ -158,8 +158,10 @@ class _Running:
 
 
 class _Thread(threading.local):
-    """What JAX does in this thread. It reports a compile by name only, after the miss, in the same
-    thread: all else about the compile has to be known from before.
+    """What JAX is doing in this thread.
+
+    JAX compiles in the thread of the call, and reports a compile with nothing but a name. All else
+    about it has to be kept here from the miss before.
     """
 
     def __init__(self) -> None:

@@ -260,7 +260,7 @@ def _parts(
         return
     seen.add(id(value))
     for (name, content), _ in zip(_contents(value), budget, strict=False):
-        # A function that a global names has no parts here: they are its own business.
+        # A function that is read as a global has no parts here, which bounds the search.
         inner = _MAX_DEPTH if name.startswith("global") else depth
         yield name, static_of(content, budget, inner, seen)
 
