@@ -1,7 +1,7 @@
 """The plugin for pytest: the fixture `compile_log`, the markers `max_traces` and `max_compiles`.
 
-Beside the package and not in it: pytest imports its plugins at the start of each session, and to
-import canonopt is to import jax.
+A module outside the package: pytest imports its plugins at the start of each session, and importing
+canonopt imports jax.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _MARKERS = {
 def pytest_configure(config: pytest.Config) -> None:
     for name, done in _MARKERS.items():
         text = f"{name}(n, *names): fail if a function is {done} more than n times in the test"
-        config.addinivalue_line("markers", f"{text}; of these names, or any function of yours")
+        config.addinivalue_line("markers", f"{text}; functions of these names, or all")
 
 
 @pytest.fixture
 def compile_log(request: pytest.FixtureRequest) -> Iterator[canonopt.CompileLog]:
-    """What the test traces and compiles, as a `canonopt.CompileLog`. Shown where the test fails."""
+    """A `canonopt.CompileLog` of what the test traces and compiles, printed if the test fails."""
     import canonopt
 
     with canonopt.compile_log(all_threads=True) as log:
@@ -50,7 +50,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         item.stash.setdefault(_log, log)
         result = yield
     if item.stash[_log] is log:
-        del item.stash[_log]  # the message has it all
+        del item.stash[_log]  # the message says it all
     excess = "\n\n".join(_excess(log, limits))
     if excess:
         pytest.fail(excess, pytrace=False)
@@ -69,7 +69,7 @@ def pytest_runtest_makereport(
 
 
 def _limits(item: pytest.Item, marker: str) -> dict[str | None, int]:
-    """By the name of a function, or None for all the others. What is nearest to the test counts."""
+    """The limits by function name, or None for all others. The marker nearest to the test wins."""
     limits: dict[str | None, int] = {}
     for mark in item.iter_markers(marker):
         count, names = _arguments(item, mark)
@@ -86,9 +86,9 @@ def _arguments(item: pytest.Item, mark: pytest.Mark) -> tuple[int, list[str]]:
         return count, names
     arguments = [*map(repr, mark.args), *(f"{name}={v!r}" for name, v in mark.kwargs.items())]
     pytest.fail(
-        f"@pytest.mark.{mark.name}({', '.join(arguments)}) does not say how often. "
-        f"Write @pytest.mark.{mark.name}(1), or @pytest.mark.{mark.name}(1, 'step') for the "
-        "functions of that name alone.",
+        f"@pytest.mark.{mark.name}({', '.join(arguments)}) needs a limit. "
+        f"Write @pytest.mark.{mark.name}(1), or @pytest.mark.{mark.name}(1, 'step') for functions "
+        "of that name only.",
         pytrace=False,
     )
 

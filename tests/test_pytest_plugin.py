@@ -159,7 +159,7 @@ def test_compiles():
     result.stdout.fnmatch_lines(["*x: commitment: not committed -> committed", "*jax.device_put*"])
 
 
-def test_a_backward_pass_is_no_compile_too_many(session):
+def test_a_backward_pass_does_not_exceed_the_limit(session):
     tests = """
 @pytest.mark.max_compiles(1)
 def test_gradient():
@@ -250,13 +250,13 @@ class Case(unittest.TestCase):
 
 
 @pytest.mark.parametrize("arguments", ["", "'step'", "True", "1, 2", "m=1", "n='x'"])
-def test_a_marker_that_does_not_say_how_often(session, arguments):
+def test_a_marker_without_a_limit(session, arguments):
     result = session(f"@pytest.mark.max_traces({arguments})\ndef test_it(): pass")
     result.assert_outcomes(failed=1)
     written = arguments.replace("'step'", "?step?").replace("'x'", "?x?")
-    lines = [f"@pytest.mark.max_traces({written}) does not say how often. Write*"]
+    lines = [f"@pytest.mark.max_traces({written}) needs a limit. Write*"]
     result.stdout.fnmatch_lines(lines)
-    result.stdout.fnmatch_lines(["*@pytest.mark.max_traces(1, 'step') for the functions*"])
+    result.stdout.fnmatch_lines(["*@pytest.mark.max_traces(1, 'step') for functions*"])
 
 
 def test_markers_are_documented(session):

@@ -1,4 +1,4 @@
-"""Writes docs/explanations.md: what canonopt, chex, equinox and JAX say of each recompile scenario.
+"""Writes docs/explanations.md: what canonopt, chex, equinox and JAX say of each scenario.
 
 python -m tools.explanations_table [path of another page]
 """
@@ -30,11 +30,11 @@ LONGEST = 200
 _TEXT = """\
 # What each tool says
 
-Recompile scenarios, and what is said of the second trace or compile, shortened to {longest}
-characters. *Nothing*: the tool sees no difference, raises nothing and logs nothing. All tools are
-below the jit, but for JAX's own. Measured with {versions};
+Recompile scenarios, and what each tool says of the second trace or compile, cut to {longest}
+characters. *Nothing*: the tool sees no difference, raises nothing and logs nothing. chex and
+equinox are below the jit, where both see traces. Measured with {versions};
 `python -m tools.explanations_table` measures anew. The scenarios are in
-`tests/support/scenarios.py`, each with the line that mends it.
+`tests/support/scenarios.py`, each with the line that fixes it.
 
 | | says something | says nothing |
 | --- | --- | --- |
@@ -44,7 +44,7 @@ below the jit, but for JAX's own. Measured with {versions};
 - **chex**: `chex.assert_max_traces(n=1)`. It counts and gives no cause.
 - **equinox**: `equinox.debug.assert_max_traces(max_traces=1)`. It shows the argument that differs
   first, whole.
-- **JAX**: `jax_explain_cache_misses`. A compile without a trace is none of its misses.
+- **JAX**: `jax_explain_cache_misses`. It does not log a compile without a trace.
 
 {sections}"""
 
@@ -104,7 +104,7 @@ def _by_jax(scenario: Scenario, jit: Callable) -> str:
     with _explained() as texts:
         scenario.run(jit, False)
     misses = [text for text in texts if "CACHE MISS" in text and "step" in text]
-    # The first is the first call's. The rest of the first line is the place.
+    # The first miss is the first call's. The first line of a miss is the place.
     return "\n".join(misses[-1].splitlines()[1:]) if len(misses) > 1 else ""
 
 

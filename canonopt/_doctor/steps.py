@@ -72,7 +72,7 @@ class Steps:
 
     def _calls_of(self, jitted: Any) -> Calls:
         function = users_function(jitted)
-        log = self._log._of(name_of(function), function)
+        log = self._log.function_log(name_of(function), function)
         if log is None:
             return Calls()
         with self._lock:

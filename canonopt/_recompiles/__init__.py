@@ -1,7 +1,16 @@
-"""TODO."""
+"""Why a function was traced or compiled again.
 
+JAX is listened to at each miss of a jit cache. A miss gives a call key, the differences from the
+nearest earlier key, and the lines to write. Others may use the counters (`compile_log`,
+`recording`, the assertions), the logs, and `Cause.report`, which renders a cause for every report.
+"""
+
+from .advice import CauseLine as CauseLine
+from .advice import Change as Change
 from .assertions import assert_max_compiles as assert_max_compiles
 from .assertions import assert_max_traces as assert_max_traces
+from .call_key import name_of as name_of
+from .call_key import users_function as users_function
 from .listeners import check_compiles as check_compiles
 from .listeners import compile_log as compile_log
 from .listeners import is_inside_jit as is_inside_jit
@@ -12,5 +21,3 @@ from .log import Entry as Entry
 from .log import FunctionLog as FunctionLog
 from .log import aligned as aligned
 from .log import times as times
-from .ownership import name_of as name_of
-from .ownership import users_function as users_function

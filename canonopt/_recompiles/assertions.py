@@ -2,8 +2,9 @@
 
 import collections
 import contextlib
+import copy
 import functools
-import sys
+import inspect
 import time
 import warnings
 import weakref
@@ -24,29 +25,17 @@ from .._jax_internals import (
     is_jitted,
     is_staging,
 )
-from .call_key import Signature, signature_of
-from .listeners import (
-    check_compiles,
-    counting,
-    watch,
-)
-from .log import (
-    CompileLog,
-    Entry,
-    FunctionLog,
-)
-from .ownership import (
-    is_of_a_library,
-    name_of,
-    written_as,
-)
-from .statics import place_of
+from .advice import cause_lines
+from .call_key import CallKey, call_key_of, innermost, is_of_a_library, name_of
+from .listeners import active, check_compiles, watch
+from .log import Entry, FunctionLog, Recorder
+from .records import place_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 Mode: TypeAlias = Literal["raise", "warn", "record"]
 
-_WARNINGS = 3  # of one function in the window, after which it is clear that it goes on
-_WINDOW = 60  # seconds
+# At most so many warnings for one function, within so many seconds.
+_WARNINGS, _WINDOW = 3, 60
 
 
 @overload
@@ -64,10 +53,10 @@ def assert_max_traces(
 def assert_max_traces(
     fn: Any = None, max_traces: int | None = None, *, n: int | None = None, mode: Mode = "raise"
 ) -> Any:
-    """`fn`, that raises when it is traced more often than `max_traces` times, and says why.
+    """Wraps `fn` so that it raises when it is traced more than `max_traces` times, and says why.
 
-    Goes below a transformation, as in `jax.jit(canonopt.assert_max_traces(f))`, and above, as in
-    `canonopt.assert_max_traces(jax.jit(f))`, in whatever order with others of its kind.
+    Goes below a transformation, as in `jax.jit(canonopt.assert_max_traces(f))`, or above, as in
+    `canonopt.assert_max_traces(jax.jit(f))`, in any order with those of chex and equinox.
 
     ```python
     >>> import canonopt, jax, jax.numpy as jnp
@@ -85,29 +74,30 @@ def assert_max_traces(
 
     ```
 
-    A trace is one run of the Python body under a transformation like `jax.jit`: also one that
-    fails, by `.lower()` or in `jax.eval_shape`. A run without such is none.
+    A trace is one run of the Python body under a transformation like `jax.jit`. Runs that fail
+    count, and so do those by `.lower()` and `jax.eval_shape`. An eager run does not count.
 
     **Arguments:**
 
-    - `fn`: a function, or what `jax.jit`, `equinox.filter_jit` or `jax.pmap` made of one, or an
-        object that has such for its `__call__`. Left out, a decorator is returned.
-    - `max_traces`, `n`: the limit, 1 if neither is given. `n` as for `chex.assert_max_traces`.
-    - `mode`: "raise"; "warn", with a `RecompileWarning`, three in a minute at most; or "record",
-        to look at `.log.traces` later.
+    - `fn`: a function, jitted by `jax.jit`, `equinox.filter_jit` or `jax.pmap` or not, or an object
+        with a jitted `__call__`. Without it, a decorator is returned.
+    - `max_traces`, `n`: the limit, 1 by default. `n` is its name in `chex.assert_max_traces`.
+    - `mode`: "raise"; "warn", at most three times a minute, with a `RecompileWarning`; or "record",
+        which only counts, in `.log.traces`.
 
-    **Returns:** a callable of `fn`'s signature. Its attribute `log` has the counts.
+    **Returns:** a callable with `fn`'s signature. Its attribute `log` has the counts.
 
-    **Raises:** `ExcessError`, an `AssertionError`, when it is called and the limit is exceeded.
-    `LimitError`, a `ValueError`, at once for another limit than a whole number or another mode.
-    `UnsupportedVersionError` at once where JAX has changed so that traces cannot be counted.
+    **Raises:** `ExcessError`, an `AssertionError`, in a call that exceeds the limit. `LimitError`,
+    a `ValueError`, at once if the limit is not an int or the mode is unknown.
+    `UnsupportedVersionError` at once if JAX has changed so that canonopt cannot count traces.
     """
     if fn is not None and not callable(fn):
         fn, n = None, fn  # as in @chex.assert_max_traces(1)
     if max_traces is not None and n is not None:
         raise LimitError(
-            f"max_traces={max_traces!r} and n={n!r} are two names of one limit. Write one of them: "
-            "canonopt.assert_max_traces(f, max_traces=1)."
+            f"max_traces={max_traces!r} and n={n!r} are two names of one limit.",
+            "Write one of them: canonopt.assert_max_traces(f, max_traces=1).",
+            path="n",
         )
     name, limit = ("max_traces", max_traces) if n is None else ("n", n)
     limit = 1 if limit is None else limit
@@ -120,12 +110,11 @@ def assert_max_traces(
 
 
 def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode = "raise") -> Any:
-    """`jitted`, that raises when XLA compiles it more often than `max_compiles` times.
+    """Wraps `jitted` so that it raises when XLA compiles it more than `max_compiles` times.
 
-    Sees the second compile that comes without a trace: of an array that is committed, or sharded,
-    or in another memory, where the one before was not. What is lowered by hand counts where it is
-    compiled. A backward pass, which is compiled after the call, counts in `.log.backward_compiles`,
-    and neither in `.log.compiles` nor towards the limit.
+    This sees a second compile without a trace: for an array that is committed, sharded or in
+    another kind of memory, unlike the one before. What `.lower()` gives counts when it is compiled.
+    A backward pass, which is compiled after the call, counts only in `.log.backward_compiles`.
 
     ```python
     >>> import canonopt, jax, jax.numpy as jnp
@@ -137,86 +126,84 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     canonopt.ExcessError: <lambda> (...) is compiled for the 2nd time, and max_compiles=1.
       x: commitment: not committed -> committed
       write: jax.device_put(x, sharding) before the first call, or jax.jit(step, out_shardings=...)
-      so that a step gives back what it takes
+      so that a step returns what it takes
 
     ```
 
     **Arguments:**
 
-    - `jitted`: what `jax.jit`, `equinox.filter_jit` or `jax.pmap` made, or an object that has such
-        for its `__call__`. Left out, a decorator is returned.
+    - `jitted`: a function that `jax.jit`, `equinox.filter_jit` or `jax.pmap` made, or an object
+        with a jitted `__call__`. Without it, a decorator is returned.
     - `max_compiles`, `mode`: as for `assert_max_traces`.
 
-    **Returns:** a callable of the same signature. Its attribute `log` has the counts.
+    **Returns:** a callable with the same signature. Its attribute `log` has the counts.
 
-    **Raises:** `NotJittedError` if `jitted` is a plain function; `ExcessError` when it is called
-    and the limit is exceeded. `UnsupportedVersionError`, at once or after the first call, where JAX
-    has changed so that compiles cannot be counted.
+    **Raises:** `NotJittedError` if `jitted` is a plain function. `ExcessError` in a call that
+    exceeds the limit. `UnsupportedVersionError`, at once or after the first call, if JAX has
+    changed so that canonopt cannot count compiles.
     """
     _check_arguments("max_compiles", max_compiles, mode)
     if jitted is None:
         return functools.partial(assert_max_compiles, max_compiles=max_compiles, mode=mode)
     if not is_jitted(jitted):
         raise NotJittedError(
-            f"canonopt.assert_max_compiles needs a jitted function, and got {jitted!r}, which is "
-            "compiled only inside of another. Put it above: "
-            "canonopt.assert_max_compiles(jax.jit(f))."
+            f"canonopt.assert_max_compiles needs a jitted function, not {jitted!r}.",
+            "Write canonopt.assert_max_compiles(jax.jit(f)).",
         )
     return _Jitted(jitted, _Limit(jitted, "compiles", max_compiles, mode))
 
 
 def _check_arguments(name: str, limit: object, mode: object) -> None:
     if not isinstance(limit, int) or isinstance(limit, bool):
-        raise LimitError(
-            f"{name} is {limit!r}, which is no int. Write {name}=1, or how many may be."
-        )
+        raise LimitError(f"{name} must be an int, not {limit!r}.", f"Write {name}=1.", path=name)
     if limit < 0:
-        raise LimitError(f"{name} is {limit}, less than none. Write {name}=1, or how many may be.")
+        raise LimitError(f"{name} must be 0 or more, not {limit}.", f"Write {name}=1.", path=name)
     if mode not in get_args(Mode):
         modes = ", ".join(map(repr, get_args(Mode)))
-        raise LimitError(f"mode is {mode!r}. Write one of {modes}.")
+        raise LimitError(
+            f"mode must be one of {modes}, not {mode!r}.", "Write mode='raise'.", path="mode"
+        )
 
 
-class _Limit(CompileLog):
-    """The log of one function, that says when there is too much of something."""
+class _Limit(Recorder):
+    """Counts the traces or compiles of one function, and raises or warns above the limit."""
 
-    _explains_helpers = True
+    explains_helpers = True
 
     def __init__(self, fn: Any, what: Literal["traces", "compiles"], limit: int, mode: Mode):
         super().__init__()
         watch()
-        self.function = FunctionLog(name_of(fn), place_of(written_as(fn)))
+        self.function_log = FunctionLog(name_of(fn), place_of(innermost(fn)))
         self._targets = functions_inside(fn)
         self._what: Literal["traces", "compiles"] = what
         self._limit = limit
         self._mode = mode
-        # Without what is compiled when the call is long over.
+        # Unlike the log, without a compile long after the call.
         self._compiles = 0
         self._warned: collections.deque[float] = collections.deque(maxlen=_WARNINGS)
-        # JAX keeps a trace that was one too many, and would run it in silence the next time.
-        self._refused: weakref.WeakKeyDictionary[Any, str] = weakref.WeakKeyDictionary()
+        # JAX keeps the trace of a call that raised, and would run it the next time.
+        self._refused: weakref.WeakKeyDictionary[Any, ExcessError] = weakref.WeakKeyDictionary()
 
-    def _of(self, name: str, function: Any, by_library: bool = False) -> FunctionLog | None:
+    def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
         inside = functions_inside(function) if function is not None else ()
-        found = any(_is_one(f, target) for f in inside for target in self._targets)
-        return self.function if found else None
+        found = any(_is_same_function(f, target) for f in inside for target in self._targets)
+        return self.function_log if found else None
 
-    def note_trace(self, signature: Signature | None) -> None:
-        """Counts a trace that is seen from inside of the function."""
-        entry = Entry(signature, time.perf_counter(), traced=True)
-        with self._lock:
-            self.function._add_trace(entry)
-        self._missed(self.function, entry, None)
+    def count_trace(self, call_key: CallKey | None) -> None:
+        """Counts a trace that is seen from inside the function."""
+        entry = Entry(call_key, time.perf_counter(), traced=True)
+        self.add_trace(self.function_log, entry)
+        self.after_miss(self.function_log, entry, None)
 
-    def _missed(self, log: FunctionLog, entry: Entry, program: Any) -> None:
+    def after_miss(self, log: FunctionLog, entry: Entry, program: Any) -> None:
         if self._what != "traces":
             return
         if entry.traced:
             self._check(log.traces, entry, program)
-        elif program is not None and (text := self._refused.get(program)):
-            raise ExcessError(text)
+        elif program is not None and (error := self._refused.get(program)):
+            raise copy.copy(error)
 
-    def _compiled(self, log: FunctionLog, entry: Entry) -> None:
+    def after_compile(self, log: FunctionLog, entry: Entry) -> None:
         with self._lock:
             self._compiles += 1
         if self._what == "compiles":
@@ -225,28 +212,41 @@ class _Limit(CompileLog):
     def _check(self, count: int, entry: Entry, program: Any = None) -> None:
         if count <= self._limit or self._mode == "record":
             return
-        log, verb = self.function, {"traces": "traced", "compiles": "compiled"}[self._what]
-        where = f" ({log.place})" if log.place else ""
-        text = f"{log.name}{where} is {verb} for the {_nth(count)} time, and max_{self._what}="
-        text = "\n  ".join([f"{text}{self._limit}.", *entry.why.splitlines()])
+        error = self._error(count, entry)
         if self._mode == "raise":
             entry.refused = True
             if program is not None:
-                self._refused[program] = text
-            raise ExcessError(text)
-        now = time.monotonic()
+                self._refused[program] = copy.copy(error)  # the one raised gets a traceback
+            raise error
+        now, text = time.monotonic(), str(error)
         if len(self._warned) == _WARNINGS and now - self._warned[0] < _WINDOW:
             return
         self._warned.append(now)
         if len(self._warned) == _WARNINGS and now - self._warned[0] < _WINDOW:
-            text += f"\n  It goes on; no more warnings within {_WINDOW} s."
+            text += f"\n  No more warnings for {_WINDOW} s."
         warnings.warn(text, RecompileWarning, stacklevel=_frames_to_the_user() + 1)
+
+    def _error(self, count: int, entry: Entry) -> ExcessError:
+        log, verb = self.function_log, {"traces": "traced", "compiles": "compiled"}[self._what]
+        where = f" ({log.place})" if log.place else ""
+        first = f"{log.name}{where} is {verb} for the {_nth(count)} time, and max_{self._what}="
+        problem, fix, facts = [f"{first}{self._limit}."], None, {}
+        found = entry.explanation
+        if found is None or not found.changes:
+            problem += entry.why.splitlines()
+        else:
+            lines = cause_lines(found.changes, None, found.fixes)
+            problem += [str(line) for line in lines if line.role != "fix"] + ["write:"]
+            fix = "\n  write: ".join(line.text for line in lines if line.role == "fix")
+            change = found.changes[0]
+            facts = {"path": change.path, "before": change.before, "after": change.after}
+        return ExcessError("\n  ".join(problem), fix, **facts)
 
 
 def _frames_to_the_user() -> int:
-    """How many frames above the caller of this stands a line of the user's."""
-    frame, count = sys._getframe(1), 0
-    while frame.f_back is not None:
+    """The number of frames from the caller of this to the user's code."""
+    frame, count = inspect.currentframe(), -1
+    while frame is not None:
         module = str(frame.f_globals.get("__name__"))
         if not is_of_a_library(module) and module.partition(".")[0] != "canonopt":
             break
@@ -259,8 +259,8 @@ def _nth(count: int) -> str:
     return f"{count}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
 
 
-def _is_one(function: Any, target: Any) -> bool:
-    """Whether two are one function, or one module of which equinox has made a copy."""
+def _is_same_function(function: Any, target: Any) -> bool:
+    """Whether two are one function, or copies of one module, which equinox makes."""
     if function is target or not isinstance(target, eqx.Module):
         return function is target
     return type(function) is type(target) and (
@@ -274,30 +274,30 @@ def _counted(fn: Any, limit: _Limit) -> Any:
     @functools.wraps(fn)
     def counted(*args: Any, **kwargs: Any) -> Any:
         if is_staging():
-            limit.note_trace(_signature(fn, args, kwargs))
+            limit.count_trace(_call_key(fn, args, kwargs))
         return fn(*args, **kwargs)
 
-    vars(counted)["log"] = limit.function
+    vars(counted)["log"] = limit.function_log
     return counted
 
 
-def _signature(fn: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-    with contextlib.suppress(Exception):  # to explain is not worth a step that fails
-        return signature_of(fn, args, kwargs, filtered=True)
+def _call_key(fn: Any, args: tuple, kwargs: dict[str, Any]) -> CallKey | None:
+    with contextlib.suppress(Exception):  # an explanation is not worth a failing step
+        return call_key_of(fn, args, kwargs, filtered=True)
     return None
 
 
 class _Jitted:
-    """A jitted function under watch. All else of it is as it was."""
+    """A jitted function whose traces or compiles are limited, with all of its attributes."""
 
     def __init__(self, jitted: Any, limit: _Limit) -> None:
         functools.update_wrapper(self, jitted, updated=())
         self._jitted = jitted
         self._limit = limit
-        self.log = limit.function
+        self.log = limit.function_log
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with counting(self._limit):
+        with active(self._limit):
             result = self._jitted(*args, **kwargs)
         check_compiles()
         return result
@@ -317,7 +317,7 @@ class _Jitted:
             return found
 
         def watched(*args: Any, **kwargs: Any) -> Any:
-            with counting(self._limit):
+            with active(self._limit):
                 return found(*args, **kwargs)
 
         return watched

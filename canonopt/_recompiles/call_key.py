@@ -1,54 +1,57 @@
-"""What `jax.jit` keys on, leaf by leaf, and nothing that would keep an argument alive.
+"""What `jax.jit` keys on in a call: the function, and the arguments leaf by leaf.
 
-A signature is taken from the arguments of one call. It holds for each leaf, static value and node
-a record that says what the key says of it: shapes and shardings for arrays, and for what is static
-a token that is equal where jit's comparison is.
+A `CallKey` keeps no argument alive. It has a record for each leaf, static value and pytree node:
+shapes and shardings for arrays, and for static values a token that is equal where jit's comparison
+is. The second half of this module names functions and tells the user's from those of libraries.
 """
 
 import dataclasses
+import functools
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+import re
+import sys
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import attrs
 import equinox as eqx
 import jax
 import jax.core
+import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 import optax
 
-from .._jax_internals import key_context
+from .._jax_internals import attribute, functions_inside, is_jitted, key_context
 from .records import (
+    MAX_PARTS,
     Nothing,
     Record,
     Scalar,
     array_of,
-)
-from .statics import (
-    PARTS,
+    fields_of,
     node_of,
     static_of,
 )
-from .texts import field_names
 
 
 @attrs.frozen
-class Signature:
+class CallKey:
     """One entry of a jit cache."""
 
     records: Mapping[str, Record]
     options: Mapping[str, Any] = attrs.field(factory=dict)
     context: Mapping[str, str] = attrs.field(factory=dict)
-    # The arguments that hold an optimizer state, which come by another remedy than a model.
+    # The paths of the optimizer states, which need other advice than a model.
     states: frozenset[str] = frozenset()
-    # Those given by name. For `jax.jit` it is another call than by position.
+    # The arguments given by name. For `jax.jit` that is another call than by position.
     by_keyword: frozenset[str] = frozenset()
-    # What traces it: the types of the tracers among the arguments.
+    # The types of the tracers among the arguments, which tell what transforms the call.
     tracers: frozenset[str] = frozenset()
 
 
-def signature_of(
+def call_key_of(
     function: Callable[..., Any],
     args: tuple,
     kwargs: Mapping[str, Any],
@@ -56,33 +59,28 @@ def signature_of(
     is_static: Callable[[str | int], bool] = lambda _: False,
     filtered: bool = False,
     options: Mapping[str, Any] | None = None,
-) -> Signature:
-    """The signature of one call.
+) -> CallKey:
+    """The key of one call.
 
     **Arguments:**
 
     - `is_static`: whether the argument of this index or name is static as a whole.
-    - `filtered`: whether leaves that are no arrays are static, as `equinox.filter_jit` has it.
+    - `filtered`: whether leaves other than arrays are static, as for `equinox.filter_jit`.
     - `options`: what else was given to `jax.jit`.
     """
-    records: dict[str, Record] = {}
-    states = set()
-    room = iter(range(PARTS))
+    tree = _Tree(filtered)
     for index, name, value in _named(function, args, kwargs):
         if is_static(name) or (index is not None and is_static(index)):
-            records[name] = static_of(value, room)
+            tree.add_static(name, value)
         else:
-            for path, record in _records(value, name, filtered, room):
-                records[path] = record
-            if _holds_state(value):
-                states.add(name)
+            tree.add(name, value)
     if filtered and isinstance(function, eqx.Module):
-        records.update(_records(function, "self", filtered, room))
-    return Signature(
-        records,
+        tree.add("self", function)
+    return CallKey(
+        tree.records,
         dict(options or {}),
         _context(),
-        frozenset(states),
+        frozenset(tree.states),
         by_keyword=frozenset(() if filtered else kwargs),
         tracers=frozenset(
             type(leaf).__name__
@@ -95,7 +93,7 @@ def signature_of(
 def _named(
     function: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any]
 ) -> Iterator[tuple[int | None, str, Any]]:
-    """The arguments by the function's own names for them."""
+    """The arguments with the names of the function's parameters."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
     except (ValueError, TypeError):
@@ -109,36 +107,62 @@ def _named(
         yield None, name, value
 
 
-def _records(
-    value: Any, path: str, filtered: bool, room: Iterator[int], seen: tuple[int, ...] = ()
-) -> Iterator[tuple[str, Record]]:
-    if value is None:
-        yield path, Nothing()
-        return
-    if isinstance(value, jax.Array | np.ndarray):
-        yield path, array_of(value)
-        return
-    children, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
-    if jtu.treedef_is_leaf(structure) or id(value) in seen:
-        yield path, _leaf(value, filtered, room)
-        return
-    if isinstance(value, optax.GradientTransformation):
-        leaves = jtu.tree_leaves(value)
-        if not any(map(eqx.is_array, leaves)) and (filtered or not leaves):
-            yield path, static_of(value, room)  # one thing to its user, and not two functions
+def is_inside(path: str, outer: Set[str]) -> bool:
+    """Whether a path goes through one of the outer paths and further."""
+    return any(path[: step.start()] in outer for step in re.finditer(r"[.\[]", path))
+
+
+UNNAMED_STATIC = ".<static>"  # the last step of the path to static data without a field
+
+
+class _Tree:
+    """The records of a call's arguments by path, and the paths of its optimizer states."""
+
+    def __init__(self, filtered: bool) -> None:
+        self.records: dict[str, Record] = {}
+        self.states: set[str] = set()
+        self._filtered = filtered
+        self._budget = iter(range(MAX_PARTS))
+
+    def add_static(self, path: str, value: Any) -> None:
+        self.records[path] = static_of(value, self._budget)
+
+    def add(
+        self, path: str, value: Any, outer: tuple[int, ...] = (), in_state: bool = False
+    ) -> None:
+        """Adds a pytree. `outer` has the ids of the nodes around it: a pytree may hold itself."""
+        if value is None:
+            self.records[path] = Nothing()
             return
-    yield path, node_of(type(value))
-    for step, static in _static_parts(value, [key for (key,), _ in children], structure):
-        yield path + step, static_of(static, room)
-    for (key,), child in children:
-        yield from _records(child, path + jtu.keystr((key,)), filtered, room, (*seen, id(value)))
-
-
-STATIC = ".<static>"  # the step to what is static in a node and has no name
+        if isinstance(value, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
+            self.records[path] = array_of(value)
+            return
+        children, structure = jtu.tree_flatten_with_path(
+            value, is_leaf=lambda node: node is not value
+        )
+        if jtu.treedef_is_leaf(structure) or id(value) in outer:
+            if not self._filtered and isinstance(value, bool | int | float | complex):
+                self.records[path] = Scalar(type(value).__name__)
+            else:
+                self.add_static(path, value)
+            return
+        if isinstance(value, optax.GradientTransformation):
+            leaves = jtu.tree_leaves(value)
+            if not any(map(eqx.is_array, leaves)) and (self._filtered or not leaves):
+                self.add_static(path, value)  # one thing to the user, instead of two functions
+                return
+        if not in_state and _is_state(value):
+            in_state = True
+            self.states.add(path)
+        self.records[path] = node_of(type(value))
+        for step, static in _static_parts(value, [key for (key,), _ in children], structure):
+            self.add_static(path + step, static)
+        for (key,), child in children:
+            self.add(path + jtu.keystr((key,)), child, (*outer, id(value)), in_state)
 
 
 def _static_parts(value: Any, keys: list[Any], structure: Any) -> Iterator[tuple[str, Any]]:
-    """What is static in a node of a pytree, by field as far as it has fields."""
+    """The static data of a pytree node, by field where it has fields."""
     if isinstance(value, eqx.Module):
         fields = (f.name for f in dataclasses.fields(value) if f.metadata.get("static", False))
         yield from ((f".{name}", getattr(value, name)) for name in fields if hasattr(value, name))
@@ -149,52 +173,40 @@ def _static_parts(value: Any, keys: list[Any], structure: Any) -> Iterator[tuple
     left = list(static) if type(static) is tuple else [static]
     dynamic = {key.name for key in keys if isinstance(key, jtu.GetAttrKey)}
     if len(dynamic) == len(keys):
-        for name in field_names(type(value)):
-            held = getattr(value, name, None) if name not in dynamic else None
+        for field in fields_of(type(value)):
+            held = getattr(value, field.name, None) if field.name not in dynamic else None
             found = [i for i, item in enumerate(left) if item is held]
             if held is not None and found:
-                yield f".{name}", left.pop(found[0])
+                yield f".{field.name}", left.pop(found[0])
     if any(item is not None for item in left):
-        yield STATIC, tuple(left) if type(static) is tuple else static
+        yield UNNAMED_STATIC, tuple(left) if type(static) is tuple else static
 
 
-def _leaf(value: Any, filtered: bool, room: Iterator[int]) -> Record:
-    if isinstance(value, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
-        return array_of(value)
-    if not filtered and isinstance(value, bool | int | float | complex):
-        return Scalar(type(value).__name__)
-    return static_of(value, room)
+def _is_state(value: Any) -> bool:
+    """Whether a node is a state of Optax or canonopt, or the tuple of them that `chain` makes.
+
+    By the class's module. The name decides nothing: a user's `TrainState` holds a model, too.
+    """
+    if type(value) is tuple:
+        return bool(value) and all(map(_is_state, value))
+    package = type(value).__module__.partition(".")[0]
+    is_namedtuple = isinstance(value, tuple) and hasattr(type(value), "_fields")
+    is_transformation = isinstance(value, optax.GradientTransformation)
+    return package in ("optax", "canonopt") and is_namedtuple and not is_transformation
 
 
-# --- surroundings -----------------------------------------------------------------------------
+# --- the context of a call --------------------------------------------------------------------
 
-
-def _holds_state(value: Any) -> bool:
-    """Whether a pytree has a node that optax made as a state."""
-    found = False
-
-    def look(node: Any) -> bool:
-        nonlocal found
-        kind = type(node)
-        found = found or (
-            isinstance(node, tuple) and hasattr(kind, "_fields") and kind.__name__.endswith("State")
-        )
-        return found
-
-    jtu.tree_leaves(value, is_leaf=look)
-    return found
-
-
-# What JAX has no setting for, in the words of its users.
-_AROUND = {
+# Settings without a public name in JAX, as users know them.
+_CONTEXT_NAMES = {
     "mesh_context_manager": "with mesh",
     "xla_metadata_context_manager": "set_xla_metadata",
     "compute_on_context_manager": "compute_on",
     "axis_env_state": "axis names",
 }
-# Of the settings in the key of a jit cache, those that anybody changes, for where the key itself
-# is not to be had. JAX has not all in each version.
-_CONTEXT = (
+# The settings in the key that users change, for JAX versions that do not list their key. Not every
+# version has all of them.
+_SETTINGS = (
     "jax_enable_x64",
     "jax_explicit_x64_dtypes",
     "jax_default_matmul_precision",
@@ -219,10 +231,105 @@ _CONTEXT = (
 
 
 def _context() -> dict[str, str]:
-    """What a trace depends on beside the call."""
-    context = {_AROUND.get(name, name): text for name, text in key_context().items()}
+    """What a trace depends on besides the call."""
+    context = {_CONTEXT_NAMES.get(name, name): text for name, text in key_context().items()}
     if not context:
-        context = {name: str(getattr(jax.config, name, None)) for name in _CONTEXT}
-    context.pop("abstract_mesh_context_manager", None)  # which may be the same as none
+        context = {name: str(getattr(jax.config, name, None)) for name in _SETTINGS}
+    context.pop("abstract_mesh_context_manager", None)  # an empty mesh there is the same as none
     mesh = jax.sharding.get_abstract_mesh()
     return {**context, "mesh": "none" if mesh.empty else str(mesh)}
+
+
+# --- the function of a call -------------------------------------------------------------------
+
+
+def name_of(function: Any) -> str:
+    """The name of a function, or of the first function inside it that has one."""
+    chain = _wrapped_by(function)
+    names = (attribute(each, "__name__") for each in chain)
+    # `jax.jit` names everything.
+    name = next((name for name in names if name not in (None, "<unnamed function>")), None)
+    return str(name or type(chain[-1]).__name__)
+
+
+def innermost(function: Any) -> Any:
+    """The innermost function under wrappers and partials."""
+    return _wrapped_by(function)[-1]
+
+
+def _wrapped_by(function: Any) -> list[Any]:
+    chain = [function]
+    while len(chain) < 64:
+        is_partial = isinstance(chain[-1], functools.partial)
+        inner = chain[-1].func if is_partial else attribute(chain[-1], "__wrapped__")
+        if inner is None:
+            break
+        chain.append(inner)
+    return chain
+
+
+def code_of(function: Any) -> object:
+    """The code and its line numbers, which tell functions of one name apart.
+
+    By value, so that a function that `exec` makes again and again has one log.
+    """
+    code = attribute(innermost(function), "__code__")
+    return (code, code.co_linetable) if isinstance(code, types.CodeType) else None
+
+
+# Users neither know nor can change what the functions of these compile.
+_LIBRARIES = frozenset(("jax", "jaxlib", "equinox", "optax", "flax", "chex", "diffrax", "lineax"))
+
+
+def is_helper(function: Any, callers: Iterable[str] = ()) -> bool:
+    """Whether a library has jitted a function, instead of its user.
+
+    That is so if the function is defined inside a jitted one, or if a module of the library comes
+    before the user's modules in the stack of the call. `callers` has the names of these modules,
+    innermost first.
+    """
+    package = _library_of(function)
+    if package is None:
+        return False
+    written = innermost(function)
+    found = _found_where_defined(written)
+    # Not `found` itself, nor what the user makes of it, as in `jax.jit(jax.vmap(jnp.dot))`.
+    is_inside = any(function is inner for inner in functions_inside(found)[1:])
+    if isinstance(found, jnp.ufunc) or (is_jitted(found) and is_inside):
+        return True
+    is_method = isinstance(function, types.MethodType)
+    is_plain = isinstance(written, types.FunctionType) and not is_method
+    if not is_plain and package not in ("jax", "canonopt"):
+        return False  # a layer, or `apply` of a linen module: libraries do not jit these
+    for module in callers:
+        if module.partition(".")[0] in (package, "canonopt"):
+            return True
+        if not is_of_a_library(module):
+            return False
+    return False
+
+
+def users_function(function: Any) -> Any:
+    """The user's function, where JAX jits a function of its own around it, as `jax.pmap` does."""
+    if _library_of(function) is None:
+        return function
+    inside = (f for f in functions_inside(function) if isinstance(f, types.FunctionType))
+    return next((f for f in inside if _library_of(f) is None), function)
+
+
+def _library_of(function: Any) -> str | None:
+    is_method = isinstance(function, types.MethodType)  # `apply` of a user's linen module
+    owner = type(function.__self__) if is_method else innermost(function)
+    package = str(attribute(owner, "__module__")).partition(".")[0]
+    return package if is_of_a_library(package) or package == "canonopt" else None
+
+
+def _found_where_defined(function: Any) -> Any:
+    found: Any = sys.modules.get(str(attribute(function, "__module__")))
+    for name in str(attribute(function, "__qualname__")).split("."):
+        found = attribute(found, name)
+    return found
+
+
+def is_of_a_library(module: str | None) -> bool:
+    return (module or "").partition(".")[0] in _LIBRARIES

@@ -1,4 +1,8 @@
-"""Why a call is not what a jit cache has an entry for: the differences, and what to write."""
+"""Why a call missed the jit cache: its differences from the nearest earlier call.
+
+The nearest is the one with the fewest differences. Each has a kind, words for before and after, and
+advice.
+"""
 
 import itertools
 import re
@@ -8,9 +12,22 @@ from typing import Any, TypeAlias
 import attrs
 from jax.sharding import NamedSharding
 
-from .call_key import STATIC, Signature
+from .advice import (
+    OPTIONS_ADVICE,
+    TRANSFORM_ADVICE,
+    Change,
+    StaticDifference,
+    cause_lines,
+    class_advice,
+    context_advice,
+    leaf_advice,
+    state_advice,
+    static_advice,
+)
+from .call_key import UNNAMED_STATIC, CallKey, is_inside
 from .records import (
-    SHOWN,
+    MAX_SHOWN,
+    WRAPPED_FUNCTION,
     Array,
     Node,
     Nothing,
@@ -18,72 +35,46 @@ from .records import (
     Static,
     shortened,
 )
-from .statics import INSIDE
 
-FUNCTION = "<function>"  # the path of the jitted function itself among the records
+FUNCTION_PATH = "<function>"  # of the record of the jitted function itself
 
-NOTHING_SEEN = """\
-nothing that canonopt sees differs from an earlier call
-it does not see: jax.clear_caches(), the size of a jax.vmap, jax.make_user_context; before jax 0.10
+NO_DIFFERENCE = """\
+canonopt sees no difference from an earlier call
+it cannot see: jax.clear_caches(), the size of a jax.vmap, jax.make_user_context; before jax 0.10
 `with Mesh(...)`, set_xla_metadata, the axis names of jax.vmap, rare settings of jax.config"""
 
 
 @attrs.frozen
-class Change:
-    """One difference between two calls.
-
-    `kind` is one of: structure, none, shape, dtype, weak type, scalar, static value, callable,
-    transformation, function, sharding, commitment, memory kind, layout, options, context.
-    """
-
-    path: str
-    kind: str
-    before: str
-    after: str
-    fix: str
-
-    def __str__(self) -> str:
-        return f"{self.path}: {self.kind}: {self.before} -> {self.after}"
-
-
-@attrs.frozen
 class Explanation:
-    """The differences from the earlier entry that is nearest, which is the one with the fewest."""
+    """The differences from the nearest earlier entry, which is the one with the fewest."""
 
     nearest: int
     changes: tuple[Change, ...]
-    # How many differences there are from each of the earlier entries, counted up to 64.
+    # The number of differences from each of the earlier entries, counted up to 64.
     distances: tuple[int, ...]
 
     @property
     def fixes(self) -> tuple[str, ...]:
         return tuple(dict.fromkeys(change.fix for change in self.changes))
 
+    @property
+    def note(self) -> str | None:
+        """What to say in place of changes if there are none."""
+        return None if self.changes else NO_DIFFERENCE
+
     def __str__(self) -> str:
-        if not self.changes:
-            return NOTHING_SEEN
-        return "\n".join(in_lines(self.changes, self.fixes))
+        return "\n".join(map(str, cause_lines(self.changes, self.note, self.fixes)))
 
 
-_SHOWN = 3  # of each
+# --- the nearest earlier call -----------------------------------------------------------------
 
 
-def in_lines(changes: Sequence[Change], fixes: Sequence[str], note: str | None = None) -> list[str]:
-    """The first of the differences, or the note in place of them, and what to write."""
-    lines = [f"{'also ' if i else ''}{change}" for i, change in enumerate(changes[:_SHOWN])]
-    if len(changes) > _SHOWN:
-        lines.append(f"and {len(changes) - _SHOWN} more differences")
-    if note is not None:
-        lines += [line for line in note.splitlines() if line.strip()][:_SHOWN]
-    return [*lines, *(f"write: {fix}" for fix in fixes[:_SHOWN])]
-
-
-def explain(new: Signature, earlier: Sequence[Signature]) -> Explanation | None:
-    """Why `new` is none of `earlier`, or None if there are none."""
+def explain(new: CallKey, earlier: Sequence[CallKey]) -> Explanation | None:
+    """How `new` differs from the nearest of `earlier`, or None if there are none."""
     if not earlier:
         return None
-    found = [tuple(itertools.islice(_all_changes(old, new), _COUNTED)) for old in earlier]
-    # Of several as near, the last one: what a loop did just before.
+    found = [tuple(itertools.islice(_all_changes(old, new), _MAX_COUNTED)) for old in earlier]
+    # Among equally near ones the last, which a loop ran just before.
     nearest = min(
         range(len(found)),
         key=lambda i: (len(found[i]), _finer_distance(earlier[i], new, found[i]), -i),
@@ -92,12 +83,12 @@ def explain(new: Signature, earlier: Sequence[Signature]) -> Explanation | None:
     return Explanation(nearest, _in_order(changes), tuple(map(len, found)))
 
 
-_COUNTED = 64  # differences, after which an entry is far from another
+_MAX_COUNTED = 64  # differences of an entry, after which it is far enough off
 
 
-def _all_changes(old: Signature, new: Signature) -> Iterator[Change]:
-    """The differences, or the less obvious ones where there are no others."""
-    # Values that differ may have one hash, as -1 and -2 do.
+def _all_changes(old: CallKey, new: CallKey) -> Iterator[Change]:
+    """The differences by jit's comparison; if none, by canonopt's; if none, by the tracers."""
+    # Different values may have one hash, as -1 and -2 do.
     for changes in (_changes(old, new), _changes(old, new, by_key=True), _of_tracers(old, new)):
         first = next(changes, None)
         if first is not None:
@@ -106,19 +97,19 @@ def _all_changes(old: Signature, new: Signature) -> Iterator[Change]:
             return
 
 
-def _finer_distance(old: Signature, new: Signature, changes: Iterable[Change]) -> int:
-    """In how many ways the arrays differ that are named in the changes."""
+def _finer_distance(old: CallKey, new: CallKey, changes: Iterable[Change]) -> int:
+    """The number of ways in which the arrays of the changes differ."""
     return sum(_ways(old.records.get(c.path), new.records.get(c.path)) for c in changes)
 
 
 def _ways(before: Record | None, after: Record | None) -> int:
     if isinstance(before, Array) and isinstance(after, Array) and before.is_key == after.is_key:
         return len(before.differences(after))
-    # Farther off than any two arrays are.
+    # Farther off than any two arrays.
     return 0 if isinstance(before, Static) and isinstance(after, Static) else len(_ORDER)
 
 
-# What is there at all comes before what it is, and that before where it is.
+# From the structure to the values to their placement.
 _ORDER = (
     "function",
     "transformation",
@@ -143,12 +134,12 @@ def _in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
     return tuple(sorted(changes, key=lambda change: _ORDER.index(change.kind)))
 
 
-def _changes(old: Signature, new: Signature, by_key: bool = False) -> Iterator[Change]:
+def _changes(old: CallKey, new: CallKey, by_key: bool = False) -> Iterator[Change]:
     paths = [*old.records, *(path for path in new.records if path not in old.records)]
     gone: set[str] = set()
     for path in paths:
         before, after = old.records.get(path), new.records.get(path)
-        if _is_same(before, after, by_key) or (gone and _is_inside(path, gone)):
+        if _is_same(before, after, by_key) or (gone and is_inside(path, gone)):
             continue
         if _kind(before, after) in ("structure", "none"):
             gone.add(path)
@@ -161,21 +152,13 @@ def _changes(old: Signature, new: Signature, by_key: bool = False) -> Iterator[C
             fix = f"pass {name} the same way in every call"
             yield Change(name, "structure", before, after, fix)
     for name, value in new.options.items():
-        if old.options.get(name) != value and not _follows(name, old, new):
-            fix = "jit the function once, with one set of options"
-            yield Change(name, "options", repr(old.options.get(name)), repr(value), fix)
+        if old.options.get(name) != value and not _follows_from_numbers(name, old, new):
+            before, after = repr(old.options.get(name)), repr(value)
+            yield Change(name, "options", before, after, OPTIONS_ADVICE)
     for name, value in new.context.items():
         if old.context.get(name) != value:
-            setting = f"jax.config.update({name!r}, ...)" if "jax_" in name else _SETTINGS.get(name)
-            fix = (
-                f"{setting} once, before the first call"
-                if setting
-                else f"the same {name} each time"
-            )
-            yield Change(name, "context", str(old.context.get(name)), value, fix)
-
-
-_SETTINGS = {"mesh": "jax.set_mesh(mesh)", "with mesh": "jax.set_mesh(mesh)"}
+            before = str(old.context.get(name))
+            yield Change(name, "context", before, value, context_advice(name))
 
 
 def _is_same(before: Record | None, after: Record | None, by_key: bool) -> bool:
@@ -186,27 +169,23 @@ def _is_same(before: Record | None, after: Record | None, by_key: bool) -> bool:
     return before == after
 
 
-def _follows(option: str, old: Signature, new: Signature) -> bool:
-    """Whether an option differs only since JAX has the names to the numbers that differ."""
+def _follows_from_numbers(option: str, old: CallKey, new: CallKey) -> bool:
+    """Whether an option has the names that JAX found for numbers, which differ themselves."""
     numbers = option.replace("argnames", "argnums")
     return numbers != option and old.options.get(numbers) != new.options.get(numbers)
 
 
-def _is_inside(path: str, outer: set[str]) -> bool:
-    return any(path[: step.start()] in outer for step in re.finditer(r"[.\[]", path))
-
-
-# What called a jitted function, by the tracers that it was given.
+# What transforms the call of a jitted function, by the tracers that it was given.
 _TRANSFORMS = {
     "BatchTracer": "under jax.vmap",
     "JVPTracer": "under jax.jvp",
     "LinearizeTracer": "under jax.grad",
-    "DynamicJaxprTracer": "inside of another trace",
+    "DynamicJaxprTracer": "inside another trace",
 }
 
 
-def _of_tracers(old: Signature, new: Signature) -> Iterator[Change]:
-    """How the call was transformed, which is in the key of a compile and not in that of a trace."""
+def _of_tracers(old: CallKey, new: CallKey) -> Iterator[Change]:
+    """How the call is transformed, which is in the key of a compile but not in that of a trace."""
     if old.tracers == new.tracers:
         return
     before, after = (
@@ -214,11 +193,7 @@ def _of_tracers(old: Signature, new: Signature) -> Iterator[Change]:
         or "by itself"
         for call in (old, new)
     )
-    fix = (
-        "jax.jit outermost, as in jax.jit(jax.vmap(step)): each transformation of a jitted "
-        "function is a program of its own"
-    )
-    yield Change("the call", "context", before, after, fix)
+    yield Change("the call", "context", before, after, TRANSFORM_ADVICE)
 
 
 def _kind(before: Record | None, after: Record | None) -> str:
@@ -237,7 +212,7 @@ def _kind(before: Record | None, after: Record | None) -> str:
 
 
 def _first_function(before: Static, after: Static) -> tuple[Static, Static]:
-    """What differs in two values, as far in as a function or a transformation; or they."""
+    """The outermost function or transformation on the way to what differs, or the values."""
     for inner in ((before, after), *((old, new) for _, old, new in _way_in(before, after))):
         if {inner[0].kind, inner[1].kind} & {"transformation", "callable"}:
             return inner
@@ -248,65 +223,75 @@ _Part: TypeAlias = tuple[str, Static, Static]
 
 
 def _way_in(before: Static, after: Static) -> list[_Part]:
-    """The parts that lead to where two values differ, by name, those farther out first."""
-    ends = (_reads_otherwise, _is_another, _is_other_function)
+    """The named parts that lead to where two values differ, outermost first."""
+    ends = (_looks_different, _is_other_object, _is_other_function)
     if before.kind != "value":
-        # What a function captured may be the same in all and still another object.
-        ends = (_reads_otherwise, _is_another, lambda old, new: old.key != new.key)
+        # A function may capture another object that looks the same in every part.
+        ends = (_looks_different, _is_other_object, lambda old, new: old.key != new.key)
     return next(filter(None, (_way(before, after, is_end) for is_end in ends)), [])
 
 
 def _way(before: Static, after: Static, is_end: Callable[[Static, Static], bool]) -> list[_Part]:
-    if before.parts.keys() != after.parts.keys():  # items of lists of other lengths are no pairs
+    if before.parts.keys() != after.parts.keys():  # lists of different lengths, for one
         return []
     for name, old in before.parts.items():
         new = after.parts[name]
-        # As a whole it is another one, whatever it has.
+        # These are new objects as a whole, whatever their parts are.
         is_whole = old.kind == "transformation" or (old.kind == "value" and old.is_unique)
-        is_read = is_end is _reads_otherwise
-        inner = _way(old, new, is_end) if is_read or not is_whole else []
+        looks_inside = is_end is _looks_different or not is_whole
+        inner = _way(old, new, is_end) if looks_inside else []
         if inner or is_end(old, new):
             return [(name, old, new), *inner]
     return []
 
 
-def _reads_otherwise(before: Static, after: Static) -> bool:
+def _looks_different(before: Static, after: Static) -> bool:
     is_other = before.text != after.text or _defined_again(before, after) is not None
     return is_other and before.key != after.key
 
 
-def _is_another(before: Static, after: Static) -> bool:
-    """Whether two that read the same are not: functions, and what is equal to itself only."""
+def _is_other_object(before: Static, after: Static) -> bool:
+    """Whether two that may look the same are two functions, or objects compared by identity."""
     return before.key != after.key and (before.kind != "value" or before.is_unique)
 
 
 def _is_other_function(before: Static, after: Static) -> bool:
-    """Whether two are what canonopt takes for the same, and JAX does not."""
+    """Whether two functions are the same to canonopt, and not to JAX."""
     return before.kind != "value" and before.token != after.token
 
 
-def _change(path: str, before: Record | None, after: Record | None, new: Signature) -> Change:
-    kind = "function" if path == FUNCTION else _kind(before, after)
-    path = "the function itself" if path == FUNCTION else path.removesuffix(STATIC)
-    root = re.split(r"[.\[]", path)[0]
+def _change(path: str, before: Record | None, after: Record | None, new: CallKey) -> Change:
+    kind = "function" if path == FUNCTION_PATH else _kind(before, after)
+    path = "the function itself" if path == FUNCTION_PATH else path.removesuffix(UNNAMED_STATIC)
+    argument = re.split(r"[.\[]", path)[0]
     words = _words(before, kind), _words(after, kind)
     if kind == "sharding" and words[0] == words[1]:
         words = _with_devices(before, words[0]), _with_devices(after, words[1])
+    state = next((s for s in new.states if path == s or is_inside(path, {s})), None)
     if isinstance(before, Static) and isinstance(after, Static):
         words = _static_words(before, after)
-        fix = _static_fix(kind, path, root, before, after)
+        fix = static_advice(kind, path, argument, _static_difference(before, after))
     elif isinstance(before, Node) and isinstance(after, Node) and after.is_defined_again(before):
-        words, fix = (f"{before}", f"{after}, whose class was defined again"), _class_fix(after)
-    elif path == root and None in (before, after):
-        fix = f"pass {root} in every call or in none"
+        words, fix = (f"{before}", f"{after}, whose class was defined again"), class_advice(after)
+    elif path == argument and None in (before, after):
+        fix = f"pass {argument} in every call or in none"
+    elif state is not None and kind not in ("shape", "scalar"):
+        fix = state_advice(state)
     else:
-        fix = _fix(kind, root, root in new.states, before, after)
+        fix = leaf_advice(kind, argument, before, after)
     return Change(path, kind, *words, fix)
+
+
+def _static_difference(before: Static, after: Static) -> StaticDifference:
+    old, new = _first_function(before, after)
+    way = _way(old, new, _looks_different)
+    visible = way[-1][1:] if way else None
+    return StaticDifference(before, after, old, new, visible, _class_inside(before, after))
 
 
 def _words(record: Record | None, kind: str) -> str:
     if record is None:
-        return "not there"
+        return "missing"
     if not isinstance(record, Array):
         return str(record)
     if kind == "commitment":
@@ -330,129 +315,49 @@ def _with_devices(record: Record | None, words: str) -> str:
 
 
 def _static_words(before: Static, after: Static) -> tuple[str, str]:
-    """What differs inside of two values, by name; or that nothing does."""
+    """The part that differs, with its name and owner; or that none does."""
     is_alike = before.text == after.text
     if again := _class_inside(before, after):
         return str(before), f"{after}, and class {again.type} was defined again"
-    if is_alike or len(before.text) > SHOWN or before.parts.keys() > {INSIDE}:
+    if is_alike or len(before.text) > MAX_SHOWN or before.parts.keys() > {WRAPPED_FUNCTION}:
         owner, outer = before, after
         way = _way_in(before, after)
         for name, old, new in way:
-            is_told = old.text != new.text and max(len(old.text), len(new.text)) <= SHOWN
-            if new is way[-1][2] or (is_told and old.place is None):
-                old_text, new_text = _apart(old.text, new.text)
+            is_clear = old.text != new.text and max(len(old.text), len(new.text)) <= MAX_SHOWN
+            if new is way[-1][2] or (is_clear and old.place is None):
+                old_text, new_text = _cut_to_difference(old.text, new.text)
                 same = " (another object)" if old.text == new.text else ""
                 return f"{owner} with {name} {old_text}", f"{outer} with {name} {new_text}{same}"
             owner, outer = old, new
     if not is_alike:
-        return _apart(before.text, after.text)
+        return _cut_to_difference(before.text, after.text)
     where = f" ({after.place})" if after.place else ""
     if before.kind == "class":
-        return f"{before}", "another class of this name: it was defined again"
+        return f"{before}", "another class of the same name: it was defined again"
     if before.kind != "value":
-        return f"{before}{where}", "another object that is made by the same code"
+        return f"{before}{where}", "another object made by the same code"
     if before.is_unique:
-        return f"{before}", "another one, which is equal to itself only"
-    return f"{before}", "another one, which differs in what is too long to be shown"
+        return f"{before}", "another object, equal only to itself"
+    return f"{before}", "another value, which differs in a part too long to show"
 
 
 def _defined_again(before: Static, after: Static) -> Node | None:
-    """The class of the two values, if it was defined again between them."""
+    """The class of two values, if it was defined again between them."""
     if before.node is None or after.node is None or not after.node.is_defined_again(before.node):
         return None
     return after.node
 
 
 def _class_inside(before: Static, after: Static) -> Node | None:
-    """The class that was defined again, of two values or where they differ."""
+    """The class that was defined again, of the values or of a part that differs."""
     pairs = ((before, after), *((old, new) for _, old, new in _way_in(before, after)))
     return next(filter(None, (_defined_again(*pair) for pair in pairs)), None)
 
 
-def _apart(before: str, after: str) -> tuple[str, str]:
-    """Two texts that differ, cut to where they do."""
+def _cut_to_difference(before: str, after: str) -> tuple[str, str]:
+    """Two different texts, cut to where they differ."""
     pairs = enumerate(zip(before, after, strict=False))
     same = next((i for i, (one, other) in pairs if one != other), min(len(before), len(after)))
-    start = same - SHOWN // 2 if same > SHOWN - 20 else 0
+    start = same - MAX_SHOWN // 2 if same > MAX_SHOWN - 20 else 0
     head = "..." if start else ""
     return shortened(head + before[start:]), shortened(head + after[start:])
-
-
-INIT = "opt_state = canonopt.init_like_grads(model, loss_fn, *batch, optim=optim)"
-
-
-def _class_fix(node: Node) -> str:
-    name = node.type.rpartition(".")[2]
-    return f"define class {name} once: a loop or a notebook cell that runs again makes another"
-
-
-_NUMBER = re.compile(r"-?[\d.]+(e-?\d+)?")
-
-
-def _static_fix(kind: str, path: str, root: str, before: Static, after: Static) -> str:
-    inner, new_inner = _first_function(before, after)
-    differing = _way(inner, new_inner, _reads_otherwise)
-    # A global, and a variable that several captured, may have changed though the keys are the same.
-    same = inner.key is not None and inner.key == new_inner.key and not differing
-    if again := _class_inside(before, after):
-        return _class_fix(again)
-    if inner.stopped is not None and inner.key != new_inner.key and not differing:
-        return f"{path} is new each time: {inner.stopped}"
-    if kind == "transformation":
-        where = f"{path} =" if inner is before else f"in {root}:"
-        if differing and all(_NUMBER.fullmatch(part.text) for part in differing[-1][1:]):
-            return (
-                f"{where} canonopt.adam(canonopt.dynamic(lr)), and so on: another value of what is "
-                "dynamic is no other program"
-            )
-        return (
-            f"{where} canonopt.adam(...) in place of optax.adam(...), and so on: the same "
-            "configuration is the same object"
-        )
-    if kind == "function":
-        return (
-            "jit the function once, outside of the loop"
-            if same
-            else "jit one function, and pass what differs as an argument"
-        )
-    if kind == "callable":
-        if same:
-            make = "hoist" if path == root else "canonicalize"
-            return f"{root} = canonopt.{make}({root}): what behaves the same is then one object"
-        return f"build {path} once, or pass what differs in it as an array argument"
-    if before.text == after.text and before.is_unique:
-        return f"keep one instance for {path}, or give its class __eq__ and __hash__"
-    is_number = any(_NUMBER.fullmatch(static.text) for static in (before, after))
-    if is_number and path == root:
-        return f"jnp.asarray({root}) as an ordinary argument: a static number is in the program"
-    if is_number:
-        return f"give {path} one value, or make it an array: a static number is in the program"
-    return f"give {path} one value, or pass what changes as an array"
-
-
-def _fix(kind: str, root: str, is_state: bool, before: Record | None, after: Record | None) -> str:
-    if is_state and kind not in ("shape", "scalar"):
-        return INIT
-    if kind == "structure":
-        return f"give {root} one structure from the first call on"
-    if kind == "none":
-        return f"give {root} one structure from the first call on: None and a leaf differ"
-    if kind == "shape":
-        return f"pad or drop what is left over, so that {root} has one shape"
-    if kind == "dtype":
-        assert isinstance(before, Array) and isinstance(after, Array)
-        if before.is_key or after.is_key:
-            return f"{root} with keys of one style: jax.random.key(seed)"
-        return f"{root} in one dtype: .astype(jnp.{before.dtype})"
-    if kind == "weak type":
-        return f"{root} = canonopt.canonicalize({root})"
-    if kind == "scalar":
-        return f"{root} always as an array: jnp.asarray({root}, dtype)"
-    if kind == "memory kind":
-        return f"jax.device_put({root}, sharding) with one memory kind, before the first call"
-    if kind == "layout":
-        return f"jax.device_put({root}, format) with one layout, before the first call"
-    return (
-        f"jax.device_put({root}, sharding) before the first call, or jax.jit(step, "
-        "out_shardings=...) so that a step gives back what it takes"
-    )

@@ -1,7 +1,6 @@
-"""Traces and compiles, counted by function: what `compile_log` and the assertions go by.
+"""Listens to JAX for traces and compiles, and tells the recorders that are active.
 
-Everything is noted at a miss of a jit cache, where JAX does the slow thing anyway. A call that is
-cached runs none of this.
+All of this runs at a miss of a jit cache, where JAX is slow anyway. A cached call runs none of it.
 """
 
 import contextlib
@@ -13,7 +12,7 @@ import threading
 import time
 import weakref
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, TypeAlias
 
 import attrs
 import jax
@@ -33,25 +32,23 @@ from .._jax_internals import (
     watch_stages,
 )
 from .._python_internals import WeakIdMap
-from .call_key import Signature, signature_of
-from .differences import FUNCTION
+from .call_key import CallKey, call_key_of, is_helper, name_of, users_function
+from .differences import FUNCTION_PATH
 from .log import (
-    ENTRIES,
+    MAX_ENTRIES,
+    Compile,
     CompileLog,
     Entry,
     FunctionLog,
+    LogRecorder,
+    Recorder,
 )
-from .ownership import (
-    is_helper,
-    name_of,
-    users_function,
-)
-from .statics import static_of
+from .records import static_of
 
 
 @contextlib.contextmanager
 def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
-    """Counts, by function, what is traced and compiled inside of the block, whoever jitted it.
+    """Counts, by function, what is traced and compiled inside the block, whoever jitted it.
 
     ```python
     >>> import canonopt, jax, jax.numpy as jnp
@@ -69,21 +66,21 @@ def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
 
     ```
 
-    A trace is one run of the Python body, also of a function that is traced inside of another, by
-    `.lower()` or by `jax.eval_shape`, and one that fails. A compile is one compile by XLA; where
-    JAX's persistent cache had the program, it is a cache hit instead. The backward pass that
-    `jax.grad` makes of a jitted function is a program of its own, and in `backward_compiles`.
+    A trace is one run of the Python body. Runs inside another trace, by `.lower()` and by
+    `jax.eval_shape` count, and so do those that fail. A compile is one XLA compile. If JAX's
+    persistent cache has the program, it is a cache hit instead. The backward pass that `jax.grad`
+    makes of a jitted function is a program of its own, counted in `backward_compiles`.
 
     **Arguments:**
 
-    - `all_threads`: whether to count what other threads do meanwhile, too.
+    - `all_threads`: whether to count what other threads do in the meantime, too.
 
     **Returns:** a context manager that gives a `CompileLog`: `log[name]` for a function's counts,
-    `log.functions`, `log.helpers` for what JAX and the libraries on it jit themselves, and
-    `print(log)` for a table with what differed each time.
+    `log.functions`, `log.helpers` for what JAX and libraries jit themselves, and `print(log)` for
+    a table with what differed each time.
 
-    **Raises:** `UnsupportedVersionError`, where JAX has changed so that it cannot count: at the
-    start, or at the end if JAX did not tell of its compiles.
+    **Raises:** `UnsupportedVersionError` if JAX has changed so that canonopt cannot count: at the
+    start, or at the end if JAX reported no compiles.
     """
     with recording(all_threads) as log:
         yield log
@@ -95,70 +92,87 @@ def recording(all_threads: bool) -> Iterator[CompileLog]:
     """As `compile_log`, without `check_compiles` at the end."""
     watch()
     log = CompileLog()
+    recorder = LogRecorder(log)
     if all_threads:
-        _everywhere.append(log)
+        _everywhere.append(recorder)
     try:
-        with counting(log):
+        with active(recorder):
             yield log
     finally:
-        log._is_closed = True
+        recorder.is_closed = True
         if all_threads:
-            _everywhere.remove(log)
+            _everywhere.remove(recorder)
 
 
-class counting:
-    """Has `log` count what this thread does inside of the block.
+class active:
+    """Has a recorder record what this thread does inside the block.
 
-    No generator, since it is in every call of a watched function.
+    A class, since a generator would be slower, and each call of a watched function runs this.
     """
 
-    __slots__ = ("_is_outermost", "_log")
+    __slots__ = ("_is_outermost", "_recorder")
 
-    def __init__(self, log: CompileLog) -> None:
-        self._log = log
+    def __init__(self, recorder: Recorder) -> None:
+        self._recorder = recorder
 
     def __enter__(self) -> None:
-        active = _active.get()
-        self._is_outermost = self._log not in active  # a watched function may call itself
+        others = _active.get()
+        self._is_outermost = self._recorder not in others  # a watched function may call itself
         if self._is_outermost:
-            _active.set((*active, self._log))
+            _active.set((*others, self._recorder))
 
     def __exit__(self, *_: object) -> None:
-        # By the log, and not by a token: blocks may end in another order than they began.
+        # Not by a token: blocks may end in another order than they began.
         if self._is_outermost:
-            _active.set(tuple(log for log in _active.get() if log is not self._log))
+            _active.set(tuple(each for each in _active.get() if each is not self._recorder))
 
 
-_active: contextvars.ContextVar[tuple[CompileLog, ...]] = contextvars.ContextVar(
-    "canonopt_compile_logs", default=()
+_active: contextvars.ContextVar[tuple[Recorder, ...]] = contextvars.ContextVar(
+    "canonopt_recorders", default=()
 )
-_everywhere: list[CompileLog] = []
+_everywhere: list[Recorder] = []
 
 
-# --- from JAX to the logs ---------------------------------------------------------------------
+def _recorders() -> list[Recorder]:
+    here = _active.get()
+    return [*here, *(each for each in _everywhere if each not in here)]
+
+
+# --- what JAX is doing ------------------------------------------------------------------------
+
+# An entry of a recorder, with the log that it is in.
+_Recorded: TypeAlias = tuple[Recorder, FunctionLog, Entry]
 
 
 @attrs.define(eq=False)
 class _Running:
-    """A miss that JAX is at work on."""
+    """A miss that JAX is working on."""
 
     miss: Miss
-    logs: list[tuple[CompileLog, FunctionLog]]
-    signature: Signature | None
+    logs: list[tuple[Recorder, FunctionLog]]
+    call_key: CallKey | None
     started: float
-    # What is being handled already, and so is no error of this miss.
+    # An exception that was being handled before, and so is not this miss's error.
     handled: BaseException | None
     inner_seconds: float = 0.0
 
 
 class _Thread(threading.local):
+    """What JAX is doing in this thread.
+
+    JAX compiles in the thread of the call, and reports a compile with nothing but a name. All else
+    about it has to be kept here from the miss before.
+    """
+
     def __init__(self) -> None:
+        # Misses inside misses, outermost first.
         self.running: list[_Running] = []
-        # What has been looked up and may be compiled next, by name.
-        # Weakly, and without arguments: it is kept for as long as nothing else has the name.
-        self.ready: dict[str, list[tuple[weakref.ref[CompileLog], FunctionLog, Entry]]] = {}
-        # What is being compiled by hand, of whatever thread.
+        # What was looked up and may be compiled next, by name. Kept until something else has the
+        # name, and so without arguments, and with weak references to recorders.
+        self.ready: dict[str, list[tuple[weakref.ref[Recorder], FunctionLog, Entry]]] = {}
+        # What `.compile()` is compiling.
         self.lowered: Any = None
+        # Whether the persistent cache had what is reported next: JAX has two events for a hit.
         self.is_hit = False
 
 
@@ -168,9 +182,9 @@ _lock = threading.Lock()
 
 
 def watch() -> None:
-    """Starts listening, once and for good: what is cached costs the same as before.
+    """Starts listening, once and for good. Cached calls cost the same as before.
 
-    Raises `UnsupportedVersionError`, each time, where JAX does not tell of its traces.
+    Raises `UnsupportedVersionError`, at each call, if JAX does not report its traces.
     """
     global _is_watching
     with _lock:
@@ -187,25 +201,25 @@ def _listen() -> None:
     watch_stages(_lowered, _compiling)
 
 
-# Whether JAX has told of a compile and the name of its function; and whether it should have, as a
-# call has traced a function anew.
+# Whether JAX has reported a compile with the name of its function, and whether it should have,
+# since a call has traced a function.
 _is_compile_seen = False
 _is_compile_due = False
 
 
 def check_compiles() -> None:
-    """Raises `UnsupportedVersionError` if functions were called and JAX told of no compile.
+    """Raises `UnsupportedVersionError` if functions were traced and JAX reported no compile.
 
-    There may have been none, as one may fail. So it compiles a small function to find out, once.
+    There may have been none, if it failed. So this compiles a small function to find out, once.
     """
     global _is_compile_due
     if _is_compile_seen or not _is_compile_due or is_staging():
         return
     _is_compile_due = False
     try:
-        with counting(CompileLog()), default_settings():
+        with active(LogRecorder(CompileLog())), default_settings():
             jax.jit(lambda: np.zeros(()))()
-    except Exception:  # as there is no device: then nothing has been compiled before, either
+    except Exception:  # without a device nothing has been compiled before, either
         return
     if not _is_compile_seen:
         _is_compile_due = True
@@ -213,26 +227,24 @@ def check_compiles() -> None:
 
 
 def is_inside_jit() -> bool:
-    """Whether this thread is in the middle of a trace by `jax.jit`."""
+    """Whether this thread is inside a trace by `jax.jit`."""
     return bool(_thread.running)
 
 
-def _logs_here() -> list[CompileLog]:
-    here = _active.get()
-    return [*here, *(log for log in _everywhere if log not in here)]
+# --- at a miss --------------------------------------------------------------------------------
 
 
 def _enter(miss: Miss) -> _Running:
     running = _Running(miss, [], None, 0.0, sys.exception())
     _thread.running.append(running)
-    logs = _logs_here()
-    if logs:
+    if recorders := _recorders():
         function = users_function(miss.function)
         by_library = is_helper(function, callers())
-        found = [(log, log._of(name_of(function), function, by_library)) for log in logs]
-        running.logs = [(log, of) for log, of in found if of is not None]
-        if any(log._explains_helpers or not by_library for log, _ in running.logs):
-            running.signature = _signature(miss, function)
+        name = name_of(function)
+        found = [(each, each.log_of(name, function, by_library)) for each in recorders]
+        running.logs = [(recorder, log) for recorder, log in found if log is not None]
+        if any(recorder.explains_helpers or not by_library for recorder, _ in running.logs):
+            running.call_key = _call_key(miss, function)
     running.started = time.perf_counter()
     return running
 
@@ -240,7 +252,7 @@ def _enter(miss: Miss) -> _Running:
 def _leave(running: _Running, traced: bool, program: Any) -> None:
     global _is_compile_due
     seconds = time.perf_counter() - running.started
-    # A jitted function that is jitted again: its body is run by a miss of its own, if at all.
+    # If what is jitted is jitted itself, its body is traced by another miss, if at all.
     traced = traced and not (running.logs and _is_jitted_inside(running.miss.function))
     stack = _thread.running
     stack.remove(running)
@@ -251,61 +263,63 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
     failure = sys.exception()
     is_new = failure is not None and failure is not running.handled
     error = f"{type(failure).__name__}: {failure}" if is_new else None
-    found = []
-    for watcher, log in running.logs:
-        entry = Entry(running.signature, running.started, traced)
-        found.append((watcher, log, entry))
+    found: list[_Recorded] = []
+    for recorder, log in running.logs:
+        entry = Entry(running.call_key, running.started, traced)
+        found.append((recorder, log, entry))
         if traced:
             entry.trace_seconds = seconds - running.inner_seconds
             entry.error = error
-            with watcher._lock:
-                log._add_trace(entry)
+            recorder.add_trace(log, entry)
     ready, name = _thread.ready, name_in_events(running.miss.jitted)
     ready.pop(name, None)
     if found:
-        ready[name] = [(weakref.ref(watcher), log, entry) for watcher, log, entry in found]
-        while len(ready) > ENTRIES:
+        ready[name] = [(weakref.ref(recorder), log, entry) for recorder, log, entry in found]
+        while len(ready) > MAX_ENTRIES:
             ready.pop(next(iter(ready)))
         if program is not None:
-            _tie(program, found)
-    for watcher, log, entry in found:
-        watcher._missed(log, entry, program)
+            _remember(program, found)
+    for recorder, log, entry in found:
+        recorder.after_miss(log, entry, program)
 
 
 def _is_jitted_inside(function: Any) -> bool:
-    """Whether the user's function is jitted under what JAX makes of it, as by `jax.pmap`."""
+    """Whether what JAX is given is jitted already, as in `jax.pmap(jax.jit(f))`."""
     if is_jitted(function):
         return True
     user = users_function(function)
     jitted = (f for f in functions_inside(function) if is_jitted(f))
-    # Not so if what is jitted is something else that JAX was given, as an argument for one.
+    # What is jitted may be another function that JAX was given, for example as an argument.
     return any(user is f for each in jitted for f in functions_inside(each))
 
 
-_watchers: WeakIdMap[list[weakref.ref[CompileLog]]] = WeakIdMap()
+# The recorders that remember a jaxpr, or what it was lowered to.
+_recorders_of: WeakIdMap[list[weakref.ref[Recorder]]] = WeakIdMap()
 
 
-def _tie(program: Any, found: list[tuple[CompileLog, FunctionLog, Entry]]) -> None:
-    """Keeps what is known of a jaxpr, or of what it was lowered to, for as long as both live."""
-    _watchers.set(program, [weakref.ref(watcher) for watcher, _, _ in found])
-    for watcher, log, entry in found:
-        watcher._programs.set(program, (log, entry))
+def _remember(program: Any, found: list[_Recorded]) -> None:
+    _recorders_of.set(program, [weakref.ref(recorder) for recorder, _, _ in found])
+    for recorder, log, entry in found:
+        recorder.remember(program, log, entry)
 
 
-def _tied(program: Any) -> list[tuple[CompileLog, FunctionLog, Entry]]:
-    watchers = [reference() for reference in _watchers.get(program) or ()]
-    found = [(watcher, watcher._programs.get(program)) for watcher in watchers if watcher]
-    return [(watcher, *known) for watcher, known in found if known]
+def _recall(program: Any) -> list[_Recorded]:
+    recorders = [reference() for reference in _recorders_of.get(program) or ()]
+    found = [(recorder, recorder.recall(program)) for recorder in recorders if recorder]
+    return [(recorder, *known) for recorder, known in found if known]
+
+
+# --- at a compile -----------------------------------------------------------------------------
 
 
 def _lowered(jaxpr: Any, lowered: Any) -> None:
-    found = _tied(jaxpr)
+    found = _recall(jaxpr)
     if found:
-        _tie(lowered, found)
-    # What is lowered by hand is not compiled by the call that it came from.
+        _remember(lowered, found)
+    # The call that lowered this by hand does not compile it.
     entries = [entry for _, _, entry in found]
-    for name, kept in list(_thread.ready.items()):
-        if any(entry in entries for _, _, entry in kept):
+    for name, ready in list(_thread.ready.items()):
+        if any(entry in entries for _, _, entry in ready):
             del _thread.ready[name]
 
 
@@ -325,69 +339,46 @@ def _on_event(event: str, **_: Any) -> None:
 
 def _on_duration(event: str, duration_secs: float, **about: Any) -> None:
     global _is_compile_seen
-    if event.endswith("cache_retrieval_time_sec"):  # of a cache hit, which is told twice
+    if event.endswith("cache_retrieval_time_sec"):
         _thread.is_hit = True
     if not event.endswith("backend_compile_duration"):
         return
     is_hit, _thread.is_hit = _thread.is_hit, False
     name = str(about.get("fun_name", "")).removeprefix("jit(").removesuffix(")") or "?"
     name = name.replace("unnamed wrapped", "unnamed")  # before JAX 0.9
-    here, found = _logs_here(), _compiled_now(name)
+    is_by_hand = _thread.lowered is not None
+    found = _recall(_thread.lowered) if is_by_hand else _ready(name)
+    compiled = Compile(duration_secs, is_hit, is_by_hand, is_in_backward_pass())
     _is_compile_seen = _is_compile_seen or bool(found)
-    for log in here:
-        helper = None if any(log is watcher for watcher, _, _ in found) else log._of(name, None)
-        if helper is not None:
-            with log._lock:
-                helper._add_compile(None, is_hit, duration_secs)
-    noted = []
-    for watcher, log, entry in found:
-        if watcher._is_closed:
-            continue
-        with watcher._lock:
-            entry, is_new = _entry_of(log, entry)
-            if _is_backward(entry):
-                log._add_backward_compile(None if is_new else entry, duration_secs)
-                continue
-            if is_new:
-                log._add(entry)
-            log._add_compile(entry, is_hit, duration_secs)
-        noted.append((watcher, log, entry))
-    if is_hit:
-        return
-    for watcher, log, entry in noted:
-        # Else it is of a call that is long over.
-        if watcher in here or _thread.lowered is not None:
-            watcher._compiled(log, entry)
+    here = _recorders()
+    for recorder in here:
+        if not any(recorder is other for other, _, _ in found):
+            helper = recorder.log_of(name, None, True)
+            if helper is not None:
+                recorder.add_compile(helper, compiled)
+    counted = []
+    for recorder, log, entry in found:
+        if not recorder.is_closed:
+            counted.append((recorder, log, recorder.add_compile(log, compiled, entry)))
+    for recorder, log, entry in counted:
+        # Without a block or `.compile()`, the compile is part of a call that ended long ago.
+        if entry is not None and not is_hit and (recorder in here or is_by_hand):
+            recorder.after_compile(log, entry)
 
 
-def _entry_of(log: FunctionLog, entry: Entry) -> tuple[Entry, bool]:
-    """The entry that a compile belongs to, and whether the log has yet to get it."""
-    if entry.traced or entry.compiled:
-        return entry, False
-    inside = [e for e in log.entries if e.at > entry.at and e.traced]
-    return (inside[-1], False) if inside else (entry, True)  # of a function that is jitted twice
-
-
-def _is_backward(entry: Entry) -> bool:
-    """Whether what is compiled now is the backward pass of a call: each call has its own entry."""
-    return _thread.lowered is None and (entry.compiled or is_in_backward_pass())
-
-
-def _compiled_now(name: str) -> list[tuple[CompileLog, FunctionLog, Entry]]:
-    """Who watches what is being compiled, and the entry that it is of."""
-    if _thread.lowered is not None:
-        return _tied(_thread.lowered)
+def _ready(name: str) -> list[_Recorded]:
+    """The entries that may be compiled next under this name, of recorders that are alive."""
     ready = [(reference(), log, entry) for reference, log, entry in _thread.ready.get(name, ())]
-    return [(watcher, log, entry) for watcher, log, entry in ready if watcher is not None]
+    return [(recorder, log, entry) for recorder, log, entry in ready if recorder is not None]
 
 
-def _signature(miss: Miss, function: Any) -> Signature | None:
+def _call_key(miss: Miss, function: Any) -> CallKey | None:
     try:
-        if function is not miss.function:  # which has the arguments flat
+        if function is not miss.function:  # JAX may have flattened the arguments
             with contextlib.suppress(TypeError):
                 inspect.signature(function).bind(*miss.args, **miss.kwargs)
                 miss = attrs.evolve(miss, function=function)
-        signature = signature_of(
+        key = call_key_of(
             miss.function,
             miss.args,
             miss.kwargs,
@@ -395,7 +386,7 @@ def _signature(miss: Miss, function: Any) -> Signature | None:
             filtered=miss.filtered,
             options=miss.options,
         )
-        records = {FUNCTION: static_of(function), **signature.records}
-        return attrs.evolve(signature, records=records)
-    except Exception:  # to explain is not worth a step that fails
+        records = {FUNCTION_PATH: static_of(function), **key.records}
+        return attrs.evolve(key, records=records)
+    except Exception:  # an explanation is not worth a failing step
         return None

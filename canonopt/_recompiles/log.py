@@ -1,33 +1,29 @@
-"""The record of what was traced and compiled, by function, and its table of counts and causes."""
+"""What was traced and compiled, by function, with counts and causes.
 
-import re
+`CompileLog` is what users get. A `Recorder` writes into the logs what the listeners hear from JAX.
+"""
+
+import abc
 import threading
 import time
-from collections.abc import Callable
 from typing import Any
 
 import attrs
 
 from .._python_internals import WeakIdMap
-from .call_key import Signature
-from .differences import (
-    INIT,
-    Change,
-    Explanation,
-    explain,
-    in_lines,
-)
-from .ownership import code_of, written_as
-from .statics import place_of
+from .advice import CauseLine, Change, cause_lines, failure_advice
+from .call_key import CallKey, code_of, innermost
+from .differences import Explanation, explain
+from .records import place_of
 
-ENTRIES = 64  # kept for each function
+MAX_ENTRIES = 64  # kept for each function
 
 
 @attrs.define(eq=False)
 class Entry:
-    """One trace, one compile, or both: what a miss of the cache led to."""
+    """One trace, one compile, or both: what a miss of the jit cache led to."""
 
-    signature: Signature | None
+    call_key: CallKey | None
     at: float  # seconds, of time.perf_counter
     traced: bool = False
     compiled: bool = False
@@ -35,9 +31,10 @@ class Entry:
     trace_seconds: float = 0.0
     compile_seconds: float = 0.0
     error: str | None = None  # of a trace that failed
-    refused: bool = False  # by an assertion: another like it is one too many for the same reason
-    # Whether the function had been traced before, and compiled before. To run `predict` after it
-    # was traced inside of `step` is an entry of its own, and compiles it for the first time.
+    # By an assertion. Later calls are not compared with this one, so the reason stays the same.
+    refused: bool = False
+    # Whether the function had been traced or compiled before. If `predict` was traced inside `step`
+    # and is called later, that is an entry of its own with a first compile.
     traced_again: bool = False
     compiled_again: bool = False
 
@@ -52,7 +49,7 @@ class Entry:
     @property
     def why(self) -> str:
         if self.explanation is None:
-            return "it has nothing that canonopt could compare with an earlier call"
+            return "there is no earlier call to compare with"
         return str(self.explanation)
 
     @property
@@ -66,43 +63,44 @@ class Entry:
 
 @attrs.frozen
 class Cause:
-    """Why a function was traced or compiled again, or failed, and how often for this reason."""
+    """Why a function was traced or compiled again, or why its trace failed, and how often."""
 
     what: str
     times: int
     seconds: float
-    # The differences of the first time. The others are of the same paths and kinds.
+    # Those of the first time. Later ones have the same paths and kinds.
     changes: tuple[Change, ...]
-    # In place of differences, where there are none.
-    note: str | None
+    note: str | None  # in place of changes
     fixes: tuple[str, ...]
 
     @classmethod
     def of(cls, entries: list[Entry]) -> "Cause":
-        """The one cause of entries whose essence is the same."""
-        first = entries[0]
-        changes, note, fixes = (), None, ()
+        """The cause of entries with one `_cause_key`."""
+        first, found = entries[0], entries[0].explanation
+        what, seconds = _what_again(entries), sum(entry.seconds for entry in entries)
         if first.error is not None:
-            note, fixes = first.error, (INIT,) if _is_of_the_state(first) else ()
-        elif first.explanation is not None and first.explanation.changes:
-            changes, fixes = first.explanation.changes, first.explanation.fixes
-        else:
-            note = first.why
-        seconds = sum(entry.seconds for entry in entries)
-        return cls(_what_again(entries), len(entries), seconds, changes, note, fixes)
+            fixes = failure_advice(first.call_key)
+            return cls(what, len(entries), seconds, (), first.error, fixes)
+        if found is None:
+            return cls(what, len(entries), seconds, (), first.why, ())
+        return cls(what, len(entries), seconds, found.changes, found.note, found.fixes)
 
     @property
     def title(self) -> str:
         again = "" if self.what.startswith("failed") else " again"
         return f"{self.what}{again}, {times(self.times)}"
 
+    def report(self, most: int = 3) -> list[CauseLine]:
+        """The changes or the note, and what to write: what all reports show, `most` of each."""
+        return cause_lines(self.changes, self.note, self.fixes, most)
+
     def lines(self) -> list[str]:
-        """The differences, and what to write."""
-        return in_lines(self.changes, self.fixes, self.note)
+        """The report as plain text."""
+        return [str(line) for line in self.report()]
 
 
 def _what_again(entries: list[Entry]) -> str:
-    """What these did that had been done before: the first compile may come with a second trace."""
+    """What had been done before: a second trace may come with the first compile."""
     if entries[0].error is not None:
         return entries[0].what
     found = {
@@ -116,31 +114,25 @@ def times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
-def _essence(entry: Entry) -> object:
-    """What two entries of one cause have in common."""
+def _cause_key(entry: Entry) -> object:
+    """Equal for entries with one cause."""
     if entry.error is not None or entry.explanation is None:
         return entry.what, entry.error
     changes = ((change.path, change.kind, change.fix) for change in entry.explanation.changes)
     return entry.what, *changes
 
 
-def _is_of_the_state(entry: Entry) -> bool:
-    """Whether an optimizer state of another structure than the gradients made a trace fail."""
-    is_structure = re.search(r"structure|pytree|None|Mismatch", entry.error or "", re.IGNORECASE)
-    return bool(is_structure and entry.signature is not None and entry.signature.states)
-
-
 @attrs.define(eq=False)
 class FunctionLog:
-    """What a function was traced and compiled for. Seconds are without those of inner functions."""
+    """The traces and compiles of one function. Seconds exclude those of inner functions."""
 
     name: str
     place: str | None
     traces: int = 0
     compiles: int = 0
     cache_hits: int = 0  # of JAX's persistent compilation cache, in place of a compile
-    # Of the backward passes that `jax.grad` and `jax.vjp` make of a jitted function: each is a
-    # program of its own beside that of the call, in no limit, and no recompile.
+    # The backward pass that `jax.grad` or `jax.vjp` makes of a jitted function is a program of its
+    # own. It is no recompile, and no limit counts it.
     backward_compiles: int = 0
     trace_seconds: float = 0.0
     compile_seconds: float = 0.0
@@ -161,21 +153,21 @@ class FunctionLog:
 
     @property
     def lost_seconds(self) -> float:
-        """Of all but the first time, and with those that there is no entry of any more."""
+        """The seconds of all but the first time, of entries that were not kept too."""
         kept = sum(entry.seconds for entry in self.recompiles)
-        if len(self.entries) < ENTRIES:
+        if len(self.entries) < MAX_ENTRIES:
             return kept
         return kept + max(self.seconds - sum(entry.seconds for entry in self.entries), 0.0)
 
     def causes(self) -> list[Cause]:
-        """The recompiles, and the entries that failed, put together by what caused them."""
+        """The recompiles and the failed traces, grouped by cause."""
         alike: dict[object, list[Entry]] = {}
         for entry in self.entries:
             if entry.is_again or entry.error is not None:
-                alike.setdefault(_essence(entry), []).append(entry)
+                alike.setdefault(_cause_key(entry), []).append(entry)
         return [Cause.of(entries) for entries in alike.values()]
 
-    def _add_trace(self, entry: Entry) -> None:
+    def add_trace(self, entry: Entry) -> None:
         entry.traced_again = self.traces > 0
         self.traces += 1
         self.trace_seconds += entry.trace_seconds
@@ -183,30 +175,54 @@ class FunctionLog:
 
     def _add(self, entry: Entry) -> None:
         kept = (entry for entry in self.entries if not entry.refused)
-        earlier = [e.signature for e in kept if e.signature is not None]
-        if entry.signature is not None:
-            entry.explanation = explain(entry.signature, earlier)
-        if len(self.entries) < ENTRIES:
+        earlier = [e.call_key for e in kept if e.call_key is not None]
+        if entry.call_key is not None:
+            entry.explanation = explain(entry.call_key, earlier)
+        if len(self.entries) < MAX_ENTRIES:
             self.entries.append(entry)
 
-    def _add_compile(self, entry: Entry | None, is_hit: bool, seconds: float) -> None:
-        if entry is not None:
-            if not entry.compiled:  # or what was lowered once is compiled twice
-                entry.compiled_again = self.compiles + self.cache_hits > 0
-            entry.compiled = True
-            entry.compile_seconds += seconds
-        if is_hit:
+    def add_compile(self, compiled: "Compile", entry: Entry | None = None) -> Entry | None:
+        """Counts a compile that a miss led to.
+
+        **Returns:** the entry that it belongs to, or None for a backward pass.
+        """
+        is_new = False
+        if entry is not None and not (entry.traced or entry.compiled):
+            # A function that is jitted twice has a second miss, inside the first.
+            inside = [e for e in self.entries if e.at > entry.at and e.traced]
+            entry, is_new = (inside[-1], False) if inside else (entry, True)
+        self.compile_seconds += compiled.seconds
+        if entry is not None and compiled.is_backward(entry):
+            self.backward_compiles += 1
+            if not is_new:
+                entry.compile_seconds += compiled.seconds
+            return None
+        if compiled.is_hit:
             self.cache_hits += 1
         else:
             self.compiles += 1
-        self.compile_seconds += seconds
-
-    def _add_backward_compile(self, entry: Entry | None, seconds: float) -> None:
-        """From the persistent cache or not. Its seconds are the call's, where that has an entry."""
-        self.backward_compiles += 1
-        self.compile_seconds += seconds
         if entry is not None:
-            entry.compile_seconds += seconds
+            if is_new:
+                self._add(entry)
+            if not entry.compiled:  # what was lowered once may be compiled twice
+                entry.compiled_again = self.compiles + self.cache_hits > 1
+            entry.compiled = True
+            entry.compile_seconds += compiled.seconds
+        return entry
+
+
+@attrs.frozen
+class Compile:
+    """What JAX tells of one compile."""
+
+    seconds: float
+    is_hit: bool  # of the persistent compilation cache
+    is_by_hand: bool  # by `.compile()`
+    in_backward_pass: bool
+
+    def is_backward(self, entry: Entry) -> bool:
+        """Whether this compiles the backward pass of the entry's call, and not the call."""
+        return not self.is_by_hand and (entry.compiled or self.in_backward_pass)
 
 
 _COUNTS = (
@@ -218,14 +234,8 @@ _COUNTS = (
 class CompileLog:
     """Counts of traces and compiles, by function. See `canonopt.compile_log`."""
 
-    _explains_helpers = False
-
     def __init__(self) -> None:
         self.started = time.perf_counter()
-        self._lock = threading.Lock()
-        self._is_closed = False
-        # What may yet be compiled by hand, and by any thread: jaxprs, and what they are lowered to.
-        self._programs: WeakIdMap[tuple[FunctionLog, Entry]] = WeakIdMap()
         self._logs: dict[tuple[str, str | None, object], FunctionLog] = {}
         self._helpers: dict[tuple[str, str | None, object], FunctionLog] = {}
 
@@ -236,11 +246,11 @@ class CompileLog:
 
     @property
     def helpers(self) -> list[FunctionLog]:
-        """The functions of JAX and of libraries on it: what `jnp.ones` and the like compile."""
+        """Functions that JAX and libraries jit themselves, as for `jnp.ones`."""
         return [log for log in self._helpers.values() if log.events]
 
     def __getitem__(self, name: str) -> FunctionLog:
-        """The counts of the functions of this name, together; zeros if there is none."""
+        """The counts of all functions of this name together; zeros if there is none."""
         found = [log for log in self.functions if log.name == name]
         if len(found) == 1:
             return found[0]
@@ -269,26 +279,76 @@ class CompileLog:
                 lines += [f"  {line}" for line in cause.lines()]
         return "\n".join(lines)
 
-    def _of(
-        self, name: str, function: Callable[..., Any] | None, by_library: bool = False
-    ) -> FunctionLog | None:
-        """The counts of a function, or None if it is none that this log is about."""
-        place = place_of(written_as(function)) if function is not None else None
+    def function_log(
+        self, name: str, function: Any = None, by_library: bool = False
+    ) -> FunctionLog:
+        """The log of a function, which is new if there was none. Without `function`, a helper's."""
+        place = place_of(innermost(function)) if function is not None else None
         logs = self._helpers if function is None or by_library else self._logs
-        with self._lock:
-            return logs.setdefault((name, place, code_of(function)), FunctionLog(name, place))
-
-    def _missed(self, log: FunctionLog, entry: Entry, program: Any) -> None:
-        """Called after a miss of the cache, traced or not, with its jaxpr. May raise."""
-
-    def _compiled(self, log: FunctionLog, entry: Entry) -> None:
-        """Called after a compile that a call or `.compile()` has led to was counted. May raise."""
+        return logs.setdefault((name, place, code_of(function)), FunctionLog(name, place))
 
 
 def aligned(rows: list[tuple[Any, ...]]) -> list[str]:
+    """The lines of a table whose columns are as wide as their cells."""
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in texts
     ]
+
+
+# --- what the listeners write into ------------------------------------------------------------
+
+
+class Recorder(abc.ABC):
+    """Writes what the listeners hear into logs, from any thread."""
+
+    explains_helpers = False
+
+    def __init__(self) -> None:
+        self.is_closed = False
+        self._lock = threading.Lock()
+        # By jaxpr and by what it was lowered to, either of which any thread may compile later.
+        self._programs: WeakIdMap[tuple[FunctionLog, Entry]] = WeakIdMap()
+
+    @abc.abstractmethod
+    def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
+        """The log to write into, or None to ignore the function."""
+
+    def add_trace(self, log: FunctionLog, entry: Entry) -> None:
+        with self._lock:
+            log.add_trace(entry)
+
+    def add_compile(
+        self, log: FunctionLog, compiled: Compile, entry: Entry | None = None
+    ) -> Entry | None:
+        with self._lock:
+            return log.add_compile(compiled, entry)
+
+    def remember(self, program: Any, log: FunctionLog, entry: Entry) -> None:
+        """Keeps the entry of a program, for as long as the program lives."""
+        self._programs.set(program, (log, entry))
+
+    def recall(self, program: Any) -> tuple[FunctionLog, Entry] | None:
+        return self._programs.get(program)
+
+    def after_miss(  # noqa: B027, a hook that may stay empty
+        self, log: FunctionLog, entry: Entry, program: Any
+    ) -> None:
+        """Called with the jaxpr after each miss, traced or not. May raise."""
+
+    def after_compile(self, log: FunctionLog, entry: Entry) -> None:  # noqa: B027
+        """Called after a call or `.compile()` has compiled. May raise."""
+
+
+class LogRecorder(Recorder):
+    """Writes everything into a `CompileLog`."""
+
+    def __init__(self, log: CompileLog) -> None:
+        super().__init__()
+        self._log = log
+
+    def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog:
+        with self._lock:
+            return self._log.function_log(name, function, by_library)

@@ -99,7 +99,7 @@ def test_raises_below_and_above(jit):
         call = arrange(Truth().function())
         call(ones(8, 1))
         call(ones(8, 1))
-        message = r"body \(.*test_asserting\.py:\d+\) is traced for the 2nd time, and max_traces=1"
+        message = r"body \(.*test_assertions\.py:\d+\) is traced for the 2nd time, and max_traces=1"
         with pytest.raises(canonopt.ExcessError, match=message) as caught:
             call(ones(8, 2))
         assert "shape: float32[" in str(caught.value)
@@ -359,7 +359,7 @@ STAGING = {
 
 
 @pytest.mark.parametrize("stage", STAGING.values(), ids=STAGING)
-def test_what_is_traced_without_operands(stage):
+def test_traces_without_operands_are_counted(stage):
     truth = Truth()
     below = assert_any(lambda: truth.function()(jnp.ones(())))
     stage(below)
@@ -375,7 +375,7 @@ def test_what_is_traced_without_operands(stage):
         lambda f: jax.linearize(lambda x: x * f(), 1.0),
     ],
 )
-def test_what_runs_at_once_is_no_trace(call):
+def test_an_eager_run_is_no_trace(call):
     below = assert_any(lambda: jnp.ones(()))
     call(below)
     with jax.disable_jit():
@@ -492,7 +492,7 @@ def test_warnings_come_three_times_and_the_last_says_so(where):
     messages = [str(w.message) for w in caught if w.category is canonopt.RecompileWarning]
     assert len(messages) == 3
     assert "for the 2nd time, and max_traces=1" in messages[0]
-    last = "It goes on; no more warnings within 60 s."
+    last = "No more warnings for 60 s."
     assert [last in message for message in messages] == [False, False, True]
 
 
@@ -540,7 +540,7 @@ def test_ordinals(count, nth):
     assert assertions._nth(count) == nth
 
 
-def test_record_says_nothing():
+def test_record_mode_only_counts():
     call = canonopt.assert_max_traces(jax.jit(Truth().function()), mode="record")
     for size in range(1, 5):
         call(ones(size))
@@ -561,16 +561,25 @@ def test_the_limit_is_what_is_allowed(count):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"max_traces": "3"}, "max_traces is '3', which is no int. Write max_traces=1"),
-        ({"max_traces": True}, "max_traces is True, which is no int. Write max_traces"),
-        ({"max_traces": 1.0}, "max_traces is 1.0, which is no int. Write max_traces=1"),
-        ({"n": 1.0}, "n is 1.0, which is no int. Write n=1, or how many may be"),
-        ({"max_traces": -1}, "max_traces is -1, less than none. Write max_traces=1"),
-        ({"max_compiles": "3"}, "max_compiles is '3', which is no int. Write max_com"),
-        ({"max_compiles": None}, "max_compiles is None, which is no int. Write max_c"),
-        ({"max_compiles": -2}, "max_compiles is -2, less than none. Write max_compi"),
-        ({"mode": "rasie"}, "mode is 'rasie'. Write one of 'raise', 'warn', 'record'."),
-        ({"mode": None}, "mode is None. Write one of 'raise', 'warn', 'record'."),
+        ({"max_traces": "3"}, "max_traces must be an int, not '3'. Write max_traces=1."),
+        ({"max_traces": True}, "max_traces must be an int, not True. Write max_traces=1."),
+        ({"max_traces": 1.0}, "max_traces must be an int, not 1.0. Write max_traces=1."),
+        ({"n": 1.0}, "n must be an int, not 1.0. Write n=1."),
+        ({"max_traces": -1}, "max_traces must be 0 or more, not -1. Write max_traces=1."),
+        ({"max_compiles": "3"}, "max_compiles must be an int, not '3'. Write max_compiles=1."),
+        ({"max_compiles": None}, "max_compiles must be an int, not None. Write max_compiles=1."),
+        (
+            {"max_compiles": -2},
+            "max_compiles must be 0 or more, not -2. Write max_compiles=1.",
+        ),
+        (
+            {"mode": "rasie"},
+            "mode must be one of 'raise', 'warn', 'record', not 'rasie'. Write mode='raise'.",
+        ),
+        (
+            {"mode": None},
+            "mode must be one of 'raise', 'warn', 'record', not None. Write mode='raise'.",
+        ),
         ({"max_traces": 2, "n": 3}, "max_traces=2 and n=3 are two names of one limit."),
     ],
 )
@@ -582,7 +591,7 @@ def test_arguments_that_are_refused(arguments, message):
         for functions in ((), (jax.jit(Truth().function()),)):
             with pytest.raises(canonopt.LimitError, match=re.escape(message)):
                 refuse(*functions, **arguments)
-    with pytest.raises(canonopt.LimitError, match="n is 'step', which is no int"):
+    with pytest.raises(canonopt.LimitError, match="n must be an int, not 'step'"):
         canonopt.assert_max_traces("step")
 
 
@@ -595,13 +604,26 @@ def test_arguments_that_are_refused(arguments, message):
         (lambda: jax.jit(functools.partial(eqx.nn.Identity())), "Identity"),
     ],
 )
-def test_names_of_what_has_none(make, name):
+def test_functions_without_a_name_get_the_name_inside(make, name):
     watched = canonopt.assert_max_compiles(make())
     watched(ones(1))
     with pytest.raises(canonopt.ExcessError) as caught:
         watched(ones(2))
-    place = r" \(.*test_asserting\.py:\d+\)" if name == "named_body" else ""
+    place = r" \(.*test_assertions\.py:\d+\)" if name == "named_body" else ""
     assert re.match(f"{name}{place} is compiled for the 2nd time", str(caught.value))
+
+
+def test_an_excess_has_its_facts_as_attributes():
+    call = canonopt.assert_max_traces(jax.jit(Truth().function()))
+    call(ones(1))
+    for _ in range(2):  # the second error is made from the first
+        with pytest.raises(canonopt.ExcessError) as caught:
+            call(ones(2))
+        error = caught.value
+        facts = (error.path, error.before, error.after)
+        assert facts == ("x", "float32[1]", "float32[2]")
+        assert error.fix == "pad or drop what is left over, so that x has one shape"
+        assert str(error).endswith("\n  x: shape: float32[1] -> float32[2]\n  write: " + error.fix)
 
 
 def named_body(factor, x):
@@ -618,7 +640,7 @@ def named_body(factor, x):
         lambda f: canonopt.assert_max_compiles(eqx.filter_jit(f)),
     ],
 )
-def test_what_is_refused_again_is_explained_again(watch):
+def test_a_repeated_excess_has_the_same_explanation(watch):
     call = watch(Truth().function())
     call(ones(1))
     for _ in range(3):
@@ -729,7 +751,7 @@ def test_a_jitted_function_under_pmap_is_traced_as_often_as_its_body_runs():
     assert watched.log.traces == len(runs) == 2
 
 
-def test_a_backward_pass_that_is_compiled_later_is_none_too_many():
+def test_a_later_backward_pass_does_not_exceed_the_limit():
     watched = canonopt.assert_max_compiles(jax.jit(loss))
     backward = [jax.vjp(watched, ones(3))[1] for _ in range(2)]
     for each in backward:
@@ -744,7 +766,7 @@ def in_another_thread(function):
 
 @pytest.mark.parametrize("compiled_by", [lambda f: f(), in_another_thread], ids=["this", "other"])
 @pytest.mark.parametrize("stage", ["lower", "trace"])
-def test_what_is_compiled_by_hand_counts_for_what_was_lowered(stage, compiled_by):
+def test_a_compile_by_hand_counts_for_the_lowered_function(stage, compiled_by):
     """Two functions of one name, in any order, and calls of them in between."""
     one, two = (canonopt.assert_max_compiles(jax.jit(Truth().function()), 2) for _ in range(2))
 
@@ -779,16 +801,14 @@ def test_compiles_as_a_decorator_with_a_limit():
 
 
 @pytest.mark.parametrize("plain", [lambda x: x, len, functools.partial(len), eqx.nn.Identity()])
-def test_what_is_not_jitted_has_no_compiles(plain):
-    with pytest.raises(
-        canonopt.NotJittedError, match="needs a jitted function, and got "
-    ) as caught:
+def test_assert_max_compiles_refuses_a_plain_function(plain):
+    with pytest.raises(canonopt.NotJittedError, match="needs a jitted function, not ") as caught:
         canonopt.assert_max_compiles(plain)
     assert "canonopt.assert_max_compiles(jax.jit(f))" in str(caught.value)
     assert isinstance(caught.value, TypeError)
 
 
-def test_all_else_of_a_jitted_function_is_as_it_was():
+def test_a_watched_function_keeps_its_attributes():
     def step(x):
         """What it does."""
         return x

@@ -1,93 +1,33 @@
-"""What a signature says of a call, and what taking one costs."""
+"""What a call key has of a call, and what it costs."""
+
+import typing
 
 import attrs
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import canonopt
 from canonopt._recompiles import call_key
-from canonopt._recompiles.call_key import signature_of
-from canonopt._recompiles.records import Array, Static
-from canonopt._recompiles.statics import PARTS, static_of
+from canonopt._recompiles.call_key import call_key_of
+from canonopt._recompiles.records import MAX_PARTS, Array, Static
 
-ROWS = 20_000
+from .test_records import capturing, parts_in
 
 
 def step(x):
     return x
 
 
-class Row:
-    """Counts how often a row is shown."""
-
-    shown = 0
-
-    def __repr__(self):
-        Row.shown += 1
-        return "Row()"
-
-
-def capturing(value):
-    def function(x):
-        return value
-
-    return function
-
-
-@attrs.frozen
-class Holder:
-    rows: object
-
-
-@pytest.mark.parametrize(
-    "value",
-    [
-        [Row() for _ in range(ROWS)],
-        tuple(Row() for _ in range(ROWS)),
-        {i: Row() for i in range(ROWS)},
-        [{"row": Row()} for _ in range(ROWS)],
-        Holder([Row() for _ in range(ROWS)]),
-        {"rows": [Row() for _ in range(ROWS)]},
-    ],
-    ids=["list", "tuple", "dict", "dicts", "object", "nested"],
-)
-def test_of_what_is_large_no_more_is_shown_than_is_kept(value):
-    for taken in (value, capturing(value)):
-        Row.shown = 0
-        found = static_of(taken)
-        assert Row.shown < 1000
-        assert len(list(parts_in(found))) <= PARTS
-        assert len(found.text) < 2000
-
-
-def parts_in(static):
-    for part in static.parts.values():
-        yield part
-        yield from parts_in(part)
-
-
-def test_a_long_string_is_cut_before_it_is_shown():
-    found = static_of("x" * 10**7)
-    assert found.text.endswith("' and 9990000 more")
-    assert len(found.text) < 11_000
-    assert len(static_of(capturing("x" * 10**7)).parts["captured variable 'value'"].text) < 11_000
-
-
-def test_both_ends_of_a_container_are_looked_into():
-    names = list(static_of(tuple(range(1000))).parts)
-    assert (names[0], names[-1], len(names)) == ("item 0", "item 999", 128)
-
-
-def test_parts_are_few_in_a_call_and_leaves_are_all_there():
-    leaves = [capturing([[i]]) for i in range(PARTS)]
+def test_parts_of_a_call_are_bounded_and_leaves_are_not():
+    leaves = [capturing([[i]]) for i in range(MAX_PARTS)]
     arrays = {f"w{i}": np.zeros(1) for i in range(10_000)}
-    found = signature_of(step, ((leaves, arrays),), {}, filtered=True).records.values()
+    found = call_key_of(step, ((leaves, arrays),), {}, filtered=True).records.values()
     statics = [record for record in found if isinstance(record, Static)]
-    assert len(statics) == PARTS
-    assert 0 < sum(len(list(parts_in(static))) for static in statics) <= PARTS
+    assert len(statics) == MAX_PARTS
+    assert 0 < sum(len(list(parts_in(static))) for static in statics) <= MAX_PARTS
     assert sum(isinstance(record, Array) for record in found) == 10_000
 
 
@@ -95,7 +35,7 @@ def test_arrays_are_read_once(monkeypatch):
     read = []
     array = call_key.array_of
     monkeypatch.setattr(call_key, "array_of", lambda value: read.append(1) or array(value))
-    signature_of(step, ([np.zeros(1) for _ in range(100)],), {})
+    call_key_of(step, ([np.zeros(1) for _ in range(100)],), {})
     assert len(read) == 100
 
 
@@ -106,7 +46,7 @@ def test_arrays_are_read_once(monkeypatch):
 )
 def test_dtypes_are_those_in_a_trace(value, x64):
     with jax.enable_x64(x64):
-        (record,) = signature_of(step, (value,), {}).records.values()
+        (record,) = call_key_of(step, (value,), {}).records.values()
         seen = []
         jax.jit(lambda x: seen.append(x.dtype))(value)
     assert record.dtype == str(seen[0])
@@ -114,10 +54,10 @@ def test_dtypes_are_those_in_a_trace(value, x64):
 
 def test_dtypes_of_descriptions_are_those_in_a_trace():
     described = jax.ShapeDtypeStruct((3,), np.dtype("float64"))
-    (record,) = signature_of(step, (described,), {}).records.values()
+    (record,) = call_key_of(step, (described,), {}).records.values()
     assert record.dtype == "float32"
     for value in (np.array("text"), np.array([None]), jax.random.key(0)):
-        assert signature_of(step, (value,), {}).records
+        assert call_key_of(step, (value,), {}).records
 
 
 class Hostile:
@@ -127,7 +67,7 @@ class Hostile:
         raise RuntimeError(name)
 
 
-def test_what_raises_for_each_attribute_has_a_record():
+def test_an_object_that_raises_for_each_attribute_has_a_record():
     with canonopt.compile_log() as log:
         hostile = Hostile()
 
@@ -141,7 +81,7 @@ def test_what_raises_for_each_attribute_has_a_record():
     assert log["inner"].recompiles[0].why.startswith("x: shape: float32[2] -> float32[3]")
 
 
-def test_what_is_static_in_a_node_has_the_name_of_its_field():
+def test_static_data_of_a_node_has_the_name_of_its_field():
     @attrs.frozen
     class Named:
         weight: object
@@ -153,7 +93,7 @@ def test_what_is_static_in_a_node_has_the_name_of_its_field():
         lambda n: (((jax.tree_util.GetAttrKey("weight"), n.weight),), (n.name, n.depth, "extra")),
         lambda static, children: Named(*children, *static[:2]),
     )
-    records = signature_of(step, (Named(np.ones(2), "a", 3),), {}).records
+    records = call_key_of(step, (Named(np.ones(2), "a", 3),), {}).records
     assert list(records) == ["x", "x.name", "x.depth", "x.<static>", "x.weight"]
     assert [str(records[f"x.{name}"]) for name in ("name", "depth", "<static>")] == [
         "'a'",
@@ -171,24 +111,35 @@ def test_fields_whose_children_have_no_names_are_not_told_apart():
     jax.tree_util.register_pytree_node(
         Unnamed, lambda n: ((n.weight,), n.name), lambda name, children: Unnamed(*children, name)
     )
-    records = signature_of(step, (Unnamed(np.ones(2), "a"),), {}).records
+    records = call_key_of(step, (Unnamed(np.ones(2), "a"),), {}).records
     assert [path for path in records if "static" in path] == ["x.<static>"]
 
 
-def test_texts():
-    class Model(eqx.Module):
-        weight: jax.Array
-        name: str = "model"
+def test_optimizer_states_are_found_by_their_classes():
+    class TrainState(typing.NamedTuple):
+        params: object
+        opt_state: object
 
-    shown = {
-        "[1, 'a', None]": [1, "a", None],
-        "(1,)": (1,),
-        "{'a': {1}, 'b': float32[2]}": {"a": {1}, "b": jnp.ones(2)},
-        "Model(weight=float32[2])": Model(jnp.ones(2)),
-        "[<function step>, Row]": [step, Row],
-        "class Row": Row,
-        "function step": step,
-        "(0, 1, " + ", ".join(map(str, range(2, 32))) + ", 99 in all)": tuple(range(99)),
-    }
-    for text, value in shown.items():
-        assert static_of(value).text == text
+    class MyState(typing.NamedTuple):
+        momentum: object
+
+    params = {"w": np.ones(2, np.float32)}
+    chained, named = (make(optax.adam(1e-3)).init(params) for make in (optax.chain, named_chain))
+    for value, states in [
+        (params, set()),
+        (MyState(1.0), set()),
+        (chained, {"x"}),
+        (chained[0], {"x"}),
+        (canonopt.adam(1e-3).init(params), {"x"}),
+        (named, {"x['adam']"}),
+        (TrainState(params, chained), {"x.opt_state"}),
+        ((params, chained), {"x[1]"}),
+        ((MyState(1.0), optax.TraceState(params)), {"x[1]"}),
+        (optax.adam(1e-3), set()),
+        (canonopt.adam(canonopt.dynamic(1e-3)), set()),
+    ]:
+        assert call_key_of(step, (value,), {}).states == states
+
+
+def named_chain(optim):
+    return optax.named_chain(("adam", optim))

@@ -1,11 +1,10 @@
-"""Recompile scenarios: what a user does, what canonopt says, and the same with the fix written.
+"""Recompile scenarios: what a user does, what canonopt says, and the same with its advice.
 
-Each scenario jits a function called `step` with the `jit` that it is given, and calls it until it
-has recompiled. With `fixed` it does the same with the line that the fix says, and is then traced
-once and compiled once. Nothing but the functions of a scenario may jit a `step`.
+Each scenario jits a function named `step` with the given `jit`, and calls it until it recompiles.
+With `fixed` it follows the advice, and then there is one trace and one compile. Nothing else may
+jit a function named `step`.
 """
 
-import collections
 import dataclasses
 import functools
 import typing
@@ -41,7 +40,7 @@ JITS: dict[str, Jit] = {PLAIN: plain_jit, FILTERED: filter_jit}
 
 @attrs.frozen
 class Says:
-    """A change as canonopt is to name it: words are regular expressions, to be found in its own."""
+    """The change that canonopt should report. The words are regular expressions."""
 
     path: str
     kind: str
@@ -109,21 +108,21 @@ def on_explicit_axes(jitted: Callable) -> Callable:
 # --- structure and None -------------------------------------------------------------------------
 
 
-@scenario(Says("batch[1]", "structure", "not there", r"float32\[3\]", "give batch one structure"))
+@scenario(Says("batch[1]", "structure", "missing", r"float32\[3\]", "give batch one structure"))
 def a_longer_list(jit, fixed):
     step = jit(named(lambda batch: batch[0]))
     step([ones(3), ones(3)] if fixed else [ones(3)])
     step([ones(3), ones(3)])
 
 
-@scenario(Says("batch['y']", "structure", "not there", r"float32\[2\]", "give batch one structure"))
+@scenario(Says("batch['y']", "structure", "missing", r"float32\[2\]", "give batch one structure"))
 def an_added_key(jit, fixed):
     step = jit(named(lambda batch: batch["x"]))
     step({"x": ones(3), **({"y": ones(2)} if fixed else {})})
     step({"x": ones(3), "y": ones(2)})
 
 
-@scenario(Says("batch['y']", "structure", r"float32\[2\]", "not there", "give batch one structure"))
+@scenario(Says("batch['y']", "structure", r"float32\[2\]", "missing", "give batch one structure"))
 def a_missing_key(jit, fixed):
     step = jit(named(lambda batch: batch["x"]))
     step({"x": ones(3), "y": ones(2)})
@@ -183,7 +182,7 @@ def loss_fn(model, x):
 
 
 def named(function: Callable) -> Callable:
-    """`function` under the name that is looked for."""
+    """`function` under the name that the tests look for."""
     function.__name__ = function.__qualname__ = "step"
     return function
 
@@ -369,7 +368,8 @@ class Unequal:
 
 
 @scenario(
-    Says("self", "static value", "Unequal", "equal to itself", "keep one instance"), jits=(PLAIN,)
+    Says("self", "static value", "Unequal", "equal only to itself", "keep one instance"),
+    jits=(PLAIN,),
 )
 def a_method_of_a_new_object(jit, fixed):
     step = jit(named(lambda self, x: x), static="self")
@@ -644,7 +644,7 @@ def a_train_state_with_a_rebuilt_optimizer(jit, fixed):
 
 @scenario(
     Says(
-        "opt_state.momentum",
+        "opt_state.trace",
         "weak type",
         r"float32\[\], weak",
         r"float32\[\]$",
@@ -653,13 +653,10 @@ def a_train_state_with_a_rebuilt_optimizer(jit, fixed):
     can_be_fixed=False,
 )
 def a_weakly_typed_state(jit, fixed):
-    step = jit(named(lambda opt_state, x: MomentumState(opt_state.momentum + x.sum())))
-    opt_state = MomentumState(jnp.asarray(1.0))
+    step = jit(named(lambda opt_state, x: optax.TraceState(opt_state.trace + x.sum())))
+    opt_state = optax.TraceState(jnp.asarray(1.0))
     for _ in range(2):
         opt_state = step(opt_state, ones(3))
-
-
-MomentumState = collections.namedtuple("MomentumState", "momentum")
 
 
 @scenario(

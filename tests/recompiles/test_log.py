@@ -1,0 +1,114 @@
+"""`CompileLog`: what it keeps apart, counts together and prints."""
+
+import jax
+import numpy as np
+import pytest
+
+import canonopt
+from canonopt._recompiles.log import MAX_ENTRIES
+
+from ..support.scenarios import ones
+from .test_listeners import fresh
+
+
+def test_failed_traces():
+    @jax.jit
+    def step(x):
+        raise ValueError("no such thing")
+
+    with canonopt.compile_log() as log:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="no such thing"):
+                step(ones(3))
+    assert (log["step"].traces, log["step"].compiles) == (2, 0)
+    assert log["step"].entries[0].error == "ValueError: no such thing"
+    (cause,) = log["step"].causes()
+    assert cause.title == "failed while traced, twice"
+    assert "step failed while traced, twice:\n  ValueError: no such thing" in str(log)
+
+
+def test_a_second_trace_with_the_first_compile_is_a_trace_again():
+    step = jax.jit(fresh()[0])
+    with canonopt.compile_log() as log:
+        jax.eval_shape(step, ones(3))
+        step(ones(4))
+    found = log["step"]
+    assert (found.traces, found.compiles) == (2, 1)
+    assert [cause.title for cause in found.causes()] == ["was traced again, once"]
+    assert found.lost_seconds == found.entries[1].seconds > 0
+
+
+def test_seconds_of_recompiles_that_are_not_kept_are_lost_too():
+    step = jax.jit(fresh()[0])
+    with canonopt.compile_log() as log:
+        for size in range(1, MAX_ENTRIES + 3):
+            jax.eval_shape(step, ones(size))
+    (found,) = log.functions
+    assert len(found.entries) == MAX_ENTRIES < found.traces
+    assert found.lost_seconds == pytest.approx(found.seconds - found.entries[0].seconds)
+
+
+def test_functions_of_one_name_are_told_apart_and_counted_together():
+    with canonopt.compile_log() as log:
+        for step in (fresh()[0], lambda x: x):
+            step.__name__ = "step"
+            jax.jit(step)(ones(3))
+    assert len(log.functions) == 2
+    assert (log["step"].traces, log["step"].compiles) == (2, 2)
+    assert (log["nothing"].traces, log["nothing"].compiles) == (0, 0)
+
+
+def test_functions_of_one_line_are_told_apart():
+    def make():
+        namespace = {}
+        exec("pair = (lambda x: x, lambda x: x)", namespace)
+        return namespace["pair"]
+
+    with canonopt.compile_log() as log:
+        for _ in range(3):
+            for function in make():
+                jax.jit(function)(ones(3))
+    assert [(found.name, found.traces) for found in log.functions] == [("<lambda>", 3)] * 2
+    assert log["<lambda>"].traces == 6
+
+
+def test_a_log_is_printed_as_a_table():
+    step = jax.jit(fresh()[0])
+    with canonopt.compile_log() as log:
+        for size in (1, 2, 3):
+            step(ones(size))
+    lines = str(log).splitlines()
+    assert lines[0].split() == [
+        "function",
+        "traces",
+        "compiles",
+        "cache",
+        "hits",
+        "seconds",
+        "defined",
+        "at",
+    ]
+    assert lines[1].split()[:4] == ["step", "3", "3", "0"]
+    assert lines[-3:] == [
+        "step was traced and compiled again, twice:",
+        "  x: shape: float32[1] -> float32[2]",
+        "  write: pad or drop what is left over, so that x has one shape",
+    ]
+
+
+def test_entries_with_one_cause_are_reported_once():
+    step = jax.jit(fresh()[0])
+    with canonopt.compile_log() as log:
+        for size in range(1, 5):
+            step(ones(size))
+        step(ones(4).astype(np.int8))
+        step(jax.device_put(ones(4), jax.devices()[0]))
+    causes = log["step"].causes()
+    assert [(cause.title, [change.kind for change in cause.changes]) for cause in causes] == [
+        ("was traced and compiled again, 3 times", ["shape"]),
+        ("was traced and compiled again, once", ["dtype"]),
+        ("was compiled again, once", ["commitment"]),
+    ]
+    assert [sum(e.seconds for e in log["step"].recompiles)] == pytest.approx(
+        [sum(cause.seconds for cause in causes)]
+    )

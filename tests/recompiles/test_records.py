@@ -1,0 +1,96 @@
+"""Records of static values: how they look in a message, and what making one costs."""
+
+import attrs
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import pytest
+
+from canonopt._recompiles.records import MAX_PARTS, static_of
+
+
+def step(x):
+    return x
+
+
+ROWS = 20_000
+
+
+class Row:
+    """Counts how often a row is shown."""
+
+    shown = 0
+
+    def __repr__(self):
+        Row.shown += 1
+        return "Row()"
+
+
+def capturing(value):
+    def function(x):
+        return value
+
+    return function
+
+
+@attrs.frozen
+class Holder:
+    rows: object
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        [Row() for _ in range(ROWS)],
+        tuple(Row() for _ in range(ROWS)),
+        {i: Row() for i in range(ROWS)},
+        [{"row": Row()} for _ in range(ROWS)],
+        Holder([Row() for _ in range(ROWS)]),
+        {"rows": [Row() for _ in range(ROWS)]},
+    ],
+    ids=["list", "tuple", "dict", "dicts", "object", "nested"],
+)
+def test_large_values_are_read_only_as_far_as_they_are_shown(value):
+    for taken in (value, capturing(value)):
+        Row.shown = 0
+        found = static_of(taken)
+        assert Row.shown < 1000
+        assert len(list(parts_in(found))) <= MAX_PARTS
+        assert len(found.text) < 2000
+
+
+def parts_in(static):
+    for part in static.parts.values():
+        yield part
+        yield from parts_in(part)
+
+
+def test_a_long_string_is_cut_before_it_is_shown():
+    found = static_of("x" * 10**7)
+    assert found.text.endswith("' and 9990000 more")
+    assert len(found.text) < 11_000
+    assert len(static_of(capturing("x" * 10**7)).parts["captured variable 'value'"].text) < 11_000
+
+
+def test_parts_are_taken_from_both_ends_of_a_container():
+    names = list(static_of(tuple(range(1000))).parts)
+    assert (names[0], names[-1], len(names)) == ("item 0", "item 999", 128)
+
+
+def test_texts():
+    class Model(eqx.Module):
+        weight: jax.Array
+        name: str = "model"
+
+    shown = {
+        "[1, 'a', None]": [1, "a", None],
+        "(1,)": (1,),
+        "{'a': {1}, 'b': float32[2]}": {"a": {1}, "b": jnp.ones(2)},
+        "Model(weight=float32[2])": Model(jnp.ones(2)),
+        "[<function step>, Row]": [step, Row],
+        "class Row": Row,
+        "function step": step,
+        "(0, 1, " + ", ".join(map(str, range(2, 32))) + ", 99 in all)": tuple(range(99)),
+    }
+    for text, value in shown.items():
+        assert static_of(value).text == text
