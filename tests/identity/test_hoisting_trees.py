@@ -120,6 +120,14 @@ def test_types_and_invariants_of_modules_are_kept():
         one.size = 3
 
 
+def test_attributes_of_a_transformation_are_kept():
+    transform = optax.GradientTransformationExtraArgs(scaled(2.0), scaled(3.0))
+    transform.note = "attributes may mean anything"
+    made = canonicalize(transform)
+    assert made is not transform
+    assert made.note == transform.note
+
+
 def test_what_is_in_two_places_still_is():
     layer, weak = eqx.nn.Lambda(scaled(2.0)), jnp.full(2, 1.0)
     names = [layer]
