@@ -12,7 +12,7 @@ def test_functions_of_one_loop_share_its_variable():
     for i in range(2):
         functions.append(lambda x: x + i)  # noqa: B023
     assert all(map(rebindable_variables, functions))
-    # Two loops, so two variables; whoever reads one of them sees its last value.
+    # Two loops, so two variables, each with its last value.
     assert len(set(map(key, functions))) == 2
     assert [f(0) for f in functions] == [1] * 4
 

@@ -133,7 +133,7 @@ _layouts: WeakIdMap[tuple[_Layout | None]] = WeakIdMap()
 
 
 def _layout_of(cls: type) -> _Layout | None:
-    """None if instances of `cls` may keep state in C, where Python cannot read it."""
+    """Returns None if instances of `cls` may keep state in C, where Python cannot read it."""
     known = _layouts.get(cls)
     if known is None:
         known = _layouts.setdefault(cls, (_layout(cls),))
@@ -178,6 +178,10 @@ def _layout(cls: type) -> _Layout | None:
 
 
 def _is_frozen(cls: type) -> bool:
+    """Whether instances of `cls` say that they do not change, and compare their fields with `==`.
+
+    Two of them that look alike are then merged, so every other class is taken to be mutable.
+    """
     if issubclass(cls, eqx.Module):
         return True
     # The parameters of this very class, because a subclass need not be frozen. A `__new__` of its

@@ -54,7 +54,7 @@ def read_numpy_dtype(reader: Reader, value: np.dtype, mode: Mode) -> None:
     if value.metadata is not None or value.fields is not None or value.subdtype is not None:
         reader.add_identity(value, NO_VALUE)
     else:
-        reader.out += (np.dtype, value.str, value.name)
+        reader.out += (np.dtype, value.str, value.name)  # bfloat16 has the `str` of a raw dtype
 
 
 def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
@@ -254,22 +254,9 @@ def rule_for(value: Any) -> Rule:
     kind = type(value)
     if hasattr(kind, "__canonical_key__"):
         return read_keyed
-    if issubclass(kind, jax.Array | np.ndarray) or isinstance(value, jax.core.Tracer):
-        return read_array
-    if issubclass(kind, np.generic):
-        return read_numpy_scalar
-    if issubclass(kind, np.dtype):
-        return read_numpy_dtype
-    if issubclass(kind, type):
-        return read_class
-    if issubclass(kind, enum.Enum):
-        return read_enum
-    if issubclass(kind, eqx.Module):
-        return read_instance
-    if issubclass(kind, jax.sharding.Sharding | jax.sharding.Mesh):
-        return read_comparable
-    if issubclass(kind, jax.sharding.PartitionSpec):
-        return read_partition_spec
+    for bases, rule in _BY_BASE:
+        if issubclass(kind, bases):
+            return rule
     if is_immutable(kind):
         return read_immutable
     if issubclass(kind, jax.Device):
@@ -283,6 +270,19 @@ def rule_for(value: Any) -> Rule:
     if issubclass(kind, dict | list | tuple | set | frozenset):
         return read_instance
     return read_node
+
+
+# A subclass of several of these is read by the rule of the first.
+_BY_BASE: tuple[tuple[Any, Rule], ...] = (
+    ((jax.Array, np.ndarray, jax.core.Tracer), read_array),
+    (np.generic, read_numpy_scalar),
+    (np.dtype, read_numpy_dtype),
+    (type, read_class),
+    (enum.Enum, read_enum),
+    (eqx.Module, read_instance),
+    ((jax.sharding.Sharding, jax.sharding.Mesh), read_comparable),
+    (jax.sharding.PartitionSpec, read_partition_spec),
+)
 
 
 def _is_stable_callable(value: Any) -> bool:

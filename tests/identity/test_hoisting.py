@@ -1,4 +1,4 @@
-"""Hoisted callables: one object for all that do the same, and never for two that do not."""
+"""`hoist`: one object for all callables that do the same, and never for two that do not."""
 
 import functools
 import gc
@@ -101,10 +101,10 @@ def test_hoisted_looks_like_the_original():
     assert hoist(jax.jit(original)).__name__ == "square"
 
 
-# --- never a callable that behaves differently --------------------------------------------------
+# --- never merged if they behave differently -----------------------------------------------------
 
 
-# Each yields functions of no argument, and binds what they captured anew before it goes on.
+# Each yields functions without arguments, and then rebinds what they captured.
 
 
 def assigned_below():
@@ -281,9 +281,9 @@ REBINDING: list[Callable[[], Iterator[Callable]]] = [
 
 
 @pytest.mark.parametrize("scenario", REBINDING)
-def test_a_variable_is_bound_anew(scenario):
+def test_a_captured_variable_is_rebound(scenario):
     made: list[tuple[Callable, Callable]] = []
-    # Side by side, so that what is merged has not been bound anew in both.
+    # Side by side, so that functions are merged before either variable is rebound.
     for function in itertools.chain.from_iterable(zip(scenario(), scenario(), strict=True)):
         made.append((function, hoist(function)))
         assert [outcome(hoisted) for _, hoisted in made] == [outcome(f) for f, _ in made]
@@ -336,7 +336,7 @@ def test_a_captured_array_counts_by_identity_and_a_number_does_not():
     assert hoist(captured(np.float32(1))) is hoist(captured(np.float32(1)))
 
 
-# What may be replaced on a function, and what with.
+# The parts of a function that can be replaced: how it is made, and how a part is replaced.
 REPLACEMENTS: dict[str, tuple[Callable[[], Callable], Callable[[Any], Any]]] = {
     "code": (lambda: captured(1), lambda f: setattr(f, "__code__", captured_call(f).__code__)),
     "defaults": (lambda: in_a_default(1), lambda f: setattr(f, "__defaults__", (2,))),
@@ -375,7 +375,8 @@ def test_parts_of_the_original_are_replaced(name, within):
     hoisted = hoist(original)
     assert called(hoisted) == 1
     replace(function)
-    # It is what it was made from, also now, and what is like that was before is another object.
+    # It still does what the original does. A new function like the earlier original is another
+    # object.
     assert outcome(called, hoisted) == outcome(called, original) != "1"
     assert hoist(WITHIN[within](build())) is not hoisted
     assert called(hoist(WITHIN[within](build()))) == 1
@@ -392,7 +393,7 @@ def test_a_rule_for_derivatives_is_replaced():
 
 @pytest.mark.parametrize("partial", [functools.partial, Partial])
 def test_a_partial_keeps_the_rule_of_a_custom_jvp_of_a_partial(partial):
-    # It is called `fun` in it, as a partial is in `jax.tree_util.Partial`, and in what JAX makes.
+    # Its attribute for the function is `fun`, like that of what JAX puts around a partial.
     square = jax.custom_jvp(functools.partial(scale, 2.0))
     square.defjvps(lambda tangent, out, x: 7 * tangent)
     assert jax.grad(hoist(partial(square)))(1.0) == 7
@@ -493,7 +494,7 @@ def test_a_module_is_reloaded(tmp_path, monkeypatch):
 def test_a_cell_is_run_again():
     module = namespace()
     for again in (False, True):
-        # A shell compiles it anew, and a program that keeps what it compiled does not.
+        # A notebook compiles a cell again; a program may keep the code that it compiled.
         code = compile(SOURCE.format(offset=1), "cell", "exec")
         exec(code, vars(module))
         before = both(module)
@@ -557,7 +558,7 @@ def test_a_hoisted_callable_lives_as_long_as_a_cache_that_holds_it():
     step.clear_cache()
 
 
-# --- what cannot be hoisted ---------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------
 
 CHANGED = r"can be changed in place\. Capture a tuple or a frozenset instead, or pass it as"
 ARRAY = r"is an array\. Pass it as an argument, keep it in a field of an equinox\.Module, or"

@@ -1,4 +1,4 @@
-"""What counts as the same value: the whole of it, both ways."""
+"""Which values are the same: exactly those with equal keys."""
 
 import collections
 import copy
@@ -175,7 +175,7 @@ def test_dtypes_are_one_parameter_whatever_the_spelling():
     ]
     assert all(spec is specs[0] for spec in specs)
     assert specs[0] is not canonopt.adam(1e-3, mu_dtype="float16")
-    # Elsewhere a string is a string: here it is a name in the optimizer state.
+    # In other parameters a string is only a string, here a name in the optimizer state.
     assert canonopt.named_chain(("float32", canonopt.clip(1.0))) is not canonopt.named_chain(
         ("float64", canonopt.clip(1.0))
     )
@@ -202,7 +202,7 @@ def test_static_fields_of_a_module_count_by_exact_value():
     assert key(Module(True, 1)) == key(Module(True, 1))
     for static in (True, 1.0, "1", -1):
         assert key(Module(True, 1)) != key(Module(True, static))
-    # What is static can be changed by whoever made it, if it is a list.
+    # A list in a static field can be changed by the code that made it.
     items = [1]
     assert key(Module(True, items)) == key(Module(True, items)) != key(Module(True, [1]))
     assert key(Module([1], 1)) == key(Module([1], 1))

@@ -30,7 +30,7 @@ def adder(amount):
 
 # Each makes a new callable from a number, and takes a vector.
 KINDS: dict[str, Callable[[float], Callable]] = {}
-# One argument of theirs decides nothing.
+# These do the same whatever the number is.
 SAME_FOR_ALL = {"a class method", "a class method of a module"}
 
 
@@ -333,7 +333,7 @@ def wrapped_by_another(value):
     return lambda: function.__wrapped__()
 
 
-# Each makes a function of no argument from a value, which may be anything.
+# Each makes a function without arguments from any value.
 HOLDING: dict[str, Callable[[Any], Callable]] = {
     "captured": captured,
     "in a default": in_a_default,
