@@ -1,9 +1,9 @@
 """Callables and configurations in the style of public training code, and which of them merge.
 
 Each entry makes a new value each time, as a training script does that builds its optimizer in a
-function and calls the function again. `expected` is `MERGES` where a sound rule can give one object for two
-such values, and otherwise the reason why no sound rule can: somebody may still change one of the
-two, or what is in them cannot be compared.
+function and calls the function again. `expected` is `MERGES` where a sound rule can give one object
+for two such values, and otherwise the reason why no sound rule can: somebody may still change one
+of the two, or what is in them cannot be compared.
 
 Entries at the end are objects that can change, but are kept in a variable of the module and stay
 as they are. These merge.
