@@ -72,6 +72,28 @@ def test_impure_attributes(name, variable, impure):
     assert code_of(uses_modules).impure_attributes(module(name), variable) == impure
 
 
+def loads_two_variables(x):
+    import numpy as np
+
+    return x + np.random.normal()
+
+
+def stores_and_loads():
+    import numpy as np; return np.random.normal()  # noqa: E702, I001  # fmt: skip
+
+
+def imports_from():
+    from numpy import random
+
+    return random.normal()
+
+
+@pytest.mark.parametrize("function", [loads_two_variables, stores_and_loads, imports_from])
+def test_impure_attributes_of_a_module_that_is_imported_in_the_function(function):
+    assert code_of(function).impure_attributes(np, None) == ["numpy.random"]
+    assert not read((function,)).is_comparable
+
+
 def compiled(source, file="<cell>"):
     return compile(source, file, "exec")
 

@@ -42,7 +42,8 @@ class Code:
     globals: tuple[str, ...]
     # The names that it reads of other objects, as `lr` in `self.lr`.
     attributes: frozenset[str]
-    # Each variable with an attribute that is read right after it, as ("np", "random").
+    # Each variable with an attribute that is read right after it, as ("np", "random"). For `from
+    # numpy import random`, which has no variable for the module, ("random", "random").
     paths: frozenset[tuple[str, str]]
     # The modules that it imports when it runs.
     imports: tuple[str, ...]
@@ -96,8 +97,10 @@ def _read(code: types.CodeType, namespace: dict[str, Any]) -> Code:
                 imports.append(instruction.argval)
             elif instruction.opcode in dis.hasname:
                 attributes.add(instruction.argval)
-                if before is not None and before.opname in _VARIABLE:
-                    paths.add((before.argval, instruction.argval))
+                if instruction.opname == "IMPORT_FROM":
+                    paths.add((instruction.argval, instruction.argval))
+                elif (variable := _variable(before)) is not None:
+                    paths.add((variable, instruction.argval))
             elif instruction.opname == "IS_OP":
                 _note_test(instructions[max(0, i - 6) : i], tests)
             before = instruction
@@ -116,8 +119,18 @@ def _read(code: types.CodeType, namespace: dict[str, Any]) -> Code:
 _GLOBAL = frozenset(
     f"{verb}_{kind}" for verb in ("LOAD", "STORE", "DELETE") for kind in ("GLOBAL", "NAME")
 ) | {"LOAD_FROM_DICT_OR_GLOBALS"}
-_VARIABLE = _GLOBAL | {"LOAD_DEREF", "LOAD_FAST", "LOAD_CLASSDEREF"}
 _SINGLETONS = (None, True, False, ...)
+
+
+def _variable(instruction: dis.Instruction | None) -> str | None:
+    """The variable that an instruction loads, if it loads one."""
+    if instruction is None:
+        return None
+    name, variable = instruction.opname, instruction.argval
+    if name not in _GLOBAL and not name.endswith("DEREF") and "LOAD_FAST" not in name:
+        return None
+    # Since Python 3.13, one instruction may load two variables. The second is on top of the stack.
+    return variable[-1] if isinstance(variable, tuple) else variable
 
 
 def _note_test(before: list[dis.Instruction], tests: list[str | None]) -> None:
