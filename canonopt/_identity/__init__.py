@@ -1,21 +1,24 @@
-"""What "the same" means.
+"""What "the same" means: keys of values, and the one object for each key.
 
-`read` is the entrance: it turns values into a key, and two values are the same exactly if their
-keys are equal. `Table` finds the one object for a key. `Watched` sees to it that an object leaves
-its table when what was read changes before it is traced.
+- `read` turns values into a key. Two values are the same exactly if their keys are equal.
+- `Table` finds the one object for a key, as long as something uses that object.
+- `Watched` takes an object out of its table when what was read changes before it is traced.
+- `hoist` and `canonicalize` use these for callables and models, the factories of specs for specs.
+
+Begin with `interning`, then `reader`, which walks over values by the rules of the other modules.
 """
 
-from .callables import contents_of_function as contents_of_function
-from .callables import contents_of_partial as contents_of_partial
-from .callables import is_in_place as is_in_place
-from .canonicalizing import canonicalize as canonicalize
-from .canonicalizing import hoisted_field as hoisted_field
+from .._python_internals import is_in_place as is_in_place
+from .callables import closure_items as closure_items
+from .callables import partial_items as partial_items
+from .hoisting import canonicalize as canonicalize
 from .hoisting import hoist as hoist
+from .hoisting import hoisted_field as hoisted_field
 from .instances import register_constant as register_constant
 from .interning import Table as Table
 from .interning import Watched as Watched
 from .interning import clear_caches as clear_caches
-from .keys import read as read
+from .interning import read as read
 from .reader import HoldsArray as HoldsArray
 from .reader import Mode as Mode
 from .reader import Reading as Reading

@@ -1,87 +1,46 @@
-"""How functions and other callables are read: by what they do."""
+"""Rules for functions and other callables, which are read by what they do."""
 
 import functools
 import inspect
 import operator
 import re
-import sys
 import types
-from collections.abc import Iterable, Iterator
+import weakref
+from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.tree_util as jtu
 
-from .._jax_internals import (
-    Jitted,
-    function_of_partial,
-    jit_options,
-    rebinds_only_if_set,
-)
+from .._jax_internals import Jitted, function_of_partial, jit_options, rebinds_only_if_set
 from .._python_internals import (
     Code,
-    WeakIdMap,
-    captured_by,
+    cells_of,
     code_of,
     is_bound,
-    is_library_module,
+    is_impure,
+    is_stable,
+    rebindable_variables,
     token_of,
 )
-from .._python_internals import rebindable as rebindable_names
 from .incomparable import (
+    CACHE,
     HIDDEN,
-    MEMORY,
     NO_RULE,
     UNKNOWN_JIT,
+    has_attributes,
     impure,
     rebindable,
 )
-from .reader import (
-    UNBOUND,
-    Mode,
-    Reading,
-    inside,
-    is_impure,
-)
-
-# --- what a library has under a name ------------------------------------------------------------
-
-_stable: WeakIdMap[bool] = WeakIdMap()
-
-
-def is_stable(value: Any) -> bool:
-    """Whether `value` is what the module of a library has under its name.
-
-    Then it is the same object whenever somebody asks for it.
-    """
-    if _stable.get(value):
-        return True
-    module = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
-    if module is None or not is_library_module(module) or not is_in_place(value):
-        return False
-    _stable.setdefault(value, True)
-    return True
-
-
-def is_in_place(value: Any) -> bool:
-    """Whether `value` is what its module has under its name, as functions and classes are."""
-    found: Any = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    if not isinstance(name, str) or "<" in name:
-        return False
-    for part in name.split("."):
-        # A class may have a function in a descriptor, and `getattr` makes a method of it.
-        found = getattr(found, "__dict__", {}).get(part)
-    return getattr(found, "__func__", found) is value
-
+from .reader import UNBOUND, Mode, Reader, Rule, inside
 
 # --- functions ------------------------------------------------------------------------------------
 
 
-def read_function(reader: Reading, function: types.FunctionType, mode: Mode) -> None:
+def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     attributes = vars(function)
-    if attributes and (guarded := attributes.get("__canonical_original__")) is not None:
-        reader.read_instead(guarded, mode)  # what `hoist` returned for it
+    if attributes and (original := attributes.get("__canonical_original__")) is not None:
+        reader.read_instead(original, mode)  # which `hoist` was given
         return
     if attributes and (owner := attributes.get("__canonical_owner__")) is not None:
         # One of canonopt's own, which stands for something else: `update` of a spec.
@@ -90,29 +49,26 @@ def read_function(reader: Reading, function: types.FunctionType, mode: Mode) -> 
         return
     code = code_of(function)
     if code.is_library and is_stable(function):
-        reader.out.append(token_of(function))
-        if is_impure(function):
-            reader.stop(function, impure(f"{function.__module__}.{function.__name__}"))
+        _add_stable(reader, function)
         return
-    if reader.is_again(function, mode):
+    if reader.was_seen(function, mode):
         return
     mode = inside(mode)
     out = reader.out
+    out.append(types.FunctionType)
     reader.can_change = True
     reader.function = function
-    out += (types.FunctionType, code.key)
-    if mode != "live":
-        out.append(id(function.__globals__))  # which the function keeps
-        if reader.functions is not None:
-            reader.functions.append(parts_of(function))
-    if "__wrapped__" in attributes and _read_known_wrapper(reader, function, mode):
+    if mode != "live" and reader.functions is not None:
+        reader.functions.append(parts_of(function))
+    if "__wrapped__" in attributes and _read_type_checked(reader, function, mode):
         return
-    # What a factory may read of a function besides calling it.
+    _add_code(reader, function, code, mode)
+    # A factory may read this of a function, besides calling it.
     out += (function.__name__, function.__qualname__)
     reader.add(function.__module__, mode)
     reader.add(function.__doc__, mode)
     if function.__closure__:
-        _read_cells(reader, function, mode)
+        _add_captured(reader, function, code, mode)
     if defaults := function.__defaults__:
         reader.add_all(defaults, mode)
     else:
@@ -121,60 +77,60 @@ def read_function(reader: Reading, function: types.FunctionType, mode: Mode) -> 
         reader.add_named(defaults, mode)
     else:
         out.append(None)
-    # To ask a function for its annotations makes a dict, and a lambda has none.
+    # Asking a function for its annotations makes a dict, and a lambda has none.
     if function.__name__ != "<lambda>" and (annotations := function.__annotations__):
         reader.add_named(annotations, mode)
     else:
         out.append(None)
     if attributes:
-        _read_attributes(reader, function, code, mode)
+        _add_attributes(reader, function, code, mode)
     if not code.is_library:
-        reader.globals_of(function, code)
+        reader.add_globals(function, code)
 
 
 def parts_of(function: types.FunctionType) -> tuple[Any, ...]:
-    """What can be replaced on a function: the parts that it holds, and the ids of the others."""
+    """The replaceable parts of a function: its code and defaults, and the ids of other values."""
     named, closure = function.__kwdefaults__, function.__closure__
     ids = [id(value) for value in named.values()] if named else []
     if closure:
-        # Only the ids, or a value that a variable no longer has would be kept.
+        # Only the ids, or a value that a variable no longer has would be kept alive.
         ids += [id(cell.cell_contents) if is_bound(cell) else 0 for cell in closure]
     return function, function.__code__, function.__defaults__, ids
 
 
-def _read_cells(reader: Reading, function: types.FunctionType, mode: Mode) -> None:
-    names = function.__code__.co_freevars
-    open_names = () if mode == "live" else rebindable_names(function)
-    for name, cell in zip(names, function.__closure__ or (), strict=True):
+def _add_code(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
+    reader.out.append(code.key)
+    if mode != "live":
+        # The namespace in which its names are looked up. The function keeps it alive.
+        reader.out.append(id(function.__globals__))
+
+
+def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
+    rebindable_names = () if mode == "live" else rebindable_variables(function)
+    for name, cell in cells_of(function):
+        value: Any = cell.cell_contents if is_bound(cell) else UNBOUND
         how = mode
-        if name in open_names:
-            is_none = is_bound(cell) and cell.cell_contents is None
-            if not (is_none and rebinds_only_if_set(function, name)):
-                # It may be bound again, for all functions that have this very variable.
-                how = "live"
-                reader.reads_data = True
-                reader.identity(cell)
-                reader.doubt(function, rebindable(name))
-        if is_bound(cell):
-            if type(cell.cell_contents) is types.ModuleType:
-                reader.check_pure(function, name, cell.cell_contents, code_of(function))
-            reader.add(cell.cell_contents, how)
-        else:
+        if name in rebindable_names and not (value is None and rebinds_only_if_set(function, name)):
+            # Later its value may be another one, for all functions that share this very variable.
+            # So the variable counts by identity, as something mutable does.
+            how = "live"
+            reader.reads_data = True
+            reader.add_identity(cell)
+            reader.note(function, rebindable(name))
+        if value is UNBOUND:
             reader.out.append(UNBOUND)
+            continue
+        if type(value) is types.ModuleType:
+            reader.stop_if_impure(function, value, code, name)
+        reader.add(value, how)
 
 
-def _read_attributes(reader: Reading, function: types.FunctionType, code: Code, mode: Mode) -> None:
+def _add_attributes(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
     attributes = _without_copied(vars(function))
     if mode != "live" and not code.is_library and not attributes.keys() <= {"__wrapped__"}:
-        # They may mean anything to whoever reads them, and can be set at any time.
-        reader.identity(function)
-        reader.doubt(function, attributes_of(attributes))
+        # Any code may give them a meaning, and set them at any time.
+        reader.add_identity(function, has_attributes(attributes))
     reader.add_named(attributes, mode)
-
-
-def attributes_of(attributes: Iterable[str]) -> tuple[str, str]:
-    remedy = "Keep what they say in a default or in a captured variable."
-    return f"has attributes of its own ({', '.join(attributes)})", remedy
 
 
 def _without_copied(attributes: dict[str, Any]) -> dict[str, Any]:
@@ -188,19 +144,20 @@ def _without_copied(attributes: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _read_known_wrapper(reader: Reading, function: types.FunctionType, mode: Mode) -> bool:
-    """Reads a function that a type checker made, whose code and cells are new each time.
+def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode) -> bool:
+    """Reads a function that beartype or jaxtyping made. False if it is another function.
 
-    It does what the function inside of it does, after a look at the types of the arguments.
+    Its code and its cells are new each time, but it does what the function inside of it does, after
+    a look at the types of the arguments.
     """
     defaults = function.__kwdefaults__ or {}
     wrapped = vars(function).get("__wrapped__")
     if wrapped is not None and defaults.get("__beartype_func") is wrapped:
-        # The names in its code are made of ids.
-        del reader.out[-1 if mode == "live" else -2 :]
+        # Without the code, in which names are made of ids.
         reader.out.append("beartype")
         reader.add(defaults.get("__beartype_conf"), "live")
     elif function.__code__.co_qualname == "jaxtyped.<locals>.wrapped_fn" and wrapped is not None:
+        _add_code(reader, function, code_of(function), mode)
         captured = inspect.getclosurevars(function).nonlocals
         checker = inspect.getclosurevars(captured["wrapped_fn_impl"]).nonlocals.get("param_fn")
         reader.out.append("jaxtyped")
@@ -211,57 +168,73 @@ def _read_known_wrapper(reader: Reading, function: types.FunctionType, mode: Mod
     return True
 
 
+def _add_stable(reader: Reader, value: Any) -> None:
+    """Adds what a library has under its name: by identity, unless it is impure."""
+    reader.out.append(token_of(value))
+    if is_impure(value):
+        reader.stop(value, impure(f"{value.__module__}.{value.__name__}"))
+
+
 # --- what is made of functions --------------------------------------------------------------------
 
 
-def read_partial(reader: Reading, value: functools.partial, mode: Mode) -> None:
-    if reader.is_again(value, mode):
+def _unless_stable(rule: Rule) -> Rule:
+    """The rule for what a library may have under a name, and what is read only once."""
+
+    @functools.wraps(rule)
+    def read(reader: Reader, value: Any, mode: Mode) -> None:
+        if is_stable(value):
+            _add_stable(reader, value)
+        elif not reader.was_seen(value, mode):
+            rule(reader, value, mode)
+
+    return read
+
+
+def read_partial(reader: Reader, value: functools.partial, mode: Mode) -> None:
+    if reader.was_seen(value, mode):
         return
     inner = inside(mode)
     reader.functions = None
     reader.out.append(type(value))
     if vars(value):
-        reader.identity(value)
-        reader.doubt(value, attributes_of(vars(value)))
+        reader.add_identity(value, has_attributes(vars(value)))
         reader.add_named(vars(value), inner)
     reader.add(function_of_partial(value), inner)
     reader.add_all(value.args, inner)
     reader.add_named(value.keywords, inner)
 
 
-def read_method(reader: Reading, value: types.MethodType, mode: Mode) -> None:
+def read_method(reader: Reader, value: types.MethodType, mode: Mode) -> None:
     inner = inside(mode)
     reader.out.append(types.MethodType)
     reader.add(value.__func__, inner)
     reader.add(value.__self__, inner)
 
 
-def read_builtin(reader: Reading, value: Any, mode: Mode) -> None:
+def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
     """Reads a function or a method that is written in C."""
     owner = value.__self__
-    if owner is None or isinstance(owner, types.ModuleType):
-        if is_stable(value):
-            reader.out.append(token_of(value))
-            if is_impure(value):
-                reader.stop(value, impure(f"{value.__module__}.{value.__name__}"))
-        else:
-            reader.stop(value)
-        return
-    reader.out += (types.BuiltinFunctionType, value.__name__)
-    reader.add(owner, inside(mode))
+    if owner is not None and not isinstance(owner, types.ModuleType):
+        reader.out += (types.BuiltinFunctionType, value.__name__)
+        reader.add(owner, inside(mode))
+    elif is_stable(value):
+        _add_stable(reader, value)
+    else:
+        reader.stop(value)
 
 
-def read_descriptor(reader: Reading, value: Any, mode: Mode) -> None:
+def read_descriptor(reader: Reader, value: Any, mode: Mode) -> None:
     reader.out += (type(value), token_of(value.__objclass__), value.__name__)
 
 
-def read_getter(reader: Reading, value: Any, mode: Mode) -> None:
-    """Reads what `operator.itemgetter`, `attrgetter` or `methodcaller` made."""
+def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
+    """Reads an `operator.itemgetter`, `attrgetter` or `methodcaller`."""
     made_by, arguments = value.__reduce__()
     reader.out.append(type(value))
     if isinstance(made_by, functools.partial):  # a methodcaller with keywords
         arguments = (*made_by.args, *arguments, made_by.keywords)
-    reader.asks(".".join(map(str, arguments)).split("."))
+    reader.note_attributes(".".join(map(str, arguments)).split("."))
     for argument in arguments:
         if type(argument) is dict:
             reader.add_named(argument, mode)
@@ -269,19 +242,15 @@ def read_getter(reader: Reading, value: Any, mode: Mode) -> None:
             reader.add(argument, mode)
 
 
-def read_jitted(reader: Reading, value: Any, mode: Mode) -> None:
-    if is_stable(value):
-        reader.out.append(token_of(value))
-        return
-    if reader.is_again(value, mode):
-        return
+@_unless_stable
+def read_jitted(reader: Reader, value: Any, mode: Mode) -> None:
     options = jit_options(value)
     if options is None:
-        _read_by_identity(reader, value, value.__wrapped__)
-        reader.doubt(value, UNKNOWN_JIT)
+        reader.add_identity(value, UNKNOWN_JIT)
+        reader.add(value.__wrapped__, "live")
         return
     reader.out.append(Jitted)
-    _read_memory(reader, value, value.__wrapped__, inside(mode))
+    _read_cached_function(reader, value, mode)
     for name, option in options.items():
         leaves, structure = jtu.tree_flatten(option)
         reader.out.append(name)
@@ -289,52 +258,36 @@ def read_jitted(reader: Reading, value: Any, mode: Mode) -> None:
         reader.add(structure, "held")
 
 
-def read_cached(reader: Reading, value: Any, mode: Mode) -> None:
-    """Reads what `functools.lru_cache` made."""
-    if is_stable(value):
-        reader.out.append(token_of(value))
-        return
-    if reader.is_again(value, mode):
-        return
+@_unless_stable
+def read_lru_cached(reader: Reader, value: Any, mode: Mode) -> None:
+    """Reads what `functools.lru_cache` returned."""
     reader.out += (type(value), *sorted(value.cache_parameters().items()))
-    _read_memory(reader, value, value.__wrapped__, inside(mode))
+    _read_cached_function(reader, value, mode)
 
 
-def _read_memory(reader: Reading, value: Any, function: Any, mode: Mode) -> None:
-    """Reads a function inside of what keeps its results, or its programs.
+def _read_cached_function(reader: Reader, value: Any, mode: Mode) -> None:
+    """Reads the function inside of an object that keeps its results, or its programs.
 
-    If it reads what can change, what is kept may be of another time. So which one it is counts.
+    If the function reads data that can change, what is kept may be from before a change. Two such
+    objects can then differ although their functions are the same, so the object itself counts.
     """
-    inner = reader.unfinished()
-    inner.add(function, mode)
-    inner.finish()
+    inner = reader.read_ahead(value.__wrapped__, inside(mode))
     if inner.reads_data:
-        reader.identity(value)
-        reader.doubt(value, MEMORY)
-    reader.take(inner)
+        reader.add_identity(value, CACHE)
+    reader.out += inner.out
 
 
-def _read_by_identity(reader: Reading, value: Any, function: Any) -> None:
-    reader.identity(value)
-    reader.add(function, "live")
-
-
-def read_with_rule(reader: Reading, value: Any, mode: Mode) -> None:
+@_unless_stable
+def read_with_derivative_rule(reader: Reader, value: Any, mode: Mode) -> None:
     """Reads a `jax.custom_jvp` or `jax.custom_vjp`."""
-    if is_stable(value):
-        reader.out.append(token_of(value))
-        return
-    if reader.is_again(value, mode):
-        return
     reader.functions = None
     reader.out.append(type(value))
     if vars(value).get("jvp", vars(value).get("fwd")) is None:
-        reader.identity(value)
-        reader.doubt(value, NO_RULE)
+        reader.add_identity(value, NO_RULE)
     reader.add_named(vars(value), inside(mode))
 
 
-def read_signature(reader: Reading, value: inspect.Signature, mode: Mode) -> None:
+def read_signature(reader: Reader, value: inspect.Signature, mode: Mode) -> None:
     reader.out += (inspect.Signature, len(value.parameters))
     for parameter in value.parameters.values():
         reader.out += (parameter.name, parameter.kind)
@@ -343,12 +296,12 @@ def read_signature(reader: Reading, value: inspect.Signature, mode: Mode) -> Non
     reader.add(value.return_annotation, mode)
 
 
-def read_proxy(reader: Reading, value: Any, mode: Mode) -> None:
-    """What stands for something else, and may stand for another thing later."""
+def read_reference(reader: Reader, value: Any, mode: Mode) -> None:
+    """Stops at a proxy or a weak reference, whose target may be another one later."""
     reader.stop(type(value), HIDDEN)
 
 
-CALLABLES: dict[type, Any] = {
+CALLABLES: dict[type, Rule] = {
     types.FunctionType: read_function,
     types.MethodType: read_method,
     types.BuiltinFunctionType: read_builtin,
@@ -363,34 +316,55 @@ CALLABLES: dict[type, Any] = {
     operator.attrgetter: read_getter,
     operator.methodcaller: read_getter,
     Jitted: read_jitted,
-    functools._lru_cache_wrapper: read_cached,
-    jax.custom_jvp: read_with_rule,
-    jax.custom_vjp: read_with_rule,
+    type(functools.lru_cache(len)): read_lru_cached,
+    jax.custom_jvp: read_with_derivative_rule,
+    jax.custom_vjp: read_with_derivative_rule,
     inspect.Signature: read_signature,
+    **dict.fromkeys(
+        (weakref.ProxyType, weakref.CallableProxyType, weakref.ReferenceType), read_reference
+    ),
 }
 
 
-# What a callable was made with, under the names that its author knows.
+# --- what a callable was made with ----------------------------------------------------------------
 
 
-def contents_of_function(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """The captured variables that are bound, and the defaults."""
+def closure_items(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """The captured variables that have a value, and the defaults, each with a description."""
     code = function.__code__
-    for name, captured in captured_by(function):
-        yield f"captured variable {name!r}", captured
+    for name, cell in cells_of(function):
+        if is_bound(cell):
+            yield f"captured variable {name!r}", cell.cell_contents
     defaults = function.__defaults__ or ()
     positional = code.co_varnames[: code.co_argcount]
     names = positional[len(positional) - len(defaults) :]
-    for name, default in zip(names, defaults, strict=True):
-        yield f"default of {name!r}", default
-    for name, default in (function.__kwdefaults__ or {}).items():
+    keywords = (function.__kwdefaults__ or {}).items()
+    for name, default in (*zip(names, defaults, strict=True), *keywords):
         yield f"default of {name!r}", default
 
 
-def contents_of_partial(partial: functools.partial) -> Iterator[tuple[str, Any]]:
-    """The function and the arguments."""
+def partial_items(partial: functools.partial) -> Iterator[tuple[str, Any]]:
+    """The function and the arguments of a partial, each with a description."""
     yield "function", partial.func
     for i, argument in enumerate(partial.args):
         yield f"argument {i}", argument
     for name, argument in partial.keywords.items():
         yield f"argument {name!r}", argument
+
+
+def callable_items(value: Any) -> Iterator[tuple[str, Any]]:
+    """The parts of a callable of any type, each with a description."""
+    if isinstance(value, types.FunctionType):
+        yield from closure_items(value)
+        if "__wrapped__" in vars(value):
+            yield "wrapped function", vars(value)["__wrapped__"]
+    elif isinstance(value, functools.partial):
+        yield from partial_items(value)
+    elif isinstance(value, types.MethodType):
+        yield "function", value.__func__
+        yield "owner", value.__self__
+    elif isinstance(value, Jitted):
+        yield "jitted function", vars(value)["__wrapped__"]
+    elif hasattr(value, "__dict__"):
+        for name, attribute in vars(value).items():
+            yield f"attribute {name!r}", attribute

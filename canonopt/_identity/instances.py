@@ -1,4 +1,10 @@
-"""Promises of the user: classes whose instances do not change after they are made."""
+"""Rules for classes and instances, and `register_constant`, a promise about them.
+
+An instance counts by value if its class says that its attributes do not change: a frozen
+dataclass, a frozen attrs class or an `equinox.Module`. Any other instance may change after it was
+read, so two that look alike now are not the same, unless the user promises that they do not
+change.
+"""
 
 import collections
 import dataclasses
@@ -16,22 +22,16 @@ import jax
 from .._errors import ConstantError
 from .._jax_internals import IMMUTABLE
 from .._python_internals import WeakIdMap, is_library_class, token_of
-from .incomparable import (
-    HIDDEN,
-    NO_VALUE,
-    mutable,
-)
-from .reader import Mode, Reading
+from .incomparable import HIDDEN, NO_VALUE, mutable
+from .reader import Mode, Reader
+
+# --- promises -----------------------------------------------------------------------------------
 
 C = TypeVar("C", bound=type)
 Key = Callable[[Any], Any]
 
+# In a tuple, because a class without a key function is registered too.
 _promised: WeakIdMap[tuple[Key | None]] = WeakIdMap()
-
-
-def promised(cls: type) -> tuple[Key | None] | None:
-    """What `register_constant` was told of a class; None if nothing."""
-    return _promised.get(cls)
 
 
 @overload
@@ -41,12 +41,11 @@ def register_constant(
     cls: None = None, key: Callable[[Any], Hashable] | None = None
 ) -> Callable[[C], C]: ...
 def register_constant(cls: Any = None, key: Key | None = None) -> Any:
-    """Promises that the instances of a class are not changed after they are made.
+    """Promises that the instances of a class do not change after they are made.
 
-    canonopt cannot see that of a class of yours unless it is a frozen dataclass, a frozen attrs
-    class or an `equinox.Module`. Without the promise, an instance that a mask or a schedule
-    captures is the same only if it is the same object and nothing in it has changed, and all of it
-    is read again at each trace.
+    canonopt knows that of frozen dataclasses, frozen attrs classes and `equinox.Module`s. An
+    instance of any other class that a mask or a schedule captures is the same only if it is the
+    same object and nothing in it has changed, and all of it is read again at each trace.
 
     ```python
     >>> import canonopt
@@ -61,78 +60,80 @@ def register_constant(cls: Any = None, key: Key | None = None) -> Any:
 
     ```
 
-    If the promise is broken, a step goes on with the values from before.
+    If an instance changes all the same, a compiled step continues with the earlier values.
 
     **Arguments:**
 
-    - `cls`: the class. Its subclasses are not included, because they may add what changes.
-    - `key`: gives for an instance what tells it from others. Two instances are the same if their
-        keys are. Without it, an instance is the same as itself only.
+    - `cls`: the class. Its subclasses are not included, because they may add attributes that
+        change.
+    - `key`: a function of an instance. Two instances are the same if their keys are. Without it,
+        an instance is the same as itself only.
 
-    **Returns:** `cls`, or a decorator if there is none.
+    **Returns:** `cls`, or a decorator if `cls` is not given.
 
-    **Raises:** `ConstantError` if `cls` is not a class, or `key` cannot be called.
+    **Raises:** `ConstantError` if `cls` is not a class, or `key` is not callable.
     """
     if key is not None and not callable(key):
         raise ConstantError(
-            f"canonopt.register_constant needs a function as key, and got {key!r}. Write "
-            "key=lambda instance: (instance.a, instance.b)."
+            f"canonopt.register_constant needs a function as key, and got {key!r}.",
+            "Write key=lambda instance: (instance.a, instance.b).",
         )
     if cls is None:
         return lambda decorated: register_constant(decorated, key)
     if not isinstance(cls, type):
         raise ConstantError(
-            f"canonopt.register_constant needs a class, and got {cls!r}. For the class of an "
-            "instance, write canonopt.register_constant(type(instance))."
+            f"canonopt.register_constant needs a class, and got {cls!r}.",
+            "For the class of an instance, write canonopt.register_constant(type(instance)).",
         )
     _promised.setdefault(cls, (key,))
     return cls
 
 
-# How classes and instances are read.
+# --- classes ------------------------------------------------------------------------------------
 
 
-def read_class(reader: Reading, value: type, mode: Mode) -> None:
+def read_class(reader: Reader, value: type, mode: Mode) -> None:
     if str(value.__module__).partition(".")[0] == "jaxtyping" and hasattr(value, "dim_str"):
-        # jaxtyping makes a new class for each annotation that is written.
+        # jaxtyping makes a new class for each annotation.
         reader.out += (token_of(type(value)), value.__name__)
         reader.add(getattr(value, "array_type", None), mode)
         return
-    reader.class_of(value)
+    reader.add_class(value)
     if not is_library_class(value):
         reader.can_change = True
 
 
-def read_enum(reader: Reading, value: enum.Enum, mode: Mode) -> None:
-    reader.identity(value)
+def read_enum(reader: Reader, value: enum.Enum, mode: Mode) -> None:
+    reader.add_identity(value)
     if not is_library_class(type(value)):
-        reader.class_of(type(value))
+        reader.add_class(type(value))
         attributes = {n: part for n, part in vars(value).items() if not n.startswith("_")}
         reader.can_change = True
         reader.add_named(attributes, "live")
 
 
-def read_by_identity(reader: Reading, value: Any, mode: Mode) -> None:
-    reader.identity(value)
+def read_by_identity(reader: Reader, value: Any, mode: Mode) -> None:
+    reader.add_identity(value)
+
+
+# --- where instances keep their state -----------------------------------------------------------
 
 
 @attrs.frozen
-class Layout:
-    """Where instances of a class keep what they are."""
+class _Layout:
+    """Where instances of a class keep their state."""
 
     base: type  # the class written in C that holds items or a number, or `object`
     slots: tuple[str, ...]
-    # Whether instances are not changed after they are made, and count by value.
-    is_value: bool
-    # Attributes that are computed from the others.
-    computed: frozenset[str]
+    is_frozen: bool  # so that instances count by value
+    computed: frozenset[str]  # attributes that are computed from others when they are read
 
 
-_layouts: WeakIdMap[tuple[Layout | None]] = WeakIdMap()
+_layouts: WeakIdMap[tuple[_Layout | None]] = WeakIdMap()
 
 
-def layout_of(cls: type) -> Layout | None:
-    """None if instances of `cls` have a state that cannot be read, being written in C."""
+def _layout_of(cls: type) -> _Layout | None:
+    """Returns None if instances of `cls` may keep state in C, where Python cannot read it."""
     known = _layouts.get(cls)
     if known is None:
         known = _layouts.setdefault(cls, (_layout(cls),))
@@ -145,7 +146,7 @@ _BASES = (
 )
 
 
-def _layout(cls: type) -> Layout | None:
+def _layout(cls: type) -> _Layout | None:
     base = next(base for base in cls.__mro__ if base in _BASES)
     above = cls.__mro__[: cls.__mro__.index(base)]
     slots = [
@@ -160,7 +161,8 @@ def _layout(cls: type) -> Layout | None:
     if cls.__weakrefoffset__ and not base.__weakrefoffset__:
         extra.append("__weakref__")
     try:
-        # A class that is written in Python is as large as one with the same slots.
+        # Instances of a class that is written in Python are as large as those of any other with the
+        # same slots. Larger ones keep something in C.
         twin = type("twin", (base,), {} if base.__itemsize__ else {"__slots__": tuple(extra)})
     except TypeError:
         return None
@@ -172,13 +174,19 @@ def _layout(cls: type) -> Layout | None:
         for name, value in vars(each).items()
         if isinstance(value, functools.cached_property)
     }
-    return Layout(base, tuple(slots), _counts_by_value(cls), frozenset(computed))
+    return _Layout(base, tuple(slots), _is_frozen(cls), frozenset(computed))
 
 
-def _counts_by_value(cls: type) -> bool:
+def _is_frozen(cls: type) -> bool:
+    """Whether instances of `cls` say that they do not change, and compare their fields with `==`.
+
+    Two of them that look alike are then merged, so every other class is taken to be mutable.
+    """
     if issubclass(cls, eqx.Module):
         return True
-    dataclass = vars(cls).get("__dataclass_params__")  # its own: a subclass need not be frozen
+    # The parameters of this very class, because a subclass need not be frozen. A `__new__` of its
+    # own may keep what no field shows.
+    dataclass = vars(cls).get("__dataclass_params__")
     if dataclass is not None:
         return dataclass.frozen and dataclass.eq and cls.__new__ is object.__new__
     if "__attrs_attrs__" in vars(cls):
@@ -187,56 +195,58 @@ def _counts_by_value(cls: type) -> bool:
     return False
 
 
-def read_instance(reader: Reading, value: Any, mode: Mode) -> None:
+# --- instances ----------------------------------------------------------------------------------
+
+
+def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
     cls = type(value)
-    if (promise := promised(cls)) is not None:
+    if (promise := _promised.get(cls)) is not None:
         (key,) = promise
-        reader.class_of(cls)
-        reader.identity(value) if key is None else reader.add(key(value), "live")
+        reader.add_class(cls)
+        reader.add_identity(value) if key is None else reader.add(key(value), "live")
         return
-    layout = layout_of(cls)
+    layout = _layout_of(cls)
     if isinstance(value, BaseException):
         _read_exception(reader, value, mode)
         return
     if layout is None:
         reader.stop(value, HIDDEN)
         return
-    if reader.is_again(value, mode):
+    if reader.was_seen(value, mode):
         return
     reader.functions = None
-    reader.class_of(cls)
+    reader.add_class(cls)
     if cls is object:  # a sentinel
-        reader.identity(value)
-        reader.doubt(value, NO_VALUE)
+        reader.add_identity(value, NO_VALUE)
         return
-    if is_unbound_linen_module(value):
+    if _is_unbound_linen_module(value):
         _read_linen_module(reader, value, mode)
         return
-    if not layout.is_value:
-        mode = reader.of_what_can_change(value, "held" if mode == "given" else mode, mutable(value))
+    if not layout.is_frozen:
+        mode = reader.enter_mutable(value, "held" if mode == "given" else mode, mutable(value))
     _read_state(reader, value, layout, mode)
 
 
-def _read_exception(reader: Reading, value: BaseException, mode: Mode) -> None:
-    if reader.is_again(value, mode):
+def _read_exception(reader: Reader, value: BaseException, mode: Mode) -> None:
+    if reader.was_seen(value, mode):
         return
-    reader.class_of(type(value))
-    reader.identity(value)
+    reader.add_class(type(value))
+    reader.add_identity(value)
     reader.can_change = True
     reader.add_all(value.args, "live")
     reader.add_named(vars(value), "live")
 
 
-# Classes of libraries whose instances do not change after they are made, with the attributes that
-# say what they are. The others are what they have computed of these.
+# Library classes whose instances do not change, with the attributes that define them. Their other
+# attributes are computed from these.
 _IMMUTABLE: dict[str, tuple[str, ...]] = {
     "flax.core.frozen_dict.FrozenDict": ("_dict",),
     **IMMUTABLE,
 }
 
 
-def read_immutable(reader: Reading, value: Any, mode: Mode) -> None:
-    reader.class_of(type(value))
+def read_immutable(reader: Reader, value: Any, mode: Mode) -> None:
+    reader.add_class(type(value))
     for name in _IMMUTABLE[_name_of(type(value))]:
         part = getattr(value, name)
         reader.add_named(part, mode) if type(part) is dict else reader.add(part, mode)
@@ -250,26 +260,27 @@ def is_immutable(kind: type) -> bool:
     return _name_of(kind) in _IMMUTABLE
 
 
-def read_path(reader: Reading, value: pathlib.PurePath, mode: Mode) -> None:
+def read_path(reader: Reader, value: pathlib.PurePath, mode: Mode) -> None:
     reader.out += (type(value), str(value))
 
 
-def read_struct(reader: Reading, value: jax.ShapeDtypeStruct, mode: Mode) -> None:
+def read_struct(reader: Reader, value: jax.ShapeDtypeStruct, mode: Mode) -> None:
     reader.out += (type(value), value.shape, str(value.dtype), bool(value.weak_type))
     reader.add(value.sharding, mode)
 
 
-def _read_state(reader: Reading, value: Any, layout: Layout, mode: Mode) -> None:
+def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None:
     attributes = getattr(value, "__dict__", None) or {}
-    if layout.is_value and layout.computed:
+    if layout.is_frozen and layout.computed:
         attributes = {n: part for n, part in attributes.items() if n not in layout.computed}
     if mode == "given" and issubclass(type(value), eqx.Module):
-        # Its leaves are given, as those of a dict are. What is static belongs to whoever made it.
+        # Its leaves are given, like those of a dict. Its static fields are held by whoever made it,
+        # who can change a list in there.
         static = {f.name for f in dataclasses.fields(value) if f.metadata.get("static", False)}
         held = {name: part for name, part in attributes.items() if name in static}
-        reader.add_named(held, "held", owned=type(value).__module__.startswith("equinox."))
+        reader.add_named(held, "held", immutable=type(value).__module__.startswith("equinox."))
         attributes = {name: part for name, part in attributes.items() if name not in static}
-    reader.add_named(attributes, mode, owned=type(value).__module__.startswith("equinox."))
+    reader.add_named(attributes, mode, immutable=type(value).__module__.startswith("equinox."))
     for name in layout.slots:
         reader.add(getattr(value, name, None), mode)
     base: Any = layout.base
@@ -292,8 +303,8 @@ _NUMBERS: dict[type, Any] = {
 }
 
 
-def is_unbound_linen_module(value: Any) -> bool:
-    """Whether `value` is a module of Flax that is the same as another with the same fields."""
+def _is_unbound_linen_module(value: Any) -> bool:
+    """Whether `value` is a Flax module that its fields define, not yet bound to variables."""
     is_linen = any(
         base.__name__ == "Module" and base.__module__ == "flax.linen.module"
         for base in type(value).__mro__
@@ -301,6 +312,6 @@ def is_unbound_linen_module(value: Any) -> bool:
     return is_linen and vars(value).get("scope") is None and vars(value).get("parent") is None
 
 
-def _read_linen_module(reader: Reading, value: Any, mode: Mode) -> None:
+def _read_linen_module(reader: Reader, value: Any, mode: Mode) -> None:
     fields = [name for name in type(value).__dataclass_fields__ if name not in ("parent", "scope")]
     reader.add_named({name: getattr(value, name, None) for name in fields}, mode)

@@ -1,14 +1,51 @@
-"""`Table`: from a key to the one object for it."""
+"""`read` gives values a key, and `Table` finds the one object for a key.
+
+Two values are the same exactly if their keys are equal, and nothing else in canonopt says so. Types
+count (`1`, `1.0` and `True` differ), and so does every bit of a number. Containers and pytrees
+count by type, structure and leaves. Functions count by all that they read: code, defaults, captured
+variables, and the globals that the code names, with the values these have now. What can change
+counts by identity *and* by what is in it now. When in doubt, two values are not the same: a missed
+merge costs a compile, a wrong merge trains another model.
+
+A key keeps nothing alive: it is made of plain values, of ids of what the value itself holds, and of
+tokens, which no other object ever gets.
+"""
 
 import collections
 import os
 import threading
 import weakref
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Collection, Hashable
 from typing import Any, Generic, TypeVar
 
-from .callables import parts_of
-from .reader import Reading
+from .callables import CALLABLES, parts_of
+from .reader import IdentityMatters, Reader, Reading
+from .values import VALUES, rule_for
+
+_RULES = {**CALLABLES, **VALUES}
+
+
+def read(
+    held: Collection[Any] = (), given: Collection[Any] = (), *, explain: bool = False
+) -> Reading:
+    """Reads values.
+
+    **Arguments:**
+
+    - `held`: values that something refers to for good, such as a function.
+    - `given`: values that are the arguments of a factory.
+    - `explain`: whether to find out what keeps the values from being the same as others.
+
+    **Raises:** `HoldsArray` if one of `given` is or contains an array.
+    """
+    try:
+        return Reader(_RULES, rule_for, explain).read(held, given)
+    except IdentityMatters:
+        # Some code compares objects with `is`, so it could tell two apart that have one key.
+        return Reader(_RULES, rule_for, explain, identity_counts=True).read(held, given)
+
+
+# --- tables -------------------------------------------------------------------------------------
 
 T = TypeVar("T")
 
@@ -18,7 +55,7 @@ class _Entry(weakref.ref):
     key: Hashable
 
 
-# One lock for all tables. Reentrant, because a signal handler or the garbage collector may come
+# One lock for all tables. Reentrant, because a signal handler or the garbage collector may run
 # while this thread holds it. A forked child gets a new one, because the thread that held the old
 # one does not exist there.
 _lock = threading.RLock()
@@ -35,10 +72,10 @@ os.register_at_fork(after_in_child=_renew_lock)
 class Table(Generic[T]):
     """Holds for each key one *anchor*, for as long as something else keeps that anchor alive.
 
-    An anchor is what can be weakly referenced: a spec itself if it can be, otherwise its `update`
-    function, which holds the spec as the spec holds it.
+    An anchor is an object that can be weakly referenced. A spec that cannot, because it is a tuple,
+    is represented by its `update` function: the two refer to each other, so they live equally long.
 
-    `clear_caches` empties it, unless it `stays`.
+    `clear_caches` empties the table, unless it `stays`.
     """
 
     def __init__(self, stays: bool = False) -> None:
@@ -55,7 +92,7 @@ class Table(Generic[T]):
         return None if entry is None else entry()
 
     def setdefault(self, key: Hashable, anchor: T) -> T:
-        """The anchor that stands for `key`: the earlier one if it is still alive."""
+        """The anchor of `key`: the earlier one if it is still alive, otherwise this one."""
         new = _Entry(anchor, self._note_dead)
         new.key = key
         while True:
@@ -66,14 +103,14 @@ class Table(Generic[T]):
             self._remove(entry)
 
     def discard(self, key: Hashable, anchor: T) -> None:
-        """Forgets `anchor`, if it is what stands for `key`."""
+        """Removes `anchor`, if it is the anchor of `key`."""
         entry = self._entries.get(key)
         if entry is not None and entry() is anchor:
             self._remove(entry)
 
     def _note_dead(self, entry: _Entry) -> None:
-        # An anchor may die inside any allocation. To wait for another thread here could be to wait
-        # for ever; then whoever holds the lock removes the entry, or the next entry that dies.
+        # An anchor may die in any allocation, so waiting for another thread could be a deadlock. If
+        # the lock is taken, the thread that has it removes the entry, or the next entry that dies.
         self._dead.append(entry)
         if _lock.acquire(blocking=False):
             try:
@@ -83,7 +120,7 @@ class Table(Generic[T]):
                 _lock.release()
 
     def _remove(self, entry: _Entry) -> None:
-        with _lock:  # or another thread could put a new entry in place between the two steps
+        with _lock:  # or another thread could put a new entry there between the two steps
             if self._entries.get(entry.key) is entry:
                 del self._entries[entry.key]
 
@@ -98,10 +135,10 @@ _cleared: weakref.WeakSet[Table[Any]] = weakref.WeakSet()
 
 
 def clear_caches() -> None:
-    """Forgets which specs and hoisted callables there are.
+    """Forgets all specs and hoisted callables.
 
     What is built next is a new object, which JAX traces and compiles again, even if an equal one
-    was built before. So a test that counts traces does not depend on those before it:
+    was built before. So a test that counts traces does not depend on the tests before it:
 
     ```python
     >>> import canonopt
@@ -112,52 +149,39 @@ def clear_caches() -> None:
 
     ```
 
-    Specs that are still in use go on as they are, but are no longer the ones that are built. It
-    frees no memory, because nothing is kept that is not in use. `jax.clear_caches()` forgets what
-    JAX has compiled.
+    Specs that are in use continue to work, but are not returned again. This frees no memory,
+    because canonopt keeps only what is in use. To discard compiled programs, call
+    `jax.clear_caches()`.
     """
     for table in list(_cleared):
         table.clear()
 
 
-# What was interned with a key that can change, and is read again each time it is traced.
+# --- changes ------------------------------------------------------------------------------------
 
 
 class Watched:
-    """The reading behind an object in a table.
+    """The reading behind an object in a table: the object leaves the table if it has changed.
 
-    The object stays what the key says only as long as nothing that was read changes. So it is read
-    again whenever it is traced: a program that was traced with other values is not the one for this
-    key, and the object leaves the table. Whoever has it keeps it, and what is built next is new.
+    An object is what its key says only as long as nothing that was read changes. So all of it is
+    read again whenever the object is traced. A program that was traced with other values is not the
+    one for this key; whoever has the object keeps it, and what is built next is new.
     """
 
     __slots__ = ("_anchor", "_is_dropped", "_key", "_read_again", "_reading", "_table")
 
     def __init__(self, reading: Reading, read_again: Callable[[], Reading]) -> None:
-        self._reading = reading  # which keeps what the key has the id of
+        self._reading = reading  # which keeps the objects alive whose ids are in the key
         self._read_again = read_again
         self._is_dropped = False
 
     def stands_in(self, table: Table[Any], key: Hashable, anchor: Callable[[], Any]) -> None:
-        """Says where the object is to be found; `anchor` gives what the table holds weakly."""
+        """Says where the object is; `anchor` is a weak reference to what the table has for it."""
         self._table, self._key, self._anchor = table, key, anchor
 
     @property
     def has_containers(self) -> bool:
         return self._reading.has_containers
-
-    def is_as_it_was(self) -> bool:
-        """As `is_unchanged`, right after something with the same key was read.
-
-        Globals and what counts by identity are the same then. What is left is whether a part of a
-        function was replaced.
-        """
-        functions = self._reading.functions
-        if self._is_dropped:
-            return False
-        if functions is not None and all(map(_is_whole, functions)):
-            return True
-        return self.is_unchanged()
 
     def is_unchanged(self) -> bool:
         """Reads again. If anything has changed, the object leaves its table."""
@@ -167,6 +191,19 @@ class Watched:
             self._is_dropped = True
             self._table.discard(self._key, self._anchor())
         return False
+
+    def has_same_parts(self) -> bool:
+        """A cheaper `is_unchanged`, for right after another value with the same key was read.
+
+        Then globals, and what counts by identity, are the same. What may differ is a part of a
+        function that was replaced since, such as its defaults.
+        """
+        functions = self._reading.functions
+        if self._is_dropped:
+            return False
+        if functions is not None and all(map(_is_whole, functions)):
+            return True
+        return self.is_unchanged()
 
 
 def _is_whole(parts: tuple[Any, ...]) -> bool:

@@ -1,4 +1,4 @@
-"""How numbers, containers, arrays, classes and instances are read."""
+"""Rules for numbers, containers, arrays and trees, and the choice of the rule for a type."""
 
 import collections
 import enum
@@ -6,7 +6,8 @@ import pathlib
 import re
 import types
 import typing
-from typing import Any
+from collections.abc import Hashable, Iterable
+from typing import Any, Protocol
 
 import equinox as eqx
 import jax
@@ -16,15 +17,8 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
-from .._python_internals import token_of
-from .callables import is_stable
-from .incomparable import (
-    ARRAY,
-    CHANGES,
-    NO_VALUE,
-    TOO_LARGE,
-    TRACER,
-)
+from .._python_internals import is_stable, token_of
+from .incomparable import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .instances import (
     is_immutable,
     read_by_identity,
@@ -35,73 +29,68 @@ from .instances import (
     read_path,
     read_struct,
 )
-from .reader import (
-    HoldsArray,
-    Mode,
-    Reading,
-)
+from .reader import HoldsArray, Mode, Reader, Rule
 
-BYTES = 1 << 16  # of a NumPy array that is read each time, at most
+MAX_BYTES = 1 << 16  # of a NumPy array, which is read at each build
 
 
 # --- numbers, dtypes and names ----------------------------------------------------------------
 
 
-def read_complex(reader: Reading, value: complex, mode: Mode) -> None:
+def read_complex(reader: Reader, value: complex, mode: Mode) -> None:
     reader.out += (complex, repr(value))
 
 
-def read_numpy_scalar(reader: Reading, value: np.generic, mode: Mode) -> None:
+def read_numpy_scalar(reader: Reader, value: np.generic, mode: Mode) -> None:
     is_exact = np.dtype(type(value)).type is type(value) and not value.dtype.hasobject
-    if isinstance(value, np.void) or not is_exact:  # a record is a view of its array
+    if isinstance(value, np.void) or not is_exact:  # a structured scalar is a view of its array
         reader.stop(value)
         return
     is_nan = value.dtype.kind == "f" and value != value
     reader.out += (type(value), value.dtype.str, "nan" if is_nan else value.tobytes())
 
 
-def read_numpy_dtype(reader: Reading, value: np.dtype, mode: Mode) -> None:
+def read_numpy_dtype(reader: Reader, value: np.dtype, mode: Mode) -> None:
     if value.metadata is not None or value.fields is not None or value.subdtype is not None:
-        reader.identity(value)
-        reader.doubt(value, NO_VALUE)
+        reader.add_identity(value, NO_VALUE)
     else:
-        reader.out += (np.dtype, value.str, value.name)
+        reader.out += (np.dtype, value.str, value.name)  # bfloat16 has the `str` of a raw dtype
 
 
-def read_ufunc(reader: Reading, value: np.ufunc, mode: Mode) -> None:
+def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
     if getattr(np, value.__name__, None) is value:
         reader.out += (np.ufunc, value.__name__)
     else:
         reader.stop(value)  # of `numpy.frompyfunc`: the function in it cannot be read
 
 
-def read_range(reader: Reading, value: Any, mode: Mode) -> None:
+def read_range(reader: Reader, value: Any, mode: Mode) -> None:
     reader.out.append(type(value))
     for part in (value.start, value.stop, value.step):
         reader.add(part, mode)
 
 
-def read_pattern(reader: Reading, value: Any, mode: Mode) -> None:
+def read_pattern(reader: Reader, value: Any, mode: Mode) -> None:
     reader.out += (type(value), type(value.pattern), value.pattern, value.flags)
 
 
-def read_annotation(reader: Reading, value: Any, mode: Mode) -> None:
-    """Reads `list[int]`, `int | None` and so on: types that are made of others."""
+def read_annotation(reader: Reader, value: Any, mode: Mode) -> None:
+    """Reads `list[int]`, `int | None` and the like: annotations that are made of types."""
     reader.out.append(type(value))
     reader.add(typing.get_origin(value), mode)
     reader.add_all((tuple(p) if type(p) is list else p for p in typing.get_args(value)), mode)
 
 
-def read_forward_reference(reader: Reading, value: typing.ForwardRef, mode: Mode) -> None:
+def read_forward_reference(reader: Reader, value: typing.ForwardRef, mode: Mode) -> None:
     reader.out += (type(value), value.__forward_arg__)
 
 
-def read_comparable(reader: Reading, value: Any, mode: Mode) -> None:
-    """Reads what JAX compares by value itself: meshes and shardings."""
+def read_comparable(reader: Reader, value: Any, mode: Mode) -> None:
+    """Reads what JAX itself compares by value: meshes and shardings."""
     reader.out += (type(value), value)
 
 
-def read_partition_spec(reader: Reading, value: Any, mode: Mode) -> None:
+def read_partition_spec(reader: Reader, value: Any, mode: Mode) -> None:
     reader.out += (type(value), value)
     reader.add_all(tuple(value), mode)  # P("x") == P(("x",)), and their parts differ
 
@@ -109,35 +98,35 @@ def read_partition_spec(reader: Reading, value: Any, mode: Mode) -> None:
 # --- containers -------------------------------------------------------------------------------
 
 
-def read_tuple(reader: Reading, value: tuple, mode: Mode) -> None:
+def read_tuple(reader: Reader, value: tuple, mode: Mode) -> None:
     kind = type(value)
     if kind is not tuple:
-        reader.class_of(kind)  # whatever a named tuple has for `__iter__` and `__len__`
-        if attributes := getattr(value, "__dict__", None):  # which may mean anything
-            reader.identity(value)
-            reader.doubt(value, NO_VALUE)
+        reader.add_class(kind)
+        if attributes := getattr(value, "__dict__", None):  # any code may give them a meaning
+            reader.add_identity(value, NO_VALUE)
             reader.add_named(attributes, mode)
     else:
         reader.out.append(tuple)
         if reader.identity_counts:
-            reader.is_again(value, mode)
+            reader.was_seen(value, mode)
+    # Not by `len` and `iter`, which a named tuple may define in another way.
     reader.out.append(tuple.__len__(value))
     for item in tuple.__iter__(value):
         reader.add(item, mode)
 
 
-def read_frozenset(reader: Reading, value: frozenset, mode: Mode) -> None:
+def read_frozenset(reader: Reader, value: frozenset, mode: Mode) -> None:
     reader.out.append(frozenset)
-    reader.add_all(value, mode)  # in the order in which it iterates, as a factory may
+    reader.add_all(value, mode)  # in the order in which it iterates: a factory may read that
 
 
-def read_container(reader: Reading, value: Any, mode: Mode) -> None:
+def read_container(reader: Reader, value: Any, mode: Mode) -> None:
     """Reads a list, a dict, a set or one of their kind in the standard library."""
-    if reader.is_again(value, mode):
+    if reader.was_seen(value, mode):
         return
     kind = type(value)
     reader.out.append(kind)
-    mode = reader.of_what_can_change(value, mode, CHANGES)
+    mode = reader.enter_mutable(value, mode, CHANGES)
     if kind is collections.defaultdict:
         reader.add(value.default_factory, mode)
     if kind is collections.deque:
@@ -150,29 +139,27 @@ def read_container(reader: Reading, value: Any, mode: Mode) -> None:
         reader.add_all(value, mode)
 
 
-def read_mapping_proxy(reader: Reading, value: Any, mode: Mode) -> None:
+def read_mapping_proxy(reader: Reader, value: Any, mode: Mode) -> None:
     reader.stop(value, CHANGES)
 
 
 # --- arrays -----------------------------------------------------------------------------------
 
 
-def read_array(reader: Reading, value: Any, mode: Mode) -> None:
+def read_array(reader: Reader, value: Any, mode: Mode) -> None:
     if mode == "given":
         raise HoldsArray
     if isinstance(value, jax.core.Tracer):
         reader.stop(value, TRACER)
     elif isinstance(value, jax.Array):
-        reader.identity(value)
-        reader.doubt(value, ARRAY)
+        reader.add_identity(value, ARRAY)
     elif type(value) is np.ndarray and not value.dtype.hasobject:
-        if value.nbytes > BYTES:
+        if value.nbytes > MAX_BYTES:
             reader.stop(value, TOO_LARGE)
             return
         reader.out += (np.ndarray, value.dtype.str, value.shape, value.flags.writeable)
         if mode == "held":
-            reader.identity(value)
-            reader.doubt(value, ARRAY)
+            reader.add_identity(value, ARRAY)
         reader.can_change = reader.reads_data = True
         reader.out.append(value.tobytes())
     else:
@@ -182,13 +169,13 @@ def read_array(reader: Reading, value: Any, mode: Mode) -> None:
 # --- trees ------------------------------------------------------------------------------------
 
 
-def read_node(reader: Reading, value: Any, mode: Mode) -> None:
-    """Reads a node of a type that is registered as a pytree: by its children and what is static."""
+def read_node(reader: Reader, value: Any, mode: Mode) -> None:
+    """Reads a node of a registered pytree type: by its children and its static data."""
     children, static = _children(value) if mode == "given" else (None, None)
     if children is None:
         read_instance(reader, value, "held" if mode == "given" else mode)
         return
-    reader.class_of(type(value))
+    reader.add_class(type(value))
     reader.functions = None
     reader.can_change = reader.has_containers = True
     reader.add(tuple(static) if type(static) is list else static, mode)
@@ -196,17 +183,17 @@ def read_node(reader: Reading, value: Any, mode: Mode) -> None:
 
 
 def _children(value: Any) -> tuple[list[Any] | None, Any]:
-    """The children of a node and what is static in it; None if it is a leaf."""
+    """The children of a node and its static data; None for the children of a leaf."""
     try:
         children, structure = jtu.tree_flatten(value, is_leaf=lambda node: node is not value)
         if jtu.treedef_is_leaf(structure):
             return None, None
         return children, structure.node_data()[1]
-    except Exception:  # the rules of its type do not fit it
+    except Exception:  # its type was registered with functions that fail on it
         return None, None
 
 
-def read_treedef(reader: Reading, value: Any, mode: Mode) -> None:
+def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
     data = value.node_data()
     if data is None:  # of a leaf, or of no leaf at all
         reader.out += (jtu.PyTreeDef, value.num_leaves)
@@ -220,8 +207,8 @@ def read_treedef(reader: Reading, value: Any, mode: Mode) -> None:
     reader.add_all(value.children(), mode)
 
 
-def _read_static(reader: Reading, static: Any) -> None:
-    """Reads what Equinox keeps of a module: tuples, with annotations in dicts that stay."""
+def _read_static(reader: Reader, static: Any) -> None:
+    """Reads the static data of an Equinox module: tuples, with dicts that do not change."""
     if type(static) is tuple:
         reader.out.append(len(static))
         for part in static:
@@ -232,48 +219,51 @@ def _read_static(reader: Reading, static: Any) -> None:
         reader.add(static, "held")
 
 
-# --- which rule -----------------------------------------------------------------------------------
+# --- the rule for a type ------------------------------------------------------------------------
 
 
 def is_namedtuple(kind: type) -> bool:
-    """Whether instances of `kind` are nothing but the values of their fields."""
+    """Whether `kind` is a named tuple without attributes besides its fields."""
     return kind.__bases__ == (tuple,) and hasattr(kind, "_fields") and not kind.__dictoffset__
 
 
-def read_parts(reader: Reading, value: Any, mode: Mode) -> None:
-    """Reads one of canonopt's own: it says itself what it is, and what else it has read."""
+def is_record(kind: type) -> bool:
+    """Whether instances of `kind` are made of their fields: named tuples and transformations."""
+    return is_namedtuple(kind) or issubclass(kind, optax.GradientTransformation)
+
+
+class Keyed(Protocol):
+    """A class of canonopt that writes its own key."""
+
+    def __canonical_key__(self, mode: Mode) -> Hashable:
+        """What stands for the object in a key. Raises `HoldsArray` if it has leaves."""
+        ...
+
+    def __canonical_parts__(self) -> Iterable[Any]:
+        """Values that it has read and that can change."""
+        ...
+
+
+def read_keyed(reader: Reader, value: Keyed, mode: Mode) -> None:
     reader.out.append(value.__canonical_key__(mode))
     reader.add_all(value.__canonical_parts__(), "held")
 
 
-def rule_for(value: Any) -> Any:
-    """The rule for a type that is not listed, by what the value is an instance of."""
+def rule_for(value: Any) -> Rule:
+    """The rule for a value of a type that is not in the tables, by its base classes."""
     kind = type(value)
     if hasattr(kind, "__canonical_key__"):
-        return read_parts
-    if issubclass(kind, jax.Array | np.ndarray) or isinstance(value, jax.core.Tracer):
-        return read_array
-    if issubclass(kind, np.generic):
-        return read_numpy_scalar
-    if issubclass(kind, np.dtype):
-        return read_numpy_dtype
-    if issubclass(kind, type):
-        return read_class
-    if issubclass(kind, enum.Enum):
-        return read_enum
-    if issubclass(kind, eqx.Module):
-        return read_instance
-    if issubclass(kind, jax.sharding.Sharding | jax.sharding.Mesh):
-        return read_comparable
-    if issubclass(kind, jax.sharding.PartitionSpec):
-        return read_partition_spec
+        return read_keyed
+    for bases, rule in _BY_BASE:
+        if issubclass(kind, bases):
+            return rule
     if is_immutable(kind):
         return read_immutable
     if issubclass(kind, jax.Device):
         return read_by_identity
-    if is_namedtuple(kind) or issubclass(kind, optax.GradientTransformation):
+    if is_record(kind):
         return read_tuple
-    if is_stable_callable(value):
+    if _is_stable_callable(value):
         return read_by_identity
     if typing.get_origin(value) is not None:
         return read_annotation
@@ -282,7 +272,20 @@ def rule_for(value: Any) -> Any:
     return read_node
 
 
-def is_stable_callable(value: Any) -> bool:
+# A subclass of several of these is read by the rule of the first.
+_BY_BASE: tuple[tuple[Any, Rule], ...] = (
+    ((jax.Array, np.ndarray, jax.core.Tracer), read_array),
+    (np.generic, read_numpy_scalar),
+    (np.dtype, read_numpy_dtype),
+    (type, read_class),
+    (enum.Enum, read_enum),
+    (eqx.Module, read_instance),
+    ((jax.sharding.Sharding, jax.sharding.Mesh), read_comparable),
+    (jax.sharding.PartitionSpec, read_partition_spec),
+)
+
+
+def _is_stable_callable(value: Any) -> bool:
     if not callable(value):
         return False
     try:
@@ -291,7 +294,7 @@ def is_stable_callable(value: Any) -> bool:
         return False
 
 
-VALUES: dict[type, Any] = {
+VALUES: dict[type, Rule] = {
     complex: read_complex,
     range: read_range,
     slice: read_range,

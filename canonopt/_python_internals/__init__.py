@@ -1,12 +1,28 @@
-"""TODO."""
+"""What canonopt must know about CPython, and about who wrote a piece of code.
+
+CPython does not promise any of this, so it may differ between versions: instruction names and the
+layout of closures in bytecode, how descriptors are stored in a class, how `warnings` applies its
+filters, and where library files are installed. Also here are weak mappings by object identity,
+which rely on when an object gives up its id. All other modules of canonopt go through these names.
+"""
 
 from .bytecode import Code as Code
-from .bytecode import captured_by as captured_by
 from .bytecode import code_of as code_of
-from .bytecode import is_bound as is_bound
-from .bytecode import rebindable as rebindable
+from .libraries import HIDDEN_INPUTS as HIDDEN_INPUTS
+from .libraries import REFLECTION as REFLECTION
+from .libraries import is_impure as is_impure
 from .libraries import is_library_class as is_library_class
 from .libraries import is_library_module as is_library_module
+from .namespaces import attribute_of as attribute_of
+from .namespaces import is_called_by_name as is_called_by_name
+from .namespaces import is_constant as is_constant
+from .namespaces import is_constant_to as is_constant_to
+from .namespaces import is_dunder as is_dunder
+from .namespaces import is_in_place as is_in_place
+from .namespaces import is_stable as is_stable
+from .rebinding import cells_of as cells_of
+from .rebinding import is_bound as is_bound
+from .rebinding import rebindable_variables as rebindable_variables
 from .recorded_warnings import recording_warnings as recording_warnings
 from .recorded_warnings import warn_again as warn_again
 from .weak import WeakIdMap as WeakIdMap

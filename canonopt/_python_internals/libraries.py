@@ -1,4 +1,8 @@
-"""Which code is the user's, and which is a library's: by the file that it stands in."""
+"""Which code belongs to libraries, and which library functions are impure.
+
+canonopt reads the user's functions, and takes those of libraries as constants. That is right unless
+a library function depends on more than its arguments.
+"""
 
 import functools
 import os
@@ -35,10 +39,10 @@ def is_library_file(path: str) -> bool:
 
 
 def is_library_code(code: types.CodeType, namespace: dict[str, Any]) -> bool:
-    """Whether a library has written this code; `namespace` holds the globals of its function."""
+    """Whether this code belongs to a library; `namespace` holds the globals of its function."""
     path = code.co_filename
     if path.startswith("<") and not path.startswith("<frozen "):
-        # Generated code has no file. Where it was run tells whose it is.
+        # Generated code has no file, so the module in which it was run decides.
         module = sys.modules.get(str(namespace.get("__name__")))
         return module is not None and vars(module) is namespace and is_library_module(module)
     return is_library_file(path)
@@ -76,3 +80,27 @@ def is_library_class(cls: type) -> bool:
         known = module is not None and is_library_module(module)
         _classes.setdefault(cls, known)
     return known
+
+
+# --- impure functions -------------------------------------------------------------------------
+
+# Builtins with which code can read attributes that it does not name.
+REFLECTION = frozenset(("getattr", "vars", "hasattr", "dir"))
+# Builtins with which it can read what does not appear in the code at all.
+HIDDEN_INPUTS = frozenset(("globals", "eval", "exec", "__import__", "open", "input"))
+# Modules with functions and values that can differ at each call; an empty set stands for all.
+IMPURE: dict[str, frozenset[str]] = {
+    **dict.fromkeys(("random", "time", "secrets", "uuid", "numpy.random"), frozenset()),
+    "numpy": frozenset(("random", "load", "loadtxt", "genfromtxt", "fromfile", "memmap")),
+    "datetime": frozenset(("datetime", "date")),
+    "os": frozenset(("environ", "environb", "getenv", "urandom", "listdir", "getcwd", "stat")),
+    "sys": frozenset(("argv", "modules", "path", "flags", "_getframe", "gettrace")),
+    "importlib": frozenset(("import_module", "reload")),
+    "inspect": frozenset(("currentframe", "stack", "getsource")),
+}
+
+
+def is_impure(function: Any) -> bool:
+    """Whether a library function can return different values at each call: `time.time`."""
+    names = IMPURE.get(str(getattr(function, "__module__", None)))
+    return names is not None and (not names or function.__name__ in names)

@@ -1,4 +1,4 @@
-"""Weak mapping by object identity, and a number for each object."""
+"""A weak mapping keyed by object identity, and a unique number for each object."""
 
 import itertools
 import weakref
@@ -18,7 +18,7 @@ class WeakIdMap(Generic[T]):
         return known[1] if known is not None and known[0]() is thing else None
 
     def setdefault(self, thing: Any, value: T) -> T:
-        """What is known of `thing`, which is `value` if nothing was.
+        """The value of `thing`, which becomes `value` if there is none.
 
         Raises `TypeError` if `thing` cannot be weakly referenced.
         """
@@ -27,7 +27,7 @@ class WeakIdMap(Generic[T]):
             found = self._known.setdefault(id(thing), new)
             if found[0]() is thing:
                 return found[1]
-            self._known.pop(id(thing), None)  # of an object that is gone
+            self._known.pop(id(thing), None)  # of an object that died, whose id `thing` got
 
     def set(self, thing: Any, value: T) -> None:
         """Raises `TypeError` if `thing` cannot be weakly referenced."""
@@ -37,7 +37,7 @@ class WeakIdMap(Generic[T]):
         identity, known = id(thing), self._known
 
         def forget(reference: weakref.ref[Any]) -> None:
-            # Another object may have the id by now, and an entry of its own.
+            # Another object may have the id by now, with an entry of its own.
             if identity in known and known[identity][0] is reference:
                 known.pop(identity, None)
 
@@ -52,9 +52,9 @@ _serials = itertools.count()
 
 
 def token_of(thing: Any) -> int:
-    """A number that stands for this object and for no other, now or later.
+    """A number that no other object has or will have.
 
-    Unlike an id it is not given out again, so a key that has it need not keep the object alive.
+    Unlike an id it is never reused, so a key may contain it without keeping the object alive.
     Raises `TypeError` if `thing` cannot be weakly referenced.
     """
     token = _tokens.get(thing)

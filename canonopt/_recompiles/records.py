@@ -21,7 +21,7 @@ import jax.core
 import numpy as np
 import optax
 
-from .._identity import contents_of_function, contents_of_partial, read
+from .._identity import closure_items, partial_items, read
 from .._python_internals import token_of
 
 MAX_SHOWN = 80  # characters of a value in a message
@@ -238,8 +238,8 @@ def _is_spec(value: Any) -> bool:
 def _why_not_shared(value: Any) -> str | None:
     if not _is_spec(value):
         return None
-    found = read((*value.parameters().values(),), explain=True).doubts
-    return f"{text_of(found[0].part)} {found[0].why}. {found[0].remedy}" if found else None
+    found = read((*value.parameters().values(),), explain=True).incomparable
+    return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
 
 
 def _kind(value: Any) -> str:
@@ -267,13 +267,13 @@ def _parts(
 
 def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     if isinstance(value, types.FunctionType):
-        yield from contents_of_function(value)
+        yield from closure_items(value)
         for name in value.__code__.co_names:
             found = value.__globals__.get(name)
             if type(found) in _PLAIN[:-1] or isinstance(found, types.FunctionType):
                 yield f"global {name!r}", found
     elif isinstance(value, functools.partial):
-        yield from contents_of_partial(value)
+        yield from partial_items(value)
     elif isinstance(value, types.MethodType):
         yield WRAPPED_FUNCTION, value.__func__
         yield "object", value.__self__

@@ -108,7 +108,7 @@ class Factory:
         if key is not None and (anchor := self.spellings.get(key)) is not None:
             spec = spec_of(anchor)
             watched = spec._internals.watched
-            if watched is None or watched.is_as_it_was():
+            if watched is None or watched.has_same_parts():
                 return spec
         spec = self._from_given(self.signature.bind(args, kwargs))
         if key is not None and self._is_to_be_remembered(spec):
@@ -212,7 +212,7 @@ class Factory:
         assert watched is not None
         if watched.has_containers and any(map(is_changed, values, internals.kept)):
             return watched.is_unchanged()
-        return watched.is_as_it_was()
+        return watched.has_same_parts()
 
     def _build(self, given: dict[str, Any], kept: dict[str, Any]) -> Any:
         """A new spec of what was given; `kept` is a copy, since the factory may change `given`."""

@@ -1,4 +1,4 @@
-"""Hoisted callables: one object for all that do the same, and never for two that do not."""
+"""`hoist`: one object for all callables that do the same, and never for two that do not."""
 
 import functools
 import gc
@@ -7,7 +7,9 @@ import itertools
 import math
 import os
 import threading
+import time
 import types
+import warnings
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -80,7 +82,11 @@ STABLE = [
 ]
 
 
-@pytest.mark.parametrize("fn", STABLE, ids=str)
+def name_of(fn):
+    return getattr(fn, "__qualname__", None) or fn.__name__
+
+
+@pytest.mark.parametrize("fn", STABLE, ids=name_of)
 def test_what_is_stable_comes_back_unchanged(fn):
     assert hoist(fn) is fn
     assert hoist(fn, strict=True) is fn
@@ -95,10 +101,10 @@ def test_hoisted_looks_like_the_original():
     assert hoist(jax.jit(original)).__name__ == "square"
 
 
-# --- never a callable that behaves differently --------------------------------------------------
+# --- never merged if they behave differently -----------------------------------------------------
 
 
-# Each yields functions of no argument, and binds what they captured anew before it goes on.
+# Each yields functions without arguments, and then rebinds what they captured.
 
 
 def assigned_below():
@@ -275,9 +281,9 @@ REBINDING: list[Callable[[], Iterator[Callable]]] = [
 
 
 @pytest.mark.parametrize("scenario", REBINDING)
-def test_a_variable_is_bound_anew(scenario):
+def test_a_captured_variable_is_rebound(scenario):
     made: list[tuple[Callable, Callable]] = []
-    # Side by side, so that what is merged has not been bound anew in both.
+    # Side by side, so that functions are merged before either variable is rebound.
     for function in itertools.chain.from_iterable(zip(scenario(), scenario(), strict=True)):
         made.append((function, hoist(function)))
         assert [outcome(hoisted) for _, hoisted in made] == [outcome(f) for f, _ in made]
@@ -330,7 +336,7 @@ def test_a_captured_array_counts_by_identity_and_a_number_does_not():
     assert hoist(captured(np.float32(1))) is hoist(captured(np.float32(1)))
 
 
-# What may be replaced on a function, and what with.
+# The parts of a function that can be replaced: how it is made, and how a part is replaced.
 REPLACEMENTS: dict[str, tuple[Callable[[], Callable], Callable[[Any], Any]]] = {
     "code": (lambda: captured(1), lambda f: setattr(f, "__code__", captured_call(f).__code__)),
     "defaults": (lambda: in_a_default(1), lambda f: setattr(f, "__defaults__", (2,))),
@@ -369,7 +375,8 @@ def test_parts_of_the_original_are_replaced(name, within):
     hoisted = hoist(original)
     assert called(hoisted) == 1
     replace(function)
-    # It is what it was made from, also now, and what is like that was before is another object.
+    # It still does what the original does. A new function like the earlier original is another
+    # object.
     assert outcome(called, hoisted) == outcome(called, original) != "1"
     assert hoist(WITHIN[within](build())) is not hoisted
     assert called(hoist(WITHIN[within](build()))) == 1
@@ -386,7 +393,7 @@ def test_a_rule_for_derivatives_is_replaced():
 
 @pytest.mark.parametrize("partial", [functools.partial, Partial])
 def test_a_partial_keeps_the_rule_of_a_custom_jvp_of_a_partial(partial):
-    # It is called `fun` in it, as a partial is in `jax.tree_util.Partial`, and in what JAX makes.
+    # Its attribute for the function is `fun`, like that of what JAX puts around a partial.
     square = jax.custom_jvp(functools.partial(scale, 2.0))
     square.defjvps(lambda tangent, out, x: 7 * tangent)
     assert jax.grad(hoist(partial(square)))(1.0) == 7
@@ -487,7 +494,7 @@ def test_a_module_is_reloaded(tmp_path, monkeypatch):
 def test_a_cell_is_run_again():
     module = namespace()
     for again in (False, True):
-        # A shell compiles it anew, and a program that keeps what it compiled does not.
+        # A notebook compiles a cell again; a program may keep the code that it compiled.
         code = compile(SOURCE.format(offset=1), "cell", "exec")
         exec(code, vars(module))
         before = both(module)
@@ -551,12 +558,12 @@ def test_a_hoisted_callable_lives_as_long_as_a_cache_that_holds_it():
     step.clear_cache()
 
 
-# --- what cannot be hoisted ---------------------------------------------------------------------
+# --- errors -------------------------------------------------------------------------------------
 
 CHANGED = r"can be changed in place\. Capture a tuple or a frozenset instead, or pass it as"
-ARRAY = r"is an array\. Pass it as an argument, or keep it in a field of an equinox\.Module; or"
-NO_VALUE = r"has no value to compare\. Make its class a frozen dataclass or an equinox\.Module, or"
-NO_RULE = r"it has no rule for derivatives yet\. Define it before hoisting, with defjvp or defvjp\."
+ARRAY = r"is an array\. Pass it as an argument, keep it in a field of an equinox\.Module, or"
+NO_VALUE = r"cannot be compared by value\. Make its class a frozen dataclass or an equinox\.Module,"
+NO_RULE = r"it has no derivative rule yet\. Call defjvp or defvjp before you hoist it\."
 
 
 def a_loop_variable():
@@ -576,7 +583,13 @@ def in_a_partial_in_a_closure():
     return lambda: inner()
 
 
-# How a callable is made, and why it counts by identity.
+def jitted_for(device):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return jax.jit(captured_call(of_a_module), device=device)
+
+
+# How a callable is made, and why it is compared by identity.
 ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
     "list": (lambda: captured([1]), rf"its captured variable 'value', \[1\], {CHANGED}"),
     "dict": (lambda: captured({}), rf"its captured variable 'value', {{}}, {CHANGED}"),
@@ -600,12 +613,12 @@ ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
     ),
     "loop variable": (
         a_loop_variable,
-        r"it captures 'amount', which a loop or an assignment may bind anew\. Bind it once and "
-        r"before, or as a default: lambda x, amount=amount: \.\.\. Without strict=True",
+        r"it captures 'amount', which a loop or an assignment may rebind\. Assign amount once, "
+        r"before the function is made, or make it a default: lambda x, amount=amount: \.\.\.",
     ),
     "attributes": (
         with_attributes,
-        r"it has attributes of its own \(note, unit\)\. Keep what they say in a default",
+        r"it has attributes that were set on it \(note, unit\)\. Use a default or a captured",
     ),
     "custom_jvp without a rule": (lambda: jax.custom_jvp(captured(1)), NO_RULE),
     "custom_vjp without a rule": (lambda: jax.custom_vjp(captured(1)), NO_RULE),
@@ -617,7 +630,7 @@ ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
     ),
     "hidden state": (
         lambda: captured(itertools.count()),
-        r"its captured variable 'value', count\(0\), keeps a state that canonopt cannot read\.",
+        r"its captured variable 'value', count\(0\), has state that canonopt cannot read\.",
     ),
     "sentinel": (
         lambda: captured(object()),
@@ -657,6 +670,26 @@ ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
         lambda: functools.wraps(captured)(captured_call(captured([1]))),
         rf"its captured variable 'value' of captured variable 'function', \[1\], {CHANGED}",
     ),
+    "impure function": (
+        lambda: lambda: time.time(),
+        r"it uses time\.time, which can give another value each time\. Use it outside of the "
+        r"function, and pass the result as an argument\.",
+    ),
+    "impure builtin": (lambda: lambda: input(), r"it uses input\(\), which can give another value"),
+    "a cache of a global": (
+        lambda: functools.lru_cache(lambda: STABLE),
+        r"it caches results that depend on values which can change\. Call the function without its "
+        r"cache, or pass those values as arguments\.",
+    ),
+    "large array": (
+        lambda: captured(np.zeros(20_000)),
+        r"its captured variable 'value', f64\[20000\]\(numpy\), is too large to be read at each "
+        r"build\. Pass it as an argument, or, if it is an instance of your own class, promise that",
+    ),
+    "options of jit that are not known": (
+        lambda: jitted_for(jax.devices()[0]),
+        r"it was jitted with options that canonopt cannot read\. Hoist the function inside of it,",
+    ),
     "model": (
         lambda: eqx.nn.MLP(2, 2, 2, 1, key=jax.random.key(0)),
         rf"its attribute 'layers', f32\[2,2\], {ARRAY}",
@@ -665,16 +698,36 @@ ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_what_counts_by_identity_is_named_if_asked_for(name):
+def test_strict_names_what_is_compared_by_identity(name):
     build, because = ERRORS[name]
     function = build()
     shown = getattr(function, "__qualname__", type(function).__qualname__)
-    with pytest.raises(canonopt.HoistError, match=f"counts by identity, because {because}") as info:
+    with pytest.raises(
+        canonopt.HoistError, match=f"is compared by identity, because {because}"
+    ) as info:
         hoist(function, strict=True)
-    assert str(info.value).startswith(f"{shown} counts by identity")
-    assert str(info.value).endswith("Without strict=True it is hoisted for what can be compared.")
-    assert isinstance(info.value, TypeError)
+    error = info.value
+    assert error.problem.startswith(f"{shown} is compared by identity")
+    assert str(error) == f"{error.problem} {error.fix}"
+    assert error.path is None or f"because its {error.path}, " in error.problem
+    assert isinstance(error, TypeError)
     hoist(function)
+
+
+def test_strict_names_a_tracer():
+    def body(x):
+        with pytest.raises(canonopt.HoistError, match=r"weak_f32\[\], is a tracer\. Pass it as an"):
+            hoist(captured(x), strict=True)
+        return x
+
+    jax.make_jaxpr(body)(1.0)
+
+
+def test_the_facts_of_an_error_are_fields():
+    with pytest.raises(canonopt.HoistError) as info:
+        hoist(captured([1]), strict=True)
+    assert info.value.path == "captured variable 'value'"
+    assert info.value.fix == "Capture a tuple or a frozenset instead, or pass it as an argument."
 
 
 def test_a_part_of_a_function_that_calls_itself_is_named():

@@ -34,7 +34,7 @@ from ..support.callables import (
 
 # --- what differs -------------------------------------------------------------------------------
 
-# Values that Python, NumPy or a hash table take for one another, group by group.
+# Values that are equal or have one hash in Python or NumPy, in groups.
 GROUPS: list[tuple[Any, ...]] = [
     (0, 0.0, -0.0, False, 0j, np.float32(0), np.float32(-0.0), np.int32(0)),
     (1, 1.0, True, 1 + 0j, np.float32(1), np.float64(1), np.int32(1), np.bool_(True), "1", b"1"),
@@ -107,7 +107,7 @@ def wraps(function, **options):
     return functools.wraps(function, **options)(captured_call(of_a_module))
 
 
-# What makes one function from another, and options of which no two do the same.
+# Functions that transform a function, with options of which no two have the same effect.
 TRANSFORMS: dict[str, tuple[Callable[..., Callable], list[dict[str, Any]]]] = {
     "jit": (
         jax.jit,
@@ -174,7 +174,7 @@ TRANSFORMS: dict[str, tuple[Callable[..., Callable], list[dict[str, Any]]]] = {
     "filter_grad": (eqx.filter_grad, [{"has_aux": True}]),
     "wraps": (wraps, [{"assigned": ()}, {"assigned": ("__name__",)}]),
 }
-# What JAX makes of them holds a variable that it binds again, or a set.
+# With these options, the function that JAX returns captures a rebindable variable or a set.
 BY_IDENTITY = {"spmd_axis_name", "policy"}
 
 

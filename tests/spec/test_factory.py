@@ -14,8 +14,8 @@ from hypothesis import given
 
 import canonopt
 
-from ..identity.test_keys import LOOKALIKES, same
 from ..support import catalogue
+from ..support.values import LOOKALIKES, same
 from .test_steps import bits, build
 
 

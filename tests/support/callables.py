@@ -13,9 +13,24 @@ import jax.tree_util as jtu
 import optax
 from jax.sharding import SingleDeviceSharding
 
+from canonopt._identity import read
+
+KEPT = []  # or an id in a key could be that of another function later
+
+
+def key(function):
+    reading = read((function,))
+    KEPT.append((function, reading))
+    return reading.key
+
+
+def adder(amount):
+    return lambda x: x + amount
+
+
 # Each makes a new callable from a number, and takes a vector.
 KINDS: dict[str, Callable[[float], Callable]] = {}
-# One argument of theirs decides nothing.
+# These do the same whatever the number is.
 SAME_FOR_ALL = {"a class method", "a class method of a module"}
 
 
@@ -318,7 +333,7 @@ def wrapped_by_another(value):
     return lambda: function.__wrapped__()
 
 
-# Each makes a function of no argument from a value, which may be anything.
+# Each makes a function without arguments from any value.
 HOLDING: dict[str, Callable[[Any], Callable]] = {
     "captured": captured,
     "in a default": in_a_default,

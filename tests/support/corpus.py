@@ -1,9 +1,9 @@
 """Callables and configurations in the style of public training code, and which of them merge.
 
-Each entry makes its value anew, as a training script does that builds its optimizer in a function
-and calls the function again. `expected` is `MERGES` where a sound rule can give one object for two
-such values, and otherwise the reason why no sound rule can: somebody may still change one of the
-two, or what is in them cannot be compared.
+Each entry makes a new value each time, as a training script does that builds its optimizer in a
+function and calls the function again. `expected` is `MERGES` where a sound rule can give one object
+for two such values, and otherwise the reason why no sound rule can: somebody may still change one
+of the two, or what is in them cannot be compared.
 
 Entries at the end are objects that can change, but are kept in a variable of the module and stay
 as they are. These merge.
@@ -2149,7 +2149,7 @@ def negative_log_likelihood_of_jax():
 
 # --- cells of a notebook that are run again -------------------------------------------------------
 
-# The globals of a notebook: each run of a cell defines its functions anew, under another file name.
+# The globals of a notebook: each run of a cell defines its functions again, in another file.
 NOTEBOOK: dict[str, Any] = {"__name__": "notebook", "jax": jax, "jnp": jnp}
 _runs = itertools.count()
 
@@ -2431,7 +2431,7 @@ def frozen_dataclass_with_a_tuple():
     return OuterConfig(rule=(0.1, 0.01))
 
 
-# --- objects that can change, kept in the module, as they were ------------------------------------
+# --- mutable objects in a variable of the module, which do not change -----------------------------
 
 KEPT_NAMES = ["bias", "scale"]
 KEPT_SET = {"bias", "scale"}

@@ -68,7 +68,7 @@ def test_twenty_models_are_one_trace_and_one_compile(name, place):
     assert steps(make, call) == (1, 1)
 
 
-# Equinox keeps their keyword arguments in a dict.
+# These keep their keyword arguments in a dict.
 UNHASHABLE = {
     *("eqx.Partial", "eqx.Partial of a closure", "eqx.Partial of a partial"),
     *("filter_vmap", "filter_grad", "filter_value_and_grad"),

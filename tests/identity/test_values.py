@@ -1,14 +1,10 @@
-"""What counts as the same value: the whole of it, both ways."""
+"""Which values are the same: exactly those with equal keys."""
 
 import collections
 import copy
-import enum
 import functools
-import math
-import struct
 from typing import NamedTuple
 
-import equinox as eqx
 import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
@@ -19,18 +15,11 @@ import pytest
 from hypothesis import example, given
 
 import canonopt
-from canonopt._identity.keys import read
-from canonopt._identity.reader import HoldsArray
+from canonopt._identity import HoldsArray, read
 from canonopt._optax_compat import dtype_of
 from canonopt._spec.containers import copied
 
-
-class Color(enum.Enum):
-    RED = "red"
-
-
-class Text(str, enum.Enum):  # noqa: UP042, not a StrEnum: its str() is another
-    RED = "red"
+from ..support.values import LOOKALIKES, Module, same
 
 
 class Pair(NamedTuple):
@@ -43,11 +32,6 @@ class Other(NamedTuple):
     second: object
 
 
-class Module(eqx.Module):
-    leaf: object
-    static: object = eqx.field(static=True)
-
-
 KEPT = []  # or an id in a key could be that of another value later
 
 
@@ -57,59 +41,6 @@ def key(value, captured=False):
     return reading.key
 
 
-def same(a, b):
-    """The ground truth, said another way than the code says it."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, float) and not isinstance(a, np.generic):
-        return (a != a and b != b) or struct.pack("d", a) == struct.pack("d", b)
-    if isinstance(a, complex) and not isinstance(a, np.generic):
-        return same(a.real, b.real) and same(a.imag, b.imag)
-    if isinstance(a, np.generic):
-        return a.dtype == b.dtype and (
-            a.tobytes() == b.tobytes() or bool(a.dtype.kind == "f" and a != a and b != b)
-        )
-    if isinstance(a, tuple | list):
-        return len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, dict):
-        return same(list(a.items()), list(b.items()))
-    if isinstance(a, frozenset | set):
-        return len(a) == len(b) and all(any(same(x, y) for y in b) for x in a)
-    if isinstance(a, Module):
-        return same(a.leaf, b.leaf) and same(a.static, b.static)
-    return a is b or (type(a) in (int, bool, str, bytes) and a == b)
-
-
-# Values that Python, NumPy or a hash table take for one another.
-LOOKALIKES = [
-    *(
-        0,
-        0.0,
-        -0.0,
-        False,
-        np.float32(0),
-        np.float32(-0.0),
-        np.float64(0),
-        np.int32(0),
-        0j,
-        "",
-        b"",
-    ),
-    *(1, 1.0, True, np.float32(1), np.float64(1), np.int32(1), np.int64(1), np.bool_(True), 1 + 0j),
-    *(math.nan, -math.nan, np.float32(np.nan), math.inf, -math.inf, np.float32(np.inf), None, ...),
-    *(
-        complex(0.0, -0.0),
-        complex(math.nan, 0.0),
-        2**53,
-        2**53 + 1,
-        float(2**53),
-        "1",
-        b"1",
-        (),
-        "",
-    ),
-    *("red", Color.RED, Text.RED, "float32", np.dtype("float32"), jnp.float32, np.float32, float),
-]
 scalars = (
     st.sampled_from(LOOKALIKES)
     | st.floats()
@@ -244,7 +175,7 @@ def test_dtypes_are_one_parameter_whatever_the_spelling():
     ]
     assert all(spec is specs[0] for spec in specs)
     assert specs[0] is not canonopt.adam(1e-3, mu_dtype="float16")
-    # Elsewhere a string is a string: here it is a name in the optimizer state.
+    # In other parameters a string is only a string, here a name in the optimizer state.
     assert canonopt.named_chain(("float32", canonopt.clip(1.0))) is not canonopt.named_chain(
         ("float64", canonopt.clip(1.0))
     )
@@ -271,7 +202,7 @@ def test_static_fields_of_a_module_count_by_exact_value():
     assert key(Module(True, 1)) == key(Module(True, 1))
     for static in (True, 1.0, "1", -1):
         assert key(Module(True, 1)) != key(Module(True, static))
-    # What is static can be changed by whoever made it, if it is a list.
+    # A list in a static field can be changed by the code that made it.
     items = [1]
     assert key(Module(True, items)) == key(Module(True, items)) != key(Module(True, [1]))
     assert key(Module([1], 1)) == key(Module([1], 1))

@@ -1,4 +1,4 @@
-"""Trees whose callables are the ones from before, and whose arrays are strongly typed."""
+"""`canonicalize`: trees with hoisted callables and strongly typed arrays."""
 
 import collections
 import functools
@@ -86,7 +86,7 @@ def test_callables_in_leaves_and_in_static_fields_are_hoisted():
     assert one.layers[1]() == 2.0
 
 
-def test_what_is_canonical_comes_back_as_it_is():
+def test_a_canonical_tree_is_returned_unchanged():
     for tree in (model(), optax.adam(1e-3), [jnp.ones(2), {"a": (1, None)}], canonopt.adam(1e-3)):
         made = canonicalize(tree)
         assert canonicalize(made) is made
@@ -120,7 +120,15 @@ def test_types_and_invariants_of_modules_are_kept():
         one.size = 3
 
 
-def test_what_is_in_two_places_still_is():
+def test_attributes_of_a_transformation_are_kept():
+    transform = optax.GradientTransformationExtraArgs(scaled(2.0), scaled(3.0))
+    transform.note = "attributes may mean anything"
+    made = canonicalize(transform)
+    assert made is not transform
+    assert made.note == transform.note
+
+
+def test_a_part_in_two_places_stays_one_object():
     layer, weak = eqx.nn.Lambda(scaled(2.0)), jnp.full(2, 1.0)
     names = [layer]
     tree = canonicalize({"a": layer, "b": (layer, weak), "c": weak, "d": names, "e": names})
@@ -200,8 +208,8 @@ def test_a_train_state_of_flax():
     assert not same_to_jit(make(), make())
 
 
-# What optax itself keeps in a list, in a dict or in a variable that it binds again: the
-# transformations that hold such are hoisted for the rest, and canonopt's are the way to go.
+# In these Optax captures a list, a dict or a variable that can be rebound, so two of them are not
+# the same. canonopt's factories of the same names merge.
 NOT_MERGED = {
     "MultiSteps",
     "add_decayed_weights",

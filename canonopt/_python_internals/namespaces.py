@@ -1,0 +1,113 @@
+"""What modules and classes have under a name."""
+
+import dataclasses
+import enum
+import functools
+import sys
+import types
+from typing import Any, NamedTuple
+
+from .libraries import is_library_module
+from .weak import WeakIdMap
+
+# --- values that a module has under a name ------------------------------------------------------
+
+_stable: WeakIdMap[bool] = WeakIdMap()
+
+
+def is_stable(value: Any) -> bool:
+    """Whether `value` is what the module of a library has under its name.
+
+    Then it is the same object whenever it is looked up.
+    """
+    if _stable.get(value):
+        return True
+    module = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
+    if module is None or not is_library_module(module) or not is_in_place(value):
+        return False
+    _stable.setdefault(value, True)
+    return True
+
+
+def is_in_place(value: Any) -> bool:
+    """Whether `value` is what its module has under its name, as functions and classes are."""
+    found: Any = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    if not isinstance(name, str) or "<" in name:
+        return False
+    for part in name.split("."):
+        # A class may have a function in a descriptor, and `getattr` makes a method of it.
+        found = getattr(found, "__dict__", {}).get(part)
+    return getattr(found, "__func__", found) is value
+
+
+def is_constant(fn: Any) -> bool:
+    """Whether a module has the callable `fn` under any name, so that it is one object already."""
+    if is_in_place(fn):
+        return True
+    if isinstance(fn, types.FunctionType):
+        return "<locals>" not in fn.__code__.co_qualname and _holds(fn.__globals__, fn)
+    # An instance that stands for a default.
+    return dataclasses.is_dataclass(fn) and _holds(_module_of(fn), fn)
+
+
+def is_constant_to(function: types.FunctionType | None, value: Any) -> bool:
+    """Whether the module of its class, or one that `function` uses, has `value` under a name."""
+    if _holds(_module_of(value), value):
+        return True
+    if function is None:
+        return False
+    imported = (v for v in function.__globals__.values() if isinstance(v, types.ModuleType))
+    return any(_holds(space, value) for space in (function.__globals__, *map(vars, imported)))
+
+
+def _module_of(value: Any) -> dict[str, Any]:
+    """The namespace of the module in which the class of `value` is defined."""
+    return getattr(sys.modules.get(str(type(value).__module__)), "__dict__", {})
+
+
+def _holds(namespace: dict[str, Any], value: Any) -> bool:
+    return any(each is value for each in namespace.values())
+
+
+# --- attributes of classes ----------------------------------------------------------------------
+
+
+def is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+# Methods that libraries call on the instances of users.
+_CALLED = frozenset(("init", "update", "setup", "tree_flatten", "tree_unflatten"))
+
+
+def is_called_by_name(name: str, value: Any) -> bool:
+    """Whether an attribute of a class is a method that Python or a library calls by its name."""
+    is_known = name in _CALLED or (is_dunder(name) and name != "__repr__")
+    return is_known and isinstance(value, types.FunctionType | staticmethod | classmethod)
+
+
+class _Named(NamedTuple):
+    name: str
+
+
+# What a class has for a slot, and a named tuple for a field.
+_FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType, type(vars(_Named)["name"]))
+
+
+def attribute_of(owner: Any, name: str) -> Any:
+    """What a module or a class has under a name, without the descriptor around it.
+
+    The function in a method, a property or a cached property; the member of an enum; None for a
+    field, which has a value in instances only.
+    """
+    if isinstance(owner, type) and issubclass(owner, enum.Enum) and name in owner.__members__:
+        return owner.__members__[name]
+    value = vars(owner)[name]
+    if isinstance(value, staticmethod | classmethod):
+        return value.__func__
+    if isinstance(value, property):
+        return (value.fget, value.fset)
+    if type(value) is functools.cached_property:
+        return value.func
+    return None if isinstance(value, _FIELDS) else value
