@@ -32,10 +32,14 @@ from jax.sharding import PartitionSpec as P
 import canonopt
 from canonopt import _jax_internals
 from canonopt._doctor import steps as _steps
+from canonopt._identity.instances import is_immutable
 from canonopt._jax_internals import (
     function_of_partial,
+    functions,
     jit_options,
+    misses,
     rebinds_only_if_set,
+    tracing,
 )
 from canonopt._recompiles import listeners
 
@@ -46,6 +50,7 @@ def function(x, y=1):
     return x
 
 
+PACKAGE = Path(_jax_internals.__file__).parent
 REPLICATED = NamedSharding(Mesh(np.array(jax.devices()[:1]), ("data",)), P())
 
 
@@ -85,7 +90,7 @@ def test_options_that_are_not_to_be_found_out():
 
 def test_what_an_inner_jit_reads_is_all_there_is(monkeypatch):
     """Another option of `jax.jit` would not be in the key: it has to be looked at."""
-    known = {*_jax_internals._OPTIONS, "compiler_options", "in_shardings", "out_shardings"}
+    known = {*functions.JIT_OPTIONS, "compiler_options", "in_shardings", "out_shardings"}
     deprecated = {"device", "backend", "abstracted_axes"}  # not to be found out
     parameters = inspect.signature(jax.jit).parameters
     assert set(parameters) - deprecated - {"fun"} == known
@@ -134,6 +139,14 @@ def test_immutable_classes_have_the_attributes_that_say_what_they_are(path):
     assert attributes - others == {*_jax_internals.IMMUTABLE[path]}
 
 
+@pytest.mark.parametrize("path", _jax_internals.IMMUTABLE)
+def test_a_class_that_has_moved_is_not_taken_for_immutable(path):
+    module, _, name = path.rpartition(".")
+    cls = getattr(importlib.import_module(module), name)
+    assert is_immutable(cls)
+    assert not is_immutable(types.new_class(name, (cls,)))  # under another path
+
+
 def stagings():
     """Whether something is staged, with and without operands, by itself and under others."""
     found = []
@@ -165,7 +178,7 @@ def test_jaxprs_and_what_they_are_lowered_to_can_be_followed():
     assert weakref.ref(traced.jaxpr)() is traced.jaxpr
     info, args = jax.jit(function)._jit_info, (2.0,)
     result = pjit._infer_params(function, info, args, {})
-    assert _jax_internals._jaxpr_of(result) is jax.jit(function).trace(2.0).jaxpr
+    assert misses._jaxpr_of(result) is jax.jit(function).trace(2.0).jaxpr
 
 
 def test_a_refused_output_is_of_what_was_tracing():
@@ -173,7 +186,7 @@ def test_a_refused_output_is_of_what_was_tracing():
     for _ in range(2):
         with pytest.raises(TypeError, match="not a valid JAX type") as caught:
             pjit._infer_params(step.__wrapped__, step._jit_info, (1.0,), {})
-        assert _jax_internals._was_tracing(caught.value)
+        assert tracing.was_tracing(caught.value)
 
 
 def test_callers_are_without_what_every_call_comes_through():
@@ -207,6 +220,12 @@ def test_what_is_in_the_key_has_names():
     assert changed == {"jax_default_matmul_precision"}
     names = {"mesh_context_manager", "xla_metadata_context_manager", "axis_env_state"}
     assert names <= set(context)
+
+
+@pytest.mark.parametrize("name", ["trace_context", "trace_context_names"])
+def test_without_their_names_the_settings_in_the_key_are_unknown(monkeypatch, name):
+    elsewhere("jax._src.config", **{name: None})(monkeypatch)
+    assert _jax_internals.key_context() == {}
 
 
 def test_calls_are_told_of_whoever_makes_them_and_cached_or_not():
@@ -264,11 +283,11 @@ def test_jax_names_a_line_of_the_users_and_none_of_canonopt(caplog):
     ):
         jax.jit(lambda x: x)(jnp.ones(3))
     assert f"TRACING CACHE MISS at {__file__}" in caplog.text
-    assert _jax_internals.__file__ not in caplog.text
+    assert str(PACKAGE) not in caplog.text
 
 
 def test_without_a_way_to_leave_lines_out_misses_are_watched_all_the_same(monkeypatch):
-    _jax_internals._is_no_line_of_the_users.cache_clear()
+    tracing.hide_own_frames.cache_clear()
     monkeypatch.delattr("jax._src.source_info_util.register_exclusion")
     with canonopt.compile_log() as log:
         end = _jax_internals.watch_misses(lambda _: None, lambda *_: None)
@@ -290,9 +309,9 @@ def first_use(monkeypatch):
     monkeypatch.setattr(pjit, "_infer_params", original)
     for name in ("_is_watching", "_is_compile_seen", "_is_compile_due"):
         monkeypatch.setattr(listeners, name, False)
-    _jax_internals._check_misses.cache_clear()
+    misses._check_misses.cache_clear()
     yield
-    _jax_internals._check_misses.cache_clear()
+    misses._check_misses.cache_clear()
 
 
 def elsewhere(module, *gone, **changed):
@@ -351,7 +370,7 @@ def result_without(missing):
 
         def __getattr__(self, name):
             caller = sys._getframe(1).f_globals["__name__"]
-            is_ours = caller == _jax_internals.__name__ and name == "params"
+            is_ours = caller == misses.__name__ and name == "params"
             return missing if is_ours else getattr(self.all, name)
 
     def move(monkeypatch):
@@ -452,6 +471,8 @@ MOVED = {
     "jax._src.config.trace_context_names": [
         (elsewhere("jax._src.config", trace_context_names=lambda: ()), None),
     ],
+    # Asked for when functions are compared.
+    **{path: [(elsewhere(*path.rsplit(".", 1)), None)] for path in _jax_internals.IMMUTABLE},
     "equinox._jit._filter_jit_cache": [
         (renamed("equinox._jit", "fun_wrapped"), "equinox._jit._filter_jit_cache"),
     ],
@@ -464,11 +485,16 @@ MOVED = {
 }
 
 
+def nodes():
+    """Of the syntax trees of the modules of `_jax_internals`, one module after the other."""
+    for path in sorted(PACKAGE.glob("*.py")):
+        yield from ast.walk(ast.parse(path.read_text()))
+
+
 def names_relied_on():
     """The private names of JAX in the source of `_jax_internals`, with those of their modules."""
-    tree = ast.parse(Path(_jax_internals.__file__).read_text())
     modules, found = {}, set()
-    for node in ast.walk(tree):
+    for node in nodes():
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jax._src"):
             for alias in node.names:
                 path = f"{node.module}.{alias.name}"
@@ -479,7 +505,7 @@ def names_relied_on():
                     found.add(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             found.update(re.findall(r"(?<![`\w.])jax\._src(?:\.\w+)+(?![\w`.])", node.value))
-    for node in ast.walk(tree):
+    for node in nodes():
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.value.id in modules and not node.attr.startswith("__"):
                 found.add(f"{modules[node.value.id]}.{node.attr}")
@@ -495,18 +521,14 @@ PACKAGES = ("jax._src", "jax._src.interpreters")
 
 def private_attributes():
     """Of objects of JAX's: of whatever is neither a module nor an object of canonopt's own."""
-    tree = ast.parse(Path(_jax_internals.__file__).read_text())
-    own = {
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
-    }
-    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    attributes = [node for node in nodes() if isinstance(node, ast.Attribute)]
+    own = {node.attr for node in attributes if ast.unparse(node.value) == "self"}
+    names = {node.attr for node in attributes}
     return {name for name in names - own if re.match(r"_(?!_)", name)} - {"_asdict", "_getframe"}
 
 
 def test_each_private_name_has_a_way_to_move():
-    names = {name for name in names_relied_on() if "._ON_THE_WAY" not in name}
+    names = names_relied_on()
     covered = set(MOVED)
     modules = {name.rpartition(".")[0] for name in covered}
     assert names - covered - modules == set()
@@ -514,6 +536,31 @@ def test_each_private_name_has_a_way_to_move():
     # Without `_jit_info` nothing is known of the options of a jitted function, see above.
     of_modules = {name.rpartition(".")[2] for name in covered}
     assert private_attributes() - of_modules == {"_jit_info"}
+
+
+# Where the functions are that are told by their qualified names.
+QUALIFIED = {
+    "vmap.<locals>.vmap_f": "jax._src.api",
+    "_filter_jit_cache.<locals>.fun_wrapped": "equinox._jit",
+    "_filter_pmap_cache.<locals>.": "equinox._vmap_pmap",
+}
+
+
+def test_functions_that_are_told_by_their_qualified_names_exist():
+    strings = {node.value for node in nodes() if isinstance(node, ast.Constant)}
+    found = {text for text in strings if isinstance(text, str) and "<locals>" in text}
+    assert found == {*QUALIFIED}
+    for name, module in QUALIFIED.items():
+        source = Path(importlib.import_module(module).__file__)
+        code = compile(source.read_text(), source, "exec")
+        assert any(inner.startswith(name) for inner in qualified_names(code)), name
+
+
+def qualified_names(code):
+    yield code.co_qualname
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from qualified_names(constant)
 
 
 CASES = [(name, i, *case) for name, cases in MOVED.items() for i, case in enumerate(cases)]
@@ -650,10 +697,10 @@ def test_once_counting_works_again_nothing_is_raised(first_use, monkeypatch):
             canonopt.assert_max_traces(len)
     count_in_a_log()
     # A second watch does not keep the first one from being checked.
-    _jax_internals._check_misses.cache_clear()
-    _jax_internals._check_misses()
+    misses._check_misses.cache_clear()
+    misses._check_misses()
     # What was found is not looked for again.
-    monkeypatch.setattr(_jax_internals, "_watch_misses", None)
+    monkeypatch.setattr(misses, "_watch_misses", None)
     count_in_a_log()
 
 
@@ -755,8 +802,8 @@ def test_what_other_threads_trace_meanwhile_does_not_matter(first_use):
         thread.start()
     try:
         for _ in range(20):
-            _jax_internals._check_misses.cache_clear()
-            _jax_internals._check_misses()
+            misses._check_misses.cache_clear()
+            misses._check_misses()
     finally:
         stop.set()
         for thread in threads:
