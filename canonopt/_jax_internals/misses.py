@@ -20,6 +20,7 @@ from .settings import default_settings, unsupported
 from .tracing import (
     codes_of,
     hide_own_frames,
+    is_call,
     is_in_backward_pass,
     is_staging,
     listen_for_traces,
@@ -215,21 +216,10 @@ def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
     for name in ("in_shardings", "out_shardings"):
         options[name] = getattr(info, f"{name}_leaves", None)
     if (call := call_of_filter_jit(fun, args)) is not None:
-        return Miss(*call, lambda _: False, True, options, fun, _is_call())
+        return Miss(*call, lambda _: False, True, options, fun, is_call())
     names, numbers = frozenset(info.static_argnames), frozenset(info.static_argnums)
     static = names | numbers | {i + len(args) for i in numbers if i < 0}
-    return Miss(fun, args, kwargs, static.__contains__, False, options, fun, _is_call())
-
-
-def _is_call() -> bool:
-    """Whether JAX looks for a trace in order to run it.
-
-    Relies on the name of the function of JAX that called `watched`, in this module.
-    """
-    frame = sys._getframe()
-    while frame.f_back is not None and frame.f_globals is globals():
-        frame = frame.f_back
-    return frame.f_code.co_name in ("cache_miss", "_python_pjit_helper")
+    return Miss(fun, args, kwargs, static.__contains__, False, options, fun, is_call())
 
 
 def watch_stages(

@@ -43,6 +43,15 @@ def is_in_backward_pass() -> bool:
     return False
 
 
+def is_call() -> bool:
+    """Whether JAX looks for a trace in order to run it, not only to lower it or to see its shapes.
+
+    Relies on the names of the functions of `jax._src.pjit` that run one.
+    """
+    outside = (f for f in _frames() if f.f_globals.get("__package__") != __package__)
+    return next(outside).f_code.co_name in ("cache_miss", "_python_pjit_helper")
+
+
 def callers() -> Iterator[str]:
     """The modules that a call of a jitted function came through, from the innermost outwards.
 

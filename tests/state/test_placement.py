@@ -4,8 +4,10 @@ import contextlib
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
-from jax.sharding import AxisType, NamedSharding
+from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
@@ -169,3 +171,33 @@ def test_explicit_axes(name, specs, is_set, dimensions):
         optim, params, opt_state = settled(name, params)
         assert_like_params(opt_state, params)
         assert placements.train(name, optim, params, opt_state) == (1, 1)
+
+
+def test_parameters_on_two_meshes_or_devices():
+    devices = np.array(jax.devices())
+    one, two = Mesh(devices[:4], ("data",)), Mesh(devices[4:], ("data",))
+    on_meshes = {
+        "w": jax.device_put(jnp.ones((8, 8)), NamedSharding(one, P())),
+        "b": jax.device_put(jnp.ones(8), NamedSharding(two, P())),
+    }
+    on_devices = {
+        "w": jax.device_put(jnp.ones((8, 8)), devices[0]),
+        "b": jax.device_put(jnp.ones(8), devices[1]),
+    }
+    grads = {
+        "w": jax.ShapeDtypeStruct((8, 8), jnp.float32),
+        "b": jax.ShapeDtypeStruct((8,), jnp.float32),
+    }
+    for params in (on_meshes, on_devices):
+        with pytest.raises(canonopt.PlacementError) as caught:
+            canonopt.init_like_grads(params, grads=grads, optim=canonopt.adam(1e-3))
+        error = caught.value
+        assert str(error).splitlines() == [
+            "The parameters are on different devices or meshes, so no step can take them together:",
+            f"  {error.before} @ model['b']",
+            f"  {error.after} @ model['w']",
+            "Put the model on one mesh, with "
+            "jax.device_put(model, NamedSharding(mesh, PartitionSpec())).",
+        ]
+        assert error.path == "model['w']"
+        assert str(devices[0]) in error.after and str(devices[0]) not in error.before
