@@ -46,12 +46,13 @@ Measured on {devices}, with {versions}. The optimizers are those of
 - committed: put on a device with `jax.device_put`.
 - replicated, sharded: on a mesh of {mesh} devices.
 
-On a mesh the compiler chooses the shardings of the results, unless the step names them. A replicated
-parameter may come back sharded, like another one: a second compile with any optimizer, also with
-SGD, which has no state. `jax.jit(step, out_shardings=...)` with the shardings of the arguments
-prevents it. The same may happen to a leaf of the state that matches no parameter, if the loss
-determines the sharding of the gradient, since `init_like_grads` compiles no loss. Of all tried, this
-concerns `contrib.galore` on a mesh of one axis that shards every parameter, 1/2 with canonopt, 2/2 with plain optax.
+On a mesh the compiler chooses the shardings of the results, unless the step names them. A
+replicated parameter may come back sharded, like another one: a second compile with any optimizer,
+also with SGD, which has no state. `jax.jit(step, out_shardings=...)` with the shardings of the
+arguments prevents it. The same may happen to a leaf of the state that matches no parameter, if the
+loss determines the sharding of the gradient, since `init_like_grads` compiles no loss. Of all tried,
+this concerns `contrib.galore` on a mesh of one axis that shards every parameter: 1/2 with canonopt,
+2/2 with plain optax.
 """
 
 
