@@ -50,9 +50,9 @@ On a mesh the compiler chooses the shardings of the results, unless the step nam
 replicated parameter may come back sharded, like another one: a second compile with any optimizer,
 also with SGD, which has no state. `jax.jit(step, out_shardings=...)` with the shardings of the
 arguments prevents it. The same may happen to a leaf of the state that matches no parameter, if the
-loss determines the sharding of the gradient, since `init_like_grads` compiles no loss. Of all tried,
-this concerns `contrib.galore` on a mesh of one axis that shards every parameter: 1/2 with canonopt,
-2/2 with plain optax.
+loss determines the sharding of the gradient, since `init_like_grads` compiles no loss. Of all
+tried, this concerns `contrib.galore` on a mesh of one axis that shards every parameter: 1/2 with
+canonopt, 2/2 with plain optax.
 """
 
 

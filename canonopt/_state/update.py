@@ -89,7 +89,7 @@ class Update:
             try:
                 traced = jax.jit(state_after).trace(grads, state, params)
             except Exception as error:
-                # An update that was passed more than it accepts fails for that reason.
+                # After a mere guess it may fail because it was passed more than it accepts.
                 failure = failure if is_guess else error
             else:
                 self._chosen = names
@@ -102,16 +102,16 @@ class Update:
 
     def _choices(self) -> Iterator[tuple[list[str], bool]]:
         """The names of extra arguments from the loss to try, and whether they are a mere guess."""
+        is_chosen = self._chosen is not None
         if self._chosen is not None:
             yield self._chosen, False
-            return
-        yield [], False
+        yield [], is_chosen
         if not self._takes_extra_args:
             return
         known = [name for name in _FROM_LOSS if name not in self._extra_args]
         inside = {name for function in self._functions() for name in _parameters(function)}
         if named := [name for name in known if name in inside]:
-            yield named, False
+            yield named, is_chosen
         if any(p.kind is p.VAR_KEYWORD for p in _parameters(self.optim.update).values()):
             yield known, True
 
