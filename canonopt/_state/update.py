@@ -55,7 +55,7 @@ class Update:
             return self._trace(self._grads, state, self._params)
         except Exception as error:
             unknown = self._unknown_parameters()
-            required = [name for name, parameter in unknown.items() if _is_required(parameter)]
+            required = [name for name, p in unknown.items() if p.default is p.empty]
             if required:
                 names = ", ".join(required)
                 raise ExtraArgsError(
@@ -119,30 +119,16 @@ class Update:
         # For shapes a constant does as well as the loss.
         value = jnp.zeros((), self._loss.dtype)
         function = lambda *_, **__: value  # noqa: E731
-        from_loss: dict[str, Any] = {
-            "value": value,
-            "grad": grads,
-            "value_fn": function,
-            "obj_fn": function,
-        }
+        values: list[Any] = [value, grads, function, function]
+        from_loss = dict(zip(_FROM_LOSS, values, strict=True))
         extra_args = {name: from_loss[name] for name in names} | self._extra_args
         return self.optim.update(grads, state, params, **extra_args)[1]
 
     def _unknown_parameters(self) -> dict[str, inspect.Parameter]:
         """The extra arguments in the signatures of the update, without those that are known."""
-        known = (*_FROM_LOSS, *self._extra_args)
-        found = {}
-        for function in self._functions():
-            parameters = list(_parameters(function).values())
-            if len(parameters) > 3 and _is_params(parameters[2]):
-                for parameter in parameters[3:]:
-                    is_named = parameter.kind not in (
-                        parameter.VAR_POSITIONAL,
-                        parameter.VAR_KEYWORD,
-                    )
-                    if is_named and parameter.name not in known:
-                        found[parameter.name] = parameter
-        return found
+        known = {*_FROM_LOSS, *self._extra_args}
+        parameters = (p for function in self._functions() for p in _extra_parameters(function))
+        return {p.name: p for p in parameters if p.name not in known}
 
     def _functions(self) -> list[Callable[..., Any]]:
         return _functions_in(self.optim.update) if self._takes_extra_args else []
@@ -168,13 +154,12 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
         return {}
 
 
-def _is_params(parameter: inspect.Parameter) -> bool:
-    """Whether the third parameter of a function makes it likely to be an update."""
-    return parameter.name == "params" or parameter.default is None
-
-
-def _is_required(parameter: inspect.Parameter) -> bool:
-    return parameter.default is parameter.empty
+def _extra_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The extra arguments that `function` names, if its third parameter is that of an update."""
+    parameters = [*_parameters(function).values()][2:]
+    if not parameters or not (parameters[0].name == "params" or parameters[0].default is None):
+        return []
+    return [p for p in parameters[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
 _MAX_VALUES = 1000
