@@ -18,7 +18,7 @@ from .._python_internals import captured_by
 from .placement import strongly_typed
 
 # Extra arguments of optax's updates that are known from the loss.
-_FROM_LOSS = ("value", "grad", "value_fn", "obj_fn")
+_FROM_LOSS: tuple[str, ...] = ("value", "grad", "value_fn", "obj_fn")
 
 
 class Update:
