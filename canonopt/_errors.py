@@ -1,15 +1,15 @@
-"""The errors a user can cause. Each is a small class over the standard type one would catch."""
+"""Errors and warnings. Each error also has the standard type that a user would catch."""
 
 from typing import Any
 
 
 class CanonoptError(Exception):
-    """Base of every error that canonopt raises itself.
+    """Base class of the errors that canonopt raises.
 
     The facts are attributes, each `None` if it does not apply. `str(error)` is the problem and the
-    fix.
+    fix, which is on a line of its own if the problem has several lines.
 
-    - `problem`: what happened, in a sentence.
+    - `problem`: what happened.
     - `fix`: what to write instead.
     - `path`: the argument, field or leaf that the error is about.
     - `before`, `after`: what differs, in words.
@@ -34,80 +34,81 @@ class CanonoptError(Exception):
         self.path, self.before, self.after = path, before, after
 
     def __str__(self) -> str:
-        return " ".join(filter(None, (self.problem, self.fix)))
+        separator = "\n" if "\n" in self.problem else " "
+        return separator.join(filter(None, (self.problem, self.fix)))
 
     def __reduce__(self) -> tuple[Any, ...]:
-        # An exception is made anew from its positional arguments, and then gets its attributes.
+        # Pickle calls the class with the positional arguments, then sets the attributes.
         return type(self), self.args, vars(self)
 
 
 class ParameterError(CanonoptError, TypeError):
-    """A factory was called with a parameter it has not, without one it needs, or with one twice."""
+    """A factory was called with an unknown, a missing or a repeated parameter."""
 
 
 class NotATransformationError(CanonoptError, TypeError):
-    """Something that is no gradient transformation stands where one is needed."""
+    """A value is not a gradient transformation."""
 
 
 class NotAFactoryError(CanonoptError, TypeError):
-    """`canonical` was given something that builds neither a transformation nor a schedule."""
+    """`canonical` was given a function that returns neither a transformation nor a schedule."""
 
 
 class NotMirroredError(CanonoptError, AttributeError):
-    """A name of optax's that is no factory, or that optax does not have."""
+    """A name that is missing in Optax, or is not a factory there."""
 
 
 class ConstantError(CanonoptError, TypeError):
-    """`register_constant` was given something that is not a class, or a key that is no function."""
+    """`register_constant` was given a value that is not a class, or a key that is not callable."""
 
 
 class SharedSpecError(CanonoptError, ValueError):
-    """One spec stands for two builds whose lists or dicts were equal, and are not any more."""
+    """A spec is shared by two builds whose lists or dicts were equal and no longer are."""
 
 
 class DynamicSpecError(CanonoptError, TypeError):
-    """A spec that holds arrays was used where only a static one can be."""
+    """A spec that holds arrays was used where only a static one is allowed."""
 
 
 class LossError(CanonoptError, ValueError):
-    """The loss given to `init_like_grads` or `grads_like` is no scalar, or has no gradient."""
+    """The loss of `init_like_grads` or `grads_like` is missing, no scalar, or has no gradient."""
 
 
 class ExtraArgsError(CanonoptError, TypeError):
-    """The update of an optimizer needs an argument that `init_like_grads` was not given."""
+    """The update of an optimizer requires an argument that `init_like_grads` was not given."""
 
 
 class UnsettledStateError(CanonoptError, ValueError):
-    """An update changes the structure or the types of its own state without coming to rest."""
+    """No state exists whose structure and types an update preserves."""
 
 
 class PlacementError(CanonoptError, ValueError):
-    """The parameters of a model are on devices that no single step can use."""
+    """The parameters of a model are on devices that no step can use together."""
 
 
 class HoistError(CanonoptError, TypeError):
-    """`hoist` was given what is no callable, or with `strict` what it can make nothing of."""
+    """`hoist` was given a value that is not callable or, with `strict`, that it cannot compare."""
 
 
 class ExcessError(CanonoptError, AssertionError):
-    """A function was traced or compiled more often than it may be."""
+    """A function was traced or compiled more often than its limit allows."""
 
 
 class LimitError(CanonoptError, ValueError):
-    """An assertion on traces or compiles was given a limit, or a mode, that there is not."""
+    """An assertion on traces or compiles was given an invalid limit or mode."""
 
 
 class NotJittedError(CanonoptError, TypeError):
-    """A plain function stands where a jitted one is needed."""
+    """A function is not jitted."""
 
 
 class UnsupportedVersionError(CanonoptError, RuntimeError):
     """The installed JAX or Equinox differs from the tested versions, and canonopt cannot count.
 
-    Raised when counting starts, or at the end of what was to be counted.
+    Raised when counting starts, or when it ends.
 
     - `name`: the name in JAX or Equinox that is gone or has changed.
-    - `package`, `version`: what is installed.
+    - `package`, `version`: the installed package and its version.
     - `tested`: the versions that canonopt was tested with, as a requirement for `pip install`.
     """
 
@@ -117,11 +118,11 @@ class UnsupportedVersionError(CanonoptError, RuntimeError):
             f"or has changed. Tested: {tested}.",
             f'Write: pip install "{tested}", or upgrade canonopt.',
         )
-        self.args = (name, package, version, tested)  # of which a pickle makes it anew
+        self.args = (name, package, version, tested)  # for a pickle
         self.name, self.package, self.version, self.tested = name, package, version, tested
 
 
 class RecompileWarning(UserWarning):
-    """A function was traced or compiled more often than it may be, and is only to warn of it."""
+    """A function with `mode="warn"` was traced or compiled more often than its limit allows."""
 
     __module__ = "canonopt"

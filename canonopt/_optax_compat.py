@@ -1,4 +1,8 @@
-"""What canonopt has to know of Optax beyond its documented interface."""
+"""What canonopt knows of Optax beyond its documented interface.
+
+Each docstring names the behaviour that it relies on. `tests/test_optax_compat.py` fails if Optax
+changes that.
+"""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -11,7 +15,11 @@ import optax
 
 
 def is_transformation(value: Any) -> bool:
-    """Whether `value` has what makes a gradient transformation: an `init` and an `update`."""
+    """Whether `value` is a transformation, or an object with an `init` and an `update`.
+
+    Relies on Optax's wrappers using nothing else of what they wrap: `optax.MultiSteps` is no
+    `GradientTransformation`, and is used as one.
+    """
     if isinstance(value, optax.GradientTransformation):
         return True
     functions = (getattr(value, "init", None), getattr(value, "update", None))
@@ -19,9 +27,14 @@ def is_transformation(value: Any) -> bool:
 
 
 def as_transform(made: Any) -> optax.GradientTransformationExtraArgs:
+    """The transformation that a factory returned, with an `update` that takes extra arguments.
+
+    Relies on `optax.with_extra_args_support`: it returns a `GradientTransformationExtraArgs` as it
+    is, and lets the update of others ignore extra arguments. An object that is no
+    `GradientTransformation` gets them if its `update` has `**extra_args`.
+    """
     if isinstance(made, optax.GradientTransformation):
         return optax.with_extra_args_support(made)
-    # An object with the two methods, as `optax.MultiSteps` is.
     kinds = [p.kind for p in inspect.signature(made.update).parameters.values()]
     takes_extra_args = inspect.Parameter.VAR_KEYWORD in kinds
     pair = (
@@ -30,20 +43,20 @@ def as_transform(made: Any) -> optax.GradientTransformationExtraArgs:
     return optax.with_extra_args_support(pair(made.init, made.update))
 
 
-def as_optax_takes(name: str, value: Any, parameters: Mapping[str, Any]) -> Any:
-    """`value` such that optax takes a tree for a tree, even one that happens to be callable.
+def callable_tree_as_function(name: str, value: Any, parameters: Mapping[str, Any]) -> Any:
+    """`value`, or a function that returns it if Optax would mistake that tree for a function.
 
-    Optax asks `callable(value)` to tell a function from a tree, and so takes a tree that is an
-    `equinox.Module` with a `__call__` for a function (optax#1373). It is handed a function instead
-    that returns the tree.
+    Some parameters of Optax are a tree or a function that returns one. Optax asks `callable(value)`
+    to tell them apart, and so calls a tree that is an `equinox.Module` with a `__call__`
+    (optax#1373). A tree is recognized by its leaves.
     """
-    leaf_is_right = _TREES.get(name)
-    if leaf_is_right is None or not callable(value):
+    is_leaf_of_tree = _TREES_OR_FUNCTIONS.get(name)
+    if is_leaf_of_tree is None or not callable(value):
         return value
     leaves = jtu.tree_leaves(value)
     if not leaves or any(leaf is value for leaf in leaves):
         return value
-    is_tree = all(leaf_is_right(leaf, parameters) for leaf in leaves)
+    is_tree = all(is_leaf_of_tree(leaf, parameters) for leaf in leaves)
     return (lambda _: value) if is_tree else value
 
 
@@ -58,8 +71,8 @@ def _is_axis(leaf: Any, parameters: Mapping[str, Any]) -> bool:
     return isinstance(leaf, int)
 
 
-# The parameters that optax documents as "a tree or a function" and asks `callable` about.
-_TREES: dict[str, Callable[[Any, Mapping[str, Any]], bool]] = {
+# Optax tells a function among the `mask`s by itself, with more than `callable`.
+_TREES_OR_FUNCTIONS: dict[str, Callable[[Any, Mapping[str, Any]], bool]] = {
     "param_labels": _is_label,
     "weight_dimension_numbers": _is_axis,
     "muon_weight_dimension_numbers": _is_axis,
@@ -67,11 +80,11 @@ _TREES: dict[str, Callable[[Any, Mapping[str, Any]], bool]] = {
 
 
 def dtype_of(value: Any) -> Any:
-    """JAX's scalar type for whatever spells its dtype (`"bfloat16"`, `np.dtype`, NumPy's type).
+    """JAX's scalar type for any spelling of its dtype: `"bfloat16"`, an `np.dtype`, NumPy's type.
 
-    Parameters of Optax's that take a dtype pass through this first, so that one dtype is one
-    configuration. What is no spelling is returned as it is: Python's `float` among others, which
-    means another dtype under `jax_enable_x64`.
+    Relies on Optax making the same of all spellings of a dtype, so that one dtype is one
+    configuration. Other values are returned unchanged, among them Python's `float`, which means
+    another dtype under `jax_enable_x64`.
     """
     if not isinstance(value, str | np.dtype | type(jnp.float32)) and not (
         isinstance(value, type) and issubclass(value, np.generic)

@@ -15,16 +15,29 @@ ERRORS = [
 
 
 @pytest.mark.parametrize("kind", ERRORS)
-@pytest.mark.parametrize("again", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))])
-def test_the_facts_are_attributes_and_survive_a_pickle(kind, again):
+@pytest.mark.parametrize(
+    "copied", [copy.copy, lambda error: pickle.loads(pickle.dumps(error))], ids=["copy", "pickle"]
+)
+def test_the_facts_are_attributes_and_survive_a_pickle(kind, copied):
     if kind is canonopt.UnsupportedVersionError:
         error = kind("jax._src.gone", "jax", "99.0", "jax<0.13")
     else:
         error = kind("It is 1.", "Write 2.", path="args[0]", before="2", after="1")
-    other = again(error)
+    other = copied(error)
     assert type(other) is kind and kind.__module__ == "canonopt"
     assert vars(other) == vars(error) and str(other) == str(error)
     assert str(error) == f"{error.problem} {error.fix}"
+
+
+def test_the_fix_is_on_a_line_of_its_own_if_the_problem_has_several():
+    error = canonopt.UnsettledStateError("The types change:\n  1 -> 2", "Make them agree.")
+    assert str(error) == "The types change:\n  1 -> 2\nMake them agree."
+
+
+@pytest.mark.parametrize("kind", [*ERRORS, canonopt.RecompileWarning])
+def test_every_error_says_when_it_is_raised(kind):
+    assert kind.__doc__ and kind.__doc__.splitlines()[0].endswith(".")
+    assert kind is canonopt.CanonoptError or kind.__bases__ != (canonopt.CanonoptError,)
 
 
 def test_an_error_may_have_a_problem_only():

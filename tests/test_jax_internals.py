@@ -1,4 +1,7 @@
-"""Fails where JAX has moved what `canonopt._jax_internals` relies on."""
+"""Fails if JAX or Equinox has moved a private name that `canonopt._jax_internals` relies on.
+
+Each name is removed or changed in turn: counts must stay right, or an error must name it.
+"""
 
 import ast
 import contextlib
@@ -32,10 +35,14 @@ from jax.sharding import PartitionSpec as P
 import canonopt
 from canonopt import _jax_internals
 from canonopt._doctor import steps as _steps
+from canonopt._identity.instances import is_immutable
 from canonopt._jax_internals import (
     function_of_partial,
+    functions,
     jit_options,
+    misses,
     rebinds_only_if_set,
+    tracing,
 )
 from canonopt._recompiles import listeners
 
@@ -46,6 +53,7 @@ def function(x, y=1):
     return x
 
 
+PACKAGE = Path(_jax_internals.__file__).parent
 REPLICATED = NamedSharding(Mesh(np.array(jax.devices()[:1]), ("data",)), P())
 
 
@@ -74,7 +82,7 @@ def test_options_of_a_jitted_function(options):
         assert (jit_options(jax.jit(function, **other)) == found) == (other == options)
 
 
-def test_options_that_are_not_to_be_found_out():
+def test_options_that_cannot_be_found_out():
     jitted = jax.jit(function)
     jitted.mark = 1
     assert jit_options(jitted) is None
@@ -83,10 +91,10 @@ def test_options_that_are_not_to_be_found_out():
         assert jit_options(jax.jit(function, backend="cpu")) is None
 
 
-def test_what_an_inner_jit_reads_is_all_there_is(monkeypatch):
-    """Another option of `jax.jit` would not be in the key: it has to be looked at."""
-    known = {*_jax_internals._OPTIONS, "compiler_options", "in_shardings", "out_shardings"}
-    deprecated = {"device", "backend", "abstracted_axes"}  # not to be found out
+def test_jax_jit_has_no_other_options():
+    """A new option of `jax.jit` would be missing in the key of a jitted function."""
+    known = {*functions.JIT_OPTIONS, "compiler_options", "in_shardings", "out_shardings"}
+    deprecated = {"device", "backend", "abstracted_axes"}  # with these, `jit_options` gives None
     parameters = inspect.signature(jax.jit).parameters
     assert set(parameters) - deprecated - {"fun"} == known
 
@@ -96,7 +104,7 @@ def inner_function(spmd_axis_name):
     return wrapper.__closure__[0].cell_contents
 
 
-def test_vmap_binds_its_variable_anew_only_if_it_is_set():
+def test_vmap_rebinds_its_variable_only_if_it_is_set():
     inner = inner_function(None)
     assert rebinds_only_if_set(inner, "spmd_axis_name")
     assert not rebinds_only_if_set(inner, "in_axes")
@@ -114,7 +122,7 @@ def test_vmap_binds_its_variable_anew_only_if_it_is_set():
     assert all(any(ask < bind <= ask + 7 for ask in asks) for bind in binds)
 
 
-def test_what_a_partial_was_given():
+def test_the_function_of_a_partial():
     inner = functools.partial(function, 1)
     assert function_of_partial(jtu.Partial(inner, 2)) is inner
     assert function_of_partial(jtu.Partial(function, 2)) is function
@@ -122,16 +130,24 @@ def test_what_a_partial_was_given():
 
 
 @pytest.mark.parametrize("path", _jax_internals.IMMUTABLE)
-def test_immutable_classes_have_the_attributes_that_say_what_they_are(path):
+def test_immutable_classes_have_the_attributes_that_define_them(path):
     module, _, name = path.rpartition(".")
     cls = getattr(importlib.import_module(module), name)
     partial = cls.__name__ == "HashablePartial"
     info = api_util.debug_info("a test", function, (), {})
     made = cls(len, 1, b=2) if partial else linear_util.wrap_init(len, debug_info=info)
     attributes = {*getattr(made, "__dict__", ()), *getattr(cls, "__slots__", ())}
-    # Computed from the others, told after a call, and told to the reader of an error.
+    # Computed from the others, set during a call, and for error messages only.
     others = {"f_transformed", "stores", "debug_info"}
     assert attributes - others == {*_jax_internals.IMMUTABLE[path]}
+
+
+@pytest.mark.parametrize("path", _jax_internals.IMMUTABLE)
+def test_a_class_that_has_moved_does_not_count_as_immutable(path):
+    module, _, name = path.rpartition(".")
+    cls = getattr(importlib.import_module(module), name)
+    assert is_immutable(cls)
+    assert not is_immutable(types.new_class(name, (cls,)))  # under another path
 
 
 def stagings():
@@ -148,35 +164,34 @@ def stagings():
     return found == [i >= eager for i in range(len(found))]
 
 
-def test_what_is_staged():
+def test_staging_is_found_out():
     assert stagings()
 
 
-def test_what_is_staged_is_known_without_what_is_private(monkeypatch):
-    # Without it, by what JAX makes of a new array.
+def test_staging_is_found_out_by_a_new_array_too(monkeypatch):
     monkeypatch.delattr("jax._src.core.unsafe_am_i_under_a_jit")
     assert stagings()
 
 
-def test_jaxprs_and_what_they_are_lowered_to_can_be_followed():
+def test_jaxprs_and_lowerings_take_weak_references():
     traced = jax.jit(function).trace(1.0)
     lowered = traced.lower()
     assert weakref.ref(lowered)() is lowered
     assert weakref.ref(traced.jaxpr)() is traced.jaxpr
     info, args = jax.jit(function)._jit_info, (2.0,)
     result = pjit._infer_params(function, info, args, {})
-    assert _jax_internals._jaxpr_of(result) is jax.jit(function).trace(2.0).jaxpr
+    assert misses._jaxpr_of(result) is jax.jit(function).trace(2.0).jaxpr
 
 
-def test_a_refused_output_is_of_what_was_tracing():
+def test_an_output_that_jax_refuses_counts_as_tracing():
     step = jax.jit(lambda x: "no array")
     for _ in range(2):
         with pytest.raises(TypeError, match="not a valid JAX type") as caught:
             pjit._infer_params(step.__wrapped__, step._jit_info, (1.0,), {})
-        assert _jax_internals._was_tracing(caught.value)
+        assert tracing.was_tracing(caught.value)
 
 
-def test_callers_are_without_what_every_call_comes_through():
+def test_callers_are_without_the_modules_of_every_call():
     found = []
 
     def note(x):
@@ -196,7 +211,7 @@ def test_callers_are_without_what_every_call_comes_through():
     assert found and set(found) == {__name__}
 
 
-def test_what_is_in_the_key_has_names():
+def test_settings_in_the_key_have_names():
     context = _jax_internals.key_context()
     if jax.__version_info__ < (0, 10):
         assert context == {}
@@ -207,6 +222,12 @@ def test_what_is_in_the_key_has_names():
     assert changed == {"jax_default_matmul_precision"}
     names = {"mesh_context_manager", "xla_metadata_context_manager", "axis_env_state"}
     assert names <= set(context)
+
+
+@pytest.mark.parametrize("name", ["trace_context", "trace_context_names"])
+def test_without_their_names_the_settings_in_the_key_are_unknown(monkeypatch, name):
+    elsewhere("jax._src.config", **{name: None})(monkeypatch)
+    assert _jax_internals.key_context() == {}
 
 
 def test_calls_are_told_of_whoever_makes_them_and_cached_or_not():
@@ -241,7 +262,7 @@ def test_calls_are_told_of_whoever_makes_them_and_cached_or_not():
     assert found == [*[double] * 3, *[triple] * 2, *[double] * 2]
 
 
-def test_what_a_backward_pass_runs_is_told_from_what_a_call_runs():
+def test_a_backward_pass_differs_from_a_call():
     seen = []
 
     def pull(_, cotangent):
@@ -256,7 +277,7 @@ def test_what_a_backward_pass_runs_is_told_from_what_a_call_runs():
     assert not _jax_internals.is_in_backward_pass()
 
 
-def test_jax_names_a_line_of_the_users_and_none_of_canonopt(caplog):
+def test_jax_names_a_line_of_the_user_in_its_logs(caplog):
     with (
         canonopt.compile_log(),
         jax.explain_cache_misses(True),
@@ -264,11 +285,11 @@ def test_jax_names_a_line_of_the_users_and_none_of_canonopt(caplog):
     ):
         jax.jit(lambda x: x)(jnp.ones(3))
     assert f"TRACING CACHE MISS at {__file__}" in caplog.text
-    assert _jax_internals.__file__ not in caplog.text
+    assert str(PACKAGE) not in caplog.text
 
 
-def test_without_a_way_to_leave_lines_out_misses_are_watched_all_the_same(monkeypatch):
-    _jax_internals._is_no_line_of_the_users.cache_clear()
+def test_misses_are_watched_without_register_exclusion_too(monkeypatch):
+    tracing.hide_own_frames.cache_clear()
     monkeypatch.delattr("jax._src.source_info_util.register_exclusion")
     with canonopt.compile_log() as log:
         end = _jax_internals.watch_misses(lambda _: None, lambda *_: None)
@@ -278,25 +299,25 @@ def test_without_a_way_to_leave_lines_out_misses_are_watched_all_the_same(monkey
     assert log["<lambda>"].traces == 1
 
 
-# --- what counting relies on, moved ---------------------------------------------------------------
+# --- private names that have moved ------------------------------------------------------------
 
 
 @pytest.fixture
 def first_use(monkeypatch):
-    """As if nothing had been counted in this process."""
+    """A process that has not counted yet."""
     original = pjit._infer_params
     while "original" in (outer := inspect.getclosurevars(original).nonlocals):
         original = outer["original"]
     monkeypatch.setattr(pjit, "_infer_params", original)
     for name in ("_is_watching", "_is_compile_seen", "_is_compile_due"):
         monkeypatch.setattr(listeners, name, False)
-    _jax_internals._check_misses.cache_clear()
+    misses._check_misses.cache_clear()
     yield
-    _jax_internals._check_misses.cache_clear()
+    misses._check_misses.cache_clear()
 
 
 def elsewhere(module, *gone, **changed):
-    """Gives canonopt a copy of one of JAX's modules. JAX goes on with its own."""
+    """Gives canonopt a changed copy of a module of JAX. JAX itself uses the original."""
 
     def move(monkeypatch):
         parent, _, name = module.rpartition(".")
@@ -318,7 +339,7 @@ def changed(path, value):
 
 
 def renamed(module, *prefixes):
-    """Other names for functions, and for those inside of them, as frames and code have them."""
+    """Renames functions, and those inside of them, in their code objects and so in frames."""
 
     def of(code):
         consts = tuple(of(c) if isinstance(c, types.CodeType) else c for c in code.co_consts)
@@ -343,7 +364,7 @@ def in_a_module_of_another_name(module):
 
 
 def result_without(missing):
-    """`_infer_params` gives canonopt something else than what it gives JAX."""
+    """`_infer_params` returns something else to canonopt than to JAX."""
 
     class Params:
         def __init__(self, params):
@@ -351,7 +372,7 @@ def result_without(missing):
 
         def __getattr__(self, name):
             caller = sys._getframe(1).f_globals["__name__"]
-            is_ours = caller == _jax_internals.__name__ and name == "params"
+            is_ours = caller == misses.__name__ and name == "params"
             return missing if is_ours else getattr(self.all, name)
 
     def move(monkeypatch):
@@ -368,7 +389,7 @@ def result_without(missing):
 
 
 def event_without(old, **names):
-    """Another name for an event of `jax.monitoring`, or for what is told with it."""
+    """Renames an event of `jax.monitoring`, or one of its arguments."""
 
     def move(monkeypatch):
         from jax._src import dispatch
@@ -390,10 +411,10 @@ traces_without_end.cache_info = lambda: types.SimpleNamespace(misses=0)
 
 INFER, TRACE = "jax._src.pjit._infer_params", "jax._src.interpreters.partial_eval.trace_to_jaxpr"
 COMPILE = "the event of a compile in jax.monitoring"
-# JAX before 0.9 counts no traces, but tells of each.
+# JAX before 0.9 does not count traces, but fires an event for each.
 IS_COUNTED = jax.__version_info__ >= (0, 9)
 
-# By the name: how it may move, and what the error names, or None if the counts are right.
+# For each name the ways to move it, with the name in the error, or None if the counts stay right.
 MOVED = {
     INFER: [
         (elsewhere("jax._src.pjit", "_infer_params"), INFER),
@@ -452,6 +473,8 @@ MOVED = {
     "jax._src.config.trace_context_names": [
         (elsewhere("jax._src.config", trace_context_names=lambda: ()), None),
     ],
+    # Asked for when functions are compared.
+    **{path: [(elsewhere(*path.rsplit(".", 1)), None)] for path in _jax_internals.IMMUTABLE},
     "equinox._jit._filter_jit_cache": [
         (renamed("equinox._jit", "fun_wrapped"), "equinox._jit._filter_jit_cache"),
     ],
@@ -464,11 +487,16 @@ MOVED = {
 }
 
 
+def nodes():
+    """Of the syntax trees of the modules of `_jax_internals`, one module after the other."""
+    for path in sorted(PACKAGE.glob("*.py")):
+        yield from ast.walk(ast.parse(path.read_text()))
+
+
 def names_relied_on():
-    """The private names of JAX in the source of `_jax_internals`, with those of their modules."""
-    tree = ast.parse(Path(_jax_internals.__file__).read_text())
+    """The private names of JAX in the source of `_jax_internals`, with their modules."""
     modules, found = {}, set()
-    for node in ast.walk(tree):
+    for node in nodes():
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("jax._src"):
             for alias in node.names:
                 path = f"{node.module}.{alias.name}"
@@ -479,7 +507,7 @@ def names_relied_on():
                     found.add(path)
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             found.update(re.findall(r"(?<![`\w.])jax\._src(?:\.\w+)+(?![\w`.])", node.value))
-    for node in ast.walk(tree):
+    for node in nodes():
         if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
             if node.value.id in modules and not node.attr.startswith("__"):
                 found.add(f"{modules[node.value.id]}.{node.attr}")
@@ -494,19 +522,15 @@ PACKAGES = ("jax._src", "jax._src.interpreters")
 
 
 def private_attributes():
-    """Of objects of JAX's: of whatever is neither a module nor an object of canonopt's own."""
-    tree = ast.parse(Path(_jax_internals.__file__).read_text())
-    own = {
-        node.attr
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "self"
-    }
-    names = {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    """Private attributes of objects that are neither modules nor canonopt's own."""
+    attributes = [node for node in nodes() if isinstance(node, ast.Attribute)]
+    own = {node.attr for node in attributes if ast.unparse(node.value) == "self"}
+    names = {node.attr for node in attributes}
     return {name for name in names - own if re.match(r"_(?!_)", name)} - {"_asdict", "_getframe"}
 
 
-def test_each_private_name_has_a_way_to_move():
-    names = {name for name in names_relied_on() if "._ON_THE_WAY" not in name}
+def test_each_private_name_has_a_test_without_it():
+    names = names_relied_on()
     covered = set(MOVED)
     modules = {name.rpartition(".")[0] for name in covered}
     assert names - covered - modules == set()
@@ -514,6 +538,31 @@ def test_each_private_name_has_a_way_to_move():
     # Without `_jit_info` nothing is known of the options of a jitted function, see above.
     of_modules = {name.rpartition(".")[2] for name in covered}
     assert private_attributes() - of_modules == {"_jit_info"}
+
+
+# Functions that are recognized by their qualified names, with their modules.
+QUALIFIED = {
+    "vmap.<locals>.vmap_f": "jax._src.api",
+    "_filter_jit_cache.<locals>.fun_wrapped": "equinox._jit",
+    "_filter_pmap_cache.<locals>.": "equinox._vmap_pmap",
+}
+
+
+def test_functions_that_are_recognized_by_their_qualified_names_exist():
+    strings = {node.value for node in nodes() if isinstance(node, ast.Constant)}
+    found = {text for text in strings if isinstance(text, str) and "<locals>" in text}
+    assert found == {*QUALIFIED}
+    for name, module in QUALIFIED.items():
+        source = Path(importlib.import_module(module).__file__)
+        code = compile(source.read_text(), source, "exec")
+        assert any(inner.startswith(name) for inner in qualified_names(code)), name
+
+
+def qualified_names(code):
+    yield code.co_qualname
+    for constant in code.co_consts:
+        if isinstance(constant, types.CodeType):
+            yield from qualified_names(constant)
 
 
 CASES = [(name, i, *case) for name, cases in MOVED.items() for i, case in enumerate(cases)]
@@ -542,7 +591,7 @@ names = (f"moved_{i}" for i in range(10**9))
 
 
 def fresh():
-    """A function, and what its runs are noted in."""
+    """A function, and the list that grows with each run of it."""
     runs = []
 
     def function(x):
@@ -619,7 +668,7 @@ def count_below():
     assert watched.log.traces == len(runs) - 1 == 2
 
 
-def test_what_has_moved_is_in_the_error(first_use, monkeypatch):
+def test_the_error_names_what_has_moved(first_use, monkeypatch):
     elsewhere("jax._src.pjit", "_infer_params")(monkeypatch)
     with pytest.raises(RuntimeError) as caught:
         canonopt.compile_log().__enter__()
@@ -650,10 +699,10 @@ def test_once_counting_works_again_nothing_is_raised(first_use, monkeypatch):
             canonopt.assert_max_traces(len)
     count_in_a_log()
     # A second watch does not keep the first one from being checked.
-    _jax_internals._check_misses.cache_clear()
-    _jax_internals._check_misses()
+    misses._check_misses.cache_clear()
+    misses._check_misses()
     # What was found is not looked for again.
-    monkeypatch.setattr(_jax_internals, "_watch_misses", None)
+    monkeypatch.setattr(misses, "_watch_misses", None)
     count_in_a_log()
 
 
@@ -741,7 +790,7 @@ def test_the_first_use_starts_no_backend():
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-def test_what_other_threads_trace_meanwhile_does_not_matter(first_use):
+def test_traces_in_other_threads_do_not_disturb_the_check(first_use):
     stop = threading.Event()
 
     def trace():
@@ -755,8 +804,8 @@ def test_what_other_threads_trace_meanwhile_does_not_matter(first_use):
         thread.start()
     try:
         for _ in range(20):
-            _jax_internals._check_misses.cache_clear()
-            _jax_internals._check_misses()
+            misses._check_misses.cache_clear()
+            misses._check_misses()
     finally:
         stop.set()
         for thread in threads:
@@ -767,7 +816,7 @@ def fail(x):
     raise ValueError
 
 
-def test_calls_that_compile_nothing_are_no_sign_that_compiles_are_not_told(first_use):
+def test_a_call_without_a_compile_does_not_count_as_a_missing_event(first_use):
     refused = canonopt.assert_max_traces(jax.jit(fresh()[0]), 0)
     with pytest.raises(canonopt.ExcessError):
         refused(X)
@@ -788,7 +837,7 @@ def test_calls_are_unknown_without_the_hook_of_jax(monkeypatch):
         assert steps.of(log.functions[0]) is None
 
 
-def test_whether_x64_is_on_is_found_out_the_public_way_too(monkeypatch):
+def test_x64_is_found_out_the_public_way_too(monkeypatch):
     with jax.experimental.enable_x64() if not hasattr(jax, "enable_x64") else jax.enable_x64(True):
         assert _jax_internals.x64_state().value is True
         elsewhere("jax._src.config", enable_x64=None)(monkeypatch)

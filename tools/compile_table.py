@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-# Read when jax first looks for devices. Without an accelerator, meshes are of the host's.
+# JAX reads this when it first looks for devices. Without an accelerator, it splits the CPU.
 if os.environ.get("JAX_PLATFORMS", "") in ("", "cpu"):
     os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8 " + os.environ.get(
         "XLA_FLAGS", ""
@@ -27,17 +27,17 @@ Cells = dict[tuple[str, str, str], str]
 _TEXT = """\
 # What compiles how often
 
-How often a step is **traced/compiled** in four calls: canonopt · plain optax. More than 1/1 is a
-second compile that nobody asked for.
+How often a step is **traced/compiled** in four calls: canonopt · plain optax. More than 1/1 is an
+unnecessary second compile.
 
 | | traced once and compiled once |
 | --- | --- |
 | `canonopt.canonicalize(params)` and `canonopt.init_like_grads(...)` | {canonopt} of {total} |
 | `optim.init(params)` | {optax} of {total} |
 
-Measured on {devices}, with {versions}. Optimizers are those of
-`tests/support/placements.py`, parameters a matrix and a vector, and compiles are counted with
-`jax.monitoring`. `python -m tools.compile_table` measures anew.
+Measured on {devices}, with {versions}. The optimizers are those of
+`tests/support/placements.py`, the parameters a matrix and a vector. Compiles are counted with
+`jax.monitoring`. `python -m tools.compile_table` measures again.
 
 {table}
 
@@ -46,12 +46,13 @@ Measured on {devices}, with {versions}. Optimizers are those of
 - committed: put on a device with `jax.device_put`.
 - replicated, sharded: on a mesh of {mesh} devices.
 
-On a mesh the compiler places what comes out of a step, unless the step says where. A replicated
-parameter may come back sharded, like one beside it: a second compile with any optimizer, and with
-SGD, which has no state. `jax.jit(step, out_shardings=...)` with the shardings of what goes in
-prevents it. So may a leaf of the state that is no parameter's likeness, where the loss decides how
-the gradient is spread, for `init_like_grads` compiles no loss: of all tried, `contrib.galore` on a
-mesh of one axis that shards every parameter, 1/2 with canonopt, 2/2 with plain optax.
+On a mesh the compiler chooses the shardings of the results, unless the step names them. A
+replicated parameter may come back sharded, like another one: a second compile with any optimizer,
+also with SGD, which has no state. `jax.jit(step, out_shardings=...)` with the shardings of the
+arguments prevents it. The same may happen to a leaf of the state that matches no parameter, if the
+loss determines the sharding of the gradient, since `init_like_grads` compiles no loss. Of all
+tried, this concerns `contrib.galore` on a mesh of one axis that shards every parameter: 1/2 with
+canonopt, 2/2 with plain optax.
 """
 
 
@@ -69,7 +70,7 @@ def measured(note: Callable[[str], object]) -> Cells:
 def _cell(library: str, name: str, kind: str) -> str:
     try:
         return "{}/{}".format(*measure(library, name, kind))
-    except Exception as error:  # one optimizer that a device cannot run is no end of the table
+    except Exception as error:  # a device may be unable to run an optimizer
         return type(error).__name__
 
 

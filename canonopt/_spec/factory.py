@@ -16,7 +16,7 @@ import optax
 from .._errors import NotAFactoryError
 from .._identity import HoldsArray, Reading, Table, Watched, is_in_place, read
 from .._optax_compat import (
-    as_optax_takes,
+    callable_tree_as_function,
     dtype_of,
     is_transformation,
 )
@@ -252,7 +252,7 @@ class Factory:
     def call(self, given: dict[str, Any]) -> Any:
         """What the function itself makes of what was given."""
         args, kwargs = self.signature.unbind(
-            {name: as_optax_takes(name, value, given) for name, value in given.items()}
+            {name: callable_tree_as_function(name, value, given) for name, value in given.items()}
         )
         return self.function(*args, **kwargs)
 

@@ -1,4 +1,4 @@
-"""Optimizer states that fit the gradients of a loss."""
+"""`init_like_grads` and `grads_like`: optimizer states that fit the gradients of a loss."""
 
 from collections.abc import Callable, Mapping
 from typing import Any
@@ -10,7 +10,7 @@ import optax
 
 from .._errors import LossError, NotATransformationError
 from .._optax_compat import is_transformation
-from .fixed_point import settled_state
+from .fixed_point import preserved_state
 
 
 def grads_like(
@@ -34,7 +34,7 @@ def grads_like(
         `equinox.filter_grad` does.
     - `loss_fn`: called as `loss_fn(model, *args, **kwargs)`; a scalar, or a pair of a scalar and
         anything else with `has_aux`.
-    - `args`, `kwargs`: what else the loss takes, a batch for example. Arrays among them may be
+    - `args`, `kwargs`: the other arguments of the loss, a batch for example. Arrays may be
         `jax.ShapeDtypeStruct`s.
     - `has_aux`: whether the loss returns a pair.
 
@@ -42,7 +42,6 @@ def grads_like(
 
     **Raises:** `LossError` if the loss is not a scalar of floats, or no leaf gets a gradient.
     """
-
     _, grads = _trace(loss_fn, model, args, kwargs, has_aux)
     return _cut(model, grads)
 
@@ -71,8 +70,8 @@ def _cut(model: Any, grads: Any) -> Any:
     if not jax.tree.leaves(grads):
         raise LossError(
             "No leaf of the model gets a gradient: it has no array of floats or complex numbers. "
-            f"The model is {eqx.tree_pformat(model)}. Convert what is to be trained, with "
-            "x.astype(jnp.float32) for example."
+            f"The model is {eqx.tree_pformat(model)}.",
+            "Convert the leaves to train, with x.astype(jnp.float32) for example.",
         )
     return jax.tree.map(
         lambda grad, leaf: None if grad is None else leaf, grads, model, is_leaf=_is_none
@@ -87,11 +86,12 @@ def _check_scalar(loss: Any, has_aux: bool) -> None:
     value = loss[0] if has_aux and isinstance(loss, tuple) and len(loss) == 2 else loss
     if isinstance(value, jax.Array) and value.shape == () and jnp.isrealobj(value):
         return
-    pair = " as the first of a pair, since has_aux=True" if has_aux else ""
-    pairs = "" if has_aux else ", or pass has_aux=True if it returns a pair"
+    first = " as the first of a pair, since has_aux=True" if has_aux else ""
+    or_pair = "" if has_aux else ", or pass has_aux=True if it returns a pair"
     raise LossError(
-        f"loss_fn must return a float scalar{pair}, and returned {eqx.tree_pformat(loss)}. "
-        f"Reduce it, with jnp.mean(...) for example{pairs}."
+        f"loss_fn must return a float scalar{first}, and returned {eqx.tree_pformat(loss)}.",
+        f"Reduce it, with jnp.mean(...) for example{or_pair}.",
+        path="loss_fn",
     )
 
 
@@ -105,12 +105,12 @@ def init_like_grads(
     extra_args: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> optax.OptState:
-    """An optimizer state that the training step gives back as it took it, but for the values.
+    """An optimizer state whose structure and types an update preserves.
 
-    Use it instead of `optim.init(eqx.filter(model, ...))`. The state is there exactly where there
-    is a gradient, so no filter has to be kept in step with the loss. Each leaf has the dtype, the
-    weak type, the sharding and the commitment that come out of the first update, so the second step
-    is neither traced nor compiled again. Values are those that `optim.init` gives.
+    Use it instead of `optim.init(eqx.filter(model, ...))`. There is state exactly where there is a
+    gradient, so no filter has to agree with the loss. Each leaf has the dtype, the weak type, the
+    sharding and the commitment that come out of the first update, so the second step is neither
+    traced nor compiled again. The values are those of `optim.init`.
 
     ```python
     >>> import canonopt, jax.numpy as jnp, optax
@@ -126,26 +126,27 @@ def init_like_grads(
     **Arguments:**
 
     - `model`, `loss_fn`, `args`, `has_aux`, `kwargs`: as for `canonopt.grads_like`. The loss and
-        the update are traced for shapes once; no gradient is computed. A model that is weakly typed
-        has to go through `canonopt.canonicalize` first, or the step is traced again for it.
+        the update are traced for shapes once; no gradient is computed. Pass a weakly typed model
+        through `canonopt.canonicalize` first, or the step is traced again for it.
     - `optim`: the transformation, canonopt's or optax's.
-    - `grads`: the gradients or their shapes, for a caller who has them: then there is no `loss_fn`.
-    - `extra_args`: what the step gives to `optim.update` besides `value`, `grad`, `value_fn` and
+    - `grads`: the gradients or their shapes, instead of `loss_fn`.
+    - `extra_args`: what the step passes to `optim.update` besides `value`, `grad`, `value_fn` and
         `obj_fn`, which are known from the loss.
 
-    **Returns:** the state, with arrays. A leaf whose dtype an update widens is as wide as that. A
-    leaf of a model on a mesh that is no parameter's likeness is spread as the compiler spreads it,
-    for which the update, and not the loss, is compiled.
+    **Returns:** the state, with arrays. A leaf whose dtype an update widens has the wider dtype.
+    For a model on a mesh, a leaf that matches no parameter gets the sharding that the compiler
+    chooses; to know it, the update is compiled, but not the loss.
 
-    **Raises:** `NotATransformationError` if `optim` is missing or no transformation,
-    `ExtraArgsError` if its update needs an argument that is not known, `UnsettledStateError` if its
-    updates do not come to rest, `PlacementError` if the parameters are on different meshes, and
-    what `grads_like` raises.
+    **Raises:** `NotATransformationError` if `optim` is missing or not a transformation,
+    `ExtraArgsError` if its update requires an unknown argument, `UnsettledStateError` if its update
+    does not preserve the structure and types of any state, `PlacementError` if the parameters are
+    on different meshes, and the errors of `grads_like`.
     """
     if optim is None or not is_transformation(optim):
         raise NotATransformationError(
-            f"init_like_grads needs the optimizer as optim=..., and got optim={optim!r}. "
-            "Write canonopt.init_like_grads(model, loss_fn, x, y, optim=canonopt.adam(1e-3))."
+            f"init_like_grads needs the optimizer as optim=..., and got optim={optim!r}.",
+            "Write canonopt.init_like_grads(model, loss_fn, x, y, optim=canonopt.adam(1e-3)).",
+            path="optim",
         )
     if (loss_fn is None) == (grads is None):
         raise LossError(
@@ -156,4 +157,4 @@ def init_like_grads(
         loss, grads = _trace(loss_fn, model, args, kwargs, has_aux)
     else:
         loss, grads = jax.ShapeDtypeStruct((), jnp.float32), jax.eval_shape(lambda: grads)
-    return settled_state(optim, _cut(model, grads), grads, loss, extra_args or {})
+    return preserved_state(optim, _cut(model, grads), grads, loss, extra_args or {})

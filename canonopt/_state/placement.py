@@ -1,4 +1,4 @@
-"""Leaves of a state, by their types and places as `jax.jit` sees them, and making them so."""
+"""Types and shardings of leaves, as `jax.jit` has them in its key, and arrays that have them."""
 
 from typing import Any
 
@@ -14,16 +14,23 @@ from .._errors import PlacementError
 
 
 def struct_of(leaf: Any) -> jax.ShapeDtypeStruct:
+    """The type of a leaf, with its sharding if it is committed."""
     aval = jax.typeof(leaf)
     sharding = leaf.sharding if _is_committed(leaf) else None
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
+
+
+def strongly_typed(leaf: Any) -> jax.ShapeDtypeStruct:
+    """The shape, dtype and sharding of a leaf, without its weak type."""
+    struct = leaf if isinstance(leaf, jax.ShapeDtypeStruct) else struct_of(leaf)
+    return jax.ShapeDtypeStruct(struct.shape, struct.dtype, sharding=struct.sharding)
 
 
 def type_of(leaf: Any) -> Any:
     return (leaf.shape, leaf.dtype, leaf.weak_type)
 
 
-def converted(leaf: Any, wanted: Any) -> Any:
+def as_type(leaf: Any, wanted: Any) -> Any:
     if isinstance(leaf, jax.Array) and type_of(jax.typeof(leaf)) == type_of(wanted):
         return leaf
     return jax.lax.convert_element_type(leaf, wanted.dtype)
@@ -42,79 +49,91 @@ def with_sharding_of(grad: Any, param: Any) -> jax.ShapeDtypeStruct:
     return with_sharding(grad, param.sharding if _is_committed(param) else None)
 
 
-def common_place(params: Any) -> Sharding | None:
-    """Where scalars of the state have to be, or None if the parameters are committed nowhere."""
-    # By their devices: a program takes parameters of several meshes of the same ones.
-    places: dict[tuple[Any, ...], tuple[Sharding, Any]] = {}
+def sharding_of_scalars(params: Any) -> Sharding | None:
+    """The sharding for scalars of the state. None if no parameter is committed.
+
+    Raises `PlacementError` if no program can take the parameters together.
+    """
+    # By devices, since a program takes parameters on several meshes of the same devices.
+    found: dict[tuple[Any, ...], tuple[Sharding, Any]] = {}
     for path, leaf in jtu.tree_leaves_with_path(params):
-        if isinstance(leaf, jax.core.Tracer):  # what is traced is placed by what it is part of
+        if isinstance(leaf, jax.core.Tracer):  # the program that is traced decides
             return None
         if not _is_committed(leaf):
             continue
         if isinstance(leaf.sharding, NamedSharding):
             mesh: Any = leaf.sharding.mesh
-            devices, place = tuple(mesh.devices.flat), NamedSharding(mesh, PartitionSpec())
+            devices, sharding = tuple(mesh.devices.flat), NamedSharding(mesh, PartitionSpec())
         elif len(leaf.sharding.device_set) == 1:
             devices = tuple(leaf.sharding.device_set)
-            place = SingleDeviceSharding(*devices)
-        else:  # spread in a way that says nothing of where a scalar would be
+            sharding = SingleDeviceSharding(*devices)
+        else:  # a sharding without a mesh, which implies none for scalars
             return None
-        earlier, _ = places.get(devices, (None, path))
-        if not isinstance(earlier, NamedSharding):  # a mesh of one device before that device
-            places[devices] = place, path
-    if len(places) > 1:
-        lines = [
-            f"{list(map(str, devices))} @ model{jtu.keystr(path)}"
-            for devices, (_, path) in places.items()
+        earlier, _ = found.get(devices, (None, path))
+        if not isinstance(earlier, NamedSharding):  # prefer a mesh of one device to the device
+            found[devices] = sharding, path
+    if len(found) > 1:
+        places = [
+            (f"{list(map(str, devices))}", f"model{jtu.keystr(path)}")
+            for devices, (_, path) in found.items()
         ]
+        (before, _), (after, path) = places[:2]
         raise PlacementError(
-            "The parameters are on different devices or meshes, and no step can take them "
-            "together:\n  " + "\n  ".join(lines) + "\nPut the model on one mesh, with "
-            "jax.device_put(model, NamedSharding(mesh, PartitionSpec()))."
+            "The parameters are on different devices or meshes, so no step can take them together:"
+            + "".join(f"\n  {devices} @ {path}" for devices, path in places),
+            "Put the model on one mesh, with "
+            "jax.device_put(model, NamedSharding(mesh, PartitionSpec())).",
+            path=path,
+            before=before,
+            after=after,
         )
-    return next((place for place, _ in places.values()), None)
+    return next((sharding for sharding, _ in found.values()), None)
 
 
-def shardings_known(types: Any, params: Any, place: Sharding) -> list[Sharding | None]:
-    """Of each leaf of the state: a parameter's for its likeness, and `place` for a scalar."""
+def known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Sharding | None]:
+    """The sharding of each leaf of the state: None where only the compiler knows it.
+
+    A leaf matches a parameter if its path ends with the path of that, and their shapes agree; it
+    gets the sharding of the parameter. A leaf with one element gets the sharding `scalars`.
+    """
     params_at = {path: leaf for path, leaf in jtu.tree_leaves_with_path(params)}
     depths = sorted({len(path) for path in params_at}, reverse=True)
     shardings = []
     for path, leaf in jtu.tree_leaves_with_path(types):
         at = (params_at.get(path[len(path) - depth :]) for depth in depths if depth <= len(path))
-        like = next((param for param in at if param is not None), None)
-        if like is not None and like.shape == leaf.shape:
-            shardings.append(like.sharding if _is_committed(like) else place)
+        match = next((param for param in at if param is not None), None)
+        if match is not None and match.shape == leaf.shape:
+            shardings.append(match.sharding if _is_committed(match) else scalars)
         else:
-            shardings.append(place if leaf.size == 1 else None)
+            shardings.append(scalars if leaf.size == 1 else None)
     return shardings
 
 
-def moved(state: Any, place: Sharding) -> Any:
-    """The state with what is committed nowhere where it has to be."""
+def commit(state: Any, sharding: Sharding) -> Any:
+    """The state with each uncommitted leaf committed to `sharding`."""
     leaves, structure = jax.tree.flatten(state)
-    elsewhere = [i for i, leaf in enumerate(leaves) if not _is_committed(leaf)]
-    moved = jax.device_put([leaves[i] for i in elsewhere], place)
-    for i, leaf in zip(elsewhere, moved, strict=True):
+    uncommitted = [i for i, leaf in enumerate(leaves) if not _is_committed(leaf)]
+    committed = jax.device_put([leaves[i] for i in uncommitted], sharding)
+    for i, leaf in zip(uncommitted, committed, strict=True):
         leaves[i] = leaf
     return jax.tree.unflatten(structure, leaves)
 
 
-def made_in_place(
+def make_in_place(
     init: jax.stages.Traced, params: list[Any], wanted: list[jax.ShapeDtypeStruct]
 ) -> list[Any]:
-    """What `init` gives for `params`, each leaf of the type and in the place that is wanted.
+    """The result of `init` for `params`, each leaf made with its wanted type and sharding.
 
-    Most leaves are constants or parameters, which nothing has to be compiled for; a program that
-    gives thousands of leaves would take longer to compile than all the rest.
+    Most leaves are constants or parameters and need no compile. A program that returns thousands
+    of leaves would take longer to compile than everything else.
     """
     jaxpr = init.jaxpr.jaxpr
     given = dict(zip(jaxpr.invars, params, strict=True))
-    fillings = {eqn.outvars[0]: eqn.invars[0] for eqn in jaxpr.eqns if _is_filling(eqn)}
+    constants = {eqn.outvars[0]: eqn.invars[0] for eqn in jaxpr.eqns if _is_full(eqn)}
     leaves = jax.tree.leaves(init.out_info)
     to_compute = []
     for i, (var, struct) in enumerate(zip(jaxpr.outvars, wanted, strict=True)):
-        constant = var if isinstance(var, Literal) else fillings.get(var)
+        constant = var if isinstance(var, Literal) else constants.get(var)
         if constant is not None and not struct.weak_type:
             value = np.asarray(constant.val, leaves[i].dtype)
             leaves[i] = jnp.full(struct.shape, value, struct.dtype, device=struct.sharding)
@@ -128,14 +147,15 @@ def made_in_place(
         return [state[i] for i in to_compute]
 
     if to_compute:
-        places = [wanted[i].sharding for i in to_compute]
-        # The numbers are those that come of one operation after the other, with all their rounding.
+        shardings = [wanted[i].sharding for i in to_compute]
+        # The numbers of an `init` that is not jitted, which rounds after each operation.
         options = {"xla_allow_excess_precision": False}
-        computed = jax.jit(compute, out_shardings=places, compiler_options=options)(*params)
+        computed = jax.jit(compute, out_shardings=shardings, compiler_options=options)(*params)
         for i, leaf in zip(to_compute, computed, strict=True):
-            leaves[i] = converted(leaf, wanted[i])
+            leaves[i] = as_type(leaf, wanted[i])
     return leaves
 
 
-def _is_filling(eqn: JaxprEqn) -> bool:
+def _is_full(eqn: JaxprEqn) -> bool:
+    """Whether an equation fills an array with a constant, as `jnp.full` does."""
     return eqn.primitive.name == "broadcast_in_dim" and isinstance(eqn.invars[0], Literal)

@@ -149,3 +149,12 @@ def test_numpy_leaves_count_as_equinox_counts_them():
             canonopt.grads_like(params, loss)
     else:
         assert canonopt.grads_like(params, loss)["w"] is params["w"]
+
+
+def test_an_error_of_the_loss_gets_a_note():
+    def loss(params, x):
+        raise KeyError("missing")
+
+    with pytest.raises(KeyError, match="missing") as caught:
+        canonopt.init_like_grads(model(), loss, X, optim=canonopt.adam(1e-3))
+    assert caught.value.__notes__[0].startswith("canonopt was tracing loss_fn for shapes")

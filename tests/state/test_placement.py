@@ -1,11 +1,13 @@
-"""One trace and one compile, wherever the parameters are and whatever their types."""
+"""One trace and one compile for parameters of all types and shardings."""
 
 import contextlib
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
+import numpy as np
 import pytest
-from jax.sharding import AxisType, NamedSharding
+from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
@@ -32,7 +34,7 @@ def test_every_cell_is_one_trace_and_one_compile(name, kind):
     ],
 )
 def test_plain_optax_is_compiled_again(name, kind, counts):
-    """The control: the counting above can see what it is there to see."""
+    """A control: the counts above would show a second compile."""
     assert placements.measure("optax", name, kind) == counts
 
 
@@ -58,14 +60,14 @@ SOME = [
 ]
 
 
-def settled(name, params):
+def prepared(name, params):
     """An optimizer, and parameters and a state for it."""
     optim = placements.build("canonopt", name)
-    return optim, *placements.settled(optim, params)
+    return optim, *placements.prepared(optim, params)
 
 
 def assert_like_params(opt_state, params):
-    """What has the name and shape of a parameter is where that is, the rest on the same devices."""
+    """A leaf with name and shape of a parameter has its sharding; all are on the same devices."""
     by_name = {f"['{name}']": leaf for name, leaf in params.items()}
     devices = params["w"].sharding.device_set
     for path, leaf in jax.tree.leaves_with_path(opt_state):
@@ -81,13 +83,13 @@ def assert_like_params(opt_state, params):
 
 @pytest.mark.parametrize("name", SOME)
 def test_uncommitted_stays_uncommitted(name):
-    _, params, opt_state = settled(name, placements.parameters())
+    _, params, opt_state = prepared(name, placements.parameters())
     assert not any(leaf.committed for leaf in jax.tree.leaves((params, opt_state)))
 
 
 @pytest.mark.parametrize("name", SOME)
 def test_on_a_device_that_is_not_the_default_one(name):
-    optim, params, opt_state = settled(
+    optim, params, opt_state = prepared(
         name, jax.device_put(placements.parameters(), jax.devices()[-1])
     )
     assert_like_params(opt_state, params)
@@ -97,14 +99,14 @@ def test_on_a_device_that_is_not_the_default_one(name):
 @pytest.mark.parametrize("name", SOME)
 @pytest.mark.parametrize("kind", ["replicated", "sharded"])
 def test_the_state_is_where_the_parameters_are(name, kind):
-    _, params, opt_state = settled(name, KINDS[kind]())
+    _, params, opt_state = prepared(name, KINDS[kind]())
     assert_like_params(opt_state, params)
 
 
-def test_a_parameters_likeness_is_where_that_is_whatever_the_compiler_makes_of_a_constant():
+def test_a_leaf_that_matches_a_parameter_has_its_sharding():
     # For shapes a constant stands for the loss whose Hessian sophia estimates.
     optim = canonopt.contrib.sophia(1e-3)
-    params, opt_state = placements.settled(optim, KINDS["sharded"]())
+    params, opt_state = placements.prepared(optim, KINDS["sharded"]())
     assert_like_params(opt_state, params)
     assert placements.train("contrib.sophia", optim, params, opt_state) == (1, 1)
 
@@ -122,7 +124,7 @@ ONLY_THE_MATRIX = {"w": P("data")}
     ],
 )
 def test_on_a_mesh_of_one_axis(name, specs):
-    optim, params, opt_state = settled(name, placed(mesh(1), **specs))
+    optim, params, opt_state = prepared(name, placed(mesh(1), **specs))
     assert params["w"].sharding.mesh.size == 8
     assert_like_params(opt_state, params)
     assert placements.train(name, optim, params, opt_state) == (1, 1)
@@ -136,17 +138,17 @@ def test_on_a_mesh_of_one_axis(name, specs):
         *((name, {"b": P("data")}) for name in (*SOME, "sgd")),
     ],
 )
-def test_where_the_compiler_would_move_what_it_is_given(name, specs):
-    """Here a step gives parameters back in another place, sgd's too, unless told where."""
-    optim, params, opt_state = settled(name, placed(mesh(1), **specs))
+def test_with_out_shardings_where_the_compiler_would_choose_others(name, specs):
+    """Here a step returns parameters with other shardings, also with sgd, unless they are given."""
+    optim, params, opt_state = prepared(name, placed(mesh(1), **specs))
     assert_like_params((params, opt_state), params)
     shardings = jax.tree.map(lambda leaf: leaf.sharding, (params, opt_state))
     counts = placements.train(name, optim, params, opt_state, out_shardings=shardings)
     assert counts == (1, 1)
 
 
-# Optax's init or update of the others raises for explicit axes: svd and products of sharded axes
-# are ambiguous, and what takes the shape of a parameter's row needs the mesh to be set.
+# Without the combinations for which Optax's init or update raises: svd and products of sharded axes
+# are ambiguous with explicit axes, and adafactor and sm3 need the mesh to be set.
 EXPLICIT = [
     *((name, {}, False) for name in SOME if name not in ("adafactor", "sm3")),
     *((name, {}, True) for name in SOME),
@@ -166,6 +168,36 @@ def test_explicit_axes(name, specs, is_set, dimensions):
     params = placed(mesh(dimensions, AxisType.Explicit), **specs)
     assert isinstance(params["w"].sharding, NamedSharding)
     with jax.set_mesh(params["w"].sharding.mesh) if is_set else contextlib.nullcontext():
-        optim, params, opt_state = settled(name, params)
+        optim, params, opt_state = prepared(name, params)
         assert_like_params(opt_state, params)
         assert placements.train(name, optim, params, opt_state) == (1, 1)
+
+
+def test_parameters_on_two_meshes_or_devices():
+    devices = np.array(jax.devices())
+    one, two = Mesh(devices[:4], ("data",)), Mesh(devices[4:], ("data",))
+    on_meshes = {
+        "w": jax.device_put(jnp.ones((8, 8)), NamedSharding(one, P())),
+        "b": jax.device_put(jnp.ones(8), NamedSharding(two, P())),
+    }
+    on_devices = {
+        "w": jax.device_put(jnp.ones((8, 8)), devices[0]),
+        "b": jax.device_put(jnp.ones(8), devices[1]),
+    }
+    grads = {
+        "w": jax.ShapeDtypeStruct((8, 8), jnp.float32),
+        "b": jax.ShapeDtypeStruct((8,), jnp.float32),
+    }
+    for params in (on_meshes, on_devices):
+        with pytest.raises(canonopt.PlacementError) as caught:
+            canonopt.init_like_grads(params, grads=grads, optim=canonopt.adam(1e-3))
+        error = caught.value
+        assert str(error).splitlines() == [
+            "The parameters are on different devices or meshes, so no step can take them together:",
+            f"  {error.before} @ model['b']",
+            f"  {error.after} @ model['w']",
+            "Put the model on one mesh, with "
+            "jax.device_put(model, NamedSharding(mesh, PartitionSpec())).",
+        ]
+        assert error.path == "model['w']"
+        assert str(devices[0]) in error.after and str(devices[0]) not in error.before

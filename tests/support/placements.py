@@ -1,6 +1,6 @@
-"""Kinds of parameters for which plain optax has a step compiled more than once, and the counts.
+"""Kinds of parameters, and how often a step is traced and compiled for each.
 
-`tools/compile_table.py` makes a table of what `tests/state/test_placement.py` asserts, from here.
+`tests/state/test_placement.py` asserts the counts, `tools/compile_table.py` makes a table of them.
 """
 
 import warnings
@@ -20,15 +20,14 @@ from .counting import counted
 
 LIBRARIES = {"canonopt": canonopt, "optax": optax}
 
-# As they come, but for the learning rate. The catalogue builds some with a schedule, whose step
-# count would have plain optax compile more often.
+# With default arguments. The catalogue builds these with a schedule, whose step count would make
+# plain optax compile more often.
 _PLAIN: dict[str, catalogue.Build] = {
     "lbfgs": lambda o: o.lbfgs(1e-3, linesearch=None),
     "rmsprop": lambda o: o.rmsprop(1e-3),
     "sgd": lambda o: o.sgd(1e-3),
 }
-# Variants of what is here, and sophia, whose estimate of the Hessian optax cannot run on parameters
-# of mixed dtypes.
+# Variants of other optimizers, and sophia: Optax's estimate of the Hessian fails for mixed dtypes.
 _LEFT_OUT = {
     "optimistic_adam_v2",
     "signum",
@@ -50,7 +49,7 @@ def parameters() -> Params:
 
 
 def mesh(dimensions: int = 2, axis_type: AxisType = AxisType.Auto) -> Mesh:
-    """All devices, as far as they divide eight evenly: on a single one all axes are of size 1."""
+    """A mesh of 8, 4, 2 or 1 devices, as many as there are."""
     devices = jax.devices()
     count = max(n for n in (1, 2, 4, 8) if n <= len(devices))
     last = 2 if dimensions > 1 and count > 1 else 1
@@ -61,7 +60,7 @@ def mesh(dimensions: int = 2, axis_type: AxisType = AxisType.Auto) -> Mesh:
 
 
 def placed(mesh: Mesh, **specs: P) -> Params:
-    """The parameters on a mesh, replicated where there is no spec."""
+    """The parameters on a mesh, replicated if they have no spec."""
     params = parameters()
     return {
         name: jax.device_put(leaf, NamedSharding(mesh, specs.get(name, P())))
@@ -95,8 +94,8 @@ def build(library: str, name: str) -> optax.GradientTransformationExtraArgs:
         return optax.with_extra_args_support(OPTIMIZERS[name](LIBRARIES[library]))
 
 
-def settled(optim: optax.GradientTransformation, params: Params) -> tuple[Params, Any]:
-    """Parameters and state as canonopt has a user make them."""
+def prepared(optim: optax.GradientTransformation, params: Params) -> tuple[Params, Any]:
+    """Parameters and state, made as the documentation of canonopt says."""
     params = canonopt.canonicalize(params)
     x = catalogue.batch()
     return params, canonopt.init_like_grads(params, catalogue.loss_fn, x, optim=optim)
@@ -109,7 +108,7 @@ def train(
     opt_state: Any,
     **jit_options: Any,
 ) -> tuple[int, int]:
-    """The traces and compiles of a step that is called four times."""
+    """The traces and compiles of four calls of a step."""
     step, count = counted(catalogue.step_for(name))
     step = jax.jit(step, static_argnums=0, **jit_options)
     for _ in range(4):
@@ -118,8 +117,8 @@ def train(
 
 
 def measure(library: str, name: str, kind: str) -> tuple[int, int]:
-    """The traces and compiles of one cell, `library` being canonopt or optax."""
+    """The traces and compiles of one cell of the table, with `library` canonopt or optax."""
     optim, params = build(library, name), KINDS[kind]()
     if library == "canonopt":
-        return train(name, optim, *settled(optim, params))
+        return train(name, optim, *prepared(optim, params))
     return train(name, optim, params, optim.init(params))

@@ -1,0 +1,29 @@
+"""Everything private in JAX and Equinox that canonopt reads, behind one function for each fact.
+
+Nothing private of these libraries is read anywhere else. Each docstring names what it relies on.
+If JAX has moved that, the function falls back as its docstring says, or counting raises
+`UnsupportedVersionError`; a count is never silently zero. `tests/test_jax_internals.py` removes
+each of the names in turn. Other modules import from here, not from the modules inside.
+"""
+
+from .calls import as_filter_jit_was_given as as_filter_jit_was_given
+from .calls import watch_calls as watch_calls
+from .functions import IMMUTABLE as IMMUTABLE
+from .functions import Jitted as Jitted
+from .functions import attribute as attribute
+from .functions import function_of_partial as function_of_partial
+from .functions import functions_inside as functions_inside
+from .functions import is_jitted as is_jitted
+from .functions import jit_options as jit_options
+from .functions import name_in_events as name_in_events
+from .functions import rebinds_only_if_set as rebinds_only_if_set
+from .misses import Miss as Miss
+from .misses import watch_misses as watch_misses
+from .misses import watch_stages as watch_stages
+from .settings import default_settings as default_settings
+from .settings import key_context as key_context
+from .settings import unsupported as unsupported
+from .settings import x64_state as x64_state
+from .tracing import callers as callers
+from .tracing import is_in_backward_pass as is_in_backward_pass
+from .tracing import is_staging as is_staging

@@ -1,0 +1,41 @@
+"""The call of a user behind the one that `equinox.filter_jit` passes to `jax.jit`."""
+
+import types
+from typing import Any
+
+import jax.tree_util as jtu
+
+
+def is_of_filter_jit(function: Any) -> bool:
+    """Whether `equinox.filter_jit` made `function` and gave it to `jax.jit`.
+
+    Relies on the qualified name of the function inside of `equinox._jit._filter_jit_cache`.
+    """
+    name = "_filter_jit_cache.<locals>.fun_wrapped"
+    return isinstance(function, types.FunctionType) and function.__code__.co_qualname == name
+
+
+def call_of_filter_jit(function: Any, args: tuple) -> tuple[Any, tuple, dict[str, Any]] | None:
+    """The function and arguments of the user's call. None if it is not a call of `filter_jit`.
+
+    Equinox passes them in three parts, each partitioned into arrays and the rest.
+    """
+    if not is_of_filter_jit(function):
+        return None
+    try:
+        donated, kept, static = args
+        dynamic = {**donated, **kept}
+        names = ("fun", "first", "rest")
+        users, first, (rest, kwargs) = (
+            combined(dynamic[name], part) for name, part in zip(names, static, strict=True)
+        )
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return users, (first, *rest)[:-1], kwargs  # equinox appends a None
+
+
+def combined(dynamic: tuple, static: tuple) -> Any:
+    """The pytree that Equinox partitioned into arrays and the rest."""
+    leaves, structure = static
+    parts = zip(dynamic, leaves, strict=True)
+    return jtu.tree_unflatten(structure, [d if s is None else s for d, s in parts])

@@ -1,0 +1,164 @@
+"""What `jax.jit`, `jax.vmap`, `jax.tree_util.Partial` and Equinox make of a function."""
+
+import functools
+import types
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.tree_util as jtu
+
+from .._python_internals import captured_by
+
+_WITHOUT_OPTIONS: Any = jax.jit(lambda: None)
+Jitted = type(_WITHOUT_OPTIONS)
+
+JIT_OPTIONS = (
+    "static_argnums",
+    "static_argnames",
+    "donate_argnums",
+    "donate_argnames",
+    "keep_unused",
+    "inline",
+)
+
+
+def jit_options(jitted: Any) -> dict[str, Any] | None:
+    """The keyword arguments that `jax.jit` was given for `jitted`.
+
+    Relies on the attribute `_jit_info`, a named tuple that `jax.jit` makes of its arguments. None
+    if that is gone, or if `jax.jit` with these options would not give an equal `_jit_info`.
+    """
+    try:
+        info = jitted._jit_info._asdict()
+        options = {name: info[name] for name in JIT_OPTIONS}
+        options["compiler_options"] = dict(info["compiler_options_kvs"]) or None
+        if info["user_specified_in_shardings"]:
+            options["in_shardings"] = info["in_shardings_treedef"].unflatten(
+                info["in_shardings_leaves"]
+            )
+        if info["out_shardings_leaves"] != _WITHOUT_OPTIONS._jit_info.out_shardings_leaves:
+            options["out_shardings"] = info["out_shardings_treedef"].unflatten(
+                info["out_shardings_leaves"]
+            )
+        again = jax.jit(jitted.__wrapped__, **options)
+        made: Any = again
+        same = made._jit_info._asdict() == info and _attributes(again) == _attributes(jitted)
+    except Exception:
+        return None
+    return options if same else None
+
+
+def _attributes(jitted: Any) -> dict[str, Any]:
+    return {name: value for name, value in vars(jitted).items() if name != "_jit_info"}
+
+
+def rebinds_only_if_set(function: types.FunctionType, name: str) -> bool:
+    """Whether `function` rebinds its captured variable `name` only if that is not None.
+
+    True for one function, the one inside of `jax.vmap`: it sets `spmd_axis_name` to None after
+    having asked whether it is something else. Relies on the qualified name of that function.
+    """
+    return (
+        name == "spmd_axis_name"
+        and function.__code__.co_qualname == "vmap.<locals>.vmap_f"
+        and function.__globals__ is _globals_inside(jax.vmap)
+    )
+
+
+def _globals_inside(transform: Any) -> dict[str, Any]:
+    while hasattr(transform, "__wrapped__"):
+        transform = transform.__wrapped__
+    return transform.__globals__
+
+
+# Python merges a partial with the partial that it is made of. `jax.tree_util.Partial` prevents that
+# by wrapping the inner partial in an object with the attribute `fun`.
+_Shim = type(jtu.Partial(functools.partial(len)).func)
+
+
+def function_of_partial(partial: functools.partial) -> Callable[..., Any]:
+    """The function that a partial or `jax.tree_util.Partial` was given."""
+    is_shim = type(partial.func) is _Shim and _Shim is not functools.partial
+    return vars(partial.func)["fun"] if is_shim else partial.func
+
+
+def functions_inside(function: Any) -> list[Any]:
+    """`function` and the functions that it wraps, as far as they can be found.
+
+    Relies on the attributes in which `functools.wraps`, partials, JAX and Flax keep them, and on
+    what JAX's own closures capture (those of `jax.pmap`, for example) and those of
+    `equinox.filter_pmap`.
+    """
+    found = [function]
+    for outer in found:
+        # An object of the user's may have a function of its own as `f`.
+        library = type(outer).__module__.partition(".")[0]
+        names = ("__wrapped__", "func", "fun", "f") if library in _WRAPPING else ("__wrapped__",)
+        inner: list[Any] = [*(attribute(outer, name) for name in names), _wrapped_call(outer)]
+        wrapper = getattr(outer, "__self__", None)
+        if hasattr(wrapper, "call_wrapped"):
+            inner.append(getattr(wrapper, "f", None))
+        if isinstance(outer, types.FunctionType):
+            captured = dict(captured_by(outer))
+            if _is_of_jax(outer):
+                inner += captured.values()
+            if outer.__code__.co_qualname.startswith("_filter_pmap_cache.<locals>."):
+                inner += captured.get("static", ())[:1]
+        inner += [new.f for new in inner if hasattr(new, "call_wrapped")]
+        for new in inner:
+            if callable(new) and len(found) < 64 and not any(new is f for f in found):
+                found.append(new)
+    return found
+
+
+_WRAPPING = frozenset(("functools", "jax", "jaxlib", "equinox", "flax"))
+
+
+def is_jitted(function: Any) -> bool:
+    """Whether a function comes from `jax.jit`, `equinox.filter_jit` or the like, or wraps such one.
+
+    Also true for an object whose `__call__` is such a function.
+    """
+    for _ in range(64):
+        wrapped = attribute(function, "__wrapped__")
+        if wrapped is not None and attribute(function, "lower") is not None:
+            return True
+        if wrapped is None and not isinstance(function, functools.partial):
+            wrapped = _wrapped_call(function)
+        function = function.func if isinstance(function, functools.partial) else wrapped
+    return False
+
+
+def attribute(value: Any, name: str) -> Any:
+    """`getattr(value, name, None)`, and None also if a `__getattr__` of the user's raises."""
+    try:
+        return getattr(value, name, None)
+    except Exception:
+        return None
+
+
+def _wrapped_call(value: Any) -> Any:
+    """The `__call__` of the class of `value` if it wraps another function."""
+    call = attribute(type(value), "__call__")
+    return call if attribute(call, "__wrapped__") is not None else None
+
+
+def _is_of_jax(function: types.FunctionType) -> bool:
+    """Whether JAX made a function: by its globals, since wrappers take other names."""
+    return str(function.__globals__.get("__name__")).startswith("jax.")
+
+
+def name_in_events(function: Any) -> str:
+    """The name in the events of `jax.monitoring` for a function that `jax.jit` was given."""
+    while isinstance(function, functools.partial) and not hasattr(function, "__name__"):
+        function = function.func
+    return str(getattr(function, "__name__", "<unnamed function>"))
+
+
+# Classes whose instances do not change after they are made, with the attributes that define them.
+# If JAX has moved a class, builds that hold an instance of it are no longer merged.
+IMMUTABLE: dict[str, tuple[str, ...]] = {
+    "jax._src.util.HashablePartial": ("f", "args", "kwargs"),
+    "jax._src.linear_util.WrappedFun": ("f", "transforms", "params", "in_type"),
+}

@@ -1,0 +1,247 @@
+"""Calls that a jit cache has no entry for, and what `jax.stages` lowers and compiles."""
+
+import contextlib
+import functools
+import inspect
+import sys
+import weakref
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from typing import Any
+
+import attrs
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+
+from .filter_jit import call_of_filter_jit
+from .functions import JIT_OPTIONS, attribute, functions_inside
+from .settings import default_settings, unsupported
+from .tracing import (
+    codes_of,
+    hide_own_frames,
+    is_call,
+    is_in_backward_pass,
+    is_staging,
+    listen_for_traces,
+    traces_so_far,
+    was_tracing,
+)
+
+
+@attrs.frozen(eq=False)
+class Miss:
+    """A call that a jit cache has no entry for, with the function and arguments of the user."""
+
+    function: Callable[..., Any]
+    args: tuple
+    kwargs: dict[str, Any]
+    is_static: Callable[[str | int], bool]
+    # Whether it came through `equinox.filter_jit`, where all leaves but arrays are static.
+    filtered: bool
+    options: dict[str, Any]
+    # The function that `jax.jit` was given: one of Equinox's for `filter_jit`.
+    jitted: Callable[..., Any]
+    # Whether the function is called, not only traced, lowered or evaluated for shapes.
+    is_call: bool
+
+
+def watch_misses(
+    enter: Callable[[Miss], Any], leave: Callable[[Any, bool, Any], None]
+) -> Callable[[], None]:
+    """Calls `enter` at each miss, then `leave` with the result of `enter`.
+
+    `leave` also gets whether the function was traced, and the jaxpr. If it raises, nothing is
+    compiled. Returns the function that ends the watch. Relies on `jax._src.pjit._infer_params`,
+    which it wraps: `jax.jit` calls it if its C++ cache has no entry. Cached calls cost nothing.
+
+    Raises `UnsupportedVersionError` if misses cannot be watched, since all counts would be zero.
+    """
+    if not getattr(jax.config, "jax_no_tracing", False):  # else the check cannot trace
+        _check_misses()
+    return _watch_misses(enter, leave)
+
+
+def _watch_misses(
+    enter: Callable[[Miss], Any], leave: Callable[[Any, bool, Any], None]
+) -> Callable[[], None]:
+    try:
+        from jax._src import pjit
+
+        original = pjit._infer_params
+        parameters = tuple(inspect.signature(original).parameters)
+    except (ImportError, AttributeError) as error:
+        raise unsupported("jax._src.pjit._infer_params") from error
+    listen_for_traces()
+    if parameters != ("fun", "ji", "args", "kwargs"):
+        raise unsupported(f"jax._src.pjit._infer_params({', '.join(parameters)})")
+
+    found: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+    def watched(fun: Any, ji: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+        token = enter(_miss(fun, ji, args, kwargs))
+        before = traces_so_far()
+        try:
+            result = original(fun, ji, args, kwargs)
+        except BaseException as error:
+            # JAX may refuse the output after the function has run, or the arguments before.
+            is_traced = traces_so_far() > before or was_tracing(error)
+            has_run = is_traced and _takes(fun, args, kwargs)
+            leave(token, has_run or _came_from(fun, error), None)
+            if error.__traceback__ is not None:  # so that it reads as if nobody watched
+                error.__traceback__ = error.__traceback__.tb_next
+            raise
+        jaxpr = _jaxpr_of(result)
+        leave(token, _is_new(jaxpr, found) and traces_so_far() > before, jaxpr)
+        return result
+
+    pjit._infer_params = watched
+    hide_own_frames()
+
+    def end() -> None:
+        if pjit._infer_params is watched:
+            pjit._infer_params = original
+
+    return end
+
+
+@functools.cache  # if it raises, the next use checks again
+def _check_misses() -> None:
+    """Traces small functions, and raises `UnsupportedVersionError` unless all are seen.
+
+    Takes some milliseconds. Nothing is lowered, so no backend is started.
+    """
+    # Kept apart from the misses, whose arguments would be leaked tracers after the trace.
+    programs: dict[Any, Any] = {}
+    ways: dict[Any, tuple[bool, bool]] = {}
+    traces: list[bool] = []
+    staging: list[bool] = []
+    backward: list[bool] = []
+    refusals: list[bool] = []
+
+    def leave(miss: Miss, is_traced: bool, program: Any) -> None:
+        if not any(miss.function is function for function in functions):
+            return  # a miss of another thread
+        programs[miss.function] = program
+        ways[miss.function] = miss.is_call, miss.filtered
+        traces.append(is_traced)
+        if (error := sys.exception()) is not None and miss.function is refused:
+            refusals.append(was_tracing(error))
+
+    def called(x: Any) -> Any:
+        backward.append(is_in_backward_pass())
+        return x
+
+    def filtered(x: Any) -> Any:
+        return x
+
+    def pull(_: None, cotangent: Any) -> tuple[Any]:
+        backward.append(is_in_backward_pass())
+        return (jax.jit(called)(cotangent),)
+
+    pulled = jax.custom_vjp(lambda x: x)
+    pulled.defvjp(lambda x: (x, None), pull)
+
+    def traced(x: Any) -> Any:
+        staging.append(is_staging())
+        return jax.grad(pulled)(eqx.filter_jit(filtered)(x))
+
+    def refused(_: Any) -> Any:
+        return object()
+
+    functions = (traced, called, filtered, refused)
+    end = _watch_misses(lambda miss: miss, leave)
+    x = jax.ShapeDtypeStruct((), jnp.float32)
+    try:
+        with default_settings():
+            jaxpr = jax.jit(traced).trace(x).jaxpr
+            with contextlib.suppress(TypeError):
+                jax.jit(refused).trace(x)
+    except Exception as error:
+        raise unsupported("jax._src.pjit._infer_params") from error
+    finally:
+        end()
+    if not {traced, called, refused} <= set(ways):
+        raise unsupported("jax._src.pjit._infer_params")
+    if filtered not in ways or not ways[filtered][1]:
+        raise unsupported("equinox._jit._filter_jit_cache")
+    if not all(traces) or refusals != [True]:
+        raise unsupported("jax._src.interpreters.partial_eval.trace_to_jaxpr")
+    if programs[traced] is not jaxpr:
+        raise unsupported("the jaxpr in the result of jax._src.pjit._infer_params")
+    if [ways[function][0] for function in (traced, called, filtered)] != [False, True, True]:
+        raise unsupported("jax._src.pjit.cache_miss")
+    if staging != [True]:
+        raise unsupported("jax._src.core.unsafe_am_i_under_a_jit")
+    if backward != [True, False]:
+        raise unsupported("jax._src.interpreters.ad.backward_pass")
+
+
+def _jaxpr_of(result: Any) -> Any:
+    try:
+        return result[0].params["jaxpr"]
+    except (AttributeError, KeyError, TypeError):
+        return None
+
+
+def _is_new(jaxpr: Any, found: weakref.WeakValueDictionary[int, Any]) -> bool:
+    """Whether a jaxpr is not in `found`, where it is added.
+
+    Needed because the count of traces also grows when another thread traces.
+    """
+    if jaxpr is None:
+        return True
+    is_new = found.get(id(jaxpr)) is not jaxpr
+    found[id(jaxpr)] = jaxpr
+    return is_new
+
+
+def _takes(function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
+    """Whether the signature of `function` accepts the arguments."""
+    try:
+        inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _came_from(function: Any, error: BaseException) -> bool:
+    """Whether an exception was raised in the body of `function`."""
+    codes = [attribute(inner, "__code__") for inner in functions_inside(function)]
+    return any(code in codes for code in codes_of(error))
+
+
+def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
+    options = {name: getattr(info, name, None) for name in (*JIT_OPTIONS, "compiler_options_kvs")}
+    for name in ("in_shardings", "out_shardings"):
+        options[name] = getattr(info, f"{name}_leaves", None)
+    if (call := call_of_filter_jit(fun, args)) is not None:
+        return Miss(*call, lambda _: False, True, options, fun, is_call())
+    names, numbers = frozenset(info.static_argnames), frozenset(info.static_argnums)
+    static = names | numbers | {i + len(args) for i in numbers if i < 0}
+    return Miss(fun, args, kwargs, static.__contains__, False, options, fun, is_call())
+
+
+def watch_stages(
+    lowered: Callable[[Any, Any], None], compiling: Callable[[Any], AbstractContextManager[Any]]
+) -> None:
+    """Calls `lowered` with each jaxpr and its lowering, and compiles a lowering in `compiling`.
+
+    For users who lower and compile themselves; `jax.jit` does not use these methods. The methods
+    are public, but replacing them is not, so it is done here.
+    """
+    lower, compile = jax.stages.Traced.lower, jax.stages.Lowered.compile
+
+    @functools.wraps(lower)
+    def watched_lower(self: Any, *args: Any, **kwargs: Any) -> Any:
+        result = lower(self, *args, **kwargs)
+        lowered(self.jaxpr, result)
+        return result
+
+    @functools.wraps(compile)
+    def watched_compile(self: Any, *args: Any, **kwargs: Any) -> Any:
+        with compiling(self):
+            return compile(self, *args, **kwargs)
+
+    stages: Any = jax.stages
+    stages.Traced.lower, stages.Lowered.compile = watched_lower, watched_compile

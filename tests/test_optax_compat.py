@@ -1,0 +1,127 @@
+"""Fails if Optax changes a behaviour that `canonopt._optax_compat` relies on."""
+
+import re
+from pathlib import Path
+
+import equinox as eqx
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import optax
+import pytest
+
+from canonopt._optax_compat import (
+    as_transform,
+    callable_tree_as_function,
+    dtype_of,
+    is_transformation,
+)
+
+PARAMS = {"w": jnp.ones(2)}
+
+
+class Noting:
+    """An object with the methods of a transformation. Its update notes its extra arguments."""
+
+    def init(self, params):
+        return optax.EmptyState()
+
+    def update(self, updates, state, params=None, **extra_args):
+        self.given = extra_args
+        return updates, state
+
+
+class WithoutExtraArgs(Noting):
+    def update(self, updates, state, params=None):
+        return updates, state
+
+
+def test_optax_uses_objects_with_the_two_methods_as_transformations():
+    multi_steps = optax.MultiSteps(optax.sgd(0.1), 2)
+    assert not isinstance(multi_steps, optax.GradientTransformation)
+    for tx in (multi_steps, Noting(), optax.sgd(0.1)):
+        assert is_transformation(tx)
+        chained = optax.chain(tx, optax.scale(1.0))
+        chained.update(PARAMS, chained.init(PARAMS), PARAMS)
+    for value in (optax.sgd, Noting, None, 0.1, lambda params: params, optax.EmptyState()):
+        assert not is_transformation(value)
+
+
+def test_optax_returns_a_transformation_with_extra_args_as_it_is():
+    tx = optax.polyak_sgd()
+    assert as_transform(tx) is tx
+
+
+def test_an_object_gets_extra_arguments_if_its_update_takes_them():
+    tx = Noting()
+    as_transform(tx).update(PARAMS, tx.init(PARAMS), PARAMS, value=1.0)
+    assert tx.given == {"value": 1.0}
+
+
+@pytest.mark.parametrize("tx", [WithoutExtraArgs(), optax.scale(1.0)], ids=["object", "optax"])
+def test_other_updates_ignore_extra_arguments(tx):
+    made = as_transform(tx)
+    assert isinstance(made, optax.GradientTransformationExtraArgs)
+    made.update(PARAMS, made.init(PARAMS), PARAMS, value=1.0)
+
+
+class Tree(eqx.Module):
+    w: object
+
+    def __call__(self, params):
+        raise AssertionError("a tree is not called")
+
+
+def partition(labels):
+    return optax.partition({"a": optax.sgd(0.1)}, labels)
+
+
+TREES = {
+    "param_labels": ("a", partition),
+    "weight_dimension_numbers": (0, None),
+    "muon_weight_dimension_numbers": (
+        optax.contrib.MuonDimensionNumbers(0, 1),
+        lambda numbers: optax.contrib.muon(0.1, muon_weight_dimension_numbers=numbers),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_optax_mistakes_a_callable_tree_for_a_function(name):
+    leaf, build = TREES[name]
+    tree, parameters = Tree(leaf), {"transforms": {"a": optax.sgd(0.1)}}
+    made = callable_tree_as_function(name, tree, parameters)
+    assert made is not tree and made(PARAMS) is tree
+    if build is not None:
+        params = Tree(jnp.ones((2, 2)))
+        with pytest.raises(AssertionError, match="a tree is not called"):
+            build(tree).init(params)
+        build(made).init(params)
+
+
+def test_functions_and_other_trees_stay_what_they_are():
+    parameters = {"transforms": {"a": optax.sgd(0.1)}}
+    for value in (lambda params: params, Tree("no label"), {"w": "a"}, Tree(None), Tree([])):
+        assert callable_tree_as_function("param_labels", value, parameters) is value
+    tree = Tree("a")
+    assert callable_tree_as_function("mask", tree, parameters) is tree
+
+
+def test_all_parameters_are_known_that_optax_calls_if_they_are_callable():
+    numbers = {"alpha", "b3", "learning_rate", "value", "weight_decay"}  # or schedules
+    functions = {"matrix", "measure"}  # or arrays and names, never trees
+    found = set()
+    for path in Path(optax.__file__).parent.rglob("*.py"):
+        if not path.name.endswith("_test.py"):
+            found |= set(re.findall(r"\bcallable\((\w+)\)", path.read_text("utf-8")))
+    assert found - numbers - functions == {*TREES}
+
+
+@pytest.mark.parametrize("name", ["bfloat16", "float16"])
+def test_optax_makes_the_same_of_all_spellings_of_a_dtype(name):
+    numpy_type = getattr(ml_dtypes, name, None) or np.dtype(name).type
+    for spelling in (name, np.dtype(name), numpy_type, getattr(jnp, name)):
+        assert dtype_of(spelling) is getattr(jnp, name)
+        for dtype in (spelling, dtype_of(spelling)):
+            state = optax.adam(0.1, mu_dtype=dtype).init(PARAMS)
+            assert optax.tree.get(state, "mu")["w"].dtype == jnp.dtype(name)
