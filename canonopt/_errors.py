@@ -93,6 +93,10 @@ class HoistError(CanonoptError, TypeError):
 class ExcessError(CanonoptError, AssertionError):
     """A function was traced or compiled more often than its limit allows."""
 
+    def __str__(self) -> str:
+        # As the lines of a report, which a log and the doctor have too.
+        return "\n  write: ".join(filter(None, (self.problem, self.fix)))
+
 
 class LimitError(CanonoptError, ValueError):
     """An assertion on traces or compiles was given an invalid limit or mode."""

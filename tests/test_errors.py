@@ -26,7 +26,8 @@ def test_the_facts_are_attributes_and_survive_a_pickle(kind, copied):
     other = copied(error)
     assert type(other) is kind and kind.__module__ == "canonopt"
     assert vars(other) == vars(error) and str(other) == str(error)
-    assert str(error) == f"{error.problem} {error.fix}"
+    separator = "\n  write: " if kind is canonopt.ExcessError else " "
+    assert str(error) == f"{error.problem}{separator}{error.fix}"
 
 
 def test_the_fix_is_on_a_line_of_its_own_if_the_problem_has_several():

@@ -100,7 +100,7 @@ def functions_inside(function: Any) -> list[Any]:
         if hasattr(wrapper, "call_wrapped"):
             inner.append(getattr(wrapper, "f", None))
         if isinstance(outer, types.FunctionType):
-            captured = dict(captured_by(outer))
+            captured = captured_by(outer)
             if _is_of_jax(outer):
                 inner += captured.values()
             if outer.__code__.co_qualname.startswith("_filter_pmap_cache.<locals>."):

@@ -20,6 +20,7 @@ from .namespaces import is_constant_to as is_constant_to
 from .namespaces import is_dunder as is_dunder
 from .namespaces import is_in_place as is_in_place
 from .namespaces import is_stable as is_stable
+from .rebinding import captured_by as captured_by
 from .rebinding import cells_of as cells_of
 from .rebinding import is_bound as is_bound
 from .rebinding import rebindable_variables as rebindable_variables

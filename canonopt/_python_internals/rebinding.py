@@ -14,7 +14,7 @@ import inspect
 import itertools
 import types
 from collections.abc import Iterator
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from .bytecode import key_of, nested_in
 from .weak import WeakIdMap
@@ -48,6 +48,11 @@ def is_bound(cell: types.CellType) -> bool:
     except ValueError:
         return False
     return True
+
+
+def captured_by(function: types.FunctionType) -> dict[str, Any]:
+    """The values of the captured variables that have one, by name."""
+    return {name: cell.cell_contents for name, cell in cells_of(function) if is_bound(cell)}
 
 
 # By identity, because code objects of two functions may compare equal, and weakly, because exec

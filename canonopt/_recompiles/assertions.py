@@ -236,7 +236,7 @@ class _Limit(Recorder):
             problem += entry.why.splitlines()
         else:
             lines = cause_lines(found.changes, None, found.fixes)
-            problem += [str(line) for line in lines if line.role != "fix"] + ["write:"]
+            problem += [str(line) for line in lines if line.role != "fix"]
             fix = "\n  write: ".join(line.text for line in lines if line.role == "fix")
             change = found.changes[0]
             facts = {"path": change.path, "before": change.before, "after": change.after}
