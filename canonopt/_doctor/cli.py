@@ -16,7 +16,6 @@ from .._errors import UnsupportedVersionError
 from .._recompiles import check_compiles, recording
 from . import findings, page, running
 from .report import as_json, to_stream
-from .steps import Steps
 
 RECOMPILED = 3
 
@@ -79,19 +78,18 @@ def _doctored(script: list[str], as_module: bool, files: dict[str, str], is_stri
         log, start, status = counting.__enter__(), time.perf_counter(), 0
     except UnsupportedVersionError as error:
         return f"canonopt doctor: {error}"
-    steps, unsupported = Steps(log), None
+    unsupported = None
 
     def report() -> None:
         # At the very end: threads go on after the script, and what it has registered runs then.
         if os.getpid() != process:
             return  # a fork
-        steps.stop()
         counting.__exit__(None, None, None)
         if unsupported is not None:
             with contextlib.suppress(OSError, ValueError), stderr as stream:
                 stream.write(f"canonopt doctor: {unsupported}\n")
             return
-        found = findings.diagnose(log, steps, command, status, time.perf_counter() - start)
+        found = findings.diagnose(log, command, status, time.perf_counter() - start)
         problems = []
         for form, path in files.items():
             text = {"json": as_json, "html": page.as_html}[form](found)
@@ -105,7 +103,6 @@ def _doctored(script: list[str], as_module: bool, files: dict[str, str], is_stri
             stream.writelines(problems)
 
     atexit.register(report)
-    steps.start()
     code = running.run(script, as_module=as_module)
     status = running.status_of(code)
     if status == 0:
@@ -114,7 +111,7 @@ def _doctored(script: list[str], as_module: bool, files: dict[str, str], is_stri
         except UnsupportedVersionError as error:
             unsupported = error
             return 1 if is_strict else code
-    if is_strict and status == 0 and findings.diagnose(log, steps, command, 0, 0.0).repeated:
+    if is_strict and status == 0 and findings.diagnose(log, command, 0, 0.0).repeated:
         return RECOMPILED
     return code
 

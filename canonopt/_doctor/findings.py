@@ -8,7 +8,6 @@ from .._recompiles import (
     Entry,
     FunctionLog,
 )
-from .steps import Calls, Steps
 
 
 @attrs.frozen
@@ -41,9 +40,6 @@ class Finding:
     lost_seconds: float  # of all but the first time
     moments: tuple[Moment, ...]
     causes: tuple[Cause, ...]
-    # How often it was called, cached or not, or None if that is not known; when, for some of them.
-    calls: int | None = None
-    called_at: tuple[float, ...] = ()
 
     @property
     def is_repeated(self) -> bool:
@@ -83,20 +79,20 @@ class Diagnosis:
         return [f for f in self.findings if f.causes and not f.is_repeated]
 
 
-def diagnose(log: CompileLog, steps: Steps, command: str, status: int, seconds: float) -> Diagnosis:
+def diagnose(log: CompileLog, command: str, status: int, seconds: float) -> Diagnosis:
     helpers = log.helpers
     return Diagnosis(
         command,
         seconds,
         status,
-        tuple(_finding(f, log.started, steps.of(f)) for f in log.functions),
+        tuple(_finding(f, log.started) for f in log.functions),
         len(helpers),
         sum(helper.compiles for helper in helpers),
         sum(helper.seconds for helper in helpers),
     )
 
 
-def _finding(log: FunctionLog, started: float, calls: Calls | None) -> Finding:
+def _finding(log: FunctionLog, started: float) -> Finding:
     return Finding(
         log.name,
         log.place,
@@ -107,8 +103,6 @@ def _finding(log: FunctionLog, started: float, calls: Calls | None) -> Finding:
         log.lost_seconds,
         tuple(_moment(entry, started) for entry in log.entries),
         tuple(log.causes()),
-        calls.count if calls is not None else None,
-        tuple(at - started for at in calls.at) if calls is not None else (),
     )
 
 

@@ -65,8 +65,6 @@ svg .grid { stroke: var(--line); }
 svg .first { fill: var(--first); }
 svg .again { fill: var(--again); }
 svg .trace { opacity: var(--trace); }
-svg .calls { stroke: var(--dim); stroke-width: .7; }
-svg .small { font-size: 10px; }
 .key { display: inline-block; width: 12px; height: 12px; border-radius: 2px; margin: 0 5px 0 14px;
   vertical-align: -1px; }
 """.strip()
@@ -96,7 +94,7 @@ def _body(diagnosis: Diagnosis) -> Iterator[str]:
     yield "</div>"
     if diagnosis.findings:
         yield "<h2>When</h2>"
-        yield f'<div class="card scroll">{_timeline(diagnosis)}{_key(diagnosis)}</div>'
+        yield f'<div class="card scroll">{_timeline(diagnosis)}{_key()}</div>'
     yield "<h2>What</h2>"
     yield f'<div class="card scroll">{_table(diagnosis)}</div>'
     if diagnosis.repeated or diagnosis.failed:
@@ -111,16 +109,13 @@ def _tile(value: str, label: str, kind: str = "") -> str:
     return f'<div class="tile {kind}"><b>{value}</b>{label}</div>'
 
 
-def _key(diagnosis: Diagnosis) -> str:
+def _key() -> str:
     parts = (("first", "the first time"), ("again", "again"))
     keys = (
         f'<span class="key" style="background:var(--{name})"></span>{label}'
         for name, label in parts
     )
-    steps = "a thin line is a call"
-    if all(finding.calls is None for finding in diagnosis.findings):
-        steps = "how often they were called is not known"
-    return f'<div class="dim">{"".join(keys)}; the paler part is tracing; {steps}</div>'
+    return f'<div class="dim">{"".join(keys)}; the paler part is tracing</div>'
 
 
 def _table(diagnosis: Diagnosis) -> str:
@@ -180,7 +175,7 @@ def _timeline(diagnosis: Diagnosis) -> str:
     end = max([diagnosis.seconds, *(m.at + m.seconds for m in _moments(diagnosis.findings)), 1e-3])
     scale = (_WIDTH - _LEFT - 20) / end
     height = _TOP + _ROW * len(diagnosis.findings) + 6
-    parts = [f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="calls and compiles">']
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="traces and compiles">']
     for tick in _ticks(end):
         x = _LEFT + tick * scale
         parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{height}"/>')
@@ -189,7 +184,6 @@ def _timeline(diagnosis: Diagnosis) -> str:
         y = _TOP + _ROW * row
         name = finding.name if len(finding.name) <= 24 else f"{finding.name[:23]}…"
         parts.append(f'<text class="name" x="0" y="{y + 20}">{html.escape(name)}</text>')
-        parts += _calls(finding, scale, y + 26)
         for nth, moment in enumerate(finding.moments):
             parts += _bars(finding, nth, moment, scale, y + 6)
     return "".join([*parts, "</svg>"])
@@ -205,16 +199,6 @@ def _bars(finding: Finding, nth: int, moment: Moment, scale: float, y: float) ->
     yield f'<rect class="{kind} trace" x="{x:.1f}" y="{y}" width="{wide:.1f}" height="18"/>'
     rest = max(moment.compile_seconds * scale, 2.5 if moment.compiled or wide < 2.5 else 0.0)
     yield f'<rect class="{kind}" x="{x + wide:.1f}" y="{y}" width="{rest:.1f}" height="18"/></g>'
-
-
-def _calls(finding: Finding, scale: float, y: float) -> Iterator[str]:
-    if not finding.calls:
-        return
-    words = f"{finding.calls:,} call{'s' if finding.calls > 1 else ''}"
-    yield f'<text class="small" x="0" y="{y + 6}">{words}</text>'
-    places = dict.fromkeys(f"{_LEFT + at * scale:.1f}" for at in finding.called_at)
-    lines = "".join(f"M{x} {y}v6" for x in places)
-    yield f'<path class="calls" d="{lines}"><title>{words}</title></path>'
 
 
 def _moments(findings: Iterable[Finding]) -> Iterator[Moment]:

@@ -1,9 +1,7 @@
 """`canonopt doctor`: that a script runs as without it, and what is reported."""
 
 import html.parser
-import importlib
 import importlib.metadata
-import itertools
 import json
 import os
 import pathlib
@@ -21,7 +19,6 @@ import pytest
 import canonopt
 from canonopt._doctor import findings, report
 from canonopt._doctor import page as page_module
-from canonopt._doctor import steps as _steps
 from canonopt._recompiles.differences import Change
 from canonopt._recompiles.log import Cause
 
@@ -73,7 +70,6 @@ print("done")
 @pytest.mark.parametrize(
     ("options", "moved", "status", "printed", "name"),
     [
-        ([], ("api", "_post_hook_state", None), 0, "done\n", None),
         (
             [],
             ("pjit", "_infer_params", "lambda *args: None"),
@@ -104,10 +100,6 @@ def test_what_cannot_be_counted_is_said(tmp_path, options, moved, status, printe
     script.write_text(SCRIPT)
     done = run(*PYTHON, "-c", code, "doctor", *options, script)
     assert (done.returncode, done.stdout) == (status, printed), done.stderr
-    if name is None:  # no calls are counted, and all else is
-        assert f"canonopt doctor: {script}" in done.stderr
-        assert "cannot count" not in done.stderr
-        return
     text = f"canonopt doctor: canonopt cannot count traces and compiles with jax {jax.__version__}"
     assert done.stderr.startswith(f"{text}: {name} is gone or has changed."), done.stderr
     assert len(done.stderr.splitlines()) == 1
@@ -395,7 +387,7 @@ def test_json_has_all_of_it(written):
     (step,) = found["findings"]
     assert set(step) == {
         *("name", "place", "traces", "compiles", "cache_hits", "seconds", "lost_seconds"),
-        *("moments", "causes", "repeated", "calls", "called_at"),
+        *("moments", "causes", "repeated"),
     }
     assert (step["name"], step["traces"], step["compiles"]) == ("step", 3, 3)
     assert re.fullmatch(r".*recompiles\.py:\d+", step["place"])
@@ -449,70 +441,6 @@ def test_the_page_shows_a_timeline_and_the_line_to_write(written):
     assert "prefers-color-scheme: dark" in written[2]
 
 
-def test_calls_are_counted_whoever_makes_them_and_are_on_the_page(tmp_path):
-    files = ("--json", tmp_path / "report.json", "--html", tmp_path / "report.html")
-    _, _, done = doctored(*files, "calls.py")
-    assert done.returncode == 0, done.stderr
-    findings = json.loads((tmp_path / "report.json").read_text())["findings"]
-    true = json.loads(done.stdout.splitlines()[-1])
-    assert {finding["name"]: finding["calls"] for finding in findings} == true
-    for finding in findings:
-        assert len(finding["called_at"]) == finding["calls"]
-        assert finding["called_at"] == sorted(finding["called_at"])
-    page = Page((tmp_path / "report.html").read_text())
-    lines = [about["d"].count("M") for tag, about in page.tags if tag == "path"]
-    assert len(lines) == len(true) - 1 and all(lines)  # none for what is called by a trace alone
-    assert "a thin line is a call" in page.text and "1,010 calls" in page.text
-
-
-def diagnosed_calls(function):
-    """The diagnosis of two calls of a function that is compiled for both."""
-    with canonopt.compile_log() as log:
-        steps = _steps.Steps(log)
-        steps.start()
-        try:
-            function(jnp.ones(2)), function(jnp.ones(3))
-        finally:
-            steps.stop()
-    return findings.diagnose(log, steps, "script.py", 0, 1.0)
-
-
-def are_not_known(diagnosis):
-    finding = next(finding for finding in diagnosis.findings if finding.name == "<lambda>")
-    text = Page(page_module.as_html(diagnosis)).text
-    is_said = "how often they were called is not known" in text
-    assert is_said == (finding.calls is None), text
-    return is_said
-
-
-@pytest.mark.parametrize("gone", ["_post_hook_state", "_infer_params"])
-def test_calls_that_jax_does_not_tell_of_are_not_known(gone, monkeypatch):
-    double = jax.jit(lambda x: 2 * x)
-    assert not are_not_known(diagnosed_calls(double))
-    module = importlib.import_module(f"jax._src.{'api' if gone == '_post_hook_state' else 'pjit'}")
-    before = getattr(module, gone)
-    jax.clear_caches()
-    monkeypatch.setattr(module, gone, (lambda *args: before(*args)) if callable(before) else None)
-    assert are_not_known(diagnosed_calls(double))
-    monkeypatch.undo()
-    assert jax._src.api._post_hook_state.get_global() is None
-
-
-def test_calls_are_not_known_after_one_that_was_not_understood(monkeypatch):
-    monkeypatch.setattr(_steps, "users_function", lambda _: 1 / 0)
-    assert are_not_known(diagnosed_calls(jax.jit(lambda x: 3 * x)))
-
-
-@pytest.mark.parametrize("count", [0, 1, 1999, 2000, 10_000, 123_456])
-def test_of_many_calls_some_are_kept_evenly(count):
-    calls = _steps.Calls()
-    for at in range(count):
-        calls.add(at)
-    assert calls.count == count
-    assert len(calls.at) < 2000 and (len(calls.at) >= 1000 or len(calls.at) == count)
-    assert {b - a for a, b in itertools.pairwise(calls.at)} <= {calls._one_in}
-
-
 def test_the_page_needs_no_other_file(written):
     page = Page(written[2])
     assert {tag for tag, _ in page.tags}.isdisjoint({"script", "link", "img", "iframe", "object"})
@@ -558,7 +486,7 @@ def test_what_is_left_out_is_said():
 def diagnosis_of(function):
     with canonopt.compile_log() as log:
         function()
-    return findings.diagnose(log, _steps.Steps(log), "script.py", 0, 1.0)
+    return findings.diagnose(log, "script.py", 0, 1.0)
 
 
 def test_what_is_traced_inside_of_another_and_then_called_is_no_recompile():
