@@ -12,15 +12,16 @@ import subprocess
 import sys
 import zipfile
 
+import attrs
 import jax
 import jax.numpy as jnp
 import pytest
 
 import canonopt
-from canonopt._doctor import findings, report
-from canonopt._doctor import page as page_module
-from canonopt._recompiles.differences import Change
-from canonopt._recompiles.log import Cause
+from canonopt._doctor import forms
+from canonopt._doctor.page import as_html
+from canonopt._doctor.report import Report
+from canonopt._recompiles import Entry, FunctionLog
 
 SCRIPTS = pathlib.Path(__file__).parent / "scripts"
 PYTHON = [sys.executable]
@@ -392,6 +393,10 @@ def test_json_has_all_of_it(written):
     assert (step["name"], step["traces"], step["compiles"]) == ("step", 3, 3)
     assert re.fullmatch(r".*recompiles\.py:\d+", step["place"])
     assert found["lost_seconds"] == pytest.approx(step["lost_seconds"])
+    assert {key for moment in step["moments"] for key in moment} == {
+        *("at", "traced", "compiled", "trace_seconds", "compile_seconds", "error", "again"),
+    }
+    assert [moment["again"] for moment in step["moments"]] == [False, True, True]
     assert [moment["traced"] and moment["compiled"] for moment in step["moments"]] == [True] * 3
     times = [moment["at"] for moment in step["moments"]]
     assert times == sorted(times) and times[0] > 0 and times[-1] < found["seconds"]
@@ -400,7 +405,9 @@ def test_json_has_all_of_it(written):
     assert step["lost_seconds"] == pytest.approx(spent)
     (cause,) = step["causes"]
     assert (cause["times"], cause["what"]) == (2, "was traced and compiled")
+    assert set(cause) == {"what", "times", "seconds", "changes", "note", "fixes"}
     (change,) = cause["changes"]
+    assert set(change) == {"path", "kind", "before", "after", "fix"}
     assert (change["path"], change["kind"]) == ("model.activation", "callable")
     assert cause["fixes"] == [change["fix"]]
 
@@ -457,44 +464,73 @@ def test_the_page_is_escaped(written):
 HOSTILE = "<script>alert('&\"')</script>"
 
 
-def hostile(times=3):
-    change = Change(HOSTILE, "callable", HOSTILE, HOSTILE, HOSTILE)
-    moment = findings.Moment(1.0, True, True, 0.5, 0.5, HOSTILE, True)
-    causes = [
-        Cause("was traced", times, 0.5, (change,) * 20, None, (HOSTILE,)),
-        Cause("failed while traced", 1, 0.5, (), HOSTILE, ()),
-    ]
-    finding = findings.Finding(HOSTILE, HOSTILE, 100, 3, 0, 2.0, 1.0, (moment,) * 2, tuple(causes))
-    return findings.Diagnosis(HOSTILE, 3.0, 0, (finding,), 2, 2, 0.1)
+def report_of(function):
+    """The report of a script that calls a function."""
+    with canonopt.compile_log() as log:
+        function()
+    return Report.of(log, "script.py", 0, 1.0)
 
 
-def test_nothing_gets_into_the_page_unescaped():
-    text = page_module.as_html(hostile())
+@pytest.fixture(scope="module")
+def hostile():
+    """A report with markup wherever a script may write into it, and with much to say."""
+    variables = {}
+    code = "def function(x, n):\n    if n == 0:\n        raise ValueError(message)"
+    exec(compile(code, HOSTILE, "exec"), {"message": HOSTILE}, variables)
+    function = variables["function"]
+    function.__name__ = HOSTILE
+    step = jax.jit(function, static_argnames="n")
+
+    def run():
+        for size in range(1, 5):
+            step({f"{HOSTILE}{i}": jnp.ones(size) for i in range(20)}, n=HOSTILE)
+        with pytest.raises(ValueError, match="alert"):
+            step({}, n=0)
+
+    return attrs.evolve(report_of(run), command=HOSTILE)
+
+
+def test_nothing_gets_into_the_page_unescaped(hostile):
+    assert HOSTILE in str(hostile.functions[0].place)
+    text = as_html(hostile)
     assert {tag for tag, _ in Page(text).tags}.isdisjoint({"script"})
     assert "<script" not in text and Page(text).text.count(HOSTILE) > 5
 
 
-def test_what_is_left_out_is_said():
-    text = report.as_text(hostile())
+def test_the_report_says_what_it_leaves_out(hostile):
+    text = forms.as_text(hostile)
     assert "and 17 more differences" in text
-    assert "and 98 times more, not looked into" in text
     assert "failed while traced, once" in text
-    assert "was traced again, 3 times" in text
-    assert "and 8 more" in page_module.as_html(hostile())
+    assert "was traced and compiled again, 3 times" in text
+    assert "and 8 more" in as_html(hostile)
 
 
-def diagnosis_of(function):
-    with canonopt.compile_log() as log:
-        function()
-    return findings.diagnose(log, "script.py", 0, 1.0)
+def test_the_report_says_for_how_many_traces_it_has_no_details():
+    many = FunctionLog("step", None, traces=100, entries=[Entry(None, 0.0, True)] * 2)
+    report = Report("script.py", 0, 1.0, 0.0, [many], [])
+    text = forms.as_text(report)
+    assert "\nstep\n  and 98 times more, details omitted\n" in text
+    assert "and 98 times more, details omitted" in Page(as_html(report)).text
+
+
+def test_the_most_expensive_function_comes_first():
+    def function(name, seconds):
+        entry = Entry(None, 0.0, True, trace_seconds=seconds, traced_again=True)
+        return FunctionLog(name, None, traces=2, entries=[entry])
+
+    functions = [function("cheap", 1.0), function("dear", 3.0), function("medium", 2.0)]
+    report = Report("script.py", 0, 6.0, 0.0, functions, [])
+    assert [section.name for section in report.sections] == ["dear", "medium", "cheap"]
+    assert [row.cells[0] for row in report.rows] == ["cheap", "dear", "medium"]
+    assert report.lost_seconds == 6.0
 
 
 def test_what_is_traced_inside_of_another_and_then_called_is_no_recompile():
     predict = jax.jit(lambda x: x + 1)
     step = jax.jit(lambda x: predict(x) * 2)
-    found = diagnosis_of(lambda: (step(jnp.ones(3)), predict(jnp.ones(3))))
-    assert (found.repeated, found.failed, found.lost_seconds) == ([], [], 0.0)
-    text, page = report.as_text(found), page_module.as_html(found)
+    found = report_of(lambda: (step(jnp.ones(3)), predict(jnp.ones(3))))
+    assert (found.repeated, found.sections, found.lost_seconds) == ([], [], 0.0)
+    text, page = forms.as_text(found), as_html(found)
     assert "No function was traced or compiled more than once." in text
     assert "write:" not in text and " again" not in text
     assert 'class="first"' in page and 'class="again' not in page
@@ -502,9 +538,9 @@ def test_what_is_traced_inside_of_another_and_then_called_is_no_recompile():
 
 def test_a_gradient_of_a_jitted_function_is_no_recompile():
     gradient = jax.value_and_grad(jax.jit(lambda x: jnp.sum(x**2)))
-    found = diagnosis_of(lambda: [gradient(jnp.ones(3)) for _ in range(3)])
-    assert (found.repeated, found.failed, found.lost_seconds) == ([], [], 0.0)
-    assert "not looked into" not in report.as_text(found)
+    found = report_of(lambda: [gradient(jnp.ones(3)) for _ in range(3)])
+    assert (found.repeated, found.sections, found.lost_seconds) == ([], [], 0.0)
+    assert "details omitted" not in forms.as_text(found)
 
 
 def test_a_script_that_compiles_nothing(tmp_path):
@@ -522,15 +558,15 @@ def test_without_rich_the_report_is_plain_text(tmp_path):
     path = os.pathsep.join([str(tmp_path), importable()])
     command = [*DOCTOR, "recompiles.py", "growing_batch"]
     done = run(*command, env={"PYTHONPATH": path})
-    assert "For tables and colours: pip install 'canonopt[doctor]'" in done.stderr
+    assert "For tables and colors: pip install 'canonopt[doctor]'" in done.stderr
     assert re.search(r"^total +3 +3 ", done.stderr, re.MULTILINE)
     assert "write: pad or drop" in done.stderr
     assert done.returncode == 0
 
 
-def test_tables_are_no_matter_of_markup(capsys):
+def test_rich_takes_nothing_for_markup(hostile, capsys):
     pytest.importorskip("rich")
-    report.print_rich(hostile(), sys.stderr)
+    forms.print_rich(hostile, sys.stderr)
     assert capsys.readouterr().err.count(HOSTILE) > 5
 
 
@@ -562,5 +598,5 @@ def test_wrong_usage_is_said_before_anything_runs(arguments, message):
 
 def test_help_documents_the_exit_status():
     done = run(*DOCTOR, "--help")
-    assert "3 where the script ends well" in " ".join(done.stdout.split())
+    assert "3 if the script succeeds" in " ".join(done.stdout.split())
     assert done.returncode == 0
