@@ -9,7 +9,10 @@ from ._doctor import command
 
 
 def main(arguments: Sequence[str] | None = None) -> Any:
-    """Runs the command line, and returns what to give to `sys.exit`."""
+    """Runs the command line.
+
+    **Returns:** the argument for `sys.exit`.
+    """
     return command(sys.argv[1:] if arguments is None else arguments, __version__)
 
 

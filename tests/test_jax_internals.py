@@ -34,7 +34,6 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt import _jax_internals
-from canonopt._doctor import steps as _steps
 from canonopt._identity.instances import is_immutable
 from canonopt._jax_internals import (
     function_of_partial,
@@ -228,38 +227,6 @@ def test_settings_in_the_key_have_names():
 def test_without_their_names_the_settings_in_the_key_are_unknown(monkeypatch, name):
     elsewhere("jax._src.config", **{name: None})(monkeypatch)
     assert _jax_internals.key_context() == {}
-
-
-def test_calls_are_told_of_whoever_makes_them_and_cached_or_not():
-    def double(x):
-        return 2 * x
-
-    def triple(x):
-        return 3 * x
-
-    told = []
-
-    def note(function, args):
-        told.append(_jax_internals.as_filter_jit_was_given(function, args))
-
-    x = jnp.ones(2)
-    with jax.debug_nans(True):
-        pass  # from now on this thread has a hook of its own, if only None
-    end = _jax_internals.watch_calls(note)
-    assert end is not None
-    try:
-        jitted = jax.jit(double)
-        list(map(jitted, [x, x, x]))
-        jitted.lower(x)
-        list(map(eqx.filter_jit(triple), [x, x]))
-        with jax.debug_nans(True):
-            jitted(x)
-        jitted(x)
-    finally:
-        end()
-    jitted(x)
-    found = [f for f in told if f in (double, triple)]
-    assert found == [*[double] * 3, *[triple] * 2, *[double] * 2]
 
 
 def test_a_backward_pass_differs_from_a_call():
@@ -458,10 +425,6 @@ MOVED = {
     ],
     "jax._src.source_info_util.register_exclusion": [
         (removed("jax._src.source_info_util.register_exclusion"), None),
-    ],
-    "jax._src.api._post_hook_state": [
-        (elsewhere("jax._src.api", "_post_hook_state"), None),
-        (elsewhere("jax._src.api", _post_hook_state=None), None),
     ],
     # Asked for when a factory is called, and for no count.
     "jax._src.config.enable_x64": [
@@ -825,16 +788,6 @@ def test_a_call_without_a_compile_does_not_count_as_a_missing_event(first_use):
         jax.jit(fresh()[0]).lower(X)
     assert listeners._is_compile_seen
     assert not log.helpers and len(log.functions) == 1
-
-
-def test_calls_are_unknown_without_the_hook_of_jax(monkeypatch):
-    with canonopt.compile_log() as log:
-        steps = _steps.Steps(log)
-        elsewhere("jax._src.api", "_post_hook_state")(monkeypatch)
-        steps.start()
-        jax.jit(fresh()[0])(X)
-        steps.stop()
-        assert steps.of(log.functions[0]) is None
 
 
 def test_x64_is_found_out_the_public_way_too(monkeypatch):

@@ -1,25 +1,21 @@
-"""A diagnosis as one self-contained page."""
+"""A report as one self-contained HTML page."""
 
 import html
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
-from .._recompiles import Cause
-from .findings import (
-    Diagnosis,
-    Finding,
-    Moment,
-)
+from .._recompiles import Cause, Entry, FunctionLog
 from .report import (
     COLUMNS,
+    NUMBERS,
+    Report,
+    Row,
+    Section,
     in_seconds,
-    missing,
-    nearer,
-    place_in,
-    rows_of,
+    with_short_paths,
 )
 
-_SHOWN = 12  # differences of one cause; the rest is in the JSON
+_MAX_CHANGES = 12  # shown for each cause; the JSON has all
 
 _STYLE = """
 :root { color-scheme: light dark; --ground: #fbfbfa; --card: #fff; --text: #1d2127; --dim: #68707c;
@@ -65,17 +61,15 @@ svg .grid { stroke: var(--line); }
 svg .first { fill: var(--first); }
 svg .again { fill: var(--again); }
 svg .trace { opacity: var(--trace); }
-svg .calls { stroke: var(--dim); stroke-width: .7; }
-svg .small { font-size: 10px; }
 .key { display: inline-block; width: 12px; height: 12px; border-radius: 2px; margin: 0 5px 0 14px;
   vertical-align: -1px; }
 """.strip()
 
 
-def as_html(diagnosis: Diagnosis) -> str:
+def as_html(report: Report) -> str:
     """One page that needs no other file."""
-    body = "\n".join(_body(diagnosis))
-    title = html.escape(f"canonopt doctor: {diagnosis.command}")
+    body = "\n".join(_body(report))
+    title = html.escape(f"canonopt doctor: {report.command}")
     return (
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
@@ -84,69 +78,62 @@ def as_html(diagnosis: Diagnosis) -> str:
     )
 
 
-def _body(diagnosis: Diagnosis) -> Iterator[str]:
-    yield f"<h1>What <code>{html.escape(diagnosis.command)}</code> compiled</h1>"
-    yield f'<div class="dim">canonopt doctor, exit status {diagnosis.status}</div>'
-    lost = "bad" if diagnosis.repeated else "good"
+def _body(report: Report) -> Iterator[str]:
+    repeated = len(report.repeated)
+    yield f"<h1>What <code>{html.escape(report.command)}</code> compiled</h1>"
+    yield f'<div class="dim">canonopt doctor, exit status {report.status}</div>'
+    verdict = "bad" if repeated else "good"
     yield '<div class="tiles">'
-    yield _tile(in_seconds(diagnosis.seconds), "in all")
-    yield _tile(in_seconds(diagnosis.compile_seconds), "to trace and compile")
-    yield _tile(in_seconds(diagnosis.lost_seconds), "lost to doing it more than once", lost)
-    yield _tile(f"{len(diagnosis.repeated)}", "functions compiled more than once", lost)
+    yield _tile(in_seconds(report.seconds), "in total")
+    yield _tile(in_seconds(report.compile_seconds), "tracing and compiling")
+    yield _tile(in_seconds(report.lost_seconds), "lost to recompiles", verdict)
+    yield _tile(f"{repeated}", "functions traced or compiled more than once", verdict)
     yield "</div>"
-    if diagnosis.findings:
-        yield "<h2>When</h2>"
-        yield f'<div class="card scroll">{_timeline(diagnosis)}{_key(diagnosis)}</div>'
-    yield "<h2>What</h2>"
-    yield f'<div class="card scroll">{_table(diagnosis)}</div>'
-    if diagnosis.repeated or diagnosis.failed:
-        yield "<h2>Why, and what to write</h2>"
+    if report.functions:
+        yield "<h2>Timeline</h2>"
+        yield f'<div class="card scroll">{_timeline(report)}{_LEGEND}</div>'
+    yield "<h2>Functions</h2>"
+    yield f'<div class="card scroll">{_table(report)}</div>'
+    sections = report.sections
+    if sections:
+        yield "<h2>Causes, and what to write</h2>"
     else:
         yield "<p>No function was traced or compiled more than once.</p>"
-    for finding in [*diagnosis.repeated, *diagnosis.failed]:
-        yield from _card(finding)
+    for section in sections:
+        yield from _card(section)
 
 
 def _tile(value: str, label: str, kind: str = "") -> str:
     return f'<div class="tile {kind}"><b>{value}</b>{label}</div>'
 
 
-def _key(diagnosis: Diagnosis) -> str:
-    parts = (("first", "the first time"), ("again", "again"))
-    keys = (
-        f'<span class="key" style="background:var(--{name})"></span>{label}'
-        for name, label in parts
+def _table(report: Report) -> str:
+    head = _cells("th", COLUMNS)
+    rows = "".join(f"<tr>{_row(row)}</tr>" for row in report.rows)
+    return f"<table><tr>{head}</tr>{rows}</table>"
+
+
+def _row(row: Row) -> str:
+    name, *counts, place = map(html.escape, row.cells)
+    name = f"<code>{name}</code>"
+    if row.kind == "repeated":
+        name = f'<span class="bad">{name}</span>'
+    return _cells("td", (name, *counts, f'<span class="place">{place}</span>'))
+
+
+def _cells(tag: str, cells: Sequence[str]) -> str:
+    return "".join(
+        f'<{tag} class="number">{cell}</{tag}>' if title in NUMBERS else f"<{tag}>{cell}</{tag}>"
+        for title, cell in zip(COLUMNS, cells, strict=True)
     )
-    steps = "a thin line is a call"
-    if all(finding.calls is None for finding in diagnosis.findings):
-        steps = "how often they were called is not known"
-    return f'<div class="dim">{"".join(keys)}; the paler part is tracing; {steps}</div>'
 
 
-def _table(diagnosis: Diagnosis) -> str:
-    numbers = range(1, 6)
-    head = "".join(f"<th{_number(i in numbers)}>{title}</th>" for i, title in enumerate(COLUMNS))
-    rows = []
-    for row, finding in zip(rows_of(diagnosis), [*diagnosis.findings, None], strict=False):
-        cells = [html.escape(cell) for cell in row]
-        cells[0] = f"<code>{cells[0]}</code>"
-        if finding is not None and finding.is_repeated:
-            cells[0] = f'<span class="bad">{cells[0]}</span>'
-        cells[-1] = f'<span class="place">{cells[-1]}</span>'
-        rows.append("".join(f"<td{_number(i in numbers)}>{c}</td>" for i, c in enumerate(cells)))
-    return f"<table><tr>{head}</tr>{''.join(f'<tr>{row}</tr>' for row in rows)}</table>"
-
-
-def _number(is_number: bool) -> str:
-    return ' class="number"' if is_number else ""
-
-
-def _card(finding: Finding) -> Iterator[str]:
-    yield f'<section class="card"><h3>{html.escape(finding.name)}</h3>'
-    yield f'<div class="place">{html.escape(place_in(finding))}</div>'
-    for cause in finding.causes:
-        what = html.escape(cause.title)
-        yield f'<div class="cause"><p>{what}, <b>{in_seconds(cause.seconds)}</b></p>'
+def _card(section: Section) -> Iterator[str]:
+    yield f'<section class="card"><h3>{html.escape(section.name)}</h3>'
+    yield f'<div class="place">{html.escape(section.place)}</div>'
+    for cause in section.causes:
+        title = html.escape(cause.title)
+        yield f'<div class="cause"><p>{title}, <b>{in_seconds(cause.seconds)}</b></p>'
         if cause.note is not None:
             yield f"<p><code>{html.escape(cause.note)}</code></p>"
         if cause.changes:
@@ -154,72 +141,70 @@ def _card(finding: Finding) -> Iterator[str]:
         if cause.fixes:
             yield f"<pre>{html.escape(chr(10).join(cause.fixes))}</pre>"
         yield "</div>"
-    yield from (f'<p class="dim">{line}</p>' for line in missing(finding))
+    if section.closing:
+        yield f'<p class="dim">{section.closing}</p>'
     yield "</section>"
 
 
 def _changes(cause: Cause) -> str:
-    head = "<tr><th>where</th><th>what</th><th>before</th><th>now</th></tr>"
-    shown = cause.changes[:_SHOWN]
-    rows = [
-        "".join(
-            f"<td>{html.escape(nearer(text))}</td>" for text in (c.path, c.kind, c.before, c.after)
-        )
-        for c in shown
-    ]
-    if len(cause.changes) > len(shown):
-        rows.append(f'<td colspan="4">and {len(cause.changes) - len(shown)} more</td>')
-    return f'<table class="changes">{head}{"".join(f"<tr>{row}</tr>" for row in rows)}</table>'
+    rows = ["<th>path</th><th>kind</th><th>before</th><th>after</th>"]
+    for change in cause.changes[:_MAX_CHANGES]:
+        cells = (change.path, change.kind, change.before, change.after)
+        rows.append("".join(f"<td>{html.escape(with_short_paths(cell))}</td>" for cell in cells))
+    if len(cause.changes) > _MAX_CHANGES:
+        rows.append(f'<td colspan="4">and {len(cause.changes) - _MAX_CHANGES} more</td>')
+    return f'<table class="changes">{"".join(f"<tr>{row}</tr>" for row in rows)}</table>'
 
 
+# --- the timeline -----------------------------------------------------------------------------
+
+_LEGEND = (
+    '<div class="dim"><span class="key" style="background:var(--first)"></span>the first time'
+    '<span class="key" style="background:var(--again)"></span>again; '
+    "the paler part is tracing</div>"
+)
 _WIDTH, _LEFT, _ROW, _TOP = 1000, 190, 36, 24
 
 
-def _timeline(diagnosis: Diagnosis) -> str:
-    """A row for each function, over the seconds of the run."""
-    end = max([diagnosis.seconds, *(m.at + m.seconds for m in _moments(diagnosis.findings)), 1e-3])
+def _timeline(report: Report) -> str:
+    """An SVG image with a row for each function, over the seconds of the run."""
+    entries = [entry for function in report.functions for entry in function.entries]
+    ends = (report.seconds_until(entry) + entry.seconds for entry in entries)
+    end = max([report.seconds, *ends, 1e-3])
     scale = (_WIDTH - _LEFT - 20) / end
-    height = _TOP + _ROW * len(diagnosis.findings) + 6
-    parts = [f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="calls and compiles">']
+    height = _TOP + _ROW * len(report.functions) + 6
+    parts = [f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="traces and compiles">']
     for tick in _ticks(end):
         x = _LEFT + tick * scale
         parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{height}"/>')
         parts.append(f'<text x="{x:.1f}" y="14" text-anchor="middle">{tick:g} s</text>')
-    for row, finding in enumerate(diagnosis.findings):
+    for row, function in enumerate(report.functions):
         y = _TOP + _ROW * row
-        name = finding.name if len(finding.name) <= 24 else f"{finding.name[:23]}…"
+        name = function.name if len(function.name) <= 24 else f"{function.name[:23]}…"
         parts.append(f'<text class="name" x="0" y="{y + 20}">{html.escape(name)}</text>')
-        parts += _calls(finding, scale, y + 26)
-        for nth, moment in enumerate(finding.moments):
-            parts += _bars(finding, nth, moment, scale, y + 6)
+        for number, entry in enumerate(function.entries, 1):
+            parts.append(_bar(function, number, entry, report.seconds_until(entry), scale, y + 6))
     return "".join([*parts, "</svg>"])
 
 
-def _bars(finding: Finding, nth: int, moment: Moment, scale: float, y: float) -> Iterator[str]:
-    kind = "again" if moment.again else "first"
-    words = f"{finding.name}, no. {nth + 1}, at {moment.at:.2f} s: "
-    words += f"traced {moment.trace_seconds:.3f} s, compiled {moment.compile_seconds:.3f} s"
-    yield f"<g><title>{html.escape(words)}</title>"
-    x = _LEFT + moment.at * scale
-    wide = max(moment.trace_seconds * scale, 0.0)
-    yield f'<rect class="{kind} trace" x="{x:.1f}" y="{y}" width="{wide:.1f}" height="18"/>'
-    rest = max(moment.compile_seconds * scale, 2.5 if moment.compiled or wide < 2.5 else 0.0)
-    yield f'<rect class="{kind}" x="{x + wide:.1f}" y="{y}" width="{rest:.1f}" height="18"/></g>'
-
-
-def _calls(finding: Finding, scale: float, y: float) -> Iterator[str]:
-    if not finding.calls:
-        return
-    words = f"{finding.calls:,} call{'s' if finding.calls > 1 else ''}"
-    yield f'<text class="small" x="0" y="{y + 6}">{words}</text>'
-    places = dict.fromkeys(f"{_LEFT + at * scale:.1f}" for at in finding.called_at)
-    lines = "".join(f"M{x} {y}v6" for x in places)
-    yield f'<path class="calls" d="{lines}"><title>{words}</title></path>'
-
-
-def _moments(findings: Iterable[Finding]) -> Iterator[Moment]:
-    for finding in findings:
-        yield from finding.moments
+def _bar(
+    function: FunctionLog, number: int, entry: Entry, at: float, scale: float, y: float
+) -> str:
+    """A paler bar for the trace, and next to it one for the compile."""
+    kind = "again" if entry.is_again else "first"
+    tooltip = (
+        f"{function.name}, no. {number}, at {at:.2f} s: "
+        f"traced {entry.trace_seconds:.3f} s, compiled {entry.compile_seconds:.3f} s"
+    )
+    x = _LEFT + at * scale
+    trace = max(entry.trace_seconds * scale, 0.0)
+    # Wide enough to be seen.
+    rest = max(entry.compile_seconds * scale, 2.5 if entry.compiled or trace < 2.5 else 0.0)
+    return (
+        f"<g><title>{html.escape(tooltip)}</title>"
+        f'<rect class="{kind} trace" x="{x:.1f}" y="{y}" width="{trace:.1f}" height="18"/>'
+        f'<rect class="{kind}" x="{x + trace:.1f}" y="{y}" width="{rest:.1f}" height="18"/></g>'
+    )
 
 
 def _ticks(end: float) -> Sequence[float]:

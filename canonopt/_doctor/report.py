@@ -1,152 +1,129 @@
-"""A diagnosis as text, as a table of rich's and as JSON."""
+"""What the doctor reports: the one model that text, rich, JSON and HTML render."""
 
-import io
-import json
 import os
 import re
-from collections.abc import Iterator
-from typing import TextIO
+from collections.abc import Sequence
+from typing import Literal
 
 import attrs
 
-from .._recompiles import aligned, times
-from .findings import Diagnosis, Finding
+from .._recompiles import Cause, CompileLog, Entry, FunctionLog, times
 
 COLUMNS = ("function", "traces", "compiles", "cache hits", "seconds", "lost", "defined at")
+NUMBERS = COLUMNS[1:-1]  # aligned to the right
 
 
-def as_text(diagnosis: Diagnosis) -> str:
-    """The report as plain text."""
-    table = aligned([COLUMNS, *rows_of(diagnosis)])
-    return "\n".join([*_heading(diagnosis), "", *table, *_text_of_causes(diagnosis)]) + "\n"
+@attrs.frozen
+class Row:
+    """A row of the table of functions, with a cell for each of `COLUMNS`."""
+
+    cells: tuple[str, ...]
+    kind: Literal["once", "repeated", "helpers"]
 
 
-def print_rich(diagnosis: Diagnosis, stream: TextIO) -> None:
-    """The same with a table of rich's, or an `ImportError` without rich."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
+@attrs.frozen
+class Section:
+    """Why one function was traced or compiled again, or failed."""
 
-    # To a pipe without a reader rich ends the program.
-    buffer = io.StringIO()
-    # Where nobody looks at the stream itself, its width is none to go by.
-    is_seen = stream.isatty()
-    console = Console(
-        file=buffer,
-        force_terminal=is_seen or None,
-        width=None if is_seen else 200,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
-    table = Table(box=None, pad_edge=False)
-    for title in COLUMNS:
-        is_number = title not in ("function", "defined at")
-        table.add_column(title, justify="right" if is_number else "left", overflow="fold")
-    for row, finding in zip(rows_of(diagnosis), [*diagnosis.findings, None], strict=False):
-        style = "bold red" if finding is not None and finding.is_repeated else ""
-        style = "dim" if finding is None else style
-        table.add_row(*(Text(cell) for cell in row), style=style)
-    for line in _heading(diagnosis):
-        console.print(Text(line, style="bold"), soft_wrap=True)
-    console.print()
-    console.print(table)
-    for line in _text_of_causes(diagnosis):
-        is_fix = line.lstrip().startswith("write: ")
-        style = "green" if is_fix else "" if line.startswith(" ") else "bold"
-        console.print(Text(line, style=style), soft_wrap=True)
-    stream.write(buffer.getvalue())
+    name: str
+    place: str
+    causes: Sequence[Cause]
+    omitted: int  # traces or compiles that the log counts, but has no entries for
+
+    @property
+    def closing(self) -> str | None:
+        return f"and {times(self.omitted)} more, details omitted" if self.omitted else None
 
 
-def as_json(diagnosis: Diagnosis) -> str:
-    """The whole of it, for machines. `version` is that of the layout."""
-    found = attrs.asdict(diagnosis)
-    for finding, plain in zip(diagnosis.findings, found["findings"], strict=True):
-        plain["repeated"] = finding.is_repeated
-    totals = {
-        "compile_seconds": diagnosis.compile_seconds,
-        "lost_seconds": diagnosis.lost_seconds,
-        "recompiled": bool(diagnosis.repeated),
-    }
-    return json.dumps({"version": 1, **totals, **found}, indent=2) + "\n"
+@attrs.frozen
+class Report:
+    """One run of a script."""
+
+    command: str
+    status: int
+    seconds: float
+    started: float  # of time.perf_counter, as in the entries
+    functions: Sequence[FunctionLog]
+    helpers: Sequence[FunctionLog]  # of JAX and libraries
+
+    @classmethod
+    def of(cls, log: CompileLog, command: str, status: int, seconds: float) -> "Report":
+        return cls(command, status, seconds, log.started, log.functions, log.helpers)
+
+    @property
+    def helper_compiles(self) -> int:
+        return sum(helper.compiles for helper in self.helpers)
+
+    @property
+    def helper_seconds(self) -> float:
+        return sum(helper.seconds for helper in self.helpers)
+
+    @property
+    def compile_seconds(self) -> float:
+        return self.helper_seconds + sum(function.seconds for function in self.functions)
+
+    @property
+    def lost_seconds(self) -> float:
+        return sum(function.lost_seconds for function in self.functions)
+
+    @property
+    def repeated(self) -> list[FunctionLog]:
+        """The functions that were traced or compiled more than once, most expensive first."""
+        found = filter(is_repeated, self.functions)
+        return sorted(found, key=lambda function: -function.lost_seconds)
+
+    @property
+    def rows(self) -> list[Row]:
+        rows = [
+            Row(
+                (
+                    function.name,
+                    str(function.traces),
+                    str(function.compiles),
+                    str(function.cache_hits),
+                    f"{function.seconds:.2f}",
+                    f"{function.lost_seconds:.2f}",
+                    with_short_paths(function.place or ""),
+                ),
+                "repeated" if is_repeated(function) else "once",
+            )
+            for function in self.functions
+        ]
+        if self.helpers:
+            name, compiles = f"{len(self.helpers)} in JAX and libraries", str(self.helper_compiles)
+            cells = (name, "", compiles, "", f"{self.helper_seconds:.2f}", "", "")
+            rows.append(Row(cells, "helpers"))
+        return rows
+
+    @property
+    def sections(self) -> list[Section]:
+        """Of the repeated functions, then of those of which only a trace failed."""
+        others = [function for function in self.functions if not is_repeated(function)]
+        found = [(function, function.causes()) for function in [*self.repeated, *others]]
+        return [
+            Section(
+                function.name,
+                with_short_paths(function.place or ""),
+                causes,
+                max(max(function.traces, function.compiles) - len(function.entries), 0),
+            )
+            for function, causes in found
+            if causes or is_repeated(function)
+        ]
+
+    def seconds_until(self, entry: Entry) -> float:
+        """From the start of the script."""
+        return entry.at - self.started
 
 
-# --- text ---------------------------------------------------------------------------------------
+def is_repeated(function: FunctionLog) -> bool:
+    return function.traces > 1 or function.compiles + function.cache_hits > 1
 
 
-def _heading(diagnosis: Diagnosis) -> list[str]:
-    lines = [f"canonopt doctor: {diagnosis.command}", _summary(diagnosis)]
-    if not diagnosis.findings:
-        lines.append("No function of the script was compiled.")
-    elif not diagnosis.repeated:
-        lines.append("No function was traced or compiled more than once.")
-    return lines
-
-
-def _summary(diagnosis: Diagnosis) -> str:
-    found = (diagnosis.seconds, diagnosis.compile_seconds, diagnosis.lost_seconds)
-    total, compiling, lost = map(in_seconds, found)
-    return (
-        f"{total} in all, {compiling} to trace and compile, "
-        f"{lost} of that lost to doing it more than once"
-    )
-
-
-def rows_of(diagnosis: Diagnosis) -> list[tuple[str, ...]]:
-    rows = [
-        (
-            finding.name,
-            str(finding.traces),
-            str(finding.compiles),
-            str(finding.cache_hits),
-            f"{finding.seconds:.2f}",
-            f"{finding.lost_seconds:.2f}",
-            place_in(finding),
-        )
-        for finding in diagnosis.findings
-    ]
-    if diagnosis.helpers:
-        compiles, seconds = diagnosis.helper_compiles, f"{diagnosis.helper_seconds:.2f}"
-        operations = f"{diagnosis.helpers} of jax and libraries"
-        rows.append((operations, "", str(compiles), "", seconds, "", ""))
-    return rows
-
-
-def _text_of_causes(diagnosis: Diagnosis) -> Iterator[str]:
-    for finding in [*diagnosis.repeated, *diagnosis.failed]:
-        yield ""
-        yield f"{finding.name} ({place_in(finding)})" if finding.place else finding.name
-        for cause in finding.causes:
-            yield f"  {cause.title}, {in_seconds(cause.seconds)}"
-            yield from (f"    {nearer(line)}" for line in cause.lines())
-        yield from (f"  {line}" for line in missing(finding))
-
-
-def place_in(finding: Finding) -> str:
-    return nearer(finding.place or "")
-
-
-def nearer(text: str) -> str:
-    """With the paths in it from here, or from where packages are installed."""
+def with_short_paths(text: str) -> str:
+    """Makes paths relative to the working directory, or to where packages are installed."""
     return re.sub(r"[^\s(]*/site-packages/", "", text.replace(os.path.join(os.getcwd(), ""), ""))
-
-
-def missing(finding: Finding) -> list[str]:
-    """Of a function that is traced again and again only the first entries are kept."""
-    left = max(finding.traces, finding.compiles) - len(finding.moments)
-    return [f"and {times(left)} more, not looked into"] if left > 0 else []
 
 
 def in_seconds(value: float) -> str:
     return f"{value:.2f} s"
-
-
-def to_stream(diagnosis: Diagnosis, stream: TextIO) -> None:
-    """The report in the best form there is."""
-    stream.write("\n")
-    try:
-        print_rich(diagnosis, stream)
-    except ImportError:
-        stream.write(as_text(diagnosis))
-        stream.write("\nFor tables and colours: pip install 'canonopt[doctor]'\n")
-    stream.flush()

@@ -1,4 +1,7 @@
-"""Runs a script as `python` itself does: the same `__main__`, arguments, tracebacks and status."""
+"""Runs a script in this process as `python` would.
+
+`__main__`, the arguments, tracebacks and the exit status are the same.
+"""
 
 import builtins
 import contextlib
@@ -16,36 +19,36 @@ from typing import Any
 
 import jax
 
-INTERRUPTED = 130  # what a shell has for a program that Ctrl-C ended
+INTERRUPTED = 130  # the status that a shell reports after Ctrl-C
 
 
 def run(arguments: Sequence[str], *, as_module: bool = False) -> Any:
     """Runs `python arguments...`, or `python -m arguments...`, in this process.
 
-    What an error would print is printed. `sys.argv`, `sys.path[0]` and `__main__` are
-    left to the script, for what it has registered to run at exit.
+    Prints the traceback of an error. `sys.argv`, `sys.path[0]` and `__main__` stay those of the
+    script, for functions that it has registered to run at exit.
 
-    **Returns:** what to give to `sys.exit`, which prints it if it is words.
+    **Returns:** the argument for `sys.exit`, which prints a string.
     """
     target, *_ = arguments
     if not as_module and not os.path.exists(target):
-        what = f"can't open file {os.path.abspath(target)!r}: No such file or directory"
-        print(f"canonopt doctor: {what}", file=sys.stderr)
+        problem = f"can't open file {os.path.abspath(target)!r}: No such file or directory"
+        print(f"canonopt doctor: {problem}", file=sys.stderr)
         return 2
-    with _settings_as_of_the_import():
+    with _settings_read_at_import():
         error = _raised_by(_execute, arguments, as_module)
-    return 0 if error is None else _ended_by(error)
+    return 0 if error is None else _exit_code_of(error)
 
 
 def flush() -> None:
-    """Flushes as the interpreter does at the end of a script: what cannot be flushed is left."""
+    """Flushes as the interpreter does at the end of a script, ignoring errors."""
     for name in ("stderr", "stdout"):
         with contextlib.suppress(Exception):
             getattr(sys, name).flush()
 
 
 def _raised_by(function: Callable[..., Any], *args: Any) -> BaseException | None:
-    """The exception that comes out of a call, if any, without the frames of this file."""
+    """The exception that a call raises, if any, without the frames of this file."""
     try:
         function(*args)
     except BaseException as error:
@@ -92,39 +95,39 @@ def _run_file(target: str, variables: dict[str, Any]) -> None:
 
 
 def _absolute(target: str) -> str:
-    """As the interpreter makes it, which leaves dots where they are."""
+    """As the interpreter does it, which keeps the dots."""
     return os.path.join(os.getcwd(), target)
 
 
 def _run_module(name: str, alter_argv: bool) -> None:
-    """Runs a module as `python -m` does, by the function of `runpy` that the interpreter calls.
+    """Runs a module with the private function of `runpy` that `python -m` calls.
 
-    It is private. Without it `__main__` goes back to its former owner at the end, and what the
-    module has registered to run at exit finds another `__main__` than its own.
+    The public function is the fallback. It restores the former `__main__` at the end, so functions
+    that the module has registered to run at exit find a `__main__` other than their own.
     """
-    as_the_interpreter: Any = vars(runpy).get("_run_module_as_main")
-    if as_the_interpreter is not None:
-        as_the_interpreter(name, alter_argv)
+    run_as_main: Any = vars(runpy).get("_run_module_as_main")
+    if run_as_main is not None:
+        run_as_main(name, alter_argv)
     else:
         runpy.run_module(name, run_name="__main__", alter_sys=True)
 
 
 def _search_first(folder: str, always: bool = False) -> None:
-    """In place of what this process was started with. `python -P` has neither."""
+    """Replaces the first entry of `sys.path`, which `python -P` does not have."""
     if not sys.flags.safe_path:
         sys.path[0] = folder
     elif always:
         sys.path.insert(0, folder)
 
 
-def _ended_by(error: BaseException) -> Any:
-    """Shows what the script has raised as the interpreter would, but for `SystemExit`."""
+def _exit_code_of(error: BaseException) -> Any:
+    """Shows an exception as the interpreter would, and returns the argument for `sys.exit`."""
     if isinstance(error, SystemExit):
         return error.code
     sys.last_type, sys.last_value, sys.last_traceback = type(error), error, error.__traceback__
     if sys.version_info >= (3, 12):
         sys.last_exc = error
-    # Not where the error is caught: to a hook nothing is being handled.
+    # Outside the `except` block, since the hook must see no exception being handled.
     failure = _raised_by(lambda: sys.excepthook(type(error), error, error.__traceback__))
     if isinstance(failure, SystemExit):
         return failure.code
@@ -137,7 +140,7 @@ def _ended_by(error: BaseException) -> Any:
 
 
 def status_of(code: object) -> int:
-    """The status that `sys.exit(code)` ends with."""
+    """The exit status after `sys.exit(code)`."""
     return int(code if isinstance(code, int) else code is not None)
 
 
@@ -150,12 +153,12 @@ def _print_to_stderr(text: object) -> None:
 
 
 @contextlib.contextmanager
-def _settings_as_of_the_import() -> Iterator[None]:
-    """Whoever sets `os.environ["JAX_..."]` and then imports jax shall find it set.
+def _settings_read_at_import() -> Iterator[None]:
+    """Applies `os.environ["JAX_..."]` that the script sets before it imports jax.
 
-    JAX reads these when it is imported, and here that is long before the script.
+    JAX reads these when it is imported, which here happens before the script runs.
     """
-    finder = _AtTheImport()
+    finder = _JaxImport()
     module = sys.modules.pop("jax")
     sys.meta_path.insert(0, finder)
     try:
@@ -165,7 +168,9 @@ def _settings_as_of_the_import() -> Iterator[None]:
         sys.modules.setdefault("jax", module)
 
 
-class _AtTheImport(importlib.abc.MetaPathFinder):
+class _JaxImport(importlib.abc.MetaPathFinder):
+    """Finds the jax that is imported already, and updates its settings."""
+
     def __init__(self) -> None:
         self._before = dict(os.environ)
         self._spec: Any = jax.__spec__
@@ -188,15 +193,15 @@ class _AtTheImport(importlib.abc.MetaPathFinder):
         module.__spec__ = self._spec
         for name, value in os.environ.items():
             if name.startswith("JAX_") and self._before.get(name) != value:
-                _set(name.lower(), value)
+                _update_setting(name.lower(), value)
 
 
-def _set(name: str, value: str) -> None:
+def _update_setting(name: str, value: str) -> None:
     known = getattr(jax.config, name, None)
     converted: Any = value
     if isinstance(known, bool):
         converted = value.lower() in ("y", "yes", "t", "true", "on", "1")
     elif isinstance(known, int | float):
         converted = type(known)(value)
-    with contextlib.suppress(Exception):  # some are no settings, but for jaxlib alone
+    with contextlib.suppress(Exception):  # some are read by jaxlib, and are no settings of jax
         jax.config.update(name, converted)

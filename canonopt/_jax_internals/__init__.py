@@ -6,8 +6,6 @@ If JAX has moved that, the function falls back as its docstring says, or countin
 each of the names in turn. Other modules import from here, not from the modules inside.
 """
 
-from .calls import as_filter_jit_was_given as as_filter_jit_was_given
-from .calls import watch_calls as watch_calls
 from .functions import IMMUTABLE as IMMUTABLE
 from .functions import Jitted as Jitted
 from .functions import attribute as attribute

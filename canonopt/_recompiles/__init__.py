@@ -9,11 +9,8 @@ from .advice import CauseLine as CauseLine
 from .advice import Change as Change
 from .assertions import assert_max_compiles as assert_max_compiles
 from .assertions import assert_max_traces as assert_max_traces
-from .call_key import name_of as name_of
-from .call_key import users_function as users_function
 from .listeners import check_compiles as check_compiles
 from .listeners import compile_log as compile_log
-from .listeners import is_inside_jit as is_inside_jit
 from .listeners import recording as recording
 from .log import Cause as Cause
 from .log import CompileLog as CompileLog

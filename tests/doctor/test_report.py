@@ -1,0 +1,109 @@
+"""What a report says of the functions in a log."""
+
+import contextlib
+import re
+import runpy
+import sys
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from canonopt._doctor.forms import as_text
+from canonopt._doctor.page import as_html
+from canonopt._doctor.report import Report
+from canonopt._recompiles import Entry, FunctionLog
+
+from ..support.doctor import SCRIPTS, report_of
+
+CANONICALIZE = "write: model = canonopt.canonicalize(model)"
+SCENARIOS = {
+    "fresh_optimizer": ("step", 3, "optim: transformation: ", "write: optim = canonopt.adam("),
+    "state_of_the_whole_model": (
+        "step",
+        1,
+        "ValueError: ",  # the rest depends on the versions of jax and equinox
+        "write: opt_state = canonopt.init_like_grads(model, loss_fn, *batch, optim=optim)",
+    ),
+    "weakly_typed_model": ("step", 2, "model.weight: weak type: ", CANONICALIZE),
+    "fresh_lambda": ("step", 3, "model.activation: callable: ", CANONICALIZE),
+    "fresh_partial": ("step", 3, "model.activation: callable: ", CANONICALIZE),
+    "fresh_jit": ("step", 3, "model.activation: callable: ", CANONICALIZE),
+    "fresh_vmap": ("step", 3, "model.activation: callable: ", CANONICALIZE),
+    "growing_batch": ("total", 3, "x: shape: float32[1] -> float32[2]", "write: pad "),
+}
+
+
+@pytest.fixture
+def report_of_scenario(monkeypatch):
+    def text(*arguments):
+        script = str(SCRIPTS / "recompiles.py")
+        monkeypatch.setattr(sys, "argv", [script, *arguments])
+
+        def run():
+            is_failure = arguments == ("state_of_the_whole_model",)
+            with pytest.raises(ValueError) if is_failure else contextlib.nullcontext():
+                runpy.run_path(script, run_name="__main__")
+
+        return as_text(report_of(run))
+
+    return text
+
+
+@pytest.mark.parametrize("scenario", SCENARIOS)
+def test_the_line_that_a_report_says_to_write_avoids_the_recompile(scenario, report_of_scenario):
+    name, traces, cause, fix = SCENARIOS[scenario]
+    report = report_of_scenario(scenario)
+    assert re.search(rf"^{name} +{traces} ", report, re.MULTILINE), report
+    assert cause in report and fix in report
+    if traces > 2:  # grouped, since they have one cause
+        assert len(re.findall("was traced and compiled again, twice", report)) == 1, report
+
+    report = report_of_scenario(scenario, "fixed")
+    assert re.search(rf"^{name} +1 +1 ", report, re.MULTILINE), report
+    assert "No function was traced or compiled more than once." in report
+    assert "write:" not in report
+
+
+def test_the_report_says_for_how_many_traces_it_has_no_details():
+    many = FunctionLog("step", None, traces=100, entries=[Entry(None, 0.0, True)] * 2)
+    report = Report("script.py", 0, 1.0, 0.0, [many], [])
+    text = as_text(report)
+    assert "\nstep\n  and 98 times more, details omitted\n" in text
+    assert "and 98 times more, details omitted" in as_html(report)
+
+
+def test_the_most_expensive_function_comes_first():
+    def function(name, seconds):
+        entry = Entry(None, 0.0, True, trace_seconds=seconds, traced_again=True)
+        return FunctionLog(name, None, traces=2, entries=[entry])
+
+    functions = [function("cheap", 1.0), function("dear", 3.0), function("medium", 2.0)]
+    report = Report("script.py", 0, 6.0, 0.0, functions, [])
+    assert [section.name for section in report.sections] == ["dear", "medium", "cheap"]
+    assert [row.cells[0] for row in report.rows] == ["cheap", "dear", "medium"]
+    assert report.lost_seconds == 6.0
+
+
+def test_a_first_call_after_a_trace_inside_another_function_is_no_recompile():
+    predict = jax.jit(lambda x: x + 1)
+    step = jax.jit(lambda x: predict(x) * 2)
+    found = report_of(lambda: (step(jnp.ones(3)), predict(jnp.ones(3))))
+    assert (found.repeated, found.sections, found.lost_seconds) == ([], [], 0.0)
+    text, page = as_text(found), as_html(found)
+    assert "No function was traced or compiled more than once." in text
+    assert "write:" not in text and " again" not in text
+    assert 'class="first"' in page and 'class="again' not in page
+
+
+def test_a_script_that_compiles_nothing():
+    report = report_of(lambda: None)
+    assert (report.rows, report.sections) == ([], [])
+    assert "No function of the script was compiled." in as_text(report)
+
+
+def test_a_gradient_of_a_jitted_function_is_no_recompile():
+    gradient = jax.value_and_grad(jax.jit(lambda x: jnp.sum(x**2)))
+    found = report_of(lambda: [gradient(jnp.ones(3)) for _ in range(3)])
+    assert (found.repeated, found.sections, found.lost_seconds) == ([], [], 0.0)
+    assert "details omitted" not in as_text(found)
