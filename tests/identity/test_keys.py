@@ -22,7 +22,7 @@ import canonopt
 from canonopt._identity.keys import read
 from canonopt._identity.reader import HoldsArray
 from canonopt._optax_compat import dtype_of
-from canonopt._spec.containers import copied
+from canonopt._spec.arguments import copied
 
 
 class Color(enum.Enum):
