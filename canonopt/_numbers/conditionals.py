@@ -15,6 +15,8 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
+from .._errors import CanonoptError
+
 # An update is traced up to 2**3 times.
 _MAX_QUESTIONS = 3
 
@@ -26,6 +28,8 @@ class Branches:
         self._answers = answers
         # By key: the place in the order, the traced boolean that decides it, and an object to keep.
         self.questions: dict[Hashable, tuple[int, Any, Any]] = {}
+        # The name of the number that JAX has asked for its array last, and has not taken it.
+        self.not_converted: str | None = None
 
     def answer(self, key: Hashable, decides: Any, kept: Any) -> bool | None:
         """The answer for this run, or `None` if there are too many questions.
@@ -37,6 +41,15 @@ class Branches:
         if place >= _MAX_QUESTIONS:
             return None
         return self._answers[place] if place < len(self._answers) else False
+
+
+class ArrayNeeded(CanonoptError, TypeError):
+    """A function of `jax.lax`, which takes arrays only, was given the traced number `name`."""
+
+    def __init__(self, name: str) -> None:
+        super().__init__(f"{name} is traced, and jax.lax takes arrays only.", path=name)
+        self.args = (name,)  # which pickle calls this with
+        self.name = name
 
 
 _current: contextvars.ContextVar[Branches | None] = contextvars.ContextVar("branches", default=None)
@@ -52,6 +65,10 @@ def _answering(answers: tuple[bool, ...]) -> Iterator[Branches]:
     token = _current.set(branches)
     try:
         yield branches
+    except (TypeError, ValueError) as error:
+        if branches.not_converted is not None and not isinstance(error, CanonoptError):
+            raise ArrayNeeded(branches.not_converted) from error
+        raise
     finally:
         _current.reset(token)
 

@@ -51,6 +51,21 @@ class Dynamic(Number):
             return _OF_UFUNCS[name](*inputs)
         return function(*map(_as_array, inputs))
 
+    @property
+    def __jax_array__(self) -> Callable[[], Any]:
+        # `jax.numpy` looks up this method and calls it. `jax.lax` takes arrays only: it looks the
+        # method up, and raises an error without a call.
+        branches = current()
+        if branches is None or self.name is None:
+            return self.as_array
+        branches.not_converted = self.name
+
+        def convert() -> Any:
+            branches.not_converted = None
+            return self.as_array()
+
+        return convert
+
     # --- as a number ------------------------------------------------------------------------------
 
     # Outside of factories a concrete number has a value like any other. A number that a factory was

@@ -135,9 +135,6 @@ class Number:
             return double_float.as_double(known)
         return double_float.join_traced((self.value, self.rest, self.tail))
 
-    def __jax_array__(self) -> Any:
-        return self.as_array()
-
     @property
     def shape(self) -> tuple[int, ...]:
         return self.value.shape

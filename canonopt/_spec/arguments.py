@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import functools
 import itertools
 import operator
 import sys
@@ -28,19 +29,16 @@ class SpecFactory(Protocol):
     name: str
     module: str
     function: Callable[..., Any]
+    # Whether the function needs an array where a traced number is given.
+    asks_for_arrays: bool
     # Spec classes of this factory.
     classes: dict[Any, Any]
 
-    @property
+    @functools.cached_property
     def signature(self) -> FactoryParameters: ...
-    @property
+    @functools.cached_property
     def is_stable(self) -> bool:
         """Whether the function belongs to a library, and never changes."""
-        ...
-
-    @property
-    def asks_for_arrays(self) -> bool:
-        """Whether the function needs an array where a traced number is given."""
         ...
 
     @property
@@ -83,6 +81,9 @@ class Internals:
     shared: dict[int, tuple[Any, Any]] = attrs.field(factory=dict)
     others: list[tuple[Any, Any]] = attrs.field(factory=list)
     _most_others: int = _FEW
+    # Weak reference to what tables hold for the spec: a transformation is a tuple, which cannot be
+    # referenced weakly, but its `update` function can.
+    anchor: Callable[[], Any] = lambda: None
     # Whether a table holds the spec.
     is_interned: bool = False
     # The warnings of the factory.

@@ -2,6 +2,7 @@
 
 import operator
 import types
+import weakref
 from collections.abc import Callable
 from typing import Any, ParamSpec, overload
 
@@ -91,6 +92,7 @@ class _MadeFactory(Factory):
         self._outer = outer
         self._parameters = parameters
         self.internals = internals
+        internals.anchor = weakref.ref(self.builder)
 
     def __reduce__(self) -> tuple:
         return _factory_made_by, (self._outer, self._outer.to_pickle(self._parameters))

@@ -7,7 +7,7 @@ transformation puts in place of a leaf, so the factory is called only when the t
 import functools
 import operator
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NoReturn, TypeVar, overload
 
 import attrs
@@ -18,20 +18,21 @@ import optax
 
 from .._errors import DynamicSpecError
 from .._identity import HoldsArray, Mode, Table, Watched, read
-from .._numbers import Dynamic, ValueNeeded, both_branches, first_branch, traced
+from .._numbers import ArrayNeeded, Dynamic, ValueNeeded, both_branches, first_branch, traced
 from .._optax_compat import as_transform
 from .._python_internals import token_of
 from .arguments import Internals, SpecFactory
 from .paths import (
     Assemble,
+    Note,
     TakenApart,
     as_arrays,
     find,
+    how_to_vmap,
     hyperparameters,
     is_array,
-    is_data_of_key,
     is_taken_out,
-    shapes_of_numbers,
+    notes_on,
 )
 from .spec import Configured, class_for, make_spec
 
@@ -53,6 +54,8 @@ class DeferredBuild:
         """What the factory makes, to see what it is and to ask for its attributes."""
         try:
             return first_branch(self._made)
+        except ArrayNeeded as needed:
+            return self._with_array(needed).made
         except Exception as error:
             self._explain(error, is_built=False)
             raise
@@ -78,9 +81,23 @@ class DeferredBuild:
         """
         try:
             return both_branches(lambda: as_arrays(use(self._made())))
+        except ArrayNeeded as needed:
+            return self._with_array(needed).run(use)
         except Exception as error:
             self._explain(error, is_built=True)
             raise
+
+    def _with_array(self, needed: ArrayNeeded) -> "DeferredBuild":
+        """The same call with an array in place of the number that `jax.lax` was given."""
+        names = needed.name.split(" and ")
+        children = tuple(
+            child.as_array() if path in names and isinstance(child, Dynamic) else child
+            for path, child in zip(self.paths, self.children, strict=True)
+        )
+        if all(map(operator.is_, children, self.children)):
+            assert needed.__cause__ is not None
+            raise needed.__cause__
+        return attrs.evolve(self, children=children)
 
     def _made(self) -> Any:
         # In a trace the result may hold tracers of that trace, so it is made again for each trace.
@@ -133,9 +150,10 @@ class DeferredBuild:
             cause = cause.__cause__ or cause.__context__
         # JAX's errors, and those of checks of arguments, have these types. Of nested factories only
         # the innermost adds a note.
-        is_noted = any(isinstance(note, _Note) for note in getattr(error, "__notes__", ()))
+        is_noted = any(isinstance(note, Note) for note in getattr(error, "__notes__", ()))
         if isinstance(error, TypeError | ValueError) and not is_noted:
-            for note in self._notes(is_built):
+            children = dict(zip(self.paths, self.children, strict=True))
+            for note in notes_on(self.factory.expression, children, is_built):
                 error.add_note(note)
 
     def _refusal(self, needed: ValueNeeded) -> DynamicSpecError:
@@ -143,7 +161,7 @@ class DeferredBuild:
         if needed.shape:
             return DynamicSpecError(
                 f"{where} has shape {needed.shape}, and {needed.by} needs one number.",
-                f"Write one number. {_as_ensemble(is_built=False)}",
+                f"Write one number. {how_to_vmap(is_built=False)}",
                 path=needed.name,
             )
         return DynamicSpecError(
@@ -152,47 +170,6 @@ class DeferredBuild:
             "program, and another value is another compile.",
             path=needed.name,
         )
-
-    def _notes(self, is_built: bool) -> Iterator["_Note"]:
-        """What is known about the values that may be traced, and what to write."""
-        name, shaped, numbers, arrays = self.factory.expression, [], [], []
-        for path, child in zip(self.paths, self.children, strict=True):
-            if is_data_of_key(child):
-                yield _Note(
-                    f"{path} of {name} has shape {child.shape}: it is the data of a key. Write "
-                    "jax.random.key(...) instead of jax.random.PRNGKey(...), or the seed."
-                )
-            elif shapes := shapes_of_numbers(path, child):
-                shaped += [f"{path} of {name} has shape {shape}" for path, shape in shapes]
-            elif isinstance(child, Dynamic):
-                numbers.append(path)
-            elif is_array(child):
-                arrays.append(path)
-        if shaped:
-            listed, fix = " and ".join(shaped), _as_ensemble(is_built)
-            yield _Note(f"{listed}. If one number is needed, write one. {fix}")
-        if numbers:
-            yield _Note(
-                f"Given as canonopt.dynamic(...): {', '.join(numbers)} of {name}. If a Python "
-                "number is needed, write one. If jax.lax needs an array, write jnp.asarray(...)."
-            )
-        if arrays:
-            yield _Note(
-                f"Given as an array: {', '.join(arrays)} of {name}. If a number is needed, write a "
-                "Python number, or canonopt.dynamic(...) of one."
-            )
-
-
-class _Note(str):
-    """A note on an error, told by its type from the notes of others."""
-
-
-def _as_ensemble(is_built: bool) -> str:
-    stack = "stack specs of one number each, jax.tree.map(lambda *x: jnp.stack(x), *specs), and "
-    return (
-        f"If these are the members of an ensemble, {'' if is_built else stack}run it under "
-        "jax.vmap over the spec: jax.vmap(run, in_axes=(0, None))(spec, params)."
-    )
 
 
 # --- specs as pytrees ---------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import math
 import operator
 import sys
 import types
-import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -31,7 +30,6 @@ from .spec import (
     Configured,
     ScheduleSpec,
     Spec,
-    anchor_of,
     class_for,
     internals_of,
     make_spec,
@@ -117,7 +115,7 @@ class Factory:
             # A warning is shown again at each call, and a random key depends on a setting of JAX.
             is_repeated = internals.warned or _KEYS & {*self.signature.names}
             if internals.is_interned and not is_repeated:
-                self.spellings.setdefault(key, anchor_of(spec))
+                self.spellings.setdefault(key, internals.anchor())
         return spec
 
     def from_fields(self, fields: dict[str, Any], current: dict[str, Any] | None = None) -> Any:
@@ -165,10 +163,11 @@ class Factory:
             if read(held, values).key != reading.key:
                 return spec  # the factory has changed its arguments, and would do so again
             internals.watched = Watched(reading, lambda: read(held, values))
-            internals.watched.stands_in(self.specs, key, weakref.ref(anchor_of(spec)))
+            internals.watched.stands_in(self.specs, key, internals.anchor)
         internals.is_interned = True
+        anchor = self.specs.setdefault(key, internals.anchor())
         # Another thread may have been faster.
-        return spec_of(self.specs.setdefault(key, anchor_of(spec)))
+        return spec if anchor is internals.anchor() else spec_of(anchor)
 
     def _is_still_same(self, internals: Internals, values: tuple[Any, ...]) -> bool:
         """Whether a spec with the key of what was read just now still stands for it.

@@ -1,4 +1,4 @@
-"""The parts of a spec: hyperparameters by path, arrays taken out of parameters, and source text.
+"""The parts of a spec: hyperparameters by path, arrays taken out of parameters, and their text.
 
 A path such as `args[1].learning_rate.peak_value` leads from a spec through its parameters, the
 containers among them, and the specs inside.
@@ -164,7 +164,8 @@ class TakenApart:
             self.key += (token_of(kind), len(value))
             builds = [self._take(v, f"{path}[{i}]") for i, v in enumerate(value)]
             # A named tuple's `__new__` takes its fields one by one.
-            make = list if kind is list else functools.partial(tuple.__new__, kind)
+            new_tuple: Any = tuple.__new__
+            make = list if kind is list else functools.partial(new_tuple, kind)
             return lambda taken: make([build(taken) for build in builds])
         self.key += ("child", path)
         if isinstance(value, Parametrised | Dynamic) or is_array(value):
@@ -212,25 +213,6 @@ def is_taken_out(child: Any) -> bool:
     return any(isinstance(part, Dynamic) and part.value is None for part in parts)
 
 
-def shapes_of_numbers(path: str, child: Any) -> list[tuple[str, tuple[int, ...]]]:
-    """The shapes, by path, of what may be the numbers of an ensemble in a child."""
-    if not isinstance(child, Parametrised | Dynamic) and not is_array(child):
-        return []
-    parts, _ = jtu.tree_flatten_with_path(child, is_leaf=_is_number)
-    has_members = lambda leaf: getattr(leaf, "ndim", 0) > 0 and leaf.size > 0  # noqa: E731
-    return [(path + jtu.keystr(keys), part.shape) for keys, part in parts if has_members(part)]
-
-
-def is_data_of_key(child: Any) -> bool:
-    if not is_array(child) or child.dtype != jnp.uint32 or not child.ndim:
-        return False
-    try:
-        jax.random.wrap_key_data(jnp.asarray(child))
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
 def as_arrays(tree: Any) -> Any:
     """`tree` with an array in place of each number: a state may hold one, and JAX takes arrays."""
     if isinstance(tree, Dynamic):
@@ -249,6 +231,71 @@ def _is_number(node: Any) -> bool:
 
 def _is_number_or_spec(node: Any) -> bool:
     return isinstance(node, Dynamic | Parametrised)
+
+
+# --- notes on errors ----------------------------------------------------------------------------
+
+
+class Note(str):
+    """A note on an error. The class tells it from the notes of others."""
+
+
+def notes_on(factory: str, children: Mapping[str, Any], is_built: bool) -> Iterator[Note]:
+    """What is known about the values that may be traced, and what to write."""
+    shaped, numbers, arrays = [], [], []
+    for path, child in children.items():
+        if _is_data_of_key(child):
+            yield Note(
+                f"{path} of {factory} has shape {child.shape}: it is the data of a key. Write "
+                "jax.random.key(...) instead of jax.random.PRNGKey(...), or the seed."
+            )
+        elif shapes := _shapes_of_numbers(path, child):
+            shaped += [f"{path} of {factory} has shape {shape}" for path, shape in shapes]
+        elif isinstance(child, Dynamic):
+            numbers.append(path)
+        elif is_array(child):
+            arrays.append(path)
+    if shaped:
+        listed, fix = " and ".join(shaped), how_to_vmap(is_built)
+        yield Note(f"{listed}. If one number is needed, write one. {fix}")
+    if numbers:
+        yield Note(
+            f"Given as canonopt.dynamic(...): {', '.join(numbers)} of {factory}. If a Python "
+            "number is needed, write one. If an array is needed, write jnp.asarray(...)."
+        )
+    if arrays:
+        yield Note(
+            f"Given as an array: {', '.join(arrays)} of {factory}. If a number is needed, write a "
+            "Python number, or canonopt.dynamic(...) of one."
+        )
+
+
+def how_to_vmap(is_built: bool) -> str:
+    """What to write for the members of an ensemble, if the spec can be built at once or not."""
+    stack = "stack specs of one number each, jax.tree.map(lambda *x: jnp.stack(x), *specs), and "
+    return (
+        f"If these are the members of an ensemble, {'' if is_built else stack}run it under "
+        "jax.vmap over the spec: jax.vmap(run, in_axes=(0, None))(spec, params)."
+    )
+
+
+def _shapes_of_numbers(path: str, child: Any) -> list[tuple[str, tuple[int, ...]]]:
+    """The shapes, by path, of what may be the numbers of an ensemble in a child."""
+    if not isinstance(child, Parametrised | Dynamic) and not is_array(child):
+        return []
+    parts, _ = jtu.tree_flatten_with_path(child, is_leaf=_is_number)
+    has_members = lambda leaf: getattr(leaf, "ndim", 0) > 0 and leaf.size > 0  # noqa: E731
+    return [(path + jtu.keystr(keys), part.shape) for keys, part in parts if has_members(part)]
+
+
+def _is_data_of_key(child: Any) -> bool:
+    if not is_array(child) or child.dtype != jnp.uint32 or not child.ndim:
+        return False
+    try:
+        jax.random.wrap_key_data(jnp.asarray(child))
+    except (TypeError, ValueError):
+        return False
+    return True
 
 
 # --- source text --------------------------------------------------------------------------------

@@ -5,6 +5,7 @@ A factory builds them. Each has a class of its own, with a field for each parame
 
 import operator
 import types
+import weakref
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -124,7 +125,7 @@ class Configured(Parametrised):
         return _restore, (self._factory, self._factory.to_pickle(self.parameters()))
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
-        return token_of(anchor_of(self))
+        return token_of(self._internals.anchor())
 
     def __canonical_parts__(self) -> tuple[Any, ...]:
         internals = self._internals
@@ -270,8 +271,10 @@ def make_spec(
         spec = tuple.__new__(cls, (init, update))
         # A jit cache that holds one of the functions holds the spec, and so keeps it interned.
         init.__dict__["__canonical_owner__"] = update.__dict__["__canonical_owner__"] = spec
+        internals.anchor = weakref.ref(update)
     else:
         spec = object.__new__(cls)
+        internals.anchor = weakref.ref(spec)
     fields = internals.factory.signature.fields
     # The class is frozen, so this does not go through `__setattr__`.
     vars(spec).update({fields[name]: value for name, value in parameters.items()})
@@ -280,11 +283,6 @@ def make_spec(
 
 
 internals_of: Callable[[Configured], Internals] = operator.attrgetter("_internals")
-
-
-def anchor_of(spec: Any) -> Any:
-    """What a table references weakly for a spec: a tuple cannot be, its `update` function can."""
-    return spec.update if isinstance(spec, Spec) else spec
 
 
 def spec_of(anchor: Any) -> Any:
