@@ -149,11 +149,11 @@ class Factory:
             if internals.watched is None or self._is_still_same(internals, values):
                 warn_again(internals.warned)
                 return spec
-        # The factory, or whoever gave the containers, may change them later.
-        has_containers = reading.has_containers or not reading.is_comparable
-        if has_containers:
+        # The factory, or whoever gave them, may change containers later.
+        may_change = reading.can_change or not reading.is_comparable
+        if may_change:
             parameters |= {name: copied(value) for name, value in kept.items()}
-        spec = self.build(given, parameters, has_containers)
+        spec = self.build(given, parameters, may_change)
         internals = self.internals_of(spec)
         internals.roots, internals.names = (held, values), tuple(differing)
         internals.kept = tuple(parameters[name] for name in differing)
@@ -188,14 +188,14 @@ class Factory:
         return True
 
     def build(
-        self, given: dict[str, Any], parameters: dict[str, Any], has_containers: bool = True
+        self, given: dict[str, Any], parameters: dict[str, Any], may_change: bool = True
     ) -> Any:
         """A new spec with these `parameters`. Calls the function with `given`."""
-        before = reference_counts(given.values()) if has_containers else []
+        before = reference_counts(given.values()) if may_change else []
         # An interned spec outlives the trace that may be going on.
         with jax.ensure_compile_time_eval():
             made, warned = recording_warnings(lambda: self.call(given))
-        after = reference_counts(given.values()) if has_containers else []
+        after = reference_counts(given.values()) if may_change else []
         keeps = len(after) != len(before) or any(map(operator.gt, after, before))
         is_plain = all(type(v) in _PLAIN or _is_plain(v) for v in parameters.values())
         internals = Internals(
