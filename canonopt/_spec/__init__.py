@@ -8,9 +8,9 @@ A new configuration is read with `_identity.read`, which gives its key. The fact
 for each key, and a table holds the spec weakly: see `factory`, then `spec`.
 """
 
-from .canonical import Mirror as Mirror
-from .canonical import canonical as canonical
-from .canonical import find_in as find_in
+from .builders import Mirror as Mirror
+from .builders import canonical as canonical
+from .builders import find_in as find_in
 from .dynamic_spec import dynamic as dynamic
 from .spec import Configured as Configured
 from .spec import ScheduleSpec as ScheduleSpec

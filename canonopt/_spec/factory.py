@@ -6,7 +6,7 @@ import math
 import operator
 import sys
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax
@@ -98,12 +98,13 @@ class Factory:
         """The spec of a call that `find` did not find. Remembers the call as it was written."""
         values, key = (*args, *kwargs.values()), None
         if self.is_stable:
-            if all(type(value) in _PLAIN or _is_plain(value) for value in values):
-                if not (0.0 in values and has_negative_zero(values)):
-                    # What `find` is asked for.
-                    key = (_x64.value, tuple(map(type, values)), tuple(kwargs), values)
-            elif types.FunctionType in map(type, values):
-                key = _key_with_functions(args, kwargs)
+            if types.FunctionType in map(type, values):
+                key = _key_with_functions(values, len(args), kwargs)
+            elif all(type(value) in _PLAIN or _is_plain(value) for value in values) and not (
+                0.0 in values and has_negative_zero(values)
+            ):
+                # What `find` is asked for.
+                key = (_x64.value, tuple(map(type, values)), tuple(kwargs), values)
         if key is not None and (anchor := self.spellings.get(key)) is not None:
             spec = spec_of(anchor)
             watched = self.internals_of(spec).watched
@@ -301,15 +302,15 @@ def _is_plain(value: Any) -> bool:
     return type(value) in _PLAIN
 
 
-def _key_with_functions(args: tuple, kwargs: dict[str, Any]) -> Any:
-    """A key for a call as written, with functions among the arguments. None if there is no key."""
+def _key_with_functions(values: tuple, positional: int, names: Iterable[str]) -> Any:
+    """A key for a call as written, with functions among the arguments. `None` if it has no key."""
     try:
-        reading = read((), (*args, *kwargs.values()))
+        reading = read((), values)
     except HoldsArray:
         return None
     if not reading.is_comparable or reading.has_containers:
         return None
-    return (_x64.value, _settings(_config), len(args), *kwargs, reading.key)
+    return (_x64.value, _settings(_config), positional, *names, reading.key)
 
 
 # --- pickles ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ import optax.transforms
 import pytest
 
 import canonopt
-from canonopt._spec.canonical import Mirror
+from canonopt._spec.builders import Mirror
 
 from ..support import catalogue
 

@@ -1,4 +1,4 @@
-"""`canonical`, which takes anyone's factory, and `Mirror`, which takes those of Optax."""
+"""Functions that build specs: `canonical`, for any factory, and `Mirror`, for those of Optax."""
 
 import operator
 import types
