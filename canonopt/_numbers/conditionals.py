@@ -47,7 +47,8 @@ class ArrayNeeded(CanonoptError, TypeError):
     """A function of `jax.lax`, which takes arrays only, was given the traced number `name`."""
 
     def __init__(self, name: str) -> None:
-        super().__init__(f"{name} is traced, and jax.lax takes arrays only.", path=name)
+        problem = f"{name} is traced, and jax.lax takes arrays only."
+        super().__init__(problem, f"Write jnp.asarray({name}).", path=name)
         self.args = (name,)  # which pickle calls this with
         self.name = name
 

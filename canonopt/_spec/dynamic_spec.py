@@ -95,8 +95,7 @@ class DeferredBuild:
             for path, child in zip(self.paths, self.children, strict=True)
         )
         if all(map(operator.is_, children, self.children)):
-            assert needed.__cause__ is not None
-            raise needed.__cause__
+            raise needed  # the number of another factory, which may call this one
         return attrs.evolve(self, children=children)
 
     def _made(self) -> Any:

@@ -541,6 +541,19 @@ def test_jax_lax_is_given_an_array_when_it_is_built():
     assert optim.update(1.0, optim.init(1.0))[0] == 0.25
 
 
+def test_jax_lax_is_given_an_array_by_the_factory_outside():
+    @canonopt.canonical
+    def inner(learning_rate, factor):
+        return optax.scale(factor() * learning_rate)
+
+    @canonopt.canonical
+    def outer(size):
+        return inner(canonopt.dynamic(0.5), lambda: jax.lax.mul(size, size))
+
+    optim = outer(canonopt.dynamic(3.0))
+    assert optim.update(1.0, optim.init(1.0))[0] == 4.5
+
+
 def test_an_error_after_a_number_has_become_an_array_is_that_of_the_factory():
     @canonopt.canonical
     def failing(learning_rate):
