@@ -23,7 +23,8 @@ import optax
 import optax.transforms
 
 from canonopt import contrib, optimizers, schedules, transforms
-from canonopt._spec.factory import Factory, FactoryOfFactories
+from canonopt._spec.builders import FactoryOfFactories
+from canonopt._spec.factory import Factory
 
 MODULES = (optimizers, transforms, schedules, contrib)
 

@@ -1,7 +1,16 @@
-"""TODO."""
+"""Python numbers that are traced, with the results that the Python numbers have.
 
+`traced` turns a number into a `Dynamic`, whose leaves a program takes as arguments. In a factory it
+behaves like a float, in double precision, until it meets an array. If a factory asks for its value
+it raises `ValueNeeded`, except for `if x == 0.0`, which is answered inside `both_branches` and
+`first_branch`. These raise `ArrayNeeded` if `jax.lax` was given the number. `NUMBERS` are the types
+that `traced` accepts.
+"""
+
+from .conditionals import ArrayNeeded as ArrayNeeded
 from .conditionals import both_branches as both_branches
 from .conditionals import first_branch as first_branch
 from .dynamic_number import NUMBERS as NUMBERS
 from .dynamic_number import Dynamic as Dynamic
 from .dynamic_number import ValueNeeded as ValueNeeded
+from .dynamic_number import traced as traced

@@ -1,12 +1,19 @@
-"""Double precision in a program, also where `jax_enable_x64` is off.
+"""Double precision in a program, also if `jax_enable_x64` is off.
 
-Python computes `1 - b2` in double precision, and JAX is given the result. Computed in float32 it
-has lost four of its seven digits already if `b2` is 0.9999. So whatever a factory computes from its
-hyperparameters alone is computed with doubles, and rounded where it meets an array.
+Python computes `1 - b2` in double precision and gives JAX the result. In float32, `1 - b2` loses
+four of its seven digits if `b2` is 0.9999. So whatever a factory computes from its hyperparameters
+alone is computed with doubles, and rounded where it meets an array.
 
-A program takes a double as three float32 numbers, which together hold its 53 bits. In the program
-they are joined to one float64. XLA has that type whatever `jax_enable_x64` says: that option only
-decides what JAX makes of a Python number.
+A program takes a double as a *double float*: three float32 numbers, which together hold its 53
+bits. The program joins them to one float64. XLA has that type whatever `jax_enable_x64` says: the
+option only decides what JAX makes of a Python number.
+
+```
+number = value + rest / 2**24 + tail / 2**48      24 + 24 + 5 bits
+```
+
+Most of the care below is for XLA, which simplifies programs by rules that hold for real numbers but
+not for rounded ones. Where a rounding error is the point, an `optimization_barrier` hides it.
 """
 
 import functools
@@ -20,87 +27,92 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend.core.primitives import convert_element_type_p
 
-# The nearest float32, the nearest one to what that leaves, and what both leave. The last two may
-# be `None`.
-Parts: TypeAlias = tuple[Any, Any, Any]
+# `value`, the nearest float32; `rest`, the nearest one to the error of `value`; and `tail`, the
+# remaining error. The last two may be `None`, which stands for zero.
+DoubleFloat: TypeAlias = tuple[Any, Any, Any]
 
-# The second and the third part are stored times these, for XLA takes a subnormal number for zero.
-# The factors are the same for all numbers: so the parts of `2 * x` are twice those of `x`.
-_SECOND, _THIRD = 2.0**24, 2.0**48
+# `rest` and `tail` are stored times these factors: XLA flushes subnormal numbers to zero, and
+# the rest of 1e-35 would be one. The factors are the same for all numbers, so that halving all
+# leaves of a number halves the number.
+_REST, _TAIL = 2.0**24, 2.0**48
 _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 
 
-def split(number: Any) -> Parts:
-    """The parts of a Python number, or of a list, as NumPy arrays."""
+def split(number: Any) -> DoubleFloat:
+    """A Python number, or a list of them, as NumPy arrays."""
     with np.errstate(all="ignore"):
         return _split(as_double(number), np, lambda x: x)
 
 
-def split_traced(number: jax.Array) -> Parts:
+def split_traced(number: jax.Array) -> DoubleFloat:
+    """A float64 as float32 arrays, in a program."""
     with jax.enable_x64(True):
-        # XLA may drop a conversion with its inverse, and then nothing is left for the second part.
+        # XLA may drop a conversion to float32 and back. Then the error of `value` would be zero.
         return _split(number, jnp, jax.lax.optimization_barrier)
 
 
-def join(parts: Parts) -> np.ndarray:
+def join(number: DoubleFloat) -> np.ndarray:
+    """The inverse of `split`, as a float64 NumPy array."""
     with np.errstate(all="ignore"):
-        first, second, third = (None if part is None else np.asarray(part) for part in parts)
-        return _join(first, second, third, np)
+        value, rest, tail = (None if part is None else np.asarray(part) for part in number)
+        return _join(value, rest, tail, np)
 
 
-def join_traced(parts: Parts) -> jax.Array:
-    """The number with these parts, without a derivative."""
+def join_traced(number: DoubleFloat) -> jax.Array:
+    """The inverse of `split_traced`, without a derivative."""
     with jax.enable_x64(True):
-        first, second, third = (None if part is None else _constant(part) for part in parts)
-        return _join(first, second, third, jnp)
+        value, rest, tail = (None if part is None else _without_derivative(part) for part in number)
+        return _join(value, rest, tail, jnp)
 
 
-def _constant(part: Any) -> Any:
+def _without_derivative(part: Any) -> Any:
     return jax.lax.stop_gradient(part) if isinstance(part, jax.core.Tracer) else jnp.asarray(part)
 
 
-def _split(number: Any, xp: ModuleType, barrier: Callable[[Any], Any]) -> Parts:
-    first = number.astype(np.float32)
-    left = number - _first_as_double(barrier(first), xp)
-    second = (left * _SECOND).astype(np.float32)
-    left = left - barrier(second).astype(np.float64) / _SECOND
-    third = (left * _THIRD).astype(np.float32)
-    is_finite, zero = xp.isfinite(first), np.float32(0)
-    return first, xp.where(is_finite, second, zero), xp.where(is_finite, third, zero)
+def _split(number: Any, xp: ModuleType, barrier: Callable[[Any], Any]) -> DoubleFloat:
+    value = number.astype(np.float32)
+    error = number - _value_as_double(barrier(value), xp)
+    rest = (error * _REST).astype(np.float32)
+    error = error - barrier(rest).astype(np.float64) / _REST
+    tail = (error * _TAIL).astype(np.float32)
+    # The error of an infinity is not a number.
+    is_finite, zero = xp.isfinite(value), np.float32(0)
+    return value, xp.where(is_finite, rest, zero), xp.where(is_finite, tail, zero)
 
 
-def _join(first: Any, second: Any, third: Any, xp: ModuleType) -> Any:
-    whole = first.astype(np.float64)
-    if second is None:
-        return whole
-    left = second.astype(np.float64) / _SECOND
-    left = left if third is None else left + third.astype(np.float64) / _THIRD
-    total = _first_as_double(first, xp) + left
-    # -0.0 + 0.0 is 0.0.
-    return xp.where(xp.isfinite(first) & (total != 0), total, whole)
+def _join(value: Any, rest: Any, tail: Any, xp: ModuleType) -> Any:
+    single = value.astype(np.float64)
+    if rest is None:
+        return single
+    error = rest.astype(np.float64) / _REST
+    # The small parts first: their sum is exact, and only the last addition rounds.
+    error = error if tail is None else error + tail.astype(np.float64) / _TAIL
+    total = _value_as_double(value, xp) + error
+    # -0.0 + 0.0 is 0.0, so a zero is taken from `value`, with its sign.
+    return xp.where(xp.isfinite(value) & (total != 0), total, single)
 
 
-def _first_as_double(first: Any, xp: ModuleType) -> Any:
-    """The first part, or zero if it is subnormal: then the second part holds all of the number."""
-    return xp.where(abs(first) < _SMALLEST_NORMAL, np.float32(0), first).astype(np.float64)
+def _value_as_double(value: Any, xp: ModuleType) -> Any:
+    """`value`, or zero if it is subnormal: XLA would flush it, so `rest` holds the whole number."""
+    return xp.where(abs(value) < _SMALLEST_NORMAL, np.float32(0), value).astype(np.float64)
 
 
 # --- arithmetic ---------------------------------------------------------------------------------
 
 
 def compute(function: Callable[..., Any], *numbers: Any) -> jax.Array:
-    """`function` of float64 numbers. What is a NumPy array is a constant of the program."""
+    """`function` of float64 numbers. NumPy arrays are constants of the program."""
     with jax.enable_x64(True):
         return function(*map(_hidden, numbers))
 
 
 def _hidden(x: Any) -> jax.Array:
-    # XLA takes `(x + 1) - 1` for `x`, and `x / 3` for a product, if it sees the constant.
+    # If XLA sees the constant, it simplifies `(x + 1) - 1` to `x`, and `x / 3` to a product.
     return x if isinstance(x, jax.Array) else jax.lax.optimization_barrier(jnp.asarray(x))
 
 
 def as_double(number: Any) -> np.ndarray:
-    """A Python number or a list of them as float64, infinity for an integer that is too large."""
+    """A Python number or a list of them as float64. An integer that is too large is an infinity."""
     try:
         return np.asarray(number, np.float64)
     except OverflowError:
@@ -116,13 +128,13 @@ def _as_floats(number: Any) -> float:
 
 
 def multiply(a: Any, b: Any) -> Any:
-    # A compiler may fuse `a * b + c` into one operation, which does not round the product. It does
-    # not see through the absolute value, and a product with a sign is exact.
+    # A compiler may fuse `a * b + c` into one operation that does not round the product. The
+    # absolute value prevents that, and multiplying by a sign is exact.
     return abs(a * b) * (jnp.sign(a) * jnp.sign(b))
 
 
 def floor_divide(a: Any, b: Any) -> Any:
-    """`a // b` as Python computes it."""
+    """`a // b`, by the algorithm of CPython's `float.__floordiv__`."""
     rest = jnp.fmod(a, b)
     quotient = (a - rest) / b
     quotient = jnp.where((rest != 0) & ((b < 0) != (rest < 0)), quotient - 1, quotient)
@@ -132,16 +144,17 @@ def floor_divide(a: Any, b: Any) -> Any:
 
 
 def remainder(a: Any, b: Any) -> Any:
-    """`a % b` as Python computes it."""
+    """`a % b`, by the algorithm of CPython's `float.__mod__`."""
     rest = jnp.fmod(a, b)
     rest = jnp.where((rest != 0) & ((b < 0) != (rest < 0)), rest + b, rest)
     return jnp.where(rest == 0, jnp.copysign(0.0, b), rest)
 
 
 def map_numbers(function: Callable[..., Any], *numbers: Any) -> Any:
-    """What Python computes of numbers or lists of them; infinities where it raises an error.
+    """`function` of Python numbers, or of lists of them.
 
-    A program cannot raise one, and gives the same results.
+    Where Python raises an error, the result is what a program computes, which cannot raise one:
+    infinity or not-a-number.
     """
 
     def apply(*numbers: Any) -> Any:
@@ -153,7 +166,7 @@ def map_numbers(function: Callable[..., Any], *numbers: Any) -> Any:
                 raise
             with np.errstate(all="ignore"):
                 result = float(function(*map(as_double, numbers)))
-        # Of a negative number to the power of a fraction Python makes a complex one.
+        # In Python a negative number to the power of a fraction is complex, in JAX it is NaN.
         is_complex = isinstance(result, complex) and not any(
             isinstance(x, complex) for x in numbers
         )
@@ -172,7 +185,7 @@ _OF_INTEGERS = ("floordiv", "mod")
 
 
 def converted(x: Any, dtype: Any, is_weak: bool) -> jax.Array:
-    """`x` with another dtype, weakly typed or not, which no function of `jax.numpy` can say."""
+    """`x` with another dtype, weakly typed or not. No function of `jax.numpy` can do that."""
     with jax.enable_x64(True):
         return convert_element_type_p.bind(
             jnp.asarray(x), new_dtype=np.dtype(dtype), weak_type=is_weak, sharding=None
@@ -181,11 +194,11 @@ def converted(x: Any, dtype: Any, is_weak: bool) -> jax.Array:
 
 @jax.custom_jvp
 def with_derivative_of(smooth: jax.Array, value: jax.Array) -> jax.Array:
-    """`value`, with the derivative of `smooth`: the same number in single precision."""
+    """`value` with the derivative of `smooth`, which is the same number in single precision."""
     return value
 
 
 @with_derivative_of.defjvp
 def _with_derivative_of_jvp(primals: tuple, tangents: tuple) -> tuple[Any, Any]:
-    # A second derivative goes the same way.
+    # Calling it again gives second derivatives the same way.
     return with_derivative_of(*primals), tangents[0]

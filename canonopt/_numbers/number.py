@@ -1,4 +1,4 @@
-"""A number as leaves of a pytree: its parts, the array that JAX makes of it, and its text."""
+"""A number as leaves of a pytree: its leaves, the array that JAX makes of it, and its text."""
 
 from typing import Any, Self
 
@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 
-from . import double_float as doubles
+from . import double_float
 
 FLOATS = (float, np.float64)
 
@@ -24,13 +24,13 @@ _DTYPES = {
 class Number:
     """A number that may be traced, without its arithmetic.
 
-    `value` is the array that JAX makes of the number. Where that is a float32, `rest` and `tail`
-    hold what it cannot, as `_pairs` says; else they are `None`. All are leaves: in place of them
-    may be whatever a pytree transformation puts there.
+    `value` is the array that JAX makes of the number. If that is a float32, `rest` and `tail` hold
+    the remaining bits, see `double_float`; otherwise they are `None`. All three are leaves, which a
+    pytree transformation may replace with anything.
 
     `kind` is the type of the number: `bool`, `int`, `float` or `complex`, which JAX promotes
-    weakly, or `numpy.float64`. It is static, so that a checkpoint cannot take it away. It is `None`
-    for an array, which computes as an array does.
+    weakly, or `numpy.float64`. It is static, so it survives a checkpoint, which loses weak types.
+    It is `None` for the result of an operation with an array, which follows the rules of arrays.
     """
 
     __slots__ = ("__weakref__", "exact", "kind", "name", "rest", "tail", "value")
@@ -46,11 +46,11 @@ class Number:
         self.value = value
         self.rest = rest
         self.tail = tail
-        # The parameter that a factory is given it for. Without one it may be asked for its value.
+        # The parameter that a factory was given it for. With a name, it does not tell its value.
         self.name = name
         self.kind = kind
-        # The Python number or list that the leaves were made of, or in a trace the float64 array.
-        # No part of the pytree: what has other leaves is a number without it.
+        # The Python number or list that the leaves were made from, or the float64 tracer. It is not
+        # part of the pytree: a copy with other leaves does not have it.
         self.exact: Any = None
 
     @classmethod
@@ -58,8 +58,10 @@ class Number:
         """A Python number or `numpy.float64`; or a list of them, for the members of an ensemble."""
         number, kind = _copied(number), _kind_of(number)
         if kind in FLOATS and dtype_of(kind) != np.float64:
-            value, *parts = (_array(part.tolist()) for part in doubles.split(number))
-            value = doubles.converted(value, value.dtype, False) if kind is np.float64 else value
+            value, *parts = (_array(part.tolist()) for part in double_float.split(number))
+            value = (
+                double_float.converted(value, value.dtype, False) if kind is np.float64 else value
+            )
             made = cls(value, *parts, name=name, kind=kind)
         else:
             made = cls(_array(number), name=name, kind=kind)
@@ -67,7 +69,7 @@ class Number:
         return made
 
     def named(self, name: str) -> Self:
-        """The same for the parameter of this name, in the hands of a factory."""
+        """The same number, to be given to a factory for the parameter of this name."""
         made = type(self)(self.value, self.rest, self.tail, name, self.kind)
         made.exact = self.exact
         return made
@@ -75,7 +77,7 @@ class Number:
     # --- what it is -------------------------------------------------------------------------------
 
     def numbers(self) -> Any:
-        """The Python number that it was made of, or a list of such; itself if it is traced.
+        """The Python number that it was made from, or a list of them. A tracer returns itself.
 
         `None` if its value has been taken out, as `eqx.partition` does.
         """
@@ -85,7 +87,7 @@ class Number:
         return self if known is None else _copied(known)
 
     def known(self) -> Any:
-        """The number or the list of numbers, `None` if it is traced."""
+        """The Python number or the list of numbers, `None` for a tracer."""
         if self.exact is not None:
             return None if isinstance(self.exact, jax.Array) else self.exact
         parts = (self.value, self.rest, self.tail)
@@ -93,11 +95,11 @@ class Number:
             return None
         if self.kind_held() not in FLOATS:
             return np.asarray(self.value).tolist()
-        joined = doubles.join(parts)
+        joined = double_float.join(parts)
         return joined[()] if self.kind is np.float64 and not joined.ndim else joined.tolist()
 
     def kind_held(self) -> type | None:
-        """`kind`, or `None` if there is an array of another type in place of the value."""
+        """`kind`, or `None` if an array of another type has replaced the value."""
         dtype = getattr(self.value, "dtype", None)
         is_held = self.kind and dtype is not None and jnp.issubdtype(dtype, _DTYPES[self.kind])
         return self.kind if is_held else None
@@ -105,7 +107,7 @@ class Number:
     # --- as an array ------------------------------------------------------------------------------
 
     def as_array(self) -> Any:
-        """The array that JAX makes of the number here, with or without `jax_enable_x64`."""
+        """The array that JAX makes of the number, under the current `jax_enable_x64`."""
         kind = self.kind_held()
         if kind is None:
             return self.value
@@ -113,16 +115,16 @@ class Number:
         if self.value.dtype == dtype:
             if isinstance(self.value, jax.Array) and self.value.weak_type == is_weak:
                 return self.value
-            return doubles.converted(self.value, dtype, is_weak)
+            return double_float.converted(self.value, dtype, is_weak)
         known = self.known()
         if known is not None:
             return _array(known)
         if kind not in FLOATS:
-            return doubles.converted(self.value, dtype, is_weak)
+            return double_float.converted(self.value, dtype, is_weak)
         smooth, rounded = (
-            doubles.converted(x, dtype, is_weak) for x in (self.value, self.as_double())
+            double_float.converted(x, dtype, is_weak) for x in (self.value, self.as_double())
         )
-        return doubles.with_derivative_of(smooth, rounded)
+        return double_float.with_derivative_of(smooth, rounded)
 
     def as_double(self) -> Any:
         """The number as float64, in a trace without a derivative."""
@@ -130,11 +132,8 @@ class Number:
             return self.exact
         known = self.known()
         if known is not None:
-            return doubles.as_double(known)
-        return doubles.join_traced((self.value, self.rest, self.tail))
-
-    def __jax_array__(self) -> Any:
-        return self.as_array()
+            return double_float.as_double(known)
+        return double_float.join_traced((self.value, self.rest, self.tail))
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -160,7 +159,7 @@ class Number:
 
     @property
     def aval(self) -> Any:
-        """What `jnp.asarray` asks for the weak type."""
+        """From which `jnp.asarray` reads the weak type."""
         return jax.typeof(self.as_array())
 
     def astype(self, dtype: Any) -> Any:
@@ -176,7 +175,7 @@ class Number:
         number = self.numbers()
         if number is self:
             return f"canonopt.dynamic({self.value})"
-        if type(number) is np.float64:  # whose own text has no `numpy`
+        if type(number) is np.float64:  # NumPy's own text names no module, or `np`
             return f"canonopt.dynamic(numpy.float64({float(number)!r}))"
         return f"canonopt.dynamic({number!r})"
 
@@ -208,7 +207,7 @@ def _kind_of(number: Any) -> type | None:
     members = _members(number)
     if any(isinstance(member, np.generic) for member in members):
         return np.float64 if all(type(member) is np.float64 for member in members) else None
-    # The type of an integer that is larger than any of NumPy's is `object`.
+    # NumPy's dtype for an integer that fits none of its integer types is `object`.
     kinds = {"b": bool, "f": float, "c": complex}
     return kinds.get(np.asarray(number).dtype.kind, int)
 

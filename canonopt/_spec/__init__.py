@@ -1,9 +1,17 @@
-"""TODO."""
+"""Specs: Optax transformations and schedules that are one object for one configuration.
 
+`Mirror` and `canonical` turn a factory into a function that builds specs, and `dynamic` makes a
+hyperparameter a traced leaf of its spec. `Spec`, `ScheduleSpec` and their base `Configured` are the
+types. `find_in` answers for names that a catalogue module lacks.
+
+A new configuration is read with `_identity.read`, which gives its key. The factory is called once
+for each key, and a table holds the spec weakly: see `factory`, then `spec`.
+"""
+
+from .builders import Mirror as Mirror
+from .builders import canonical as canonical
+from .builders import find_in as find_in
 from .dynamic_spec import dynamic as dynamic
-from .factory import canonical as canonical
-from .mirror import Mirror as Mirror
-from .mirror import find_in as find_in
 from .spec import Configured as Configured
 from .spec import ScheduleSpec as ScheduleSpec
 from .spec import Spec as Spec

@@ -1,50 +1,191 @@
-"""Specs that hold arrays: pytrees whose leaves are those arrays.
+"""Dynamic specs: pytrees whose leaves are the hyperparameters given as arrays.
 
 Such a spec is neither interned nor hashed. Its arrays may be traced, or be whatever else a pytree
 transformation puts in place of a leaf, so the factory is called only when the transformation runs.
 """
 
 import functools
-import itertools
 import operator
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NoReturn, TypeVar, overload
 
 import attrs
-import equinox as eqx
 import jax
-import jax.numpy as jnp
+import jax.core
 import jax.tree_util as jtu
-import numpy as np
 import optax
 
 from .._errors import DynamicSpecError
-from .._identity import HoldsArray, Mode, Table, Watched, is_namedtuple, read
-from .._numbers import NUMBERS, Dynamic
+from .._identity import HoldsArray, Mode, Table, Watched, read
+from .._numbers import ArrayNeeded, Dynamic, ValueNeeded, both_branches, first_branch, traced
+from .._optax_compat import as_transform
 from .._python_internals import token_of
-from .containers import copied
-from .deferred import Assemble, Recipe
-from .paths import find, hyperparameters
-from .spec import (
-    Configured,
-    Internals,
-    make,
+from .arguments import Internals, SpecFactory
+from .paths import (
+    Assemble,
+    Note,
+    TakenApart,
+    as_arrays,
+    find,
+    how_to_vmap,
+    hyperparameters,
+    is_array,
+    is_taken_out,
+    notes_on,
 )
+from .spec import Configured, class_for, make_spec
+
+# --- calling the factory with traced values -----------------------------------------------------
+
+
+@attrs.frozen(eq=False, slots=False)
+class DeferredBuild:
+    """A call of a factory with traced values, put off until the transformation runs."""
+
+    factory: SpecFactory
+    # The values that may be traced, and the path of each among the parameters.
+    paths: tuple[str, ...]
+    children: tuple[Any, ...]
+    assemble: Assemble
+
+    @property
+    def made(self) -> Any:
+        """What the factory makes, to see what it is and to ask for its attributes."""
+        try:
+            return first_branch(self._made)
+        except ArrayNeeded as needed:
+            return self._with_array(needed).made
+        except Exception as error:
+            self._explain(error, is_built=False)
+            raise
+
+    @property
+    def transform(self) -> optax.GradientTransformationExtraArgs:
+        def init(params: Any) -> Any:
+            return self.run(lambda made: as_transform(made).init(params))
+
+        def update(updates: Any, state: Any, params: Any = None, **extra_args: Any) -> Any:
+            run = lambda made: as_transform(made).update(updates, state, params, **extra_args)  # noqa: E731
+            return self.run(run)
+
+        return optax.GradientTransformationExtraArgs(init, update)
+
+    def schedule(self, count: Any) -> Any:
+        return self.run(lambda made: made(count))
+
+    def run(self, use: Callable[[Any], Any]) -> Any:
+        """Calls `use` with what the factory makes.
+
+        **Raises:** `DynamicSpecError` if that needs the value of a traced number.
+        """
+        try:
+            return both_branches(lambda: as_arrays(use(self._made())))
+        except ArrayNeeded as needed:
+            return self._with_array(needed).run(use)
+        except Exception as error:
+            self._explain(error, is_built=True)
+            raise
+
+    def _with_array(self, needed: ArrayNeeded) -> "DeferredBuild":
+        """The same call with an array in place of the number that `jax.lax` was given."""
+        names = needed.name.split(" and ")
+        children = tuple(
+            child.as_array() if path in names and isinstance(child, Dynamic) else child
+            for path, child in zip(self.paths, self.children, strict=True)
+        )
+        if all(map(operator.is_, children, self.children)):
+            raise needed  # the number of another factory, which may call this one
+        return attrs.evolve(self, children=children)
+
+    def _made(self) -> Any:
+        # In a trace the result may hold tracers of that trace, so it is made again for each trace.
+        return self._made_once if self._is_concrete else self._make()
+
+    @functools.cached_property
+    def _is_concrete(self) -> bool:
+        return all(
+            is_array(leaf) and not isinstance(leaf, jax.core.Tracer)
+            for leaf in jtu.tree_leaves(self.children)
+        )
+
+    @functools.cached_property
+    def _made_once(self) -> Any:
+        with jax.ensure_compile_time_eval():
+            return self._make()
+
+    def _make(self) -> Any:
+        given = []
+        for path, child in zip(self.paths, self.children, strict=True):
+            if is_taken_out(child):
+                raise DynamicSpecError(
+                    f"{path} of {self.factory.expression} has no value: its values have been taken "
+                    "out of the spec, as eqx.partition(spec, eqx.is_array) does.",
+                    "Combine the two first, eqx.combine(arrays, spec), and use what that gives.",
+                    path=path,
+                )
+            if isinstance(child, Dynamic):
+                named = child.named(path)
+                child = named.as_array() if self.factory.asks_for_arrays else named
+            given.append(child)
+        parameters = self.assemble(iter(given))
+        return self.factory.call(self.factory.signature.differing(parameters))
+
+    # --- errors -----------------------------------------------------------------------------------
+
+    def _explain(self, error: Exception, is_built: bool) -> None:
+        """Raises what `error` means if that is certain, else adds what is known in a note.
+
+        A number that is asked for its value says which parameter it is. An array cannot say so.
+        """
+        cause: BaseException | None = error
+        while cause is not None:
+            if isinstance(cause, DynamicSpecError):
+                if cause is error:
+                    return
+                raise cause
+            if isinstance(cause, ValueNeeded):
+                raise self._refusal(cause) from error
+            cause = cause.__cause__ or cause.__context__
+        # JAX's errors, and those of checks of arguments, have these types. Of nested factories only
+        # the innermost adds a note.
+        is_noted = any(isinstance(note, Note) for note in getattr(error, "__notes__", ()))
+        if isinstance(error, TypeError | ValueError) and not is_noted:
+            children = dict(zip(self.paths, self.children, strict=True))
+            for note in notes_on(self.factory.expression, children, is_built):
+                error.add_note(note)
+
+    def _refusal(self, needed: ValueNeeded) -> DynamicSpecError:
+        where = f"{needed.name} of {self.factory.expression}"
+        if needed.shape:
+            return DynamicSpecError(
+                f"{where} has shape {needed.shape}, and {needed.by} needs one number.",
+                f"Write one number. {how_to_vmap(is_built=False)}",
+                path=needed.name,
+            )
+        return DynamicSpecError(
+            f"{where} cannot be traced: its value is needed for {needed.by}.",
+            "Write a Python number instead of canonopt.dynamic(...). Then it is part of the "
+            "program, and another value is another compile.",
+            path=needed.name,
+        )
+
+
+# --- specs as pytrees ---------------------------------------------------------------------------
 
 
 @attrs.frozen(eq=False)
 class Template:
-    """A dynamic spec without its children: what a jit cache compares, in every call.
+    """A dynamic spec without its children: static data that a jit cache compares in every call.
 
     So templates are interned, as static specs are, and compare by identity.
     """
 
     cls: type[Configured]
-    factory: Any
+    factory: SpecFactory
     paths: tuple[str, ...]
     assemble: Assemble
-    # The values that are not traced, as they were given.
+    # The values that are not traced, as given.
     static: tuple[Any, ...]
     watched: Watched | None = None
 
@@ -52,128 +193,57 @@ class Template:
 _templates: Table[Template] = Table()
 
 
-def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
+@attrs.define(eq=False)
+class _DynamicInternals(Internals):
+    # The spec as a pytree. What replaces an array need not be one, so taking the parameters apart
+    # again could find other leaves.
+    flat: tuple[tuple[Any, ...], Template] = attrs.field(kw_only=True)
+
+
+def make_dynamic(factory: SpecFactory, parameters: dict[str, Any]) -> Configured:
     """The spec with these parameters, whose arrays are its leaves."""
-    taken = _TakenApart()
-    assemble = taken.take(parameters, "")
-    paths, values = tuple(taken.children), tuple(taken.children.values())
+    taken = TakenApart(parameters)
+    paths, children = tuple(taken.children), tuple(taken.children.values())
     held = () if factory.is_stable else (factory.function,)
     reading = read(held, taken.static)
-    # Called here for its errors and its warnings, and to see what it makes.
-    cls = factory.dynamic_class_for(Recipe(factory, paths, values, assemble).made)
+    # The factory is called here for its errors and its warnings, and to see what it makes.
+    made = DeferredBuild(factory, paths, children, taken.assemble).made
+    cls = dynamic_class_for(class_for(factory, made))
     if reading.is_comparable and read(held, taken.static).key != reading.key:
         raise DynamicSpecError(
-            f"{factory.expression} changes what it reads when it is called, and for a traced value "
-            "it has to be called again. Write a Python number instead of the array or of "
-            "canonopt.dynamic(...), or have it change nothing but its own variables."
+            f"{factory.expression} changes what it reads when it is called, and a traced value "
+            "requires another call of it.",
+            "Write a Python number instead of the array or of canonopt.dynamic(...), or have it "
+            "change nothing but its own variables.",
         )
     watched = None
     if reading.can_change and reading.is_comparable:
         watched = Watched(reading, lambda: read(held, template.static))
-    template = Template(cls, factory, paths, assemble, tuple(taken.static), watched)
+    template = Template(cls, factory, paths, taken.assemble, tuple(taken.static), watched)
     if reading.is_comparable:
         key = (token_of(cls), token_of(factory), *taken.key, reading.key)
         if watched is not None:
             watched.stands_in(_templates, key, weakref.ref(template))
         template = _templates.setdefault(key, template)
-    return _put_together(template, values)
-
-
-class _TakenApart:
-    """Parameters, parted into what is traced and what is not.
-
-    Containers are walked here, not by `jax.tree`, which sorts the keys of a mapping: a factory may
-    read them in order.
-    """
-
-    def __init__(self) -> None:
-        self.children: dict[str, Any] = {}  # by path
-        self.static: list[Any] = []
-        # What is where: the structure that is not in the key of what is static.
-        self.key: list[Hashable] = []
-
-    def take(self, value: Any, path: str) -> Assemble:
-        """How to make `value` again from the children, when these have been taken out."""
-        if not _holds_array(value):
-            self.static.append(value)
-            self.key.append("static")
-            if hasattr(type(value), "__next__") and type(value) not in weakref.ProxyTypes:
-                # The factory is called again for each trace, each time with all of it.
-                source = [value]
-
-                def again(_: Iterator[Any]) -> Any:
-                    source[0], one = itertools.tee(source[0])
-                    return one
-
-                return again
-            kept = copied(value)
-            return lambda _: copied(kept)  # or a factory that changes it could do so only once
-        kind: Any = type(value)
-        if kind is dict:
-            names = tuple(value)
-            self.key += (dict, len(names))
-            self.static.append(names)
-            paths = [f"{path}[{name!r}]" if path else str(name) for name in names]
-            builds = [self.take(v, p) for v, p in zip(value.values(), paths, strict=True)]
-            return lambda taken: dict(zip(names, (build(taken) for build in builds), strict=True))
-        if kind in (tuple, list) or is_namedtuple(kind):
-            self.key += (token_of(kind), len(value))
-            builds = [self.take(v, f"{path}[{i}]") for i, v in enumerate(value)]
-            make_again = list if kind is list else functools.partial(_new_tuple, kind)
-            return lambda taken: make_again([build(taken) for build in builds])
-        self.key += ("child", path)
-        if isinstance(value, Configured | Dynamic) or _is_array(value):
-            self.children[path] = value
-            return next
-        arrays, rest = eqx.partition(
-            value, lambda leaf: _is_array(leaf) or _is_number(leaf), is_leaf=_is_number
-        )
-        self.children[path] = arrays
-        self.static.append(rest)
-        return lambda taken: eqx.combine(next(taken), rest, is_leaf=_is_number)
-
-
-def _holds_array(value: Any) -> bool:
-    try:
-        read((), (value,))
-    except HoldsArray:
-        return True
-    return False
-
-
-def _new_tuple(kind: Any, items: list[Any]) -> Any:
-    return tuple.__new__(kind, items)  # a named tuple's own takes its fields one by one
-
-
-def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array | np.ndarray)
-
-
-def _is_number(node: Any) -> bool:
-    return isinstance(node, Dynamic)
+    return _put_together(template, children)
 
 
 def _put_together(template: Template, children: Iterable[Any]) -> Configured:
-    cls, children = template.cls, tuple(children)
-    recipe = Recipe(template.factory, template.paths, children, template.assemble)
+    cls, factory, children = template.cls, template.factory, tuple(children)
+    deferred = DeferredBuild(factory, template.paths, children, template.assemble)
     is_transform = issubclass(cls, optax.GradientTransformation)
-    build = (lambda: recipe.made) if is_transform else (lambda: recipe.schedule)
-    internals = Internals(template.factory, build, template.watched)
-    internals.is_called_again = not template.factory.is_stable
-    # What is in place of an array need not be one, so a second look could find other leaves.
-    internals.flat = (children, template)
-    return make(cls, template.assemble(iter(children)), internals, lambda: recipe.transform)
+    internals = _DynamicInternals(
+        factory,
+        (lambda: deferred.made) if is_transform else (lambda: deferred.schedule),
+        template.watched,
+        is_called_again=not factory.is_stable,
+        flat=(children, template),
+    )
+    parameters = template.assemble(iter(children))
+    return make_spec(cls, parameters, internals, lambda: deferred.transform)
 
 
-def make_dynamic_class(static_class: type[Configured]) -> type[Configured]:
-    """The subclass of a factory's spec class for specs that hold arrays, registered as a pytree."""
-    cls: Any = type(static_class.__name__, (_Dynamic, static_class), {})
-    cls.__module__, cls.__qualname__ = static_class.__module__, static_class.__qualname__
-    jtu.register_pytree_with_keys(cls, _flatten_with_keys, _put_together, _flatten)
-    return cls
-
-
-# Each call of a jitted function flattens its arguments: a function in Python would take longer.
+# Each call of a jitted function flattens its arguments. A function in Python would take longer.
 _flatten: Callable[[Configured], tuple[tuple[Any, ...], Template]] = operator.attrgetter(
     "_internals.flat"
 )
@@ -184,6 +254,19 @@ def _flatten_with_keys(spec: Configured) -> tuple[list[tuple[Any, Any]], Templat
     return list(zip(map(jtu.GetAttrKey, template.paths), children, strict=True)), template
 
 
+_classes: dict[type[Configured], type[Configured]] = {}
+
+
+def dynamic_class_for(static_class: type[Configured]) -> type[Configured]:
+    """The subclass of a factory's spec class for specs that hold arrays, registered as a pytree."""
+    if static_class not in _classes:
+        cls: Any = type(static_class.__name__, (_Dynamic, static_class), {})
+        cls.__module__, cls.__qualname__ = static_class.__module__, static_class.__qualname__
+        jtu.register_pytree_with_keys(cls, _flatten_with_keys, _put_together, _flatten)
+        _classes.setdefault(static_class, cls)
+    return _classes[static_class]
+
+
 class _Dynamic(Configured):
     __slots__ = ()
 
@@ -191,14 +274,15 @@ class _Dynamic(Configured):
         if not jtu.tree_leaves(self):
             raise DynamicSpecError(
                 f"{self!r} is what is left of a spec whose arrays have been taken out, so it "
-                "cannot be hashed and cannot be a static argument. Combine the two first, "
-                "eqx.combine(arrays, spec), and pass what that gives as an ordinary argument."
+                "cannot be hashed and cannot be a static argument.",
+                "Combine the two first, eqx.combine(arrays, spec), and pass what that gives as an "
+                "ordinary argument.",
             )
         raise DynamicSpecError(
-            f"{self!r} holds arrays, so it cannot be hashed and cannot be a static argument. "
+            f"{self!r} holds arrays, so it cannot be hashed and cannot be a static argument.",
             "Pass it as an ordinary argument (take it out of static_argnums and static_argnames), "
             "make it an ordinary field (without static=True), or write Python numbers instead of "
-            "the arrays."
+            "the arrays.",
         )
 
     def __eq__(self, other: object) -> bool:
@@ -212,11 +296,11 @@ class _Dynamic(Configured):
             return super().__canonical_key__(mode)
         if jtu.tree_leaves(self):
             raise HoldsArray
-        # Its arrays have been taken out: this is the rest of a pytree that holds a spec.
+        # Its arrays have been taken out: this is the static rest of a pytree that holds a spec.
         return token_of(_flatten(self)[1])
 
 
-# --- the public face --------------------------------------------------------------------------
+# --- the public function ------------------------------------------------------------------------
 
 SpecT = TypeVar("SpecT", bound=Configured)
 
@@ -226,7 +310,7 @@ def dynamic(value: SpecT, /, *names: str) -> SpecT: ...
 @overload
 def dynamic(value: Any, /) -> Any: ...
 def dynamic(value: Any, /, *names: str) -> Any:
-    """A hyperparameter that is traced: another value is neither another trace nor another compile.
+    """A traced hyperparameter: another value causes neither another trace nor another compile.
 
     ```python
     >>> import canonopt, jax
@@ -236,8 +320,8 @@ def dynamic(value: Any, /, *names: str) -> Any:
 
     ```
 
-    Given a spec and names, the spec with these hyperparameters traced. A name is a path as
-    `spec.hyperparameters()` lists them, or the end of one that no other shares.
+    Given a spec and names, returns the spec with these hyperparameters traced. A name is a path
+    from `spec.hyperparameters()`, or the end of one if no other path ends so.
 
     ```python
     >>> schedule = canonopt.cosine_decay_schedule(1e-3, decay_steps=100)
@@ -247,74 +331,40 @@ def dynamic(value: Any, /, *names: str) -> Any:
 
     ```
 
-    The numbers and dtypes that come out are those of the value itself: it is weakly typed if it is
-    a Python number, and what a factory computes from it and from other numbers is computed in
-    double precision before it is rounded. Such a spec is an ordinary argument of a jitted function.
-    It cannot be hashed, so it cannot be a static one.
+    The results have the numbers and dtypes that they have with the value itself. A Python number
+    is weakly typed, and what a factory computes from it and from other numbers is computed in
+    double precision before it is rounded. Pass such a spec to a jitted function as an ordinary
+    argument. It cannot be hashed, so it cannot be a static one.
 
     **Arguments:**
 
-    - `value`: a Python number, a NumPy scalar, an array, which stays as it is, or a list of Python
-        numbers, one for each member of an ensemble that `jax.vmap` runs over. Or a spec.
-    - `names`: of a spec, which hyperparameters.
+    - `value`: a Python number, a NumPy scalar, an array, which is returned unchanged, or a list of
+        Python numbers, one for each member of an ensemble that `jax.vmap` runs over. Or a spec.
+    - `names`: which hyperparameters of the spec.
 
-    **Returns:** what to pass to a factory or to `spec.replace`; or the spec.
+    **Returns:** a value to pass to a factory or to `spec.replace`; or the spec.
 
-    **Raises:** `DynamicSpecError` for what is no number. The factory that is given the value raises
-    it if it needs to know the value: to decide a shape, a branch, a number of steps.
-    `ParameterError` for a name that there is not, or that several hyperparameters share.
+    **Raises:** `DynamicSpecError` if the value is not a number. A factory raises it too, if it
+    needs to know the value: to decide a shape, a branch or a number of steps. `ParameterError` for
+    an unknown name, or one that several hyperparameters share.
     """
-    if isinstance(value, Configured):
+    if not isinstance(value, Configured):
         if not names:
-            raise DynamicSpecError(
-                f"canonopt.dynamic needs the names of the hyperparameters that are to be traced. "
-                f"Those of this spec are: {', '.join(hyperparameters(value)) or 'none'}."
-            )
-        found = [find(value, name) for name in names]
-        return value.replace(**{path: _traced(part, path) for path, part in found})
-    if names:
+            return traced(value)
         raise DynamicSpecError(
-            f"canonopt.dynamic takes names together with a spec, and got {value!r}. Write "
-            "canonopt.dynamic(spec, 'learning_rate') or canonopt.dynamic(1e-3)."
+            f"canonopt.dynamic takes names together with a spec, and got {value!r}.",
+            "Write canonopt.dynamic(spec, 'learning_rate') or canonopt.dynamic(1e-3).",
         )
-    return _traced(value, "")
-
-
-def _check_fits(number: Any, path: str) -> None:
-    """Raises for an integer that JAX would refuse, or cut if it is NumPy's."""
-    if not isinstance(number, int | np.integer):
-        return
-    held = jnp.result_type(int)
-    if isinstance(number, np.integer):
-        held = np.dtype(f"{number.dtype.kind}{min(number.itemsize, held.itemsize)}")
-    if np.iinfo(held).min <= number <= np.iinfo(held).max:
-        return
-    raise DynamicSpecError(
-        f"canonopt.dynamic traces an integer as {held.name}, and {path or 'its value'} is "
-        f"{number}, which that does not hold. Write a float, as in canonopt.dynamic(1e12), or "
-        "leave out canonopt.dynamic: a Python number is part of the program."
-    )
-
-
-def _traced(value: Any, path: str) -> Any:
-    if isinstance(value, Dynamic) or _is_array(value):
-        return value
-    if isinstance(value, np.generic) and type(value) is not np.float64:
-        _check_fits(value, path)
-        return jnp.asarray(value)
-    members = value if isinstance(value, list | tuple) and value else [value]
-    if all(isinstance(member, NUMBERS) for member in members):
-        if np.asarray(value).dtype != np.float64:  # to which integers beside floats are rounded
-            for member in members:
-                _check_fits(member, path)
-        return Dynamic.of(value)
-    below = list(hyperparameters(value)) if isinstance(value, Configured) else []
-    raise DynamicSpecError(
-        "canonopt.dynamic takes a number or an array, and "
-        f"{f'{path} is' if path else 'got'} {value!r}. "
-        + (
-            f"Name one of its own: {', '.join(f'{path}.{name}' for name in below)}."
-            if below
-            else "Give it a number, as in canonopt.dynamic(1e-3)."
+    if not names:
+        raise DynamicSpecError(
+            "canonopt.dynamic needs the names of the hyperparameters to trace.",
+            f"Those of this spec are: {', '.join(hyperparameters(value)) or 'none'}.",
         )
-    )
+    changes = {}
+    for path, part in (find(value, name) for name in names):
+        if isinstance(part, Configured):
+            below = ", ".join(f"{path}.{name}" for name in hyperparameters(part)) or "none"
+            problem = f"canonopt.dynamic takes a number or an array, and {path} is {part!r}."
+            raise DynamicSpecError(problem, f"Name one of its own: {below}.", path=path)
+        changes[path] = traced(part, path)
+    return value.replace(**changes)

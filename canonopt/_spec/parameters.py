@@ -1,4 +1,4 @@
-"""A factory's parameters: names, aliases, defaults, and the errors of a call that does not fit."""
+"""A factory's parameters: names, aliases, defaults, and the errors of calls that do not fit."""
 
 import difflib
 import functools
@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import optax
 
-from .._errors import NotATransformationError, ParameterError
+from .._errors import ParameterError
 from .._optax_compat import is_transformation
 
 _Kind = inspect.Parameter
@@ -21,8 +21,8 @@ _Kind = inspect.Parameter
 class FactoryParameters:
     """The parameters of one factory.
 
-    A call is turned into `given`: the values by name, of only those parameters that were given.
-    `*args` and `**kwargs` are parameters like others, with a tuple and a dict as values.
+    `bind` turns a call into `given`: a dict with the values of the parameters that were given, by
+    name. `*args` and `**kwargs` are parameters like others, with a tuple and a dict as values.
     """
 
     factory: str
@@ -31,9 +31,9 @@ class FactoryParameters:
     # The attribute of a spec that holds each parameter.
     fields: dict[str, str]
     defaults: dict[str, Any]
-    # What a class with the parameters as fields, in this order, has to take by keyword only.
+    # Those that a class with the parameters as fields, in this order, takes by keyword only.
     keyword_only: frozenset[str]
-    # The parameters that can be given by position, and those that can be given no other way.
+    # The parameters that can be given by position, and those that must be.
     positional: tuple[str, ...]
     positional_only: tuple[str, ...]
     # The names of `*args` and `**kwargs`.
@@ -42,17 +42,21 @@ class FactoryParameters:
     required: frozenset[str]
     # The parameter that each keyword of a call stands for, whatever else is given.
     by_keyword: dict[str, str]
-    # Whether `lr` belongs to `**kwargs`, except where Python would miss a learning rate.
+    # Whether `lr` belongs to `**kwargs`, unless the required learning rate is missing without it.
     lr_may_be_extra: bool
+    # The annotations of the parameters that take a transformation, or a container of them.
     transformations: dict[str, Any]
 
     @classmethod
     def of(
         cls, function: Callable[..., Any], name: str, reserved: Collection[str]
     ) -> "FactoryParameters":
-        """The parameters of `function`; `reserved` are attributes that no field may hide."""
+        """The parameters of `function`; a field must not hide one of the `reserved` attributes."""
         parameters = _parameters_of(function)
-        of_kind = {kind: [n for n, p in parameters.items() if p.kind is kind] for kind in _KINDS}
+        of_kind = {
+            kind: [n for n, p in parameters.items() if p.kind is kind]
+            for kind in type(_Kind.VAR_KEYWORD)
+        }
         either = of_kind[_Kind.POSITIONAL_OR_KEYWORD]
         variadic = next(iter(of_kind[_Kind.VAR_POSITIONAL]), None)
         keywords = next(iter(of_kind[_Kind.VAR_KEYWORD]), None)
@@ -109,7 +113,7 @@ class FactoryParameters:
                     given[name] = value
             if extras:
                 self._add_extras(given, extras)
-        # A dict's keys tell in C whether they have all that is required.
+        # In C, where `complete` would loop in Python.
         return given if given.keys() >= self.required else self.complete(given)
 
     def _add_extras(self, given: dict[str, Any], extras: dict[str, Any]) -> None:
@@ -123,17 +127,17 @@ class FactoryParameters:
     def from_fields(
         self, named: Mapping[str, Any], current: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The values given by the parameters' names, as `attrs.evolve` and pickle give them.
+        """The values given by name, as `attrs.evolve` and pickle give them.
 
-        Unlike in a call, the names of `*args` and `**kwargs` stand for a tuple and a dict. What is
-        not named is as in `current`, if that is given: the parameters of the spec to change.
+        Unlike in a call, the names of `*args` and `**kwargs` stand for a tuple and a dict. Values
+        that are not named come from `current`, the parameters of the spec to change, if given.
 
-        Raises `ParameterError` for an unknown name, or if a parameter without default is missing.
+        Raises `ParameterError` for an unknown name, or a missing parameter without a default.
         """
         return self.complete(self.resolve(named, current))
 
     def takes(self, name: str) -> bool:
-        """Whether `from_fields` knows the name. Only an identifier can be one of `**kwargs`."""
+        """Whether `from_fields` accepts the name. In `**kwargs` it must be an identifier."""
         return (
             name in self.parameters
             or name in self.by_keyword
@@ -143,7 +147,7 @@ class FactoryParameters:
     def resolve(
         self, named: Mapping[str, Any], current: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """As `from_fields`, where parameters without default may be missing."""
+        """Like `from_fields`, but parameters without a default may be missing."""
         current = current or {}
         given, extras = dict(current), {}
         for name, value in named.items():
@@ -161,7 +165,7 @@ class FactoryParameters:
             given[self.variadic] = self._checked_variadic(given[self.variadic])
         if self.keywords is not None:
             others = self._checked_keywords(given.pop(self.keywords, {}))
-            # As in a call, where the learning rate that the spec has by now is not yet given.
+            # As in a call: the current learning rate of the spec does not count as given.
             is_rate = "lr" in extras and "lr" not in others and "learning_rate" not in named
             if self.lr_may_be_extra and is_rate:
                 given["learning_rate"] = extras.pop("lr")
@@ -172,20 +176,21 @@ class FactoryParameters:
         return given
 
     def complete(self, given: dict[str, Any]) -> dict[str, Any]:
-        """`given`, if it has every parameter that has no default."""
+        """`given`. Raises `ParameterError` if a parameter without a default is missing."""
         missing = [name for name in self.names if name in self.required and name not in given]
         if missing:
             written = (n if n in self.positional_only else f"{n}=..." for n in missing)
             raise ParameterError(
-                f"{self.factory} needs {', '.join(missing)}. "
-                f"Write {self.factory}({', '.join(written)})."
+                f"{self.factory} needs {', '.join(missing)}.",
+                f"Write {self.factory}({', '.join(written)}).",
+                path=missing[0],
             )
         return given
 
     def unbind(self, given: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """The arguments of a call that `bind` turns into `given`.
 
-        By keyword where it can be, so that a parameter left out keeps the factory's own default.
+        By keyword where possible, so that a parameter left out keeps the factory's own default.
         """
         kwargs = dict(given)
         rest = () if self.variadic is None else kwargs.pop(self.variadic, ())
@@ -199,6 +204,20 @@ class FactoryParameters:
         args = [kwargs.pop(n) if n in kwargs else self.defaults[n] for n in by_position]
         return (*args, *rest), kwargs | extras
 
+    def differing(self, given: Mapping[str, Any]) -> dict[str, Any]:
+        """The values in `given` that differ from the defaults, in the order of the parameters."""
+        # In a call, keyword arguments may be in any order.
+        names = given if len(given) == 1 else [name for name in self.names if name in given]
+        found, defaults = {}, self.defaults
+        for name in names:
+            value, default = given[name], defaults.get(name, _NO_DEFAULT)
+            is_default = value is default or (
+                type(value) is type(default) and _is_same_value(value, default)
+            )
+            if not is_default:
+                found[name] = value
+        return found
+
     # --- errors -------------------------------------------------------------------------------
 
     def _too_many(self, args: tuple) -> ParameterError:
@@ -207,106 +226,77 @@ class FactoryParameters:
         listed = f" ({', '.join(self.positional)})" if count else ""
         others = [n for n in self.by_keyword if n not in self.positional and n != "lr"]
         if self.keywords is not None or others:
-            cure = f"Name the others: {', '.join(f'{n}=...' for n in others) or 'name=...'}."
+            fix = f"Name the others: {', '.join(f'{n}=...' for n in others) or 'name=...'}."
         else:
-            cure = "Leave out the others."
+            fix = "Leave out the others."
         return ParameterError(
             f"{self.factory} takes {takes} positional argument{'s' * (count != 1)}{listed} "
-            f"and got {len(args)}. {cure}"
+            f"and got {len(args)}.",
+            fix,
         )
 
     def _twice(self, name: str, kwargs: Mapping[str, Any]) -> ParameterError:
         if name == "learning_rate" and "lr" not in self.parameters and {"lr", name} <= {*kwargs}:
             return ParameterError(
-                f"{self.factory} got both lr and learning_rate, which are one parameter. "
-                "Write only one of them; in attrs.evolve, learning_rate."
+                f"{self.factory} got both lr and learning_rate, which are one parameter.",
+                "Write only one of them; in attrs.evolve, learning_rate.",
+                path=name,
             )
-        return ParameterError(
-            f"{self.factory} got {name!r} twice, the second time as a keyword. Write it once."
-        )
+        problem = f"{self.factory} got {name!r} twice, the second time as a keyword."
+        return ParameterError(problem, "Write it once.", path=name)
 
     def _unknown(self, name: str) -> ParameterError:
         if name in self.positional_only:
             return ParameterError(
-                f"{self.factory} takes {name!r} by position only. "
-                f"Write {self.factory}({', '.join(self.positional_only)})."
+                f"{self.factory} takes {name!r} by position only.",
+                f"Write {self.factory}({', '.join(self.positional_only)}).",
+                path=name,
             )
         if name == self.variadic:
             return ParameterError(
-                f"{self.factory} takes {name!r} by position only, as many as there are. "
-                f"Unpack them: {self.factory}({', '.join((*self.positional, f'*{name}'))})."
+                f"{self.factory} takes any number of {name!r}, by position only.",
+                f"Unpack them: {self.factory}({', '.join((*self.positional, f'*{name}'))}).",
+                path=name,
             )
         near = difflib.get_close_matches(name, self.names, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
         return ParameterError(
-            f"{self.factory} has no parameter {name!r}. {hint}"
-            f"Its parameters are: {', '.join(self.names) or 'none'}."
+            f"{self.factory} has no parameter {name!r}.",
+            f"{hint}Its parameters are: {', '.join(self.names) or 'none'}.",
+            path=name,
         )
 
     def _checked_variadic(self, value: Any) -> tuple:
         # A transformation is a tuple too, of functions.
         if not isinstance(value, tuple | list) or is_transformation(value):
             raise ParameterError(
-                f"{self.factory} has any number of {self.variadic!r}, and got {value!r} for all "
-                f"of them. Write a tuple: {self.variadic}=(...,)."
+                f"{self.factory} takes any number of {self.variadic!r}, and got {value!r} for all "
+                "of them.",
+                f"Write a tuple: {self.variadic}=(...,).",
+                path=self.variadic,
             )
         return tuple(value)
 
     def _checked_keywords(self, value: Any) -> dict[str, Any]:
         if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
             raise ParameterError(
-                f"{self.factory} has further arguments by name in {self.keywords!r}, and got "
-                f"{value!r} for all of them. Write a dict: {self.keywords}={{'name': ...}}."
+                f"{self.factory} takes further arguments by name in {self.keywords!r}, and got "
+                f"{value!r} for all of them.",
+                f"Write a dict: {self.keywords}={{'name': ...}}.",
+                path=self.keywords,
             )
         own = next((key for key in value if key in self.by_keyword), None)
         if own is not None:
             raise ParameterError(
                 f"{self.factory} got {own!r} in {self.keywords!r}, and has a parameter of that "
-                f"name. Take it out of the dict and write {own}=... beside it."
+                "name.",
+                f"Take it out of the dict and write {own}=... beside it.",
+                path=own,
             )
         return dict(value)
 
-    # --- what the factory takes ---------------------------------------------------------------
 
-    def check_transformations(self, given: Mapping[str, Any]) -> None:
-        """Raises `NotATransformationError` where a transformation is needed and is not there."""
-        for name, annotation in self.transformations.items():
-            if name == self.variadic:
-                for index, item in enumerate(given.get(name, ())):
-                    self._check(item, annotation, f"{name}[{index}]")
-            elif name in given:
-                self._check(given[name], annotation, name)
-
-    def _check(self, value: Any, annotation: Any, where: str) -> None:
-        inner = typing.get_args(annotation)
-        if inner == (str, optax.GradientTransformation):
-            # A transformation is a pair too, of functions.
-            is_pair = isinstance(value, tuple | list) and len(value) == 2
-            if not is_pair or is_transformation(value):
-                raise NotATransformationError(
-                    f"{self.factory} takes pairs of a name and a transformation, and {where} is "
-                    f'{value!r}. Write {self.factory}(("clip", canonopt.clip(1.0)), ...).'
-                )
-            self._check(value[1], inner[1], f"{where}[1]")
-        elif optax.GradientTransformation in inner and isinstance(value, Mapping):
-            for key, item in value.items():
-                self._check(item, optax.GradientTransformation, f"{where}[{key!r}]")
-        elif _needs_transformation(annotation) and not is_transformation(value):
-            if value is None and type(None) in inner:
-                return
-            raise NotATransformationError(
-                f"{self.factory} needs a gradient transformation, and {where} is "
-                f"{_describe(value)}."
-            )
-
-
-_KINDS = (
-    _Kind.POSITIONAL_ONLY,
-    _Kind.POSITIONAL_OR_KEYWORD,
-    _Kind.VAR_POSITIONAL,
-    _Kind.KEYWORD_ONLY,
-    _Kind.VAR_KEYWORD,
-)
+# --- signatures -------------------------------------------------------------------------------
 
 
 def _parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
@@ -315,14 +305,15 @@ def _parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]
         try:
             found = inspect.signature(function, follow_wrapped=follow, eval_str=eval_str)
             return dict(found.parameters)
-        except Exception:  # an annotation that names what is not there, or a function written in C
+        except Exception:  # an annotation with an unknown name, or a function written in C
             continue
     return dict(inspect.signature(lambda *args, **kwargs: None).parameters)
 
 
-# Whose wrappers hand on the arguments as they are. Another's may take arguments of its own, have
-# other defaults, or ask whether one was given by position: what it wraps does not tell.
-_HAND_ON = frozenset(
+# Libraries whose wrappers pass the arguments on unchanged. Other wrappers may take arguments of
+# their own, have other defaults, or depend on which ones were given by position, so the signature
+# of the function inside does not describe them.
+_PASS_ON = frozenset(
     (
         *("canonopt", "chex", "contextlib", "equinox", "jax", "jaxlib", "jaxtyping", "optax"),
         *("typing_extensions", "warnings", "_py_warnings"),
@@ -331,27 +322,42 @@ _HAND_ON = frozenset(
 
 
 def _past_wrappers(function: Any) -> tuple[Any, bool]:
-    """What has the signature of `function`, and whether `inspect` may look for wrappers therein."""
+    """A function with the signature of `function`, and whether `inspect` may unwrap it further."""
     if isinstance(function, types.MethodType):
         inner, follow = _past_wrappers(function.__func__)
         return types.MethodType(inner, function.__self__), follow
     if isinstance(function, functools.partial):
         inner, follow = _past_wrappers(function.func)
         return functools.partial(inner, *function.args, **function.keywords), follow
-    function = inspect.unwrap(function, stop=lambda f: not _hands_on(f))
+    function = inspect.unwrap(function, stop=lambda f: not _passes_on(f))
     return function, not hasattr(function, "__wrapped__")
 
 
-def _hands_on(wrapper: Any) -> bool:
+def _passes_on(wrapper: Any) -> bool:
     if hasattr(wrapper, "__signature__"):
         return False
     if isinstance(wrapper, types.FunctionType):
         written_in = wrapper.__globals__.get("__name__", "")
-        # Beartype writes the function into the module of the one that it wraps.
+        # Beartype defines its wrapper in the module of the function that it wraps.
         is_beartype = wrapper.__code__.co_filename.startswith("<@beartype(")
-        return is_beartype or written_in.partition(".")[0] in _HAND_ON
+        return is_beartype or written_in.partition(".")[0] in _PASS_ON
     module = type(wrapper).__module__
-    return module == "functools" or module.partition(".")[0] in _HAND_ON  # functools.lru_cache
+    return module == "functools" or module.partition(".")[0] in _PASS_ON  # functools.lru_cache
+
+
+def _is_same_value(value: Any, default: Any) -> bool:
+    """Whether a value equals a default of its type. Only `is` compares objects of other kinds."""
+    if type(value) in (int, float, bool, str):
+        # 0.0 == -0.0, but their texts differ.
+        return value == default and (bool(value) or repr(value) == repr(default))
+    if type(value) is tuple:
+        pairs = zip(value, default, strict=False)
+        are_same = (type(a) is type(b) and _is_same_value(a, b) for a, b in pairs)
+        return len(value) == len(default) and all(are_same)
+    return value is None
+
+
+_NO_DEFAULT: Any = object()
 
 
 def _fields(names: Sequence[str], reserved: Collection[str]) -> dict[str, str]:
@@ -367,24 +373,15 @@ def _fields(names: Sequence[str], reserved: Collection[str]) -> dict[str, str]:
 
 
 def _mentions(annotation: Any) -> bool:
-    """Whether `annotation` is a transformation's type or is made of one."""
+    """Whether `annotation` is the type of transformations, or a generic type with it inside."""
     if isinstance(annotation, type) and issubclass(annotation, optax.GradientTransformation):
         return True
     return any(map(_mentions, typing.get_args(annotation)))
 
 
-def _needs_transformation(annotation: Any) -> bool:
+def needs_transformation(annotation: Any) -> bool:
+    """Whether only a transformation, or `None`, fits `annotation`."""
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
         others = (kind for kind in typing.get_args(annotation) if kind is not type(None))
-        return all(map(_needs_transformation, others))
+        return all(map(needs_transformation, others))
     return isinstance(annotation, type) and issubclass(annotation, optax.GradientTransformation)
-
-
-def _describe(value: Any) -> str:
-    if isinstance(value, list | tuple) and any(map(is_transformation, value)):
-        kind = type(value).__name__
-        return f"a {kind} of {len(value)}. Unpack it: canonopt.chain(*transforms)"
-    if callable(value):
-        name = getattr(value, "__name__", repr(value))
-        return f"the function {name}. Call it, as in {name}(...), if it is a factory"
-    return f"{value!r}. Build one, with canonopt.sgd({value!r}) for example"

@@ -1,130 +1,50 @@
 """Specs: optax transformations and schedules that know the configuration they were built from.
 
-A spec is made by its factory and by nothing else; `_factories` is the place that makes them and
-gives each factory its own class, with a field for each parameter.
+A factory builds them. Each has a class of its own, with a field for each parameter, made here too.
 """
 
+import operator
+import types
+import weakref
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import jax
+import jax.tree_util as jtu
 import optax
 
-from .._errors import DynamicSpecError, SharedSpecError
-from .._identity import Mode, Watched
-from .._optax_compat import as_transform
+from .._errors import NotAFactoryError, ParameterError
+from .._identity import Mode, is_in_place
+from .._optax_compat import as_transform, is_transformation
 from .._python_internals import token_of
 from .._state import init_like_grads
-from .containers import copied, is_changed, still_held, that_can_part
-from .paths import (
-    Parametrised,
-    find,
-    hyperparameters,
-    replaced,
-)
+from .arguments import Internals, SpecFactory
+from .paths import Parametrised, find, hyperparameters, replaced
 
 if TYPE_CHECKING:
     from typing import Self
 
 
-_FEW = 16  # containers that are kept before it is asked whether anybody else has them
-
-
-@attrs.define(eq=False)
-class Internals:
-    """What a spec has beside its parameters."""
-
-    factory: Any
-    # Gives what the factory made of the parameters.
-    build: Callable[[], Any]
-    # What is read again when the spec is traced, if anything of it can change.
-    watched: Watched | None = None
-    # What is read again: the factory if it is the user's, and the arguments as they were given.
-    roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
-    # Whether the factory is the user's and is called again for each trace, with traced values.
-    is_called_again: bool = False
-    # Whether what the factory made has kept a list, dict or set that it was given.
-    keeps_containers: bool = False
-    # The names of these arguments, and copies as they were before the factory had them.
-    names: tuple[str, ...] = ()
-    kept: tuple[Any, ...] = ()
-    # The lists, dicts and sets among them for which equal ones have been given again, and these, as
-    # long as somebody else has them; each with a copy as it was.
-    shared: dict[int, tuple[Any, Any]] = attrs.field(factory=dict)
-    others: list[tuple[Any, Any]] = attrs.field(factory=list)
-    _most_others: int = _FEW
-    # Whether a table has it.
-    is_interned: bool = False
-    # Of a spec with arrays: these, and what is left without them.
-    flat: Any = None
-    # The warnings of its factory.
-    warned: Any = ()
-    # Whether its parameters are plain values, which lead to no other object.
-    is_plain: bool = False
-
-    def check(self) -> None:
-        """Reads again what the spec was built from.
-
-        **Raises:** `SharedSpecError` if the containers of two builds were equal, and are not now;
-        `DynamicSpecError` if the factory would be called with other values than before.
-        """
-        watched = self.watched
-        if watched is None:
-            return
-        is_unchanged = watched.is_unchanged()
-        if not is_unchanged and self.is_called_again:
-            raise DynamicSpecError(
-                f"{self.factory.expression} reads something that has changed since the spec was "
-                "built, and for a traced value it has to be called again. Build the spec again, or "
-                "write Python numbers instead of the arrays and of canonopt.dynamic(...)."
-            )
-        if is_unchanged and not self.shared:
-            return
-        given = [*self.shared.values(), *self.others]
-        if any(is_changed(value, copy) for value, copy in given):
-            raise SharedSpecError(
-                f"{self.factory.name} was given equal lists or dicts more than once, so one spec "
-                "stands for all, and one of these has been changed since. Give each its own copy: "
-                f"{self.factory.name}(..., copy.deepcopy(value)), or change it before you build."
-            )
-
-    def given(self) -> dict[str, Any]:
-        """The arguments as they were given, and copies of those that have been changed since."""
-        pairs = zip(self.roots[1], self.kept, strict=True)
-        values = [copy if is_changed(value, copy) else value for value, copy in pairs]
-        return dict(zip(self.names, values, strict=True))
-
-    def share(self, value: Any, earlier: Any) -> None:
-        """Notes that `value` was given again, equal to the argument `earlier`."""
-        for new, old in that_can_part(value, earlier):
-            self.others.append((new, copied(new)))
-            if id(old) not in self.shared:
-                self.shared[id(old)] = (old, copied(old))
-        if len(self.others) > self._most_others:
-            self.others = still_held(self.others)
-            self._most_others = 2 * len(self.others) + _FEW
-
-
 class Configured(Parametrised):
-    """What specs of transformations and of schedules have in common.
+    """Base class of the specs of transformations and of schedules.
 
-    Instances are interned: there is one object for each configuration, for as long as anything
-    uses it. So `==` and `hash` go by identity, a copy is the object itself, and unpickling finds
-    the same object again.
+    Specs are interned: there is one object for each configuration, as long as anything uses it. So
+    `==` and `hash` compare identities, a copy is the object itself, and unpickling finds the same
+    object again.
     """
 
     __slots__ = ()
-    __canonicalized__ = True  # so `canonopt.canonicalize` returns it as it is
+    __canonicalized__ = True  # `canonopt.canonicalize` returns a spec unchanged
 
     _internals: Internals
 
     @property
-    def _factory(self) -> Any:
+    def _factory(self) -> SpecFactory:
         return self._internals.factory
 
     def replace(self, /, **changes: Any) -> "Self":
-        """The spec of the same factory with other values for the parameters named.
+        """A spec of the same factory, with other values for some parameters.
 
         ```python
         >>> import canonopt
@@ -133,7 +53,7 @@ class Configured(Parametrised):
 
         ```
 
-        A parameter of a spec inside this one is named by its path, or by the end of it.
+        Name a parameter of a spec inside this one by its path, or by the end of the path.
 
         ```python
         >>> optim = canonopt.chain(canonopt.clip(1.0), canonopt.adam(lr=1e-3))
@@ -144,26 +64,28 @@ class Configured(Parametrised):
 
         ```
 
-        **Arguments:** the parameters to change, by the names the factory has for them, or by paths
-        as `hyperparameters` lists them. A value in place of a traced one is traced only if it is
-        given as one: `replace(lr=canonopt.dynamic(3e-4))`.
+        **Arguments:** the parameters to change, by name or by the paths that `hyperparameters`
+        lists. The new value is traced only if you write so:
+        `replace(lr=canonopt.dynamic(3e-4))`.
 
-        **Raises:** `ParameterError` for a parameter there is not, or a name that several have.
+        **Raises:** `ParameterError` for an unknown parameter, or a name that several share.
         """
-        own = {name: v for name, v in changes.items() if self._factory.takes(name)}
+        factory, signature = self._factory, self._factory.signature
+        own = {name: v for name, v in changes.items() if signature.takes(name)}
         within = {name: v for name, v in changes.items() if name not in own}
         spec = self
         if within:
             if not any("." in path for path in hyperparameters(self)):
-                self._factory.check_names({n: v for n, v in within.items() if n.isidentifier()})
+                # No other spec is inside, so this raises the error of an unknown parameter.
+                signature.resolve({n: v for n, v in within.items() if n.isidentifier()})
             paths = {find(self, name)[0]: value for name, value in within.items()}
             spec = replaced(self, paths, lambda spec, new: spec.replace(**new))
         if not own and within:
             return spec
-        return self._factory.from_fields(own, spec.parameters() | spec._internals.given())
+        return factory.from_fields(own, spec.parameters() | spec._internals.given())
 
     def hyperparameters(self) -> dict[str, Any]:
-        """The hyperparameters by path, those of specs inside this one too: what to log.
+        """The hyperparameters by path, including those of specs inside this one: a dict to log.
 
         ```python
         >>> import canonopt
@@ -173,20 +95,21 @@ class Configured(Parametrised):
 
         ```
 
-        **Returns:** the numbers, strings and arrays among the parameters, defaults included. What
-        `canonopt.dynamic` made of a number is that number. Masks, dtypes, `None` and the like are
-        left out.
+        **Returns:** the numbers, strings and arrays among the parameters, defaults included. A
+        number given as `canonopt.dynamic(1e-3)` is listed as `1e-3`. Masks, dtypes, `None` and so
+        on are left out.
         """
         return hyperparameters(self)
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Any:
-        """Set on the class that is made for a factory."""
+        """Builds a spec from its fields. Defined by the class of each factory."""
         raise NotImplementedError
 
     def parameters(self) -> dict[str, Any]:
-        """The value of each parameter, by the name that the factory has for it."""
-        return {name: getattr(self, field) for name, field in self._factory.fields.items()}
+        """The value of each parameter, by name."""
+        fields = self._factory.signature.fields
+        return {name: getattr(self, field) for name, field in fields.items()}
 
     def __repr__(self) -> str:
         return self._factory.describe(self.parameters())
@@ -198,38 +121,33 @@ class Configured(Parametrised):
         return self
 
     def __reduce__(self) -> tuple:
-        # Defaults as well: one that changes in a later version does not change what is restored.
+        # With the defaults, so that another default in a later version changes nothing.
         return _restore, (self._factory, self._factory.to_pickle(self.parameters()))
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
-        return token_of(anchor_of(self))
+        return token_of(self._internals.anchor())
 
     def __canonical_parts__(self) -> tuple[Any, ...]:
         internals = self._internals
         return () if internals.watched is None else internals.roots
 
 
-def anchor_of(spec: Any) -> Any:
-    """What can be referenced weakly: a tuple cannot be, the `update` that holds it can."""
-    return spec.update if isinstance(spec, Spec) else spec
-
-
-def _restore(factory: Any, parameters: dict[str, Any]) -> Any:
+def _restore(factory: SpecFactory, parameters: dict[str, Any]) -> Any:
     return factory.from_fields(parameters)
 
 
 class Spec(Configured, optax.GradientTransformationExtraArgs):
-    """An optax gradient transformation that knows how it was built.
+    """An Optax gradient transformation that knows how it was built.
 
-    It is an `optax.GradientTransformationExtraArgs`, so whatever takes one takes a spec. Unlike one
-    it is the same object whenever the same configuration is built again, so `jax.jit` and
-    `equinox.filter_jit` do not trace again. It can be closed over, be a static argument, an
-    ordinary argument (a pytree whose leaves are the hyperparameters given as arrays, if any), or a
-    field of a module.
+    A spec is an `optax.GradientTransformationExtraArgs`, so you can use it wherever Optax
+    transformations are used. But the same configuration always gives the same object, so
+    `jax.jit` and `equinox.filter_jit` do not trace again when you build it again. A spec can be
+    closed over, be a static argument, an ordinary argument (a pytree whose leaves are the
+    hyperparameters given as arrays, if any), or a field of a module.
 
-    Specs are made by the functions that carry optax's names, `canonopt.adam` and so on, and by
-    `canonopt.canonical`. Each factory has a subclass, a frozen attrs class with a field for each
-    parameter.
+    `canonopt.adam` and the other functions with Optax's names build specs, and so do functions that
+    `canonopt.canonical` returns. Each factory has a subclass, a frozen attrs class with a field for
+    each parameter.
 
     ```python
     >>> import attrs, canonopt
@@ -244,7 +162,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     ```
     """
 
-    if TYPE_CHECKING:  # as optax's, but for any pytree: an equinox.Module is no optax.Params
+    if TYPE_CHECKING:  # like Optax's, but for any pytree: an equinox.Module is no optax.Params
 
         @staticmethod
         def init(params: Any) -> optax.OptState: ...
@@ -256,8 +174,8 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     def __new__(cls, /, **fields: Any) -> "Self":
         if cls is Spec:
             raise TypeError(
-                "canonopt.Spec is the type of all specs and builds none: "
-                "write canonopt.adam(...), or canonopt.canonical(factory)(...) for one of yours."
+                "canonopt.Spec is the type of all specs and builds none. Write canonopt.adam(...), "
+                "or canonopt.canonical(factory)(...) for a factory of your own."
             )
         return cls._from_fields(fields)
 
@@ -265,13 +183,13 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     def _make(  # pyright: ignore[reportIncompatibleMethodOverride]
         cls, iterable: Any
     ) -> optax.GradientTransformationExtraArgs:
-        # `_replace` comes here: another `init` or `update` is no longer the configuration.
+        # `_replace` calls this. With another `init` or `update` it is no longer this configuration.
         return optax.GradientTransformationExtraArgs(*iterable)
 
     def __getattr__(self, name: str) -> Any:
-        # What a factory's own result has beyond `init` and `update`: `MultiSteps.has_updated`.
+        # Further attributes of what the factory returned, such as `MultiSteps.has_updated`.
         if not name.startswith("_"):
-            if name == "lr" and "learning_rate" in self._factory.fields:
+            if name == "lr" and "learning_rate" in self._factory.signature.fields:
                 return self.learning_rate
             if hasattr(transform := self._internals.build(), name):
                 return getattr(transform, name)
@@ -280,12 +198,12 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     def init_like_grads(
         self, model: Any, loss_fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any
     ) -> optax.OptState:
-        """As `canonopt.init_like_grads` with this spec as `optim`."""
+        """Like `canonopt.init_like_grads`, with this spec as `optim`."""
         return init_like_grads(model, loss_fn, *args, optim=self, **kwargs)
 
 
 class ScheduleSpec(Configured):
-    """An optax schedule that knows how it was built: a function from a count to a value.
+    """An Optax schedule that knows how it was built: a function from a count to a value.
 
     ```python
     >>> import canonopt
@@ -301,67 +219,156 @@ class ScheduleSpec(Configured):
     def __new__(cls, /, **fields: Any) -> "Self":
         if cls is ScheduleSpec:
             raise TypeError(
-                "canonopt.ScheduleSpec is the type of all schedule specs and builds none: "
-                "write canonopt.cosine_decay_schedule(...) or another schedule."
+                "canonopt.ScheduleSpec is the type of all schedule specs and builds none. Write "
+                "canonopt.cosine_decay_schedule(...), or another schedule."
             )
         return cls._from_fields(fields)
 
     def __call__(self, count: jax.typing.ArrayLike) -> jax.typing.ArrayLike:
-        """The value at `count`, an integer scalar: the number of updates made so far."""
+        """The value at `count`, an integer scalar: the number of updates so far."""
         internals = self._internals
         internals.check()
         value = internals.build()(count)
-        internals.check()  # what it calls may have changed what it reads
+        internals.check()  # the call may have changed what the schedule reads
         return value
 
 
-def make(
+# --- making a spec ------------------------------------------------------------------------------
+
+
+def make_spec(
     cls: type[Configured],
     parameters: dict[str, Any],
     internals: Internals,
     transform: Callable[[], optax.GradientTransformationExtraArgs] | None = None,
 ) -> Configured:
-    """A new spec of class `cls`.
+    """A new spec of class `cls`. Every spec is made here.
 
-    `transform` gives what the factory makes as a transformation, if it is another one.
+    `transform` returns the transformation to call, if that is not what the factory made.
     """
     if issubclass(cls, Spec):
         if transform is None:
             made = as_transform(internals.build())
             transform = lambda: made  # noqa: E731
-        spec = _make_transform(cls, internals, transform)
+
+        def init(params: optax.Params) -> optax.OptState:
+            internals.check()
+            state = transform().init(params)
+            internals.check()  # the call may have changed what the transformation reads
+            return state
+
+        def update(
+            updates: optax.Updates,
+            state: optax.OptState,
+            params: optax.Params | None = None,
+            **extra_args: Any,
+        ) -> tuple[optax.Updates, optax.OptState]:
+            internals.check()
+            result = transform().update(updates, state, params, **extra_args)
+            internals.check()
+            return result
+
+        spec = tuple.__new__(cls, (init, update))
+        # A jit cache that holds one of the functions holds the spec, and so keeps it interned.
+        init.__dict__["__canonical_owner__"] = update.__dict__["__canonical_owner__"] = spec
+        internals.anchor = weakref.ref(update)
     else:
         spec = object.__new__(cls)
-    fields = internals.factory.fields
+        internals.anchor = weakref.ref(spec)
+    fields = internals.factory.signature.fields
+    # The class is frozen, so this does not go through `__setattr__`.
     vars(spec).update({fields[name]: value for name, value in parameters.items()})
     vars(spec)["_internals"] = internals
     return spec
 
 
-def _make_transform(
-    cls: type[Spec],
-    internals: Internals,
-    transform: Callable[[], optax.GradientTransformationExtraArgs],
-) -> Spec:
-    def init(params: optax.Params) -> optax.OptState:
-        internals.check()
-        state = transform().init(params)
-        internals.check()  # what it calls may have changed what it reads
-        return state
+internals_of: Callable[[Configured], Internals] = operator.attrgetter("_internals")
 
-    def update(
-        updates: optax.Updates,
-        state: optax.OptState,
-        params: optax.Params | None = None,
-        **extra_args: Any,
-    ) -> tuple[optax.Updates, optax.OptState]:
-        internals.check()
-        result = transform().update(updates, state, params, **extra_args)
-        internals.check()
-        return result
 
-    spec = tuple.__new__(cls, (init, update))
-    # Whoever holds one of the functions, a jit cache for one, holds the spec and so its interning.
-    for function in (init, update):
-        function.__dict__["__canonical_owner__"] = spec
-    return spec
+def spec_of(anchor: Any) -> Any:
+    """The spec that a table references by this anchor."""
+    if type(anchor) is not types.FunctionType:
+        return anchor
+    owner = anchor.__dict__["__canonical_owner__"]
+    return owner if isinstance(owner, Configured) else anchor  # a function that builds specs
+
+
+# --- classes ------------------------------------------------------------------------------------
+
+# JAX never forgets a class that is registered as a pytree. So each factory of a library has a class
+# of its own, but the user's factories, of which there may be any number, share one class if they
+# have the same name, module and parameters. A class never holds a user's factory; a spec does.
+_shared: dict[Any, type[Configured]] = {}
+# The alias of the field by which `attrs.evolve` passes on the factory.
+_INTERNALS = "__internals__"
+
+
+def class_for(factory: SpecFactory, made: Any) -> type[Configured]:
+    """The class of the spec for what `factory` has made."""
+    is_transform = is_transformation(made)
+    if not is_transform and not callable(made):
+        raise NotAFactoryError(
+            f"{factory.expression}(...) returned {made!r}, which is neither a gradient "
+            "transformation nor a schedule.",
+            "Give canonopt.canonical a function that returns an optax.GradientTransformation, or "
+            "one that returns a function of the count.",
+        )
+    kind: type[Configured] = Spec if is_transform else ScheduleSpec
+    is_own, signature = factory.is_stable and is_in_place(factory.function), factory.signature
+    names = () if is_own else (factory.name, factory.module, *signature.fields.items())
+    key, classes = (kind, *names, signature.keyword_only), factory.classes if is_own else _shared
+    if key not in classes:
+        classes.setdefault(key, _make_class(factory, kind, is_own))
+    return classes[key]
+
+
+def _make_class(factory: SpecFactory, kind: type[Configured], is_own: bool) -> type[Configured]:
+    signature = factory.signature
+    defaults = signature.defaults if is_own else dict.fromkeys(signature.defaults)
+    fields = {
+        field: attrs.field(
+            default=defaults.get(name, attrs.NOTHING),
+            # attrs writes the aliases into an `__init__`, which has a `self` of its own.
+            alias=f"{name}_" if name == "self" else name,
+            kw_only=name in signature.keyword_only,
+        )
+        for name, field in signature.fields.items()
+    }
+    if is_own:
+        from_fields: Any = lambda cls, fields: factory.from_fields(fields)  # noqa: E731
+    else:
+        from_fields = _from_fields
+        # `attrs.evolve` passes on the value of each field, and with this one the factory.
+        fields["_internals"] = attrs.field(alias=_INTERNALS, default=None, kw_only=True)
+    cls: Any = attrs.make_class(
+        "".join(word[:1].upper() + word[1:] for word in factory.name.split("_")),
+        fields,
+        bases=(kind,),
+        class_body={
+            "_from_fields": classmethod(from_fields),
+            "__doc__": factory.function.__doc__,
+        },
+        frozen=True,
+        slots=False,
+        init=False,
+        repr=False,
+        eq=False,
+    )
+    if "self" in signature.fields:
+        renamed = [a.evolve(alias="self") if a.alias == "self_" else a for a in cls.__attrs_attrs__]
+        cls.__attrs_attrs__ = type(cls.__attrs_attrs__)(renamed)
+    cls.__module__ = factory.module
+    # A pytree without leaves. A jit cache compares the spec itself.
+    jtu.register_pytree_node(cls, lambda spec: ((), spec), lambda spec, _: spec)
+    return cls
+
+
+def _from_fields(cls: type[Configured], fields: dict[str, Any]) -> Any:
+    internals = fields.pop(_INTERNALS, None)
+    if internals is None:
+        raise ParameterError(
+            f"{cls.__name__} is the class of all factories with this name and these parameters, so "
+            "it does not know which one to call.",
+            "Call the function that canonopt.canonical returned.",
+        )
+    return internals.factory.from_fields(fields)

@@ -17,7 +17,7 @@ from hypothesis import example, given
 import canonopt
 from canonopt._identity import HoldsArray, read
 from canonopt._optax_compat import dtype_of
-from canonopt._spec.containers import copied
+from canonopt._spec.arguments import copied
 
 from ..support.values import LOOKALIKES, Module, same
 

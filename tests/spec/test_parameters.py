@@ -277,7 +277,7 @@ def test_fields_that_would_collide():
             "x, *args",
             (1,),
             {"args": (2,)},
-            "f takes 'args' by position only, as many as there are. Unpack them: f(x, *args).",
+            "f takes any number of 'args', by position only. Unpack them: f(x, *args).",
         ),
         ("x, /, y, *, z", (), {}, "f needs x, y, z. Write f(x, y=..., z=...)."),
         (
@@ -344,13 +344,13 @@ def test_values_by_the_names_of_parameters(source, named, current, expected):
         (
             "*args",
             {"args": optax.identity()},
-            "f has any number of 'args', and got GradientTransformation",
+            "f takes any number of 'args', and got GradientTransformation",
         ),
         ("*args", {"args": 1}, "got 1 for all of them. Write a tuple: args=(...,)."),
         (
             "**options",
             {"options": 1},
-            "f has further arguments by name in 'options', and got 1 for all of them. "
+            "f takes further arguments by name in 'options', and got 1 for all of them. "
             "Write a dict: options={'name': ...}.",
         ),
         ("**options", {"options": {1: 2}}, "and got {1: 2} for all of them."),

@@ -181,8 +181,13 @@ def test_several_names_and_names_in_containers():
         (
             lambda: canonopt.dynamic(canonopt.sgd(0.1, momentum=0.9)),
             canonopt.DynamicSpecError,
-            "canonopt.dynamic needs the names of the hyperparameters that are to be traced. "
+            "canonopt.dynamic needs the names of the hyperparameters to trace. "
             "Those of this spec are: learning_rate, momentum, nesterov.",
+        ),
+        (
+            lambda: canonopt.dynamic(chain(0.1), "args[1].lr"),
+            canonopt.DynamicSpecError,
+            "canonopt.dynamic takes a number or an array, and args[1].learning_rate is canonopt.",
         ),
         (
             lambda: canonopt.dynamic(chain(0.1), "args[1].lr"),
@@ -204,24 +209,24 @@ def test_several_names_and_names_in_containers():
             lambda: canonopt.dynamic(2**40),
             canonopt.DynamicSpecError,
             "canonopt.dynamic traces an integer as int32, and its value is 1099511627776, which "
-            "that does not hold. Write a float, as in canonopt.dynamic(1e12), or leave out "
+            "does not fit. Write a float, as in canonopt.dynamic(1e12), or leave out "
             "canonopt.dynamic: a Python number is part of the program.",
         ),
         (
             lambda: canonopt.dynamic([1, -(2**31) - 1]),
             canonopt.DynamicSpecError,
-            "as int32, and its value is -2147483649, which that does not hold.",
+            "as int32, and its value is -2147483649, which does not fit.",
         ),
         (
             # JAX would cut it.
             lambda: canonopt.dynamic(np.uint64(2**40)),
             canonopt.DynamicSpecError,
-            "as uint32, and its value is 1099511627776, which that does not hold.",
+            "as uint32, and its value is 1099511627776, which does not fit.",
         ),
         (
             lambda: canonopt.dynamic(canonopt.adam(2**40), "lr"),
             canonopt.DynamicSpecError,
-            "as int32, and learning_rate is 1099511627776, which that does not hold.",
+            "as int32, and learning_rate is 1099511627776, which does not fit.",
         ),
         (
             lambda: canonopt.dynamic(0.1, "lr"),
@@ -259,33 +264,59 @@ def test_an_integer_that_fits_is_held(number):
 # --- what cannot be traced ------------------------------------------------------------------------
 
 REMEDY = (
-    "Write a Python number instead of the array or of canonopt.dynamic(...). Then it is part of "
-    "the program, and another value is another compile."
+    "Write a Python number instead of canonopt.dynamic(...). Then it is part of the program, and "
+    "another value is another compile."
 )
 
 
 @pytest.mark.parametrize(
-    "build, text",
+    "build, path, text",
     [
         (
             lambda: canonopt.linear_schedule(0.1, 0.0, canonopt.dynamic(10)),
+            "transition_steps",
             "transition_steps of canonopt.linear_schedule cannot be traced: its value is needed "
             f"for a Python `if`, a comparison or an assertion. {REMEDY}",
         ),
         (
-            lambda: canonopt.contrib.galore(0.1, rank=canonopt.dynamic(2)),
-            "rank of canonopt.contrib.galore cannot be traced: its value is used as only a Python "
-            "number can be (TypeError: `rank` must be an int",
-        ),
-        (
             lambda: canonopt.contrib.reduce_on_plateau(canonopt.dynamic(0.5)),
+            "factor",
             "factor of canonopt.contrib.reduce_on_plateau cannot be traced",
         ),
     ],
+    ids=["an integer", "a float"],
 )
-def test_what_a_factory_asks_for_is_refused_when_it_is_built(build, text):
-    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)):
+def test_what_a_factory_asks_for_is_refused_when_it_is_built(build, path, text):
+    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)) as raised:
         build()
+    assert raised.value.path == path
+
+
+def notes_of(raised):
+    """The notes on an error, without those that JAX adds."""
+    return [n for n in raised.value.__notes__ if "of canonopt." in n or "asking" in n]
+
+
+def test_a_factory_that_checks_types_has_its_own_error_with_a_note():
+    with pytest.raises(TypeError, match="`rank` must be an int") as raised:
+        canonopt.contrib.galore(0.1, rank=canonopt.dynamic(2))
+    assert notes_of(raised) == [
+        "Given as canonopt.dynamic(...): rank of canonopt.contrib.galore. If a Python number is "
+        "needed, write one. If an array is needed, write jnp.asarray(...)."
+    ]
+
+
+def test_a_factory_is_called_once_before_its_error():
+    calls = []
+
+    @canonopt.canonical
+    def failing(learning_rate):
+        calls.append(learning_rate)
+        raise TypeError("no")
+
+    with pytest.raises(TypeError, match="no"):
+        failing(canonopt.dynamic([0.1, 0.2]))
+    assert len(calls) == 1
 
 
 AS_AN_ENSEMBLE = (
@@ -305,7 +336,13 @@ def in_two_parameters(value):
     return canonopt.adam(value, b1=value)
 
 
-@pytest.mark.parametrize("value", [canonopt.dynamic, jnp.asarray, np.asarray])
+VALUES = pytest.mark.parametrize(
+    "value", [canonopt.dynamic, jnp.asarray, np.asarray], ids=["dynamic", "jnp", "np"]
+)
+ARRAYS = pytest.mark.parametrize("array", [jnp.asarray, np.asarray], ids=["jnp", "np"])
+
+
+@VALUES
 @pytest.mark.parametrize(
     "build, shapes",
     [
@@ -320,46 +357,58 @@ def in_two_parameters(value):
             "learning_rate of canonopt.adam has shape (2,) and b1 of canonopt.adam has shape (2,)",
         ),
     ],
+    ids=["adam", "chain", "schedule", "two"],
 )
-def test_an_ensemble_that_is_not_under_vmap_is_refused_for_its_shape(value, build, shapes):
+def test_an_ensemble_that_is_not_under_vmap_gets_a_note_with_its_shape(value, build, shapes):
     optim = build(value([1e-3, 1e-2]))
-    text = f"{shapes}, where one number is needed (TypeError: "
     for call in (run, jax.jit(run)):
-        with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)) as raised:
+        with pytest.raises(TypeError, match="incompatible shapes for broadcasting") as raised:
             call(optim, PARAMS)
-        text_of = str(raised.value)
-        assert "Write one number. Or, if these are the members of an ensemble, run" in text_of
-        assert text_of.endswith(AS_AN_ENSEMBLE)
+        assert notes_of(raised) == [
+            f"{shapes}. If one number is needed, write one. If these are the members of an "
+            f"ensemble, {AS_AN_ENSEMBLE}"
+        ]
     assert jax.vmap(run, in_axes=(0, None))(optim, PARAMS)[0]["w"].shape == (2, 2, 3)
 
 
-@pytest.mark.parametrize("value", [canonopt.dynamic, jnp.asarray])
-def test_an_ensemble_that_cannot_be_built_at_once_is_refused_with_how_to_stack_it(value):
-    text = "peak_value of canonopt.warmup_cosine_decay_schedule has shape (2,), where one number is"
-    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)) as raised:
-        chain(value([1e-3, 1e-2]))
-    assert str(raised.value).endswith(
-        "Or, if these are the members of an ensemble, stack specs of one number each, "
-        f"jax.tree.map(lambda *x: jnp.stack(x), *specs), and {AS_AN_ENSEMBLE}"
+TO_STACK = (
+    "If these are the members of an ensemble, stack specs of one number each, "
+    f"jax.tree.map(lambda *x: jnp.stack(x), *specs), and {AS_AN_ENSEMBLE}"
+)
+
+
+def test_an_ensemble_that_cannot_be_built_at_once_is_refused_with_how_to_stack_it():
+    text = (
+        "peak_value of canonopt.warmup_cosine_decay_schedule has shape (2,), and a Python `if`, a "
+        f"comparison or an assertion needs one number. Write one number. {TO_STACK}"
     )
-    # Where one cannot be traced either, that is what is said.
+    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)):
+        chain(canonopt.dynamic([1e-3, 1e-2]))
+    # If a single one cannot be traced either, the error says that.
     text = "decay_steps of canonopt.cosine_decay_schedule cannot be traced"
     with pytest.raises(canonopt.DynamicSpecError, match=text):
-        canonopt.cosine_decay_schedule(0.1, value([10, 20]))
+        canonopt.cosine_decay_schedule(0.1, canonopt.dynamic([10, 20]))
 
 
-@pytest.mark.parametrize("array", [jnp.asarray, np.asarray])
-def test_the_data_of_a_key_is_refused_with_the_key_to_write(array):
+@ARRAYS
+def test_arrays_that_cannot_be_built_at_once_get_a_note_with_how_to_stack_them(array):
+    with pytest.raises(ValueError, match="truth value") as raised:
+        chain(array([1e-3, 1e-2]))
+    assert notes_of(raised) == [
+        "peak_value of canonopt.warmup_cosine_decay_schedule has shape (2,). If one number is "
+        f"needed, write one. {TO_STACK}"
+    ]
+
+
+@ARRAYS
+def test_the_data_of_a_key_gets_a_note_with_the_key_to_write(array):
     optim = canonopt.add_noise(0.1, 0.5, key=array(jax.random.PRNGKey(0)))
-    text = (
-        "key of canonopt.add_noise has shape (2,): it is the data of a key, where a key is needed "
-        "(TypeError: "
-    )
-    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)) as raised:
+    with pytest.raises(TypeError) as raised:
         optim.update(GRADS, optim.init(PARAMS), PARAMS)
-    assert str(raised.value).endswith(
-        "Write jax.random.key(...) in place of jax.random.PRNGKey(...), or the seed."
-    )
+    assert notes_of(raised) == [
+        "key of canonopt.add_noise has shape (2,): it is the data of a key. Write "
+        "jax.random.key(...) instead of jax.random.PRNGKey(...), or the seed."
+    ]
     seeded, keyed = (canonopt.add_noise(0.1, 0.5, key=key) for key in (0, jax.random.key(0)))
     assert bits(run(seeded, PARAMS)[0]) == bits(run(keyed, PARAMS)[0])
 
@@ -381,16 +430,16 @@ def test_one_special_value_is_no_other_program():
     assert (count.traces, count.compiles) == (1, 1)
 
 
-@pytest.mark.parametrize("array", [jnp.asarray, np.asarray])
-def test_an_array_where_a_dynamic_number_would_do_is_refused_with_that_to_write(array):
+@ARRAYS
+def test_an_array_where_a_dynamic_number_would_do_gets_a_note_with_that(array):
     schedule = canonopt.warmup_cosine_decay_schedule(0.0, array(1e-3), 2, 10)
-    text = (
-        "peak_value of canonopt.warmup_cosine_decay_schedule cannot be an array "
-        "(TracerBoolConversionError: Attempted boolean conversion"
-    )
-    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)) as raised:
+    # JAX names the argument that the value depends on.
+    with pytest.raises(jax.errors.TracerBoolConversionError, match="peak_value") as raised:
         jax.jit(lambda schedule: schedule(3))(schedule)
-    assert "Write canonopt.dynamic(...) of a Python number instead" in str(raised.value)
+    assert notes_of(raised) == [
+        "Given as an array: peak_value of canonopt.warmup_cosine_decay_schedule. If a number is "
+        "needed, write a Python number, or canonopt.dynamic(...) of one."
+    ]
     schedule = schedule.replace(peak_value=canonopt.dynamic(1e-3))
     assert jax.jit(lambda schedule: schedule(3))(schedule) > 0
 
@@ -421,17 +470,29 @@ def asking(learning_rate, power=2, eps=0.1):
     return optax.GradientTransformation(lambda params: (), update)
 
 
-@pytest.mark.parametrize("value", [canonopt.dynamic, jnp.asarray])
-@pytest.mark.parametrize("name, number", [("eps", 0.1), ("power", 2)])
-def test_what_an_update_asks_for_is_refused_in_the_step(value, name, number):
-    optim = asking(value(0.1), **{name: value(number)})
+NAMED = pytest.mark.parametrize("name, number", [("eps", 0.1), ("power", 2)])
+
+
+@NAMED
+def test_what_an_update_asks_for_is_refused_in_the_step(name, number):
+    optim = asking(canonopt.dynamic(0.1), **{name: canonopt.dynamic(number)})
     with pytest.raises(canonopt.DynamicSpecError, match=rf"{name} of .*asking cannot be traced"):
         jax.jit(train_step)(optim, PARAMS, ())
 
 
-@pytest.mark.parametrize("array", [jnp.asarray, np.asarray])
+@ARRAYS
+@NAMED
+def test_what_an_update_asks_an_array_for_is_an_error_of_jax_with_a_note(array, name, number):
+    optim = asking(array(0.1), **{name: array(number)})
+    with pytest.raises(TypeError, match=rf"(?s)traced array.*optim\.{name}") as raised:
+        jax.jit(train_step)(optim, PARAMS, ())
+    (note,) = notes_of(raised)
+    assert f"Given as an array: learning_rate, {name} of " in note
+
+
+@ARRAYS
 def test_an_array_that_a_factory_asks_for_is_refused_only_where_it_is_traced(array):
-    """Outside of it, the factory asks an array as it would without canonopt."""
+    """Elsewhere the factory asks an array as it would without canonopt."""
     schedule = canonopt.cosine_decay_schedule(0.1, array(10))
     expected = canonopt.cosine_decay_schedule(0.1, 10)(3)
     assert schedule(3) == expected and jax.jit(lambda count: schedule(count))(3) == expected
@@ -439,11 +500,14 @@ def test_an_array_that_a_factory_asks_for_is_refused_only_where_it_is_traced(arr
     assert bits(run(optim, PARAMS)) == bits(
         run(canonopt.sgd(schedule.replace(decay_steps=10)), PARAMS)
     )
-    text = "decay_steps of canonopt.cosine_decay_schedule cannot be traced: its value is "
-    with pytest.raises(canonopt.DynamicSpecError, match=text):
-        jax.jit(lambda schedule, count: schedule(count))(schedule, 3)
-    with pytest.raises(canonopt.DynamicSpecError, match=text):
-        jax.jit(train_step)(optim, PARAMS, optim.init(PARAMS))
+    for call, args in (
+        (lambda schedule, count: schedule(count), (schedule, 3)),
+        (train_step, (optim, PARAMS, optim.init(PARAMS))),
+    ):
+        with pytest.raises(jax.errors.TracerBoolConversionError) as raised:
+            jax.jit(call)(*args)
+        (note,) = notes_of(raised)
+        assert note.startswith("Given as an array: decay_steps of canonopt.cosine_decay_schedule.")
 
 
 def test_an_error_that_has_another_cause_stays_as_it_is():
@@ -457,7 +521,7 @@ def test_jax_lax_is_given_an_array():
     @canonopt.canonical
     def clamped(learning_rate, limit):
         def update(updates, state, params=None):
-            clamp = lambda u: learning_rate * jax.lax.clamp(-limit, u, limit)  # noqa: E731
+            clamp = lambda u: jax.lax.neg(learning_rate) * jax.lax.clamp(-limit, u, limit)  # noqa: E731
             return jax.tree.map(clamp, updates), state
 
         return optax.GradientTransformation(lambda params: (), update)
@@ -466,6 +530,39 @@ def test_jax_lax_is_given_an_array():
     dynamic = clamped(canonopt.dynamic(0.1), canonopt.dynamic(0.5))
     found = jax.jit(train_step)(dynamic, PARAMS, ())
     np.testing.assert_array_max_ulp(found[0]["w"], static[0]["w"], maxulp=1)
+
+
+def test_jax_lax_is_given_an_array_when_it_is_built():
+    @canonopt.canonical
+    def squared(learning_rate):
+        return optax.scale(jax.lax.mul(learning_rate, learning_rate))
+
+    optim = squared(canonopt.dynamic(0.5))
+    assert optim.update(1.0, optim.init(1.0))[0] == 0.25
+
+
+def test_jax_lax_is_given_an_array_by_the_factory_outside():
+    @canonopt.canonical
+    def inner(learning_rate, factor):
+        return optax.scale(factor() * learning_rate)
+
+    @canonopt.canonical
+    def outer(size):
+        return inner(canonopt.dynamic(0.5), lambda: jax.lax.mul(size, size))
+
+    optim = outer(canonopt.dynamic(3.0))
+    assert optim.update(1.0, optim.init(1.0))[0] == 4.5
+
+
+def test_an_error_after_a_number_has_become_an_array_is_that_of_the_factory():
+    @canonopt.canonical
+    def failing(learning_rate):
+        jnp.asarray(learning_rate)
+        raise ValueError("no")
+
+    with pytest.raises(ValueError) as raised:
+        failing(canonopt.dynamic(0.1))
+    assert str(raised.value) == "no"
 
 
 # --- one trace, one compile, one program ----------------------------------------------------------
