@@ -83,6 +83,46 @@ def test_a_room_is_entered_by_its_init(name: str):
     assert [other for other in inner if room_of(other) != room_of(name)] == []
 
 
+@pytest.mark.parametrize("room", ROOMS)
+def test_a_room_has_few_modules_and_says_what_it_is_for(room: str):
+    assert len([name for name in MODULES if room_of(name) == room]) <= 8
+    assert len((ast.get_docstring(MODULES[room]) or "").splitlines()) >= 3
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_can_be_read_in_one_sitting(name: str):
+    assert len(PATHS[name].read_text().splitlines()) <= 400
+
+
+@pytest.mark.parametrize("name", [name for name in MODULES if room_of(name) != "_jax_internals"])
+def test_no_module_reaches_into_the_underscores_of_another(name: str):
+    """`other._name`, where this module itself has nothing of that name."""
+    tree = MODULES[name]
+    imported = {
+        alias.name
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom) and node.level
+        for alias in node.names
+        if is_private(alias.name) and f"{node.module or ''}.{alias.name}".strip(".") not in MODULES
+    }
+    own = {node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef | ast.FunctionDef)}
+    stored: set[str] = set()
+    read: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            own.add(node.id)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            own.add(node.value)  # of `__slots__`
+        elif isinstance(node, ast.Attribute) and is_private(node.attr):
+            is_own = isinstance(node.value, ast.Name) and node.value.id in ("self", "cls")
+            (stored if is_own else read).add(node.attr)
+    assert imported == set()
+    assert read - own - stored - NAMED_TUPLES == set()
+
+
+NAMED_TUPLES = {"_fields", "_replace", "_make", "_asdict"}
+
+
 def imported_siblings(name: str) -> Iterator[str]:
     """The modules of canonopt that a module imports, in functions and `if TYPE_CHECKING` too."""
     is_entrance = any(other.startswith(f"{name}.") for other in MODULES)

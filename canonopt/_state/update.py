@@ -185,7 +185,7 @@ def _functions_in(update: Callable[..., Any]) -> list[Callable[..., Any]]:
 
 def _parts(value: Any) -> Iterable[Any]:
     if isinstance(value, types.FunctionType):
-        return (captured for _, captured in captured_by(value))
+        return captured_by(value).values()
     if isinstance(value, types.MethodType):
         return getattr(value.__self__, "__dict__", {}).values()  # `optax.MultiSteps`
     if isinstance(value, functools.partial):
