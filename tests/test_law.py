@@ -669,6 +669,39 @@ def test_a_factory_that_is_dropped_leaves_nothing():
     assert [r() for r in references].count(None) == 50
 
 
+class Trainer:
+    """Holds a hoisted function of its own, as a model in training does."""
+
+    scale = 2.0
+
+    def method(self, x):
+        return self.scale * x
+
+
+@pytest.mark.parametrize(
+    "callable_of",
+    [
+        lambda trainer: lambda x: trainer.scale * x,
+        lambda trainer: functools.partial(lambda owner, x: owner.scale * x, trainer),
+        lambda trainer: trainer.method,
+        lambda trainer: jax.jit(lambda x: trainer.scale * x),
+    ],
+    ids=["lambda", "partial", "method", "jitted"],
+)
+def test_an_object_that_holds_a_hoisted_function_of_its_own_is_collected(callable_of):
+    def make():
+        trainer = Trainer()
+        trainer.step = canonopt.hoist(callable_of(trainer))
+        assert trainer.step(1.0) == 2.0
+        assert canonopt.hoist(trainer.step) is trainer.step
+        return weakref.ref(trainer)
+
+    references = [make() for _ in range(5)]
+    jax.clear_caches()
+    gc.collect()
+    assert [reference() for reference in references] == [None] * 5
+
+
 def test_a_value_that_is_replaced_is_not_kept():
     class Owner:
         pass

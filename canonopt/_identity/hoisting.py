@@ -25,8 +25,10 @@ T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
 
 _callables: Table[Any] = Table()
-# From each hoisted callable to what it has read.
-_watched: WeakIdMap[Watched] = WeakIdMap()
+# From each hoisted callable to what it has read, which the callable itself keeps alive. A strong
+# reference would keep the callable alive too, if what it captures leads back to it: a trainer whose
+# attribute is a hoisted function of the trainer.
+_watched: WeakIdMap[weakref.ref[Watched]] = WeakIdMap()
 # From each callable that was given to `hoist` to what it returned.
 _results: WeakIdMap[weakref.ref[Any]] = WeakIdMap()
 
@@ -89,10 +91,16 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     if not reading.is_comparable:
         return fn
     found: Any = _callables.get(reading.key)
-    if found is None or ((known := _watched.get(found)) is not None and not known.is_unchanged()):
+    if found is None or _has_changed(found):
         found = _intern(fn, reading)
     _results.set(fn, weakref.ref(found))
     return found
+
+
+def _has_changed(hoisted: Any) -> bool:
+    watched = _watched.get(hoisted)
+    known = None if watched is None else watched()
+    return known is not None and not known.is_unchanged()
 
 
 def _can_be_referenced(fn: Any) -> bool:
@@ -109,7 +117,7 @@ def _intern(fn: Any, reading: Reading) -> Any:
     found = _callables.setdefault(reading.key, guarded)
     if found is guarded:
         watched.stands_in(_callables, reading.key, weakref.ref(guarded))
-        _watched.setdefault(guarded, watched)
+        _watched.setdefault(guarded, weakref.ref(watched))
     return found
 
 

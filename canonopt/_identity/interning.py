@@ -168,7 +168,15 @@ class Watched:
     one for this key; whoever has the object keeps it, and what is built next is new.
     """
 
-    __slots__ = ("_anchor", "_is_dropped", "_key", "_read_again", "_reading", "_table")
+    __slots__ = (
+        "__weakref__",
+        "_anchor",
+        "_is_dropped",
+        "_key",
+        "_read_again",
+        "_reading",
+        "_table",
+    )
 
     def __init__(self, reading: Reading, read_again: Callable[[], Reading]) -> None:
         self._reading = reading  # which keeps the objects alive whose ids are in the key
