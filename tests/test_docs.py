@@ -72,6 +72,7 @@ def test_there_are_pages():
 
 
 # Older releases of flax ask jax for names that are deprecated.
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:flax")
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_page(page, monkeypatch, tmp_path):

@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+pytestmark = pytest.mark.slow
+
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 
 # "canonopt  adam(2e-3)   1   1   2.4   96.4%": traces, compiles, seconds, held-out accuracy.

@@ -531,6 +531,7 @@ def qualified_names(code):
 CASES = [(name, i, *case) for name, cases in MOVED.items() for i, case in enumerate(cases)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("move", "error"), [case[2:] for case in CASES], ids=[f"{case[0]}-{case[1]}" for case in CASES]
 )
@@ -700,6 +701,7 @@ def on_a_mesh(use):
         use()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "inside",
     [

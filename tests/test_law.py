@@ -645,6 +645,7 @@ def test_a_warning_beside_another_threads_catch_warnings_leaves_nothing_patched(
 # --- lifetime -------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_factory_that_is_dropped_leaves_nothing():
     class Captured:
         pass
@@ -739,6 +740,7 @@ def test_a_signal_handler_may_build_and_hoist():
     assert len(calls) > 10
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore:.*fork.*")  # of JAX and of Python: a thread may hold a lock
 def test_a_forked_child_of_a_process_with_a_busy_thread_can_build():
     stop = threading.Event()

@@ -24,6 +24,7 @@ TEMPLATES = (*programs.PLACES, *programs.KINDS, *programs.FACTORIES)
 COUNT = int(os.environ.get("CANONOPT_PROGRAMS", "300"))
 
 
+@pytest.mark.slow
 @settings(
     max_examples=COUNT,
     # A program is made smaller by its cells and not by its seed.
@@ -35,6 +36,7 @@ def test_programs_have_the_numbers_of_optax(seed):
     check(write(Random(seed)), f"seed {seed}, as in `python -m tests.support.programs {seed}`")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("template", TEMPLATES, ids=lambda t: repr(t.setup or t.expression)[:60])
 def test_each_template_has_the_numbers_of_optax(template, seed):

@@ -64,6 +64,7 @@ def marked(sample: Path) -> dict[int, str]:
     return {number: mark[1] or "" for number, mark in marks if mark}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.stem)
 def test_sample(sample: Path, errors: dict[str, dict[int, str]]):
     expected, said = marked(sample), errors[sample.name]
@@ -78,6 +79,7 @@ def test_sample(sample: Path, errors: dict[str, dict[int, str]]):
     assert not [*missed, *surplus, *other], "\n".join([*missed, *surplus, *other])
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")  # optax's, of what it still has
 @pytest.mark.parametrize("name", ["good_factories", "good_specs"])
 def test_what_must_be_accepted_runs(name: str):

@@ -422,6 +422,7 @@ print(found.traces, found.compiles, found.cache_hits, len(log.functions))
 """
 
 
+@pytest.mark.slow
 def test_hits_of_the_persistent_cache(tmp_path):
     command = [sys.executable, "-c", CACHED, str(tmp_path)]
     # JAX tells of a hit by two events: either of them is enough.
@@ -574,6 +575,7 @@ def test_a_cached_call_runs_none_of_the_listeners(jit):
     assert not profiled & {"watch_misses.<locals>.watched", "_enter", "_leave", "call_key_of"}
 
 
+@pytest.mark.slow
 def test_memory_is_bounded():
     @functools.partial(jax.jit, static_argnums=1)
     def step(x, i):

@@ -80,6 +80,7 @@ def with_numbers(names):
     return [name for name in names if numbers(quiet(name))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", with_numbers(TRANSFORMATIONS))
 def test_every_number_is_traced_or_refused_by_name(name):
     accepted, refused = tried(name)
@@ -114,6 +115,7 @@ elif jax.__version_info__ < (0, 10):
     UNITS = {"lamb": 2}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", with_numbers(TRANSFORMATIONS))
 def test_an_update_is_that_of_python_numbers_within_one_unit_of_its_last_place(name):
     static, dynamic, params, x = cases(name)
@@ -133,6 +135,7 @@ def test_an_update_is_that_of_python_numbers_within_one_unit_of_its_last_place(n
             assert bits(our) == bits(their)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", with_numbers(catalogue.OPTIMIZERS))
 def test_where_nothing_is_folded_results_are_equal_to_the_bit(name):
     static, dynamic, params, x = cases(name)
@@ -144,6 +147,7 @@ def test_where_nothing_is_folded_results_are_equal_to_the_bit(name):
     assert bits(run(dynamic)) == bits(jax.tree.map(jnp.asarray, run(static)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", catalogue.SCHEDULES)
 def test_schedules_are_traced_or_refuse_by_name(name):
     schedule, counts = quiet(name), jnp.arange(12)

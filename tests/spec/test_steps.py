@@ -42,6 +42,7 @@ def train(name, optim, step, steps):
     return params, opt_state
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TRANSFORMATIONS)
 def test_ten_steps_equal_those_of_optax_to_the_bit(name):
     step = jax.jit(catalogue.step_for(name), static_argnums=0)
@@ -111,6 +112,7 @@ def as_closure(step):
     return call
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "wrap", [as_closure, as_static, as_argument, as_filtered_argument, as_field]
 )

@@ -16,12 +16,14 @@ from ..support import placements
 from ..support.placements import KINDS, OPTIMIZERS, mesh, placed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_cell_is_one_trace_and_one_compile(name, kind):
     assert placements.measure("canonopt", name, kind) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, kind, counts",
     [
@@ -115,6 +117,7 @@ ONE_AXIS = {"w": P("data"), "b": P("data")}
 ONLY_THE_MATRIX = {"w": P("data")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, specs",
     [
@@ -162,6 +165,7 @@ EXPLICIT = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dimensions", [1, 2])
 @pytest.mark.parametrize("name, specs, is_set", EXPLICIT)
 def test_explicit_axes(name, specs, is_set, dimensions):
