@@ -86,9 +86,11 @@ def _cause_lines(report: Report) -> Iterator[tuple[str, Literal["title", "detail
         yield f"{section.name} ({section.place})" if section.place else section.name, "title"
         for cause in section.causes:
             yield f"  {cause.title}, {in_seconds(cause.seconds)}", "detail"
-            fixes = {f"write: {fix}" for fix in cause.fixes}
-            for line in cause.lines():
-                yield f"    {with_short_paths(line)}", "fix" if line in fixes else "detail"
+            for line in cause.report():
+                yield (
+                    f"    {with_short_paths(str(line))}",
+                    "fix" if line.role == "fix" else "detail",
+                )
         if section.closing:
             yield f"  {section.closing}", "detail"
 
