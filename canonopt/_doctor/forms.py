@@ -87,10 +87,8 @@ def _cause_lines(report: Report) -> Iterator[tuple[str, Literal["title", "detail
         for cause in section.causes:
             yield f"  {cause.title}, {in_seconds(cause.seconds)}", "detail"
             for line in cause.report():
-                yield (
-                    f"    {with_short_paths(str(line))}",
-                    "fix" if line.role == "fix" else "detail",
-                )
+                text = f"    {with_short_paths(str(line))}"
+                yield text, "fix" if line.role == "fix" else "detail"
         if section.closing:
             yield f"  {section.closing}", "detail"
 

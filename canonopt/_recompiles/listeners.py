@@ -226,11 +226,6 @@ def check_compiles() -> None:
         raise unsupported("the event of a compile in jax.monitoring")
 
 
-def is_inside_jit() -> bool:
-    """Whether this thread is inside a trace by `jax.jit`."""
-    return bool(_thread.running)
-
-
 # --- at a miss --------------------------------------------------------------------------------
 
 
