@@ -89,6 +89,17 @@ def test_a_room_has_few_modules_and_says_what_it_is_for(room: str):
     assert len((ast.get_docstring(MODULES[room]) or "").splitlines()) >= 3
 
 
+@pytest.mark.parametrize("room", ROOMS)
+def test_the_tests_of_a_room_are_named_after_its_modules(room: str):
+    modules = [name.partition(".")[2] for name in MODULES if name.startswith(f"{room}.")]
+    folder = Path(__file__).parent / room.removeprefix("_")
+    tests = [path.stem.removeprefix("test_") for path in folder.glob("test_*.py")]
+    assert tests
+    # `test_hoisting_pairs` has more tests of `hoisting`.
+    named_otherwise = [t for t in tests if not any(f"{t}_".startswith(f"{m}_") for m in modules)]
+    assert named_otherwise == []
+
+
 @pytest.mark.parametrize("name", MODULES)
 def test_a_module_can_be_read_in_one_sitting(name: str):
     assert len(PATHS[name].read_text().splitlines()) <= 400

@@ -25,7 +25,6 @@ import canonopt
 from canonopt import hoist
 from canonopt._identity.hoisting import _callables
 
-from ..spec.test_steps import bits
 from ..support.callables import (
     HOLDING,
     KINDS,
@@ -50,6 +49,7 @@ from ..support.callables import (
     wrapped,
 )
 from ..support.counting import counted
+from ..support.values import bits
 
 # --- kinds of callables -----------------------------------------------------------------------
 

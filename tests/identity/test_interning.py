@@ -17,8 +17,8 @@ import pytest
 import canonopt
 from canonopt._identity.interning import Table
 
-from ..spec.test_steps import build
 from ..support import catalogue
+from ..support.catalogue import build
 from ..support.counting import counted
 
 

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 import canonopt
 
-from ..spec.test_steps import bits
 from ..support.counting import counted
+from ..support.values import bits
 
 # --- expressions ----------------------------------------------------------------------------------
 

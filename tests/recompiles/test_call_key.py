@@ -14,7 +14,7 @@ from canonopt._recompiles import call_key
 from canonopt._recompiles.call_key import call_key_of
 from canonopt._recompiles.records import MAX_PARTS, Array, Static
 
-from .test_records import capturing, parts_in
+from ..support.values import capturing, parts_in
 
 
 def step(x):

@@ -20,20 +20,8 @@ from flax import nnx
 import canonopt
 from canonopt._recompiles import listeners
 
+from ..support.counting import fresh
 from ..support.scenarios import on_explicit_axes, ones
-
-
-def fresh(name="step"):
-    """A function of its own, and the list that its runs are noted in."""
-    runs = []
-
-    def function(x):
-        runs.append(1)
-        return x * 2
-
-    function.__name__ = function.__qualname__ = name
-    return function, runs
-
 
 # --- counts by function -----------------------------------------------------------------------
 

@@ -7,8 +7,8 @@ import pytest
 import canonopt
 from canonopt._recompiles.log import MAX_ENTRIES
 
+from ..support.counting import fresh
 from ..support.scenarios import ones
-from .test_listeners import fresh
 
 
 def test_failed_traces():

@@ -8,6 +8,8 @@ import pytest
 
 from canonopt._recompiles.records import MAX_PARTS, static_of
 
+from ..support.values import capturing, parts_in
+
 
 def step(x):
     return x
@@ -24,13 +26,6 @@ class Row:
     def __repr__(self):
         Row.shown += 1
         return "Row()"
-
-
-def capturing(value):
-    def function(x):
-        return value
-
-    return function
 
 
 @attrs.frozen
@@ -57,12 +52,6 @@ def test_large_values_are_read_only_as_far_as_they_are_shown(value):
         assert Row.shown < 1000
         assert len(list(parts_in(found))) <= MAX_PARTS
         assert len(found.text) < 2000
-
-
-def parts_in(static):
-    for part in static.parts.values():
-        yield part
-        yield from parts_in(part)
 
 
 def test_a_long_string_is_cut_before_it_is_shown():

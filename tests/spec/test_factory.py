@@ -16,8 +16,8 @@ from hypothesis import given
 import canonopt
 
 from ..support import catalogue
-from ..support.values import LOOKALIKES, same
-from .test_steps import bits, build
+from ..support.catalogue import build
+from ..support.values import LOOKALIKES, bits, same
 
 
 @canonopt.canonical

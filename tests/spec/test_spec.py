@@ -16,8 +16,8 @@ import pytest
 import canonopt
 
 from ..support import catalogue
+from ..support.catalogue import build
 from ..support.counting import counted
-from .test_steps import build
 
 TRANSFORMATIONS = [n for n in catalogue.ALL if n not in catalogue.SCHEDULES]
 PARAMS = {"w": jnp.ones(3)}

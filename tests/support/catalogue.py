@@ -4,6 +4,7 @@ Each entry takes a namespace, `optax` or `canonopt`, and builds the same thing f
 speak of "every optimizer" or "every factory" are parametrised with this table.
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -272,3 +273,16 @@ def step_for(name: str) -> Callable[[Any, Any, Any, jax.Array], tuple[Any, Any]]
         return optax.apply_updates(params, updates), opt_state
 
     return step
+
+
+TRANSFORMATIONS = {n: b for n, b in ALL.items() if n not in SCHEDULES}
+
+
+def build(name, namespace):
+    """What the factory `name` of Optax or canonopt builds, without its warnings."""
+    with warnings.catch_warnings():
+        if name in WARNING:
+            warnings.simplefilter("ignore")
+        built = ALL[name](namespace)
+    # optax.MultiSteps is the one factory whose result is not a transformation itself.
+    return built.gradient_transformation() if isinstance(built, optax.MultiSteps) else built

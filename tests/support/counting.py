@@ -54,3 +54,15 @@ def counted(function: Callable) -> tuple[Callable, Counted]:
 
     call.__name__ = call.__qualname__ = count.__name__
     return call, count
+
+
+def fresh(name="step"):
+    """A function of its own, and the list that its runs are noted in."""
+    runs = []
+
+    def function(x):
+        runs.append(1)
+        return x * 2
+
+    function.__name__ = function.__qualname__ = name
+    return function, runs

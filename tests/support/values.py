@@ -5,6 +5,7 @@ import math
 import struct
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 
@@ -75,3 +76,24 @@ LOOKALIKES = [
     ),
     *("red", Color.RED, Text.RED, "float32", np.dtype("float32"), jnp.float32, np.float32, float),
 ]
+
+
+def bits(tree):
+    """The dtype, shape and bytes of each leaf."""
+    leaves = jax.tree.leaves(tree)
+    is_key = [jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in leaves]
+    leaves = [jax.random.key_data(x) if k else x for x, k in zip(leaves, is_key, strict=True)]
+    return [(leaf.dtype, leaf.shape, np.asarray(leaf).tobytes()) for leaf in leaves]
+
+
+def capturing(value):
+    def function(x):
+        return value
+
+    return function
+
+
+def parts_in(static):
+    for part in static.parts.values():
+        yield part
+        yield from parts_in(part)

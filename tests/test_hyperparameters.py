@@ -11,8 +11,9 @@ import pytest
 
 import canonopt
 
-from ..support import catalogue
-from .test_steps import TRANSFORMATIONS, bits, build
+from .support import catalogue
+from .support.catalogue import TRANSFORMATIONS, build
+from .support.values import bits
 
 # Two factories are deprecated, and say so when they are built.
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")

@@ -5,9 +5,9 @@ import pytest
 
 import canonopt
 
-from ..spec.test_steps import bits
-from ..support import corpus
-from ..support.corpus import ENTRIES, MERGES, REASONS, Entry
+from .support import corpus
+from .support.corpus import ENTRIES, MERGES, REASONS, Entry
+from .support.values import bits
 
 # Entries that a sound rule can merge and canonopt does not, each with the reason. At most a tenth.
 MISSED: dict[str, str] = {

@@ -18,8 +18,8 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import canonopt
 
-from ..support.counting import counted
-from .test_steps import bits
+from .support.counting import counted
+from .support.values import bits
 
 PARAMS = {"w": jnp.linspace(-1.0, 1.0, 6).reshape(2, 3), "b": jnp.ones(3)}
 GRADS = jax.tree.map(jnp.sin, PARAMS)

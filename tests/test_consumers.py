@@ -13,7 +13,7 @@ from flax.training import train_state
 
 import canonopt
 
-from ..support.counting import counted
+from .support.counting import counted
 
 X = jnp.ones((2, 3))
 

@@ -1,37 +1,19 @@
 """Steps with specs: the numbers of optax to the bit, one trace and one compile."""
 
-import warnings
-
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 import optax
 import pytest
 
 import canonopt
 
-from ..support import catalogue
-from ..support.counting import compiles, counted
+from .support import catalogue
+from .support.catalogue import TRANSFORMATIONS, build
+from .support.counting import compiles, counted
+from .support.values import bits
 
-TRANSFORMATIONS = {n: b for n, b in catalogue.ALL.items() if n not in catalogue.SCHEDULES}
 OPTIMIZERS = catalogue.OPTIMIZERS | catalogue.SPECIAL_OPTIMIZERS
-
-
-def build(name, namespace):
-    with warnings.catch_warnings():
-        if name in catalogue.WARNING:
-            warnings.simplefilter("ignore")
-        built = catalogue.ALL[name](namespace)
-    # optax.MultiSteps is the one factory whose result is not a transformation itself.
-    return built.gradient_transformation() if isinstance(built, optax.MultiSteps) else built
-
-
-def bits(tree):
-    leaves = jax.tree.leaves(tree)
-    is_key = [jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key) for leaf in leaves]
-    leaves = [jax.random.key_data(x) if k else x for x, k in zip(leaves, is_key, strict=True)]
-    return [(leaf.dtype, leaf.shape, np.asarray(leaf).tobytes()) for leaf in leaves]
 
 
 def train(name, optim, step, steps):
