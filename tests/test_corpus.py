@@ -15,8 +15,8 @@ MISSED: dict[str, str] = {
     "sharded map": "jax.shard_map binds what it captured again, when it is called",
     "cell with a function that calls another": "a function of a module is left as it is",
     "kept single dispatch": "functools.singledispatch keeps a cache that cannot be read",
-    "checkpointed with names": "jax.checkpoint_policies captures a new set, from jax 0.12 on",
-    "parallel map": "jax.pmap is written in C++, before jax 0.9",
+    "checkpointed with names": "jax.checkpoint_policies captures a new set, as seen on jax 0.12",
+    "parallel map": "jax.pmap is written in C++, as seen on jax 0.8.1",
     "kept vectorized": "numpy.vectorize changes its own attributes when it is called",
 }
 
