@@ -619,6 +619,7 @@ PROCESS = textwrap.dedent("""
 """)
 
 
+@pytest.mark.slow
 def test_a_second_process_compiles_nothing(tmp_path):
     def misses(*values):
         command = [sys.executable, "-c", PROCESS, str(tmp_path), *map(str, values)]
@@ -766,6 +767,7 @@ def assert_members(ensemble, runs):
             np.testing.assert_allclose(found, expected, rtol=2e-6, atol=1e-7)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("build", [single, lambda value: chain(canonopt.dynamic(value))])
 def test_each_member_of_an_ensemble_is_its_own_run(build):
     runs = [jax.jit(run)(build(value), PARAMS) for value in RATES]

@@ -159,6 +159,7 @@ CALLS: dict[str, Callable] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", LAYERS)
 def test_twenty_stock_layers_are_one_trace_and_one_compile(name):
     build, shape = LAYERS[name]

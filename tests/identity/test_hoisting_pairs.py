@@ -478,6 +478,7 @@ def tells(function):
     return [outcome(shown, x) for x in (0, -0.0, "x")]
 
 
+@pytest.mark.slow
 @settings(max_examples=400)
 @given(pairs())
 def test_pairs_of_functions(pair):

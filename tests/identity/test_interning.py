@@ -122,6 +122,7 @@ def test_an_optax_chain_of_a_spec_keeps_it():
     del chained
 
 
+@pytest.mark.slow
 def test_a_jit_cache_that_holds_an_update_keeps_the_configuration():
     step, count = counted(lambda update, grads, state: update(grads, state))
     step = jax.jit(step, static_argnums=0)
@@ -138,6 +139,7 @@ def test_a_jit_cache_that_holds_an_update_keeps_the_configuration():
     assert (count.traces, count.compiles) == (1, 1)
 
 
+@pytest.mark.slow
 def test_a_jit_cache_that_holds_a_spec_as_a_static_or_ordinary_argument_keeps_it():
     for static in ((), (0,)):
         step, count = counted(lambda optim, params: optim.init(params))

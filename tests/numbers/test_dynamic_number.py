@@ -133,12 +133,14 @@ def of_two_numbers(test, operators, examples):
     return settings(max_examples=examples)(given_these(test))
 
 
+@pytest.mark.slow
 @partial(of_two_numbers, operators=EXACT, examples=60)
 def test_in_a_program_an_expression_is_what_python_rounds(tree, x, y, both):
     assume(is_held(x) and is_held(y))
     check_expression(tree, x, y, both)
 
 
+@pytest.mark.slow
 @partial(of_two_numbers, operators=INEXACT, examples=60)
 def test_in_a_program_powers_and_remainders_are_those_of_python(tree, x, y, both):
     assume(is_held(x) and is_held(y))
@@ -166,6 +168,7 @@ def test_outside_of_a_program_an_expression_is_what_python_rounds(tree, x, y, bo
     check_expression(tree, x, y, both, jit=lambda function: function)
 
 
+@pytest.mark.slow
 @settings(max_examples=100)
 @given(
     compare=st.sampled_from(COMPARISONS),
@@ -292,6 +295,7 @@ ELSEWHERE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("take", ELSEWHERE.values(), ids=ELSEWHERE)
 @pytest.mark.parametrize("is_wide", [False, True])
 def test_a_number_keeps_its_value_and_its_type_elsewhere(take, is_wide):
@@ -369,6 +373,7 @@ def test_a_structure_does_not_depend_on_the_number():
 NUMBERS = [0.1, 1 / 3, 0.999, 3e-4, 1e-8, 7, np.float64(0.1)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_wide", [False, True])
 @pytest.mark.parametrize("number", NUMBERS)
 def test_a_number_may_be_used_in_the_other_precision(number, is_wide):
@@ -404,6 +409,7 @@ def test_an_ensemble_may_be_used_in_the_other_precision(is_wide):
 # --- derivatives ----------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_wide", [False, True])
 @pytest.mark.parametrize(
     "function",

@@ -172,6 +172,7 @@ OF_LIBRARIES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("what", "make"), OF_LIBRARIES.items(), ids=OF_LIBRARIES)
 def test_a_jitted_library_function_or_layer_is_the_users(what, make):
     jax.clear_caches()
@@ -195,6 +196,7 @@ def library_calls(x, key):
     optax.squared_error(x), optax.softmax_cross_entropy(x, x)
 
 
+@pytest.mark.slow
 def test_functions_that_libraries_jit_are_helpers():
     jax.clear_caches()
     x, key = jnp.asarray(ones(3)), jax.random.key(0)

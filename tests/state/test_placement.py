@@ -133,6 +133,7 @@ def test_on_a_mesh_of_one_axis(name, specs):
     assert placements.train(name, optim, params, opt_state) == (1, 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name, specs",
     [
