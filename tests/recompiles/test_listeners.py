@@ -20,6 +20,7 @@ from flax import nnx
 import canonopt
 from canonopt._recompiles import listeners
 
+from ..support import counting
 from ..support.counting import fresh
 from ..support.scenarios import on_explicit_axes, ones
 
@@ -61,7 +62,7 @@ def test_counts(kind, expected):
     assert len(runs) == expected[0] or expected == (0, 0)
     if expected != (0, 0):
         assert [found.name for found in log.functions] == ["step"]
-        assert step.place.startswith(f"{__file__}:")
+        assert step.place.startswith(f"{counting.__file__}:")
         assert step.seconds > 0
         assert step.trace_seconds > 0
         assert (step.compile_seconds > 0) == (expected[1] > 0)
