@@ -144,13 +144,11 @@ def _guarded(fn: Any, watched: Watched) -> Any:
 
 
 def _guarded_function(function: Any, watched: Watched) -> Any:
-    @functools.wraps(function, updated=())
+    @functools.wraps(function)
     def call(*args: Any, **kwargs: Any) -> Any:
         watched.is_unchanged()
         return function(*args, **kwargs)
 
-    vars(call).update(getattr(function, "__dict__", {}))
-    vars(call)["__wrapped__"] = function
     vars(call)["__canonical_original__"] = function
     return call
 
