@@ -484,7 +484,7 @@ def changed_after_the_build(program: Program) -> set[int]:
 
     def stands_for_several(index: int) -> bool:
         """Whether equal builds gave this optimizer, and then one of their functions was changed."""
-        return built_of[id(ours.stepped.get(index))] > 1 and index in ours.traced
+        return built_of[id(ours.stepped.get(index))] > 1
 
     return {
         index
