@@ -127,6 +127,14 @@ def _as_floats(number: Any) -> float:
         return np.inf if number > 0 else -np.inf
 
 
+def add(a: Any, b: Any) -> Any:
+    # A compiler may take `x + 0.0` for `x`, which is wrong if `x` is -0.0: the sum of two zeros is
+    # 0.0 unless both are -0.0.
+    total = a + b
+    is_negative = jnp.signbit(a) & jnp.signbit(b)
+    return jnp.where((total == 0) & ~is_negative, 0.0, total)
+
+
 def multiply(a: Any, b: Any) -> Any:
     # A compiler may fuse `a * b + c` into one operation that does not round the product. The
     # absolute value prevents that, and multiplying by a sign is exact.

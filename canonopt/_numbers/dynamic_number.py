@@ -263,6 +263,7 @@ def _binary(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> A
 
 
 _IN_DOUBLE: dict[str, Callable[[Any, Any], Any]] = {
+    "add": double_float.add,
     "mul": double_float.multiply,
     "floordiv": double_float.floor_divide,
     "mod": double_float.remainder,

@@ -110,7 +110,7 @@ def check(found, expected, maxulp=0):
     assert (found.dtype, found.weak_type) == (array.dtype, array.weak_type)
     value, wanted = np.asarray(found), np.asarray(array)
     # XLA takes a subnormal number for zero.
-    is_small = found.dtype == jnp.float32 and abs(expected) <= SMALLEST
+    is_small = found.dtype == jnp.float32 and 0 < abs(expected) <= SMALLEST
     if (is_small and abs(value) <= SMALLEST) or (np.isnan(value) and np.isnan(wanted)):
         return
     assert np.signbit(value) == np.signbit(wanted)
@@ -218,6 +218,10 @@ def test_a_comparison_is_that_of_python(compare, x, y, both, is_first):
         (lambda x: x * np.int64(3), 0.1),
         (lambda x: np.float32(0.1) * x, 0.3),
         (lambda x: x + np.int32(1), 3),
+        (lambda x: x / 1.0 + 0.0, -0.0),
+        (lambda x: 0.0 + x, -0.0),
+        (lambda x: -(x / 1.0) + 0.0, 0.0),
+        (lambda x: x + -0.0, -0.0),
     ],
 )
 def test_an_operator_gives_the_type_and_the_number_of_python(expression, number):
