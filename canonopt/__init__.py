@@ -43,8 +43,8 @@ from ._spec import Spec as Spec
 from ._spec import canonical as canonical
 from ._spec import dynamic as dynamic
 from ._spec import find_in as _find_in
-from ._state import grads_like as grads_like
-from ._state import init_like_grads as init_like_grads
+from ._steps import grads_like as grads_like
+from ._steps import init_like_grads as init_like_grads
 from .optimizers import *
 from .schedules import *
 from .transforms import *

@@ -36,8 +36,8 @@ GROUND = ("_errors", "_python_internals", "_jax_internals", "_optax_compat")
 ROOMS: dict[str, tuple[str, ...]] = {
     "_identity": (),
     "_numbers": ("_identity",),
-    "_state": ("_identity",),
-    "_spec": ("_identity", "_numbers", "_state"),
+    "_steps": ("_identity",),
+    "_spec": ("_identity", "_numbers", "_steps"),
     "_recompiles": ("_identity",),
     "_doctor": ("_identity", "_recompiles"),
 }

@@ -18,7 +18,7 @@ from .._errors import NotAFactoryError, ParameterError
 from .._identity import Mode, is_in_place
 from .._optax_compat import as_transform, is_transformation
 from .._python_internals import token_of
-from .._state import init_like_grads
+from .._steps import init_like_grads
 from .arguments import Internals, SpecFactory
 from .paths import Parametrised, find, hyperparameters, replaced
 

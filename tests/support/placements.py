@@ -1,6 +1,6 @@
 """Kinds of parameters, and how often a step is traced and compiled for each.
 
-`tests/state/test_placement.py` asserts the counts, `tools/compile_table.py` makes a table of them.
+`tests/steps/test_placement.py` asserts the counts, `tools/compile_table.py` makes a table of them.
 """
 
 import warnings

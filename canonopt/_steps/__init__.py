@@ -1,4 +1,4 @@
-"""Optimizer states whose structure and types an update preserves.
+"""Training steps, and optimizer states whose structure and types an update preserves.
 
 `init_like_grads` makes such a state, so that the second training step is neither traced nor
 compiled again; `grads_like` cuts a model to the leaves that get a gradient. From the public
