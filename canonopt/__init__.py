@@ -45,6 +45,8 @@ from ._spec import dynamic as dynamic
 from ._spec import find_in as _find_in
 from ._steps import grads_like as grads_like
 from ._steps import init_like_grads as init_like_grads
+from ._steps import jit as jit
+from ._steps import keep_programs as keep_programs
 from .optimizers import *
 from .schedules import *
 from .transforms import *

@@ -23,7 +23,11 @@ def restored_caches():
     import canonopt
     from canonopt._identity import interning as _interning
 
-    before = [(table, dict(table._entries)) for table in list(_interning._cleared)]
+    before = [
+        (table, dict(table._entries))
+        for table in list(_interning.cleared)
+        if isinstance(table, _interning.Table)
+    ]
     yield
     canonopt.clear_caches()
     for table, entries in before:

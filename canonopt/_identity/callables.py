@@ -12,6 +12,15 @@ from typing import Any
 import jax
 import jax.tree_util as jtu
 
+from .._errors import (
+    CACHE,
+    HIDDEN,
+    NO_RULE,
+    UNKNOWN_JIT,
+    has_attributes,
+    impure,
+    rebindable,
+)
 from .._jax_internals import Jitted, function_of_partial, jit_options, rebinds_only_if_set
 from .._python_internals import (
     Code,
@@ -23,16 +32,7 @@ from .._python_internals import (
     rebindable_variables,
     token_of,
 )
-from .incomparable import (
-    CACHE,
-    HIDDEN,
-    NO_RULE,
-    UNKNOWN_JIT,
-    has_attributes,
-    impure,
-    rebindable,
-)
-from .reader import UNBOUND, Mode, Reader, Rule, inside
+from .reader import COUNTED, UNBOUND, Mode, Reader, Rule, inside
 
 # --- functions ------------------------------------------------------------------------------------
 
@@ -58,7 +58,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     out.append(types.FunctionType)
     reader.can_change = True
     reader.function = function
-    if mode != "live" and reader.functions is not None:
+    if mode == "held" and reader.functions is not None:
         reader.functions.append(parts_of(function))
     if "__wrapped__" in attributes and _read_type_checked(reader, function, mode):
         return
@@ -101,12 +101,15 @@ def parts_of(function: types.FunctionType) -> tuple[Any, ...]:
 def _add_code(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
     reader.out.append(code.key)
     if mode != "live":
-        # The namespace in which its names are looked up. The function keeps it alive.
+        # The namespace in which its names are looked up. The function keeps it alive, but a program
+        # outlives the function that was read "now".
         reader.out.append(id(function.__globals__))
+        if mode == "now":
+            reader.pinned.append(function.__globals__)
 
 
 def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
-    rebindable_names = () if mode == "live" else rebindable_variables(function)
+    rebindable_names = rebindable_variables(function) if mode == "held" else ()
     for name, cell in cells_of(function):
         value: Any = cell.cell_contents if is_bound(cell) else UNBOUND
         how = mode
@@ -120,6 +123,9 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
         if value is UNBOUND:
             reader.out.append(UNBOUND)
             continue
+        if mode == "now" and name in code.counters and type(value) in COUNTED:
+            reader.out.append(type(value))
+            continue
         if type(value) is types.ModuleType:
             reader.stop_if_impure(function, value, code, name)
         reader.add(value, how)
@@ -127,7 +133,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
 
 def _add_attributes(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
     attributes = _without_copied(vars(function))
-    if mode != "live" and not code.is_library and not attributes.keys() <= {"__wrapped__"}:
+    if mode == "held" and not code.is_library and not attributes.keys() <= {"__wrapped__"}:
         # Any code may give them a meaning, and set them at any time.
         reader.add_identity(function, has_attributes(attributes))
     reader.add_named(attributes, mode)
@@ -244,12 +250,13 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
 
 @_unless_stable
 def read_jitted(reader: Reader, value: Any, mode: Mode) -> None:
-    options = jit_options(value)
+    """Reads what `jax.jit` or `canonopt.jit` returned."""
+    options = jit_options(value) if type(value) is Jitted else value.options
     if options is None:
         reader.add_identity(value, UNKNOWN_JIT)
         reader.add(value.__wrapped__, "live")
         return
-    reader.out.append(Jitted)
+    reader.out.append(type(value))
     _read_cached_function(reader, value, mode)
     for name, option in options.items():
         leaves, structure = jtu.tree_flatten(option)

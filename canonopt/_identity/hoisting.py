@@ -12,11 +12,10 @@ import equinox as eqx
 import jax
 import jax.tree_util as jtu
 
-from .._errors import HoistError
+from .._errors import HoistError, Incomparable
 from .._jax_internals import Jitted, function_of_partial, jit_options
 from .._python_internals import WeakIdMap, is_constant
 from .callables import callable_items
-from .incomparable import Incomparable
 from .interning import Table, Watched, read
 from .reader import Reading
 from .values import is_record

@@ -19,10 +19,9 @@ import attrs
 import equinox as eqx
 import jax
 
-from .._errors import ConstantError
+from .._errors import HIDDEN, NO_VALUE, ConstantError, mutable
 from .._jax_internals import IMMUTABLE
 from .._python_internals import WeakIdMap, is_library_class, token_of
-from .incomparable import HIDDEN, NO_VALUE, mutable
 from .reader import Mode, Reader
 
 # --- promises -----------------------------------------------------------------------------------
@@ -193,6 +192,12 @@ def _is_frozen(cls: type) -> bool:
         is_frozen = cls.__setattr__.__name__ == "_frozen_setattrs"
         return is_frozen and cls.__eq__ is not object.__eq__ and cls.__new__ is object.__new__
     return False
+
+
+def is_frozen_record(cls: type) -> bool:
+    """Whether instances of `cls` consist of attributes that do not change."""
+    layout = _layout_of(cls) if _promised.get(cls) is None else None
+    return layout is not None and layout.is_frozen and layout.base is object and not layout.slots
 
 
 # --- instances ----------------------------------------------------------------------------------

@@ -26,7 +26,11 @@ _RULES = {**CALLABLES, **VALUES}
 
 
 def read(
-    held: Collection[Any] = (), given: Collection[Any] = (), *, explain: bool = False
+    held: Collection[Any] = (),
+    given: Collection[Any] = (),
+    now: Collection[Any] = (),
+    *,
+    explain: bool = False,
 ) -> Reading:
     """Reads values.
 
@@ -34,15 +38,17 @@ def read(
 
     - `held`: values that something refers to for good, such as a function.
     - `given`: values that are the arguments of a factory.
+    - `now`: functions that are traced right after this.
     - `explain`: whether to find out what keeps the values from being the same as others.
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
     try:
-        return Reader(_RULES, rule_for, explain).read(held, given)
+        return Reader(_RULES, rule_for, explain).read(held=held, given=given, now=now)
     except IdentityMatters:
         # Some code compares objects with `is`, so it could tell two apart that have one key.
-        return Reader(_RULES, rule_for, explain, identity_counts=True).read(held, given)
+        reader = Reader(_RULES, rule_for, explain, identity_counts=True)
+        return reader.read(held=held, given=given, now=now)
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -80,7 +86,7 @@ class Table(Generic[T]):
 
     def __init__(self, stays: bool = False) -> None:
         if not stays:
-            _cleared.add(self)
+            cleared.add(self)
         self._entries: dict[Hashable, _Entry] = {}
         self._dead: collections.deque[_Entry] = collections.deque()
         # The weak reference for a key, for a caller that cannot afford the call of `get`.
@@ -131,11 +137,12 @@ class Table(Generic[T]):
         return len(self._entries)
 
 
-_cleared: weakref.WeakSet[Table[Any]] = weakref.WeakSet()
+# What `clear_caches` clears.
+cleared: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def clear_caches() -> None:
-    """Forgets all specs and hoisted callables.
+    """Forgets all specs, hoisted callables, and programs of `canonopt.jit`.
 
     What is built next is a new object, which JAX traces and compiles again, even if an equal one
     was built before. So a test that counts traces does not depend on the tests before it:
@@ -153,7 +160,7 @@ def clear_caches() -> None:
     because canonopt keeps only what is in use. To discard compiled programs, call
     `jax.clear_caches()`.
     """
-    for table in list(_cleared):
+    for table in list(cleared):
         table.clear()
 
 

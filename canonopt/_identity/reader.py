@@ -8,18 +8,18 @@ The walk decides when two values are merged, so when in doubt it writes more, or
 equals no other.
 """
 
-import dataclasses
-import functools
+import collections
 import sys
 import types
 from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, cast
 
 import attrs
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from .._errors import HIDDEN, TOO_LARGE, Incomparable, Reason, impure
 from .._jax_internals import Jitted
 from .._python_internals import (
     HIDDEN_INPUTS,
@@ -27,6 +27,7 @@ from .._python_internals import (
     Code,
     WeakIdMap,
     attribute_of,
+    can_tell_apart,
     is_called_by_name,
     is_constant_to,
     is_dunder,
@@ -34,7 +35,6 @@ from .._python_internals import (
     is_library_module,
     token_of,
 )
-from .incomparable import HIDDEN, TOO_LARGE, Incomparable, Reason, impure
 
 # How a value is reached, which decides whether its identity counts:
 # - "given": an argument of a factory. Containers count by their items; arrays are refused.
@@ -42,12 +42,14 @@ from .incomparable import HIDDEN, TOO_LARGE, Incomparable, Reason, impure
 #   two that look alike now may differ later, so its identity counts as well.
 # - "live": it was looked up in something whose identity counts already, as a global in its module.
 #   The next lookup finds the same object, so its content is enough.
-Mode: TypeAlias = Literal["given", "held", "live"]
+# - "now": a function that is traced right after it was read, or never, and what it holds. What may
+#   change later does not matter, so content is enough.
+Mode: TypeAlias = Literal["given", "held", "live", "now"]
 
 
 def inside(mode: Mode) -> Mode:
     """The mode of the parts of a function: the function holds them, even if it was given."""
-    return "live" if mode == "live" else "held"
+    return "held" if mode == "given" else mode
 
 
 MAX_OBJECTS = 20_000  # in one reading
@@ -76,6 +78,8 @@ SEEN, PENDING, IDENTITY, MODULE, BUILTIN, FIELD, UNBOUND = map(
 )
 _MISSING: Any = object()
 Rule: TypeAlias = "Callable[[Reader, Any, Mode], None]"
+# Types of what code may count up or append to, without an effect on anything else.
+COUNTED = frozenset((int, float, list, dict, collections.Counter, collections.defaultdict))
 ATOMS = frozenset((type(None), bool, int, str, bytes, type(...)))
 
 
@@ -93,13 +97,15 @@ class Reading:
     # Whether lists or dicts were given. Their identity does not count, so two that are equal now
     # may differ later.
     has_containers: bool
+    # Whether code that was read may tell an array from a tracer, other than by an error.
+    can_tell_tracers: bool
     # What another build is unlikely to have, if asked for.
     incomparable: list[Incomparable] | None
     # The functions that were read, with their parts. None if comparing these again does not show
     # every change, apart from changes to lists and dicts that were given.
     functions: list[tuple[Any, ...]] | None
     # Objects of which the key has the id: kept, so that no other object gets it.
-    _pinned: list[Any]
+    pinned: list[Any]
 
 
 class Reader:
@@ -109,6 +115,7 @@ class Reader:
     can_change = False
     reads_data = False
     has_containers = False
+    can_tell_tracers = False
     # The function that was read last. What its module has under a name is constant to it.
     function: Any = None
     _reads_any_attribute = False
@@ -126,7 +133,7 @@ class Reader:
         self.incomparable: list[Incomparable] | None = [] if explain else None
         self.functions: list[tuple[Any, ...]] | None = []
         self.out: list[Hashable] = []
-        self._pinned: list[Any] = []
+        self.pinned: list[Any] = []
         self._pending: list[tuple[Any, Mode]] = []
         # From the id of each value that was read to its place in the order, and its mode.
         self._seen: dict[int, tuple[int, Mode]] = {}
@@ -136,15 +143,16 @@ class Reader:
         self._attributes: list[Iterable[str]] = []
         self._owners: list[tuple[Any, set[str]]] = []
 
-    def read(self, held: Iterable[Any], given: Iterable[Any]) -> Reading:
-        for value in held:
-            self.add(value, "held")
-        for value in given:
-            self.add(value, "given")
+    def read(self, **values: Iterable[Any]) -> Reading:
+        """Reads values, given by the mode in which each is read."""
+        for mode, of_mode in values.items():
+            for value in of_mode:
+                self.add(value, cast(Mode, mode))
         self._pending.reverse()
         self._finish()
         flags = (self.is_comparable, self.can_change, self.reads_data, self.has_containers)
-        return Reading(tuple(self.out), *flags, self.incomparable, self.functions, self._pinned)
+        flags += (self.can_tell_tracers or self.identity_counts,)
+        return Reading(tuple(self.out), *flags, self.incomparable, self.functions, self.pinned)
 
     def _finish(self) -> None:
         """Reads all that is pending, without recursion."""
@@ -223,7 +231,7 @@ class Reader:
             return False
         place, first = seen
         self.out += (SEEN, place)
-        if first == "live" and mode != "live":
+        if first == "live" and mode in ("held", "given"):
             # Its identity did not count where it was read.
             self.add_identity(value)
         return True
@@ -234,7 +242,7 @@ class Reader:
             self.out += (IDENTITY, token_of(value))
         except TypeError:
             self.out += (IDENTITY, id(value))
-            self._pinned.append(value)
+            self.pinned.append(value)
         if reason is not None:
             self.note(value, reason)
 
@@ -247,7 +255,8 @@ class Reader:
         self.reads_data = True
         if mode == "held":
             self.add_identity(value, reason)
-        return "live"
+            return "live"
+        return mode
 
     def note(self, value: Any, reason: Reason) -> None:
         """Notes that another build is unlikely to have the same `value`."""
@@ -266,7 +275,7 @@ class Reader:
         The rule has to add the `out` of the returned reader to that of this one.
         """
         inner = Reader(self._rules, self._rule_for, identity_counts=self.identity_counts)
-        inner._seen, inner._alive, inner._pinned = self._seen, self._alive, self._pinned
+        inner._seen, inner._alive, inner.pinned = self._seen, self._alive, self.pinned
         inner._attributes, inner._owners = self._attributes, self._owners
         inner.incomparable, inner.functions = self.incomparable, self.functions
         inner.add(value, mode)
@@ -275,6 +284,7 @@ class Reader:
         self.reads_data |= inner.reads_data
         self.can_change |= inner.can_change
         self.has_containers |= inner.has_containers
+        self.can_tell_tracers |= inner.can_tell_tracers
         self.is_comparable &= inner.is_comparable
         self._reads_any_attribute |= inner._reads_any_attribute
         return inner
@@ -285,9 +295,10 @@ class Reader:
         """Adds the globals that the code of `function` names, with the values they have now."""
         namespace = function.__globals__
         self.can_change = True
+        self.can_tell_tracers |= code.can_tell_tracers
         self.note_attributes(code.attributes)
         for name in code.identity_tests:
-            if not self.identity_counts and _can_tell_apart(name, namespace):
+            if not self.identity_counts and can_tell_apart(name, namespace):
                 raise IdentityMatters
         for name in code.globals:
             value = namespace.get(name, _MISSING)
@@ -299,6 +310,9 @@ class Reader:
                     self.stop(function, impure(f"{name}()"))
                 elif name == "id" and not self.identity_counts:
                     raise IdentityMatters
+                continue
+            if name in code.counters and type(value) in COUNTED:
+                self.out.append(type(value))
                 continue
             self.reads_data |= not isinstance(value, _CODE)
             if type(value) is types.ModuleType:
@@ -383,15 +397,3 @@ _CODE = (
     *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type),
     *(jax.custom_jvp, jax.custom_vjp, Jitted, np.ufunc, jnp.ufunc),
 )
-
-
-def _can_tell_apart(name: str | None, namespace: dict[str, Any]) -> bool:
-    """Whether `x is NAME` can tell two values apart that have the same key."""
-    if name is None:
-        return True
-    # Other values, such as a sentinel, are compared by identity in any case.
-    value = namespace.get(name)
-    if isinstance(value, type):
-        return False
-    is_record = dataclasses.is_dataclass(value) or hasattr(value, "__attrs_attrs__")
-    return is_record or isinstance(value, types.FunctionType | functools.partial | tuple | str)

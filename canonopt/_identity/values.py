@@ -17,8 +17,9 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
+from .._errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .._python_internals import is_stable, token_of
-from .incomparable import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
+from .callables import read_jitted
 from .instances import (
     is_immutable,
     read_by_identity,
@@ -239,14 +240,14 @@ class Keyed(Protocol):
         """What stands for the object in a key. Raises `HoldsArray` if it has leaves."""
         ...
 
-    def __canonical_parts__(self) -> Iterable[Any]:
-        """Values that it has read and that can change."""
+    def __canonical_parts__(self, mode: Mode) -> Iterable[Any]:
+        """Values that it has read and that can change, or that are read in its place."""
         ...
 
 
 def read_keyed(reader: Reader, value: Keyed, mode: Mode) -> None:
     reader.out.append(value.__canonical_key__(mode))
-    reader.add_all(value.__canonical_parts__(), "held")
+    reader.add_all(value.__canonical_parts__(mode), "now" if mode == "now" else "held")
 
 
 def rule_for(value: Any) -> Rule:
@@ -254,6 +255,8 @@ def rule_for(value: Any) -> Rule:
     kind = type(value)
     if hasattr(kind, "__canonical_key__"):
         return read_keyed
+    if hasattr(kind, "__captured_function__"):
+        return read_jitted
     for bases, rule in _BY_BASE:
         if issubclass(kind, bases):
             return rule

@@ -126,7 +126,7 @@ class Dynamic(Number):
         # Also if its value has been taken out: the factory of such a number raises an error.
         raise HoldsArray
 
-    def __canonical_parts__(self) -> tuple[Any, ...]:
+    def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         return ()
 
 

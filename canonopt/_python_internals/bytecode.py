@@ -4,7 +4,9 @@ All of this is computed once for each code object, so that reading a function ag
 than looking up its globals.
 """
 
+import collections
 import dis
+import re
 import types
 import weakref
 from collections.abc import Hashable, Iterator
@@ -12,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from .libraries import IMPURE, is_library_code
+from .libraries import IMPURE, REFLECTION, is_library_code
 from .weak import WeakIdMap
 
 
@@ -50,6 +52,11 @@ class Code:
     # The right operand of each `is`: the name of a global, or None for anything else. Comparisons
     # with None, True, False and `...` are left out.
     identity_tests: tuple[str | None, ...]
+    # The variables that it only counts up, appends to or resets, whose values change nothing else.
+    counters: frozenset[str]
+    # Whether it may do something else with a tracer than with an array, and not fail: it catches
+    # errors, or asks an object what it is.
+    can_tell_tracers: bool
     is_library: bool
 
     def impure_attributes(self, module: types.ModuleType, name: str | None) -> list[str]:
@@ -87,6 +94,9 @@ def _read(code: types.CodeType, namespace: dict[str, Any]) -> Code:
     tests: list[str | None] = []
     paths: set[tuple[str, str]] = set()
     imports: list[str] = []
+    catches = False
+    loads: collections.Counter[str] = collections.Counter()
+    counts: collections.Counter[str] = collections.Counter()
     for each in _with_nested(code):
         before = None
         instructions = list(dis.get_instructions(each))
@@ -103,6 +113,10 @@ def _read(code: types.CodeType, namespace: dict[str, Any]) -> Code:
                     paths.add((variable, instruction.argval))
             elif instruction.opname == "IS_OP":
                 _note_test(instructions[max(0, i - 6) : i], tests)
+            catches |= _catches(instruction, before)
+            if instruction.opname.startswith("LOAD_") and instruction.opname[5:] in _SHARED:
+                loads[instruction.argval] += 1
+                counts[instruction.argval] += _is_count(instructions[i : i + 11])
             before = instruction
     return Code(
         key=key_of(code),
@@ -111,6 +125,8 @@ def _read(code: types.CodeType, namespace: dict[str, Any]) -> Code:
         paths=frozenset(paths),
         imports=tuple(imports),
         identity_tests=tuple(tests),
+        counters=frozenset(name for name, count in counts.items() if count == loads[name]),
+        can_tell_tracers=catches or not _TELLS_TRACERS.isdisjoint({*names, *attributes}),
         is_library=is_library_code(code, namespace),
     )
 
@@ -120,6 +136,54 @@ _GLOBAL = frozenset(
     f"{verb}_{kind}" for verb in ("LOAD", "STORE", "DELETE") for kind in ("GLOBAL", "NAME")
 ) | {"LOAD_FROM_DICT_OR_GLOBALS"}
 _SINGLETONS = (None, True, False, ...)
+
+
+# What shares a variable with other functions, after `LOAD_`.
+_SHARED = frozenset(("GLOBAL", "NAME", "DEREF", "CLASSDEREF", "FROM_DICT_OR_GLOBALS"))
+# `n += 1`, `counts["n"] += 1` and `calls.append(x.shape)`, each after the variable is loaded. The
+# instructions differ between versions of Python.
+_COUNTS = tuple(
+    map(
+        re.compile,
+        (
+            r"CONST INPLACE STORE",
+            r"CONST COPY COPY BINARY_SUBSCR CONST INPLACE SWAP SWAP STORE_SUBSCR",
+            r"APPEND (CONST|LOAD_FAST|LOAD_DEREF|LOAD_GLOBAL)( LOAD_ATTR)* (PRECALL )?CALL POP_TOP",
+        ),
+    )
+)
+
+
+def _is_count(instructions: list[dis.Instruction]) -> bool:
+    """Whether the first instruction loads a variable that the others only count up or append to."""
+    variable = instructions[0].argval
+    words = [_word(instruction, variable) for instruction in instructions[1:]]
+    text = " ".join(words)
+    return any(pattern.match(text) for pattern in _COUNTS)
+
+
+def _word(instruction: dis.Instruction, variable: str) -> str:
+    name, argument = instruction.opname, instruction.argval
+    if name in ("LOAD_CONST", "LOAD_SMALL_INT"):
+        return "CONST"
+    if name == "BINARY_OP" and instruction.argrepr in ("+=", "-="):
+        return "INPLACE"
+    if name in ("LOAD_ATTR", "LOAD_METHOD") and argument == "append":
+        return "APPEND"
+    if name.startswith("STORE_") and name[6:] in _SHARED and argument == variable:
+        return "STORE"
+    return name
+
+
+def _catches(instruction: dis.Instruction, before: dis.Instruction | None) -> bool:
+    """Whether an instruction belongs to an `except`, and not to a `with` or a `finally`."""
+    if instruction.opname in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH"):
+        return True
+    is_first = before is not None and before.opname == "PUSH_EXC_INFO"
+    return is_first and instruction.opname == "POP_TOP"  # of an `except:` without a class
+
+
+_TELLS_TRACERS = REFLECTION | {"Tracer", "committed", "is_concrete", "sharding", "suppress", "type"}
 
 
 def _variable(instruction: dis.Instruction | None) -> str | None:

@@ -70,6 +70,18 @@ def _holds(namespace: dict[str, Any], value: Any) -> bool:
     return any(each is value for each in namespace.values())
 
 
+def can_tell_apart(name: str | None, namespace: dict[str, Any]) -> bool:
+    """Whether `x is NAME` can tell two values apart that have the same key."""
+    if name is None:
+        return True
+    # Other values, such as a sentinel, are compared by identity in any case.
+    value = namespace.get(name)
+    if isinstance(value, type):
+        return False
+    is_record = dataclasses.is_dataclass(value) or hasattr(value, "__attrs_attrs__")
+    return is_record or isinstance(value, types.FunctionType | functools.partial | tuple | str)
+
+
 # --- attributes of classes ----------------------------------------------------------------------
 
 

@@ -292,12 +292,17 @@ class _Dynamic(Configured):
         return self is not other
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
-        if mode != "given":
+        if mode in ("held", "live"):
             return super().__canonical_key__(mode)
-        if jtu.tree_leaves(self):
+        if mode == "given" and jtu.tree_leaves(self):
             raise HoldsArray
-        # Its arrays have been taken out: this is the static rest of a pytree that holds a spec.
+        # Its arrays have been taken out: this is the static rest of a pytree that holds a spec. Or
+        # they are read as parts.
         return token_of(_flatten(self)[1])
+
+    def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
+        leaves = jtu.tree_leaves(self) if mode == "now" else ()
+        return (*super().__canonical_parts__(mode), *leaves)
 
 
 # --- the public function ------------------------------------------------------------------------

@@ -221,7 +221,7 @@ class Factory:
     def __canonical_key__(self, mode: Any) -> int:
         return token_of(self)
 
-    def __canonical_parts__(self) -> tuple[Any, ...]:
+    def __canonical_parts__(self, mode: Any) -> tuple[Any, ...]:
         return () if self.is_stable else (self.function,)
 
     # --- text and pickles -------------------------------------------------------------------------

@@ -127,7 +127,7 @@ class Configured(Parametrised):
     def __canonical_key__(self, mode: Mode) -> Hashable:
         return token_of(self._internals.anchor())
 
-    def __canonical_parts__(self) -> tuple[Any, ...]:
+    def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         internals = self._internals
         return () if internals.watched is None else internals.roots
 

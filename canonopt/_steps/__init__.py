@@ -8,3 +8,5 @@ optimizer), `placement` (types and shardings of single leaves). Other rooms use 
 
 from .init import grads_like as grads_like
 from .init import init_like_grads as init_like_grads
+from .jitting import jit as jit
+from .jitting import keep_programs as keep_programs

@@ -1,0 +1,174 @@
+"""`jit`: one program for functions that are made again and do the same."""
+
+import functools
+import types
+from typing import Any
+
+import jax
+
+from .._errors import LimitError
+from .programs import (
+    STOPS,
+    BodyFailed,
+    BodyStored,
+    Bound,
+    Changed,
+    bind,
+    bind_again,
+    checked,
+    programs,
+    with_fewer_arguments,
+)
+
+
+class JittedFunction:
+    """What `canonopt.jit` returns. Used like what `jax.jit` returns."""
+
+    def __init__(self, fn: Any, options: dict[str, Any]) -> None:
+        # Checks both, and is called where no program can be shared.
+        self._plain: Any = jax.jit(fn, **options)
+        functools.update_wrapper(self, fn, updated=())
+        self.__wrapped__ = fn
+        self.options = options
+        self._bound: Bound | None = None
+
+    @property
+    def __captured_function__(self) -> Any:
+        return self.__wrapped__
+
+    def with_function(self, fn: Any) -> "JittedFunction":
+        """The same for another function."""
+        return JittedFunction(fn, self.options)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        bound = self._bound
+        if bound is None:
+            bound = self._bound = bind(self.__wrapped__, self.options, args, kwargs)
+        if bound.program is None:
+            return self._plain(*args, **kwargs)
+        try:
+            return bound.program.call(bound.caller, bound.arguments, *args, **kwargs)
+        except STOPS as stop:
+            reason = type(stop)
+        finally:
+            bound.is_fresh = False
+        return self._call_again(reason, bound, args, kwargs)
+
+    def _call_again(
+        self, stop: type[Exception], bound: Bound, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """The call, after the program was not to be traced as it is bound."""
+        if stop is Changed:
+            # `jax.jit` too runs its earlier programs for arguments that it knows, and traces what
+            # the function is now for others.
+            return self._plain(*args, **kwargs)
+        if stop is BodyStored:
+            self._bound = bind_again(bound, args, kwargs, bound.all_arrays)
+            return self._plain(*args, **kwargs)  # so that it stores once
+        if stop is BodyFailed:
+            found = with_fewer_arguments(bound, args, kwargs)
+            if found is None:
+                return self._plain(*args, **kwargs)  # which raises the error of the function
+            self._bound = found
+        else:
+            found = checked(bound, self._plain, args, kwargs)
+            if found is None:
+                self._bound = bind_again(bound, args, kwargs, bound.asked | bound.numpy_arrays)
+                return self(*args, **kwargs)
+        if found.program is None:
+            return self._plain(*args, **kwargs)
+        try:
+            return found.program.call(found.caller, found.arguments, *args, **kwargs)
+        finally:
+            found.is_fresh = False
+
+    # --- as `jax.jit` has them --------------------------------------------------------------------
+
+    def lower(self, *args: Any, **kwargs: Any) -> Any:
+        return self._plain.lower(*args, **kwargs)
+
+    def trace(self, *args: Any, **kwargs: Any) -> Any:
+        return self._plain.trace(*args, **kwargs)
+
+    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
+        return self._plain.eval_shape(*args, **kwargs)
+
+    def clear_cache(self) -> None:
+        """Forgets the programs, also for other functions that do the same."""
+        self._plain.clear_cache()
+        if self._bound is not None and self._bound.program is not None:
+            self._bound.program.call.clear_cache()
+        self._bound = None
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        return self if instance is None else types.MethodType(self, instance)
+
+    def __repr__(self) -> str:
+        return f"canonopt.jit({self.__wrapped__!r})"
+
+
+def jit(fn: Any = None, /, **options: Any) -> Any:
+    """`jax.jit`, for functions that are made again: one program for all that do the same.
+
+    `jax.jit` knows a function by identity. So a step that is made inside of a `fit()` is traced and
+    compiled at each call of `fit()`. Here it runs the same program as long as the function does the
+    same, and the arrays that it captures are arguments of the program.
+
+    ```python
+    >>> import canonopt, jax.numpy as jnp
+    >>> traces = []
+    >>> def fit(data):
+    ...     @canonopt.jit
+    ...     def step(x):
+    ...         traces.append(x)
+    ...         return x - 0.5 * (x - data.mean())
+    ...     return step(1.0)
+    >>> float(fit(jnp.zeros(4))), float(fit(jnp.ones(4))), len(traces)
+    (0.5, 1.0, 1)
+
+    ```
+
+    Functions do the same if they have the same code and read the same values, as in
+    `canonopt.hoist`. What can change counts by its content: a trainer whose `self.lr` is another
+    one gets another program. If something cannot be read, the function is a new one at each call,
+    as in `jax.jit`.
+
+    A captured array whose value the function asks for in Python, as in `int(n)` or `if flag:`, is
+    part of the program. So is a NumPy array that NumPy computes with.
+
+    **Arguments:**
+
+    - `fn`: the function. Without it, the result is a decorator.
+    - `options`: those of `jax.jit`.
+
+    **Returns:** a function that is called as that of `jax.jit`, with its methods: `lower`, `trace`,
+    `eval_shape` (these three trace the function again) and `clear_cache`.
+
+    **Raises:** what `jax.jit` raises.
+    """
+    if fn is None:
+        return functools.partial(jit, **options)
+    return JittedFunction(fn, options)
+
+
+def keep_programs(limit: int) -> None:
+    """Sets how many programs `canonopt.jit` and `canonopt.filter_jit` keep, 1,024 at first.
+
+    Those that were used least recently go first. A program that is in use stays as long as its
+    function does.
+
+    ```python
+    >>> import canonopt
+    >>> canonopt.keep_programs(1024)
+
+    ```
+
+    **Raises:** `LimitError` if `limit` is not an integer of at least 0.
+    """
+    if type(limit) is not int or limit < 0:
+        raise LimitError(
+            f"canonopt.keep_programs needs an integer of at least 0, and got {limit!r}.",
+            "Write canonopt.keep_programs(1024).",
+        )
+    programs.limit = limit
+    programs.shrink()
