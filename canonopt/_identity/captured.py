@@ -11,7 +11,7 @@ import functools
 import hashlib
 import operator
 import types
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -23,7 +23,8 @@ import numpy as np
 from .._jax_internals import Jitted, function_of_partial, jit_options
 from .._python_internals import cells_of, is_bound, is_stable, token_of
 from .instances import is_frozen_record
-from .reader import Mode
+from .interning import read
+from .reader import Mode, Reading
 from .values import is_record
 
 MAX_NODES = 10_000  # of what a function captures
@@ -281,6 +282,32 @@ def _same_items(now: Any, then: Any) -> bool:
     if type(now) is dict:
         now, then = [*now, *now.values()], [*then, *then.values()]
     return len(now) == len(then) and all(a is b for a, b in zip(now, then, strict=True))
+
+
+def read_without_arrays(
+    fn: Any,
+    captured: Sequence[Any],
+    asked: Container[int] = (),
+    others: Iterable[Any] = (),
+    *,
+    explain: bool = False,
+) -> Reading:
+    """Reads a function that is traced now, without its arrays.
+
+    **Arguments:**
+
+    - `captured`: the arrays that it captures.
+    - `asked`: those whose values count all the same, by index.
+    - `others`: what is read with it.
+    - `explain`: as for `read`.
+    """
+    places = {id(array): i for i, array in enumerate(captured)}
+
+    def replace(array: Any) -> Any:
+        i = places[id(array)]
+        return Constant(array) if i in asked else Placeholder(i, array)
+
+    return read(now=(with_arrays(fn, replace).function, *others), explain=explain)
 
 
 # --- whether NumPy arrays may be arguments --------------------------------------------------------

@@ -77,7 +77,10 @@ def hoist(fn: F, *, strict: bool = False) -> F:
             "canonopt.canonicalize(model).",
         )
     if strict and (found := read((fn,), explain=True).incomparable):
-        raise _not_comparable(fn, found[0])
+        path, part = described(fn, found[0])
+        name = getattr(fn, "__qualname__", type(fn).__qualname__)
+        problem = f"{name} is compared by identity, because {part} {found[0].why}."
+        raise HoistError(problem, found[0].fix, path=path)
     if not _can_be_referenced(fn) or _watched.get(fn) is not None or is_constant(fn):
         return fn
     # The same function gives the same result, even if what it reads has changed: JAX would find its
@@ -174,15 +177,12 @@ def _guarded_object(fn: Any, watched: Watched) -> Any:
 # --- errors with `strict` ---------------------------------------------------------------------
 
 
-def _not_comparable(fn: Any, found: Incomparable) -> HoistError:
+def described(fn: Any, found: Incomparable) -> tuple[str | None, str]:
+    """The path in `fn` to what cannot be compared, and the subject of a sentence about it."""
     path = " of ".join(reversed(list(_path_to(found.part, fn, set())))) or None
     text = eqx.tree_pformat(found.part, width=10_000)
     text = text if len(text) <= 60 else f"{text[:57]}..."
-    part = f"its {path}, {text}," if path else "it"
-    name = getattr(fn, "__qualname__", type(fn).__qualname__)
-    return HoistError(
-        f"{name} is compared by identity, because {part} {found.why}.", found.fix, path=path
-    )
+    return path, f"its {path}, {text}," if path else "it"
 
 
 def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:

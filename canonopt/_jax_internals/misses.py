@@ -44,6 +44,8 @@ class Miss:
     jitted: Callable[..., Any]
     # Whether the function is called, not only traced, lowered or evaluated for shapes.
     is_call: bool
+    # For `canonopt.jit`, what the program is known by: functions may share one.
+    program: Any = None
 
 
 def watch_misses(
@@ -218,8 +220,15 @@ def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
     if (call := call_of_filter_jit(fun, args)) is not None:
         return Miss(*call, lambda _: False, True, options, fun, is_call())
     names, numbers = frozenset(info.static_argnames), frozenset(info.static_argnums)
+    function, program = fun, None
+    if (users_call := attribute(fun, "__canonical_call__")) is not None:
+        before = len(args)
+        function, args, program = users_call(*args)
+        numbers = {i if i < 0 else i - before + len(args) for i in numbers}
     static = names | numbers | {i + len(args) for i in numbers if i < 0}
-    return Miss(fun, args, kwargs, static.__contains__, False, options, fun, is_call())
+    return Miss(
+        function, args, kwargs, static.__contains__, False, options, fun, is_call(), program
+    )
 
 
 def watch_stages(

@@ -200,11 +200,12 @@ def static_advice(kind: str, path: str, argument: str, found: StaticDifference) 
             "configuration is the same object"
         )
     if kind == "function":
-        return (
-            "jit the function once, outside of the loop"
-            if found.is_same_to_canonopt
-            else "jit one function, and pass what differs as an argument"
-        )
+        if found.is_same_to_canonopt:
+            return (
+                "canonopt.jit in place of jax.jit, canonopt.filter_jit in place of "
+                "equinox.filter_jit: functions that do the same run one program"
+            )
+        return "jit one function, and pass what differs as an argument"
     if kind == "callable":
         if found.is_same_to_canonopt:
             make = "hoist" if path == argument else "canonicalize"

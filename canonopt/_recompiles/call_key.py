@@ -5,13 +5,14 @@ shapes and shardings for arrays, and for static values a token that is equal whe
 is. The second half of this module names functions and tells the user's from those of libraries.
 """
 
+import contextlib
 import dataclasses
 import functools
 import inspect
 import re
 import sys
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import attrs
@@ -23,12 +24,14 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
+from .._identity import captured_arrays, described, read_without_arrays
 from .._jax_internals import attribute, functions_inside, is_jitted, key_context
 from .records import (
     MAX_PARTS,
     Nothing,
     Record,
     Scalar,
+    Static,
     array_of,
     fields_of,
     node_of,
@@ -88,6 +91,20 @@ def call_key_of(
             if isinstance(leaf, jax.core.Tracer)
         ),
     )
+
+
+def record_of_jitted(function: Any, program: Hashable = None) -> Static:
+    """The record of a function that is jitted, as `canonopt.jit` compares it.
+
+    `program` is what stands for the function in the key of JAX, if it is not the function itself.
+    """
+    record = static_of(function)
+    with contextlib.suppress(Exception):
+        reading = read_without_arrays(function, captured_arrays(function), explain=True)
+        found = None if reading.is_comparable else (reading.incomparable or (None,))[0]
+        why = found and f"{described(function, found)[1]} {found.why}. {found.fix}"
+        record = attrs.evolve(record, key=reading.key, why_not_shared=why)
+    return record if program is None else attrs.evolve(record, token=("program", program))
 
 
 def _named(

@@ -32,7 +32,14 @@ from .._jax_internals import (
     watch_stages,
 )
 from .._python_internals import WeakIdMap
-from .call_key import CallKey, call_key_of, is_helper, name_of, users_function
+from .call_key import (
+    CallKey,
+    call_key_of,
+    is_helper,
+    name_of,
+    record_of_jitted,
+    users_function,
+)
 from .differences import FUNCTION_PATH
 from .log import (
     MAX_ENTRIES,
@@ -43,7 +50,6 @@ from .log import (
     LogRecorder,
     Recorder,
 )
-from .records import static_of
 
 
 @contextlib.contextmanager
@@ -381,7 +387,7 @@ def _call_key(miss: Miss, function: Any) -> CallKey | None:
             filtered=miss.filtered,
             options=miss.options,
         )
-        records = {FUNCTION_PATH: static_of(function), **key.records}
+        records = {FUNCTION_PATH: record_of_jitted(function, miss.program), **key.records}
         return attrs.evolve(key, records=records)
     except Exception:  # an explanation is not worth a failing step
         return None

@@ -11,7 +11,7 @@ import contextlib
 import inspect
 import threading
 import weakref
-from collections.abc import Container, Hashable
+from collections.abc import Hashable
 from operator import is_
 from typing import Any
 
@@ -22,15 +22,12 @@ import jax.tree_util as jtu
 import numpy as np
 
 from .._identity import (
-    Constant,
-    Placeholder,
-    Reading,
     agrees,
     captured_arrays,
     cleared,
     computes_alone,
     has_values,
-    read,
+    read_without_arrays,
     with_arrays,
 )
 
@@ -188,24 +185,14 @@ class Bound:
         captured = captured_arrays(self.fn)
         if len(captured) != len(self.captured) or not all(map(is_, captured, self.captured)):
             return True
-        if read_without_arrays(self.fn, self.options, captured, self.asked).key != self.key:
+        if read_without_arrays(self.fn, captured, self.asked, _flat(self.options)).key != self.key:
             return True
         pairs = zip(self.replaced, self.arguments, strict=True)
         return not all(isinstance(old, jax.Array) or has_values(old, new) for old, new in pairs)
 
 
-def read_without_arrays(
-    fn: Any, options: dict[str, Any], captured: list[Any], asked: Container[int]
-) -> Reading:
-    """Reads a function without its arrays, but with the values of those at `asked`."""
-    places = {id(array): i for i, array in enumerate(captured)}
-
-    def replace(array: Any) -> Any:
-        i = places[id(array)]
-        return Constant(array) if i in asked else Placeholder(i, array)
-
-    flat = [(name, *jtu.tree_flatten(option)) for name, option in sorted(options.items())]
-    return read(now=(with_arrays(fn, replace).function, *flat))
+def _flat(options: dict[str, Any]) -> list[Any]:
+    return [(name, *jtu.tree_flatten(option)) for name, option in sorted(options.items())]
 
 
 # --- `jax.jit` of a function without what it captures -------------------------------------------
@@ -219,6 +206,15 @@ def _jitted(fn: Any, options: dict[str, Any]) -> Any:
         assert bound is not None  # the caller's own frame holds it
         return bound.run(arrays, args, kwargs)
 
+    def users_call(
+        caller: Caller, arrays: Any, *args: Any
+    ) -> tuple[Any, tuple[Any, ...], Hashable]:
+        """The function and the arguments of the user's call, and what the program is known by."""
+        bound = caller.bound()
+        assert bound is not None
+        return bound.fn, args, bound.key
+
+    vars(call)["__canonical_call__"] = users_call  # for reports
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
         if hasattr(fn, name):
             setattr(call, name, getattr(fn, name))
@@ -302,14 +298,14 @@ def bind(
     a program for the function that may be kept.
     """
     captured = captured_arrays(fn)
-    reading = read_without_arrays(fn, options, captured, ())
+    reading = read_without_arrays(fn, captured, (), _flat(options))
     if asked is None:
         # One sharding for all arguments would be that of the arrays too.
         is_wary = isinstance(options.get("in_shardings"), jax.sharding.Sharding)
         is_wary |= reading.can_tell_tracers
         asked = frozenset(range(len(captured))) if is_wary else programs.asked(reading.key)
     if asked and reading.is_comparable:
-        reading = read_without_arrays(fn, options, captured, asked)
+        reading = read_without_arrays(fn, captured, asked, _flat(options))
     if not reading.is_comparable:
         return Bound(fn, options)
     program = programs.get(reading.key)
@@ -331,7 +327,7 @@ def bind_again(
     made: "Program | None" = None,
 ) -> Bound:
     """Binds the same function, now that these arrays are known to be asked for their values."""
-    unread = read_without_arrays(bound.fn, bound.options, bound.captured, ())
+    unread = read_without_arrays(bound.fn, bound.captured, (), _flat(bound.options))
     programs.note_asked(unread.key, asked)
     return bind(bound.fn, bound.options, args, kwargs, asked, made)
 
