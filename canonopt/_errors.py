@@ -156,6 +156,7 @@ class Incomparable:
     fix: str
 
 
+# A `fix` is a sentence that names what to write. It is shown after `why`, and also by itself.
 NO_VALUE = Reason(
     "cannot be compared by value",
     "Make its class a frozen dataclass or an equinox.Module, or create one instance at the top "

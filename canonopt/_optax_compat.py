@@ -23,6 +23,7 @@ def is_transformation(value: Any) -> bool:
     if isinstance(value, optax.GradientTransformation):
         return True
     functions = (getattr(value, "init", None), getattr(value, "update", None))
+    # The class of such an object has the two functions as well.
     return not isinstance(value, type) and all(map(callable, functions))
 
 
@@ -35,6 +36,7 @@ def as_transform(made: Any) -> optax.GradientTransformationExtraArgs:
     """
     if isinstance(made, optax.GradientTransformation):
         return optax.with_extra_args_support(made)
+    # Optax goes by the class alone, so the class has to say what the signature does.
     kinds = [p.kind for p in inspect.signature(made.update).parameters.values()]
     takes_extra_args = inspect.Parameter.VAR_KEYWORD in kinds
     pair = (
@@ -54,6 +56,7 @@ def callable_tree_as_function(name: str, value: Any, parameters: Mapping[str, An
     if is_leaf_of_tree is None or not callable(value):
         return value
     leaves = jtu.tree_leaves(value)
+    # A function is a leaf itself. A tree without leaves does not show what it is.
     if not leaves or any(leaf is value for leaf in leaves):
         return value
     is_tree = all(is_leaf_of_tree(leaf, parameters) for leaf in leaves)
@@ -94,6 +97,7 @@ def dtype_of(value: Any) -> Any:
         dtype = np.dtype(value)
     except TypeError:
         return value
+    # JAX's scalar types have neither a byte order nor metadata.
     if not dtype.isnative or dtype.metadata is not None:
         return value
     if isinstance(value, str) and value != dtype.name:

@@ -71,6 +71,7 @@ def command(arguments: Sequence[str], version: str) -> Any:
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     """Splits into the arguments of the doctor, and those that `python` would get."""
+    # Not by argparse, which would take an option of the script for one of the doctor.
     at = 1 if arguments and arguments[0] == "doctor" else len(arguments)
     while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "-m":
         if arguments[at] == "--":
@@ -126,6 +127,8 @@ class _Session:
             return
         seconds = time.perf_counter() - self._log.started
         report = Report.of(self._log, self._command, self.status, seconds)
+        # Files first, because the report ends with those that cannot be written. What the script
+        # printed belongs before the report.
         failures = self._write_files(report)
         running.flush()
         with contextlib.suppress(*_NO_READER), self._stderr as stream:
@@ -138,6 +141,7 @@ class _Session:
         for form, path in self._files.items():
             try:
                 text = _FORMS[form](report)
+                # The command may have bytes that are not UTF-8, which Python holds as surrogates.
                 Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")
             except OSError as error:
                 failures.append(f"canonopt doctor: cannot write {path}: {error}\n")

@@ -42,6 +42,8 @@ def print_rich(report: Report, stream: TextIO) -> None:
     # Given the stream itself, rich would end the program if the reader of a pipe is gone.
     buffer = io.StringIO()
     is_terminal = stream.isatty()
+    # Rich sees only the buffer, so it is told of the terminal. For anything else it would fold the
+    # table at 80 columns.
     console = Console(
         file=buffer,
         force_terminal=is_terminal or None,
@@ -62,6 +64,7 @@ def print_rich(report: Report, stream: TextIO) -> None:
     console.print(table)
     line_styles = {"title": "bold", "detail": "", "fix": "green"}
     for line, kind in _cause_lines(report):
+        # Not folded, so that the line to write can be copied.
         console.print(Text(line, style=line_styles[kind]), soft_wrap=True)
     stream.write(buffer.getvalue())
 
@@ -98,6 +101,7 @@ def _cause_lines(report: Report) -> Iterator[tuple[str, Literal["title", "detail
 
 def as_json(report: Report) -> str:
     """All of it, for machines. Increase `version` if the layout changes."""
+    # The names belong to the layout, and stay if an attribute is renamed.
     found = {
         "version": 1,
         **_fields(report, "compile_seconds", "lost_seconds"),

@@ -139,6 +139,7 @@ def _card(section: Section) -> Iterator[str]:
         if cause.changes:
             yield f'<div class="scroll">{_changes(cause)}</div>'
         if cause.fixes:
+            # `chr(10)`, because an f-string takes no backslash before Python 3.12.
             yield f"<pre>{html.escape(chr(10).join(cause.fixes))}</pre>"
         yield "</div>"
     if section.closing:
@@ -170,6 +171,7 @@ def _timeline(report: Report) -> str:
     """An SVG image with a row for each function, over the seconds of the run."""
     entries = [entry for function in report.functions for entry in function.entries]
     ends = (report.seconds_until(entry) + entry.seconds for entry in entries)
+    # More than zero, because the scale divides by it.
     end = max([report.seconds, *ends, 1e-3])
     scale = (_WIDTH - _LEFT - 20) / end
     height = _TOP + _ROW * len(report.functions) + 6
@@ -180,6 +182,7 @@ def _timeline(report: Report) -> str:
         parts.append(f'<text x="{x:.1f}" y="14" text-anchor="middle">{tick:g} s</text>')
     for row, function in enumerate(report.functions):
         y = _TOP + _ROW * row
+        # Cut before it is escaped, or an entity could be cut in two.
         name = function.name if len(function.name) <= 24 else f"{function.name[:23]}…"
         parts.append(f'<text class="name" x="0" y="{y + 20}">{html.escape(name)}</text>')
         for number, entry in enumerate(function.entries, 1):

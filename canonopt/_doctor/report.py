@@ -105,6 +105,7 @@ class Report:
                 function.name,
                 with_short_paths(function.place or ""),
                 causes,
+                # An entry may be a trace and a compile, so the counts are not added.
                 max(max(function.traces, function.compiles) - len(function.entries), 0),
             )
             for function, causes in found
@@ -117,6 +118,8 @@ class Report:
 
 
 def is_repeated(function: FunctionLog) -> bool:
+    # A hit of the persistent cache takes the place of a compile. A backward pass counts for
+    # neither, since it is a program of its own.
     return function.traces > 1 or function.compiles + function.cache_hits > 1
 
 

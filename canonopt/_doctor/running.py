@@ -65,6 +65,7 @@ def _execute(arguments: Sequence[str], as_module: bool) -> None:
     main = types.ModuleType("__main__")
     vars(main)["__builtins__"] = builtins
     if sys.version_info < (3, 14):
+        # The interpreter does so too, and a script may list its globals.
         main.__annotations__ = {}
     sys.modules["__main__"] = main
     if as_module:
@@ -78,6 +79,7 @@ def _execute(arguments: Sequence[str], as_module: bool) -> None:
 
 
 def _run_file(target: str, variables: dict[str, Any]) -> None:
+    # Python follows a link to a script, so that modules beside the script itself are found.
     _search_first(os.path.dirname(os.path.realpath(target)))
     path = _absolute(target)
     is_compiled = path.endswith(".pyc")
@@ -91,6 +93,7 @@ def _run_file(target: str, variables: dict[str, Any]) -> None:
     try:
         exec(code, variables)
     finally:
+        # As the interpreter does before it prints a traceback, so that lines keep their order.
         flush()
 
 
@@ -116,6 +119,7 @@ def _search_first(folder: str, always: bool = False) -> None:
     """Replaces the first entry of `sys.path`, which `python -P` does not have."""
     if not sys.flags.safe_path:
         sys.path[0] = folder
+    # Even with `-P`, because `__main__` is in this folder or archive.
     elif always:
         sys.path.insert(0, folder)
 
@@ -165,6 +169,7 @@ def _settings_read_at_import() -> Iterator[None]:
         yield
     finally:
         finder.end()
+        # A script need not have imported jax.
         sys.modules.setdefault("jax", module)
 
 
@@ -182,6 +187,7 @@ class _JaxImport(importlib.abc.MetaPathFinder):
     def find_spec(self, name: str, path: Any, target: Any = None) -> Any:
         if name != "jax":
             return None
+        # Copies, because the script may look at the spec and the loader of jax.
         spec = copy.copy(self._spec)
         spec.loader = copy.copy(self._spec.loader)
         spec.loader.create_module = lambda _: jax
@@ -190,6 +196,7 @@ class _JaxImport(importlib.abc.MetaPathFinder):
 
     def _exec_module(self, module: types.ModuleType) -> None:
         self.end()
+        # Python has put the copy here.
         module.__spec__ = self._spec
         for name, value in os.environ.items():
             if name.startswith("JAX_") and self._before.get(name) != value:
@@ -199,6 +206,7 @@ class _JaxImport(importlib.abc.MetaPathFinder):
 def _update_setting(name: str, value: str) -> None:
     known = getattr(jax.config, name, None)
     converted: Any = value
+    # The words that JAX takes for true in the environment.
     if isinstance(known, bool):
         converted = value.lower() in ("y", "yes", "t", "true", "on", "1")
     elif isinstance(known, int | float):

@@ -58,6 +58,8 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     out.append(types.FunctionType)
     reader.can_change = True
     reader.function = function
+    # `has_same_parts` compares these again. Not a function that was reached through a global: the
+    # reading just before it has read that global.
     if mode == "held" and reader.functions is not None:
         reader.functions.append(parts_of(function))
     if "__wrapped__" in attributes and _read_type_checked(reader, function, mode):
@@ -84,6 +86,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
         out.append(None)
     if attributes:
         _add_attributes(reader, function, code, mode)
+    # The globals of a library are taken to be constant.
     if not code.is_library:
         reader.add_globals(function, code)
 
@@ -91,6 +94,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
 def parts_of(function: types.FunctionType) -> tuple[Any, ...]:
     """The replaceable parts of a function: its code and defaults, and the ids of other values."""
     named, closure = function.__kwdefaults__, function.__closure__
+    # `__kwdefaults__` is a dict that can be changed in place, `__defaults__` is a tuple.
     ids = [id(value) for value in named.values()] if named else []
     if closure:
         # Only the ids, or a value that a variable no longer has would be kept alive.
@@ -201,6 +205,7 @@ def read_partial(reader: Reader, value: functools.partial, mode: Mode) -> None:
     if reader.was_seen(value, mode):
         return
     inner = inside(mode)
+    # The parts of functions do not show a change of `keywords`, which is a dict.
     reader.functions = None
     reader.out.append(type(value))
     if vars(value):
@@ -221,6 +226,7 @@ def read_method(reader: Reader, value: types.MethodType, mode: Mode) -> None:
 def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
     """Reads a function or a method that is written in C."""
     owner = value.__self__
+    # A function that is written in C has its module as `__self__`.
     if owner is not None and not isinstance(owner, types.ModuleType):
         reader.out += (types.BuiltinFunctionType, value.__name__)
         reader.add(owner, inside(mode))
@@ -236,10 +242,12 @@ def read_descriptor(reader: Reader, value: Any, mode: Mode) -> None:
 
 def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
     """Reads an `operator.itemgetter`, `attrgetter` or `methodcaller`."""
+    # These have no attributes of their own, so only `__reduce__` shows what they were made with.
     made_by, arguments = value.__reduce__()
     reader.out.append(type(value))
     if isinstance(made_by, functools.partial):  # a methodcaller with keywords
         arguments = (*made_by.args, *arguments, made_by.keywords)
+    # `attrgetter("a.b")` reads attributes by name, as code does.
     reader.note_attributes(".".join(map(str, arguments)).split("."))
     for argument in arguments:
         if type(argument) is dict:
@@ -287,6 +295,7 @@ def _read_cached_function(reader: Reader, value: Any, mode: Mode) -> None:
 @_unless_stable
 def read_with_derivative_rule(reader: Reader, value: Any, mode: Mode) -> None:
     """Reads a `jax.custom_jvp` or `jax.custom_vjp`."""
+    # The parts of functions do not show a rule that is set later, by `defjvp` or `defvjp`.
     reader.functions = None
     reader.out.append(type(value))
     if vars(value).get("jvp", vars(value).get("fwd")) is None:
@@ -312,6 +321,7 @@ CALLABLES: dict[type, Rule] = {
     types.FunctionType: read_function,
     types.MethodType: read_method,
     types.BuiltinFunctionType: read_builtin,
+    # Methods of C that are passed their class have a type without a public name.
     type(re.compile("").search): read_builtin,
     types.MethodWrapperType: read_builtin,
     types.MethodDescriptorType: read_descriptor,

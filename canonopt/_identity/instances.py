@@ -162,6 +162,7 @@ def _layout(cls: type) -> _Layout | None:
     try:
         # Instances of a class that is written in Python are as large as those of any other with the
         # same slots. Larger ones keep something in C.
+        # Python allows no slots in a subclass of `int`, `tuple` or `bytes`.
         twin = type("twin", (base,), {} if base.__itemsize__ else {"__slots__": tuple(extra)})
     except TypeError:
         return None
@@ -211,6 +212,7 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
         reader.add_identity(value) if key is None else reader.add(key(value), "live")
         return
     layout = _layout_of(cls)
+    # Exceptions have no layout, because they keep their `args` in C.
     if isinstance(value, BaseException):
         _read_exception(reader, value, mode)
         return
@@ -219,6 +221,7 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
         return
     if reader.was_seen(value, mode):
         return
+    # The parts of functions do not show a change of an attribute.
     reader.functions = None
     reader.add_class(cls)
     if cls is object:  # a sentinel
@@ -291,6 +294,7 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
     base: Any = layout.base
     if base is collections.defaultdict:
         reader.add(value.default_factory, mode)
+    # Items are read by the methods of `base`, which a subclass may have defined in another way.
     if issubclass(base, dict):
         reader.add_named(dict(base.items(value)), mode)
     elif base in (list, tuple, set, frozenset, collections.deque):
@@ -299,6 +303,7 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
         reader.add(_NUMBERS[base](value), mode)
 
 
+# Not `int(value)` and so on, which a subclass may have defined in another way.
 _NUMBERS: dict[type, Any] = {
     int: int.__int__,
     float: float.__float__,

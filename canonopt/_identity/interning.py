@@ -56,6 +56,7 @@ def read(
 T = TypeVar("T")
 
 
+# A weak reference calls back with nothing but itself, so it has the key to remove.
 class _Entry(weakref.ref):
     __slots__ = ("key",)
     key: Hashable
@@ -102,6 +103,8 @@ class Table(Generic[T]):
         new = _Entry(anchor, self._note_dead)
         new.key = key
         while True:
+            # Another thread may have been first. And an anchor that died may still be here, if its
+            # callback has not run or found the lock taken.
             entry = self._entries.setdefault(key, new)
             found = entry()
             if found is not None:
@@ -127,10 +130,12 @@ class Table(Generic[T]):
 
     def _remove(self, entry: _Entry) -> None:
         with _lock:  # or another thread could put a new entry there between the two steps
+            # By now the key may have another entry, whose anchor is alive.
             if self._entries.get(entry.key) is entry:
                 del self._entries[entry.key]
 
     def clear(self) -> None:
+        # The same dict, because `find` is a method of it.
         self._entries.clear()
 
     def __len__(self) -> int:

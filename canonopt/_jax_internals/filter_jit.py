@@ -11,6 +11,7 @@ def is_of_filter_jit(function: Any) -> bool:
 
     Relies on the qualified name of the function inside of `equinox._jit._filter_jit_cache`.
     """
+    # The name in the code, since Equinox gives the function itself the name of the user's.
     name = "_filter_jit_cache.<locals>.fun_wrapped"
     return isinstance(function, types.FunctionType) and function.__code__.co_qualname == name
 
@@ -29,6 +30,7 @@ def call_of_filter_jit(function: Any, args: tuple) -> tuple[Any, tuple, dict[str
         users, first, (rest, kwargs) = (
             combined(dynamic[name], part) for name, part in zip(names, static, strict=True)
         )
+    # With an Equinox that passes other parts. Then `_check_misses` raises an error.
     except (ValueError, TypeError, KeyError, AttributeError):
         return None
     return users, (first, *rest)[:-1], kwargs  # equinox appends a None
@@ -38,4 +40,5 @@ def combined(dynamic: tuple, static: tuple) -> Any:
     """The pytree that Equinox partitioned into arrays and the rest."""
     leaves, structure = static
     parts = zip(dynamic, leaves, strict=True)
+    # In the static part None stands for an array, as after `equinox.partition`.
     return jtu.tree_unflatten(structure, [d if s is None else s for d, s in parts])

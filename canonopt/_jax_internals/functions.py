@@ -37,10 +37,13 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
             options["in_shardings"] = info["in_shardings_treedef"].unflatten(
                 info["in_shardings_leaves"]
             )
+        # JAX notes whether `in_shardings` were given, but not whether `out_shardings` were.
         if info["out_shardings_leaves"] != _WITHOUT_OPTIONS._jit_info.out_shardings_leaves:
             options["out_shardings"] = info["out_shardings_treedef"].unflatten(
                 info["out_shardings_leaves"]
             )
+        # An option that is not read here, such as `backend`, shows in this comparison, and so does
+        # an attribute that somebody has set.
         again = jax.jit(jitted.__wrapped__, **options)
         made: Any = again
         same = made._jit_info._asdict() == info and _attributes(again) == _attributes(jitted)
@@ -97,12 +100,14 @@ def functions_inside(function: Any) -> list[Any]:
         names = ("__wrapped__", "func", "fun", "f") if library in _WRAPPING else ("__wrapped__",)
         inner: list[Any] = [*(attribute(outer, name) for name in names), _wrapped_call(outer)]
         wrapper = getattr(outer, "__self__", None)
+        # JAX passes on a bound method of an object that has the function as `f`.
         if hasattr(wrapper, "call_wrapped"):
             inner.append(getattr(wrapper, "f", None))
         if isinstance(outer, types.FunctionType):
             captured = captured_by(outer)
             if _is_of_jax(outer):
                 inner += captured.values()
+            # Here the function is the first of the values that Equinox took for static.
             if outer.__code__.co_qualname.startswith("_filter_pmap_cache.<locals>."):
                 inner += captured.get("static", ())[:1]
         inner += [new.f for new in inner if hasattr(new, "call_wrapped")]

@@ -78,6 +78,7 @@ def _watch_misses(
     if parameters != ("fun", "ji", "args", "kwargs"):
         raise unsupported(f"jax._src.pjit._infer_params({', '.join(parameters)})")
 
+    # Weak, so that watching keeps no jaxpr alive.
     found: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
     def watched(fun: Any, ji: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
@@ -94,6 +95,7 @@ def _watch_misses(
                 error.__traceback__ = error.__traceback__.tb_next
             raise
         jaxpr = _jaxpr_of(result)
+        # Both are asked: a jaxpr that is new here may have been traced before the watch began.
         leave(token, _is_new(jaxpr, found) and traces_so_far() > before, jaxpr)
         return result
 
@@ -101,6 +103,7 @@ def _watch_misses(
     hide_own_frames()
 
     def end() -> None:
+        # Not if another watch has wrapped this one: that one would be lost.
         if pjit._infer_params is watched:
             pjit._infer_params = original
 
@@ -153,6 +156,7 @@ def _check_misses() -> None:
 
     functions = (traced, called, filtered, refused)
     end = _watch_misses(lambda miss: miss, leave)
+    # An array would start a backend.
     x = jax.ShapeDtypeStruct((), jnp.float32)
     try:
         with default_settings():
@@ -167,14 +171,17 @@ def _check_misses() -> None:
         raise unsupported("jax._src.pjit._infer_params")
     if filtered not in ways or not ways[filtered][1]:
         raise unsupported("equinox._jit._filter_jit_cache")
+    # A trace whose output JAX refuses has no jaxpr. Only the traceback shows that it took place.
     if not all(traces) or refusals != [True]:
         raise unsupported("jax._src.interpreters.partial_eval.trace_to_jaxpr")
     if programs[traced] is not jaxpr:
         raise unsupported("the jaxpr in the result of jax._src.pjit._infer_params")
+    # `traced` was only traced. The other two were called while it was.
     if [ways[function][0] for function in (traced, called, filtered)] != [False, True, True]:
         raise unsupported("jax._src.pjit.cache_miss")
     if staging != [True]:
         raise unsupported("jax._src.core.unsafe_am_i_under_a_jit")
+    # JAX runs `pull` itself in the backward pass, but `called` as a jitted function of its own.
     if backward != [True, False]:
         raise unsupported("jax._src.interpreters.ad.backward_pass")
 
@@ -225,6 +232,7 @@ def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
         before = len(args)
         function, args, program = users_call(*args)
         numbers = {i if i < 0 else i - before + len(args) for i in numbers}
+    # Negative numbers count from the last positional argument.
     static = names | numbers | {i + len(args) for i in numbers if i < 0}
     return Miss(
         function, args, kwargs, static.__contains__, False, options, fun, is_call(), program

@@ -30,6 +30,7 @@ def key_context() -> dict[str, str]:
 def _text(value: Any) -> str:
     if type(value).__repr__ is not object.__repr__:
         return str(value)
+    # The objects for `set_xla_metadata` and for axis names have no text of their own.
     held = (getattr(value, name, None) for name in type(value).__slots__)
     return ", ".join(str(dict(item)) for item in held if isinstance(item, Mapping) and item)
 

@@ -34,6 +34,7 @@ def is_in_backward_pass() -> bool:
     Relies on the names of the functions that run them, in `jax._src.interpreters.ad` and
     `jax._src.pjit`.
     """
+    # From the innermost frame outwards: the nearer of the two is what runs now.
     for frame in _frames():
         module, name = str(frame.f_globals.get("__name__")), frame.f_code.co_name
         if module == "jax._src.interpreters.ad" and name.startswith("backward_pass"):
@@ -48,6 +49,7 @@ def is_call() -> bool:
 
     Relies on the names of the functions of `jax._src.pjit` that run one.
     """
+    # The first frame outside of this package called `_infer_params`.
     outside = (f for f in _frames() if f.f_globals.get("__package__") != __package__)
     return next(outside).f_code.co_name in ("cache_miss", "_python_pjit_helper")
 

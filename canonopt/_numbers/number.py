@@ -33,6 +33,7 @@ class Number:
     It is `None` for the result of an operation with an array, which follows the rules of arrays.
     """
 
+    # `token_of` needs the weak reference.
     __slots__ = ("__weakref__", "exact", "kind", "name", "rest", "tail", "value")
 
     def __init__(
@@ -58,6 +59,7 @@ class Number:
         """A Python number or `numpy.float64`; or a list of them, for the members of an ensemble."""
         number, kind = _copied(number), _kind_of(number)
         if kind in FLOATS and dtype_of(kind) != np.float64:
+            # From Python floats, of which JAX makes weakly typed arrays.
             value, *parts = (_array(part.tolist()) for part in double_float.split(number))
             value = (
                 double_float.converted(value, value.dtype, False) if kind is np.float64 else value
@@ -112,6 +114,8 @@ class Number:
         if kind is None:
             return self.value
         dtype, is_weak = dtype_of(kind), is_weakly_typed(kind)
+        # The dtype differs if `jax_enable_x64` has changed since, the weak type if a checkpoint or
+        # NumPy has dropped it.
         if self.value.dtype == dtype:
             if isinstance(self.value, jax.Array) and self.value.weak_type == is_weak:
                 return self.value
@@ -195,6 +199,7 @@ def _is_concrete(part: Any) -> bool:
     if isinstance(part, jax.core.Tracer):
         return False
     if isinstance(part, jax.Array):
+        # This process cannot read the shards of others.
         return part.is_fully_addressable or part.is_fully_replicated
     return isinstance(part, np.ndarray | np.generic)
 
@@ -224,6 +229,7 @@ def dtype_of(kind: type) -> np.dtype:
 
 
 def is_weakly_typed(kind: type) -> bool:
+    # JAX has no weak booleans, and NumPy's scalars have a dtype.
     return kind in (int, float, complex)
 
 

@@ -59,6 +59,7 @@ def cause_lines(
 
 # --- what to write ----------------------------------------------------------------------------
 
+# A record keeps no value, so a number is recognized by its text.
 _NUMBER = re.compile(r"-?[\d.]+(e-?\d+)?")
 
 
@@ -83,6 +84,8 @@ def _state_misfits_model(key: CallKey) -> bool:
     holders = {path[: step.start()] for path in key.states for step in _STEPS.finditer(path)}
     for model, node in key.records.items():
         *_, last = (0, *(step.start() for step in _STEPS.finditer(model)))
+        # A train state holds the model in a field. A node further inside is no model, though its
+        # type may be that of a node in the state: all dicts have one type.
         is_outermost = last == 0 or model[:last] in holders
         if not isinstance(node, Node) or not is_outermost or model in holders | key.states:
             continue
@@ -95,6 +98,7 @@ def _state_misfits_model(key: CallKey) -> bool:
 
 def _misfits(in_state: Record | None, in_model: Record) -> bool:
     gets_gradient = isinstance(in_model, Array) and in_model.dtype.startswith(_INEXACT)
+    # Under `equinox.filter_jit` a leaf of the model that is no array is static.
     if isinstance(in_state, Array):
         return not gets_gradient and isinstance(in_model, Array | Nothing | Static)
     return isinstance(in_state, Nothing) and gets_gradient
@@ -136,6 +140,7 @@ def leaf_advice(kind: str, argument: str, before: Record | None, after: Record |
         return f"pad or drop what is left over, so that {argument} has one shape"
     if kind == "dtype":
         assert isinstance(before, Array) and isinstance(after, Array)
+        # A key of `jax.random.PRNGKey` is an array of uint32. `astype` makes no typed key of it.
         if before.is_key or after.is_key:
             return f"{argument} with keys of one style: jax.random.key(seed)"
         return f"{argument} in one dtype: .astype(jnp.{before.dtype})"
@@ -185,6 +190,7 @@ def static_advice(kind: str, path: str, argument: str, found: StaticDifference) 
     before, after, function = found.before, found.after, found.old_function
     if found.redefined is not None:
         return class_advice(found.redefined)
+    # If something visible differs, these are two configurations, and nothing would merge them.
     is_built_again = function.key != found.new_function.key and found.visible is None
     if function.why_not_shared is not None and is_built_again:
         return f"{path} is new each time: {function.why_not_shared}"
@@ -205,6 +211,7 @@ def static_advice(kind: str, path: str, argument: str, found: StaticDifference) 
                 "canonopt.jit in place of jax.jit, canonopt.filter_jit in place of "
                 "equinox.filter_jit: functions that do the same run one program"
             )
+        # If the functions differ, the program of the first one has the values of the first one.
         return "jit one function, and pass what differs as an argument"
     if kind == "callable":
         if found.is_same_to_canonopt:

@@ -34,7 +34,8 @@ from .records import place_of
 F = TypeVar("F", bound=Callable[..., Any])
 Mode: TypeAlias = Literal["raise", "warn", "record"]
 
-# At most so many warnings for one function, within so many seconds.
+# At most so many warnings for one function, within so many seconds. If a loop exceeds the limit in
+# each step, more of them would say nothing new.
 _WARNINGS, _WINDOW = 3, 60
 
 
@@ -154,6 +155,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
 
 
 def _check_arguments(name: str, limit: object, mode: object) -> None:
+    # To Python, True is an int.
     if not isinstance(limit, int) or isinstance(limit, bool):
         raise LimitError(f"{name} must be an int, not {limit!r}.", f"Write {name}=1.", path=name)
     if limit < 0:
@@ -168,6 +170,7 @@ def _check_arguments(name: str, limit: object, mode: object) -> None:
 class _Limit(Recorder):
     """Counts the traces or compiles of one function, and raises or warns above the limit."""
 
+    # The user asked about this function, even if a library jitted it.
     explains_helpers = True
 
     def __init__(self, fn: Any, what: Literal["traces", "compiles"], limit: int, mode: Mode):
@@ -193,6 +196,7 @@ class _Limit(Recorder):
         """Counts a trace that is seen from inside the function."""
         entry = Entry(call_key, time.perf_counter(), traced=True)
         self.add_trace(self.function_log, entry)
+        # There is no jaxpr yet. If this raises, JAX caches none, and the next call is traced again.
         self.after_miss(self.function_log, entry, None)
 
     def after_miss(self, log: FunctionLog, entry: Entry, program: Any) -> None:
@@ -245,6 +249,7 @@ class _Limit(Recorder):
 
 def _frames_to_the_user() -> int:
     """The number of frames from the caller of this to the user's code."""
+    # A `stacklevel` counts frames, and how many JAX adds depends on the jit and on the version.
     frame, count = inspect.currentframe(), -1
     while frame is not None:
         module = str(frame.f_globals.get("__name__"))
@@ -282,6 +287,7 @@ def _counted(fn: Any, limit: _Limit) -> Any:
 
 
 def _call_key(fn: Any, args: tuple, kwargs: dict[str, Any]) -> CallKey | None:
+    # In a trace, arguments that are traced have become tracers. What is no array was static.
     with contextlib.suppress(Exception):  # an explanation is not worth a failing step
         return call_key_of(fn, args, kwargs, filtered=True)
     return None
@@ -313,6 +319,7 @@ class _Jitted:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._jitted, name)
+        # These three look for a trace as a call does, so what they trace counts.
         if name not in ("lower", "trace", "eval_shape"):
             return found
 

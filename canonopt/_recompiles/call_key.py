@@ -77,8 +77,10 @@ def call_key_of(
             tree.add_static(name, value)
         else:
             tree.add(name, value)
+    # `filter_jit` passes the module on as an argument, so its arrays are leaves of the call.
     if filtered and isinstance(function, eqx.Module):
         tree.add("self", function)
+    # Equinox binds the arguments to the signature, so there a keyword makes no other call.
     return CallKey(
         tree.records,
         dict(options or {}),
@@ -113,7 +115,7 @@ def _named(
     """The arguments with the names of the function's parameters."""
     try:
         parameters = list(inspect.signature(function).parameters.values())
-    except (ValueError, TypeError):
+    except (ValueError, TypeError):  # some functions written in C have none
         parameters = []
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = [p.name for p in parameters if p.kind in positional]
@@ -148,12 +150,14 @@ class _Tree:
         self, path: str, value: Any, outer: tuple[int, ...] = (), in_state: bool = False
     ) -> None:
         """Adds a pytree. `outer` has the ids of the nodes around it: a pytree may hold itself."""
+        # To JAX, None is a node without leaves. Its record shows where a leaf is missing.
         if value is None:
             self.records[path] = Nothing()
             return
         if isinstance(value, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
             self.records[path] = array_of(value)
             return
+        # One level at a time, because each node has a record of its own.
         children, structure = jtu.tree_flatten_with_path(
             value, is_leaf=lambda node: node is not value
         )
@@ -185,10 +189,12 @@ def _static_parts(value: Any, keys: list[Any], structure: Any) -> Iterator[tuple
         yield from ((f".{name}", getattr(value, name)) for name in fields if hasattr(value, name))
         return
     _, static = structure.node_data()
+    # The static data of a dict are its keys, which the paths of its children show already.
     if static is None or type(value) in (dict, list, tuple):
         return
     left = list(static) if type(static) is tuple else [static]
     dynamic = {key.name for key in keys if isinstance(key, jtu.GetAttrKey)}
+    # If children have no names, a field may be a child or static data.
     if len(dynamic) == len(keys):
         for field in fields_of(type(value)):
             held = getattr(value, field.name, None) if field.name not in dynamic else None
@@ -276,7 +282,7 @@ def innermost(function: Any) -> Any:
 
 def _wrapped_by(function: Any) -> list[Any]:
     chain = [function]
-    while len(chain) < 64:
+    while len(chain) < 64:  # an object may have an attribute of any name
         is_partial = isinstance(chain[-1], functools.partial)
         inner = chain[-1].func if is_partial else attribute(chain[-1], "__wrapped__")
         if inner is None:
@@ -309,9 +315,11 @@ def is_helper(function: Any, callers: Iterable[str] = ()) -> bool:
     if package is None:
         return False
     written = innermost(function)
+    # A library that jits a function where it is defined has the jitted one under its name.
     found = _found_where_defined(written)
     # Not `found` itself, nor what the user makes of it, as in `jax.jit(jax.vmap(jnp.dot))`.
     is_inside = any(function is inner for inner in functions_inside(found)[1:])
+    # A `jnp.ufunc` jits its function itself.
     if isinstance(found, jnp.ufunc) or (is_jitted(found) and is_inside):
         return True
     is_method = isinstance(function, types.MethodType)

@@ -38,6 +38,7 @@ from .records import (
 
 FUNCTION_PATH = "<function>"  # of the record of the jitted function itself
 
+# Three lines, since a report shows no more of a note.
 NO_DIFFERENCE = """\
 canonopt sees no difference from an earlier call
 it cannot see: jax.clear_caches(), the size of a jax.vmap, jax.make_user_context; before jax 0.10
@@ -73,6 +74,8 @@ def explain(new: CallKey, earlier: Sequence[CallKey]) -> Explanation | None:
     """How `new` differs from the nearest of `earlier`, or None if there are none."""
     if not earlier:
         return None
+    # There may be 64 earlier calls, so each comparison stops early. Only the nearest call is
+    # compared in full.
     found = [tuple(itertools.islice(_all_changes(old, new), _MAX_COUNTED)) for old in earlier]
     # Among equally near ones the last, which a loop ran just before.
     nearest = min(
@@ -136,6 +139,8 @@ def _in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
 
 def _changes(old: CallKey, new: CallKey, by_key: bool = False) -> Iterator[Change]:
     paths = [*old.records, *(path for path in new.records if path not in old.records)]
+    # A node comes before what is inside it. If the node differs or is missing, what is inside is
+    # not listed.
     gone: set[str] = set()
     for path in paths:
         before, after = old.records.get(path), new.records.get(path)
@@ -145,6 +150,7 @@ def _changes(old: CallKey, new: CallKey, by_key: bool = False) -> Iterator[Chang
             gone.add(path)
         yield _change(path, before, after, new)
     for name in sorted(old.by_keyword ^ new.by_keyword):
+        # An argument that only one of the calls has is listed above.
         if name in old.records and name in new.records:
             before, after = "by position", "by keyword"
             if name in old.by_keyword:
@@ -163,6 +169,7 @@ def _changes(old: CallKey, new: CallKey, by_key: bool = False) -> Iterator[Chang
 
 def _is_same(before: Record | None, after: Record | None, by_key: bool) -> bool:
     if isinstance(before, Array) and isinstance(after, Array):
+        # Not by `==`: a tracer has no placement to compare.
         return not before.differences(after)
     if by_key and isinstance(before, Static) and isinstance(after, Static):
         return before.key == after.key
@@ -175,7 +182,8 @@ def _follows_from_numbers(option: str, old: CallKey, new: CallKey) -> bool:
     return numbers != option and old.options.get(numbers) != new.options.get(numbers)
 
 
-# What transforms the call of a jitted function, by the tracers that it was given.
+# What transforms the call of a jitted function, by the tracers that it was given. By name, because
+# JAX exports only some of these classes.
 _TRANSFORMS = {
     "BatchTracer": "under jax.vmap",
     "JVPTracer": "under jax.jvp",
@@ -224,6 +232,7 @@ _Part: TypeAlias = tuple[str, Static, Static]
 
 def _way_in(before: Static, after: Static) -> list[_Part]:
     """The named parts that lead to where two values differ, outermost first."""
+    # What the user can read comes first: two texts that differ explain more than two objects.
     ends = (_looks_different, _is_other_object, _is_other_function)
     if before.kind != "value":
         # A function may capture another object that looks the same in every part.
@@ -262,9 +271,11 @@ def _is_other_function(before: Static, after: Static) -> bool:
 
 def _change(path: str, before: Record | None, after: Record | None, new: CallKey) -> Change:
     kind = "function" if path == FUNCTION_PATH else _kind(before, after)
+    # A report names only paths that can be written in Python.
     path = "the function itself" if path == FUNCTION_PATH else path.removesuffix(UNNAMED_STATIC)
     argument = re.split(r"[.\[]", path)[0]
     words = _words(before, kind), _words(after, kind)
+    # One PartitionSpec on two meshes reads the same.
     if kind == "sharding" and words[0] == words[1]:
         words = _with_devices(before, words[0]), _with_devices(after, words[1])
     state = next((s for s in new.states if path == s or is_inside(path, {s})), None)
@@ -273,8 +284,10 @@ def _change(path: str, before: Record | None, after: Record | None, new: CallKey
         fix = static_advice(kind, path, argument, _static_difference(before, after))
     elif isinstance(before, Node) and isinstance(after, Node) and after.is_defined_again(before):
         words, fix = (f"{before}", f"{after}, whose class was defined again"), class_advice(after)
+    # The key has no defaults, so an argument that is left out is not the same as its default.
     elif path == argument and None in (before, after):
         fix = f"pass {argument} in every call or in none"
+    # `init_like_grads` keeps the shapes that `optim.init` gives, so it is no help if these differ.
     elif state is not None and kind not in ("shape", "scalar"):
         fix = state_advice(state)
     else:
@@ -319,10 +332,14 @@ def _static_words(before: Static, after: Static) -> tuple[str, str]:
     is_alike = before.text == after.text
     if again := _class_inside(before, after):
         return str(before), f"{after}, and class {again.type} was defined again"
+    # Two short texts that differ are enough. Of long ones, and of a partial or a method, the part
+    # that differs is easier to see.
     if is_alike or len(before.text) > MAX_SHOWN or before.parts.keys() > {WRAPPED_FUNCTION}:
         owner, outer = before, after
         way = _way_in(before, after)
         for name, old, new in way:
+            # The text of a function is no more than its name, so the way goes on to what it
+            # captured.
             is_clear = old.text != new.text and max(len(old.text), len(new.text)) <= MAX_SHOWN
             if new is way[-1][2] or (is_clear and old.place is None):
                 old_text, new_text = _cut_to_difference(old.text, new.text)
@@ -358,6 +375,7 @@ def _cut_to_difference(before: str, after: str) -> tuple[str, str]:
     """Two different texts, cut to where they differ."""
     pairs = enumerate(zip(before, after, strict=False))
     same = next((i for i, (one, other) in pairs if one != other), min(len(before), len(after)))
+    # `shortened` cuts the end. If the difference is there, the beginning is cut as well.
     start = same - MAX_SHOWN // 2 if same > MAX_SHOWN - 20 else 0
     head = "..." if start else ""
     return shortened(head + before[start:]), shortened(head + after[start:])

@@ -219,6 +219,7 @@ def check_compiles() -> None:
     There may have been none, if it failed. So this compiles a small function to find out, once.
     """
     global _is_compile_due
+    # In a trace, nothing would be compiled: the small function would become part of the trace.
     if _is_compile_seen or not _is_compile_due or is_staging():
         return
     _is_compile_due = False
@@ -246,6 +247,7 @@ def _enter(miss: Miss) -> _Running:
         running.logs = [(recorder, log) for recorder, log in found if log is not None]
         if any(recorder.explains_helpers or not by_library for recorder, _ in running.logs):
             running.call_key = _call_key(miss, function)
+    # Last, so that the time does not include making the call key.
     running.started = time.perf_counter()
     return running
 
@@ -273,6 +275,8 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
             entry.error = error
             recorder.add_trace(log, entry)
     ready, name = _thread.ready, name_in_events(running.miss.jitted)
+    # Also if nobody records this miss: a compile of this name no longer belongs to the earlier one.
+    # And a name that is set again moves to the end, since the first in the order is dropped first.
     ready.pop(name, None)
     if found:
         ready[name] = [(weakref.ref(recorder), log, entry) for recorder, log, entry in found]
@@ -280,6 +284,7 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
             ready.pop(next(iter(ready)))
         if program is not None:
             _remember(program, found)
+    # Last, because an assertion may raise: by now every recorder has counted.
     for recorder, log, entry in found:
         recorder.after_miss(log, entry, program)
 

@@ -118,6 +118,7 @@ def _cause_key(entry: Entry) -> object:
     """Equal for entries with one cause."""
     if entry.error is not None or entry.explanation is None:
         return entry.what, entry.error
+    # Not by the values: a batch that grows in each step is one cause.
     changes = ((change.path, change.kind, change.fix) for change in entry.explanation.changes)
     return entry.what, *changes
 
@@ -155,6 +156,7 @@ class FunctionLog:
     def lost_seconds(self) -> float:
         """The seconds of all but the first time, of entries that were not kept too."""
         kept = sum(entry.seconds for entry in self.recompiles)
+        # What is counted after that many entries was not the first time.
         if len(self.entries) < MAX_ENTRIES:
             return kept
         return kept + max(self.seconds - sum(entry.seconds for entry in self.entries), 0.0)
@@ -176,6 +178,7 @@ class FunctionLog:
     def _add(self, entry: Entry) -> None:
         kept = (entry for entry in self.entries if not entry.refused)
         earlier = [e.call_key for e in kept if e.call_key is not None]
+        # Also if the entry is not kept, because an assertion may report it.
         if entry.call_key is not None:
             entry.explanation = explain(entry.call_key, earlier)
         if len(self.entries) < MAX_ENTRIES:
@@ -202,6 +205,7 @@ class FunctionLog:
         else:
             self.compiles += 1
         if entry is not None:
+            # A miss that found its trace in JAX's cache becomes an entry once it has compiled.
             if is_new:
                 self._add(entry)
             if not entry.compiled:  # what was lowered once may be compiled twice

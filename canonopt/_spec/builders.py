@@ -49,6 +49,7 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
     **Raises:** `NotAFactoryError` if `function` is not callable. The returned function raises it if
     `function` returns neither a transformation nor a schedule.
     """
+    # So that `canonical` may stand above these decorators as well as below.
     if isinstance(function, staticmethod | classmethod):
         inner: Any = canonical(function.__func__)
         return type(function)(inner)  # pyright: ignore[reportReturnType]
@@ -59,6 +60,7 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
             "Give it the factory itself, as in canonopt.canonical(optax.adam).",
         )
     factory = vars(function).get("factory") if isinstance(function, types.FunctionType) else None
+    # `functools.wraps` copies the attribute to a wrapper, which may do something else.
     if isinstance(factory, Factory) and factory.builder is function:
         return function
     return factory_of(function).builder
@@ -95,6 +97,7 @@ class _MadeFactory(Factory):
         internals.anchor = weakref.ref(self.builder)
 
     def __reduce__(self) -> tuple:
+        # No module has this function under a name, so pickle makes it again.
         return _factory_made_by, (self._outer, self._outer.to_pickle(self._parameters))
 
     @property
@@ -133,6 +136,7 @@ class Mirror:
 
     def _mirrored(self, kind: type[Factory], name: str) -> Callable[..., Any]:
         self.mirrored.append(name)
+        # Not `getattr`, with which Optax warns of a deprecated name.
         function = vars(self._namespace).get(name)
         if function is not None:
             where = f"{self._namespace.__name__}.{name}".removeprefix("optax.")

@@ -89,6 +89,7 @@ class DeferredBuild:
 
     def _with_array(self, needed: ArrayNeeded) -> "DeferredBuild":
         """The same call with an array in place of the number that `jax.lax` was given."""
+        # What was computed from several numbers has their names joined.
         names = needed.name.split(" and ")
         children = tuple(
             child.as_array() if path in names and isinstance(child, Dynamic) else child
@@ -111,6 +112,7 @@ class DeferredBuild:
 
     @functools.cached_property
     def _made_once(self) -> Any:
+        # A trace may be the first to ask, and what is made then must hold no tracer of it.
         with jax.ensure_compile_time_eval():
             return self._make()
 
@@ -125,6 +127,7 @@ class DeferredBuild:
                     path=path,
                 )
             if isinstance(child, Dynamic):
+                # A number with a name refuses to tell its value, and is named in the error.
                 named = child.named(path)
                 child = named.as_array() if self.factory.asks_for_arrays else named
             given.append(child)
@@ -209,6 +212,7 @@ def make_dynamic(factory: SpecFactory, parameters: dict[str, Any]) -> Configured
     # The factory is called here for its errors and its warnings, and to see what it makes.
     made = DeferredBuild(factory, paths, children, taken.assemble).made
     cls = dynamic_class_for(class_for(factory, made))
+    # The factory is called again for each trace, and would then make something else.
     if reading.is_comparable and read(held, taken.static).key != reading.key:
         raise DynamicSpecError(
             f"{factory.expression} changes what it reads when it is called, and a traced value "
@@ -251,6 +255,7 @@ _flatten: Callable[[Configured], tuple[tuple[Any, ...], Template]] = operator.at
 
 def _flatten_with_keys(spec: Configured) -> tuple[list[tuple[Any, Any]], Template]:
     children, template = _flatten(spec)
+    # The whole path is one key, so that JAX names the parameter in its messages.
     return list(zip(map(jtu.GetAttrKey, template.paths), children, strict=True)), template
 
 
@@ -262,6 +267,7 @@ def dynamic_class_for(static_class: type[Configured]) -> type[Configured]:
     if static_class not in _classes:
         cls: Any = type(static_class.__name__, (_Dynamic, static_class), {})
         cls.__module__, cls.__qualname__ = static_class.__module__, static_class.__qualname__
+        # Registered before other threads can find the class.
         jtu.register_pytree_with_keys(cls, _flatten_with_keys, _put_together, _flatten)
         _classes.setdefault(static_class, cls)
     return _classes[static_class]
@@ -288,6 +294,7 @@ class _Dynamic(Configured):
     def __eq__(self, other: object) -> bool:
         return self is other
 
+    # `tuple` has a `__ne__` too, which would compare the two functions.
     def __ne__(self, other: object) -> bool:
         return self is not other
 

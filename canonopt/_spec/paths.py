@@ -28,6 +28,7 @@ from .._python_internals import token_of
 from .arguments import copied, is_iterator
 
 
+# `spec` imports this module, so this module cannot import the class of specs.
 class Parametrised:
     """A spec, as far as this module needs to know it: something with parameters by name."""
 
@@ -72,6 +73,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     """The parts of `value`, each with the step of a path that leads to it."""
     if isinstance(value, Parametrised):
         yield from ((f".{name}", part) for name, part in value.parameters().items())
+    # Of these exact types, because `replaced` has to make the container again.
     elif type(value) is dict:
         yield from ((f"[{key!r}]", part) for key, part in value.items())
     elif type(value) in (tuple, list) or is_namedtuple(type(value)):
@@ -84,6 +86,7 @@ def find(spec: Any, name: str) -> tuple[str, Any]:
     A name may be the end of a path, if only one path ends so; `lr` stands for `learning_rate`.
     """
     parts = dict(_walk(spec, ""))
+    # Not between quotes, where it is a key of a dict.
     wanted = re.sub(r"(?<![\w'])lr(?![\w'])", "learning_rate", name)
     found = [path for path in parts if path == wanted]
     found = found or [path for path in parts if path.endswith(f".{wanted}")]
@@ -116,6 +119,7 @@ def _replaced(value: Any, changes: Mapping[str, Any], replace: Callable, path: s
     new = {}
     for step, part in _parts(value):
         below = path + step if path else step.removeprefix(".")
+        # With what follows a step, or `eps` would be on the way to `eps_root`.
         if any(p == below or p.startswith((f"{below}.", f"{below}[")) for p in changes):
             new[step] = _replaced(part, changes, replace, below)
     if not new:
@@ -156,6 +160,7 @@ class TakenApart:
         if kind is dict:
             names = tuple(value)
             self.key += (dict, len(names))
+            # In the key of the static values, so that the order of a dict counts.
             self.static.append(names)
             paths = [f"{path}[{name!r}]" if path else str(name) for name in names]
             builds = [self._take(v, p) for v, p in zip(value.values(), paths, strict=True)]
@@ -171,6 +176,7 @@ class TakenApart:
         if isinstance(value, Parametrised | Dynamic) or is_array(value):
             self.children[path] = value
             return next
+        # A number has leaves of its own, but is one value to the factory.
         arrays, rest = eqx.partition(
             value, lambda leaf: is_array(leaf) or _is_number(leaf), is_leaf=_is_number
         )
@@ -304,6 +310,7 @@ def _is_data_of_key(child: Any) -> bool:
 def expression(value: Any) -> str:
     """Python source for `value`, given the modules it names; `repr` for anything else."""
     if type(value) is float:
+        # `inf` and `nan` are no Python expressions.
         return repr(value) if math.isfinite(value) else f"float('{value}')"
     if isinstance(value, type(jnp.float32)):
         return repr(value.dtype.name)
@@ -315,11 +322,13 @@ def expression(value: Any) -> str:
         items = (f"{expression(k)}: {expression(v)}" for k, v in value.items())
         return f"{{{', '.join(items)}}}"
     if isinstance(value, enum.Enum):
+        # The `repr` of a member is no Python expression.
         return f"{type(value).__module__}.{type(value).__qualname__}.{value.name}"
     factory = getattr(value, "factory", None) if isinstance(value, types.FunctionType) else None
     if factory is not None:
         return factory.expression
     if isinstance(value, types.FunctionType | type):
+        # `optax.adam`, not `optax._src.alias.adam`, which may move.
         package = value.__module__.partition(".")[0]
         public = getattr(sys.modules.get(package), value.__qualname__, None) is value
         return f"{package if public else value.__module__}.{value.__qualname__}"

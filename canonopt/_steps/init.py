@@ -57,9 +57,11 @@ def _trace(
         except Exception as error:
             error.add_note("canonopt was tracing loss_fn for shapes, as jax.jit would.")
             raise
+        # In the trace, because `jax.grad` raises an error of its own for such a loss.
         _check_scalar(loss, has_aux)
         return loss
 
+    # Equinox itself decides which leaves get a gradient: its versions differ on NumPy arrays.
     value_and_grad = eqx.filter_value_and_grad(scalar_loss, has_aux=has_aux)
     value, grads = eqx.filter_eval_shape(value_and_grad, model, *args, **kwargs)
     return value[0] if has_aux else value, grads
@@ -73,6 +75,7 @@ def _cut(model: Any, grads: Any) -> Any:
             f"The model is {eqx.tree_pformat(model)}.",
             "Convert the leaves to train, with x.astype(jnp.float32) for example.",
         )
+    # To JAX, None is a node without leaves, which without `is_leaf` would match no leaf.
     return jax.tree.map(
         lambda grad, leaf: None if grad is None else leaf, grads, model, is_leaf=_is_none
     )
@@ -156,5 +159,6 @@ def init_like_grads(
     if loss_fn is not None:
         loss, grads = _trace(loss_fn, model, args, kwargs, has_aux)
     else:
+        # The dtype of the loss is unknown. It matters only to an update that asks for the loss.
         loss, grads = jax.ShapeDtypeStruct((), jnp.float32), jax.eval_shape(lambda: grads)
     return preserved_state(optim, _cut(model, grads), grads, loss, extra_args or {})

@@ -16,6 +16,7 @@ from .._errors import PlacementError
 def struct_of(leaf: Any) -> jax.ShapeDtypeStruct:
     """The type of a leaf, with its sharding if it is committed."""
     aval = jax.typeof(leaf)
+    # The sharding of an array that is not committed is not in the key of a jit cache.
     sharding = leaf.sharding if _is_committed(leaf) else None
     return jax.ShapeDtypeStruct(aval.shape, aval.dtype, weak_type=aval.weak_type, sharding=sharding)
 
@@ -100,11 +101,13 @@ def known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Sharding
     depths = sorted({len(path) for path in params_at}, reverse=True)
     shardings = []
     for path, leaf in jtu.tree_leaves_with_path(types):
+        # The longest path first: the path of a parameter may end with that of another.
         at = (params_at.get(path[len(path) - depth :]) for depth in depths if depth <= len(path))
         match = next((param for param in at if param is not None), None)
         if match is not None and match.shape == leaf.shape:
             shardings.append(match.sharding if _is_committed(match) else scalars)
         else:
+            # By size: adafactor has leaves of shape (1,) where it keeps nothing.
             shardings.append(scalars if leaf.size == 1 else None)
     return shardings
 

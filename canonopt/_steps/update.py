@@ -87,6 +87,7 @@ class Update:
         for names, is_guess in self._choices():
             state_after = functools.partial(self._state_after, names)
             try:
+                # Traced, because on a mesh this trace is compiled too.
                 traced = jax.jit(state_after).trace(grads, state, params)
             except Exception as error:
                 # After a mere guess it may fail because it was passed more than it accepts.
@@ -102,6 +103,8 @@ class Update:
 
     def _choices(self) -> Iterator[tuple[list[str], bool]]:
         """The names of extra arguments from the loss to try, and whether they are a mere guess."""
+        # What comes after the names that worked before is a guess. If all fail, the error to raise
+        # is the one with those names.
         is_chosen = self._chosen is not None
         if self._chosen is not None:
             yield self._chosen, False
@@ -131,6 +134,7 @@ class Update:
         return {p.name: p for p in parameters if p.name not in known}
 
     def _functions(self) -> list[Callable[..., Any]]:
+        # `with_extra_args_support` drops the extra arguments of any other update.
         return _functions_in(self.optim.update) if self._takes_extra_args else []
 
 

@@ -741,7 +741,7 @@ def another_layout(jit, fixed):
 
 
 @scenario(
-    Says("donate_argnums", "options", r"\(\)", r"\(0,\)", "canonopt.jit in place of jax.jit"), jits=(PLAIN,)
+    Says("donate_argnums", "options", r"\(\)", r"\(0,\)", "jit the function once"), jits=(PLAIN,)
 )
 def other_options(jit, fixed):
     function = named(lambda x: x * 2)
@@ -751,7 +751,7 @@ def other_options(jit, fixed):
 
 
 @scenario(
-    Says("out_shardings", "options", "Unspecified", "P", "canonopt.jit in place of jax.jit"), jits=(PLAIN,)
+    Says("out_shardings", "options", "Unspecified", "P", "jit the function once"), jits=(PLAIN,)
 )
 def other_out_shardings(jit, fixed):
     function = named(lambda x: x * 2)
@@ -816,7 +816,11 @@ def a_keyword_for_a_position(jit, fixed):
 
 @scenario(
     Says(
-        "the function itself", "function", "step", "made by the same code", "canonopt.jit in place of jax.jit"
+        "the function itself",
+        "function",
+        "step",
+        "made by the same code",
+        "canonopt.jit in place of jax.jit",
     )
 )
 def a_function_made_again_in_a_loop(jit, fixed):
