@@ -802,6 +802,22 @@ def test_a_promise_makes_instances_comparable():
     canonopt.hoist((lambda c: lambda count: c.lr)(one), strict=True)
 
 
+def test_a_second_promise_replaces_the_first():
+    class Config:
+        def __init__(self, rate, decay):
+            self.rate, self.decay = rate, decay
+
+    def build(config):
+        return canonopt.sgd(lambda count: config.rate + config.decay * count)
+
+    canonopt.register_constant(Config, key=lambda config: config.rate)
+    first = build(Config(0.1, 0.5))
+    canonopt.register_constant(Config, key=lambda config: (config.rate, config.decay))
+    assert build(Config(0.1, 0.5)) is build(Config(0.1, 0.5))
+    assert build(Config(0.1, 0.5)) is not first
+    assert build(Config(0.1, 0.5)) is not build(Config(0.1, 0.25))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [

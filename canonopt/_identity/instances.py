@@ -66,7 +66,7 @@ def register_constant(cls: Any = None, key: Key | None = None) -> Any:
     - `cls`: the class. Its subclasses are not included, because they may add attributes that
         change.
     - `key`: a function of an instance. Two instances are the same if their keys are. Without it,
-        an instance is the same as itself only.
+        an instance is the same as itself only. A second promise about a class replaces the first.
 
     **Returns:** `cls`, or a decorator if `cls` is not given.
 
@@ -84,7 +84,7 @@ def register_constant(cls: Any = None, key: Key | None = None) -> Any:
             f"canonopt.register_constant needs a class, and got {cls!r}.",
             "For the class of an instance, write canonopt.register_constant(type(instance)).",
         )
-    _promised.setdefault(cls, (key,))
+    _promised.set(cls, (key,))
     return cls
 
 
@@ -209,7 +209,11 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
     if (promise := _promised.get(cls)) is not None:
         (key,) = promise
         reader.add_class(cls)
-        reader.add_identity(value) if key is None else reader.add(key(value), "live")
+        if key is None:
+            reader.add_identity(value)
+        else:
+            reader.add_identity(key)  # what an earlier promise compared may be something else
+            reader.add(key(value), "live")
         return
     layout = _layout_of(cls)
     # Exceptions have no layout, because they keep their `args` in C.

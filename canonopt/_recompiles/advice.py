@@ -90,7 +90,9 @@ def _state_misfits_model(key: CallKey) -> bool:
         if not isinstance(node, Node) or not is_outermost or model in holders | key.states:
             continue
         leaves = {p.removeprefix(model): r for p, r in key.records.items() if is_inside(p, {model})}
-        for copy in (path for path, record in in_states.items() if record == node):
+        copies = {path for path, record in in_states.items() if record == node}
+        # Not the nodes inside of these, which may have the same type: all dicts do.
+        for copy in (path for path in copies if not is_inside(path, copies)):
             if any(_misfits(in_states.get(copy + steps), leaf) for steps, leaf in leaves.items()):
                 return True
     return False

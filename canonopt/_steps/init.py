@@ -87,7 +87,7 @@ def _is_none(node: Any) -> bool:
 
 def _check_scalar(loss: Any, has_aux: bool) -> None:
     value = loss[0] if has_aux and isinstance(loss, tuple) and len(loss) == 2 else loss
-    if isinstance(value, jax.Array) and value.shape == () and jnp.isrealobj(value):
+    if isinstance(value, jax.Array) and value.shape == () and jnp.issubdtype(value, jnp.floating):
         return
     first = " as the first of a pair, since has_aux=True" if has_aux else ""
     or_pair = "" if has_aux else ", or pass has_aux=True if it returns a pair"

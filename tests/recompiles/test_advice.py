@@ -154,6 +154,13 @@ def test_a_failure_that_only_mentions_none_is_not_blamed_on_the_state():
         assert cause.note.startswith("TypeError: unsupported operand type(s) for +")
 
 
+def test_a_state_of_nested_dicts_is_not_blamed_for_their_types():
+    model = {"a": {"b": jnp.arange(3)}, "b": jnp.ones(3)}
+    opt_state = canonopt.init_like_grads(model, lambda m: jnp.sum(m["b"]), optim=optax.adam(1e-3))
+    for cause in causes_of(lambda m, state, x: x + None, model, opt_state, ones(3)):
+        assert cause.fixes == ()
+
+
 def update_with_gradients(model, opt_state, x):
     grads = eqx.filter_grad(loss_fn)(model, x)
     return optax.adam(1e-3).update(grads, opt_state)

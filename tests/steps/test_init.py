@@ -127,6 +127,7 @@ def test_the_step_keeps_the_structure():
         (lambda m, x: (loss_fn(m, x), 1), False, "or pass has_aux=True if it returns a pair"),
         (lambda m, x: (m(x), 1), True, "a float scalar as the first of a pair, since has_aux=True"),
         (lambda m, x: 1j * loss_fn(m, x), False, "must return a float scalar, and returned c64[]"),
+        (lambda m, x: jnp.int32(1), False, "must return a float scalar, and returned i32[]"),
     ],
 )
 def test_a_loss_that_is_no_scalar(loss, has_aux, message):
