@@ -1,0 +1,51 @@
+"""In a notebook: a cell that defines a step and is run again."""
+
+import nbclient
+import nbformat
+import pytest
+
+SETUP = """
+import canonopt, jax, jax.numpy as jnp
+traces = 0
+data = jnp.arange(4.0)
+"""
+# The step reads the global `data`, and counts its traces as users do.
+CELL = """
+@canonopt.{jit}
+def step(x):
+    global traces
+    traces += 1
+    return x - 0.1 * (x - data).mean()
+print(float(step(jnp.float32(1.0))), traces)
+"""
+SPEC = """
+@canonopt.{jit}
+def step(x, optim=canonopt.sgd(lambda count: 0.1 / (count + 1))):
+    global traces
+    traces += 1
+    return optim.update(x, optim.init(x))[0]
+print(float(step(jnp.float32(1.0))), traces)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("jit", ["jit", "filter_jit"])
+@pytest.mark.parametrize(
+    ("cell", "numbers"), [(CELL, (1.05, 1.1, 1.05)), (SPEC, (-0.1, -0.2, -0.1))]
+)
+# Of jupyter_client, in the process that starts the kernel.
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_a_cell_that_runs_again_is_no_new_trace(cell, numbers, jit):
+    cell = cell.format(jit=jit)
+    cells = [SETUP, cell, cell, cell.replace("0.1", "0.2"), cell]
+    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
+    nbclient.NotebookClient(notebook, timeout=600).execute()
+    first, again, changed, back = (read_output(cell) for cell in notebook.cells[1:])
+    assert first == again == (pytest.approx(numbers[0]), 1)
+    assert changed == (pytest.approx(numbers[1]), 2)
+    assert back == (pytest.approx(numbers[2]), 2)
+
+
+def read_output(cell):
+    number, traces = "".join(output.text for output in cell.outputs).split()
+    return float(number), int(traces)
