@@ -24,7 +24,7 @@ from .._jax_internals import Jitted, function_of_partial, jit_options
 from .._python_internals import cells_of, is_bound, is_stable, token_of
 from .instances import is_frozen_record
 from .interning import read
-from .reader import Mode, Reading
+from .reader import ATOMS, Mode, Reading
 from .values import is_record
 
 MAX_NODES = 10_000  # of what a function captures
@@ -97,7 +97,7 @@ class _Graph:
             if id(value) in self.nodes:
                 continue
             self.nodes[id(value)] = value
-            parts = list(_parts(value))
+            parts = [part for part in _parts(value) if type(part) not in _NO_PARTS]
             for part in parts:
                 self.parents.setdefault(id(part), []).append(id(value))
             pending += reversed(parts)
@@ -112,6 +112,9 @@ class _Graph:
                 found.add(one)
                 pending += self.parents.get(one, ())
         return found
+
+
+_NO_PARTS = ATOMS | {float, complex, type, types.ModuleType, types.BuiltinFunctionType}
 
 
 def _parts(value: Any) -> Iterator[Any]:
