@@ -29,6 +29,7 @@ from ._errors import RecompileWarning as RecompileWarning
 from ._errors import SharedSpecError as SharedSpecError
 from ._errors import UnsettledStateError as UnsettledStateError
 from ._errors import UnsupportedVersionError as UnsupportedVersionError
+from ._errors import UpdatesError as UpdatesError
 from ._identity import canonicalize as canonicalize
 from ._identity import clear_caches as clear_caches
 from ._identity import hoist as hoist
@@ -43,6 +44,7 @@ from ._spec import Spec as Spec
 from ._spec import canonical as canonical
 from ._spec import dynamic as dynamic
 from ._spec import find_in as _find_in
+from ._steps import apply_updates as apply_updates
 from ._steps import grads_like as grads_like
 from ._steps import init_like_grads as init_like_grads
 from ._steps import jit as jit

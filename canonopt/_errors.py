@@ -87,6 +87,10 @@ class UnsettledStateError(CanonoptError, ValueError):
     """No state exists whose structure and types an update preserves."""
 
 
+class UpdatesError(CanonoptError, ValueError):
+    """The updates that `apply_updates` was given do not match the model."""
+
+
 class PlacementError(CanonoptError, ValueError):
     """The parameters of a model are on devices that no step can use together."""
 

@@ -32,9 +32,13 @@ def type_of(leaf: Any) -> Any:
 
 
 def as_type(leaf: Any, wanted: Any) -> Any:
+    """`leaf` with the dtype and the weak type of `wanted`."""
     if isinstance(leaf, jax.Array) and type_of(jax.typeof(leaf)) == type_of(wanted):
         return leaf
-    return jax.lax.convert_element_type(leaf, wanted.dtype)
+    # The function `convert_element_type` makes nothing weakly typed.
+    return jax.lax.convert_element_type_p.bind(
+        jnp.asarray(leaf), new_dtype=wanted.dtype, weak_type=wanted.weak_type, sharding=None
+    )
 
 
 def _is_committed(leaf: Any) -> bool:

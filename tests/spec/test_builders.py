@@ -99,9 +99,9 @@ def test_the_shared_table_has_every_factory():
     ("get", "message"),
     [
         (
-            lambda: canonopt.apply_updates,
-            "canonopt has no 'apply_updates': it builds neither a transformation nor a schedule, "
-            "so there is nothing to intern. Use optax.apply_updates.",
+            lambda: canonopt.incremental_update,
+            "canonopt has no 'incremental_update': it builds neither a transformation nor a "
+            "schedule, so there is nothing to intern. Use optax.incremental_update.",
         ),
         (lambda: canonopt.squared_error, "Use optax.squared_error."),
         (lambda: canonopt.contrib.MuonState, "Use optax.contrib.MuonState."),

@@ -262,17 +262,19 @@ def step_for(name: str) -> Callable[[Any, Any, Any, jax.Array], tuple[Any, Any]]
         value, grads = jax.value_and_grad(loss_fn)(fast, x)
         if name in ("contrib.dpsgd", "contrib.differentially_private_aggregate"):
             grads = jax.vmap(jax.grad(loss_fn), (None, 0))(params, x[:, None])
-        extra_args = {
-            "value": value,
-            "grad": grads,
-            "value_fn": lambda p: loss_fn(p, x),
-            "obj_fn": lambda p: loss_fn(p, x),
-        }
-        extra_args = {key: extra_args[key] for key in EXTRA_ARGS.get(name, ())}
+        extra_args = extra_args_of(name, value, grads, lambda p: loss_fn(p, x))
         updates, opt_state = optim.update(grads, opt_state, params, **extra_args)
         return optax.apply_updates(params, updates), opt_state
 
     return step
+
+
+def extra_args_of(
+    name: str, value: Any, grads: Any, function: Callable[[Any], Any]
+) -> dict[str, Any]:
+    """What else the entry `name` needs in its update, where `function` is the loss."""
+    known = {"value": value, "grad": grads, "value_fn": function, "obj_fn": function}
+    return {key: known[key] for key in EXTRA_ARGS.get(name, ())}
 
 
 TRANSFORMATIONS = {n: b for n, b in ALL.items() if n not in SCHEDULES}

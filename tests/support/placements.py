@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import optax
@@ -16,7 +17,7 @@ from jax.sharding import PartitionSpec as P
 import canonopt
 
 from . import catalogue
-from .counting import counted
+from .counting import Counted, counted
 
 LIBRARIES = {"canonopt": canonopt, "optax": optax}
 
@@ -87,6 +88,21 @@ KINDS: dict[str, Callable[[], Params]] = {
 }
 
 
+# With a step as users of Equinox write it, and the `apply_updates` that belongs to the library.
+EQUINOX = "mixed, Equinox step"
+COLUMNS = (*KINDS, EQUINOX)
+APPLY_UPDATES = {"canonopt": canonopt.apply_updates, "optax": eqx.apply_updates}
+
+
+class Model(eqx.Module):
+    # No leaf that is not an array: Optax's galore fails for the `None` in its place.
+    w: jax.Array
+    b: jax.Array
+
+    def loss(self, x: jax.Array) -> jax.Array:
+        return catalogue.loss_fn({"w": self.w, "b": self.b}, x)
+
+
 def build(library: str, name: str) -> optax.GradientTransformationExtraArgs:
     with warnings.catch_warnings():
         if name in catalogue.WARNING:
@@ -110,15 +126,37 @@ def train(
 ) -> tuple[int, int]:
     """The traces and compiles of four calls of a step."""
     step, count = counted(catalogue.step_for(name))
-    step = jax.jit(step, static_argnums=0, **jit_options)
+    return _run(jax.jit(step, static_argnums=0, **jit_options), count, optim, params, opt_state)
+
+
+def _run(step: Callable, count: Counted, optim: Any, model: Any, opt_state: Any) -> tuple[int, int]:
     for _ in range(4):
-        params, opt_state = step(optim, params, opt_state, catalogue.batch())
+        model, opt_state = step(optim, model, opt_state, catalogue.batch())
     return count.traces, count.compiles
 
 
 def measure(library: str, name: str, kind: str) -> tuple[int, int]:
     """The traces and compiles of one cell of the table, with `library` canonopt or optax."""
-    optim, params = build(library, name), KINDS[kind]()
+    optim = build(library, name)
+    if kind == EQUINOX:
+        return _measure_equinox(library, name, optim)
+    params = KINDS[kind]()
     if library == "canonopt":
         return train(name, optim, *prepared(optim, params))
     return train(name, optim, params, optim.init(params))
+
+
+def _measure_equinox(library: str, name: str, optim: Any) -> tuple[int, int]:
+    def body(optim: Any, model: Model, opt_state: Any, x: jax.Array) -> tuple[Model, Any]:
+        value, grads = eqx.filter_value_and_grad(Model.loss)(model, x)
+        extra_args = catalogue.extra_args_of(name, value, grads, lambda model: model.loss(x))
+        updates, opt_state = optim.update(grads, opt_state, model, **extra_args)
+        return APPLY_UPDATES[library](model, updates), opt_state
+
+    model = Model(**_mixed())
+    if library == "canonopt":
+        opt_state = canonopt.init_like_grads(model, Model.loss, catalogue.batch(), optim=optim)
+    else:
+        opt_state = optim.init(model)
+    step, count = counted(body)
+    return _run(eqx.filter_jit(step), count, optim, model, opt_state)

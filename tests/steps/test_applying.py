@@ -1,0 +1,351 @@
+"""`apply_updates`: the numbers of Optax, and the types of the model."""
+
+import collections
+import functools
+
+import equinox as eqx
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from hypothesis import example, given
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import canonopt
+
+from ..support import catalogue, placements
+from ..support.counting import counted
+from ..support.placements import mesh
+
+
+def type_of(leaf):
+    aval = jax.typeof(jnp.asarray(leaf))
+    return aval.shape, aval.dtype, aval.weak_type
+
+
+def assert_same_bits(ours, theirs):
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert (a.shape, a.dtype) == (b.shape, b.dtype)
+        assert np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+# --- the numbers of Optax -----------------------------------------------------------------------
+
+FLOATS = (jnp.float32, jnp.bfloat16, jnp.float16)
+DTYPES = (*FLOATS, jnp.complex64, jnp.int32, jnp.int8, jnp.uint8, jnp.bool_)
+NUMBERS = st.floats(-100, 100, width=32) | st.sampled_from((0.0, -0.0, 1e-3, 1 / 3, np.inf, np.nan))
+
+
+def as_array(numbers, dtype, make):
+    if dtype not in (*FLOATS, jnp.complex64):
+        numbers = [int(number) % 8 if np.isfinite(number) else 7 for number in numbers]
+    return make(numbers, dtype)
+
+
+def weakly_typed(numbers, dtype):
+    kind = {"f": float, "c": complex, "i": int, "b": bool}.get(np.dtype(dtype).kind, float)
+    return jnp.stack([jnp.asarray(kind(number)) for number in numbers])
+
+
+MAKES = {"jax": jnp.asarray, "weak": weakly_typed, "numpy": np.asarray}
+LEAVES = st.builds(
+    as_array,
+    st.lists(NUMBERS, min_size=3, max_size=3),
+    st.sampled_from(DTYPES),
+    st.sampled_from([*MAKES.values()]),
+)
+SCALARS = st.booleans() | st.integers(-9, 9) | st.floats(-9, 9) | st.just(1 + 2j)
+ANY_LEAF = LEAVES | SCALARS
+
+
+# From complex to real numbers and from NaN to integers, as in Optax.
+@pytest.mark.filterwarnings("ignore:Casting:Warning")
+@pytest.mark.filterwarnings("ignore:invalid value encountered:RuntimeWarning")
+@given(ANY_LEAF, ANY_LEAF)
+@example(jnp.ones(3, jnp.bfloat16), jnp.full(3, 1 / 3))
+@example(jnp.full(3, 1.0), jnp.ones(3, jnp.bfloat16))
+@example(np.ones(3), np.full(3, 1e-9))  # summed by NumPy, in double precision
+@example(1, 0.5)
+@example(jnp.zeros(()), jnp.ones(3))  # Optax broadcasts
+def test_the_numbers_are_those_of_optax(leaf, update):
+    ours = canonopt.apply_updates([leaf], [update])
+    assert_same_bits(ours, optax.apply_updates([leaf], [update]))
+    if np.shape(update) in ((), np.shape(leaf)):
+        assert type_of(ours[0]) == type_of(leaf)
+    both = (canonopt.apply_updates, optax.apply_updates)
+    assert_same_bits(*(jax.jit(apply)([leaf], [update]) for apply in both))
+
+
+@pytest.mark.parametrize(
+    ("params", "updates"),
+    [
+        (None, jnp.ones(3)),
+        ({"w": jnp.ones(3), "b": None}, {"w": jnp.ones(3), "b": None}),
+        ({"w": jnp.ones(3), "b": None}, {"w": jnp.ones(3), "b": {"any": jnp.ones(2)}}),
+        (optax.MaskedNode(), optax.MaskedNode()),
+        ({"w": optax.MaskedNode(), "b": jnp.ones(3)}, {"w": optax.MaskedNode(), "b": jnp.ones(3)}),
+        (collections.OrderedDict(w=jnp.ones(3)), collections.OrderedDict(w=jnp.ones(3))),
+        ([], []),
+    ],
+)
+def test_the_structures_are_those_of_optax(params, updates):
+    assert_same_bits(canonopt.apply_updates(params, updates), optax.apply_updates(params, updates))
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_the_numbers_are_those_of_equinox_if_the_dtypes_agree(dtype):
+    model = eqx.nn.MLP(3, 2, 4, 2, dtype=dtype, key=jax.random.key(0))
+    updates = jax.tree.map(lambda leaf: leaf / 3, eqx.filter(model, eqx.is_inexact_array))
+    ours, theirs = (apply(model, updates) for apply in (canonopt.apply_updates, eqx.apply_updates))
+    assert eqx.tree_equal(ours, theirs, typematch=True)
+
+
+# --- what has no update -------------------------------------------------------------------------
+
+
+class Model(eqx.Module):
+    layers: list
+    table: jax.Array
+    key: jax.Array
+    activation: object = jnp.tanh
+    name: str = "a model"
+    rate: float = 0.5
+    nothing: None = None
+
+
+def model():
+    keys = jax.random.split(jax.random.key(0), 2)
+    layers = [eqx.nn.Linear(3, 3, dtype=jnp.bfloat16, key=key) for key in keys]
+    return Model(layers, jnp.arange(3), jax.random.key(1))
+
+
+def loss_fn(model, x):
+    for layer in model.layers:
+        x = model.activation(layer(x) * model.rate)
+    return jnp.sum(x**2)
+
+
+def updates_for(model):
+    grads = eqx.filter_grad(loss_fn)(model, jnp.ones(3))
+    return jax.tree.map(lambda grad: -0.1 * grad.astype(jnp.float32), grads)
+
+
+def test_what_gets_no_gradient_stays_the_same_object():
+    before = model()
+    after = canonopt.apply_updates(before, updates_for(before))
+    for name in ("table", "key", "activation", "name", "rate", "nothing"):
+        assert getattr(after, name) is getattr(before, name)
+    assert type_of(after.layers[0].weight) == type_of(before.layers[0].weight)
+    assert not np.array_equal(after.layers[0].weight, before.layers[0].weight)
+
+
+def test_none_freezes_a_leaf_or_a_part():
+    before = model()
+    updates = eqx.tree_at(
+        lambda m: (m.layers[0], m.layers[1].bias),
+        updates_for(before),
+        (None, None),
+        is_leaf=lambda node: node is None,
+    )
+    after = canonopt.apply_updates(before, updates)
+    assert eqx.tree_equal(after.layers[0], before.layers[0])
+    assert after.layers[1].bias is before.layers[1].bias
+    assert not np.array_equal(after.layers[1].weight, before.layers[1].weight)
+    assert canonopt.apply_updates(before, None) is before
+
+
+def test_stateful_and_shared_layers():
+    norm, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, "batch", mode="batch")
+    shared = eqx.nn.Shared((norm, norm), lambda pair: pair[1], lambda pair: pair[0])
+
+    @eqx.filter_jit
+    @functools.partial(eqx.filter_grad, has_aux=True)
+    def loss(shared, state, x):
+        one, other = shared()
+        both = lambda x, state: other(*one(x, state))  # noqa: E731
+        out, state = jax.vmap(both, in_axes=(0, None), out_axes=(0, None), axis_name="batch")(
+            x, state
+        )
+        return jnp.sum(out**3), state
+
+    grads, _ = loss(shared, state, jax.random.normal(jax.random.key(0), (4, 3)))
+    ours, theirs = (apply(shared, grads) for apply in (canonopt.apply_updates, eqx.apply_updates))
+    assert eqx.tree_equal(ours, theirs, typematch=True)
+    assert ours().__class__ is tuple
+
+
+# --- a fixed point ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "leaf",
+    [
+        jnp.ones(3, jnp.bfloat16),
+        jnp.full(3, 1.0),
+        jnp.arange(3),
+        np.ones(3),
+        np.float32(1),
+        1.0,
+        1,
+        True,
+        1j,
+    ],
+    ids=str,
+)
+def test_the_next_call_is_no_new_trace(leaf):
+    step, count = counted(lambda leaf: canonopt.apply_updates(leaf, jnp.ones((), jnp.float32)))
+    step = jax.jit(step)
+    for _ in range(3):
+        leaf = step(leaf)
+    assert count.traces == 1
+    again = canonopt.apply_updates(leaf, jnp.ones(()))
+    assert type_of(again) == type_of(leaf)
+
+
+# Their updates are wider than some of the parameters of a model of two dtypes.
+WIDENING = [
+    "lbfgs",
+    "polyak_sgd",
+    "contrib.dadapt_adamw",
+    "contrib.dog",
+    "contrib.dowg",
+    "contrib.momo",
+    "contrib.momo_adam",
+    "contrib.prodigy",
+]
+
+
+@pytest.mark.parametrize("name", WIDENING)
+def test_a_model_of_two_dtypes_with_other_leaves_is_traced_once(name):
+    optim = placements.build("canonopt", name)
+
+    def body(model, opt_state, x):
+        value, grads = eqx.filter_value_and_grad(loss_fn)(model, x)
+        params, static = eqx.partition(model, eqx.is_inexact_array)
+        loss = lambda params: loss_fn(eqx.combine(params, static), x)  # noqa: E731
+        extra_args = catalogue.extra_args_of(name, value, grads, loss)
+        updates, opt_state = optim.update(grads, opt_state, params, **extra_args)
+        return canonopt.apply_updates(model, updates), opt_state
+
+    before = after = eqx.tree_at(lambda m: m.layers[1].bias, model(), jnp.ones(3))
+    opt_state = canonopt.init_like_grads(before, loss_fn, jnp.ones(3), optim=optim)
+    step, count = counted(body)
+    step = eqx.filter_jit(step)
+    for _ in range(3):
+        after, opt_state = step(after, opt_state, jnp.ones(3))
+    assert (count.traces, count.compiles) == (1, 1)
+    arrays = (eqx.filter(tree, eqx.is_array) for tree in (before, after))
+    types = (jax.tree.map(type_of, tree) for tree in arrays)
+    assert next(types) == next(types)
+
+
+def mixed():
+    return {"w": jnp.ones((8, 8), jnp.bfloat16), "b": jnp.full(8, 1.0), "i": jnp.arange(8)}
+
+
+UPDATES = {"w": jnp.full((8, 8), 1 / 3), "b": jnp.full(8, 1 / 3), "i": None}
+
+
+def test_in_scan():
+    def body(params, _):
+        return canonopt.apply_updates(params, UPDATES), None
+
+    after, _ = jax.lax.scan(body, mixed(), length=2)
+    twice = canonopt.apply_updates(canonopt.apply_updates(mixed(), UPDATES), UPDATES)
+    assert_same_bits(after, twice)
+    assert jax.tree.map(type_of, after) == jax.tree.map(type_of, mixed())
+
+
+def test_in_vmap():
+    many = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), (mixed(), UPDATES))
+    after = jax.vmap(canonopt.apply_updates)(*many)
+    one = canonopt.apply_updates(mixed(), UPDATES)
+    assert_same_bits(after, jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), one))
+
+
+def test_in_grad():
+    def loss(apply_updates, params, scale):
+        updates = {"w": scale * UPDATES["w"], "b": scale * UPDATES["b"]}
+        after = apply_updates(params, updates)
+        return jnp.sum(after["w"].astype(jnp.float32) ** 2) + jnp.sum(after["b"] ** 2)
+
+    params = {name: leaf for name, leaf in mixed().items() if name != "i"}
+    ours, theirs = (
+        jax.grad(loss, argnums=(1, 2))(apply, params, 2.0)
+        for apply in (canonopt.apply_updates, optax.apply_updates)
+    )
+    assert_same_bits(ours, theirs)
+    *_, forward = jax.jvp(lambda s: loss(canonopt.apply_updates, params, s), (2.0,), (1.0,))
+    np.testing.assert_allclose(forward, ours[1], rtol=1e-2)
+
+
+@pytest.mark.parametrize("apply", [canonopt.apply_updates, jax.jit(canonopt.apply_updates)])
+def test_placement_stays(apply):
+    on_mesh = NamedSharding(mesh(), P("data"))
+    for place in (on_mesh, jax.devices()[1]):
+        params, updates = jax.device_put((mixed(), UPDATES), place)
+        after = apply(params, updates)
+        for old, new in zip(jax.tree.leaves(params), jax.tree.leaves(after), strict=True):
+            assert new.committed and new.sharding.is_equivalent_to(old.sharding, old.ndim)
+    after = apply(mixed(), UPDATES)
+    assert not any(leaf.committed for leaf in jax.tree.leaves(after))
+
+
+def test_a_donated_model_is_reused():
+    params = mixed()
+    after = jax.jit(canonopt.apply_updates, donate_argnums=0)(params, UPDATES)
+    assert all(leaf.is_deleted() for leaf in jax.tree.leaves(params))
+    assert_same_bits(after, canonopt.apply_updates(mixed(), UPDATES))
+
+
+# --- updates that do not match ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("params", "updates", "path", "before", "after"),
+    [
+        ({"w": jnp.ones(3)}, {}, "model['w']", "f32[3]", "missing"),
+        ({}, {"w": jnp.ones(3)}, "model['w']", "missing", "f32[3]"),
+        ({"w": [1.0, 2.0]}, {"w": jnp.ones(3)}, "model['w'][0]", "1.0", "missing"),
+        ({"w": jnp.ones(3)}, {"w": [1.0, None]}, "model['w']", "f32[3]", "[1.0, None]"),
+        ({"w": jnp.ones(3)}, {"w": jnp.ones(4)}, "model['w']", "f32[3]", "f32[4]"),
+        ({"name": "adam"}, {"name": 1.0}, "model['name']", "'adam'", "1.0"),
+        ([1.0], (1.0,), "model", "PyTreeDef([*])", "PyTreeDef((*,))"),
+        ({"w": [(1.0,)]}, {"w": [[1.0]]}, "model['w'][0]", "PyTreeDef((*,))", "PyTreeDef([*])"),
+    ],
+)
+def test_updates_that_do_not_match_the_model(params, updates, path, before, after):
+    with pytest.raises(canonopt.UpdatesError) as caught:
+        canonopt.apply_updates(params, updates)
+    error = caught.value
+    assert isinstance(error, ValueError)
+    assert (error.path, error.before, error.after) == (path, before, after)
+    assert str(error) == (
+        f"The updates do not match the model: {path} is {before}, and its update is {after}. Pass "
+        "what optim.update returns for the gradients of this model, with None where the model is "
+        "to stay as it is."
+    )
+    assert error.__cause__ is not None
+
+
+def test_an_update_for_a_function_names_the_leaf():
+    before = model()
+    updates = eqx.tree_at(
+        lambda m: m.activation, updates_for(before), 1.0, is_leaf=lambda node: node is None
+    )
+    with pytest.raises(
+        canonopt.UpdatesError, match=r"function tanh.* and its update is 1\.0\."
+    ) as caught:
+        canonopt.apply_updates(before, updates)
+    assert caught.value.path == "model.activation"
+
+
+def test_a_layer_with_other_static_values_is_named():
+    one, other = (eqx.nn.LayerNorm(3, eps) for eps in (1e-5, 1e-6))
+    with pytest.raises(canonopt.UpdatesError) as caught:
+        canonopt.apply_updates({"layers": [one, one]}, {"layers": [one, other]})
+    assert caught.value.path == "model['layers'][1]"
