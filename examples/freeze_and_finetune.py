@@ -35,7 +35,7 @@ def loss_fn(trained, frozen, x, y):
 def step(trained, frozen, opt_state, optim, x, y):
     grads = eqx.filter_grad(loss_fn)(trained, frozen, x, y)
     updates, opt_state = optim.update(grads, opt_state, trained)
-    return eqx.apply_updates(trained, updates), opt_state
+    return canonopt.apply_updates(trained, updates), opt_state
 
 
 def train(title, model, is_trained, classes, learning_rate):

@@ -65,7 +65,7 @@ def loss_fn(model, x, y):
 def step(model, opt_state, optim, x, y):
     grads = eqx.filter_grad(loss_fn)(model, x, y)
     updates, opt_state = optim.update(grads, opt_state, eqx.filter(model, eqx.is_inexact_array))
-    return eqx.apply_updates(model, updates), opt_state
+    return canonopt.apply_updates(model, updates), opt_state
 
 
 @eqx.filter_jit

@@ -36,7 +36,7 @@ def train(model, opt_state, optim, x, y):
     def step(model, opt_state, optim, x, y):
         loss, grads = jax.value_and_grad(loss_fn)(model, x, y)
         updates, opt_state = optim.update(grads, opt_state, model)
-        return optax.apply_updates(model, updates), opt_state, loss
+        return canonopt.apply_updates(model, updates), opt_state, loss
 
     with canonopt.compile_log() as log:
         for _ in range(20):
