@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Literal
 
 import attrs
+import jax.numpy as jnp
 
 from .call_key import CallKey, is_inside
 from .records import Array, Node, Nothing, Record, Static
@@ -123,6 +124,28 @@ def context_advice(name: str) -> str:
     if name in ("mesh", "with mesh"):
         return "jax.set_mesh(mesh) once, before the first call"
     return f"the same {name} in every call"
+
+
+APPLY_ADVICE = (
+    "canonopt.apply_updates(model, updates) in place of eqx.apply_updates(model, updates): the "
+    "model keeps its dtypes"
+)
+
+
+def is_widened_by_step(before: Record | None, after: Record | None, old: CallKey) -> bool:
+    """Whether a parameter became wider because a wider update was added to it.
+
+    It did if the earlier call, an optimizer step, returned more arrays of the wider type than it
+    was given. A wider batch does not come from there.
+    """
+    if not isinstance(before, Array) or not isinstance(after, Array) or not old.states:
+        return False
+    if not (before.dtype.startswith(_INEXACT) and after.dtype.startswith(_INEXACT)):
+        return False
+    is_wider = jnp.dtype(after.dtype).itemsize > jnp.dtype(before.dtype).itemsize
+    wide = (after.shape, after.dtype)
+    given = [(r.shape, r.dtype) for r in old.records.values() if isinstance(r, Array)]
+    return is_wider and old.returned[wide] > given.count(wide)
 
 
 OPTIONS_ADVICE = "jit the function once, with one set of options"

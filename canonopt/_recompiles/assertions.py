@@ -278,9 +278,14 @@ def _counted(fn: Any, limit: _Limit) -> Any:
 
     @functools.wraps(fn)
     def counted(*args: Any, **kwargs: Any) -> Any:
-        if is_staging():
-            limit.count_trace(_call_key(fn, args, kwargs))
-        return fn(*args, **kwargs)
+        if not is_staging():
+            return fn(*args, **kwargs)
+        key = _call_key(fn, args, kwargs)
+        limit.count_trace(key)
+        result = fn(*args, **kwargs)
+        if key is not None:
+            key.note_returned(jax.tree.leaves(result))
+        return result
 
     vars(counted)["log"] = limit.function_log
     return counted

@@ -5,6 +5,7 @@ shapes and shardings for arrays, and for static values a token that is equal whe
 is. The second half of this module names functions and tells the user's from those of libraries.
 """
 
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -52,6 +53,14 @@ class CallKey:
     by_keyword: frozenset[str] = frozenset()
     # The types of the tracers among the arguments, which tell what transforms the call.
     tracers: frozenset[str] = frozenset()
+    # How many arrays of each shape and dtype the call returned, noted after the trace.
+    returned: collections.Counter[tuple[tuple[int, ...], str]] = attrs.field(
+        factory=collections.Counter, eq=False
+    )
+
+    def note_returned(self, leaves: Iterable[Any]) -> None:
+        arrays = (leaf for leaf in leaves if hasattr(leaf, "dtype"))
+        self.returned.update((tuple(array.shape), str(array.dtype)) for array in arrays)
 
 
 def call_key_of(

@@ -13,6 +13,7 @@ import attrs
 from jax.sharding import NamedSharding
 
 from .advice import (
+    APPLY_ADVICE,
     OPTIONS_ADVICE,
     TRANSFORM_ADVICE,
     Change,
@@ -20,6 +21,7 @@ from .advice import (
     cause_lines,
     class_advice,
     context_advice,
+    is_widened_by_step,
     leaf_advice,
     state_advice,
     static_advice,
@@ -148,7 +150,7 @@ def _changes(old: CallKey, new: CallKey, by_key: bool = False) -> Iterator[Chang
             continue
         if _kind(before, after) in ("structure", "none"):
             gone.add(path)
-        yield _change(path, before, after, new)
+        yield _change(path, before, after, old, new)
     for name in sorted(old.by_keyword ^ new.by_keyword):
         # An argument that only one of the calls has is listed above.
         if name in old.records and name in new.records:
@@ -269,7 +271,9 @@ def _is_other_function(before: Static, after: Static) -> bool:
     return before.kind != "value" and before.token != after.token
 
 
-def _change(path: str, before: Record | None, after: Record | None, new: CallKey) -> Change:
+def _change(
+    path: str, before: Record | None, after: Record | None, old: CallKey, new: CallKey
+) -> Change:
     kind = "function" if path == FUNCTION_PATH else _kind(before, after)
     # A report names only paths that can be written in Python.
     path = "the function itself" if path == FUNCTION_PATH else path.removesuffix(UNNAMED_STATIC)
@@ -290,6 +294,8 @@ def _change(path: str, before: Record | None, after: Record | None, new: CallKey
     # `init_like_grads` keeps the shapes that `optim.init` gives, so it is no help if these differ.
     elif state is not None and kind not in ("shape", "scalar"):
         fix = state_advice(state)
+    elif kind == "dtype" and is_widened_by_step(before, after, old):
+        fix = APPLY_ADVICE
     else:
         fix = leaf_advice(kind, argument, before, after)
     return Change(path, kind, *words, fix)

@@ -266,6 +266,8 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
     failure = sys.exception()
     is_new = failure is not None and failure is not running.handled
     error = f"{type(failure).__name__}: {failure}" if is_new else None
+    if running.call_key is not None:
+        running.call_key.note_returned(getattr(program, "out_avals", ()))
     found: list[_Recorded] = []
     for recorder, log in running.logs:
         entry = Entry(running.call_key, running.started, traced)

@@ -26,6 +26,12 @@ SCENARIOS = {
         "write: opt_state = canonopt.init_like_grads(model, loss_fn, *batch, optim=optim)",
     ),
     "weakly_typed_model": ("step", 2, "model.weight: weak type: ", CANONICALIZE),
+    "widened_model": (
+        "step",
+        2,
+        "model[0]: dtype: bfloat16[3] -> float32[3]",
+        "write: canonopt.apply_updates(model, updates) in place of eqx.apply_updates(",
+    ),
     "fresh_lambda": ("step", 3, "model.activation: callable: ", CANONICALIZE),
     "fresh_partial": ("step", 3, "model.activation: callable: ", CANONICALIZE),
     "fresh_jit": ("step", 3, "model.activation: callable: ", CANONICALIZE),

@@ -122,6 +122,70 @@ def test_the_optimizer_state_in_a_train_state_is_named():
     )
 
 
+APPLY = (
+    "canonopt.apply_updates(model, updates) in place of eqx.apply_updates(model, updates): the "
+    "model keeps its dtypes"
+)
+
+
+def step_with(apply_updates):
+    def step(params, opt_state, x):
+        value, grads = jax.value_and_grad(lambda p: jnp.sum(x @ (p["w"] + p["b"])) ** 2)(params)
+        updates, opt_state = optax.polyak_sgd().update(grads, opt_state, params, value=value)
+        return apply_updates(params, updates), opt_state
+
+    return step
+
+
+def widened_by(step, x=lambda i: ones(4, 3)):
+    """Runs a step three times with a model of two dtypes."""
+    params = {"w": jnp.ones(3, jnp.bfloat16), "b": jnp.ones(3)}
+    opt_state = optax.polyak_sgd().init(params)
+    for i in range(3):
+        params, opt_state = step(params, opt_state, x(i))
+
+
+@pytest.mark.parametrize("limit", [canonopt.assert_max_traces, canonopt.assert_max_compiles])
+def test_a_model_that_a_step_widens_names_the_cure_in_an_assertion(limit):
+    with pytest.raises(canonopt.ExcessError) as caught:
+        widened_by(limit(jax.jit(step_with(eqx.apply_updates))))
+    assert caught.value.fix == APPLY
+    widened_by(limit(jax.jit(step_with(canonopt.apply_updates))))
+
+
+def test_a_model_that_a_step_widens_names_the_cure_below_the_jit():
+    with pytest.raises(canonopt.ExcessError) as caught:
+        widened_by(jax.jit(canonopt.assert_max_traces(step_with(eqx.apply_updates))))
+    assert caught.value.fix == APPLY
+    widened_by(jax.jit(canonopt.assert_max_traces(step_with(canonopt.apply_updates))))
+
+
+def test_a_model_that_is_widened_outside_of_the_step_names_the_cure():
+    def run(apply_updates):
+        update = jax.jit(named(lambda *args: step_with(lambda _, updates: updates)(*args)))
+
+        def step(params, opt_state, x):
+            updates, opt_state = update(params, opt_state, x)
+            return apply_updates(params, updates), opt_state
+
+        with canonopt.compile_log() as log:
+            widened_by(step)
+        return log["step"]
+
+    (cause,) = run(eqx.apply_updates).causes()
+    assert cause.fixes == (APPLY,)
+    assert run(canonopt.apply_updates).traces == 1
+
+
+def test_a_batch_that_becomes_wider_is_not_blamed_on_the_step():
+    step = jax.jit(named(step_with(canonopt.apply_updates)))
+    with canonopt.compile_log() as log:
+        # Of the shape of a parameter.
+        widened_by(step, lambda i: jnp.ones(3, jnp.float32 if i else jnp.float16))
+    (cause,) = log["step"].causes()
+    assert cause.fixes == ("x in one dtype: .astype(jnp.float16)",)
+
+
 MomentumState = collections.namedtuple("MomentumState", "momentum")
 
 

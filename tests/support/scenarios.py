@@ -178,7 +178,7 @@ class Table(eqx.Module):
 
 
 def loss_fn(model, x):
-    return jnp.mean((x @ model.weight) ** 2)
+    return jnp.mean((x @ model.weight + getattr(model, "bias", 0.0)) ** 2)
 
 
 def named(function: Callable) -> Callable:
@@ -683,6 +683,66 @@ def a_state_that_is_not_where_the_parameters_are(jit, fixed):
         opt_state = canonopt.init_like_grads(params, linear_loss, ones(3), optim=optim)
     for _ in range(2):
         params, opt_state = step(params, opt_state, ones(3))
+
+
+@scenario(
+    Says(
+        "model.weight",
+        "dtype",
+        r"bfloat16\[3,3\]",
+        r"float32\[3,3\]",
+        r"^canonopt\.apply_updates\(model, updates\) in place of eqx\.apply_updates",
+    )
+)
+def a_model_that_a_step_widens(jit, fixed):
+    apply_updates = canonopt.apply_updates if fixed else eqx.apply_updates
+    optim = canonopt.contrib.prodigy()
+
+    def step(model, opt_state, x):
+        grads = jax.grad(loss_fn)(model, x)
+        updates, opt_state = optim.update(grads, opt_state, model)
+        return apply_updates(model, updates), opt_state
+
+    step = jit(step)
+    model = Biased(jnp.ones((3, 3), jnp.bfloat16), array(3))
+    opt_state = canonopt.init_like_grads(model, loss_fn, ones(4, 3), optim=optim)
+    for _ in range(3):
+        model, opt_state = step(model, opt_state, ones(4, 3))
+
+
+class Biased(eqx.Module):
+    weight: jax.Array
+    bias: jax.Array
+
+
+@scenario(
+    Says(
+        "state['params']['w']",
+        "dtype",
+        r"bfloat16\[3\]",
+        r"float32\[3\]",
+        r"canonopt\.apply_updates",
+    )
+)
+def a_train_state_that_a_step_widens(jit, fixed):
+    apply_updates = canonopt.apply_updates if fixed else eqx.apply_updates
+    optim = canonopt.polyak_sgd()  # with a state that has no arrays
+
+    def step(state, x):
+        params, opt_state = state["params"], state["opt_state"]
+        value, grads = jax.value_and_grad(linear_layer_loss)(params, x)
+        updates, opt_state = optim.update(grads, opt_state, params, value=value)
+        return {"params": apply_updates(params, updates), "opt_state": opt_state}
+
+    step = jit(step)
+    params = {"w": jnp.ones(3, jnp.bfloat16), "b": array(3)}
+    state = {"params": params, "opt_state": optim.init(params)}
+    for _ in range(3):
+        state = step(state, ones(4, 3))
+
+
+def linear_layer_loss(params, x):
+    return linear_loss(params["w"], x) + linear_loss(params["b"], x)
 
 
 def linear_loss(params, x):

@@ -68,6 +68,22 @@ def weakly_typed_model():
         model, opt_state = step(model, opt_state, optim, X)
 
 
+def widened_model():
+    optim = optax.polyak_sgd()
+    apply_updates = canonopt.apply_updates if is_fixed else eqx.apply_updates
+    model = (jnp.ones(3, jnp.bfloat16), jnp.ones(3))
+
+    @eqx.filter_jit
+    def step(model, opt_state, x):
+        value, grads = jax.value_and_grad(lambda model: (x @ sum(model)).sum() ** 2)(model)
+        updates, opt_state = optim.update(grads, opt_state, model, value=value)
+        return apply_updates(model, updates), opt_state
+
+    opt_state = optim.init(model)
+    for _ in range(3):
+        model, opt_state = step(model, opt_state, X)
+
+
 def fresh_activation(make):
     optim = optax.sgd(1e-3)
     for _ in range(3):
@@ -86,6 +102,7 @@ scenarios = {
     "fresh_optimizer": fresh_optimizer,
     "state_of_the_whole_model": state_of_the_whole_model,
     "weakly_typed_model": weakly_typed_model,
+    "widened_model": widened_model,
     "fresh_lambda": lambda: fresh_activation(lambda: lambda x: jnp.tanh(x)),
     "fresh_partial": lambda: fresh_activation(lambda: functools.partial(jnp.clip, min=0)),
     "fresh_jit": lambda: fresh_activation(lambda: jax.jit(jnp.sin)),
