@@ -17,7 +17,7 @@ if os.environ.get("JAX_PLATFORMS", "") in ("", "cpu"):
 
 import jax
 
-from tests.support.placements import KINDS, LIBRARIES, OPTIMIZERS, measure, mesh
+from tests.support.placements import COLUMNS, LIBRARIES, OPTIMIZERS, measure, mesh
 
 PAGE = Path(__file__).parents[1] / "docs" / "compile-table.md"
 
@@ -32,8 +32,8 @@ unnecessary second compile.
 
 | | traced once and compiled once |
 | --- | --- |
-| `canonopt.canonicalize(params)` and `canonopt.init_like_grads(...)` | {canonopt} of {total} |
-| `optim.init(params)` | {optax} of {total} |
+| `canonopt.canonicalize`, `init_like_grads` and `apply_updates` | {canonopt} of {total} |
+| `optim.init` and `equinox.apply_updates` | {optax} of {total} |
 
 Measured on {devices}, with {versions}. The optimizers are those of
 `tests/support/placements.py`, the parameters a matrix and a vector. Compiles are counted with
@@ -42,6 +42,9 @@ Measured on {devices}, with {versions}. The optimizers are those of
 {table}
 
 - mixed bf16/f32: the matrix is bf16, the vector f32.
+- mixed, Equinox step: the same in an Equinox module, under `equinox.filter_jit`. The step ends with
+  `canonopt.apply_updates` · `equinox.apply_updates`, in the other columns with
+  `optax.apply_updates`.
 - weakly typed: made with `jnp.full(shape, 0.5)`.
 - committed: put on a device with `jax.device_put`.
 - replicated, sharded: on a mesh of {mesh} devices.
@@ -60,9 +63,9 @@ def measured(note: Callable[[str], object]) -> Cells:
     cells = {}
     for name in OPTIMIZERS:
         for library in LIBRARIES:
-            for kind in KINDS:
+            for kind in COLUMNS:
                 cells[library, name, kind] = _cell(library, name, kind)
-            row = " ".join(cells[library, name, kind] for kind in KINDS)
+            row = " ".join(cells[library, name, kind] for kind in COLUMNS)
             note(f"{name:30} {library:9} {row}")
     return cells
 
@@ -75,17 +78,17 @@ def _cell(library: str, name: str, kind: str) -> str:
 
 
 def page(cells: Cells) -> str:
-    rows = [["optimizer", *KINDS], ["---"] * (len(KINDS) + 1)]
+    rows = [["optimizer", *COLUMNS], ["---"] * (len(COLUMNS) + 1)]
     for name in OPTIMIZERS:
-        row = [" · ".join(cells[library, name, kind] for library in LIBRARIES) for kind in KINDS]
+        row = [" · ".join(cells[library, name, kind] for library in LIBRARIES) for kind in COLUMNS]
         rows.append([f"`{name}`", *row])
     once = {
-        library: sum(cells[library, name, kind] == "1/1" for name in OPTIMIZERS for kind in KINDS)
+        library: sum(cells[library, name, kind] == "1/1" for name in OPTIMIZERS for kind in COLUMNS)
         for library in LIBRARIES
     }
     return _TEXT.format(
         **once,
-        total=len(OPTIMIZERS) * len(KINDS),
+        total=len(OPTIMIZERS) * len(COLUMNS),
         devices=_devices(),
         versions=", ".join(
             f"{package} {importlib.metadata.version(package)}"

@@ -13,11 +13,11 @@ from jax.sharding import PartitionSpec as P
 import canonopt
 
 from ..support import placements
-from ..support.placements import KINDS, OPTIMIZERS, mesh, placed
+from ..support.placements import COLUMNS, EQUINOX, KINDS, OPTIMIZERS, mesh, placed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kind", COLUMNS)
 @pytest.mark.parametrize("name", OPTIMIZERS)
 def test_every_cell_is_one_trace_and_one_compile(name, kind):
     assert placements.measure("canonopt", name, kind) == (1, 1)
@@ -33,6 +33,8 @@ def test_every_cell_is_one_trace_and_one_compile(name, kind):
         ("adam", "replicated", (2, 2)),
         ("adam", "sharded", (2, 2)),
         ("contrib.prodigy", "mixed bf16/f32", (3, 3)),
+        ("polyak_sgd", "mixed bf16/f32", (1, 1)),
+        ("polyak_sgd", EQUINOX, (2, 2)),
     ],
 )
 def test_plain_optax_is_compiled_again(name, kind, counts):
@@ -41,12 +43,12 @@ def test_plain_optax_is_compiled_again(name, kind, counts):
 
 
 def test_the_table_in_the_docs_has_every_cell():
-    assert len(OPTIMIZERS) * len(KINDS) == 276
+    assert len(OPTIMIZERS) * len(COLUMNS) == 322
     page = Path(__file__).parents[2] / "docs" / "compile-table.md"
     rows = [line.split(" | ") for line in page.read_text("utf-8").splitlines() if "/1 · " in line]
     assert [row[0] for row in rows] == [f"| `{name}`" for name in OPTIMIZERS]
-    assert {len(row) for row in rows} == {len(KINDS) + 1}
-    assert "276 of 276" in page.read_text("utf-8")
+    assert {len(row) for row in rows} == {len(COLUMNS) + 1}
+    assert "322 of 322" in page.read_text("utf-8")
 
 
 # --- other placements, for some optimizers with states of different shapes ----------------------
