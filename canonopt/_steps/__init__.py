@@ -1,14 +1,15 @@
 """Training steps, and optimizer states whose structure and types an update preserves.
 
-`init_like_grads` makes such a state, so that the second training step is neither traced nor
-compiled again; `grads_like` cuts a model to the leaves that get a gradient; `apply_updates` adds
-updates to a model and keeps its types. From the public functions down: `init`, `fixed_point` (types
-and structure), `update` (tracing the update of an optimizer), and `applying`; below them
-`placement` (types and shardings of single leaves).
+- `jit` gives functions that are made again one program. Begin with `jitting`; `programs` finds the
+  program for a function.
+- `init_like_grads` makes a state so that the second step is neither traced nor compiled again, and
+  `grads_like` cuts a model to the leaves that get a gradient: `init`, then `fixed_point` (structure
+  and types), then `leaves` (types and shardings of single leaves).
+- `apply_updates` adds updates to a model and keeps its types: `leaves`.
 """
 
-from .applying import apply_updates as apply_updates
 from .init import grads_like as grads_like
 from .init import init_like_grads as init_like_grads
 from .jitting import jit as jit
 from .jitting import keep_programs as keep_programs
+from .leaves import apply_updates as apply_updates

@@ -5,7 +5,12 @@
 the state of `optim.init` is converted until an update preserves it: a fixed point.
 """
 
-from collections.abc import Mapping
+import contextlib
+import functools
+import inspect
+import itertools
+import types
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -15,8 +20,10 @@ import numpy as np
 import optax
 from jax.sharding import NamedSharding
 
-from .._errors import UnsettledStateError
-from .placement import (
+from .._errors import ExtraArgsError, UnsettledStateError
+from .._jax_internals import attribute
+from .._python_internals import captured_by
+from .leaves import (
     as_type,
     commit,
     known_shardings,
@@ -28,7 +35,6 @@ from .placement import (
     with_sharding,
     with_sharding_of,
 )
-from .update import Update
 
 # What one leaf widens may widen another in the next round. More rounds than this are no widening.
 _MAX_ROUNDS = 8
@@ -70,7 +76,7 @@ def preserved_state(
 # --- types ------------------------------------------------------------------------------------
 
 
-def _preserved_types(update: Update, initial: Any) -> tuple[Any, jax.stages.Traced]:
+def _preserved_types(update: "Update", initial: Any) -> tuple[Any, jax.stages.Traced]:
     """The types that an update preserves, from those of the initial state on, and that update."""
     # Weak types come from an `init` that writes a constant, and seldom survive an update.
     types = jax.tree.map(strongly_typed, initial)
@@ -157,7 +163,7 @@ def _text(leaf: Any) -> str:
 # --- on a mesh --------------------------------------------------------------------------------
 
 
-def _state_on_mesh(update: Update, params: Any, sharding: NamedSharding) -> Any:
+def _state_on_mesh(update: "Update", params: Any, sharding: NamedSharding) -> Any:
     """The state on a mesh, where no leaf is ever whole on one device unless it is replicated.
 
     Only the compiler knows the sharding that an update gives to a leaf that matches no parameter,
@@ -183,3 +189,190 @@ def _state_on_mesh(update: Update, params: Any, sharding: NamedSharding) -> Any:
     wanted = list(map(with_sharding, jax.tree.leaves(types), shardings))
     made = make_in_place(init, jax.tree.leaves(params), wanted)
     return jax.tree.unflatten(structure, made)
+
+
+# --- the update of an optimizer, traced for shapes ------------------------------------------------
+
+# Extra arguments of optax's updates that are known from the loss.
+_FROM_LOSS: tuple[str, ...] = ("value", "grad", "value_fn", "obj_fn")
+
+
+class Update:
+    """The update of an optimizer, traced for shapes.
+
+    An update does not say which extra arguments it needs: `optax.chain` and the like pass on
+    `**extra_args`, and a parameter with the default `None` may be required. So they are tried, in
+    this order: those of the user alone, since some updates refuse others; also those from the loss
+    that are parameters of a function inside of the update; also all that are known from the loss.
+    """
+
+    def __init__(
+        self,
+        optim: optax.GradientTransformation,
+        params: Any,
+        grads: Any,
+        loss: jax.ShapeDtypeStruct,
+        extra_args: Mapping[str, Any],
+    ) -> None:
+        # From the second step on nothing is weakly typed any more.
+        self._params = jax.tree.map(strongly_typed, params)
+        self._grads = jax.tree.map(strongly_typed, grads)
+        self.optim = optax.with_extra_args_support(optim)
+        self._extra_args = dict(extra_args)
+        self._loss = loss
+        self._chosen: list[str] | None = None
+        self._takes_extra_args = isinstance(optim, optax.GradientTransformationExtraArgs)
+        if self._takes_extra_args:
+            self._choose_by_first_leaf()
+
+    def trace(self, state: Any) -> jax.stages.Traced:
+        """The update of `state`, traced. Its result is the new state alone."""
+        try:
+            return self._trace(self._grads, state, self._params)
+        except Exception as error:
+            unknown = self._unknown_parameters()
+            required = [name for name, p in unknown.items() if p.default is p.empty]
+            if required:
+                names = ", ".join(required)
+                raise ExtraArgsError(
+                    f"The update of the optimizer needs {names}, which init_like_grads does not "
+                    "know.",
+                    f"Pass what the step passes: {_call_with(required)}.",
+                    path=names,
+                ) from error
+            error.add_note("canonopt was tracing the update of the optimizer for shapes.")
+            if unknown:
+                error.add_note(
+                    f"The update also takes {', '.join(unknown)}. If the step passes that, write "
+                    f"{_call_with(unknown)}."
+                )
+            raise
+
+    def _choose_by_first_leaf(self) -> None:
+        """Chooses the extra arguments with the first leaf alone, since each try costs a trace.
+
+        If no choice works there, `trace` tries them with all leaves.
+        """
+        grads, params = _first_leaf(self._grads), _first_leaf(self._params)
+        with contextlib.suppress(Exception):
+            state = jax.eval_shape(lambda params: self.optim.init(params), params)
+            self._trace(grads, state, params)
+
+    def _trace(self, grads: Any, state: Any, params: Any) -> jax.stages.Traced:
+        failure: Exception | None = None
+        for names, is_guess in self._choices():
+            state_after = functools.partial(self._state_after, names)
+            try:
+                # Traced, because on a mesh this trace is compiled too.
+                traced = jax.jit(state_after).trace(grads, state, params)
+            except Exception as error:
+                # After a mere guess it may fail because it was passed more than it accepts.
+                failure = failure if is_guess else error
+            else:
+                self._chosen = names
+                return traced
+        try:
+            assert failure is not None
+            raise failure
+        finally:
+            failure = None  # or its traceback, with this frame, would keep tracers in a cycle
+
+    def _choices(self) -> Iterator[tuple[list[str], bool]]:
+        """The names of extra arguments from the loss to try, and whether they are a mere guess."""
+        # What comes after the names that worked before is a guess. If all fail, the error to raise
+        # is the one with those names.
+        is_chosen = self._chosen is not None
+        if self._chosen is not None:
+            yield self._chosen, False
+        yield [], is_chosen
+        if not self._takes_extra_args:
+            return
+        known = [name for name in _FROM_LOSS if name not in self._extra_args]
+        inside = {name for function in self._functions() for name in _parameters(function)}
+        if named := [name for name in known if name in inside]:
+            yield named, is_chosen
+        if any(p.kind is p.VAR_KEYWORD for p in _parameters(self.optim.update).values()):
+            yield known, True
+
+    def _state_after(self, names: Iterable[str], grads: Any, state: Any, params: Any) -> Any:
+        # For shapes a constant does as well as the loss.
+        value = jnp.zeros((), self._loss.dtype)
+        function = lambda *_, **__: value  # noqa: E731
+        values: list[Any] = [value, grads, function, function]
+        from_loss = dict(zip(_FROM_LOSS, values, strict=True))
+        extra_args = {name: from_loss[name] for name in names} | self._extra_args
+        return self.optim.update(grads, state, params, **extra_args)[1]
+
+    def _unknown_parameters(self) -> dict[str, inspect.Parameter]:
+        """The extra arguments in the signatures of the update, without those that are known."""
+        known = {*_FROM_LOSS, *self._extra_args}
+        parameters = (p for function in self._functions() for p in _extra_parameters(function))
+        return {p.name: p for p in parameters if p.name not in known}
+
+    def _functions(self) -> list[Callable[..., Any]]:
+        # `with_extra_args_support` drops the extra arguments of any other update.
+        return _functions_in(self.optim.update) if self._takes_extra_args else []
+
+
+def _first_leaf(tree: Any) -> Any:
+    leaves, structure = jax.tree.flatten(tree)
+    return jax.tree.unflatten(structure, leaves[:1] + [None] * (len(leaves) - 1))
+
+
+def _call_with(names: Iterable[str]) -> str:
+    values = ", ".join(f"{name!r}: ..." for name in names)
+    return f"init_like_grads(..., extra_args={{{values}}})"
+
+
+# --- signatures -------------------------------------------------------------------------------
+
+
+def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
+def _extra_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    """The extra arguments that `function` names, if its third parameter is that of an update."""
+    parameters = [*_parameters(function).values()][2:]
+    if not parameters or not (parameters[0].name == "params" or parameters[0].default is None):
+        return []
+    return [p for p in parameters[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
+
+
+_MAX_VALUES = 1000
+
+
+def _functions_in(update: Callable[..., Any]) -> list[Callable[..., Any]]:
+    """`update` and the functions that it captures: of `optax.chain`, the updates of each part.
+
+    Without functions that are made during the call, as `optax.inject_hyperparams` makes them.
+    """
+    values: list[Any] = [update]
+    seen: set[int] = set()
+    functions = []
+    for value in values:
+        if id(value) in seen or len(seen) == _MAX_VALUES:
+            continue
+        seen.add(id(value))
+        if isinstance(value, types.FunctionType | types.MethodType):
+            functions.append(value)
+        values += itertools.islice(_parts(value), _MAX_VALUES)
+    return functions
+
+
+def _parts(value: Any) -> Iterable[Any]:
+    if isinstance(value, types.FunctionType):
+        return captured_by(value).values()
+    if isinstance(value, types.MethodType):
+        return getattr(value.__self__, "__dict__", {}).values()  # `optax.MultiSteps`
+    if isinstance(value, functools.partial):
+        return (value.func, *value.args, *value.keywords.values())
+    if isinstance(value, tuple | list):
+        return value
+    if isinstance(value, dict):
+        return value.values()
+    # An object with the two methods of a transformation, or a jitted function.
+    return (attribute(value, "update"), attribute(value, "__wrapped__"))

@@ -1,6 +1,7 @@
 """Kinds of parameters, and how often a step is traced and compiled for each.
 
-`tests/steps/test_placement.py` asserts the counts, `tools/compile_table.py` makes a table of them.
+`tests/steps/test_leaves_placement.py` asserts the counts, `tools/compile_table.py` makes a table of
+them.
 """
 
 import warnings
