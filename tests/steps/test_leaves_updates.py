@@ -1,8 +1,8 @@
 """`apply_updates`: the numbers of Optax, and the types of the model."""
 
 import collections
-import re
 import functools
+import re
 
 import equinox as eqx
 import hypothesis.strategies as st
