@@ -59,6 +59,37 @@ def test_a_replaced_function_is_no_longer_the_configuration():
 
 
 def test_optax_tree_functions_take_a_spec():
+@pytest.mark.parametrize(
+    "spec", [canonopt.adam(1e-3), canonopt.sgd(canonopt.dynamic(0.1))], ids=repr
+)
+def test_a_spec_is_made_again_from_its_two_functions(spec):
+    cls, init, update = type(spec), spec.init, spec.update
+    assert cls(*spec) is spec
+    assert cls(**spec._asdict()) is cls(init=init, update=update) is spec
+    assert cls._make(spec) is spec._replace() is spec
+    assert canonopt.Spec(*spec) is spec
+    other = canonopt.lion(1e-3)
+    for pair in ((init, other.update), (other.init, update), (init, lambda *args: None)):
+        for made in (cls(*pair), cls(**dict(zip(cls._fields, pair, strict=True)))):
+            assert type(made) is optax.GradientTransformationExtraArgs
+            assert tuple(made) == pair
+    with pytest.raises(TypeError):
+        cls(init)
+    with pytest.raises(TypeError):
+        cls(*spec, init)
+
+
+def test_parameters_with_the_names_of_the_two_functions_are_parameters():
+    @canonopt.canonical
+    def factory(init, update):
+        return optax.scale(init + update)
+
+    spec = factory(1.0, 2.0)
+    assert spec.parameters() == {"init": 1.0, "update": 2.0}
+    assert type(spec)(*spec) is spec
+    assert attrs.evolve(spec, init=3.0) is factory(3.0, 2.0)
+
+
     optim = canonopt.adam(1e-3)
     doubled = optax.tree.map_params(optim, lambda x: x + 1.0, optim.init(PARAMS))
     assert float(optax.tree.get(doubled, "mu")["w"][0]) == 1.0
