@@ -22,8 +22,16 @@ import jax.tree_util as jtu
 import numpy as np
 
 from .._errors import ParameterError
-from .._identity import HoldsArray, is_namedtuple, read
-from .._numbers import NUMBERS, Dynamic
+from .._identity import (
+    HoldsArray,
+    config_items,
+    config_options,
+    config_with,
+    is_config,
+    is_namedtuple,
+    read,
+)
+from .._numbers import NUMBERS, Dynamic, converted
 from .._python_internals import token_of
 from .arguments import copied, is_iterator
 
@@ -222,6 +230,36 @@ def is_taken_out(child: Any) -> bool:
 def as_arrays(tree: Any) -> Any:
     """`tree` with an array in place of each number: a state may hold one, and JAX takes arrays."""
     if isinstance(tree, Dynamic):
+def weak_types(child: Any) -> tuple[Any, ...]:
+    """The dtype of each leaf of a child that is weakly typed, and `None` for the other leaves.
+
+    Numbers and specs in it know their own types.
+    """
+    leaves = jtu.tree_leaves(child, is_leaf=_is_number_or_spec_or_none)
+    is_weak = lambda leaf: is_array(leaf) and getattr(leaf, "weak_type", False)  # noqa: E731
+    return tuple(leaf.dtype if is_weak(leaf) else None for leaf in leaves)
+
+
+def with_weak_types(child: Any, dtypes: tuple[Any, ...]) -> Any:
+    """A child with the weak types that a checkpoint or NumPy may have taken from its arrays."""
+    if not any(dtypes):
+        return child
+    leaves, structure = jtu.tree_flatten(child, is_leaf=_is_number_or_spec_or_none)
+    if len(leaves) != len(dtypes):  # a pytree transformation has put something else in its place
+        return child
+    return structure.unflatten(map(_with_weak_type, leaves, dtypes))
+
+
+def _with_weak_type(leaf: Any, dtype: Any) -> Any:
+    is_value = is_array(leaf) or isinstance(leaf, np.generic)
+    if dtype is None or not is_value or getattr(leaf, "weak_type", False):
+        return leaf
+    array = jnp.asarray(leaf)
+    # Whoever has given it another dtype wants an ordinary array.
+    is_same = array.dtype == jax.dtypes.canonicalize_dtype(dtype)
+    return converted(array, array.dtype, True) if is_same else leaf
+
+
         return tree.as_array()
     if not any(
         isinstance(leaf, Dynamic) for leaf in jtu.tree_leaves(tree, is_leaf=_is_number_or_spec)
@@ -240,6 +278,10 @@ def _is_number_or_spec(node: Any) -> bool:
 
 
 # --- notes on errors ----------------------------------------------------------------------------
+
+
+def _is_number_or_spec_or_none(node: Any) -> bool:
+    return node is None or _is_number_or_spec(node)
 
 
 class Note(str):
