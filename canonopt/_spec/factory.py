@@ -24,7 +24,7 @@ from .arguments import (
     split_iterators,
 )
 from .dynamic_spec import make_dynamic
-from .parameters import FactoryParameters
+from .parameters import FactoryParameters, signature_with_lr
 from .paths import expression
 from .spec import (
     Configured,
@@ -287,6 +287,8 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
     return build
 
 
+    if (signature := signature_with_lr(factory.function)) is not None:
+        build.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
 def has_negative_zero(values: tuple) -> bool:
     # A dict does not distinguish -0.0 from 0.0, so one may find the spec of the other.
     for value in values:

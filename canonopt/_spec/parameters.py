@@ -1,6 +1,7 @@
 """A factory's parameters: names, aliases, defaults, and the errors of calls that do not fit."""
 
 import difflib
+import enum
 import functools
 import inspect
 import types
@@ -15,6 +16,15 @@ from .._errors import ParameterError
 from .._optax_compat import is_transformation
 
 _Kind = inspect.Parameter
+class NotGiven(enum.StrEnum):
+    """The default of `lr` in a signature. Configs may pass it on, and YAML makes text of it."""
+
+    NOT_GIVEN = "NOT_GIVEN"
+
+    def __repr__(self) -> str:
+        return "<not given>"
+
+
 
 
 @attrs.frozen(eq=False)
@@ -102,6 +112,9 @@ class FactoryParameters:
                 raise self._too_many(args)
             given[self.variadic] = args[len(given) :]
         if kwargs:
+                is_alias = keyword == "lr" and name == "learning_rate"
+                if is_alias and isinstance(value, str) and value == NotGiven.NOT_GIVEN:
+                    continue
             extras = {}
             for keyword, value in kwargs.items():
                 name = self.by_keyword.get(keyword)
@@ -307,6 +320,23 @@ def _parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]
             return dict(found.parameters)
         except Exception:  # an annotation with an unknown name, or a function written in C
             continue
+def signature_with_lr(function: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature of `function` with `lr`. `None` if `lr` is not another name in it."""
+    try:
+        found = inspect.signature(function)
+    except (TypeError, ValueError):  # a function written in C
+        return None
+    parameters = list(found.parameters.values())
+    rate = found.parameters.get("learning_rate")
+    takes_others = any(p.kind is p.VAR_KEYWORD for p in parameters)  # `lr` may be one of them
+    if rate is None or takes_others or "lr" in found.parameters:
+        return None
+    if rate.kind not in (rate.POSITIONAL_OR_KEYWORD, rate.KEYWORD_ONLY):
+        return None
+    lr = rate.replace(name="lr", kind=rate.KEYWORD_ONLY, default=NotGiven.NOT_GIVEN)
+    return found.replace(parameters=[*parameters, lr])
+
+
     return dict(inspect.signature(lambda *args, **kwargs: None).parameters)
 
 
@@ -334,7 +364,7 @@ def _past_wrappers(function: Any) -> tuple[Any, bool]:
 
 
 def _passes_on(wrapper: Any) -> bool:
-    if hasattr(wrapper, "__signature__"):
+    if hasattr(wrapper, "__signature__") and not hasattr(wrapper, "__canonical_owner__"):
         return False
     if isinstance(wrapper, types.FunctionType):
         written_in = wrapper.__globals__.get("__name__", "")

@@ -1,6 +1,7 @@
 """A spec is an optax transformation, and says what it was built from."""
 
 import enum
+import functools
 import inspect
 import math
 import pydoc
@@ -58,7 +59,6 @@ def test_a_replaced_function_is_no_longer_the_configuration():
     assert replaced.update is optim.update
 
 
-def test_optax_tree_functions_take_a_spec():
 @pytest.mark.parametrize(
     "spec", [canonopt.adam(1e-3), canonopt.sgd(canonopt.dynamic(0.1))], ids=repr
 )
@@ -90,6 +90,7 @@ def test_parameters_with_the_names_of_the_two_functions_are_parameters():
     assert attrs.evolve(spec, init=3.0) is factory(3.0, 2.0)
 
 
+def test_optax_tree_functions_take_a_spec():
     optim = canonopt.adam(1e-3)
     doubled = optax.tree.map_params(optim, lambda x: x + 1.0, optim.init(PARAMS))
     assert float(optax.tree.get(doubled, "mu")["w"][0]) == 1.0
@@ -241,8 +242,40 @@ def test_help_shows_signature_parameters_and_the_page_of_optax():
     assert "nesterov" in text
     assert "The Adam optimizer." in text
     assert "https://optax.readthedocs.io/en/latest/api/optimizers.html#optax.adam" in text
-    assert inspect.signature(canonopt.adam) == inspect.signature(optax.adam)
     assert canonopt.adam.__name__ == "adam"
+
+
+@pytest.mark.parametrize("name", catalogue.ALL)
+def test_signatures_are_those_of_optax_and_lr(name):
+    ours = inspect.signature(attribute(canonopt, name))
+    theirs = inspect.signature(attribute(optax, name))
+    parameters = [*theirs.parameters.values()]
+    if "learning_rate" in theirs.parameters:
+        *parameters, lr = ours.parameters.values()
+        assert (lr.name, lr.kind) == ("lr", lr.KEYWORD_ONLY)
+        assert lr.annotation == theirs.parameters["learning_rate"].annotation
+        assert repr(lr.default) == "<not given>"
+    assert ours.replace(parameters=parameters) == theirs
+
+
+def attribute(module, name):
+    for part in name.split("."):
+        module = getattr(module, part)
+    return module
+
+
+def test_lr_is_shown_only_where_it_is_an_alias():
+    def names(function):
+        return [*inspect.signature(canonopt.canonical(function)).parameters]
+
+    assert names(lambda learning_rate, b1=0.9: None) == ["learning_rate", "b1", "lr"]
+    assert names(lambda *, learning_rate: None) == ["learning_rate", "lr"]
+    assert names(lambda learning_rate, /: None) == ["learning_rate"]
+    assert names(lambda learning_rate, lr: None) == ["learning_rate", "lr"]
+    assert names(lambda learning_rate, **others: None) == ["learning_rate", "others"]
+    assert names(lambda rate: None) == ["rate"]
+    assert names(canonopt.adam)[-1] == names(functools.partial(canonopt.adam, b1=0.8))[-1] == "lr"
+    assert [*inspect.signature(canonopt.inject_hyperparams(optax.sgd)).parameters][-1] == "lr"
 
 
 def test_a_spec_can_be_a_field_of_a_module_static_or_not():
