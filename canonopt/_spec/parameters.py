@@ -5,17 +5,17 @@ import enum
 import functools
 import inspect
 import types
-import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
-import optax
 
 from .._errors import ParameterError
-from .._optax_compat import is_transformation
+from .._optax_compat import is_transformation, mentions_transformation
 
 _Kind = inspect.Parameter
+
+
 class NotGiven(enum.StrEnum):
     """The default of `lr` in a signature. Configs may pass it on, and YAML makes text of it."""
 
@@ -23,8 +23,6 @@ class NotGiven(enum.StrEnum):
 
     def __repr__(self) -> str:
         return "<not given>"
-
-
 
 
 @attrs.frozen(eq=False)
@@ -77,6 +75,7 @@ class FactoryParameters:
         optional = min((names.index(n) for n in defaults), default=len(names))
         after_default = [n for n in names[optional:] if n not in defaults]
         by_keyword = {n: n for n in (*either, *of_kind[_Kind.KEYWORD_ONLY])}
+        annotations = {n: p.annotation for n, p in parameters.items()}
         has_alias = "learning_rate" in by_keyword and "lr" not in parameters
         if has_alias and keywords is None:
             by_keyword["lr"] = "learning_rate"
@@ -94,9 +93,7 @@ class FactoryParameters:
             required=frozenset(n for n in names if n not in defaults),
             by_keyword=by_keyword,
             lr_may_be_extra=has_alias and keywords is not None and "learning_rate" not in defaults,
-            transformations={
-                n: p.annotation for n, p in parameters.items() if _mentions(p.annotation)
-            },
+            transformations={n: a for n, a in annotations.items() if mentions_transformation(a)},
         )
 
     # --- from a call to values and back -------------------------------------------------------
@@ -112,12 +109,12 @@ class FactoryParameters:
                 raise self._too_many(args)
             given[self.variadic] = args[len(given) :]
         if kwargs:
-                is_alias = keyword == "lr" and name == "learning_rate"
-                if is_alias and isinstance(value, str) and value == NotGiven.NOT_GIVEN:
-                    continue
             extras = {}
             for keyword, value in kwargs.items():
                 name = self.by_keyword.get(keyword)
+                is_alias = keyword == "lr" and name == "learning_rate"
+                if is_alias and isinstance(value, str) and value == NotGiven.NOT_GIVEN:
+                    continue
                 if name is None:
                     extras[keyword] = value
                 elif name in given:
@@ -320,6 +317,9 @@ def _parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]
             return dict(found.parameters)
         except Exception:  # an annotation with an unknown name, or a function written in C
             continue
+    return dict(inspect.signature(lambda *args, **kwargs: None).parameters)
+
+
 def signature_with_lr(function: Callable[..., Any]) -> inspect.Signature | None:
     """The signature of `function` with `lr`. `None` if `lr` is not another name in it."""
     try:
@@ -335,9 +335,6 @@ def signature_with_lr(function: Callable[..., Any]) -> inspect.Signature | None:
         return None
     lr = rate.replace(name="lr", kind=rate.KEYWORD_ONLY, default=NotGiven.NOT_GIVEN)
     return found.replace(parameters=[*parameters, lr])
-
-
-    return dict(inspect.signature(lambda *args, **kwargs: None).parameters)
 
 
 # Libraries whose wrappers pass the arguments on unchanged. Other wrappers may take arguments of
@@ -400,18 +397,3 @@ def _fields(names: Sequence[str], reserved: Collection[str]) -> dict[str, str]:
             taken.add(field)
         fields[name] = field
     return fields
-
-
-def _mentions(annotation: Any) -> bool:
-    """Whether `annotation` is the type of transformations, or a generic type with it inside."""
-    if isinstance(annotation, type) and issubclass(annotation, optax.GradientTransformation):
-        return True
-    return any(map(_mentions, typing.get_args(annotation)))
-
-
-def needs_transformation(annotation: Any) -> bool:
-    """Whether only a transformation, or `None`, fits `annotation`."""
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        others = (kind for kind in typing.get_args(annotation) if kind is not type(None))
-        return all(map(needs_transformation, others))
-    return isinstance(annotation, type) and issubclass(annotation, optax.GradientTransformation)
