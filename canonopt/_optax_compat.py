@@ -5,6 +5,8 @@ changes that.
 """
 
 import inspect
+import types
+import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -104,3 +106,67 @@ def dtype_of(value: Any) -> Any:
         return value
     scalar_type = getattr(jnp, dtype.name, None)
     return scalar_type if isinstance(scalar_type, type(jnp.float32)) else value
+
+
+# --- what the annotations of Optax's parameters ask for -----------------------------------------
+
+
+def annotation_of(parameter: inspect.Parameter) -> Any:
+    """The annotation of a parameter, or the type of its default if Optax has not annotated it."""
+    annotation, default = parameter.annotation, parameter.default
+    return type(default) if annotation is parameter.empty else annotation
+
+
+def members_of(annotation: Any) -> tuple[Any, ...]:
+    """The members of a union; another annotation is the only one."""
+    is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
+    return typing.get_args(annotation) if is_union else (annotation,)
+
+
+def mentions_transformation(annotation: Any) -> bool:
+    """Whether `annotation` is the type of transformations, or a generic type with it inside."""
+    if isinstance(annotation, type) and issubclass(annotation, optax.GradientTransformation):
+        return True
+    return any(map(mentions_transformation, typing.get_args(annotation)))
+
+
+def needs_transformation(annotation: Any) -> bool:
+    """Whether only a transformation, or `None`, fits `annotation`."""
+    others = (kind for kind in members_of(annotation) if kind is not type(None))
+    return all(
+        isinstance(kind, type) and issubclass(kind, optax.GradientTransformation) for kind in others
+    )
+
+
+def takes_number(annotation: Any) -> bool:
+    """Whether numbers fit `annotation`, and text does not."""
+    members = members_of(annotation)
+    takes_text = any(kind in (Any, str) or _origin(kind) is typing.Literal for kind in members)
+    return not takes_text and (int in members or float in members)
+
+
+def is_numeric(text: str) -> bool:
+    """Whether `text` is a number, so that no parameter that takes one can mean the text."""
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
+def takes_tree(annotation: Any) -> bool:
+    """Whether a tree of masks or labels fits `annotation`, over which Optax maps with JAX.
+
+    Relies on Optax annotating these as `Any`, or as a tree of arrays, which refers to itself.
+    """
+    within = annotations_inside(annotation)
+    return Any in members_of(annotation) or any(type(a) is typing.ForwardRef for a in within)
+
+
+def annotations_inside(annotation: Any) -> list[Any]:
+    """What `annotation` says of the items of a container."""
+    containers = (kind for kind in members_of(annotation) if _origin(kind) is not Callable)
+    return [inside for kind in containers for inside in typing.get_args(kind)]
+
+
+_origin = typing.get_origin

@@ -50,6 +50,13 @@ def test_nnx_optimizer():
     assert (count.traces, count.compiles) == (1, 1)
 
 
+def test_nnx_optimizer_is_shown():
+    optim = canonopt.chain(canonopt.clip(1.0), canonopt.adam(1e-3))
+    optimizer = nnx.Optimizer(nnx.Linear(3, 2, rngs=nnx.Rngs(0)), optim, wrt=nnx.Param)
+    assert "opt_state" in repr(optimizer)
+    assert optimizer.tx is optim
+
+
 def test_equinox_filter_jit_grad_and_modules():
     def body(model, opt_state, optim, x):
         grads = eqx.filter_grad(lambda model: jnp.mean(jax.vmap(model)(x) ** 2))(model)

@@ -1,5 +1,6 @@
 """Fails if Optax changes a behaviour that `canonopt._optax_compat` relies on."""
 
+import operator
 import re
 from pathlib import Path
 
@@ -10,12 +11,18 @@ import numpy as np
 import optax
 import pytest
 
+import canonopt
 from canonopt._optax_compat import (
+    annotation_of,
     as_transform,
     callable_tree_as_function,
     dtype_of,
     is_transformation,
+    takes_number,
+    takes_tree,
 )
+
+from .support import catalogue
 
 PARAMS = {"w": jnp.ones(2)}
 
@@ -125,3 +132,31 @@ def test_optax_makes_the_same_of_all_spellings_of_a_dtype(name):
         for dtype in (spelling, dtype_of(spelling)):
             state = optax.adam(0.1, mu_dtype=dtype).init(PARAMS)
             assert optax.tree.get(state, "mu")["w"].dtype == jnp.dtype(name)
+
+
+# --- annotations ------------------------------------------------------------------------------
+
+
+def annotations():
+    """The annotation of each parameter in the catalogue, with its name and its default."""
+    for name in catalogue.ALL:
+        factory = operator.attrgetter(name)(canonopt).factory
+        for parameter in factory.signature.parameters.values():
+            yield f"{name}.{parameter.name}", parameter.default, annotation_of(parameter)
+
+
+def test_parameters_that_are_numbers_are_annotated_so():
+    for path, default, annotation in annotations():
+        if type(default) in (int, float):
+            assert takes_number(annotation), path
+        if isinstance(default, str) or "dtype" in path or path.endswith((".mode", "_labels")):
+            assert not takes_number(annotation), path
+
+
+def test_parameters_that_are_trees_are_annotated_so():
+    for path, _, annotation in annotations():
+        name = path.rpartition(".")[2]
+        if name.endswith(("mask", "param_labels", "dimension_numbers")):
+            assert takes_tree(annotation), path
+        if name in ("transforms", "schedules", "boundaries", "boundaries_and_scales", "betas"):
+            assert not takes_tree(annotation), path

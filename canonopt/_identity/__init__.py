@@ -21,6 +21,11 @@ from .hoisting import canonicalize as canonicalize
 from .hoisting import described as described
 from .hoisting import hoist as hoist
 from .hoisting import hoisted_field as hoisted_field
+from .instances import config_items as config_items
+from .instances import config_options as config_options
+from .instances import config_with as config_with
+from .instances import copied_config as copied_config
+from .instances import is_config as is_config
 from .instances import register_constant as register_constant
 from .interning import Table as Table
 from .interning import Watched as Watched

@@ -21,9 +21,11 @@ from .._errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .._python_internals import is_stable, token_of
 from .callables import read_jitted
 from .instances import (
+    is_config,
     is_immutable,
     read_by_identity,
     read_class,
+    read_config,
     read_enum,
     read_immutable,
     read_instance,
@@ -262,6 +264,8 @@ def rule_for(value: Any) -> Rule:
             return rule
     if is_immutable(kind):
         return read_immutable
+    if is_config(kind):
+        return read_config
     if issubclass(kind, jax.Device):
         return read_by_identity
     if is_record(kind):

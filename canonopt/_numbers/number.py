@@ -24,13 +24,14 @@ _DTYPES = {
 class Number:
     """A number that may be traced, without its arithmetic.
 
-    `value` is the array that JAX makes of the number. If that is a float32, `rest` and `tail` hold
-    the remaining bits, see `double_float`; otherwise they are `None`. All three are leaves, which a
-    pytree transformation may replace with anything.
+    `value` is the array that JAX makes of the number, strongly typed. If that is a float32, `rest`
+    and `tail` hold the remaining bits, see `double_float`; otherwise they are `None`. All three are
+    leaves, which a pytree transformation may replace with anything.
 
     `kind` is the type of the number: `bool`, `int`, `float` or `complex`, which JAX promotes
-    weakly, or `numpy.float64`. It is static, so it survives a checkpoint, which loses weak types.
-    It is `None` for the result of an operation with an array, which follows the rules of arrays.
+    weakly, or `numpy.float64`. It is static, and from it `as_array` gives the array its weak type.
+    So a checkpoint, which loses weak types, changes neither a leaf nor a result. `kind` is `None`
+    for the result of an operation with an array, which follows the rules of arrays.
     """
 
     # `token_of` needs the weak reference.
@@ -59,14 +60,10 @@ class Number:
         """A Python number or `numpy.float64`; or a list of them, for the members of an ensemble."""
         number, kind = _copied(number), _kind_of(number)
         if kind in FLOATS and dtype_of(kind) != np.float64:
-            # From Python floats, of which JAX makes weakly typed arrays.
-            value, *parts = (_array(part.tolist()) for part in double_float.split(number))
-            value = (
-                double_float.converted(value, value.dtype, False) if kind is np.float64 else value
-            )
-            made = cls(value, *parts, name=name, kind=kind)
+            made = cls(*map(jnp.asarray, double_float.split(number)), name=name, kind=kind)
         else:
-            made = cls(_array(number), name=name, kind=kind)
+            value = _array(number)
+            made = cls(jnp.asarray(value, value.dtype), name=name, kind=kind)
         made.exact = number
         return made
 

@@ -13,6 +13,7 @@ from .libraries import REFLECTION as REFLECTION
 from .libraries import is_impure as is_impure
 from .libraries import is_library_class as is_library_class
 from .libraries import is_library_module as is_library_module
+from .namespaces import ClassAttribute as ClassAttribute
 from .namespaces import attribute_of as attribute_of
 from .namespaces import can_tell_apart as can_tell_apart
 from .namespaces import is_called_by_name as is_called_by_name

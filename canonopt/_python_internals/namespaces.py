@@ -123,3 +123,15 @@ def attribute_of(owner: Any, name: str) -> Any:
     if type(value) is functools.cached_property:
         return value.func
     return None if isinstance(value, _FIELDS) else value
+
+
+class ClassAttribute:
+    """A descriptor for an attribute that a class has and its instances do not."""
+
+    def __init__(self, value: Any) -> None:
+        self._value = value
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is None:
+            return self._value
+        raise AttributeError(f"only the class {owner.__name__!r} has this attribute")

@@ -5,20 +5,35 @@ import copy
 import functools
 import itertools
 import operator
+import re
 import sys
 import typing
 import weakref
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
 
 import attrs
 import equinox as eqx
 import optax
 
-from .._errors import DynamicSpecError, NotATransformationError, SharedSpecError
-from .._identity import Watched, is_namedtuple
-from .._optax_compat import is_transformation
-from .parameters import FactoryParameters, needs_transformation
+from .._errors import (
+    DynamicSpecError,
+    NotATransformationError,
+    ParameterError,
+    SharedSpecError,
+)
+from .._identity import Watched, config_items, copied_config, is_config, is_namedtuple
+from .._optax_compat import (
+    annotation_of,
+    annotations_inside,
+    is_numeric,
+    is_transformation,
+    members_of,
+    needs_transformation,
+    takes_number,
+    takes_tree,
+)
+from .parameters import FactoryParameters
 
 # --- what a spec was built from -----------------------------------------------------------------
 
@@ -145,6 +160,10 @@ _CONTAINERS = (*_MAPPINGS, list, set, collections.deque)
 _PLAIN = frozenset((int, float, complex, bool, str, bytes))
 
 
+def _is_container(kind: type) -> bool:
+    return kind in _CONTAINERS or is_config(kind)
+
+
 def _items(value: Any) -> list[Any] | None:
     """The items of a container, tuple or module; `None` if `value` is something else."""
     kind = type(value)
@@ -154,6 +173,8 @@ def _items(value: Any) -> list[Any] | None:
         return list(value)
     if isinstance(value, eqx.Module):
         return list(vars(value).values())
+    if is_config(kind):
+        return _items(config_items(value))
     if kind is tuple or is_namedtuple(kind):
         return list(tuple.__iter__(value))  # the class may define another `__iter__`
     return None
@@ -171,6 +192,8 @@ def copied(value: Any) -> Any:
         for name, item in value.items():
             made[name] = copied(item)
         return made
+    if is_config(kind):
+        return copied_config(value)
     items = _items(value)
     if items is None:
         return value
@@ -201,10 +224,21 @@ def pairs_of_containers(value: Any, other: Any) -> list[tuple[Any, Any]]:
     """The lists, dicts and sets in two equal values that are two objects, so one may change."""
     if value is other or type(value) is not type(other):
         return []
-    if type(value) in _CONTAINERS:
+    if _is_container(type(value)):
         return [(value, other)]
     pairs = zip(_items(value) or (), _items(other) or (), strict=True)
     return [pair for part, another in pairs for pair in pairs_of_containers(part, another)]
+
+
+def steps(value: Any) -> Iterator[tuple[str, Any]]:
+    """The items of a dict, list, tuple or config, each with the step of a path that leads to it."""
+    if is_config(type(value)):
+        yield from steps(config_items(value))
+    # Of these exact types, because whoever replaces an item has to make the container again.
+    elif type(value) is dict:
+        yield from ((f"[{key!r}]", item) for key, item in value.items())
+    elif type(value) in (tuple, list) or is_namedtuple(type(value)):
+        yield from ((f"[{i}]", item) for i, item in enumerate(value))
 
 
 def reference_counts(values: Iterable[Any]) -> list[int]:
@@ -244,7 +278,7 @@ def _inner_count(value: Any) -> int:
     counts = [
         max(sys.getrefcount(item), _inner_count(item))
         for item in _items(value) or ()
-        if type(item) in _CONTAINERS
+        if _is_container(type(item))
     ]
     return max(counts, default=0)
 
@@ -303,10 +337,64 @@ def _check(factory: str, value: Any, annotation: Any, path: str) -> None:
 
 def _described(value: Any) -> tuple[str, str]:
     """What was given in place of a transformation, and what to write."""
-    if isinstance(value, list | tuple) and any(map(is_transformation, value)):
+    if isinstance(value, Sequence) and any(map(is_transformation, value)):
         found = f"a {type(value).__name__} of {len(value)}"
         return found, "Unpack it: canonopt.chain(*transforms)."
     if callable(value):
         name = getattr(value, "__name__", repr(value))
         return f"the function {name}", f"Call it, as in {name}(...), if it is a factory."
     return repr(value), f"Build one, with canonopt.sgd({value!r}) for example."
+
+
+# --- values from configuration files ------------------------------------------------------------
+
+
+def check_plain(parameters: FactoryParameters, given: Mapping[str, Any]) -> None:
+    """Raises `ParameterError` for an argument of Optax that a configuration file often gets wrong.
+
+    That is text in place of a number, or an OmegaConf config in place of a tree: JAX would take it
+    for a leaf.
+    """
+    for name, value in given.items():
+        if isinstance(value, str | Mapping | Sequence):
+            annotation = annotation_of(parameters.parameters[name])
+            _check_numbers(parameters.factory, value, annotation, name)
+            if takes_tree(annotation):
+                _check_tree(parameters.factory, value, name)
+
+
+def _check_numbers(factory: str, value: Any, annotation: Any, path: str) -> None:
+    if isinstance(value, str):
+        if takes_number(annotation) and is_numeric(value):
+            is_int = float not in members_of(annotation) and value.isdecimal()
+            raise ParameterError(
+                f"{factory} needs a number for {path}, and got the string {value!r}.",
+                f"Write {'int' if is_int else 'float'}({value!r}){_in_yaml(value)}.",
+                path=path,
+            )
+        return
+    for step, item in steps(value):
+        for inside in annotations_inside(annotation):
+            _check_numbers(factory, item, inside, path + step)
+
+
+def _check_tree(factory: str, value: Any, path: str) -> None:
+    if is_config(type(value)):
+        raise ParameterError(
+            f"{factory} needs a tree for {path}, and JAX takes an OmegaConf {type(value).__name__} "
+            "for a leaf.",
+            "Write OmegaConf.to_container(value, resolve=True), or _convert_: all in a config for "
+            "Hydra.",
+            path=path,
+        )
+    for step, item in steps(value):
+        _check_tree(factory, item, path + step)
+
+
+def _in_yaml(text: str) -> str:
+    """How to write the number in YAML, if YAML reads this spelling of it as a string."""
+    number = re.fullmatch(r"([-+]?\d+)(\.\d*)?[eE]([-+]?)(\d+)", text)
+    if number is None:
+        return ""
+    digits, fraction, sign, exponent = number.groups()
+    return f", or {digits}{fraction or '.0'}e{sign or '+'}{exponent} in YAML"

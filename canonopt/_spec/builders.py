@@ -1,5 +1,6 @@
 """Functions that build specs: `canonical`, for any factory, and `Mirror`, for those of Optax."""
 
+import inspect
 import operator
 import types
 import weakref
@@ -91,6 +92,7 @@ class _MadeFactory(Factory):
         self, function: Any, outer: Factory, parameters: dict[str, Any], internals: Internals
     ) -> None:
         super().__init__(function, function.__name__, outer.module)
+        self.is_checked = str(inspect.unwrap(function).__module__).startswith("optax.")
         self._outer = outer
         self._parameters = parameters
         self.internals = internals

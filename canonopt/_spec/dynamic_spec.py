@@ -33,6 +33,8 @@ from .paths import (
     is_array,
     is_taken_out,
     notes_on,
+    weak_types,
+    with_weak_types,
 )
 from .spec import Configured, class_for, make_spec
 
@@ -188,6 +190,8 @@ class Template:
     factory: SpecFactory
     paths: tuple[str, ...]
     assemble: Assemble
+    # The dtypes of the arrays that were weakly typed when the spec was built, for each child.
+    weak: tuple[tuple[Any, ...], ...]
     # The values that are not traced, as given.
     static: tuple[Any, ...]
     watched: Watched | None = None
@@ -223,9 +227,10 @@ def make_dynamic(factory: SpecFactory, parameters: dict[str, Any]) -> Configured
     watched = None
     if reading.can_change and reading.is_comparable:
         watched = Watched(reading, lambda: read(held, template.static))
-    template = Template(cls, factory, paths, taken.assemble, tuple(taken.static), watched)
+    weak = tuple(map(weak_types, children))
+    template = Template(cls, factory, paths, taken.assemble, weak, tuple(taken.static), watched)
     if reading.is_comparable:
-        key = (token_of(cls), token_of(factory), *taken.key, reading.key)
+        key = (token_of(cls), token_of(factory), *taken.key, weak, reading.key)
         if watched is not None:
             watched.stands_in(_templates, key, weakref.ref(template))
         template = _templates.setdefault(key, template)
@@ -234,7 +239,8 @@ def make_dynamic(factory: SpecFactory, parameters: dict[str, Any]) -> Configured
 
 def _put_together(template: Template, children: Iterable[Any]) -> Configured:
     cls, factory, children = template.cls, template.factory, tuple(children)
-    deferred = DeferredBuild(factory, template.paths, children, template.assemble)
+    values = tuple(map(with_weak_types, children, template.weak))
+    deferred = DeferredBuild(factory, template.paths, values, template.assemble)
     is_transform = issubclass(cls, optax.GradientTransformation)
     internals = _DynamicInternals(
         factory,
@@ -243,7 +249,7 @@ def _put_together(template: Template, children: Iterable[Any]) -> Configured:
         is_called_again=not factory.is_stable,
         flat=(children, template),
     )
-    parameters = template.assemble(iter(children))
+    parameters = template.assemble(iter(values))
     return make_spec(cls, parameters, internals, lambda: deferred.transform)
 
 

@@ -17,6 +17,7 @@ from .._optax_compat import callable_tree_as_function, dtype_of
 from .._python_internals import recording_warnings, token_of, warn_again
 from .arguments import (
     Internals,
+    check_plain,
     check_transformations,
     copied,
     is_changed,
@@ -24,7 +25,7 @@ from .arguments import (
     split_iterators,
 )
 from .dynamic_spec import make_dynamic
-from .parameters import FactoryParameters
+from .parameters import FactoryParameters, signature_with_lr
 from .paths import expression
 from .spec import (
     Configured,
@@ -67,6 +68,8 @@ class Factory:
         self.name = name
         self.module = module
         self._of_optax = of_optax
+        # Whether the parameters are those of a function of Optax, and have its annotations.
+        self.is_checked = of_optax
         # From the key of a configuration to its spec.
         self.specs: Table[Any] = Table()
         # From a call as written to its spec, for calls with plain values only: a call that was
@@ -127,6 +130,8 @@ class Factory:
     def _from_given(self, given: dict[str, Any]) -> Any:
         """The spec with these values, and defaults for the rest: an existing one, or a new one."""
         signature = self.signature
+        if self.is_checked:
+            check_plain(signature, given)
         for name in self._dtypes:
             if name in given:
                 given = given | {name: dtype_of(given[name])}
@@ -282,6 +287,8 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
     functools.update_wrapper(build, factory.function, updated=())
     build.__name__ = build.__qualname__ = factory.name
     build.__module__ = factory.module
+    if (signature := signature_with_lr(factory.function)) is not None:
+        build.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
     build.factory = factory  # pyright: ignore[reportFunctionMemberAccess]
     build.__canonical_owner__ = factory  # pyright: ignore[reportFunctionMemberAccess]
     return build

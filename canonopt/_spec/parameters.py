@@ -1,20 +1,28 @@
 """A factory's parameters: names, aliases, defaults, and the errors of calls that do not fit."""
 
 import difflib
+import enum
 import functools
 import inspect
 import types
-import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
-import optax
 
 from .._errors import ParameterError
-from .._optax_compat import is_transformation
+from .._optax_compat import is_transformation, mentions_transformation
 
 _Kind = inspect.Parameter
+
+
+class NotGiven(enum.StrEnum):
+    """The default of `lr` in a signature. Configs may pass it on, and YAML makes text of it."""
+
+    NOT_GIVEN = "NOT_GIVEN"
+
+    def __repr__(self) -> str:
+        return "<not given>"
 
 
 @attrs.frozen(eq=False)
@@ -67,6 +75,7 @@ class FactoryParameters:
         optional = min((names.index(n) for n in defaults), default=len(names))
         after_default = [n for n in names[optional:] if n not in defaults]
         by_keyword = {n: n for n in (*either, *of_kind[_Kind.KEYWORD_ONLY])}
+        annotations = {n: p.annotation for n, p in parameters.items()}
         has_alias = "learning_rate" in by_keyword and "lr" not in parameters
         if has_alias and keywords is None:
             by_keyword["lr"] = "learning_rate"
@@ -84,9 +93,7 @@ class FactoryParameters:
             required=frozenset(n for n in names if n not in defaults),
             by_keyword=by_keyword,
             lr_may_be_extra=has_alias and keywords is not None and "learning_rate" not in defaults,
-            transformations={
-                n: p.annotation for n, p in parameters.items() if _mentions(p.annotation)
-            },
+            transformations={n: a for n, a in annotations.items() if mentions_transformation(a)},
         )
 
     # --- from a call to values and back -------------------------------------------------------
@@ -105,6 +112,9 @@ class FactoryParameters:
             extras = {}
             for keyword, value in kwargs.items():
                 name = self.by_keyword.get(keyword)
+                is_alias = keyword == "lr" and name == "learning_rate"
+                if is_alias and isinstance(value, str) and value == NotGiven.NOT_GIVEN:
+                    continue
                 if name is None:
                     extras[keyword] = value
                 elif name in given:
@@ -310,6 +320,23 @@ def _parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]
     return dict(inspect.signature(lambda *args, **kwargs: None).parameters)
 
 
+def signature_with_lr(function: Callable[..., Any]) -> inspect.Signature | None:
+    """The signature of `function` with `lr`. `None` if `lr` is not another name in it."""
+    try:
+        found = inspect.signature(function)
+    except (TypeError, ValueError):  # a function written in C
+        return None
+    parameters = list(found.parameters.values())
+    rate = found.parameters.get("learning_rate")
+    takes_others = any(p.kind is p.VAR_KEYWORD for p in parameters)  # `lr` may be one of them
+    if rate is None or takes_others or "lr" in found.parameters:
+        return None
+    if rate.kind not in (rate.POSITIONAL_OR_KEYWORD, rate.KEYWORD_ONLY):
+        return None
+    lr = rate.replace(name="lr", kind=rate.KEYWORD_ONLY, default=NotGiven.NOT_GIVEN)
+    return found.replace(parameters=[*parameters, lr])
+
+
 # Libraries whose wrappers pass the arguments on unchanged. Other wrappers may take arguments of
 # their own, have other defaults, or depend on which ones were given by position, so the signature
 # of the function inside does not describe them.
@@ -334,7 +361,7 @@ def _past_wrappers(function: Any) -> tuple[Any, bool]:
 
 
 def _passes_on(wrapper: Any) -> bool:
-    if hasattr(wrapper, "__signature__"):
+    if hasattr(wrapper, "__signature__") and not hasattr(wrapper, "__canonical_owner__"):
         return False
     if isinstance(wrapper, types.FunctionType):
         written_in = wrapper.__globals__.get("__name__", "")
@@ -370,18 +397,3 @@ def _fields(names: Sequence[str], reserved: Collection[str]) -> dict[str, str]:
             taken.add(field)
         fields[name] = field
     return fields
-
-
-def _mentions(annotation: Any) -> bool:
-    """Whether `annotation` is the type of transformations, or a generic type with it inside."""
-    if isinstance(annotation, type) and issubclass(annotation, optax.GradientTransformation):
-        return True
-    return any(map(_mentions, typing.get_args(annotation)))
-
-
-def needs_transformation(annotation: Any) -> bool:
-    """Whether only a transformation, or `None`, fits `annotation`."""
-    if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        others = (kind for kind in typing.get_args(annotation) if kind is not type(None))
-        return all(map(needs_transformation, others))
-    return isinstance(annotation, type) and issubclass(annotation, optax.GradientTransformation)

@@ -22,10 +22,18 @@ import jax.tree_util as jtu
 import numpy as np
 
 from .._errors import ParameterError
-from .._identity import HoldsArray, is_namedtuple, read
-from .._numbers import NUMBERS, Dynamic
+from .._identity import (
+    HoldsArray,
+    config_items,
+    config_options,
+    config_with,
+    is_config,
+    is_namedtuple,
+    read,
+)
+from .._numbers import NUMBERS, Dynamic, converted
 from .._python_internals import token_of
-from .arguments import copied, is_iterator
+from .arguments import copied, is_iterator, steps
 
 
 # `spec` imports this module, so this module cannot import the class of specs.
@@ -73,11 +81,8 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
     """The parts of `value`, each with the step of a path that leads to it."""
     if isinstance(value, Parametrised):
         yield from ((f".{name}", part) for name, part in value.parameters().items())
-    # Of these exact types, because `replaced` has to make the container again.
-    elif type(value) is dict:
-        yield from ((f"[{key!r}]", part) for key, part in value.items())
-    elif type(value) in (tuple, list) or is_namedtuple(type(value)):
-        yield from ((f"[{i}]", part) for i, part in enumerate(value))
+    else:
+        yield from steps(value)
 
 
 def find(spec: Any, name: str) -> tuple[str, Any]:
@@ -129,6 +134,8 @@ def _replaced(value: Any, changes: Mapping[str, Any], replace: Callable, path: s
     parts = [new.get(step, part) for step, part in _parts(value)]
     if type(value) is dict:
         return dict(zip(value, parts, strict=True))
+    if is_config(type(value)):
+        return config_with(value, parts)
     return list(parts) if type(value) is list else tuple.__new__(type(value), parts)
 
 
@@ -157,6 +164,10 @@ class TakenApart:
         if not _holds_array(value):
             return self._keep(value)
         kind: Any = type(value)
+        if is_config(kind):
+            self.key += (token_of(kind), *config_options(value))
+            build_items, kept = self._take(config_items(value), path), copied(value)
+            return lambda taken: config_with(kept, build_items(taken))
         if kind is dict:
             names = tuple(value)
             self.key += (dict, len(names))
@@ -219,6 +230,36 @@ def is_taken_out(child: Any) -> bool:
     return any(isinstance(part, Dynamic) and part.value is None for part in parts)
 
 
+def weak_types(child: Any) -> tuple[Any, ...]:
+    """The dtype of each leaf of a child that is weakly typed, and `None` for the other leaves.
+
+    Numbers and specs in it know their own types.
+    """
+    leaves = jtu.tree_leaves(child, is_leaf=_is_number_or_spec_or_none)
+    is_weak = lambda leaf: is_array(leaf) and getattr(leaf, "weak_type", False)  # noqa: E731
+    return tuple(leaf.dtype if is_weak(leaf) else None for leaf in leaves)
+
+
+def with_weak_types(child: Any, dtypes: tuple[Any, ...]) -> Any:
+    """A child with the weak types that a checkpoint or NumPy may have taken from its arrays."""
+    if not any(dtypes):
+        return child
+    leaves, structure = jtu.tree_flatten(child, is_leaf=_is_number_or_spec_or_none)
+    if len(leaves) != len(dtypes):  # a pytree transformation has put something else in its place
+        return child
+    return structure.unflatten(map(_with_weak_type, leaves, dtypes))
+
+
+def _with_weak_type(leaf: Any, dtype: Any) -> Any:
+    is_value = is_array(leaf) or isinstance(leaf, np.generic)
+    if dtype is None or not is_value or getattr(leaf, "weak_type", False):
+        return leaf
+    array = jnp.asarray(leaf)
+    # Whoever has given it another dtype wants an ordinary array.
+    is_same = array.dtype == jax.dtypes.canonicalize_dtype(dtype)
+    return converted(array, array.dtype, True) if is_same else leaf
+
+
 def as_arrays(tree: Any) -> Any:
     """`tree` with an array in place of each number: a state may hold one, and JAX takes arrays."""
     if isinstance(tree, Dynamic):
@@ -237,6 +278,10 @@ def _is_number(node: Any) -> bool:
 
 def _is_number_or_spec(node: Any) -> bool:
     return isinstance(node, Dynamic | Parametrised)
+
+
+def _is_number_or_spec_or_none(node: Any) -> bool:
+    return node is None or _is_number_or_spec(node)
 
 
 # --- notes on errors ----------------------------------------------------------------------------
@@ -321,6 +366,8 @@ def expression(value: Any) -> str:
     if type(value) is dict:
         items = (f"{expression(k)}: {expression(v)}" for k, v in value.items())
         return f"{{{', '.join(items)}}}"
+    if is_config(type(value)) and (items := config_items(value)) is not None:
+        return f"omegaconf.OmegaConf.create({expression(items)}, flags={{'allow_objects': True}})"
     if isinstance(value, enum.Enum):
         # The `repr` of a member is no Python expression.
         return f"{type(value).__module__}.{type(value).__qualname__}.{value.name}"

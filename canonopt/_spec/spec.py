@@ -17,7 +17,7 @@ import optax
 from .._errors import NotAFactoryError, ParameterError
 from .._identity import Mode, is_in_place
 from .._optax_compat import as_transform, is_transformation
-from .._python_internals import token_of
+from .._python_internals import ClassAttribute, token_of
 from .._steps import init_like_grads
 from .arguments import Internals, SpecFactory
 from .paths import Parametrised, find, hyperparameters, replaced
@@ -171,7 +171,10 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
             updates: Any, state: Any, params: Any = None, **extra_args: Any
         ) -> tuple[Any, optax.OptState]: ...
 
-    def __new__(cls, /, **fields: Any) -> "Self":
+    def __new__(cls, /, *pair: Any, **fields: Any) -> Any:
+        # As those call it who copy a named tuple by its items: `dataclasses.asdict`, for one.
+        if pair or (fields.keys() == {*cls._fields} and not fields.keys() <= _aliases_of(cls)):
+            return _of_pair(*pair, **fields)
         if cls is Spec:
             raise TypeError(
                 "canonopt.Spec is the type of all specs and builds none. Write canonopt.adam(...), "
@@ -183,8 +186,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     def _make(  # pyright: ignore[reportIncompatibleMethodOverride]
         cls, iterable: Any
     ) -> optax.GradientTransformationExtraArgs:
-        # `_replace` calls this. With another `init` or `update` it is no longer this configuration.
-        return optax.GradientTransformationExtraArgs(*iterable)
+        return _of_pair(*iterable)  # `_replace` calls this
 
     def __getattr__(self, name: str) -> Any:
         # Further attributes of what the factory returned, such as `MultiSteps.has_updated`.
@@ -200,6 +202,18 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     ) -> optax.OptState:
         """Like `canonopt.init_like_grads`, with this spec as `optim`."""
         return init_like_grads(model, loss_fn, *args, optim=self, **kwargs)
+
+
+def _of_pair(*pair: Any, **named: Any) -> optax.GradientTransformationExtraArgs:
+    """The spec with these two functions. With any others, it is no longer that configuration."""
+    made = optax.GradientTransformationExtraArgs(*pair, **named)
+    owner = getattr(made.init, "__canonical_owner__", None)
+    is_own = isinstance(owner, Spec) and all(map(operator.is_, owner, made))
+    return owner if is_own else made
+
+
+def _aliases_of(cls: type) -> set[str]:
+    return {field.alias for field in attrs.fields(cls)} if attrs.has(cls) else set()
 
 
 class ScheduleSpec(Configured):
@@ -354,9 +368,12 @@ def _make_class(factory: SpecFactory, kind: type[Configured], is_own: bool) -> t
         repr=False,
         eq=False,
     )
+    made = cls.__attrs_attrs__
     if "self" in signature.fields:
-        renamed = [a.evolve(alias="self") if a.alias == "self_" else a for a in cls.__attrs_attrs__]
-        cls.__attrs_attrs__ = type(cls.__attrs_attrs__)(renamed)
+        made = type(made)(a.evolve(alias="self") if a.alias == "self_" else a for a in made)
+    # attrs looks it up on the class. OmegaConf, and so Hydra, looks it up on a value, and takes one
+    # that has it for a config.
+    cls.__attrs_attrs__ = ClassAttribute(made)
     cls.__module__ = factory.module
     # A pytree without leaves. A jit cache compares the spec itself.
     jtu.register_pytree_node(cls, lambda spec: ((), spec), lambda spec, _: spec)

@@ -7,6 +7,7 @@ import warnings
 from functools import partial
 
 import equinox as eqx
+import flax.serialization
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -326,6 +327,36 @@ def test_a_number_of_numpy_stays_strongly_typed_elsewhere(take):
     assert type(optim.hyperparameters()["learning_rate"]) is np.float64
     for found in (rate * array, number * rate * array / number, jax.jit(lambda x: x * array)(rate)):
         assert (found.dtype, found.weak_type) == (jnp.float32, False)
+
+
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_a_number_that_comes_back_causes_no_trace(is_wide, tmp_path):
+    """Its leaves are strongly typed from the start, so nothing takes a weak type away."""
+
+    def deserialised(spec):
+        eqx.tree_serialise_leaves(tmp_path / "spec.eqx", spec)
+        return eqx.tree_deserialise_leaves(tmp_path / "spec.eqx", spec)
+
+    def from_bytes(spec):
+        leaves, structure = jax.tree.flatten(spec)
+        return structure.unflatten(
+            flax.serialization.from_bytes(leaves, flax.serialization.to_bytes(leaves))
+        )
+
+    params = jnp.linspace(0, 1, 5, dtype=jnp.bfloat16)
+    with jax.enable_x64(is_wide):
+        for number in (1 / 3, 3, True, np.float64(0.1)):
+            update, count = counted(lambda optim: optim.update(params, optim.init(params), params))
+            update = jax.jit(update)
+            optim = canonopt.adam(canonopt.dynamic(number), b1=canonopt.dynamic(0.9))
+            expected = update(optim)[0]
+            assert not any(leaf.weak_type for leaf in jax.tree.leaves(optim))
+            strong = lambda leaf: jnp.asarray(np.asarray(leaf))  # noqa: E731
+            for take in (strong, np.asarray, lambda leaf: np.asarray(leaf)[()], jax.device_put):
+                assert bits(update(jax.tree.map(take, optim))[0]) == bits(expected)
+            for again in (deserialised(optim), from_bytes(optim)):
+                assert bits(update(again)[0]) == bits(expected)
+            assert count.traces == 1
 
 
 def test_a_number_with_other_leaves_is_the_number_of_these():

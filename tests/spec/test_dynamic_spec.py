@@ -15,6 +15,7 @@ import canonopt
 from canonopt._spec.dynamic_spec import _templates
 
 from ..support.counting import counted
+from ..support.values import bits
 
 PARAMS = {"w": jnp.ones(3)}
 
@@ -39,6 +40,60 @@ def test_an_array_is_a_leaf_and_the_rest_is_static():
 def test_arrays_of_every_kind_are_leaves_and_never_interned(value):
     assert jax.tree.leaves(canonopt.sgd(value)) == [value]
     assert canonopt.sgd(value) is not canonopt.sgd(value)
+
+
+class Constant(eqx.Module):
+    value: jax.Array
+
+    def __call__(self, count):
+        return self.value
+
+
+@pytest.mark.parametrize("is_wide", [False, True])
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda lib, rate: lib.scale(rate),
+        lambda lib, rate: lib.chain(lib.clip(rate), lib.adamw(rate, weight_decay=rate)),
+        lambda lib, rate: lib.sgd(Constant(rate)),
+        lambda lib, rate: lib.inject_hyperparams(lib.adam)(rate),
+    ],
+)
+def test_an_array_is_weakly_typed_after_a_checkpoint_if_it_was_before(build, dtype, is_wide):
+    with jax.enable_x64(is_wide):
+        rate, params = jnp.asarray(0.1), jnp.linspace(0, 1, 5).astype(dtype)
+        optim, theirs = build(canonopt, rate), build(optax, rate)
+        expected = update(theirs, params)
+        step = lambda params: update(theirs, params)  # noqa: E731
+        jitted, (ours, count) = jax.jit(step)(params), counted(update)
+        ours = jax.jit(ours)
+        ours(optim, params)
+        takes = (
+            np.asarray,
+            lambda leaf: np.asarray(leaf)[()],
+            lambda x: jnp.asarray(np.asarray(x)),
+        )
+        for take in takes:
+            again = jax.tree.map(take, optim)
+            assert bits(update(again, params)) == bits(expected)
+            assert bits(ours(again, params)) == bits(jitted)
+        # JAX's key of a call has the weak type.
+        assert count.traces == 2
+
+
+def test_anything_may_replace_a_weakly_typed_array():
+    optim = canonopt.sgd(jnp.asarray(0.1))
+    for leaf in (None, 1.0, object(), (1.0, [2.0]), jax.ShapeDtypeStruct((), jnp.float32)):
+        mapped = jax.tree.map(lambda _, leaf=leaf: leaf, optim)
+        assert jax.tree.leaves(mapped) == jax.tree.leaves(leaf)
+
+
+def test_an_array_with_another_dtype_is_an_ordinary_array():
+    optim = jax.tree.map(lambda x: x.astype(jnp.float16), canonopt.scale(jnp.asarray(0.1)))
+    assert update(optim, jnp.ones(2, jnp.bfloat16)).dtype == jnp.float32
+    optim = jax.tree.map(lambda x: x, canonopt.scale(jnp.float32(0.1)))
+    assert update(optim, jnp.ones(2, jnp.bfloat16)).dtype == jnp.float32
 
 
 def test_new_values_are_no_new_trace():
@@ -202,13 +257,6 @@ def test_a_spec_whose_values_have_been_taken_out_is_not_hashed(rest):
     with pytest.raises(canonopt.DynamicSpecError, match=re.escape(f"{rest!r} {text}")) as raised:
         hash(rest)
     assert "Combine the two first, eqx.combine(arrays, spec), and pass" in str(raised.value)
-
-
-class Constant(eqx.Module):
-    value: jax.Array
-
-    def __call__(self, count):
-        return self.value
 
 
 @pytest.mark.parametrize(

@@ -107,6 +107,71 @@ def test_something_that_is_no_transformation(call, message):
         call()
 
 
+# --- text in place of a number ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("call", "path", "fix"),
+    [
+        (lambda: canonopt.adam("1e-3"), "learning_rate", "Write float('1e-3'), or 1.0e-3 in YAML."),
+        (
+            lambda: canonopt.adam(lr="1e5"),
+            "learning_rate",
+            "Write float('1e5'), or 1.0e+5 in YAML.",
+        ),
+        (lambda: canonopt.sgd(0.1, "0.9"), "momentum", "Write float('0.9')."),
+        (lambda: canonopt.adam(1e-3).replace(b1="nan"), "b1", "Write float('nan')."),
+        (
+            lambda: canonopt.chain(canonopt.sgd(0.1)).replace(lr="-2.5e-3"),
+            "learning_rate",
+            "Write float('-2.5e-3'), or -2.5e-3 in YAML.",
+        ),
+        (lambda: canonopt.cosine_decay_schedule(1.0, "10"), "decay_steps", "Write int('10')."),
+        (lambda: canonopt.contrib.prodigy(betas=(0.9, "0.9")), "betas[1]", "Write float('0.9')."),
+        (
+            lambda: canonopt.piecewise_constant_schedule(1.0, {10: "0.1"}),
+            "boundaries_and_scales[10]",
+            "Write float('0.1').",
+        ),
+        (
+            lambda: canonopt.sgdr_schedule([{"init_value": "0.1"}]),
+            "cosine_kwargs[0]['init_value']",
+            "Write float('0.1').",
+        ),
+        (lambda: canonopt.join_schedules([], ["5"]), "boundaries[0]", "Write int('5')."),
+        (
+            lambda: canonopt.scale_by_distance_over_gradients(eps="0.1"),
+            "eps",
+            "Write float('0.1').",
+        ),
+        (
+            lambda: canonopt.inject_hyperparams(optax.adam)("0.1"),
+            "learning_rate",
+            "Write float('0.1').",
+        ),
+        (lambda: canonopt.canonical(optax.sgd)("0.1"), "learning_rate", "Write float('0.1')."),
+    ],
+)
+def test_text_for_a_number_is_refused_when_it_is_given(call, path, fix):
+    message = re.escape(f"needs a number for {path}, and got the string '")
+    with pytest.raises(canonopt.ParameterError, match=message) as raised:
+        call()
+    assert (raised.value.path, raised.value.fix) == (path, fix)
+
+
+def test_text_that_optax_takes_stays():
+    assert canonopt.adam(1e-3, mu_dtype="bfloat16") is canonopt.adam(1e-3, mu_dtype=jnp.bfloat16)
+    assert canonopt.scale_by_lion(mode="smooth").mode == "smooth"
+    assert canonopt.contrib.dog(init_step=("heuristic", 1e-6)).init_step[0] == "heuristic"
+    optim = canonopt.partition({"1": canonopt.sgd(0.1)}, {"w": "1", "b": "1"})
+    optim.init(PARAMS)
+    assert canonopt.piecewise_interpolate_schedule("cosine", 1.0, {1: 0.1}).init_value == 1.0
+    # Not a number: whatever Optax says of it.
+    assert canonopt.clip("text").max_delta == "text"
+    # A factory of the user's may read it as a number.
+    assert canonopt.canonical(lambda rate: optax.sgd(float(rate)))("0.1").rate == "0.1"
+
+
 def test_optional_transformations_may_be_none():
     assert canonopt.lbfgs(linesearch=None).linesearch is None
     assert canonopt.contrib.galore(0.1, base_optimizer=None).base_optimizer is None

@@ -1,6 +1,7 @@
 """A spec is an optax transformation, and says what it was built from."""
 
 import enum
+import functools
 import inspect
 import math
 import pydoc
@@ -56,6 +57,37 @@ def test_a_replaced_function_is_no_longer_the_configuration():
     replaced = optim._replace(init=optax.init_empty_state)
     assert type(replaced) is optax.GradientTransformationExtraArgs
     assert replaced.update is optim.update
+
+
+@pytest.mark.parametrize(
+    "spec", [canonopt.adam(1e-3), canonopt.sgd(canonopt.dynamic(0.1))], ids=repr
+)
+def test_a_spec_is_made_again_from_its_two_functions(spec):
+    cls, init, update = type(spec), spec.init, spec.update
+    assert cls(*spec) is spec
+    assert cls(**spec._asdict()) is cls(init=init, update=update) is spec
+    assert cls._make(spec) is spec._replace() is spec
+    assert canonopt.Spec(*spec) is spec
+    other = canonopt.lion(1e-3)
+    for pair in ((init, other.update), (other.init, update), (init, lambda *args: None)):
+        for made in (cls(*pair), cls(**dict(zip(cls._fields, pair, strict=True)))):
+            assert type(made) is optax.GradientTransformationExtraArgs
+            assert tuple(made) == pair
+    with pytest.raises(TypeError):
+        cls(init)
+    with pytest.raises(TypeError):
+        cls(*spec, init)
+
+
+def test_parameters_with_the_names_of_the_two_functions_are_parameters():
+    @canonopt.canonical
+    def factory(init, update):
+        return optax.scale(init + update)
+
+    spec = factory(1.0, 2.0)
+    assert spec.parameters() == {"init": 1.0, "update": 2.0}
+    assert type(spec)(*spec) is spec
+    assert attrs.evolve(spec, init=3.0) is factory(3.0, 2.0)
 
 
 def test_optax_tree_functions_take_a_spec():
@@ -210,8 +242,40 @@ def test_help_shows_signature_parameters_and_the_page_of_optax():
     assert "nesterov" in text
     assert "The Adam optimizer." in text
     assert "https://optax.readthedocs.io/en/latest/api/optimizers.html#optax.adam" in text
-    assert inspect.signature(canonopt.adam) == inspect.signature(optax.adam)
     assert canonopt.adam.__name__ == "adam"
+
+
+@pytest.mark.parametrize("name", catalogue.ALL)
+def test_signatures_are_those_of_optax_and_lr(name):
+    ours = inspect.signature(attribute(canonopt, name))
+    theirs = inspect.signature(attribute(optax, name))
+    parameters = [*theirs.parameters.values()]
+    if "learning_rate" in theirs.parameters:
+        *parameters, lr = ours.parameters.values()
+        assert (lr.name, lr.kind) == ("lr", lr.KEYWORD_ONLY)
+        assert lr.annotation == theirs.parameters["learning_rate"].annotation
+        assert repr(lr.default) == "<not given>"
+    assert ours.replace(parameters=parameters) == theirs
+
+
+def attribute(module, name):
+    for part in name.split("."):
+        module = getattr(module, part)
+    return module
+
+
+def test_lr_is_shown_only_where_it_is_an_alias():
+    def names(function):
+        return [*inspect.signature(canonopt.canonical(function)).parameters]
+
+    assert names(lambda learning_rate, b1=0.9: None) == ["learning_rate", "b1", "lr"]
+    assert names(lambda *, learning_rate: None) == ["learning_rate", "lr"]
+    assert names(lambda learning_rate, /: None) == ["learning_rate"]
+    assert names(lambda learning_rate, lr: None) == ["learning_rate", "lr"]
+    assert names(lambda learning_rate, **others: None) == ["learning_rate", "others"]
+    assert names(lambda rate: None) == ["rate"]
+    assert names(canonopt.adam)[-1] == names(functools.partial(canonopt.adam, b1=0.8))[-1] == "lr"
+    assert [*inspect.signature(canonopt.inject_hyperparams(optax.sgd)).parameters][-1] == "lr"
 
 
 def test_a_spec_can_be_a_field_of_a_module_static_or_not():

@@ -1,0 +1,251 @@
+"""Configurations that build specs: OmegaConf, Hydra, hydra-zen, Fiddle, dataclasses."""
+
+import copy
+import dataclasses
+import inspect
+import pickle
+import re
+
+import attrs
+import fiddle as fdl
+import hydra_zen
+import jax
+import jax.numpy as jnp
+import optax
+import pytest
+from hydra.utils import instantiate
+from omegaconf import OmegaConf
+
+import canonopt
+
+from .support.counting import counted
+
+PARAMS = {"w": jnp.ones(2), "b": jnp.ones(2)}
+
+
+def update(optim):
+    return optim.update(PARAMS, optim.init(PARAMS), PARAMS)[0]
+
+
+def config(items):
+    return OmegaConf.create(items, flags={"allow_objects": True})
+
+
+def target(name, *args, **kwargs):
+    return {"_target_": f"canonopt.{name}", "_args_": list(args), **kwargs}
+
+
+# --- a spec as a value ----------------------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    optim: optax.GradientTransformation
+    schedule: optax.Schedule
+    steps: int = 1
+
+
+def test_a_dataclass_that_holds_a_spec():
+    optim = canonopt.chain(canonopt.clip(1.0), canonopt.adam(1e-3))
+    held = Config(optim, canonopt.constant_schedule(0.1))
+    assert dataclasses.asdict(held)["optim"] is optim
+    assert dataclasses.astuple(held)[0] is optim
+    assert dataclasses.replace(held, steps=2).optim is optim
+    dynamic = Config(canonopt.adam(canonopt.dynamic(0.1)), held.schedule)
+    assert dataclasses.asdict(dynamic)["optim"] is dynamic.optim
+
+
+SPECS = [canonopt.adam(1e-3), canonopt.chain(canonopt.sgd(0.1)), canonopt.constant_schedule(0.1)]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=repr)
+def test_omegaconf_holds_a_spec_as_it_holds_a_transformation(spec):
+    for held in (
+        config({"spec": spec}).spec,
+        config([spec])[0],
+        config({"a": {"b": [spec]}}).a.b[0],
+    ):
+        assert held is spec
+    assert copy.deepcopy(config([spec]))[0] is spec
+    assert OmegaConf.merge(config({"a": 1}), config({"spec": spec})).spec is spec
+    assert OmegaConf.to_container(config([spec])) == [spec]
+
+
+@pytest.mark.parametrize("spec", SPECS, ids=repr)
+def test_attrs_still_knows_the_class(spec):
+    assert attrs.has(type(spec))
+    assert not hasattr(spec, "__attrs_attrs__")
+    assert attrs.asdict(spec, recurse=False) == spec.parameters()
+    assert attrs.evolve(spec) is spec
+
+
+# --- Hydra ----------------------------------------------------------------------------------------
+
+CONVERT = pytest.mark.parametrize("convert", ["none", "partial", "object", "all"])
+CHAIN = target("chain", target("clip", 1.0), target("adam", lr=1e-3))
+JOINED = target(
+    "join_schedules",
+    schedules=[target("constant_schedule", value=v) for v in (1.0, 0.1)],
+    boundaries=[10],
+)
+
+
+@CONVERT
+def test_hydra_builds_specs(convert):
+    optim = instantiate(CHAIN, _convert_=convert)
+    assert optim is canonopt.chain(canonopt.clip(1.0), canonopt.adam(1e-3))
+    found = instantiate({"a": [CHAIN], "b": {"c": JOINED}}, _convert_=convert)
+    assert found["a"][0] is optim
+    assert found["b"]["c"] is instantiate(JOINED, _convert_=convert)
+    assert [float(found["b"]["c"](i)) for i in (0, 20)] == [1.0, jnp.float32(0.1)]
+
+
+@CONVERT
+def test_hydra_builds_dynamic_specs(convert):
+    def build(value):
+        rate = target("dynamic", value)
+        transforms = {"a": target("sgd", learning_rate=rate), "b": target("set_to_zero")}
+        labels = {"_target_": "builtins.dict", "w": "a", "b": "b"}
+        return instantiate(
+            target("partition", transforms=transforms, param_labels=labels), _convert_=convert
+        )
+
+    step, count = counted(update)
+    step = jax.jit(step)
+    for value in (0.1, 0.2):
+        assert bool(jnp.all(step(build(value))["w"] == -jnp.float32(value)))
+        assert bool(jnp.all(update(build(value))["w"] == -jnp.float32(value)))
+    assert (count.traces, count.compiles) == (1, 1)
+
+
+# --- OmegaConf's configs as arguments -------------------------------------------------------------
+
+
+def labels(params):
+    return {"w": "a", "b": "b"}
+
+
+def partition(rate=0.1):
+    return canonopt.partition(config({"a": canonopt.sgd(rate), "b": canonopt.adam(1e-3)}), labels)
+
+
+def test_a_config_counts_by_what_is_in_it():
+    assert partition() is partition()
+    assert partition(0.2) is not partition()
+    assert partition() is not canonopt.partition(dict(partition().transforms), labels)
+    expected = optax.partition({"a": optax.sgd(0.1), "b": optax.adam(1e-3)}, labels)
+    assert jax.tree.all(jax.tree.map(jnp.array_equal, update(partition()), update(expected)))
+    pieces = lambda: canonopt.piecewise_constant_schedule(1.0, config({10: 0.1}))  # noqa: E731
+    assert pieces() is pieces()
+
+
+def test_a_config_is_listed_replaced_written_and_pickled():
+    optim = partition()
+    assert optim.hyperparameters()["transforms['a'].learning_rate"] == 0.1
+    assert optim.replace(**{"transforms['a'].lr": 0.2}) is partition(0.2)
+    schedule = instantiate(JOINED)
+    names = {"canonopt": canonopt, "omegaconf": __import__("omegaconf")}
+    assert eval(repr(schedule), names) is schedule
+    assert pickle.loads(pickle.dumps(schedule)) is schedule
+
+
+@canonopt.canonical
+def of_config(config):
+    return optax.chain(optax.clip(config.clip), optax.adam(config.lr, config.get("b1", 0.9)))
+
+
+def test_a_factory_may_take_a_config():
+    build = lambda **items: of_config(OmegaConf.create({"clip": 1.0, "lr": 0.1} | items))  # noqa: E731
+    assert build() is build()
+    assert build(b1=0.8) is not build()
+    assert build(more={"a": [1]}) is build(more={"a": [1]})
+    assert build(more={"a": [1]}) is not build(more={"a": [2]})
+    assert build(later="???") is build(later="???")
+    read_only = OmegaConf.create({"clip": 1.0, "lr": 0.1})
+    OmegaConf.set_readonly(read_only, True)
+    assert of_config(read_only) is not build()
+
+
+def test_an_interpolation_counts_by_its_value_now():
+    def root(rate):
+        return OmegaConf.create({"rate": rate, "optim": {"clip": 1.0, "lr": "${rate}"}})
+
+    one = root(0.1)
+    optim = of_config(one.optim)
+    assert of_config(root(0.1).optim) is optim
+    assert of_config(root(0.2).optim) is not optim
+    one.rate = 0.2
+    assert of_config(one.optim) is of_config(root(0.2).optim)
+    assert of_config(one.optim) is not optim
+
+
+def test_a_config_that_changes_is_another_configuration():
+    schedules = [canonopt.constant_schedule(value) for value in (1.0, 0.1)]
+    one, other = config([10]), config([10])
+    schedule = canonopt.join_schedules(schedules, one)
+    assert canonopt.join_schedules(schedules, other) is schedule
+    one[0] = 15
+    changed = canonopt.join_schedules(schedules, one)
+    assert changed is not schedule
+    assert float(changed(12)) == 1.0
+    with pytest.raises(canonopt.SharedSpecError, match="one has been changed since"):
+        schedule(12)
+
+
+@pytest.mark.parametrize(
+    ("build", "path"),
+    [
+        (lambda: canonopt.adamw(1e-3, mask=config({"w": True, "b": False})), "mask"),
+        (lambda: canonopt.adamw(1e-3, mask={"w": config([True])}), "mask['w']"),
+        (lambda: canonopt.masked(canonopt.sgd(0.1), config({"w": True})), "mask"),
+        (lambda: canonopt.freeze(config({"w": True})), "mask"),
+        (lambda: canonopt.partition({"a": canonopt.sgd(0.1)}, config({"w": "a"})), "param_labels"),
+    ],
+)
+def test_a_config_is_refused_where_jax_would_take_it_for_a_leaf(build, path):
+    message = f"needs a tree for {path}, and JAX takes an OmegaConf "
+    with pytest.raises(canonopt.ParameterError, match=re.escape(message)) as raised:
+        build()
+    assert "Write OmegaConf.to_container(value, resolve=True), or _convert_: all" in str(
+        raised.value
+    )
+    assert raised.value.path == path
+
+
+def test_a_list_of_transformations_in_a_config_is_to_be_unpacked():
+    with pytest.raises(canonopt.NotATransformationError, match=r"Unpack it: canonopt\.chain"):
+        canonopt.chain(config([canonopt.sgd(0.1)]))
+
+
+# --- what reads signatures ------------------------------------------------------------------------
+
+
+def test_hydra_zen_takes_lr():
+    expected = canonopt.adam(1e-3)
+    assert hydra_zen.instantiate(hydra_zen.builds(canonopt.adam, lr=1e-3)) is expected
+    partial = hydra_zen.builds(canonopt.adam, lr=1e-3, zen_partial=True)
+    assert hydra_zen.instantiate(partial)() is expected
+    full = hydra_zen.builds(canonopt.adam, populate_full_signature=True)
+    assert hydra_zen.instantiate(full, learning_rate=1e-3) is expected
+    text = hydra_zen.to_yaml(full(learning_rate=1e-3))
+    assert instantiate(OmegaConf.create(text)) is expected
+    with pytest.raises(TypeError):
+        hydra_zen.builds(canonopt.clip, lr=1e-3)
+
+
+def test_fiddle_takes_lr():
+    made = fdl.Config(canonopt.chain, canonopt.clip(1.0), fdl.Config(canonopt.adam, lr=1e-3))
+    assert fdl.build(made) is canonopt.chain(canonopt.clip(1.0), canonopt.adam(1e-3))
+    made = fdl.Partial(canonopt.adam)
+    made.lr = 1e-3
+    assert fdl.build(made)() is canonopt.adam(1e-3)
+    with pytest.raises(TypeError):
+        fdl.Config(canonopt.clip, lr=1e-3)
+
+
+def test_the_default_of_lr_is_as_if_not_given():
+    default = inspect.signature(canonopt.adam).parameters["lr"].default
+    assert repr(default) == "<not given>"
+    assert canonopt.adam(1e-3, lr=default) is canonopt.adam(1e-3)
+    with pytest.raises(canonopt.ParameterError, match="adam needs learning_rate"):
+        canonopt.adam(lr=default)
