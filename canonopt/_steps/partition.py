@@ -33,13 +33,15 @@ class Static:
     take one for the other: if structures and leaves are equal by `==`.
     """
 
-    __slots__ = ("__weakref__", "_hash", "_others", "_treedef")
+    __slots__ = ("__weakref__", "_equals", "_hash", "_others", "_treedef")
 
     def __init__(self, treedef: Any, others: tuple[tuple[int, Any], ...]) -> None:
         self._treedef = treedef
         # The leaves that are no arrays, and modules, each with its place among the leaves.
         self._others = others
         self._hash: int | None = None
+        # Some that are equal. A program has one of them, and a known module may have another.
+        self._equals: tuple[Static, ...] = ()
 
     def __hash__(self) -> int:
         if self._hash is None:  # raises TypeError for a leaf that cannot be hashed, for JAX to see
@@ -47,11 +49,18 @@ class Static:
         return self._hash
 
     def __eq__(self, other: object) -> bool:
-        return self is other or (
-            type(other) is Static
-            and self._treedef == other._treedef
-            and self._others == other._others
-        )
+        if self is other:
+            return True
+        if type(other) is not Static:
+            return False
+        for equal in self._equals:
+            if equal is other:
+                return True
+        if self._treedef != other._treedef or self._others != other._others:
+            return False
+        self._equals = (other, *self._equals[:3])
+        other._equals = (self, *other._equals[:3])
+        return True
 
     def restore(self, arrays: Iterator[Any]) -> Any:
         """The pytree, with the next of `arrays` in the places where it had arrays."""
@@ -107,22 +116,29 @@ def _is_array(leaf: Any) -> bool:
 
 # --- modules that are known ---------------------------------------------------------------------
 
-# From each known module to its arrays and its static rest. A static leaf, such as a closure, may
-# refer to the module, so the rest is referenced weakly: the programs that it belongs to keep it.
-_known: WeakIdMap[tuple[list[Any], weakref.ref[Static]]] = WeakIdMap()
+# From each known module to its arrays and its static rest, and from each module that was in one call
+# to None. A static leaf, such as a closure, may refer to the module, so the rest is referenced
+# weakly: the programs that it belongs to keep it.
+_known: WeakIdMap[tuple[list[Any], weakref.ref[Static]] | None] = WeakIdMap()
 _statics: Table[Static] = Table(stays=True)
 
 
 def _known_or_cut(module: Any) -> tuple[list[Any], Static]:
-    known = _known.get(module)
-    if known is not None:
-        static = known[1]()
-        if static is not None:
-            return known[0], static
+    known = _known.get(module, _NEW)
+    if known is _NEW:
+        # Finding out whether it can change takes as long as the rest, so not at the first time.
+        _known.set(module, None)
+        return _partition(*jtu.tree_flatten(module))
+    static = None if known is None else known[1]()
+    if known is not None and static is not None:
+        return known[0], static
     arrays, static, is_frozen = _cut_module(module)
     if is_frozen:
         _known.set(module, (arrays, weakref.ref(static)))
     return arrays, static
+
+
+_NEW: Any = object()
 
 
 def _cut_module(module: Any) -> tuple[list[Any], Static, bool]:
@@ -132,8 +148,7 @@ def _cut_module(module: Any) -> tuple[list[Any], Static, bool]:
     try:
         _read_frozen(module, key, arrays)
     except _CanChange:
-        leaves, treedef = jtu.tree_flatten(module)
-        return *_partition(leaves, treedef), False
+        return *_partition(*jtu.tree_flatten(module)), False
     found = _statics.get(tuple(key))
     if found is None:
         _, static = _partition(*jtu.tree_flatten(module))
@@ -142,9 +157,13 @@ def _cut_module(module: Any) -> tuple[list[Any], Static, bool]:
 
 
 def _partition(leaves: list[Any], treedef: Any) -> tuple[list[Any], Static]:
-    others = tuple((i, leaf) for i, leaf in enumerate(leaves) if not _is_array(leaf))
-    places = {i for i, _ in others}
-    return [leaf for i, leaf in enumerate(leaves) if i not in places], Static(treedef, others)
+    arrays, others = [], []
+    for i, leaf in enumerate(leaves):
+        if type(leaf) in _array_types or _is_array(leaf):
+            arrays.append(leaf)
+        else:
+            others.append((i, leaf))
+    return arrays, Static(treedef, tuple(others))
 
 
 class _CanChange(Exception):
