@@ -60,11 +60,14 @@ def filter_jit(fn: Any = None, *, donate: Donate = "none", **options: Any) -> An
     made again, for example by a function that builds it, is neither traced nor compiled again.
 
     ```python
-    >>> traces = []
     >>> def make_step(factor):
-    ...     return canonopt.filter_jit(lambda x: (traces.append(factor), factor * x)[1])
-    >>> [make_step(2.0)(jnp.ones(2))[0].item() for _ in range(3)], traces
-    ([2.0, 2.0, 2.0], [2.0])
+    ...     def scale(x):
+    ...         print("tracing")
+    ...         return factor * x
+    ...     return canonopt.filter_jit(scale)
+    >>> make_step(2.0)(jnp.ones(2)), make_step(2.0)(jnp.ones(2))
+    tracing
+    (Array([2., 2.], dtype=float32), Array([2., 2.], dtype=float32))
 
     ```
 
