@@ -1,6 +1,5 @@
 """`filter_jit`: the meaning of `equinox.filter_jit`, at the price of `jax.jit`."""
 
-import contextlib
 import functools
 import inspect
 import types
@@ -37,7 +36,9 @@ def filter_jit(
 
 
 @overload
-def filter_jit(fn: Callable[P, T], *, donate: Donate = "none", **options: Any) -> Callable[P, T]: ...
+def filter_jit(
+    fn: Callable[P, T], *, donate: Donate = "none", **options: Any
+) -> Callable[P, T]: ...
 
 
 def filter_jit(fn: Any = None, *, donate: Donate = "none", **options: Any) -> Any:
@@ -72,8 +73,8 @@ def filter_jit(fn: Any = None, *, donate: Donate = "none", **options: Any) -> An
     ```
 
     A call costs little more than one of `jax.jit` with a list of the arrays. To that end, modules
-    that a call returns or is given a second time are recognized by identity, and their leaves are not
-    collected again. Only modules that cannot change are recognized: those that consist of modules,
+    that a call returns, or is given a second time, are recognized by identity, and their leaves are
+    not collected again. Only modules that cannot change are recognized: those that consist of modules,
     tuples, arrays, functions, numbers and the like. A module with a list or a dict in it works too,
     and takes longer. `object.__setattr__` on a module that was already in a call goes unnoticed.
 
@@ -83,8 +84,8 @@ def filter_jit(fn: Any = None, *, donate: Donate = "none", **options: Any) -> An
 
     **Arguments:**
 
-    - `fn`: any callable, such as a function, a method, a module or a `jax.tree_util.Partial`. Arrays
-        in a module or a `Partial` are traced. Without `fn`, the result is a decorator.
+    - `fn`: any callable, such as a function, a method, a module or a `jax.tree_util.Partial`.
+        Arrays in a module or a `Partial` are traced. Without `fn`, the result is a decorator.
     - `donate`: which arrays to donate: `"all"`, `"all-except-first"`, which keeps those of the
         first argument, or `"none"`. With `"warn"` and `"warn-except-first"`, JAX warns of donated
         arrays that it could not use.
@@ -232,7 +233,7 @@ def _positional(signature: inspect.Signature) -> range:
 
 def _run(call: _Call, own: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
-    __equinox_jit_id__ = call.key  # for `error_of_equinox`
+    __equinox_jit_id__ = call.key  # noqa: F841, for `error_of_equinox`
     parts = call.split(own, args, kwargs)
     found = None
     try:
@@ -349,9 +350,9 @@ def _is_light(fn: Any, depth: int = 8) -> bool:
     """Whether a callable captures only functions, modules and values that take little memory."""
     if not isinstance(fn, types.FunctionType) or depth == 0:
         return False
-    for leaf in jtu.tree_leaves([value for _, value in closure_items(fn)]):
-        is_small = isinstance(leaf, type | types.ModuleType | bool | int | float | complex)
-        if not is_small and not (isinstance(leaf, str | bytes) and len(leaf) < 10_000):
-            if not _is_light(leaf, depth - 1):
-                return False
-    return True
+    return all(
+        isinstance(leaf, type | types.ModuleType | bool | int | float | complex)
+        or (isinstance(leaf, str | bytes) and len(leaf) < 10_000)
+        or _is_light(leaf, depth - 1)
+        for leaf in jtu.tree_leaves([value for _, value in closure_items(fn)])
+    )

@@ -3,8 +3,8 @@
 `cut` is for the arguments of a call, `Output` for what it returns. Modules that came out of a call,
 or went into one, are known by identity, so their leaves are not collected again. That is sound only
 for a module that cannot change: one of frozen modules, tuples, arrays and immutable values. Others,
-for example a module with a list in it, are cut anew each time. An array that is changed in place, as
-NumPy's can be, is the same array. `object.__setattr__` on a module is not noticed.
+for example a module with a list in it, are cut anew each time. An array that is changed in place,
+as NumPy's can be, is the same array. `object.__setattr__` on a module goes unnoticed.
 """
 
 import collections
@@ -116,8 +116,8 @@ def _is_array(leaf: Any) -> bool:
 
 # --- modules that are known ---------------------------------------------------------------------
 
-# From each known module to its arrays and its static rest, and from each module that was in one call
-# to None. A static leaf, such as a closure, may refer to the module, so the rest is referenced
+# From each known module to its arrays and its static rest, and from each module that was in a call
+# once to None. A static leaf, such as a closure, may refer to the module, so the rest is referenced
 # weakly: the programs that it belongs to keep it.
 _known: WeakIdMap[tuple[list[Any], weakref.ref[Static]] | None] = WeakIdMap()
 _statics: Table[Static] = Table(stays=True)
