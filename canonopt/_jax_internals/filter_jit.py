@@ -82,12 +82,12 @@ def error_of_equinox(error: Exception, key: bytes) -> Exception | None:
     of that variable, and on `equinox._jit.last_error_info`. If Equinox has moved these, the stack
     begins at the top of the program.
     """
-    with contextlib.suppress(ImportError, AttributeError, TypeError, ValueError):
+    with contextlib.suppress(ImportError, AttributeError, TypeError):
         from equinox import _jit
 
-        message, stack = getattr(_jit, "last_error_info", None) or ()
+        message, stack = getattr(_jit, "last_error_info", None)  # pyright: ignore
         inner = itertools.takewhile(lambda piece: piece != key, stack)
-        vars(_jit)["last_error_info"] = message, [p for p in inner if isinstance(p, str)]
+        _jit.last_error_info = message, [piece for piece in inner if isinstance(piece, str)]
 
     traceback = error.__traceback__
 

@@ -6,7 +6,7 @@ functions down: `init`, `fixed_point` (types and structure), `update` (tracing t
 optimizer), `placement` (types and shardings of single leaves). Other rooms use the two functions.
 """
 
-from .filter_jit import filter_jit as filter_jit
+from .filter_jitting import filter_jit as filter_jit
 from .init import grads_like as grads_like
 from .init import init_like_grads as init_like_grads
 from .jitting import jit as jit

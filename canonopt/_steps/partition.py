@@ -310,7 +310,9 @@ class Output:
         self._owners = _getter([owner for owner, _, _ in plan.fields])
         self._names = [name for _, name, _ in plan.fields]
         self._values = _getter([place_of(place) for _, _, place in plan.fields])
-        self._known = [(place_of(place), *span) for place, *span in plan.known]
+        self._known = [
+            (place_of(place), start, stop, static) for place, start, stop, static in plan.known
+        ]
         self._leaves = [*map(place_of, places)]
 
     def build(self, arrays: list[Any]) -> Any:

@@ -74,9 +74,10 @@ def filter_jit(fn: Any = None, *, donate: Donate = "none", **options: Any) -> An
 
     A call costs little more than one of `jax.jit` with a list of the arrays. To that end, modules
     that a call returns, or is given a second time, are recognized by identity, and their leaves are
-    not collected again. Only modules that cannot change are recognized: those that consist of modules,
-    tuples, arrays, functions, numbers and the like. A module with a list or a dict in it works too,
-    and takes longer. `object.__setattr__` on a module that was already in a call goes unnoticed.
+    not collected again. Only modules that cannot change are recognized: those that consist of
+    modules, tuples, arrays, functions, numbers and the like. A module with a list or a dict in it
+    works too, and takes longer. Equinox's modules are frozen: what `object.__setattr__` does to one
+    that was already in a call goes unnoticed.
 
     `equinox.filter_jit` waits until the program has run, so that `equinox.error_if` can raise its
     error. This one waits if the program contains something that may raise an error: a callback, or
@@ -111,8 +112,13 @@ def filter_jit(fn: Any = None, *, donate: Donate = "none", **options: Any) -> An
 
 def _names_of(fn: Any) -> tuple[str, str]:
     """The `__name__` and `__qualname__` of the innermost function."""
-    while hasattr(fn, "__wrapped__") or isinstance(fn, functools.partial):
-        fn = fn.__wrapped__ if hasattr(fn, "__wrapped__") else fn.func
+    while True:
+        if hasattr(fn, "__wrapped__"):
+            fn = fn.__wrapped__
+        elif isinstance(fn, functools.partial):
+            fn = fn.func
+        else:
+            break
     named = fn if hasattr(fn, "__name__") and hasattr(fn, "__qualname__") else type(fn)
     return named.__name__, named.__qualname__
 
@@ -235,7 +241,6 @@ def _run(call: _Call, own: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[
     __tracebackhide__ = True
     __equinox_jit_id__ = call.key  # noqa: F841, for `error_of_equinox`
     parts = call.split(own, args, kwargs)
-    found = None
     try:
         with HidingFailedCallbacks():
             if call.is_silent:
@@ -248,13 +253,12 @@ def _run(call: _Call, own: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[
                 marker.block_until_ready()
                 if output.may_fail is None:
                     output.may_fail = _may_fail(call.jitted, parts)
+        return output.build(arrays)
     except (jax.errors.JaxRuntimeError, ValueError) as error:
         found = error_of_equinox(error, call.key)
         if found is None:
             raise
-    if found is not None:
-        raise found  # outside of the block, so without the long error of XLA as its context
-    return output.build(arrays)
+    raise found  # outside of the block, so without the long error of XLA as its context
 
 
 def _may_fail(jitted: Any, parts: tuple[Any, ...]) -> bool:
