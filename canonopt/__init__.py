@@ -45,6 +45,7 @@ from ._spec import canonical as canonical
 from ._spec import dynamic as dynamic
 from ._spec import find_in as _find_in
 from ._steps import apply_updates as apply_updates
+from ._steps import filter_jit as filter_jit
 from ._steps import grads_like as grads_like
 from ._steps import init_like_grads as init_like_grads
 from ._steps import jit as jit

@@ -202,7 +202,7 @@ def test_callers_are_without_the_modules_of_every_call():
 
     end = _jax_internals.watch_misses(enter, lambda *_: None)
     try:
-        for jit in (jax.jit, eqx.filter_jit, nnx.jit):
+        for jit in (jax.jit, eqx.filter_jit, canonopt.filter_jit, nnx.jit):
             jit(note)(jnp.ones(2))
         jax.jit(note).lower(jnp.ones(3)), jax.jit(note).eval_shape(jnp.ones(4))
     finally:
@@ -242,6 +242,26 @@ def test_a_backward_pass_differs_from_a_call():
     jax.grad(step)(jnp.ones(()))
     assert seen == [True, True]
     assert not _jax_internals.is_in_backward_pass()
+
+
+@pytest.mark.parametrize("is_moved", [False, True])
+def test_equinox_makes_its_errors(is_moved, caplog, monkeypatch):
+    """Those of `equinox.error_if`, also if it no longer notes them where it does."""
+    if is_moved:
+        monkeypatch.setattr("canonopt._jax_internals.filter_jit.itertools", None)
+
+    @canonopt.filter_jit
+    def check(x):
+        return eqx.error_if(x, x > 0, "positive")
+
+    with pytest.raises(eqx.EquinoxRuntimeError, match="positive") as caught:
+        check(X)
+    assert ("in test_equinox_makes_its_errors" in str(caught.value)) == is_moved
+    assert not caplog.records
+    with pytest.raises(Exception, match="positive"):
+        jax.block_until_ready(jax.jit(check.__wrapped__)(X))
+    assert {record.name for record in caplog.records} == {"jax._src.callback"}
+    assert {record.getMessage() for record in caplog.records} == {"jax.pure_callback failed"}
 
 
 def test_jax_names_a_line_of_the_user_in_its_logs(caplog):
@@ -426,6 +446,8 @@ MOVED = {
     "jax._src.source_info_util.register_exclusion": [
         (removed("jax._src.source_info_util.register_exclusion"), None),
     ],
+    # The name of a logger, see `test_equinox_makes_its_errors`.
+    "jax._src.callback": [(elsewhere("jax._src.callback"), None)],
     # Asked for when a factory is called, and for no count.
     "jax._src.config.enable_x64": [
         (elsewhere("jax._src.config", enable_x64=None), None),

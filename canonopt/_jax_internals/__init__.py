@@ -6,6 +6,8 @@ If JAX has moved that, the function falls back as its docstring says, or countin
 each of the names in turn. Other modules import from here, not from the modules inside.
 """
 
+from .filter_jit import HidingFailedCallbacks as HidingFailedCallbacks
+from .filter_jit import error_of_equinox as error_of_equinox
 from .functions import IMMUTABLE as IMMUTABLE
 from .functions import Jitted as Jitted
 from .functions import attribute as attribute

@@ -64,7 +64,7 @@ def callers() -> Iterator[str]:
 
 
 _IN_EVERY_CALL = (
-    *("canonopt._jax_internals", "canonopt._recompiles"),
+    *("canonopt._jax_internals", "canonopt._recompiles", "canonopt._steps.filter_jitting"),
     *(f"jax._src.{name}" for name in ("api", "pjit", "stages", "traceback_util")),
     *("contextlib", "equinox._jit", "equinox._module", "flax.nnx.transforms"),
 )

@@ -13,9 +13,9 @@ class WeakIdMap(Generic[T]):
     def __init__(self) -> None:
         self._known: dict[int, tuple[weakref.ref[Any], T]] = {}
 
-    def get(self, thing: Any) -> T | None:
+    def get(self, thing: Any, default: Any = None) -> T | None:
         known = self._known.get(id(thing))
-        return known[1] if known is not None and known[0]() is thing else None
+        return known[1] if known is not None and known[0]() is thing else default
 
     def setdefault(self, thing: Any, value: T) -> T:
         """The value of `thing`, which becomes `value` if there is none.

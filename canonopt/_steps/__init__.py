@@ -8,6 +8,7 @@
 - `apply_updates` adds updates to a model and keeps its types: `leaves`.
 """
 
+from .filter_jitting import filter_jit as filter_jit
 from .init import grads_like as grads_like
 from .init import init_like_grads as init_like_grads
 from .jitting import jit as jit

@@ -1,0 +1,597 @@
+"""`canonopt.filter_jit` beside `equinox.filter_jit`: results, traces, compiles, memory, errors."""
+
+import functools
+import gc
+import threading
+import weakref
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.tree_util as jtu
+import numpy as np
+import optax
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import canonopt
+from canonopt._steps import partition
+
+from ..support.counting import compiles, counted
+
+X = jnp.arange(3.0)
+BOTH = pytest.mark.parametrize("jit", [eqx.filter_jit, canonopt.filter_jit], ids=["eqx", "ours"])
+
+
+def activation(x):
+    return x * 2
+
+
+class Layer(eqx.Module):
+    weight: jax.Array
+    bias: jax.Array | None = None
+    activation: Callable = activation
+    size: Any = eqx.field(static=True, default=3)
+
+
+class Holder(eqx.Module):
+    content: Any
+
+
+class WithMethod(eqx.Module):
+    weight: jax.Array
+
+    def method(self, x):
+        return self.weight * x
+
+
+class Pair(NamedTuple):
+    first: Any
+    second: Any
+
+
+@jtu.register_pytree_node_class
+class Node:
+    def __init__(self, child, aux):
+        self.child, self.aux = child, aux
+
+    def tree_flatten(self):
+        return (self.child,), self.aux
+
+    @classmethod
+    def tree_unflatten(cls, aux, children):
+        return cls(*children, aux)
+
+
+def mlp(seed=0, **kwargs):
+    return eqx.nn.MLP(2, 2, 4, 2, key=jax.random.key(seed), **kwargs)
+
+
+def plus_one(tree, **_):
+    return jax.tree.map(lambda leaf: leaf + 1 if eqx.is_array(leaf) else leaf, tree)
+
+
+def assert_same(ours, theirs):
+    """The same structures, types and values, with the same objects for what is no array."""
+    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
+    for our, their in zip(jax.tree.leaves(ours), jax.tree.leaves(theirs), strict=True):
+        assert type(our) is type(their)
+        if isinstance(our, jax.Array):
+            assert (our.dtype, our.weak_type) == (their.dtype, their.weak_type)
+            np.testing.assert_array_equal(our, their)
+        else:
+            assert our is their or our == their
+
+
+def observed(jit, function, calls):
+    """What some calls return, and the numbers of traces and compiles after each of them."""
+    call, count = counted(function)
+    jitted = jit(call)
+    return [
+        (jitted(*args, **kwargs), count.traces, count.compiles) for args, kwargs in calls(jitted)
+    ]
+
+
+# --- the same as equinox ------------------------------------------------------------------------
+
+TREES = {
+    "array": lambda: X,
+    "numpy": lambda: [np.ones(2), np.float32(1), np.arange(2)],
+    "scalars": lambda: (1, 2.0, True, "text", None, b"b", 1j),
+    "functions": lambda: {"a": activation, "b": jax.nn.relu, "c": len, "d": jnp.float32},
+    "layer": lambda: Layer(X),
+    "layer with two": lambda: Layer(X, X + 1),
+    "mlp": mlp,
+    "holder of a list": lambda: Holder([X, 1, Layer(X)]),
+    "holder of a dict": lambda: Holder({"b": X, "a": (Layer(X), "text")}),
+    "holder of a tuple": lambda: Holder((X, (), (1, Layer(X)), Pair(X, None), (X,))),
+    "holder of nothing": lambda: Holder(None),
+    "holder of a node": lambda: Holder(Node(X, "aux")),
+    "holder of a holder": lambda: Holder(Holder(Holder(X))),
+    "shared": lambda: (lambda layer: Holder((layer, layer, layer.weight)))(Layer(X)),
+    "optimizer state": lambda: optax.adam(1e-3).init(eqx.filter(mlp(), eqx.is_array)),
+    "masked": lambda: optax.masked(optax.adam(1e-3), {"a": True, "b": False}).init(
+        {"a": X, "b": X}
+    ),
+    "spec": lambda: [canonopt.adam(1e-3), X],
+    "batch norm": lambda: eqx.nn.make_with_state(eqx.nn.BatchNorm)(2, "batch", mode="batch"),
+    "partial": lambda: (jtu.Partial(activation, X), eqx.Partial(activation, X)),
+    "bound method": lambda: WithMethod(X).method,
+    "key": lambda: jax.random.PRNGKey(0),
+    "node": lambda: {"x": Node(Layer(X), 1)},
+    "static numpy": lambda: Layer(X, size=(np.dtype("float32"), jnp.float32, 0.5)),
+    "wrapped": lambda: eqx.filter_vmap(Layer(X).activation),
+    "nothing": lambda: (),
+}
+
+
+@pytest.mark.parametrize("name", TREES)
+def test_arguments_and_results_are_those_of_equinox(name):
+    def calls(_):
+        yield (TREES[name](),), {}
+        yield (TREES[name](),), {}
+        tree = TREES[name]()
+        yield (tree,), {}
+        yield (tree,), {}
+        yield (plus_one(tree),), {}
+        yield ((tree, tree),), {"extra": tree}
+
+    theirs = observed(eqx.filter_jit, plus_one, calls)
+    ours = observed(canonopt.filter_jit, plus_one, calls)
+    for (our, *our_counts), (their, *their_counts) in zip(ours, theirs, strict=True):
+        assert_same(our, their)
+        assert our_counts == their_counts
+
+
+def test_a_training_loop_is_that_of_equinox():
+    optim = optax.adam(1e-2)
+
+    def step(model, state, x, *, name):
+        loss, grads = eqx.filter_value_and_grad(lambda m: jnp.sum(jax.vmap(m)(x) ** 2))(model)
+        updates, state = optim.update(grads, state)
+        return eqx.apply_updates(model, updates), state, loss, name
+
+    def run(jit):
+        call, count = counted(step)
+        jitted, model = jit(call), mlp()
+        state = optim.init(eqx.filter(model, eqx.is_array))
+        for i in range(5):
+            model, state, loss, name = jitted(model, state, jnp.ones((4, 2)), name=f"{i < 3}")
+        return (model, state, loss, name), count.traces, count.compiles
+
+    (ours, *our_counts), (theirs, *their_counts) = run(canonopt.filter_jit), run(eqx.filter_jit)
+    assert_same(ours, theirs)
+    assert our_counts == their_counts == [2, 2]
+
+
+leaves = st.sampled_from([X, np.ones(2), 1, 2.5, -0.0, True, "a", None, activation, jnp.int32(1)])
+trees = st.recursive(
+    leaves,
+    lambda inner: st.one_of(
+        st.lists(inner, max_size=3),
+        st.lists(inner, max_size=3).map(tuple),
+        st.dictionaries(st.sampled_from("abc"), inner, max_size=3),
+        inner.map(Holder),
+        st.builds(Layer, inner, inner),
+        st.builds(Pair, inner, inner),
+        st.builds(Node, inner, st.sampled_from([1, True, "aux"])),
+    ),
+    max_leaves=8,
+)
+_by_equinox = eqx.filter_jit(lambda tree: (plus_one(tree), [tree]))
+_by_us = canonopt.filter_jit(lambda tree: (plus_one(tree), [tree]))
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(trees, min_size=1, max_size=3))
+def test_pytrees_are_those_of_equinox(found):
+    for tree in (*found, *found):
+        theirs, ours = _by_equinox(tree), _by_us(tree)
+        assert_same(ours, theirs)
+        assert_same(_by_us(ours), _by_equinox(theirs))
+
+
+@BOTH
+def test_a_new_trace_sees_the_value_that_it_was_called_with(jit):
+    step = jit(lambda x, n: (x, n))
+    assert step(X, 1)[1] is 1 is step(X, True)[1]  # noqa: F632, as `1 == True`
+    assert step(X[:2], True)[1] is True
+    held = jit(lambda x, layer: (x, layer.size))
+    for _ in range(3):
+        held(X, Layer(X, size=1))
+    layer = Layer(X, size=True)
+    for i in range(1, 4):
+        assert held(jnp.ones(10 + i), layer)[1] is True
+
+
+@BOTH
+def test_functions_of_all_kinds(jit):
+    class Model(eqx.Module):
+        weight: jax.Array
+
+        def __call__(self, x):
+            return self.weight * x
+
+        @jit
+        def method(self, x, *, scale=1.0):
+            return self.weight * x * scale
+
+    model = Model(X)
+    for function in (model, model.__call__, jtu.Partial(jnp.multiply, X), eqx.Partial(model)):
+        np.testing.assert_array_equal(jit(function)(2.0 * X), 2.0 * X**2)
+    np.testing.assert_array_equal(model.method(X), X**2)
+    np.testing.assert_array_equal(model.method(X, scale=2.0), 2 * X**2)
+    np.testing.assert_array_equal(Model.method(model, X), X**2)
+    np.testing.assert_array_equal(jit(functools.partial(jnp.multiply, 2.0))(X), 2 * X)
+    np.testing.assert_array_equal(jit(jax.jit(activation))(X), 2 * X)
+    np.testing.assert_array_equal(jit(jit(activation))(X), 2 * X)
+    np.testing.assert_array_equal(jit(inline=True)(activation)(X), 2 * X)
+    assert len(jax.tree.leaves(eqx.filter(jit(model), eqx.is_array))) == 1
+    assert jit(activation).__name__ == "activation"
+    assert jit(activation).__wrapped__ is activation
+
+
+@BOTH
+def test_a_function_takes_its_arguments_as_python_binds_them(jit):
+    call, count = counted(activation)
+
+    def bound(x, y=1, *, z=2):
+        return call(x) + y + z
+
+    jitted = jit(bound)
+    for result in (jitted(X, 1), jitted(X, y=1), jitted(y=1, x=X)):
+        np.testing.assert_array_equal(result, 2 * X + 3)
+    assert count.traces == 1
+    np.testing.assert_array_equal(jitted(X, z=0), 2 * X + 1)
+    for args, kwargs in (((), {}), ((X, 1, 2), {}), ((X,), {"unknown": 1})):
+        with pytest.raises(TypeError, match="argument"):
+            jitted(*args, **kwargs)
+
+
+@BOTH
+def test_under_other_transformations(jit):
+    layer = Layer(X, X)
+    step = jit(lambda layer, x: (layer.activation(layer.weight * x) + layer.bias, layer))
+
+    def outer(x):
+        result, same = step(layer, x)
+        assert type(same) is Layer
+        return jnp.sum(step(same, result)[0])
+
+    expected = jnp.sum(2 * X * (2 * X * X + X) + X)
+    for function in (outer, jax.jit(outer), jit(outer)):
+        np.testing.assert_allclose(function(X), expected)
+    stacked = jax.vmap(outer)(jnp.stack([X, X]))
+    np.testing.assert_allclose(stacked[0], outer(X))
+    assert jax.grad(outer)(X).shape == X.shape
+    _, scanned = jax.lax.scan(lambda c, x: (c, outer(x)), 0.0, jnp.stack([X, X]))
+    np.testing.assert_allclose(scanned, stacked)
+    with jax.disable_jit():
+        np.testing.assert_allclose(outer(X), stacked[0])
+
+
+@BOTH
+def test_arguments_that_cannot_be_hashed(jit):
+    with pytest.raises(ValueError, match="Non-hashable static arguments"):
+        jit(lambda tree: X)(Holder(({1}, X)))
+    with pytest.raises(ValueError, match="Non-hashable static arguments"):
+        jit(lambda tree: X)({1})
+
+
+@BOTH
+@pytest.mark.parametrize("donate", ["all", "all-except-first", "none"])
+def test_donated_modules(jit, donate):
+    step = jit(lambda other, layer: (plus_one(layer), plus_one(other)), donate=donate)
+    layer, other = Layer(X + 1, X + 2), Layer(X + 3)
+    step(other, layer)
+    assert layer.weight.is_deleted() == layer.bias.is_deleted() == (donate != "none")
+    assert other.weight.is_deleted() == (donate == "all")
+    if donate != "none":
+        with pytest.raises((ValueError, RuntimeError), match="deleted or donated"):
+            step(Layer(X + 4), layer)
+    made, _ = step(Layer(X + 4), Layer(X + 1, X + 2))
+    step(Layer(X + 4), made)
+    assert made.weight.is_deleted() == (donate != "none")
+
+
+@BOTH
+def test_donated_arrays_that_cannot_be_used(jit):
+    jit(lambda x: jnp.sum(x), donate="all")(X + 1)
+    with pytest.warns(UserWarning, match="donated buffers were not usable"):
+        jit(lambda x: jnp.max(x), donate="warn")(X + 1)
+
+
+@BOTH
+def test_lowering(jit):
+    lowered = jit(lambda layer, x, **kw: (plus_one(layer), kw)).lower(Layer(X), X, name="a")
+    assert "stablehlo" in lowered.as_text() and lowered.lowered.compile()
+    layer, kwargs = lowered.compile()(Layer(X), X, name="a")
+    np.testing.assert_array_equal(layer.weight, X + 1)
+    assert kwargs == {"name": "a"}
+
+
+@BOTH
+def test_refused_options(jit):
+    with pytest.raises(ValueError, match="static_argnums"):
+        jit(activation, static_argnums=0)
+    with pytest.raises(ValueError, match="'all-except-first'"):
+        jit(activation, donate="some")
+
+
+# --- errors -------------------------------------------------------------------------------------
+
+
+@BOTH
+def test_errors_in_the_program(jit, caplog):
+    @jit
+    def check(x):
+        return eqx.error_if(x, x[0] > 0, "the first is positive")
+
+    outer = jit(lambda x: check(x))
+    for function in (check, outer, check):
+        function(X)
+        with pytest.raises(eqx.EquinoxRuntimeError, match="the first is positive") as caught:
+            function(X + 1)
+        assert "outside of JIT" in str(caught.value)
+        assert caught.value.__cause__ is None
+    assert not caplog.records
+
+
+def test_the_stack_in_an_error_begins_in_the_function():
+    @canonopt.filter_jit
+    def check(x):
+        return eqx.error_if(x, x[0] > 0, "the first is positive")
+
+    check(X)
+    for _ in range(2):
+        with pytest.raises(eqx.EquinoxRuntimeError) as caught:
+            check(X + 1)
+        assert "in check" in str(caught.value)
+        assert "in test_the_stack" not in str(caught.value)
+
+
+@BOTH
+def test_errors_of_callbacks_and_of_tracing(jit):
+    def fail(*_):
+        raise OSError("a callback")
+
+    with pytest.raises(Exception, match="a callback") as caught:
+        jit(lambda x: jax.pure_callback(fail, x, x))(X)
+    assert not isinstance(caught.value, eqx.EquinoxRuntimeError)
+
+    @jit
+    def trace(x):
+        if not traced:
+            traced.append(1)
+            raise ValueError("while tracing")
+        return x + 1
+
+    traced = []
+    with pytest.raises(ValueError, match="while tracing"):
+        trace(X)
+    np.testing.assert_array_equal(trace(X), X + 1)
+
+
+def test_only_programs_that_may_fail_are_waited_for():
+    def may_fail(function):
+        jitted = canonopt.filter_jit(function)
+        jitted(X)
+        parts = jitted._call.split((), (X,), {})
+        return jitted._call.jitted(*parts)[2].may_fail
+
+    assert not may_fail(lambda x: jax.grad(lambda x: jnp.sum(jax.nn.softmax(x)))(x))
+    assert not may_fail(lambda x: jax.lax.scan(lambda c, x: (c, x), 0, x))
+    assert may_fail(lambda x: jax.lax.cond(x[0] > 5, lambda: eqx.error_if(x, x < 0, ""), lambda: x))
+    assert may_fail(lambda x: jax.pure_callback(lambda x: x, x, x))
+    assert may_fail(lambda x: jax.debug.print("{}", x))
+
+
+def test_looking_for_what_may_fail_traces_nothing():
+    call, count = counted(lambda x: x + 1)
+    with canonopt.compile_log() as log:
+        canonopt.filter_jit(call, donate="all")(X + 1)
+    assert count.traces == 1 == count.compiles
+    assert log[count.__name__].traces == 1
+
+
+# --- known modules ------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def looked_into(monkeypatch):
+    """The modules whose leaves are collected."""
+    found = []
+    for name in ("_cut_module", "_partition"):
+        original = getattr(partition, name)
+
+        def noting(*args, original=original):
+            found.append(args)
+            return original(*args)
+
+        monkeypatch.setattr(partition, name, noting)
+    return found
+
+
+def test_modules_that_a_call_returns_are_known(looked_into):
+    step = canonopt.filter_jit(lambda model, state, x: (plus_one(model), plus_one(state)))
+    other = canonopt.filter_jit(lambda model: model.layers[0].bias)
+    model, state = step(mlp(), Pair(mlp(1), X), X)
+    other(model), other(step(model, state, X)[0])
+    looked_into.clear()
+    for _ in range(3):
+        model, state = step(model, state, X)
+        other(model)
+    assert not looked_into
+
+
+@pytest.mark.parametrize("make", [mlp, lambda: Holder(Layer(X))])
+def test_modules_that_are_given_again_are_known(make, looked_into):
+    step = canonopt.filter_jit(lambda model: jax.tree.leaves(model)[0])
+    models = [make() for _ in range(6)]
+    for _ in range(2):
+        for model in models:
+            step(model)
+    looked_into.clear()
+    for model in models:
+        step(model)
+    assert not looked_into
+
+
+class Mutable(eqx.Module):
+    weight: Any
+
+    def __setattr__(self, name, value):
+        object.__setattr__(self, name, value)
+
+
+def changed_list():
+    holder = Holder(([X],))
+    yield holder
+    holder.content[0][0] = X + 1
+    yield holder
+    holder.content[0].append(X)
+    yield holder
+
+
+def changed_dict():
+    holder = Holder(Holder({"a": X}))
+    yield holder
+    holder.content.content["a"] = 2.0
+    yield holder
+
+
+def changed_module():
+    module = Mutable(X)
+    yield module
+    module.weight = X + 1
+    yield module
+    module.weight = None
+    yield module
+
+
+def changed_numpy():
+    holder = Holder(np.ones(3))
+    yield holder
+    holder.content[0] = 5
+    yield holder
+
+
+@BOTH
+@pytest.mark.parametrize("changes", [changed_list, changed_dict, changed_module, changed_numpy])
+def test_a_module_that_has_changed_is_not_taken_for_what_it_was(jit, changes):
+    step = jit(lambda tree: tree)
+    for tree in changes():
+        for _ in range(3):
+            found, expected = jax.tree.leaves(step(tree)), jax.tree.leaves(tree)
+            for ours, plain in zip(found, expected, strict=True):
+                np.testing.assert_array_equal(ours, plain)
+
+
+@BOTH
+def test_a_module_in_its_init_may_still_change(jit):
+    total = jit(lambda module: module.weight.sum())
+    found = []
+
+    class Initialised(eqx.Module):
+        weight: jax.Array
+
+        def __init__(self):
+            for i in range(3):
+                self.weight = X + i
+                found.extend(float(total(self)) for _ in range(3))
+
+    module = Initialised()
+    assert found == [3.0] * 3 + [6.0] * 3 + [9.0] * 3
+    assert [float(total(module)) for _ in range(3)] == [9.0] * 3
+
+
+# --- memory -------------------------------------------------------------------------------------
+
+
+def test_nothing_is_kept_that_the_user_has_dropped():
+    step = canonopt.filter_jit(lambda model: (plus_one(model), "done"))
+    model = Holder((Layer(X + 1), Layer(X + 2, X + 3)))
+    made, _ = step(model)
+    for _ in range(3):
+        made, _ = step(made)
+        step(model)
+    kept = [weakref.ref(part) for part in (model, made, model.content[0].weight, made.content[0])]
+    kept += [weakref.ref(leaf) for leaf in jax.tree.leaves(made) if eqx.is_array(leaf)]
+    known = len(partition._known)
+    del model, made
+    gc.collect()
+    assert [ref() for ref in kept] == [None] * len(kept)
+    assert len(partition._known) < known
+
+
+def test_a_function_and_what_it_captures_are_let_go():
+    def make():
+        data = jnp.ones(100)
+        step = canonopt.filter_jit(lambda x: jnp.sum(data) + x)
+        step(X), step(X)
+        return weakref.ref(data), weakref.ref(step)
+
+    data, step = make()
+    gc.collect()
+    assert step() is None and data() is None
+
+
+# --- functions that are made again --------------------------------------------------------------
+
+
+def test_functions_that_do_the_same_share_their_programs():
+    def make(factor):
+        def scaled_in_a_test(x):
+            return factor * x
+
+        return canonopt.filter_jit(scaled_in_a_test)
+
+    with canonopt.compile_log() as log:
+        for _ in range(3):
+            np.testing.assert_array_equal(make(2.0)(X), 2 * X)
+            gc.collect()
+        assert log["scaled_in_a_test"].traces == 1 == compiles("scaled_in_a_test")
+        np.testing.assert_array_equal(make(3.0)(X), 3 * X)
+        assert log["scaled_in_a_test"].traces == 2 == compiles("scaled_in_a_test")
+
+
+@BOTH
+def test_models_that_are_built_again_share_their_programs(jit):
+    call, count = counted(lambda model, x: jax.vmap(model)(x))
+    step = jit(call)
+    for seed in range(4):
+        step(mlp(seed), jnp.ones((2, 2)))
+    step(mlp(activation=jax.nn.tanh), jnp.ones((2, 2)))
+    assert (count.traces, count.compiles) == (2, 2)
+
+
+def test_a_function_that_calls_itself():
+    @canonopt.filter_jit
+    def power(layer, n):
+        return layer if n == 0 else plus_one(power(layer, n - 1))
+
+    for _ in range(2):
+        np.testing.assert_array_equal(power(Layer(X), 5).weight, X + 5)
+
+
+def test_threads():
+    step = canonopt.filter_jit(lambda model: plus_one(model))
+    results: list[Any] = [None] * 8
+
+    def run(i):
+        model = Holder((Layer(X + i, X), i % 3))
+        for _ in range(100):
+            model = step(model)
+        results[i] = model
+
+    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    for i, model in enumerate(results):
+        np.testing.assert_array_equal(model.content[0].weight, X + i + 100)
+        assert model.content[1] == i % 3
