@@ -11,10 +11,7 @@ Begin with `interning`, then `reader`, which walks over values by the rules of t
 from .._python_internals import is_in_place as is_in_place
 from .callables import closure_items as closure_items
 from .callables import partial_items as partial_items
-from .captured import agrees as agrees
 from .captured import captured_arrays as captured_arrays
-from .captured import computes_alone as computes_alone
-from .captured import has_values as has_values
 from .captured import read_without_arrays as read_without_arrays
 from .captured import with_arrays as with_arrays
 from .hoisting import canonicalize as canonicalize

@@ -9,7 +9,6 @@ Only what leads to an array is copied, and nothing is changed.
 import dataclasses
 import functools
 import hashlib
-import operator
 import types
 from collections.abc import Callable, Container, Hashable, Iterable, Iterator, Sequence
 from typing import Any
@@ -52,11 +51,13 @@ class Constant:
     array: Any
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
-        values = np.asarray(self.array)  # raises an error for a tracer, so nothing is the same
+        values: Any = np.asarray(self.array)  # raises an error for a tracer, so nothing is the same
         if values.nbytes > MAX_HASHED:
             return ("constant", token_of(self.array), *type_of(self.array))
         digest = hashlib.blake2b(np.ascontiguousarray(values).view(np.uint8)).digest()
-        return ("constant", digest, *type_of(self.array))
+        # NumPy may read and add up in the order in which the values are in memory.
+        order = (values.strides, values.flags.writeable) if values is self.array else None
+        return ("constant", digest, order, *type_of(self.array))
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         return ()
@@ -311,84 +312,3 @@ def read_without_arrays(
         return Constant(array) if i in asked else Placeholder(i, array)
 
     return read(now=(with_arrays(fn, replace).function, *others), explain=explain)
-
-
-# --- whether NumPy arrays may be arguments --------------------------------------------------------
-
-# NumPy computes with its arrays before JAX sees them, and may round in another way. So a program
-# with a NumPy array as an argument is right only if the array went to JAX as it was.
-
-
-def computes_alone(program: Any, arrays: Sequence[Any]) -> bool:
-    """Whether a traced program computes something of NumPy arrays and constants only.
-
-    The first arguments of the program are `arrays`. Where a NumPy array and an array of JAX's meet,
-    JAX computes. Elsewhere it may be that JAX computes because the array is a tracer now.
-    """
-    variables = program.jaxpr.invars
-    pairs = zip(variables, arrays, strict=False)
-    alone = {variable for variable, array in pairs if not isinstance(array, jax.Array)}
-    jaxs = {variable for variable in variables if variable not in alone}
-    for equation in program.jaxpr.eqns:
-        inputs = [x for x in equation.invars if not hasattr(x, "val")]
-        if not jaxs.isdisjoint(inputs):
-            jaxs.update(equation.outvars)
-        elif not alone.isdisjoint(inputs):
-            return True
-    return False
-
-
-def agrees(program: Any, plain: Any, arrays: Sequence[Any]) -> bool:
-    """Whether a traced program is `plain`, but for `arrays`, its first arguments.
-
-    These are constants of `plain`, which was traced from the same function as it is.
-    """
-    ours, theirs = program.jaxpr, plain.jaxpr
-    if len(ours.eqns) != len(theirs.eqns):
-        return False
-    same = dict(zip(theirs.invars, ours.invars[len(arrays) :], strict=True))
-    values = dict(zip(theirs.constvars, plain.consts, strict=True))
-    known = dict(zip(ours.constvars, program.consts, strict=True))
-    known.update(zip(ours.invars, arrays, strict=False))
-
-    def is_same(x: Any, y: Any) -> bool:
-        if hasattr(x, "val"):  # a literal
-            return hasattr(y, "val") and str(x) == str(y) and x.aval == y.aval
-        if x in values:
-            return y in known and has_values(known[y], values[x])
-        return same.get(x) is y
-
-    for x, y in zip(theirs.eqns, ours.eqns, strict=True):
-        if x.primitive is not y.primitive or not _same_parameter(x.params, y.params):
-            return False
-        if len(x.invars) != len(y.invars) or not all(map(is_same, x.invars, y.invars)):
-            return False
-        same.update(zip(x.outvars, y.outvars, strict=True))
-    return len(theirs.outvars) == len(ours.outvars) and all(
-        map(is_same, theirs.outvars, ours.outvars)
-    )
-
-
-def has_values(array: Any, new: Any) -> bool:
-    """Whether `new` is what JAX makes of `array`."""
-    if array is new:
-        return True
-    dtype = jax.dtypes.canonicalize_dtype(array.dtype)
-    if new.shape != array.shape or new.dtype != dtype:
-        return False
-    return np.asarray(new).tobytes() == np.asarray(array).astype(dtype).tobytes()
-
-
-def _same_parameter(x: Any, y: Any) -> bool:
-    """Whether two parameters of an equation are the same, as far as the text of both says."""
-    if type(x) is not type(y):
-        return False
-    if isinstance(x, dict):
-        return x.keys() == y.keys() and all(_same_parameter(x[name], y[name]) for name in x)
-    if isinstance(x, tuple | list):
-        return len(x) == len(y) and all(map(_same_parameter, x, y))
-    if hasattr(x, "jaxpr"):
-        constants = len(x.consts) == len(y.consts) and all(map(operator.is_, x.consts, y.consts))
-        return constants and str(x.jaxpr) == str(y.jaxpr)
-    # A rule for derivatives: the functions are others at each trace, and made by the same code.
-    return callable(x) or str(x) == str(y)

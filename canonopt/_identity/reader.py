@@ -97,7 +97,8 @@ class Reading:
     # Whether lists or dicts were given. Their identity does not count, so two that are equal now
     # may differ later.
     has_containers: bool
-    # Whether code that was read may tell an array from a tracer, other than by an error.
+    # Whether code that was read may tell an array from a tracer, other than by an error, or
+    # does something else when it runs again.
     can_tell_tracers: bool
     # What another build is unlikely to have, if asked for.
     incomparable: list[Incomparable] | None
@@ -295,7 +296,7 @@ class Reader:
         """Adds the globals that the code of `function` names, with the values they have now."""
         namespace = function.__globals__
         self.can_change = True
-        self.can_tell_tracers |= code.can_tell_tracers
+        self.can_tell_tracers |= code.can_tell_tracers or code.can_change_things
         self.note_attributes(code.attributes)
         for name in code.identity_tests:
             if not self.identity_counts and can_tell_apart(name, namespace):

@@ -160,7 +160,10 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
         if value.nbytes > MAX_BYTES:
             reader.stop(value, TOO_LARGE)
             return
-        reader.out += (np.ndarray, value.dtype.str, value.shape, value.flags.writeable)
+        # Dtypes with fields, and those of `ml_dtypes`, have the `str` of raw bytes. NumPy may read
+        # and add up in the order in which the values are in memory.
+        dtype = (value.dtype.str, repr(value.dtype))
+        reader.out += (np.ndarray, *dtype, value.shape, value.strides, value.flags.writeable)
         if mode == "held":
             reader.add_identity(value, ARRAY)
         reader.can_change = reader.reads_data = True

@@ -17,9 +17,14 @@ from .functions import is_jitted as is_jitted
 from .functions import jit_options as jit_options
 from .functions import name_in_events as name_in_events
 from .functions import rebinds_only_if_set as rebinds_only_if_set
+from .jaxprs import agrees as agrees
+from .jaxprs import has_values as has_values
+from .jaxprs import kept_by as kept_by
 from .misses import Miss as Miss
 from .misses import watch_misses as watch_misses
 from .misses import watch_stages as watch_stages
+from .options import is_one_sharding as is_one_sharding
+from .options import jit_with_first as jit_with_first
 from .settings import default_settings as default_settings
 from .settings import key_context as key_context
 from .settings import unsupported as unsupported

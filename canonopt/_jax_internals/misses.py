@@ -224,14 +224,14 @@ def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
     options = {name: getattr(info, name, None) for name in (*JIT_OPTIONS, "compiler_options_kvs")}
     for name in ("in_shardings", "out_shardings"):
         options[name] = getattr(info, f"{name}_leaves", None)
-    if (call := call_of_filter_jit(fun, args)) is not None:
-        return Miss(*call, lambda _: False, True, options, fun, is_call())
-    names, numbers = frozenset(info.static_argnames), frozenset(info.static_argnums)
-    function, program = fun, None
+    function, program, before = fun, None, len(args)
     if (users_call := attribute(fun, "__canonical_call__")) is not None:
-        before = len(args)
         function, args, program = users_call(*args)
-        numbers = {i if i < 0 else i - before + len(args) for i in numbers}
+    if (call := call_of_filter_jit(function, args)) is not None:
+        return Miss(*call, lambda _: False, True, options, fun, is_call(), program)
+    names, numbers = frozenset(info.static_argnames), frozenset(info.static_argnums)
+    # Those of `canonopt.jit` count from before the arguments of the user's function.
+    numbers = {i if i < 0 else i - before + len(args) for i in numbers}
     # Negative numbers count from the last positional argument.
     static = names | numbers | {i + len(args) for i in numbers if i < 0}
     return Miss(

@@ -6,12 +6,14 @@ filters, and where library files are installed. Also here are weak mappings by o
 which rely on when an object gives up its id. All other modules of canonopt go through these names.
 """
 
+from .bounded_store import BoundedStore as BoundedStore
 from .bytecode import Code as Code
 from .bytecode import code_of as code_of
 from .libraries import HIDDEN_INPUTS as HIDDEN_INPUTS
 from .libraries import REFLECTION as REFLECTION
 from .libraries import is_impure as is_impure
 from .libraries import is_library_class as is_library_class
+from .libraries import is_library_file as is_library_file
 from .libraries import is_library_module as is_library_module
 from .namespaces import ClassAttribute as ClassAttribute
 from .namespaces import attribute_of as attribute_of

@@ -57,6 +57,9 @@ class Code:
     # Whether it may do something else with a tracer than with an array, and not fail: it catches
     # errors, or asks an object what it is.
     can_tell_tracers: bool
+    # Whether it changes something that was there before it ran, so that it may do something else
+    # when it runs again.
+    can_change_things: bool
     is_library: bool
 
     def impure_attributes(self, module: types.ModuleType, name: str | None) -> list[str]:
@@ -97,6 +100,8 @@ def _read(code: types.CodeType, namespace: dict[str, Any]) -> Code:
     catches = False
     loads: collections.Counter[str] = collections.Counter()
     counts: collections.Counter[str] = collections.Counter()
+    stores: set[str] = set()
+    changes = False
     for each in _with_nested(code):
         before = None
         instructions = list(dis.get_instructions(each))
@@ -117,7 +122,17 @@ def _read(code: types.CodeType, namespace: dict[str, Any]) -> Code:
             if instruction.opname.startswith("LOAD_") and instruction.opname[5:] in _SHARED:
                 loads[instruction.argval] += 1
                 counts[instruction.argval] += _is_count(instructions[i : i + 11])
+            if instruction.opname in _STORES:
+                stores.add(instruction.argval)
+            changes |= instruction.opname in _CHANGES and each.co_name not in _MAKES
             before = instruction
+    counters = {name for name, count in counts.items() if count == loads[name]}
+    if not _TELLS_VARIABLES.isdisjoint({*names, *attributes}):
+        counters.clear()
+    changes |= not counters.issuperset(name for name, count in counts.items() if count)
+    changes |= not counters.issuperset(stores & {*code.co_freevars, *names})
+    # What dataclasses writes compares the classes of instances.
+    is_generated = code.co_filename.startswith("<") and code.co_name.startswith("__")
     return Code(
         key=key_of(code),
         globals=tuple(names),
@@ -125,8 +140,10 @@ def _read(code: types.CodeType, namespace: dict[str, Any]) -> Code:
         paths=frozenset(paths),
         imports=tuple(imports),
         identity_tests=tuple(tests),
-        counters=frozenset(name for name, count in counts.items() if count == loads[name]),
-        can_tell_tracers=catches or not _TELLS_TRACERS.isdisjoint({*names, *attributes}),
+        counters=frozenset(counters),
+        can_tell_tracers=not is_generated
+        and (catches or not _TELLS_TRACERS.isdisjoint({*names, *attributes})),
+        can_change_things=changes,
         is_library=is_library_code(code, namespace),
     )
 
@@ -135,6 +152,14 @@ def _read(code: types.CodeType, namespace: dict[str, Any]) -> Code:
 _GLOBAL = frozenset(
     f"{verb}_{kind}" for verb in ("LOAD", "STORE", "DELETE") for kind in ("GLOBAL", "NAME")
 ) | {"LOAD_FROM_DICT_OR_GLOBALS"}
+_STORES = frozenset(
+    f"{verb}_{kind}" for verb in ("STORE", "DELETE") for kind in ("GLOBAL", "DEREF")
+)
+_CHANGES = frozenset(("STORE_ATTR", "DELETE_ATTR"))
+# Functions that change only the object that is made.
+_MAKES = frozenset(("__init__", "__new__", "__post_init__", "setup"))
+# With these, code reads variables that it does not name.
+_TELLS_VARIABLES = frozenset(("locals", "vars", "dir", "cell_contents", "__closure__"))
 _SINGLETONS = (None, True, False, ...)
 
 
@@ -183,7 +208,15 @@ def _catches(instruction: dis.Instruction, before: dis.Instruction | None) -> bo
     return is_first and instruction.opname == "POP_TOP"  # of an `except:` without a class
 
 
-_TELLS_TRACERS = REFLECTION | {"Tracer", "committed", "is_concrete", "sharding", "suppress", "type"}
+_TELLS_TRACERS = REFLECTION | {
+    "Tracer",
+    "__class__",
+    "committed",
+    "is_concrete",
+    "sharding",
+    "suppress",
+    "type",
+}
 
 
 def _variable(instruction: dis.Instruction | None) -> str | None:

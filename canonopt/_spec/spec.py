@@ -208,8 +208,9 @@ def _of_pair(*pair: Any, **named: Any) -> optax.GradientTransformationExtraArgs:
     """The spec with these two functions. With any others, it is no longer that configuration."""
     made = optax.GradientTransformationExtraArgs(*pair, **named)
     owner = getattr(made.init, "__canonical_owner__", None)
-    is_own = isinstance(owner, Spec) and all(map(operator.is_, owner, made))
-    return owner if is_own else made
+    if isinstance(owner, Spec) and all(map(operator.is_, owner, made)):
+        return owner
+    return made
 
 
 def _aliases_of(cls: type) -> set[str]:

@@ -2,9 +2,7 @@
 
 import functools
 import inspect
-import types
 import warnings
-import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
@@ -16,9 +14,9 @@ import jax.extend.core.primitives
 import jax.numpy as jnp
 import jax.tree_util as jtu
 
-from .._identity import closure_items, hoist
+from .._identity import hoist
 from .._jax_internals import HidingFailedCallbacks, error_of_equinox
-from .._python_internals import WeakIdMap
+from .jitting import JittedFunction
 from .partition import Static, cut, cut_output
 
 P = ParamSpec("P")
@@ -57,7 +55,7 @@ def filter_jit(fn: Any = None, *, donate: Donate = "none", **options: Any) -> An
 
     ```
 
-    Two functions that do the same (see `canonopt.hoist`) share their programs. So a step that is
+    Two functions that do the same (see `canonopt.jit`) share their programs. So a step that is
     made again, for example by a function that builds it, is neither traced nor compiled again.
 
     ```python
@@ -106,7 +104,10 @@ def filter_jit(fn: Any = None, *, donate: Donate = "none", **options: Any) -> An
         )
     names = _names_of(fn)
     jitted, function, own = _program_of(fn, names, options)
-    call = _Call(jitted, function, inspect.signature(fn), donate)
+    hoisted = function if type(function) is Static else hoist(fn)
+    leaves, treedef = jtu.tree_flatten(options)
+    key = *names, tuple(leaves), treedef
+    call = _Call(jitted, function, hoisted, key, inspect.signature(fn), donate)
     return eqx.module_update_wrapper(_FilterJitted(names[0], own, call))
 
 
@@ -190,9 +191,12 @@ class Compiled:
 class _Call:
     """What all calls of one filter-jitted function have in common."""
 
-    jitted: Any
+    jitted: JittedFunction = attrs.field(eq=False)
     # The function, or what it is besides its arrays.
-    function: "Static | types.FunctionType"
+    function: "Static | Callable[..., Any]" = attrs.field(eq=False)
+    # What stands for it in a comparison: one object for functions that do the same.
+    _hoisted: Any
+    _options: Any
     _signature: inspect.Signature = attrs.field(eq=False)
     _donate: Donate
     # How many arguments, all positional, `inspect.Signature.bind` would not change.
@@ -265,7 +269,7 @@ def _may_fail(jitted: Any, parts: tuple[Any, ...]) -> bool:
     """Whether a program that has just run may raise an error when it runs."""
     if jax.config.jax_disable_jit or jax.config.jax_check_tracer_leaks:  # pyright: ignore
         return True  # there is no trace, or tracing is not cached
-    jaxpr = jitted.trace(*parts).jaxpr
+    jaxpr = jitted.jaxpr_of(*parts)
     return bool(jaxpr.effects) or not all(
         equation.primitive in _harmless() for equation in _equations(jaxpr)
     )
@@ -293,70 +297,31 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
 
 # --- programs -------------------------------------------------------------------------------------
 
-_MAX_PROGRAMS = 256
-# From each function to its programs, by their options. The programs refer to it weakly.
-_of_functions: WeakIdMap[dict[Any, Any]] = WeakIdMap()
-
 
 def _program_of(
     fn: Any, names: tuple[str, str], options: dict[str, Any]
-) -> tuple[Any, "Static | types.FunctionType", tuple[Any, ...]]:
-    """The jitted function for `fn`, the static part of `fn`, and its arrays.
-
-    The one place that says which functions share their programs: those that `hoist` takes for one.
-    """
-    leaves, treedef = jtu.tree_flatten(options)
-    key = *names, tuple(leaves), treedef
-    hoisted = hoist(fn) if jtu.all_leaves((fn,)) else fn
-    if type(hoisted) is not types.FunctionType:
-        arrays, static = cut(hoisted)
-        return _shared(key), static, tuple(arrays)
-    # The function of a step that is made again should be found again, but not keep data alive.
-    programs = _unused(hoisted) if _is_light(fn) else _programs_of(hoisted)
-    if key not in programs:
-        programs.setdefault(key, _jit(weakref.ref(hoisted), *names, **options))
-    return programs[key], hoisted, ()
+) -> tuple[JittedFunction, "Static | Callable[..., Any]", tuple[Any, ...]]:
+    """The jitted function for `fn`, the static part of `fn`, and its arrays."""
+    if jtu.all_leaves((fn,)):
+        return _jit(fn, *names, options), fn, ()
+    arrays, static = cut(fn)
+    return _jit(None, *names, options), static, tuple(arrays)
 
 
-def _programs_of(function: types.FunctionType) -> dict[Any, Any]:
-    return _of_functions.setdefault(function, {})
+def _jit(fn: Any, name: str, qualname: str, options: dict[str, Any]) -> JittedFunction:
+    """Jits `fn`, or the function in the static part of each call if there is none."""
 
-
-# As `_programs_of`, but keeps the functions that were used last.
-_unused = functools.lru_cache(maxsize=_MAX_PROGRAMS)(_programs_of)
-
-
-@functools.lru_cache(maxsize=_MAX_PROGRAMS)
-def _shared(key: tuple[str, str, tuple[Any, ...], Any]) -> Any:
-    """For callables that are no plain functions: each is in the static part of its calls."""
-    *names, leaves, treedef = key
-    return _jit(lambda: None, *names, **treedef.unflatten(leaves))
-
-
-def _jit(function: Callable[[], Any], name: str, qualname: str, **options: Any) -> Any:
     def call(kept: list[Any], donated: list[Any], static: tuple[Static | None, Static]) -> Any:
-        fn, args, kwargs = restored(kept, donated, static)
+        function, args, kwargs = restored(kept, donated, static)
         # The first is a result of the program itself, to wait for.
-        return jnp.array(0), *cut_output(fn(*args, **kwargs))
+        return jnp.array(0), *cut_output(function(*args, **kwargs))
 
     def restored(kept: list[Any], donated: list[Any], static: tuple[Static | None, Static]) -> Any:
         arrays = iter([*kept, *donated])
         static_function, static_arguments = static
         args, kwargs = static_arguments.restore(arrays)
-        return static_function.restore(arrays) if static_function else function(), args, kwargs
+        return static_function.restore(arrays) if static_function else fn, args, kwargs
 
     call.__name__, call.__qualname__ = name, qualname
     vars(call)["__call_of_user__"] = restored
-    return jax.jit(call, donate_argnums=1, static_argnums=2, **options)
-
-
-def _is_light(fn: Any, depth: int = 8) -> bool:
-    """Whether a callable captures only functions, modules and values that take little memory."""
-    if not isinstance(fn, types.FunctionType) or depth == 0:
-        return False
-    return all(
-        isinstance(leaf, type | types.ModuleType | bool | int | float | complex)
-        or (isinstance(leaf, str | bytes) and len(leaf) < 10_000)
-        or _is_light(leaf, depth - 1)
-        for leaf in jtu.tree_leaves([value for _, value in closure_items(fn)])
-    )
+    return JittedFunction(call, {**options, "donate_argnums": 1, "static_argnums": 2})

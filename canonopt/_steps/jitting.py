@@ -7,18 +7,7 @@ from typing import Any
 import jax
 
 from .._errors import LimitError
-from .programs import (
-    STOPS,
-    BodyFailed,
-    BodyStored,
-    Bound,
-    Changed,
-    bind,
-    bind_again,
-    checked,
-    programs,
-    with_fewer_arguments,
-)
+from .binding import Bound, Caller, NotTraced, bind, programs, traced
 
 
 class JittedFunction:
@@ -27,6 +16,7 @@ class JittedFunction:
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:
         # Checks both, and is called where no program can be shared.
         self._plain: Any = jax.jit(fn, **options)
+        vars(self).update(getattr(fn, "__dict__", {}), **vars(self))
         functools.update_wrapper(self, fn, updated=())
         self.__wrapped__ = fn
         self.options = options
@@ -47,40 +37,31 @@ class JittedFunction:
         if bound.program is None:
             return self._plain(*args, **kwargs)
         try:
-            return bound.program.call(bound.caller, bound.arguments, *args, **kwargs)
-        except STOPS as stop:
-            reason = type(stop)
+            if not bound.is_new:
+                return bound.program.call(Caller(bound), bound.arguments, *args, **kwargs)
+        except NotTraced:
+            pass
+        except ValueError:
+            if not bound.arguments or not bound.set_arguments(args, kwargs):  # on other devices
+                raise
         finally:
-            bound.is_fresh = False
-        return self._call_again(reason, bound, args, kwargs)
+            bound.is_fresh &= bound.is_new
+        return self._trace_and_call(bound, args, kwargs)
 
-    def _call_again(
-        self, stop: type[Exception], bound: Bound, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Any:
-        """The call, after the program was not to be traced as it is bound."""
-        if stop is Changed:
-            # `jax.jit` too runs its earlier programs for arguments that it knows, and traces what
-            # the function is now for others.
+    def _trace_and_call(self, bound: Bound, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._bound, is_traced = traced(bound, self._plain, args, kwargs)
+        bound = self._bound
+        bound.is_fresh = False
+        if not is_traced or bound.program is None:
             return self._plain(*args, **kwargs)
-        if stop is BodyStored:
-            self._bound = bind_again(bound, args, kwargs, bound.all_arrays)
-            return self._plain(*args, **kwargs)  # so that it stores once
-        if stop is BodyFailed:
-            found = with_fewer_arguments(bound, args, kwargs)
-            if found is None:
-                return self._plain(*args, **kwargs)  # which raises the error of the function
-            self._bound = found
-        else:
-            found = checked(bound, self._plain, args, kwargs)
-            if found is None:
-                self._bound = bind_again(bound, args, kwargs, bound.asked | bound.numpy_arrays)
-                return self(*args, **kwargs)
-        if found.program is None:
-            return self._plain(*args, **kwargs)
-        try:
-            return found.program.call(found.caller, found.arguments, *args, **kwargs)
-        finally:
-            found.is_fresh = False
+        return bound.program.call(Caller(bound), bound.arguments, *args, **kwargs)
+
+    def jaxpr_of(self, *args: Any, **kwargs: Any) -> Any:
+        """The traced program that a call with these arguments has run."""
+        bound = self._bound
+        if bound is None or bound.program is None:
+            return self._plain.trace(*args, **kwargs).jaxpr
+        return bound.program.call.trace(Caller(bound), bound.arguments, *args, **kwargs).jaxpr
 
     # --- as `jax.jit` has them --------------------------------------------------------------------
 

@@ -1,0 +1,69 @@
+"""A store of things that are kept for as long as there is room."""
+
+import collections
+import os
+import threading
+from collections.abc import Hashable
+from typing import Generic, Protocol, TypeVar
+
+
+class Sized(Protocol):
+    """What a store keeps: anything with a size in bytes."""
+
+    bytes: int
+
+
+T = TypeVar("T", bound=Sized)
+
+
+class BoundedStore(Generic[T]):
+    """Keeps values by key, up to a number and a size: the one unused for longest goes first."""
+
+    def __init__(self, limit: int, max_bytes: int) -> None:
+        self.limit, self._max_bytes = limit, max_bytes
+        self._values: collections.OrderedDict[Hashable, T] = collections.OrderedDict()
+        self._renew_lock()
+        # A forked child does not have the thread that may hold the lock.
+        os.register_at_fork(after_in_child=self._renew_lock)
+
+    def _renew_lock(self) -> None:
+        self._lock = threading.RLock()
+
+    def get(self, key: Hashable) -> T | None:
+        with self._lock:
+            found = self._values.get(key)
+            if found is not None:
+                self._values.move_to_end(key)
+            return found
+
+    def setdefault(self, key: Hashable, value: T) -> T:
+        with self._lock:
+            found = self._values.setdefault(key, value)
+            self._values.move_to_end(key)
+        self.shrink()
+        return found
+
+    def discard(self, key: Hashable, value: T | None) -> None:
+        """Removes `value`, if it is the value of `key`."""
+        with self._lock:
+            if self._values.get(key) is value:
+                self._values.pop(key, None)
+
+    def shrink(self) -> None:
+        """Removes what is too much. To be called when a value has grown."""
+        dropped = []  # freed without the lock, because that may run any code
+        with self._lock:
+            kept = sum(value.bytes for value in self._values.values())
+            while len(self._values) > self.limit or (kept > self._max_bytes and self._values):
+                _, value = self._values.popitem(last=False)
+                dropped.append(value)
+                kept -= value.bytes
+
+    def clear(self) -> None:
+        with self._lock:
+            dropped = [*self._values.values()]
+            self._values.clear()
+        del dropped
+
+    def __len__(self) -> int:
+        return len(self._values)

@@ -1,0 +1,765 @@
+"""The numbers of `canonopt.jit` are those of `jax.jit` on a function that is made anew.
+
+Each program below takes `jax.jit` or `canonopt.jit`, makes functions with it, calls them, and
+yields what they return.
+"""
+
+import contextlib
+import dataclasses
+import functools
+import gc
+import threading
+import weakref
+
+import attrs
+import equinox as eqx
+import jax
+import jax.experimental
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from jax.sharding import NamedSharding, PartitionSpec
+
+import canonopt
+
+from ..support.counting import compiles
+
+x = jnp.float32(2.0)
+xs = jnp.arange(3.0)
+many = jnp.arange(8.0)
+whole = np.arange(10_000, 10_003)  # whose products overflow in 32 bits
+
+PROGRAMS = []
+
+
+def program(function, marks=()):
+    PROGRAMS.append(pytest.param(function, id=function.__name__, marks=marks))
+    return function
+
+
+slow_program = functools.partial(program, marks=pytest.mark.slow)
+
+
+def seen(result):
+    """What counts of a result: values, dtype, weak type, and where it is."""
+    if isinstance(result, jax.Array):
+        if jnp.issubdtype(result.dtype, jax.dtypes.prng_key):
+            return seen(jax.random.key_data(result))
+        where = str(result.sharding), result.committed
+        return np.asarray(result).tolist(), str(result.dtype), result.weak_type, where
+    return result.tolist() if isinstance(result, np.ndarray) else result
+
+
+def outcomes(function, jit):
+    canonopt.clear_caches()
+    return [jax.tree.map(seen, result) for result in function(jit)]
+
+
+def attempt(function, *args):
+    try:
+        return function(*args)
+    except Exception as error:
+        return type(error).__name__
+
+
+# --- called again after what it reads has changed ------------------------------------------------
+
+
+def scaled_by(jit, box):
+    return jit(lambda x: x * box["scale"])
+
+
+@program
+def another_function_traced_the_shape(jit):
+    box = {"scale": 2.0}
+    step = scaled_by(jit, box)
+    yield step(x)
+    box["scale"] = 3.0
+    yield scaled_by(jit, {"scale": 2.0})(xs)
+    yield step(xs)
+    yield step(x)
+
+
+@program
+def changed_and_changed_back(jit):
+    box = {"scale": 2.0}
+    step = scaled_by(jit, box)
+    yield step(x)
+    box["scale"] = 3.0
+    yield step(xs)
+    box["scale"] = 2.0
+    yield step(xs)
+    yield step(many)
+
+
+@program
+def a_variable_bound_later(jit):
+    step = jit(lambda x: x * scale)
+    scale = 2.0
+    yield step(x)
+    scale = 3.0
+    yield step(x)
+    scale = xs
+    yield step(x)
+    yield step(xs)
+    scale = xs + 1
+    yield step(xs)
+    yield step(jnp.ones((2, 3)))
+
+
+@program
+def a_container_changed_between_calls(jit):
+    items, named = [xs], {"a": xs, "b": np.arange(3.0)}
+    total = jit(lambda x: x * sum(items))
+    weighted = jit(lambda x: x * sum(v * i for i, v in enumerate(named.values(), 1)))
+    yield total(x), weighted(x)
+    items.append(xs + 1)
+    named["c"] = xs
+    yield total(x), weighted(x)
+    yield total(xs), weighted(xs)
+
+
+@program
+def a_numpy_array_changed_between_calls(jit):
+    array = np.arange(3.0)
+    step = jit(lambda x: x * array)
+    yield step(x)
+    array += 1
+    yield step(x)
+    yield step(xs)
+
+
+# --- bodies with side effects that reach the numbers ----------------------------------------------
+
+
+def stateful(jit, make):
+    for _ in range(3):
+        step = jit(make())
+        yield step(x)
+        yield step(x)
+        yield step(xs)
+
+
+@slow_program
+def counts_that_are_read(jit):
+    n, calls, counts = 0, [], {"n": 0}
+    alias = counts
+
+    def read():
+        return n
+
+    def by_another_function(x):
+        nonlocal n
+        n += 1
+        return x * read()
+
+    def by_a_default(x):
+        nonlocal n
+        n += 1
+        return (lambda y, k=n: y * k)(x)
+
+    def by_itself(x):
+        calls.append(1)
+        return x * len(calls)
+
+    def in_a_dict(x):
+        counts["n"] += 1
+        return x * alias["n"]
+
+    def by_locals(x):
+        nonlocal n
+        n += 1
+        return x * locals()["n"]
+
+    for body in (by_another_function, by_a_default, by_itself, in_a_dict, by_locals):
+        yield from stateful(jit, lambda body=body: lambda x: body(x))
+
+
+@slow_program
+def objects_that_count(jit):
+    class Counter:
+        n = 0
+
+        def tick(self):
+            self.n += 1
+            return self.n
+
+    counter, numbers, values = Counter(), iter(range(20)), [*range(20)]
+    count = jnp.array(3.0)
+    yield from stateful(jit, lambda: lambda x: x * xs * counter.tick())
+    yield from stateful(jit, lambda: lambda x: x * counter.tick() * float(count))
+    yield from stateful(jit, lambda: lambda x: x * xs * next(numbers))
+    yield from stateful(jit, lambda: lambda x: x * xs * values.pop())
+
+
+@program
+def bodies_that_change_what_they_capture(jit):
+    for array in (xs, np.arange(3.0)):
+        items, named = [array], {"a": array}
+
+        def appends(x, items=items):
+            items.append(2.0)
+            return x * sum(items)
+
+        def stores(x, named=named):
+            named["a"] = named["a"] * 1.0 + 1.0
+            return x
+
+        step = jit(lambda x, appends=appends: appends(x))
+        yield step(x), len(items)
+        yield step(x), len(items)
+        yield jit(lambda x, stores=stores: stores(x))(x)
+
+
+@program
+def a_numpy_array_changed_in_place(jit):
+    def make(array):
+        def step(x):
+            alias = array
+            alias += 1
+            return x * alias
+
+        return jit(step)
+
+    def make_with_default(array):
+        def step(x, alias=array):
+            alias += 1
+            return x * alias
+
+        return jit(step)
+
+    # An array of its own for each function: JAX keeps what it has made of a NumPy array.
+    for make_one in (make, make, make_with_default):
+        array = np.arange(3.0)
+        step = make_one(array)
+        yield step(x), array
+        yield step(x), array
+
+
+# --- NumPy ---------------------------------------------------------------------------------------
+
+
+@slow_program
+def numpy_computes(jit):
+    def make(array):
+        def shifted():
+            return (array * 10**6) // 10**6
+
+        yield lambda x: x * shifted()
+        yield lambda x: x * float(array[0])
+        yield lambda x: x * np.sum(array)
+        yield lambda x: x * array.mean()
+        yield lambda x: x * (2.0 if array.dtype == np.int64 else 3.0)
+        yield lambda x: x * array.itemsize
+        yield lambda x: x * (2.0 if isinstance(array, np.ndarray) else 3.0)
+        yield lambda x: x * (2.0 if eqx.is_array(array) else 3.0)
+        yield lambda x: x * jnp.asarray(np.ravel(array, order="K"))
+        yield lambda x: x * jnp.asarray(array.T)
+        yield lambda x: x * sum(part for part in array)
+        yield lambda x: x + jax.jit(lambda x: x * shifted())(x)
+        yield lambda x: jax.lax.scan(lambda c, _: (c + shifted(), None), x + xs, length=2)[0]
+        yield lambda x: jax.lax.cond(x > 0, lambda y: y + shifted(), lambda y: y + xs, x)
+        yield lambda x: jax.checkpoint(lambda y: y * shifted())(x)
+        yield jax.grad(lambda x: (x * shifted()).sum())
+        yield lambda x: attempt(lambda: array.at[0].set(x))
+
+    for array in (whole, whole + 1, (whole + 1.5)):
+        for body in make(array):
+            yield attempt(jit(body), x)
+
+
+@program
+def numpy_arrays_of_any_dtype(jit):
+    raw = np.array([1.5, 2.5], np.float32)
+    for fields in ([("a", "f4"), ("b", "f4")], [("b", "f4"), ("a", "f4")], [("a", "i4")] * 1):
+        array = raw.view(fields) if len(fields) == 2 else raw[:1].view(fields)
+        yield jit(lambda x, array=array: x * array["a"])(x)
+    eight = np.array([60, 61], np.uint8)
+    for dtype in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4):
+        array = eight.view(dtype)
+        yield jit(lambda x, array=array: x * array.astype(np.float32))(x)
+    for array in (np.array(2.0), np.array([True]), np.zeros((0,)), np.array([2**40]), [np.int8(3)]):
+        yield jit(lambda x, array=array: x * jnp.asarray(array))(x)
+    text = np.array([["a", "bb"], ["ccc", "dddd"]])
+    for array in (text, np.asfortranarray(text)):
+        yield jit(lambda x, array=array: x * len(array.ravel(order="K")[1]))(x)
+
+
+# --- values that are asked for --------------------------------------------------------------------
+
+
+@slow_program
+def values_are_asked_for(jit):
+    for value in (3, 0, 3):
+        n, flag = jnp.array(value), jnp.array(value > 0)
+
+        def of_flag(x, flag=flag):
+            return x * 2 if flag else x
+
+        yield jit(lambda x, n=n: x * int(n))(x)
+        yield jit(of_flag)(x)
+        for power in (0.0, -1.5, 3.3):
+            yield jit(jax.value_and_grad(lambda x, n=n: x**n))(power)
+        loop = jit(lambda x, n=n: jax.lax.fori_loop(0, n, lambda _, y: y * 1.5, x))
+        yield jax.grad(loop)(x)
+
+
+@program
+def code_that_asks_what_an_array_is(jit):
+    for array in (jnp.array(3.0), jnp.array(4.0)):
+
+        def catches(x, array=array):
+            try:
+                return x * float(array)
+            except Exception:
+                return x * 100.0
+
+        def suppresses(x, array=array):
+            with contextlib.suppress(Exception):
+                return x * float(array)
+            return x * 100.0
+
+        yield jit(catches)(x), jit(suppresses)(x)
+        yield jit(lambda x, a=array: x * (2.0 if isinstance(a, jax.core.Tracer) else 3.0))(x)
+        yield jit(lambda x, a=array: x * (2.0 if "Tracer" in type(a).__name__ else 3.0))(x)
+        yield jit(lambda x, a=array: x * (2.0 if a.__class__.__name__ < "B" else 3.0))(x)
+        yield jit(lambda x, a=array: x * (2.0 if hasattr(a, "aval") else 3.0))(x)
+
+
+@program
+def one_array_twice_or_two_equal_ones(jit):
+    for first, second in ((xs, xs), (xs, xs + 0)):
+        pair = [first, second]
+        yield jit(lambda x, a=first, b=second: x * (2.0 if a is b else 3.0))(x)
+        yield jit(lambda x, pair=pair: x * len({id(item) for item in pair}))(x)
+
+
+# --- code that runs later ------------------------------------------------------------------------
+
+
+@slow_program
+def callbacks_reach_their_own_function(jit):
+    class Environment:
+        steps = 0
+
+        def step(self, _):
+            self.steps += 1
+            return np.float32(self.steps)
+
+    shape = jax.ShapeDtypeStruct((), np.float32)
+
+    def fit(scale):
+        noted, environment = [], Environment()
+
+        @jit
+        def step(x):
+            jax.debug.callback(lambda y: noted.append(float(y)), (x * scale).sum())
+            jax.debug.callback(noted.append, x)
+            looked_up = jax.pure_callback(lambda i: np.float32(np.sum(scale) + i), shape, x)
+            return looked_up + jax.experimental.io_callback(environment.step, shape, x)
+
+        results = step(x), step(x)
+        jax.effects_barrier()
+        return results, sorted(map(float, noted)), environment.steps
+
+    for scale in (2.0, 2.0, xs, xs, xs + 1, np.arange(3.0), np.arange(3.0)):
+        yield fit(scale)
+
+
+@slow_program
+def rules_for_derivatives(jit):
+    def with_jvp(factor):
+        function = jax.custom_jvp(lambda x: x * 2)
+        function.defjvp(lambda p, t: (p[0] * 2, t[0] * factor["k"]))
+        return function
+
+    def with_vjp(factor):
+        function = jax.custom_vjp(lambda x: x * 2)
+        function.defvjp(lambda x: (x * 2, x), lambda r, ct: (ct * factor["k"] * r,))
+        return function
+
+    for make in (with_jvp, with_vjp):
+        for factor in (3.0, 3.0, xs, xs + 1):
+            rules = {"k": factor}
+            inside = jit(lambda x, make=make, rules=rules: make(rules)(x).sum())
+            outside = make(rules)
+            captured = jit(lambda x, outside=outside: outside(x).sum())
+            for step in (inside, captured):
+                yield step(xs)
+                yield jax.grad(step)(xs)
+                yield jit(jax.grad(step))(xs)
+        one, other = {"k": 1.0}, {"k": 1.0}
+        functions = make(one), make(other)
+        first, second = (jit(lambda x, f=f: f(x).sum()) for f in functions)
+        yield first(xs)
+        one["k"] = 9.0
+        yield second(xs)
+        yield jax.grad(second)(xs), jax.grad(first)(xs)
+
+
+# --- what functions capture, and how --------------------------------------------------------------
+
+
+@dataclasses.dataclass(frozen=True)
+class Frozen:
+    array: object
+    scale: float
+
+    @functools.cached_property
+    def doubled(self):
+        return self.array * 2
+
+    def __call__(self, x):
+        return x * self.array * self.scale
+
+
+@attrs.frozen
+class Slotted:
+    array: object
+
+    def __call__(self, x):
+        return x * self.array
+
+
+class OwnPartial(functools.partial):
+    def __new__(cls, array):
+        return super().__new__(cls, lambda array, x: x * array, array)
+
+
+@slow_program
+def captured_in_many_ways(jit):
+    def weighted(a, b, x, *, c=1.0):
+        return a * x + b * c
+
+    for i in range(3):
+        array = xs + i
+        frozen, slotted = Frozen(array, 2.0), Slotted(array)
+        frozen.doubled  # noqa: B018
+        linear = eqx.nn.Linear(3, 3, key=jax.random.key(i))
+        inner = functools.partial(functools.partial(weighted, array), xs * i, c=xs)
+        nested = {"a": [(array, {"b": xs * i})]}
+        wraps = (jit, jax.jit, canonopt.hoist, jax.checkpoint)
+        wrapped = [wrap(lambda x, a=array: x * a) for wrap in wraps]
+        key = jax.random.key(i)
+        for body in (
+            inner,
+            jax.tree_util.Partial(functools.partial(weighted, array), xs * i),
+            OwnPartial(array),
+            lambda x, frozen=frozen: frozen(x) + frozen.doubled,
+            frozen.__call__,
+            lambda x, slotted=slotted: slotted(x),
+            lambda x, linear=linear: linear(xs * x),
+            lambda x, nested=nested: x * nested["a"][0][0] + nested["a"][0][1]["b"],
+            lambda x, inside=wrapped[0]: inside(x),
+            lambda x, inside=wrapped[1]: inside(x),
+            lambda x, inside=wrapped[2]: inside(x),
+            lambda x, inside=wrapped[3]: inside(x) * 2,
+            lambda x, key=key: jax.random.normal(key, (2,)) * x,
+        ):
+            yield jit(body)(x)
+            yield jax.grad(lambda x, body=body: jit(body)(x).sum())(x)
+            yield jax.vmap(jit(body))(xs)
+
+
+@program
+def functions_that_call_each_other(jit):
+    def even(n, x):
+        return x + xs if n == 0 else odd(n - 1, x)
+
+    def odd(n, x):
+        return x - xs if n == 0 else even(n - 1, x)
+
+    jitted = jit(lambda x, n: x * xs if n == 0 else jitted(x, n - 1) + 1, static_argnums=1)
+    with jax.checking_leaks():
+        yield jit(lambda x: even(3, x))(x)
+        yield jitted(x, 3)
+
+
+@program
+def functions_nested_deeply(jit):
+    for depth in (10, 300):
+        step = lambda x: x + xs  # noqa: E731
+        for _ in range(depth):
+            step = functools.partial(lambda inner, x: inner(x), step)
+        for _ in range(depth):
+            step = (lambda inner: lambda x: inner(x))(step)
+        yield attempt(jit(step), x)
+
+
+@program
+def functions_of_equal_code(jit):
+    for value in (2.0, 3.0, xs, np.arange(3.0)):
+        namespace = {"k": value}
+        exec("def step(x):\n    return x * k", namespace)
+        yield jit(namespace["step"])(x)
+    for step in [lambda x: x + 1, lambda x: x + 2, lambda x: x + 1.0, lambda x: x + True]:
+        yield jit(step)(1)
+
+
+@program
+def tracers_are_captured(jit):
+    def outer(y):
+        return jit(lambda x: (x * y).sum())(xs)
+
+    yield jax.jit(outer)(x), jax.grad(outer)(x), jax.vmap(outer)(xs)
+    yield jax.hessian(lambda y: outer(y) ** 2)(x), jax.jit(jax.checkpoint(outer))(x)
+    yield jax.lax.scan(lambda c, y: (c + outer(y), c), 0.0, xs)
+
+
+@slow_program
+def settings_differ_between_calls(jit):
+    for array in (xs, np.arange(3.0)):
+        step = jit(lambda x, array=array: x * array)
+        with jax.disable_jit():
+            yield step(x), step(xs)
+        yield step(x)
+        with jax.enable_x64(True):
+            yield attempt(step, np.float32(0.1))
+        yield step(np.float64(0.1))
+        with jax.checking_leaks():
+            yield step(xs), jit(lambda x, array=array: x + array)(x)
+        with jax.debug_nans(True):
+            yield attempt(jit(lambda x, array=array: x / array * 0), 0.0)
+            yield attempt(jit(lambda x, array=array: jnp.log(x - 1) + array), x)
+            yield step(xs)
+
+
+@slow_program
+def weak_types_and_dtypes(jit):
+    arrays = (jnp.asarray(2.0), jnp.float32(2), jnp.int32(2), jnp.bfloat16(2), 2, True)
+    for array in (*arrays, np.float64(2), np.array([2], np.int8), np.array([1 + 2j])):
+        for value in (np.float16(1.5), 1, 1.5, np.int8(3)):
+            yield jit(lambda x, array=array: x * array)(value)
+
+
+# --- devices -------------------------------------------------------------------------------------
+
+
+@slow_program
+def arrays_on_other_devices(jit):
+    devices = jax.devices()
+    mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    split, whole = (NamedSharding(mesh, PartitionSpec(*axes)) for axes in (("x",), ()))
+    places = [None, devices[0], devices[1], split, whole]
+    for place in (None, devices[0], devices[3]):
+        array = many if place is None else jax.device_put(many, place)
+        step = jit(lambda x, array=array: x * array)
+        for other in places:
+            yield step(many if other is None else jax.device_put(many, other))
+    for options in (
+        {"in_shardings": split},
+        {"in_shardings": (split,)},
+        {"in_shardings": [split]},
+        {"in_shardings": None},
+        {"in_shardings": (split,), "out_shardings": whole},
+        {"out_shardings": split},
+    ):
+        yield jit(lambda x: x * (many + 1), **options)(many)
+    with jax.set_mesh(mesh):
+        array = many + 1
+        for specs in (PartitionSpec("x"), (PartitionSpec("x"),)):
+            yield jit(lambda x, array=array: x * array, in_shardings=specs)(many)
+    for array in (many[0], many[2]):
+        mapped = functools.partial(jax.shard_map, mesh=mesh, in_specs=PartitionSpec("x"))
+        yield jit(mapped(lambda x, a=array: x * a, out_specs=PartitionSpec("x")))(many)
+    key = jax.device_put(jax.random.key(3), devices[0])
+    yield jit(lambda x: jax.random.normal(key, (2,)) * x)(1.0), jit(lambda x: key)(1.0)
+
+
+@program
+def the_captured_array_is_donated(jit):
+    array = jnp.arange(3.0) + 0
+    step = jit(lambda x: x + array, donate_argnums=0)
+    yield step(array)
+    yield step(jnp.ones(3))
+
+
+@pytest.mark.parametrize("function", PROGRAMS)
+def test_gives_the_numbers_of_jax_jit(function):
+    ours, theirs = (outcomes(function, jit) for jit in (canonopt.jit, jax.jit))
+    for i, pair in enumerate(zip(ours, theirs, strict=True)):
+        assert str(pair[0]) == str(pair[1]), i
+
+
+def test_many_threads():
+    failures = []
+
+    def work(i):
+        try:
+            for j in range(4):
+                a, b, given = many + j, np.arange(8.0) * j, many if i % 2 else x
+                if not np.array_equal(
+                    canonopt.jit(lambda x, a=a, b=b: x * a + b)(given), given * a + b
+                ):
+                    failures.append((i, j))
+        except BaseException as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failures
+
+
+# --- how often a function is traced and compiled -------------------------------------------------
+
+BODIES = {
+    "add": lambda x, a: x + a,
+    "where": lambda x, a: jnp.where(x > a, x, a),
+    "scan": lambda x, a: jax.lax.scan(lambda c, _: (c + a, None), x, length=2)[0],
+    "rows": lambda x, a: jax.lax.scan(lambda c, row: (c + row, None), 0.0, a)[0],
+    "grad": lambda x, a: jax.grad(lambda y: jnp.mean((y - a) ** 2))(x),
+    "vmap": lambda x, a: jax.vmap(lambda y, z: y * z)(x, a),
+    "mean": lambda x, a: jnp.mean(a) + x,
+    "relu": lambda x, a: jax.nn.relu(x * a) + jax.nn.logsumexp(x),
+    "print": lambda x, a: (jax.debug.print("{}", x), x * a)[1],
+}
+
+
+@pytest.mark.parametrize("body", BODIES)
+@pytest.mark.parametrize("kind", [jnp.asarray, np.asarray], ids=["jax", "numpy"])
+def test_another_array_needs_no_compile(body, kind):
+    traces, body_of = [], BODIES[body]
+
+    def make(array):
+        held = Frozen(array, 1.0)
+
+        def step(x):
+            traces.append(1)
+            return body_of(x, held.array)
+
+        step.__name__ = f"another_array_{body}_{kind.__module__.partition('.')[0]}"
+        return step
+
+    canonopt.clear_caches()
+    before = compiles(make(None).__name__)
+    for i in range(3):
+        canonopt.jit(make(kind(np.arange(3.0) + i)))(xs)
+    # The second trace is that of `jax.jit`, with which the first is compared.
+    assert len(traces) == (1 if kind is jnp.asarray else 2)
+    assert compiles(make(None).__name__) - before == 1
+
+
+def test_few_traces_find_the_array_that_is_asked_for():
+    traces = []
+
+    def make(scale):
+        arrays = [jnp.ones(i + 1) for i in range(30)] + [jnp.array(scale)]
+
+        def asks_for_one(x):
+            traces.append(1)
+            return x * sum(array.sum() for array in arrays) * float(arrays[-1])
+
+        return asks_for_one
+
+    before = compiles("asks_for_one")
+    for scale, count in ((2.0, 1), (2.0, 1), (3.0, 2)):
+        assert canonopt.jit(make(scale))(1.0) == jax.jit(make(scale))(1.0)
+        assert compiles("asks_for_one") - before >= count
+    assert len(traces) < 25
+
+
+# --- what is kept --------------------------------------------------------------------------------
+
+
+class Trainer:
+    scale = 2.0
+
+
+@pytest.mark.parametrize("kind", ["jax", "numpy", "asked"])
+def test_keeps_nothing_that_was_dropped(kind):
+    def fit():
+        data = {"jax": jnp.arange(3.0), "asked": jnp.array(2.0)}.get(kind, np.arange(3.0))
+        trainer = Trainer()
+
+        def step(x):
+            return x * trainer.scale * (float(data) if kind == "asked" else data)
+
+        canonopt.jit(step)(xs)
+        return [weakref.ref(data), weakref.ref(trainer)]
+
+    kept = fit()
+    gc.collect()
+    assert [reference() for reference in kept] == [None, None]
+
+
+# --- generated functions --------------------------------------------------------------------------
+
+CAPTURED = st.sampled_from(["jax", "numpy", "float", "list", "dict", "frozen", "closure", "int"])
+USES = st.sampled_from(["mul", "add", "scan", "asked", "numpy", "branch", "jit"])
+
+
+def capture(kind, value):
+    """An object that holds `value`, and a function that reads it."""
+    array = jnp.arange(3.0) + value
+    held = {
+        "jax": lambda: array,
+        "numpy": lambda: np.arange(3.0) + value,
+        "float": lambda: float(value),
+        "int": lambda: jnp.array(value),
+        "list": lambda: [array, np.arange(3.0) * value],
+        "dict": lambda: {"a": array},
+        "frozen": lambda: Frozen(array, float(value)),
+        "closure": lambda: lambda: array * 2,
+    }[kind]()
+    readers = {
+        "list": lambda held: held[0] + held[1],
+        "dict": lambda held: held["a"],
+        "frozen": lambda held: held.array * held.scale,
+        "closure": lambda held: held(),
+    }
+    return held, readers.get(kind, lambda held: held)
+
+
+def use(how, value, x):
+    if isinstance(value, jax.Array) and value.ndim and how in ("asked", "branch"):
+        how = "mul"  # `jax.jit` too has no value for a part of an array
+    first = value if isinstance(value, float) or value.ndim == 0 else value[0]
+    if how == "asked":
+        return x * float(first)
+    if how == "branch":
+        return x * 2 if first > 1 else x + 1
+    if how == "numpy":
+        return x + np.sum(value) if isinstance(value, np.ndarray) else x + jnp.sum(value)
+    if how == "scan":
+        return jax.lax.scan(lambda c, _: (c * 0.5 + value, None), x + value, length=2)[0]
+    if how == "jit":
+        return jax.jit(lambda y: y - value)(x)
+    return x * value if how == "mul" else x + value
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(
+    parts=st.lists(st.tuples(CAPTURED, USES), min_size=1, max_size=3),
+    values=st.lists(st.integers(0, 2), min_size=2, max_size=4),
+)
+def test_generated_functions_give_the_numbers_of_jax_jit(parts, values):
+    traces = []
+
+    def make(value):
+        held = [capture(kind, value) for kind, _ in parts]
+        uses = tuple(how for _, how in parts)
+
+        def step(x):
+            traces.append(1)
+            return [use(how, read(part), x) for how, (part, read) in zip(uses, held, strict=True)]
+
+        return step
+
+    for value in values:
+        step, theirs = canonopt.jit(make(value)), jax.jit(make(value))
+        for given_x in (xs, x, xs):
+            for ours, plain in zip(step(given_x), theirs(given_x), strict=True):
+                assert ours.dtype == plain.dtype
+                assert ours.weak_type == plain.weak_type
+                np.testing.assert_allclose(ours, plain, rtol=1e-6)
+    # The same function as before is not traced again.
+    before = len(traces)
+    canonopt.jit(make(values[-1]))(xs)
+    assert len(traces) == before

@@ -1,0 +1,236 @@
+"""What `canonopt.jit` returns is used like what `jax.jit` returns."""
+
+import functools
+import inspect
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import canonopt
+from canonopt._errors import LimitError
+
+from ..support.counting import compiles
+
+xs = jnp.arange(8.0)
+
+
+def scaled(x, n, *, k=2):
+    """Says what it does."""
+    return x * n * k
+
+
+def outcome(function, *args, **kwargs):
+    """What a call returns, or the type of the error that it raises."""
+    try:
+        return jax.tree.map(np.asarray, function(*args, **kwargs))
+    except Exception as error:
+        return type(error)
+
+
+def made(jit, **options):
+    """A jitted function that captures an array, with the signature of `scaled`."""
+    array = xs + 1
+
+    def step(x, n, *, k=2):
+        return x * n * k + array
+
+    return jit(step, **options)
+
+
+def called(jit, options, args, kwargs):
+    return made(jit, **options)(xs + 0, *args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"static_argnums": 1},
+        {"static_argnums": (-1,)},
+        {"static_argnames": "n"},
+        {"static_argnames": ("n", "k")},
+        {"static_argnums": 1, "static_argnames": "k"},
+        {"static_argnums": (5,)},
+        {"static_argnums": "n"},
+        {"static_argnames": "unknown"},
+        {"donate_argnums": 0},
+        {"donate_argnames": "x"},
+        {"donate_argnums": 0, "static_argnums": 1},
+        {"donate_argnums": 0, "static_argnums": 0},
+        {"keep_unused": True},
+        {"inline": True},
+        {"unknown": True},
+    ],
+    ids=str,
+)
+def test_takes_the_options_of_jax_jit(options):
+    for args, kwargs in [((3,), {}), ((), {"n": 3, "k": 4}), (([3],), {}), ((), {}), ((3, 4), {})]:
+        theirs, ours = (
+            outcome(called, jit, options, args, kwargs) for jit in (jax.jit, canonopt.jit)
+        )
+        assert np.array_equal(theirs, ours) if isinstance(theirs, np.ndarray) else theirs is ours
+
+
+def test_is_a_decorator_with_and_without_options():
+    @canonopt.jit
+    def first(x):
+        return x + 1
+
+    @canonopt.jit(static_argnums=1)
+    def second(x, n):
+        return x + n
+
+    assert (first(1), second(1, 2)) == (2, 3)
+
+
+def test_methods_in_a_class():
+    class Trainer:
+        @staticmethod
+        @canonopt.jit
+        def doubled(x):
+            return x * 2
+
+        @functools.partial(canonopt.jit, static_argnums=0)
+        def tripled(self, x):
+            return x * 3
+
+        @canonopt.jit
+        def failing(self, x):
+            return x
+
+    trainer = Trainer()
+    assert trainer.doubled(2) == 4
+    assert trainer.tripled(2) == 6
+    with pytest.raises(TypeError, match="Error interpreting argument to"):
+        trainer.failing(2)
+
+
+def test_says_what_the_function_says():
+    jitted = canonopt.jit(scaled)
+    scaled.note = "kept"
+    assert inspect.signature(jitted) == inspect.signature(scaled)
+    assert (jitted.__name__, jitted.__doc__) == ("scaled", "Says what it does.")
+    assert canonopt.jit(scaled).note == jax.jit(scaled).note == "kept"
+    assert repr(jitted).startswith("canonopt.jit(<function scaled")
+    assert jitted.__wrapped__ is scaled
+
+
+def test_has_the_methods_of_jax_jit():
+    theirs, ours = made(jax.jit), made(canonopt.jit)
+    assert ours.eval_shape(xs, 2) == theirs.eval_shape(xs, 2)
+    assert str(ours.trace(xs, 2).jaxpr.out_avals) == str(theirs.trace(xs, 2).jaxpr.out_avals)
+    assert np.array_equal(ours.lower(xs, 2).compile()(xs, 2), theirs(xs, 2))
+
+
+@pytest.mark.parametrize("forget", ["clear_cache", "clear_caches", "jax"])
+def test_forgets_its_programs(forget):
+    canonopt.clear_caches()
+    traces = []
+
+    def step(x):
+        traces.append(1)
+        return x * xs
+
+    jitted = canonopt.jit(step)
+    jitted(1.0)
+    {
+        "clear_cache": jitted.clear_cache,
+        "clear_caches": canonopt.clear_caches,
+        "jax": jax.clear_caches,
+    }[forget]()
+    assert np.array_equal(jitted(2.0), 2 * xs)
+    # What is in use stays after `canonopt.clear_caches`.
+    assert len(traces) == (1 if forget == "clear_caches" else 2)
+
+
+@pytest.mark.parametrize("limit", [0, 1, 2])
+def test_a_program_in_use_stays(limit):
+    def make(i, traces):
+        def step(x):
+            traces.append(1)
+            return x * i + xs
+
+        return canonopt.jit(step)
+
+    try:
+        canonopt.keep_programs(limit)
+        traces = []
+        steps = [make(float(i), traces) for i in range(5)]
+        for _ in range(3):
+            for i, step in enumerate(steps):
+                assert np.array_equal(step(2.0), 2 * i + xs)
+        assert len(traces) == 5
+    finally:
+        canonopt.keep_programs(1024)
+
+
+@pytest.mark.parametrize("limit", [-1, True, 1.0, None])
+def test_the_limit_is_checked(limit):
+    with pytest.raises(LimitError, match="at least 0"):
+        canonopt.keep_programs(limit)
+
+
+class Failure(Exception):
+    pass
+
+
+@pytest.mark.parametrize("error", [Failure, KeyError, ValueError, StopIteration, KeyboardInterrupt])
+@pytest.mark.parametrize("array", [xs, np.arange(8.0), None], ids=["jax", "numpy", "none"])
+def test_an_error_is_that_of_the_function(error, array):
+    def step(x):
+        raise error("mine", array is None)
+
+    with pytest.raises(error) as theirs:
+        jax.jit(step)(1.0)
+    with pytest.raises(error) as ours:
+        canonopt.jit(step)(1.0)
+    assert type(ours.value) is type(theirs.value)
+    assert ours.value.args == theirs.value.args
+    assert str(ours.value.__context__) == str(theirs.value.__context__)
+    assert ours.traceback[-1].name == "step"
+
+
+@pytest.mark.parametrize(
+    "args",
+    [(), (1, 2), ("text",), (object(),), (np.ones(3),)],
+    ids=["none", "two", "text", "object", "shape"],
+)
+def test_an_error_of_the_arguments_is_that_of_jax_jit(args):
+    def step(x):
+        return x * xs
+
+    messages = []
+    for jit in (jax.jit, canonopt.jit):
+        with pytest.raises((TypeError, ValueError)) as error:
+            jit(step)(*args)
+        messages.append((type(error.value), str(error.value).partition(" at 0x")[0]))
+    assert messages[0] == messages[1]
+
+
+def test_parameters_may_have_any_name():
+    def step(caller, arrays, args, kwargs):
+        return caller * arrays * args * kwargs + xs
+
+    jitted = canonopt.jit(step, static_argnames="caller")
+    assert np.array_equal(jitted(2, 3.0, 4.0, 5.0), 120 + xs)
+    assert np.array_equal(jitted(kwargs=5.0, args=4.0, arrays=3.0, caller=2), 120 + xs)
+
+
+def test_is_compiled_once_for_functions_that_are_made_again():
+    traces = []
+
+    def fit(data, scale):
+        @canonopt.jit
+        def compiled_once(x):
+            traces.append(1)
+            return x - scale * (x - data.mean())
+
+        return [float(compiled_once(x)) for x in (1.0, 2.0)]
+
+    for mean in (0.0, 1.0, 2.0):
+        assert fit(jnp.full(4, mean), 0.5) == [0.5 + mean / 2, 1.0 + mean / 2]
+    assert len(traces) == compiles("compiled_once") == 1
+    fit(jnp.zeros(4), 0.25)
+    assert len(traces) == compiles("compiled_once") == 2
