@@ -1,0 +1,90 @@
+"""The page of what `run.py` has measured. Its code is that of `loops/`, which ran."""
+
+import ast
+import re
+import statistics
+from pathlib import Path
+from typing import Any
+
+LOOPS = Path(__file__).parent / "loops"
+USER = "# --- as users write it "
+ADVISED = "# --- advised "
+
+
+class Script:
+    """A script of `loops/`, in the parts that the page shows."""
+
+    def __init__(self, package: str) -> None:
+        path = LOOPS / f"{package.replace('-', '_')}.py"
+        self.text = path.read_text()
+        title, *paragraphs = ast.get_docstring(ast.parse(self.text)).split("\n\n")
+        self.title = title
+        [lines] = [p for p in paragraphs if p.startswith("Write ")]
+        self.lines = " ".join(lines.removeprefix("Write ").split())
+        self.why = "\n\n".join(p for p in paragraphs if not p.startswith("Write "))
+        _, user, advised = re.split(f"^(?:{USER}|{ADVISED})-*$", self.text, flags=re.MULTILINE)
+        self.user = user.strip()
+        self.advised = advised.strip()
+        for line in re.findall("`(.*?)`", self.lines):
+            if line not in self.text.replace("library.", "canonopt."):
+                raise ValueError(f"{path.name} does not have the line {line!r} of its docstring")
+
+
+def further_compiles(result: dict[str, Any], variant: str = "advised canonopt") -> int | None:
+    """The most compiles of any trial but the first."""
+    rounds = result.get("loops", {}).get(variant)
+    return max(max(notes["compiles"][1:]) for notes in rounds) if rounds else None
+
+
+def times_faster(result: dict[str, Any], variant: str) -> float:
+    """How many times faster than the loop of users with Optax: the median of further trials."""
+    ours, theirs = (
+        statistics.median(
+            seconds for notes in result["loops"][name] for seconds in notes["seconds"][1:]
+        )
+        for name in (variant, "loop optax")
+    )
+    return theirs / ours
+
+
+def ratio(number: float) -> str:
+    """With two digits: no more are the same in the next run."""
+    return f"{float(f'{number:.2g}'):.3g}" if number < 10 else f"{float(f'{number:.2g}'):.0f}"
+
+
+def summary(package: str, result: dict[str, Any]) -> str:
+    return f"{package}: {measured(package, result)}\n{tested(package, result)}"
+
+
+def problem(result: dict[str, Any], part: str) -> str | None:
+    return result.get("error") or result.get(part, {"error": "not run"}).get("error")
+
+
+def measured(package: str, result: dict[str, Any]) -> str:
+    """The row of the first table."""
+    if error := problem(result, "loops"):
+        return f"| {package} | {error} | | | | | |"
+    cells = [f"[{package}](#{package})", Script(package).lines]
+    cells.append(str(further_compiles(result, "loop optax")))
+    for variant in ("loop canonopt", "advised canonopt", "advised optax"):
+        faster = ratio(times_faster(result, variant))
+        cells.append(f"{further_compiles(result, variant)} · {faster}")
+    return "| " + " | ".join(cells) + " |"
+
+
+def tested(package: str, result: dict[str, Any]) -> str:
+    """The row of the second table."""
+    if "error" in result:
+        return f"| {package} | | {result['error']} | |"
+    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
+    if error := problem(result, "tests"):
+        return f"| {package} | {versions} | not run: {error} | |"
+    tests = result["tests"]
+    ends = ", ".join(f"{number} {end}" for end, number in sorted(tests["outcomes"].items()))
+    different = len(tests["differences"]) or "none"
+    reached = f"{tests['calls']} calls of {tests['reached']} factories"
+    return f"| {package} | {versions} | {ends} | {different} | {reached} |"
+
+
+def render(results):
+    return ""
