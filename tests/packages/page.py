@@ -1,12 +1,15 @@
 """The page of what `run.py` has measured. Its code is that of `loops/`, which ran."""
 
 import ast
+import itertools
 import re
 import statistics
 from pathlib import Path
 from typing import Any
 
-LOOPS = Path(__file__).parent / "loops"
+HERE = Path(__file__).parent
+LOOPS = HERE / "loops"
+TEMPLATE = HERE / "template.md"
 USER = "# --- as users write it "
 ADVISED = "# --- advised "
 
@@ -86,5 +89,61 @@ def tested(package: str, result: dict[str, Any]) -> str:
     return f"| {package} | {versions} | {ends} | {different} | {reached} |"
 
 
-def render(results):
-    return ""
+def difference(result: dict[str, Any], one: str, other: str) -> float:
+    """By how much the results of two variants differ at most, relatively, in any two rounds."""
+    return max(
+        abs(ours - theirs) / abs(theirs)
+        for theirs_noted, ours_noted in itertools.product(*map(result["loops"].get, (one, other)))
+        for theirs, ours in zip(theirs_noted["results"], ours_noted["results"], strict=True)
+    )
+
+
+SECTION = """
+### {package}
+
+{title}
+
+**You write** {lines}:
+
+```python
+{advised}
+```
+
+**Why:** {why}
+
+As users write it:
+
+```python
+{user}
+```
+"""
+
+
+def render(results: dict[str, dict[str, Any]]) -> str:
+    solved = [name for name, result in results.items() if further_compiles(result) == 0]
+    loops = {name: result for name, result in results.items() if not problem(result, "loops")}
+    checkouts = [n for n, result in results.items() if result.get("tests", {}).get("checkout")]
+    introduction = TEMPLATE.read_text().format(
+        measured="\n".join(measured(name, result) for name, result in results.items()),
+        tested="\n".join(tested(name, result) for name, result in results.items()),
+        solved=len(solved),
+        all=len(results),
+        rounds=max(len(result["loops"]["loop optax"]) for result in loops.values()),
+        trials=max(len(result["loops"]["loop optax"][0]["results"]) for result in loops.values()),
+        differences=differences(loops),
+        checkouts=f"The tests of {', '.join(checkouts)} came from a checkout." if checkouts else "",
+    )
+    sections = [SECTION.format(package=name, **vars(Script(name))) for name in results]
+    return introduction.rstrip() + "\n" + "".join(sections)
+
+
+def differences(loops: dict[str, dict[str, Any]]) -> str:
+    """A sentence about the results of the loops."""
+    lines = [
+        f"{name} by {specs:.0e}, where runs with Optax differ by {optax:.0e}"
+        for name, result in loops.items()
+        if (specs := difference(result, "loop optax", "loop canonopt"))
+        for optax in [difference(result, "loop optax", "loop optax")]
+    ]
+    sentence = "With specs, the results of the loops are the same to the last bit"
+    return f"{sentence}; only {'; '.join(lines)}, relatively." if lines else f"{sentence}."

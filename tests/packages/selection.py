@@ -33,10 +33,18 @@ PACKAGES = {
         Package(
             "gpjax",
             ("tests/test_fit.py", "tests/test_state_space/test_fit.py"),
+            expression="fit_simple or fit_gp_regression or optax or optim",
             requirements=("hypothesis",),
         ),
         Package("numpyro", ("test/test_optimizers.py",)),
-        Package("blackjax", ("tests/vi", "tests/adaptation/test_adaptation.py")),
+        Package(
+            "blackjax",
+            (
+                "tests/vi/test_meanfield_vi.py",
+                "tests/vi/test_fullrank_vi.py",
+                "tests/vi/test_svgd.py",
+            ),
+        ),
         Package(
             "jaxopt",
             ("tests/optax_wrapper_test.py",),
@@ -75,7 +83,7 @@ PACKAGES = {
         ),
         Package(
             "netket",
-            ("test/driver/test_vmc.py", "test/driver/test_vmc_ngd.py"),
+            ("test/driver/test_vmc.py",),
             repository="netket/netket",
         ),
     ]
