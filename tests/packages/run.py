@@ -45,7 +45,9 @@ GOAL = 8
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("packages", nargs="*", help=", ".join(PACKAGES))
-    parser.add_argument("--folder", type=Path, default=ROOT / ".packages", help="of environments")
+    parser.add_argument(
+        "--folder", type=Path, default=ROOT / ".tox" / "packages", help="of environments"
+    )
     parser.add_argument("--rounds", type=int, default=2, help="runs of each variant")
     parser.add_argument(
         "--only", choices=["tests", "loops"], help="keep earlier results of the rest"

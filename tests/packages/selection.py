@@ -44,6 +44,7 @@ PACKAGES = {
                 "tests/vi/test_fullrank_vi.py",
                 "tests/vi/test_svgd.py",
             ),
+            requirements=("chex",),
         ),
         Package(
             "jaxopt",
