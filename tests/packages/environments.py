@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import venv
@@ -35,14 +36,14 @@ class Environment:
         self.python("-m", "pip", "--quiet", "--disable-pip-version-check", *arguments)
 
     def python(self, *arguments: object) -> str:
-        """What the command prints. Raises with the last line of its errors."""
+        """What the command prints. Raises with the line that says what went wrong."""
         command = [str(self._python), *map(str, arguments)]
         env = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(Path(__file__).parent)}
         done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=self.folder)
         if done.returncode:
             print(done.stderr, file=sys.stderr)
-            lines = done.stderr.strip().splitlines()
-            raise RuntimeError(lines[-1] if lines else f"exit status {done.returncode}")
+            errors = re.findall(r"^(?:[\w.]*Error|ERROR)\b.*", done.stderr, re.MULTILINE)
+            raise RuntimeError(errors[-1] if errors else f"exit status {done.returncode}")
         return done.stdout
 
     def start(

@@ -3,8 +3,8 @@
 Write `@functools.partial(jax.jit, static_argnames="optim")` and `canonopt.adam(1e-2)`.
 
 `SVI.run` scans over a function that it makes in each call. In the function `fit`, that happens
-once for each static argument: a spec is the same one in each trial. The guide works after the fit
-as always, for example `guide.median(result.params)`.
+once for each static argument: a spec is the same one in each trial. A guide keeps arrays of the
+trace, so compute what you need of it in `fit` too, for example `guide.median(result.params)`.
 """
 
 import functools
@@ -40,12 +40,10 @@ def loop(library, trial):
 
 # --- advised ------------------------------------------------------------------------------------
 
-guide = AutoNormal(model)
-
 
 @functools.partial(jax.jit, static_argnames="optim")
 def fit(key, x, y, optim):
-    svi = SVI(model, guide, optim, Trace_ELBO())
+    svi = SVI(model, AutoNormal(model), optim, Trace_ELBO())
     return svi.run(key, 500, x, y, progress_bar=False)
 
 
