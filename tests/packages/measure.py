@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 # What JAX reports once for each program that XLA compiles, for eager operations too.
 COMPILE = "/jax/core/compile/backend_compile_duration"
@@ -22,7 +23,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("package")
     parser.add_argument("function", choices=["loop", "advised"])
-    parser.add_argument("library", choices=["optax", "canonopt"], help="whose factories it calls")
+    parser.add_argument("library", choices=["optax", "canonopt", "sweep"], help="of factories")
     parser.add_argument("--trials", type=int, default=5)
     parser.add_argument("--dump", type=Path, help="where XLA is to write what it compiles")
     options = parser.parse_args()
@@ -30,13 +31,30 @@ def main() -> None:
         os.environ["XLA_FLAGS"] = f"--xla_dump_to={options.dump}"  # read when a backend starts
     script = importlib.import_module(f"loops.{options.package.replace('-', '_')}")
     function = getattr(script, options.function)
-    library = importlib.import_module(options.library)
+    library = Sweep() if options.library == "sweep" else importlib.import_module(options.library)
     print(json.dumps(measure(function, library, options.trials, options.dump)))
 
 
+class Sweep:
+    """In place of canonopt: each call of a factory takes another learning rate, a traced one."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+
+    def __getattr__(self, name: str) -> Callable[[float], Any]:
+        import canonopt
+
+        def build(learning_rate: float) -> Any:
+            self.calls += 1
+            dynamic = canonopt.dynamic(learning_rate * (1 + self.calls / 10))
+            return getattr(canonopt, name)(dynamic)
+
+        return build
+
+
 def measure(
-    function: Callable[[ModuleType, int], object],
-    library: ModuleType,
+    function: Callable[[Any, int], object],
+    library: ModuleType | Sweep,
     trials: int,
     dump: Path | None,
 ) -> dict[str, list]:

@@ -72,7 +72,14 @@ def measured(package: str, result: dict[str, Any]) -> str:
     for variant in ("loop canonopt", "advised canonopt", "advised optax"):
         faster = ratio(times_faster(result, variant))
         cells.append(f"{further_compiles(result, variant)} · {faster}")
+    cells.append(swept(result.get("sweep", {"error": "not run"})))
     return "| " + " | ".join(cells) + " |"
+
+
+def swept(sweep: dict[str, Any]) -> str:
+    if "error" in sweep:
+        return sweep["error"].partition(":")[0]  # the type
+    return str(max(sweep["compiles"][1:]))
 
 
 def tested(package: str, result: dict[str, Any]) -> str:

@@ -50,7 +50,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=2, help="runs of each variant")
     parser.add_argument(
-        "--only", choices=["tests", "loops"], help="keep earlier results of the rest"
+        "--only", choices=["tests", "loops", "sweep"], help="keep earlier results of the rest"
     )
     parser.add_argument(
         "--checkout",
@@ -93,10 +93,12 @@ def run(
     except Exception as error:
         traceback.print_exc()
         return {"error": f"cannot be installed: {error}"}
-    if only != "loops":
+    if only in (None, "tests"):
         results["tests"] = attempt(compare, environment, package, checkout)
-    if only != "tests":
+    if only in (None, "loops"):
         results["loops"] = attempt(measure, environment, package, rounds)
+    if only in (None, "sweep"):
+        results["sweep"] = attempt(sweep, environment, package)
     return results
 
 
@@ -105,7 +107,7 @@ def attempt(function: Any, *args: Any) -> Any:
         return function(*args)
     except Exception as error:
         traceback.print_exc()
-        return {"error": f"{type(error).__name__}: {error}"}
+        return {"error": str(error) or type(error).__name__}
 
 
 def measure(environment: Environment, package: Package, rounds: int) -> dict[str, list[Any]]:
@@ -122,6 +124,11 @@ def measure(environment: Environment, package: Package, rounds: int) -> dict[str
     if checked["compiles"] != checked["dumped"]:
         raise RuntimeError(f"JAX and XLA count different compiles: {checked}")
     return notes
+
+
+def sweep(environment: Environment, package: Package) -> dict[str, Any]:
+    """The notes of the advised loop with another learning rate in each trial."""
+    return json.loads(environment.python(HERE / "measure.py", package.name, "advised", "sweep"))
 
 
 def wrong(results: dict[str, Any]) -> str | None:

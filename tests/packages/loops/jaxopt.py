@@ -1,13 +1,12 @@
 """A logistic regression is fitted to the data of each trial.
 
-Write `@functools.partial(jax.jit, static_argnames="optim")` and `canonopt.adam(1e-1)`.
+Write `@eqx.filter_jit` and `canonopt.adam(1e-1)`.
 
 Each `OptaxSolver` jits a method of its own in `run`. In the function `fit`, that happens once for
-each static argument: a spec is the same one in each trial.
+each optimizer, and a spec is the same one in each trial.
 """
 
-import functools
-
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import jaxopt
@@ -35,7 +34,7 @@ def loop(library, trial):
 # --- advised ------------------------------------------------------------------------------------
 
 
-@functools.partial(jax.jit, static_argnames="optim")
+@eqx.filter_jit
 def fit(params, data, optim):
     solver = jaxopt.OptaxSolver(loss, optim, maxiter=200)
     return solver.run(params, data)

@@ -1,14 +1,13 @@
 """A Bayesian regression is fitted to the data of each trial.
 
-Write `@functools.partial(jax.jit, static_argnames="optim")` and `canonopt.adam(1e-2)`.
+Write `@eqx.filter_jit` and `canonopt.adam(1e-2)`.
 
 `SVI.run` scans over a function that it makes in each call. In the function `fit`, that happens
-once for each static argument: a spec is the same one in each trial. A guide keeps arrays of the
+once for each optimizer, and a spec is the same one in each trial. A guide keeps arrays of the
 trace, so compute what you need of it in `fit` too, for example `guide.median(result.params)`.
 """
 
-import functools
-
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpyro
@@ -41,7 +40,7 @@ def loop(library, trial):
 # --- advised ------------------------------------------------------------------------------------
 
 
-@functools.partial(jax.jit, static_argnames="optim")
+@eqx.filter_jit
 def fit(key, x, y, optim):
     svi = SVI(model, AutoNormal(model), optim, Trace_ELBO())
     return svi.run(key, 500, x, y, progress_bar=False)
