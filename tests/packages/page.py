@@ -23,7 +23,7 @@ class Script:
         title, *paragraphs = ast.get_docstring(ast.parse(self.text)).split("\n\n")
         self.title = title
         [lines] = [p for p in paragraphs if p.startswith("Write ")]
-        self.lines = " ".join(lines.removeprefix("Write ").split())
+        self.lines = " ".join(lines.removeprefix("Write ").removesuffix(".").split())
         self.why = "\n\n".join(p for p in paragraphs if not p.startswith("Write "))
         _, user, advised = re.split(f"^(?:{USER}|{ADVISED})-*$", self.text, flags=re.MULTILINE)
         self.user = user.strip()
@@ -135,8 +135,7 @@ def render(results: dict[str, dict[str, Any]]) -> str:
         tested="\n".join(tested(name, result) for name, result in results.items()),
         solved=len(solved),
         all=len(results),
-        rounds=max(len(result["loops"]["loop optax"]) for result in loops.values()),
-        trials=max(len(result["loops"]["loop optax"][0]["results"]) for result in loops.values()),
+        rounds=max((len(r["loops"]["loop optax"]) for r in loops.values()), default=0),
         differences=differences(loops),
         checkouts=f"The tests of {', '.join(checkouts)} came from a checkout." if checkouts else "",
     )

@@ -25,7 +25,7 @@ class NeuralODE(eqx.Module):
     def __call__(self, ts, y0):
         solution = diffrax.diffeqsolve(
             diffrax.ODETerm(lambda t, y, args: self.mlp(y)),
-            diffrax.Tsit5(),
+            diffrax.Heun(),
             t0=ts[0],
             t1=ts[-1],
             dt0=ts[1] - ts[0],

@@ -1,6 +1,6 @@
 """A new flow is fitted to the data of each trial.
 
-Write `loss_fn=loss_fn` and `eqx.combine(eqx.filter(flow, eqx.is_array), template)`,
+Write `loss_fn=loss_fn`, `eqx.combine(eqx.filter(flow, eqx.is_array), template)` and
 `canonopt.adam(1e-3)`.
 
 `fit_to_data` takes the optimizer, the loss and the flow as arguments of its step, and a spec is
