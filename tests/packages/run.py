@@ -68,8 +68,11 @@ def main() -> None:
         folder = options.folder.resolve() / name
         folder.mkdir(parents=True, exist_ok=True)
         checkout = checkouts.get(name)
+        file = folder / "results.json"
         results = run(PACKAGES[name], folder, options.rounds, options.only, checkout)
-        (folder / "results.json").write_text(json.dumps(results, indent=1))
+        if options.only and file.exists():
+            results = json.loads(file.read_text()) | results
+        file.write_text(json.dumps(results, indent=1))
         print(page.summary(name, results), flush=True)
     files = {name: options.folder / name / "results.json" for name in PACKAGES}
     missing = [name for name, file in files.items() if not file.exists()]
@@ -85,13 +88,10 @@ def run(
     package: Package, folder: Path, rounds: int, only: str | None, checkout: str | None
 ) -> dict[str, Any]:
     """Versions, outcomes of tests and measurements. An exception becomes an "error" of its part."""
-    earlier = folder / "results.json"
-    results = json.loads(earlier.read_text()) if only and earlier.exists() else {}
     try:
         environment = Environment(folder, package, ROOT)
-        results["versions"] = environment.versions()
+        results: dict[str, Any] = {"versions": environment.versions()}
     except Exception as error:
-        traceback.print_exc()
         return {"error": f"cannot be installed: {error}"}
     if only in (None, "tests"):
         results["tests"] = attempt(compare, environment, package, checkout)
