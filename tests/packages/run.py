@@ -71,7 +71,9 @@ def main() -> None:
         file = folder / "results.json"
         results = run(PACKAGES[name], folder, options.rounds, options.only, checkout)
         if options.only and file.exists():
-            results = json.loads(file.read_text()) | results
+            earlier = json.loads(file.read_text())
+            earlier.pop("error", None)
+            results = earlier | results
         file.write_text(json.dumps(results, indent=1))
         print(page.summary(name, results), flush=True)
     files = {name: options.folder / name / "results.json" for name in PACKAGES}
