@@ -69,8 +69,6 @@ PACKAGES = {
             ("test/test_adjoint.py",),
             repository="patrick-kidger/diffrax",
             expression="implicit",
-            # In newer versions, jax promotes types in fewer places, and a test fails.
-            requirements=("jax<0.11",),
         ),
         Package(
             "flax",
