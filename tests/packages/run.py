@@ -148,9 +148,10 @@ def wrong(results: dict[str, Any]) -> str | None:
                 lines.append(f"{name}: {part['error']}")
         lines += result.get("tests", {}).get("differences", [])
         if not page.problem(result, "loops"):
-            specs = page.difference(result, "loop optax", "loop canonopt")
-            if specs > ROUNDING:
-                lines.append(f"{name}: the results with specs differ by {specs}")
+            for variant in ("loop canonopt", "advised canonopt"):
+                difference = page.difference(result, "loop optax", variant)
+                if difference > ROUNDING:
+                    lines.append(f"{name}: the results of {variant} differ by {difference}")
     solved = [name for name, result in results.items() if page.further_compiles(result) == 0]
     if len(solved) < GOAL:
         lines.append(f"Only {len(solved)} packages run further trials without a compile.")

@@ -1,6 +1,6 @@
 """A Gaussian process is fitted to the data of each trial.
 
-Write `fit = eqx.filter_jit(gpjax.fit)`, `canonopt.hoist(lambda` and `canonopt.adam(0.01)`.
+Write `fit = eqx.filter_jit(gpjax.fit)`, `canonopt.hoist` and `canonopt.adam(0.01)`.
 
 `gpjax.fit` scans over a step that it makes in each call, and JAX compiles it for each one. With
 one jit around the fit, JAX compares the arguments instead: the spec and the hoisted objective are
