@@ -17,6 +17,9 @@ import canonopt
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# Its blocks need packages that the tests do not install, and are text of scripts that ran.
+REAL_PACKAGES = ROOT / "docs" / "real-packages.md"
+LOOPS = ROOT / "tests" / "packages" / "loops"
 # Long outputs are wrapped, and `...` stands for what differs between machines.
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
@@ -74,7 +77,11 @@ def test_there_are_pages():
 # Older releases of flax ask jax for names that are deprecated.
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:flax")
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@pytest.mark.parametrize(
+    "page",
+    [page for page in PAGES if page != REAL_PACKAGES],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
 def test_page(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     # A page runs as `__main__`, as a script does, so that pickle finds what it defines.
@@ -82,6 +89,13 @@ def test_page(page, monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "__main__", module)
     for line, block in _python_blocks(page):
         _run_block(page, line, block, vars(module))
+
+
+def test_blocks_of_real_packages_are_those_of_the_scripts():
+    scripts = [script.read_text() for script in LOOPS.glob("*.py")]
+    blocks = [block for _, block in _python_blocks(REAL_PACKAGES)]
+    assert len(blocks) == 2 * len(scripts) == 20
+    assert [b for b in blocks if not any(b in script for script in scripts)] == []
 
 
 MODULES = ["canonopt", *(m.name for m in pkgutil.walk_packages(canonopt.__path__, "canonopt."))]

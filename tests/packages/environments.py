@@ -1,0 +1,59 @@
+"""A virtual environment for each package."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import venv
+from pathlib import Path
+
+from selection import Package
+
+# The versions that the page names.
+NAMED = ["jax", "optax", "equinox"]
+
+
+class Environment:
+    """A virtual environment with one package, canonopt as it is here, and pytest."""
+
+    def __init__(self, folder: Path, package: Package, project: Path) -> None:
+        self.folder = folder
+        self.package = package
+        self._python = folder / "env" / "bin" / "python"
+        if not self._python.exists():
+            venv.create(folder / "env", with_pip=True)
+        self.pip("install", package.name, str(project), "pytest", *package.requirements)
+        # The version of the project is the same after a change.
+        self.pip("install", "--force-reinstall", "--no-deps", str(project))
+
+    def versions(self) -> dict[str, str]:
+        listed = json.loads(self.python("-m", "pip", "list", "--format", "json"))
+        versions = {entry["name"].lower(): entry["version"] for entry in listed}
+        return {name: versions[name] for name in [self.package.name, *NAMED]}
+
+    def pip(self, *arguments: str) -> None:
+        self.python("-m", "pip", "--quiet", "--disable-pip-version-check", *arguments)
+
+    def python(self, *arguments: object) -> str:
+        """What the command prints. Raises with the line that says what went wrong."""
+        command = [str(self._python), *map(str, arguments)]
+        env = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(Path(__file__).parent)}
+        done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=self.folder)
+        if done.returncode:
+            print(done.stderr, file=sys.stderr)
+            errors = re.findall(r"^(?:[\w.]*Error|ERROR)\b.*", done.stderr, re.MULTILINE)
+            raise RuntimeError(errors[-1] if errors else f"exit status {done.returncode}")
+        return done.stdout
+
+    def start(
+        self, *arguments: object, log: Path, cwd: Path, paths: list[Path]
+    ) -> subprocess.Popen:
+        """A process that writes to `log`, with `paths` to import from."""
+        env = os.environ | {
+            "JAX_PLATFORMS": "cpu",
+            "PYTHONPATH": os.pathsep.join(map(str, paths)),
+        }
+        command = [str(self._python), *map(str, arguments)]
+        with open(log, "w") as file:
+            return subprocess.Popen(command, env=env, cwd=cwd, stdout=file, stderr=file)

@@ -1,0 +1,95 @@
+"""A package's own tests, with Optax's factories and with canonopt's."""
+
+import collections
+import json
+import os
+import shutil
+import tarfile
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from environments import Environment
+from selection import Package
+
+# The plugin that replaces the factories and notes the outcomes.
+PLUGIN = Path(__file__).parents[1] / "optax_suite"
+
+
+def compare(environment: Environment, package: Package, checkout: str | None) -> dict[str, Any]:
+    """Runs the tests both ways: how many ended how, and which ended differently."""
+    source = Path(checkout).expanduser() if checkout else download(environment, package)
+    source = without_package(source, environment, package)
+    plain, replaced = (run(environment, package, source, way) for way in ("plain", "replaced"))
+    ends = collections.Counter(end.partition(" ")[0] for end in plain["outcomes"].values())
+    differences = []
+    for test in plain["outcomes"] | replaced["outcomes"]:
+        before, after = (notes["outcomes"].get(test, "absent") for notes in (plain, replaced))
+        if before != after:
+            why = replaced["failures"].get(test) or plain["failures"].get(test, "")
+            differences.append(f"{test}: {before} with optax, {after} with canonopt.\n{why}")
+    return {
+        "outcomes": dict(ends),
+        "reached": len(replaced["calls"]),
+        "calls": sum(replaced["calls"].values()),
+        "differences": differences,
+        "checkout": bool(checkout),
+    }
+
+
+def run(environment: Environment, package: Package, source: Path, way: str) -> dict[str, Any]:
+    notes, log = (environment.folder / f"{way}.{ending}" for ending in ("json", "log"))
+    notes.unlink(missing_ok=True)
+    # Not the package's own settings, which ask for plugins that have nothing to do with this.
+    command = ["-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"]
+    command += ["-p", "replacing", f"--notes={notes}", f"--rootdir={source}"]
+    command += ["--replace"] if way == "replaced" else []
+    command += [
+        *package.options,
+        "-k",
+        package.expression,
+        *(source / test for test in package.tests),
+    ]
+    process = environment.start(*command, log=log, cwd=source, paths=[PLUGIN])
+    if process.wait() not in (0, 1):  # neither all passed nor some failed
+        raise RuntimeError(f"pytest ended with {process.returncode}: {last_line(log)}")
+    return json.loads(notes.read_text())
+
+
+def download(environment: Environment, package: Package) -> Path:
+    """The folder with the source of the installed version, tests included."""
+    version = environment.versions()[package.name]
+    folder = environment.folder / "source" / version
+    if not folder.exists():
+        archives = environment.folder / "archives"
+        archives.mkdir(exist_ok=True)
+        if package.repository:
+            tag = package.tag.format(version=version)
+            archive = archives / f"{tag}.tar.gz"
+            url = f"https://github.com/{package.repository}/archive/refs/tags/{tag}.tar.gz"
+            try:
+                urllib.request.urlretrieve(url, archive)
+            except OSError as error:
+                raise RuntimeError(f"its tests are not in its sdist, and {url}: {error}") from error
+        else:
+            requirement = f"{package.name}=={version}"
+            options = ["--no-deps", "--no-binary", ":all:", "--dest", str(archives)]
+            environment.pip("download", *options, requirement)
+            [archive] = archives.glob(f"*-{version}.tar.gz")
+        with tarfile.open(archive) as tar:
+            tar.extractall(folder, filter="data")
+    [source] = folder.iterdir()
+    return source
+
+
+def without_package(source: Path, environment: Environment, package: Package) -> Path:
+    """A copy without the package itself, so that the tests import the one that is installed."""
+    copy = environment.folder / "tests"
+    shutil.rmtree(copy, ignore_errors=True)
+    ignored = {str(source): {".git", package.module}}
+    shutil.copytree(source, copy, ignore=lambda folder, _: ignored.get(str(folder), set()))
+    return copy
+
+
+def last_line(log: Path) -> str:
+    return (log.read_text().strip().splitlines() or ["nothing was printed"])[-1]
