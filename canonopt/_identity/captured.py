@@ -54,7 +54,8 @@ class Constant:
         values: Any = np.asarray(self.array)  # raises an error for a tracer, so nothing is the same
         if values.nbytes > MAX_HASHED:
             return ("constant", token_of(self.array), *type_of(self.array))
-        digest = hashlib.blake2b(np.ascontiguousarray(values).view(np.uint8)).digest()
+        data: Any = np.ascontiguousarray(values).view(np.uint8)
+        digest = hashlib.blake2b(data).digest()
         # NumPy may read and add up in the order in which the values are in memory.
         order = (values.strides, values.flags.writeable) if values is self.array else None
         return ("constant", digest, order, *type_of(self.array))
@@ -154,8 +155,7 @@ def _parts_of_function(function: types.FunctionType) -> Iterator[Any]:
     yield from (cell.cell_contents for _, cell in cells_of(function) if is_bound(cell))
     yield from function.__defaults__ or ()
     yield from (function.__kwdefaults__ or {}).values()
-    if "__wrapped__" in attributes:
-        yield attributes["__wrapped__"]
+    yield from attributes.values()
 
 
 def _fields(value: Any) -> dict[str, Any]:
@@ -258,9 +258,7 @@ class Copy:
         self._made[id(function)] = made  # before what it captures, which may lead back to it
         made.__qualname__, made.__module__ = function.__qualname__, function.__module__
         made.__doc__, made.__annotations__ = function.__doc__, function.__annotations__
-        vars(made).update(attributes)
-        if "__wrapped__" in attributes:
-            vars(made)["__wrapped__"] = self._copy(attributes["__wrapped__"])
+        vars(made).update(self._copy_named(attributes))
         if function.__defaults__:
             made.__defaults__ = tuple(self._copies(function.__defaults__))
         if function.__kwdefaults__:
