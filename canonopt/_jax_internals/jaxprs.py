@@ -93,7 +93,7 @@ def kept_by(program: Any) -> tuple[int, bool]:
         if isinstance(value, jax.core.Tracer):
             is_code_kept = True
         elif isinstance(value, jax.Array | np.ndarray) or type(value).__name__ == "TypedNdArray":
-            constants[id(value)] = value.nbytes
+            constants[id(value)] = value.size * value.dtype.itemsize
         else:
             is_code_kept |= _is_users_code(value)
     return sum(constants.values()), is_code_kept
