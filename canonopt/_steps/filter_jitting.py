@@ -104,7 +104,7 @@ def filter_jit(fn: Any = None, *, donate: Donate = "none", **options: Any) -> An
         )
     names = _names_of(fn)
     jitted, function, own = _program_of(fn, names, options)
-    hoisted = function if type(function) is Static else hoist(fn)
+    hoisted = function if isinstance(function, Static) else hoist(fn)
     leaves, treedef = jtu.tree_flatten(options)
     key = *names, tuple(leaves), treedef
     call = _Call(jitted, function, hoisted, key, inspect.signature(fn), donate)
@@ -137,7 +137,7 @@ class _FilterJitted(eqx.Module):
     @property
     def __wrapped__(self) -> Any:
         function = self._call.function
-        return function.restore(iter(self._own)) if type(function) is Static else function
+        return function.restore(iter(self._own)) if isinstance(function, Static) else function
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -218,7 +218,7 @@ class _Call:
             bound = self._signature.bind(*args, **kwargs)
             args, kwargs = bound.args, bound.kwargs
         arrays, static = cut((args, kwargs))
-        function = self.function if type(self.function) is Static else None
+        function = self.function if isinstance(self.function, Static) else None
         if own:
             arrays += own
         if self._donate == "none":

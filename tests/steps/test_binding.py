@@ -717,8 +717,8 @@ def capture(kind, value):
 
 
 def use(how, value, x):
-    if isinstance(value, jax.Array) and value.ndim and how in ("asked", "branch"):
-        how = "mul"  # `jax.jit` too has no value for a part of an array
+    if isinstance(value, jax.Array) and (how == "branch" or (how == "asked" and value.ndim)):
+        how = "mul"  # `jax.jit` too has no value for what is computed from an array
     first = value if isinstance(value, float) or value.ndim == 0 else value[0]
     if how == "asked":
         return x * float(first)
