@@ -35,6 +35,7 @@ from .._jax_internals import (
     kept_by,
 )
 from .._python_internals import BoundedStore
+from .leaves import as_type
 
 # --- the programs that are kept -----------------------------------------------------------------
 
@@ -237,11 +238,11 @@ def _argument(array: Any, given: list[jax.Array], donates: bool) -> Any:
         if is_placed and not any(_is_with(array, other) for other in given):
             # A constant commits the results of a program to no device, an argument does.
             if not jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
-                return jnp.array(np.asarray(array))
+                return as_type(jnp.array(np.asarray(array)), array)
             data = jnp.array(np.asarray(jax.random.key_data(array)))
             return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))
         # The call may donate what it captures.
-        return jnp.copy(array) if donates else array
+        return as_type(jnp.copy(array), array) if donates else array
 
 
 def _is_with(array: Any, other: Any) -> bool:

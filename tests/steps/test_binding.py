@@ -763,3 +763,18 @@ def test_generated_functions_give_the_numbers_of_jax_jit(parts, values):
     before = len(traces)
     canonopt.jit(make(values[-1]))(xs)
     assert len(traces) == before
+
+
+@pytest.mark.parametrize("options", [{}, {"donate_argnums": 0}], ids=["plain", "donating"])
+@pytest.mark.parametrize("is_committed", [False, True])
+def test_a_captured_array_keeps_its_weak_type(is_committed, options):
+    weak = jnp.asarray(1.5)
+    weak = jax.device_put(weak, jax.devices()[0]) if is_committed else weak
+    assert weak.weak_type
+
+    def make():
+        return lambda x: x * weak
+
+    results = [jit(make(), **options)(jnp.ones(2, jnp.bfloat16)) for jit in (jax.jit, canonopt.jit)]
+    assert results[0].dtype == results[1].dtype == jnp.bfloat16
+    assert results[0].committed == results[1].committed
