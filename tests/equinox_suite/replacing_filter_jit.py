@@ -5,6 +5,7 @@ With `--replace`, whatever module of Equinox holds `filter_jit` holds canonopt's
 
 import collections
 import functools
+import random
 import sys
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,10 @@ def pytest_configure(config: pytest.Config) -> None:
     config.pluginmanager.register(Notes(config.option.notes, calls))
     if config.option.replace:
         replace(calls)
+
+
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    random.seed(item.nodeid)  # Equinox's tests take their keys from it, and both runs have the same
 
 
 def replace(calls: collections.Counter[str]) -> None:
