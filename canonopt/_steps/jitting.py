@@ -36,11 +36,14 @@ class JittedFunction:
             bound = self._bound = bind(self.__wrapped__, self.options, args, kwargs)
         if bound.program is None:
             return self._plain(*args, **kwargs)
+        caller = Caller(bound)
         try:
             if not bound.is_new:
-                return bound.program.call(Caller(bound), bound.arguments, *args, **kwargs)
+                return bound.program.call(caller, bound.arguments, *args, **kwargs)
         except NotTraced:
-            pass
+            # After an error JAX would not run this call without Python any more. So no later caller
+            # may equal the one of this call.
+            caller.is_good = False
         except ValueError:
             if not bound.arguments or not bound.set_arguments(args, kwargs):  # on other devices
                 raise

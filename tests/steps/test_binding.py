@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 import canonopt
+from canonopt._steps.binding import programs
 
 from ..support.counting import compiles
 
@@ -54,7 +55,7 @@ def seen(result):
 
 
 def outcomes(function, jit):
-    canonopt.clear_caches()
+    programs.clear()
     return [jax.tree.map(seen, result) for result in function(jit)]
 
 
@@ -636,7 +637,7 @@ def test_another_array_needs_no_compile(body, kind):
         step.__name__ = f"another_array_{body}_{kind.__module__.partition('.')[0]}"
         return step
 
-    canonopt.clear_caches()
+    programs.clear()
     before = compiles(make(None).__name__)
     for i in range(3):
         canonopt.jit(make(kind(np.arange(3.0) + i)))(xs)

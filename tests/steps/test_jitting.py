@@ -10,6 +10,7 @@ import pytest
 
 import canonopt
 from canonopt._errors import LimitError
+from canonopt._jax_internals import watch_misses
 
 from ..support.counting import compiles
 
@@ -125,7 +126,7 @@ def test_has_the_methods_of_jax_jit():
 
 
 @pytest.mark.parametrize("forget", ["clear_cache", "clear_caches", "jax"])
-def test_forgets_its_programs(forget):
+def test_forgets_its_programs(forget, restored_caches):
     canonopt.clear_caches()
     traces = []
 
@@ -234,3 +235,18 @@ def test_is_compiled_once_for_functions_that_are_made_again():
     assert len(traces) == compiles("compiled_once") == 1
     fit(jnp.zeros(4), 0.25)
     assert len(traces) == compiles("compiled_once") == 2
+
+
+def test_calls_of_each_shape_leave_python_out():
+    misses = []
+    end = watch_misses(misses.append, lambda *_: None)
+    jitted = canonopt.jit(lambda x: x + 1)
+    try:
+        for x in (xs, jnp.ones(4), jnp.ones(5)):
+            for _ in range(3):
+                jitted(x)
+            misses.clear()
+            jitted(x)
+            assert misses == []
+    finally:
+        end()
