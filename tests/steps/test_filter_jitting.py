@@ -559,21 +559,6 @@ def test_functions_that_do_the_same_share_their_programs():
 
 
 @BOTH
-@pytest.mark.parametrize("wrap", [lambda f: f, functools.partial, jax.jit])
-def test_the_same_object_is_the_same_program_whatever_it_reads(jit, wrap):
-    runs = []
-
-    def noting(x):
-        runs.append(len(runs))
-        return x + 1
-
-    function = wrap(noting)
-    for _ in range(3):
-        jit(function)(X)
-    assert len(runs) == 1
-
-
-@BOTH
 def test_models_that_are_built_again_share_their_programs(jit):
     call, count = counted(lambda model, x: jax.vmap(model)(x))
     step = jit(call)
