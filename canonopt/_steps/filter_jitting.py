@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import types
 import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, overload
@@ -15,7 +16,7 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 
 from .._identity import hoist
-from .._jax_internals import HidingFailedCallbacks, error_of_equinox
+from .._jax_internals import HidingFailedCallbacks, Jitted, error_of_equinox
 from .jitting import JittedFunction
 from .partition import Static, cut, cut_output
 
@@ -302,10 +303,28 @@ def _program_of(
     fn: Any, names: tuple[str, str], options: dict[str, Any]
 ) -> tuple[JittedFunction, "Static | Callable[..., Any]", tuple[Any, ...]]:
     """The jitted function for `fn`, the static part of `fn`, and its arrays."""
-    if jtu.all_leaves((fn,)):
+    if isinstance(fn, _FUNCTIONS) and jtu.all_leaves((fn,)):
         return _jit(fn, *names, options), fn, ()
     arrays, static = cut(fn)
-    return _jit(None, *names, options), static, tuple(arrays)
+    leaves, treedef = jtu.tree_flatten(options)
+    return _shared(*names, tuple(leaves), treedef), static, tuple(arrays)
+
+
+@functools.lru_cache(maxsize=256)
+def _shared(name: str, qualname: str, leaves: tuple[Any, ...], treedef: Any) -> JittedFunction:
+    """For functions that are in the static part of each call: one for all of a name, as in Equinox.
+
+    The same object for each, since one that is made while JAX traces would trace again.
+    """
+    return _jit(None, name, qualname, treedef.unflatten(leaves))
+
+
+# What is read to find out whether another does the same. Other callables are static, and compared
+# as Equinox compares them.
+_FUNCTIONS = (
+    *(types.FunctionType, types.MethodType, functools.partial),
+    *(Jitted, jax.custom_jvp, jax.custom_vjp),
+)
 
 
 def _jit(fn: Any, name: str, qualname: str, options: dict[str, Any]) -> JittedFunction:
