@@ -29,6 +29,7 @@ from .interning import Watched as Watched
 from .interning import clear_caches as clear_caches
 from .interning import cleared as cleared
 from .interning import read as read
+from .reader import ATOMS as ATOMS
 from .reader import HoldsArray as HoldsArray
 from .reader import Mode as Mode
 from .reader import Reading as Reading

@@ -24,7 +24,7 @@ from .._python_internals import cells_of, is_bound, is_stable, token_of
 from .instances import is_frozen_record
 from .interning import read
 from .reader import ATOMS, Mode, Reading
-from .values import is_record
+from .values import instance_with, is_record, record_with
 
 MAX_NODES = 10_000  # of what a function captures
 MAX_HASHED = 1 << 28  # bytes of an array
@@ -175,6 +175,8 @@ def with_arrays(fn: Any, replace: Callable[[Any], Any]) -> "Copy":
 
     An array that `replace` returns as it is stays in its place, and so does all that leads only to
     such arrays.
+
+    **Raises:** `ValueError` if the options of a jitted function are unknown.
     """
     graph = _Graph(fn)
     made = {key: replace(value) for key, value in graph.nodes.items() if is_array(value)}
@@ -238,14 +240,15 @@ class Copy:
             leaves, structure = jtu.tree_flatten(value)
             return jtu.tree_unflatten(structure, self._copies(leaves))
         if is_record(kind):
-            return tuple.__new__(kind, self._copies(tuple.__iter__(value)))
+            return record_with(value, self._copies(tuple.__iter__(value)))
         if kind is Jitted:
-            return jax.jit(self._copy(value.__wrapped__), **(jit_options(value) or {}))
+            options = jit_options(value)
+            if options is None:
+                raise ValueError("A jitted function whose options are unknown cannot be copied.")
+            return jax.jit(self._copy(value.__wrapped__), **options)
         if hasattr(kind, "__captured_function__"):
             return value.with_function(self._copy(value.__captured_function__))
-        made = object.__new__(kind)
-        vars(made).update({**vars(value), **self._copy_named(_fields(value))})
-        return made
+        return instance_with(value, self._copy_named(_fields(value)))
 
     def _copy_function(self, function: types.FunctionType) -> Any:
         attributes = vars(function)

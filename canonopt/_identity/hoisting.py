@@ -18,7 +18,7 @@ from .._python_internals import WeakIdMap, is_constant
 from .callables import callable_items
 from .interning import Table, Watched, read
 from .reader import Reading
-from .values import is_record
+from .values import instance_with, is_record, record_with
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -167,11 +167,9 @@ def _guarded_object(fn: Any, watched: Watched) -> Any:
     if not changed:
         return None
     try:
-        made = object.__new__(type(fn))
+        return instance_with(fn, changed)
     except TypeError:  # its class is written in C
         return None
-    vars(made).update({**attributes, **changed})
-    return made
 
 
 # --- errors with `strict` ---------------------------------------------------------------------
@@ -328,14 +326,9 @@ def _sequence(walk: _Walk, node: Any) -> Any:
 
 
 def _record(walk: _Walk, node: Any) -> Any:
-    # Not by `iter` and the constructor, which its class may define in another way.
+    # Not by `iter`, which its class may define in another way.
     made, changed = walk.all(tuple.__iter__(node))
-    if not changed:
-        return node
-    new = tuple.__new__(type(node), made)
-    if attributes := getattr(node, "__dict__", None):
-        vars(new).update(attributes)
-    return new
+    return record_with(node, made) if changed else node
 
 
 def _dict(walk: _Walk, node: dict) -> Any:
@@ -351,11 +344,7 @@ def _module(walk: _Walk, node: eqx.Module) -> Any:
     # By attributes, because static fields are no leaves. `__init__` and the converters have run
     # already.
     made, changed = walk.all(vars(node).values())
-    if not changed:
-        return node
-    new = object.__new__(type(node))
-    vars(new).update(zip(vars(node), made, strict=True))
-    return new
+    return instance_with(node, dict(zip(vars(node), made, strict=True))) if changed else node
 
 
 def _node(walk: _Walk, node: Any) -> Any:

@@ -238,6 +238,22 @@ def is_record(kind: type) -> bool:
     return is_namedtuple(kind) or issubclass(kind, optax.GradientTransformation)
 
 
+def record_with(record: Any, items: Iterable[Any]) -> Any:
+    """A record like this one, with other items."""
+    # Not by the constructor, which its class may define in another way.
+    made = tuple.__new__(type(record), items)
+    if attributes := getattr(record, "__dict__", None):
+        vars(made).update(attributes)
+    return made
+
+
+def instance_with(value: Any, attributes: dict[str, Any]) -> Any:
+    """An object like this one, with other attributes. `__init__` is not called."""
+    made = object.__new__(type(value))
+    vars(made).update({**vars(value), **attributes})
+    return made
+
+
 class Keyed(Protocol):
     """A class of canonopt that writes its own key."""
 

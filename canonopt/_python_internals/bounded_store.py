@@ -3,24 +3,26 @@
 import collections
 import os
 import threading
-from collections.abc import Hashable
-from typing import Generic, Protocol, TypeVar
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
 
-
-class Sized(Protocol):
-    """What a store keeps: anything with a size in bytes."""
-
-    bytes: int
-
-
-T = TypeVar("T", bound=Sized)
+T = TypeVar("T")
 
 
 class BoundedStore(Generic[T]):
-    """Keeps values by key, up to a number and a size: the one unused for longest goes first."""
+    """Keeps values by key, up to a number and a size: the one unused for longest goes first.
 
-    def __init__(self, limit: int, max_bytes: int) -> None:
-        self.limit, self._max_bytes = limit, max_bytes
+    **Arguments:**
+
+    - `limit`: how many values it keeps.
+    - `max_bytes`: how many bytes they may have together.
+    - `size_of`: the bytes of a value.
+    """
+
+    def __init__(
+        self, limit: int, max_bytes: int = 0, size_of: Callable[[T], int] = lambda _: 0
+    ) -> None:
+        self.limit, self._max_bytes, self._size_of = limit, max_bytes, size_of
         self._values: collections.OrderedDict[Hashable, T] = collections.OrderedDict()
         self._renew_lock()
         # A forked child does not have the thread that may hold the lock.
@@ -43,6 +45,12 @@ class BoundedStore(Generic[T]):
         self.shrink()
         return found
 
+    def set(self, key: Hashable, value: T) -> None:
+        with self._lock:
+            self._values[key] = value
+            self._values.move_to_end(key)
+        self.shrink()
+
     def discard(self, key: Hashable, value: T | None) -> None:
         """Removes `value`, if it is the value of `key`."""
         with self._lock:
@@ -53,11 +61,11 @@ class BoundedStore(Generic[T]):
         """Removes what is too much. To be called when a value has grown."""
         dropped = []  # freed without the lock, because that may run any code
         with self._lock:
-            kept = sum(value.bytes for value in self._values.values())
+            kept = sum(map(self._size_of, self._values.values()))
             while len(self._values) > self.limit or (kept > self._max_bytes and self._values):
                 _, value = self._values.popitem(last=False)
                 dropped.append(value)
-                kept -= value.bytes
+                kept -= self._size_of(value)
 
     def clear(self) -> None:
         with self._lock:

@@ -7,9 +7,9 @@ the other. The arrays are ordinary arguments. `traced` looks at each trace befor
 """
 
 import itertools
+import operator
 import weakref
 from collections.abc import Hashable, Sequence
-from operator import is_
 from typing import Any
 
 import attrs
@@ -58,14 +58,9 @@ class Program:
         self.pinned = pinned  # of which the key has the ids
 
 
-class Asked(frozenset[int]):
-    """The captured arrays whose values a function asks for, by index."""
-
-    bytes = 0
-
-
-programs: BoundedStore[Program] = BoundedStore(limit=1024, max_bytes=1 << 28)
-_known_to_be_asked: BoundedStore[Asked] = BoundedStore(limit=1024, max_bytes=1)
+programs: BoundedStore[Program] = BoundedStore(1024, 1 << 28, operator.attrgetter("bytes"))
+# The captured arrays whose values a function asks for, by index.
+_known_to_be_asked: BoundedStore[frozenset[int]] = BoundedStore(1024)
 cleared.update((programs, _known_to_be_asked))
 
 
@@ -201,7 +196,9 @@ class Bound:
     def has_changed(self) -> bool:
         try:
             captured = captured_arrays(self.fn)
-            if len(captured) != len(self.captured) or not all(map(is_, captured, self.captured)):
+            if len(captured) != len(self.captured) or not all(
+                map(operator.is_, captured, self.captured)
+            ):
                 return True
             now = read_without_arrays(self.fn, captured, self.asked, _flat(self.options))
             pairs = zip(self.replaced, self.arguments, strict=True)
@@ -217,7 +214,9 @@ class Bound:
         donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(self.options)
         before = self.arguments
         self.arguments = tuple(_argument(array, given, donates) for array in self.replaced)
-        return len(before) != len(self.arguments) or not all(map(is_, before, self.arguments))
+        return len(before) != len(self.arguments) or not all(
+            map(operator.is_, before, self.arguments)
+        )
 
 
 def _flat(options: dict[str, Any]) -> list[Any]:
@@ -299,8 +298,7 @@ def _bind_again(
 ) -> Bound:
     """Binds the same function, now that these arrays are known to be asked for their values."""
     unread = read_without_arrays(bound.fn, bound.captured, (), _flat(bound.options))
-    _known_to_be_asked.discard(unread.key, _known_to_be_asked.get(unread.key))
-    _known_to_be_asked.setdefault(unread.key, Asked(asked))
+    _known_to_be_asked.set(unread.key, asked)
     return bind(bound.fn, bound.options, args, kwargs, asked)
 
 
@@ -329,15 +327,13 @@ def traced(
         bound.is_new = False
         size, keeps_code = kept_by(new)
         has_changed = bound.has_changed()  # by its own body
-        if not (has_changed or keeps_code) and bound.numpy_arrays <= bound.asked:
-            pass
-        elif has_changed or keeps_code:
+        if has_changed or keeps_code:
             programs.discard(bound.key, bound.program)
             if keeps_code and bound.replaced:  # the code may have the tracers
                 bound = _bind_again(bound, args, kwargs, bound.all_arrays)
                 continue
             bound.is_private = caller.is_private = True
-        else:
+        elif not bound.numpy_arrays <= bound.asked:
             # NumPy computes with its arrays before JAX sees them, and may round in another way.
             is_same = agrees(new, plain.trace(*args, **kwargs).jaxpr, bound.replaced)
             if bound.has_changed():

@@ -22,7 +22,7 @@ import jax.core
 import jax.tree_util as jtu
 import numpy as np
 
-from .._identity import Table
+from .._identity import ATOMS, Table
 from .._python_internals import WeakIdMap, token_of
 
 
@@ -74,8 +74,11 @@ class Static:
 
 def cut(tree: Any) -> tuple[list[Any], Static]:
     """The arrays in a pytree, and the rest of it."""
+    return _partition(*jtu.tree_flatten(tree, is_leaf=_is_module))
+
+
+def _partition(leaves: list[Any], treedef: Any) -> tuple[list[Any], Static]:
     arrays, others = [], []
-    leaves, treedef = jtu.tree_flatten(tree, is_leaf=_is_module)
     for i, leaf in enumerate(leaves):
         kind = type(leaf)
         if kind in _array_types:
@@ -156,16 +159,6 @@ def _cut_module(module: Any) -> tuple[list[Any], Static, bool]:
     return arrays, found, True
 
 
-def _partition(leaves: list[Any], treedef: Any) -> tuple[list[Any], Static]:
-    arrays, others = [], []
-    for i, leaf in enumerate(leaves):
-        if type(leaf) in _array_types or _is_array(leaf):
-            arrays.append(leaf)
-        else:
-            others.append((i, leaf))
-    return arrays, Static(treedef, tuple(others))
-
-
 class _CanChange(Exception):
     """A part of a module can change, or may be equal to something else in a way of its own."""
 
@@ -203,7 +196,7 @@ def _read_frozen(node: Any, key: list[Hashable], arrays: list[Any]) -> None:
         key.append(_ARRAY)
         arrays.append(node)
     else:
-        if kind not in _ATOMS and not jtu.all_leaves((node,)):
+        if kind not in ATOMS and not jtu.all_leaves((node,)):
             raise _CanChange
         key.append(_exact(node))
 
@@ -215,13 +208,10 @@ def _is_plain_namedtuple(kind: type, node: Any) -> bool:
     return level is not None and level[1] is kind
 
 
-_ATOMS = frozenset((type(None), bool, int, str, bytes, type(...)))
-
-
 def _exact(value: Any) -> Hashable:
     """What only equals that of the same value, or of one that is alike to the last bit."""
     kind = type(value)
-    if kind in _ATOMS:
+    if kind in ATOMS:
         return kind, value
     if kind is float or kind is complex:
         return kind, repr(value)  # 0.0 == -0.0
@@ -294,7 +284,7 @@ class Output:
 
     def __init__(self, out: Any) -> None:
         # Whether the program may raise an error while it runs, so that a call has to wait for it.
-        # None if that was not looked into yet.
+        # None as long as it is not known.
         self.may_fail: bool | None = None
         plan = _Plan()
         leaves, self._treedef = jtu.tree_flatten(out, is_leaf=_is_module)

@@ -1,4 +1,4 @@
-"""The numbers of `canonopt.jit` are those of `jax.jit` on a function that is made anew.
+"""The numbers of `canonopt.jit` are those of `jax.jit` on a new function.
 
 Each program below takes `jax.jit` or `canonopt.jit`, makes functions with it, calls them, and
 yields what they return.

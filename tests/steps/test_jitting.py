@@ -74,6 +74,15 @@ def test_takes_the_options_of_jax_jit(options):
         assert np.array_equal(theirs, ours) if isinstance(theirs, np.ndarray) else theirs is ours
 
 
+def test_a_captured_function_keeps_options_that_cannot_be_read():
+    device = jax.devices()[3]
+    with pytest.warns(DeprecationWarning, match="backend and device argument on jit"):
+        inner = jax.jit(lambda x: x + xs, device=device)
+    jitted = canonopt.jit(lambda x: inner(x) * 2)
+    assert jitted(xs).devices() == jax.jit(lambda x: inner(x) * 2)(xs).devices()
+    assert canonopt.jit(inner)(xs).devices() == {device}
+
+
 def test_is_a_decorator_with_and_without_options():
     @canonopt.jit
     def first(x):

@@ -3,9 +3,8 @@
 Write `@canonopt.filter_jit`.
 
 The step is made in each trial, as in the tutorials of diffrax. `canonopt.filter_jit` runs the
-program of an earlier function that does the same. Unlike `canonopt.jit`, it makes no arguments of
-what the function captures: for another learning rate in each trial, given as `canonopt.dynamic`,
-let `step` take `optim` as an argument.
+program of an earlier function that does the same. Arrays that the function captures are arguments
+of the program, and so is a learning rate that is given as `canonopt.dynamic`.
 """
 
 import diffrax
