@@ -69,6 +69,7 @@ def test_built_again_is_the_same_object(name):
 
 
 @pytest.mark.parametrize("name", KINDS)
+@pytest.mark.slow
 def test_hoisted_does_what_the_original_does(name):
     build = KINDS[name]
     for k in (2, 3.0):
