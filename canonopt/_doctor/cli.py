@@ -1,37 +1,46 @@
-"""The command line: options, the run of the script, and the report at its end."""
+"""The command line: options, the run of the command, and the report at its end."""
 
 import argparse
-import atexit
 import contextlib
+import functools
 import io
 import os
 import shlex
 import sys
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TextIO
 
-from .._errors import UnsupportedVersionError
-from .._recompiles import CompileLog, check_compiles, recording
-from . import running
-from .forms import as_json, print_report
+import attrs
+
+from .forms import as_json, live_line, print_report
 from .page import as_html
 from .report import Report, is_repeated
+from .running import Ending, is_watched, run
+from .stream import Event, Process, StreamError, Streams
 
 RECOMPILED = 3  # exit status
-_NO_READER = (OSError, ValueError)  # raised if the reader of a pipe is gone, or stderr closed
 
 _FORMS: dict[str, Callable[[Report], str]] = {"json": as_json, "html": as_html}
 
+_USAGE = """\
+canonopt doctor [options] (script.py | -m module) [arguments of the script]
+       canonopt doctor [options] -- any command that starts Python
+       canonopt doctor [options] --attach-to STREAM"""
+
 _DESCRIPTION = """\
-Runs a script as `python` does, and reports to stderr what was traced and compiled, how often and
-why, what that cost, and the line to write.
+Runs a script as `python` does, or a command, and reports to stderr what was traced and compiled in
+each process, how often and why, what that cost, and the line to write.
 """
 
 _EPILOG = """\
-The exit status is that of the script: 1 after an error, 130 after Ctrl-C. With --fail-on-recompile
-it is 3 if the script succeeds but one of its functions was traced or compiled more than once.
+The exit status is that of the command, and 128 more than the signal that killed it: 130 after
+Ctrl-C. With --fail-on-recompile it is 3 if the command succeeds but one of the script's functions
+was traced or compiled more than once. [tool.canonopt.doctor] in pyproject.toml may have `allow` and
+`fail-on-recompile`.
 """
 
 
@@ -45,118 +54,293 @@ def command(arguments: Sequence[str], version: str) -> Any:
     doctor = parser.add_subparsers(required=True, metavar="command").add_parser(
         "doctor",
         help="run a script and report what it compiled, and why more than once",
-        usage="canonopt doctor [options] (script.py | -m module) [arguments of the script]",
+        usage=_USAGE,
         description=_DESCRIPTION,
         epilog=_EPILOG,
     )
-    doctor.add_argument(
-        "--fail-on-recompile", action="store_true", help="exit with status 3 after a recompile"
-    )
-    doctor.add_argument("--json", metavar="FILE", help="also write the report as JSON")
-    doctor.add_argument("--html", metavar="FILE", help="also write the report as an HTML page")
-    ours, script = _split(arguments)
+    with_value = _add_options(doctor)
+    ours, script = _split(arguments, with_value)
     options = parser.parse_args(ours)
-    as_module = script[:1] == ["-m"]
-    script = script[1:] if as_module else script
-    if not script:
+    try:
+        settings = _Settings.of(options)
+    except ValueError as error:
+        doctor.error(str(error))
+    if options.attach_to is not None:
+        if script:
+            doctor.error("--attach-to takes no command: another machine runs it")
+        return _attach(options, settings)
+    if not script or script == ["-m"]:
         doctor.error("no script to run: canonopt doctor train.py")
-    given = {form: getattr(options, form) for form in _FORMS}
-    # Absolute, because the script may change the working directory.
-    files = {form: os.path.abspath(path) for form, path in given.items() if path is not None}
-    for path in files.values():
-        if not os.access(Path(path).parent, os.W_OK) or os.path.isdir(path):
+    for path in filter(None, [options.json, options.html]):
+        if not os.access(Path(path).absolute().parent, os.W_OK) or os.path.isdir(path):
             doctor.error(f"cannot write {path}: no such folder, or no permission")
-    return _run(script, as_module, files, options.fail_on_recompile)
+    if options.streams is not None and (problem := _made_for_streams(options.streams)):
+        doctor.error(problem)
+    return _run(script, options, settings)
 
 
-def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Splits into the arguments of the doctor, and those that `python` would get."""
+def _add_options(doctor: argparse.ArgumentParser) -> list[str]:
+    """Returns the names of those that take a value."""
+    doctor.add_argument(
+        "--fail-on-recompile",
+        action=argparse.BooleanOptionalAction,
+        help="exit with status 3 after a recompile",
+    )
+    doctor.add_argument(
+        "--live", action="store_true", help="also print each recompile as it happens"
+    )
+    doctor.add_argument(
+        "--all", action="store_true", help="print all of the report, not a screen of it"
+    )
+    with_value = {
+        "--allow": ("FUNCTION:N", "accept N traces and N compiles of a function; may be repeated"),
+        "--json": ("FILE", "also write the report as JSON"),
+        "--html": ("FILE", "also write the report as an HTML page"),
+        "--streams": ("FOLDER", "keep what each process writes, a file for each"),
+        "--attach-to": ("STREAM", "report on such a file or folder, which others may be writing"),
+    }
+    for name, (metavar, text) in with_value.items():
+        action = "append" if name == "--allow" else "store"
+        doctor.add_argument(name, metavar=metavar, help=text, action=action)
+    return [*with_value]
+
+
+def _made_for_streams(folder: str) -> str | None:
+    """Makes the folder, or returns why it cannot be used."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+    except OSError as error:
+        return f"cannot make the folder {folder}: {error.strerror}"
+    if os.listdir(folder):
+        return f"{folder} is not empty: give --streams a new folder for each run"
+    return None
+
+
+def _split(arguments: Sequence[str], with_value: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Splits into the arguments of the doctor, and the script's or, after `--`, the command."""
     # Not by argparse, which would take an option of the script for one of the doctor.
     at = 1 if arguments and arguments[0] == "doctor" else len(arguments)
     while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "-m":
         if arguments[at] == "--":
             return [*arguments[:at]], [*arguments[at + 1 :]]
-        at += 2 if arguments[at] in ("--json", "--html") else 1
-    return [*arguments[:at]], [*arguments[at:]]
+        at += 2 if arguments[at] in with_value else 1
+    script = [*arguments[at:]]
+    return [*arguments[:at]], [sys.executable, *script] if script and script != ["-m"] else script
 
 
-def _run(script: list[str], as_module: bool, files: dict[str, str], is_strict: bool) -> Any:
-    session = _Session(shlex.join(["-m", *script] if as_module else script), files)
+# --- what a team accepts ------------------------------------------------------------------------
+
+
+@attrs.frozen
+class _Settings:
+    is_strict: bool
+    allowed: Mapping[str, int]  # by the name of a function
+
+    @classmethod
+    def of(cls, options: argparse.Namespace) -> "_Settings":
+        """Those of the command line and, where it says nothing, of pyproject.toml.
+
+        Raises `ValueError` if one of them is wrong.
+        """
+        path, table = _table()
+        unknown = [*{*table} - {"allow", "fail-on-recompile"}]
+        if unknown:
+            raise ValueError(
+                f"unknown {unknown[0]!r} in [tool.canonopt.doctor] of {path}: there are "
+                "`allow` and `fail-on-recompile`"
+            )
+        is_strict, listed = table.get("fail-on-recompile", False), table.get("allow", [])
+        if not isinstance(is_strict, bool):
+            raise ValueError(f"fail-on-recompile = {is_strict!r} in {path}: write true or false")
+        if not isinstance(listed, list):
+            raise ValueError(f'allow = {listed!r} in {path}: write a list: ["step:2"]')
+        if options.fail_on_recompile is not None:
+            is_strict = options.fail_on_recompile
+        return cls(is_strict, dict(map(_allowed, [*listed, *(options.allow or [])])))
+
+    def excess(self, processes: Sequence[Process]) -> list[str]:
+        """A line for each function that is traced or compiled more often than is accepted."""
+        lines = {}
+        for log in (log for process in processes for log in process.functions):
+            limit, compiles = self.allowed.get(log.name, 1), log.compiles + log.cache_hits
+            if is_repeated(log) and max(log.traces, compiles) > limit:
+                name = f"{log.name} ({log.place})" if log.place else log.name
+                counts = f"{log.traces} traces, {compiles} compiles"
+                lines.setdefault(name, f"{name}: {counts}, accepted: {limit}")
+        return [*lines.values()]
+
+
+def _allowed(text: object) -> tuple[str, int]:
+    name, _, count = str(text).rpartition(":")
+    if not (isinstance(text, str) and name and count.isdecimal() and int(count)):
+        raise ValueError(f"cannot allow {text!r}: write FUNCTION:N, for example step:2")
+    return name, int(count)
+
+
+def _table() -> tuple[Path, dict[str, Any]]:
+    """[tool.canonopt.doctor] of the nearest pyproject.toml that has it, here or above."""
+    here = Path.cwd()
+    for path in (folder / "pyproject.toml" for folder in (here, *here.parents)):
+        if not path.is_file():
+            continue
+        try:
+            found: Any = tomllib.loads(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
+            raise ValueError(f"cannot read {path}: {error}") from error
+        for name in ("tool", "canonopt", "doctor"):
+            found = found.get(name, {}) if isinstance(found, dict) else {}
+        if isinstance(found, dict) and found:
+            return path, found
+    return here, {}
+
+
+# --- a run --------------------------------------------------------------------------------------
+
+
+def _run(script: list[str], options: argparse.Namespace, settings: _Settings) -> int:
+    with contextlib.ExitStack() as stack:
+        folder = options.streams
+        if folder is None:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="canonopt-"))
+        streams = Streams(Path(folder))
+        started = time.time()
+        try:
+            ending = run(
+                script, folder, functools.partial(_print_new, streams) if options.live else None
+            )
+        except OSError as error:
+            _say(f"canonopt doctor: cannot run {script[0]}: {error.strerror}\n")
+            return 126 if isinstance(error, PermissionError) else 127
+        seconds = time.time() - started
+        problems = _read(streams)
+        if not is_watched(folder):
+            problems.append(_UNWATCHED)
+    processes = streams.processes
+    notes = [*problems, *_endings(processes, ending)]
+    if not (processes or problems):
+        notes.append("No process of the command imported jax.")
+    command = shlex.join(script[1:] if script[0] == sys.executable else script)
+    report = Report.of(processes, command, ending.status, seconds, started, notes)
+    return _finish(report, options, settings, is_complete=not problems)
+
+
+_UNWATCHED = (
+    "No Python process was watched. With -E, -I or -S, or without the environment that the command "
+    "is given, Python does not import canonopt's sitecustomize: run the command without these."
+)
+
+
+def _attach(options: argparse.Namespace, settings: _Settings) -> int:
+    """Reports on what others write or have written."""
+    streams = Streams(Path(options.attach_to))
     try:
-        log = session.start()
-    except UnsupportedVersionError as error:
-        return f"canonopt doctor: {error}"
-    # Before the script registers functions of its own: then they run earlier.
-    atexit.register(session.finish)
-    code = running.run(script, as_module=as_module)
-    session.status = running.status_of(code)
-    if session.status != 0:
-        return code
+        events = streams.read()
+        if not streams.processes:
+            raise StreamError(f"{options.attach_to} has no stream of canonopt doctor")
+    except (OSError, StreamError) as error:
+        _say(f"canonopt doctor: {error}\n")
+        return 2
+    if options.live:
+        _print(events, streams)
+        with contextlib.suppress(KeyboardInterrupt):
+            while not all(process.is_ended for process in streams.processes):
+                time.sleep(0.2)
+                _print_new(streams)
+    problems = _read(streams)
+    processes = streams.processes
+    started = min(process.start.time for process in processes)
+    seconds = max(process.latest for process in processes) - started
+    command = shlex.join(processes[0].start.argv)
+    notes = [*problems, *_endings(processes, None)]
+    report = Report.of(processes, command, None, seconds, started, notes)
+    return _finish(report, options, settings, is_complete=not problems)
+
+
+def _read(streams: Streams) -> list[str]:
+    """Reads to the end, and returns why the counts are wrong, if they are."""
+    problems = []
     try:
-        check_compiles()
-    except UnsupportedVersionError as error:
-        session.problem = error
-        return 1 if is_strict else code
-    return RECOMPILED if is_strict and any(map(is_repeated, log.functions)) else code
+        streams.read()
+    except StreamError as error:
+        problems.append(str(error))
+    for process in streams.processes:
+        name = f"{process.name} (pid {process.start.pid}): " if len(streams.processes) > 1 else ""
+        problems += [f"{name}{problem}" for problem in process.problems]
+    return problems
 
 
-class _Session:
-    """One run of a script, recorded from `start` to `finish`, which writes the report."""
+def _print_new(streams: Streams) -> None:
+    """Prints the recompiles since the last time."""
+    with contextlib.suppress(StreamError):  # the report says it
+        _print(streams.read(), streams)
 
-    def __init__(self, command: str, files: dict[str, str]) -> None:
-        self.status = 0
-        self.problem: UnsupportedVersionError | None = None  # why the counts are wrong
-        self._command = command
-        self._files = files
-        self._process = os.getpid()
-        self._stderr = _reopened(sys.stderr)
-        self._recording = contextlib.ExitStack()
 
-    def start(self) -> CompileLog:
-        self._log = self._recording.enter_context(recording(all_threads=True))
-        return self._log
+def _print(events: Sequence[Event], streams: Streams) -> None:
+    lines = (live_line(event, len(streams.processes) > 1) for event in events)
+    _say("".join(f"{line}\n" for line in lines if line is not None))
 
-    def finish(self) -> None:
-        """Runs at exit, since threads and exit functions of the script may compile until then."""
-        if os.getpid() != self._process:
-            return  # a fork
-        self._recording.close()
-        if self.problem is not None:
-            with contextlib.suppress(*_NO_READER), self._stderr as stream:
-                stream.write(f"canonopt doctor: {self.problem}\n")
-            return
-        seconds = time.perf_counter() - self._log.started
-        report = Report.of(self._log, self._command, self.status, seconds)
-        # Files first, because the report ends with those that cannot be written. What the script
-        # printed belongs before the report.
-        failures = self._write_files(report)
-        running.flush()
-        with contextlib.suppress(*_NO_READER), self._stderr as stream:
-            print_report(report, stream)
-            stream.writelines(failures)
 
-    def _write_files(self, report: Report) -> list[str]:
-        """Returns what went wrong."""
-        failures = []
-        for form, path in self._files.items():
-            try:
-                text = _FORMS[form](report)
+def _endings(processes: Sequence[Process], ending: Ending | None) -> list[str]:
+    """What is to say of processes that did not end in the usual way."""
+    notes = []
+    if ending is not None and ending.signal is not None:
+        notes.append(f"The command was killed by {ending.signal}.")
+    # A fork ends with `os._exit` as a rule.
+    open_ones = [each for each in processes if not (each.is_ended or each.start.fork)]
+    for process in open_ones:
+        name = f"{process.name} (pid {process.start.pid})"
+        if ending is None or process.start.pid != ending.pid:
+            notes.append(f"{name} is running, was killed, or ended with os._exit.")
+        elif ending.signal is None:
+            notes.append(f"{name} ended with os._exit.")
+    return notes
+
+
+def _finish(
+    report: Report, options: argparse.Namespace, settings: _Settings, is_complete: bool
+) -> int:
+    """Writes the report, and returns the exit status."""
+    status, reasons = report.status or 0, []
+    if status == 0 and settings.is_strict:
+        reasons = settings.excess(report.processes)
+        status = RECOMPILED if reasons else 0 if is_complete else 1
+    # Files first, because the report ends with those that cannot be written.
+    failures = _write_files(report, {"json": options.json, "html": options.html})
+    with _stderr() as stream:
+        print_report(report, stream, options.all)
+    _say("".join(f"canonopt doctor: exit status 3, for {reason}\n" for reason in reasons))
+    _say("".join(failures))
+    return status
+
+
+def _write_files(report: Report, paths: Mapping[str, str | None]) -> list[str]:
+    """Returns what went wrong."""
+    failures = []
+    for form, path in paths.items():
+        try:
+            if path is not None:
                 # The command may have bytes that are not UTF-8, which Python holds as surrogates.
+                text = _FORMS[form](report)
                 Path(path).write_text(text, encoding="utf-8", errors="backslashreplace")
-            except OSError as error:
-                failures.append(f"canonopt doctor: cannot write {path}: {error}\n")
-        return failures
+        except OSError as error:
+            path = os.path.abspath(path or "")
+            failures.append(f"canonopt doctor: cannot write {path}: {error}\n")
+    return failures
 
 
-def _reopened(stream: TextIO) -> contextlib.AbstractContextManager[TextIO]:
-    """Another stream to the same file, since the script may close `stream`.
+def _say(text: str) -> None:
+    with _stderr() as stream:
+        stream.write(text)
 
-    It also has a buffer of its own. If the reader of a pipe is gone, text left in the buffer of
-    `sys.stderr` would change the exit status.
-    """
+
+@contextlib.contextmanager
+def _stderr() -> Iterator[TextIO]:
+    """The stream to write to. Its reader may be gone."""
     try:
-        return open(
-            stream.fileno(), "w", encoding=stream.encoding, errors=stream.errors, closefd=False
-        )
-    except (AttributeError, OSError, ValueError):  # in a notebook, for example
-        return contextlib.nullcontext(stream or io.StringIO())
+        stream = sys.stderr or io.StringIO()
+        yield stream
+        stream.flush()
+    except (OSError, ValueError):
+        # What is left in the buffer would change the exit status.
+        with contextlib.suppress(OSError, ValueError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

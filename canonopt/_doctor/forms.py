@@ -3,37 +3,36 @@
 import io
 import json
 from collections.abc import Iterator
-from typing import Any, Literal, TextIO
+from typing import Any, Literal, TextIO, TypeAlias
 
-from .._recompiles import Cause, Entry, FunctionLog, aligned
-from .report import (
-    COLUMNS,
-    NUMBERS,
-    Report,
-    in_seconds,
-    is_repeated,
-    with_short_paths,
-)
+from .._recompiles import Cause, Entry, aligned
+from .report import Function, Report, SharedCause, in_seconds, with_short_paths
+from .stream import Event, Process
+
+_MAX_LINES = 40  # below the table: what a screen has room for
+_EVERYTHING = 10**6
 
 
-def print_report(report: Report, stream: TextIO) -> None:
+def print_report(report: Report, stream: TextIO, is_whole: bool = False) -> None:
     """Writes the report with rich, or as plain text if rich is not installed."""
     stream.write("\n")
     try:
-        print_rich(report, stream)
+        print_rich(report, stream, is_whole)
     except ImportError:
-        stream.write(as_text(report))
+        stream.write(as_text(report, is_whole))
         stream.write("\nFor tables and colors: pip install 'canonopt[doctor]'\n")
     stream.flush()
 
 
-def as_text(report: Report) -> str:
-    table = aligned([COLUMNS, *(row.cells for row in report.rows)])
-    causes = [text for text, _ in _cause_lines(report)]
-    return "\n".join([*_heading(report), "", *table, *causes]) + "\n"
+def as_text(report: Report, is_whole: bool = False) -> str:
+    lines = [*_heading(report), ""]
+    if report.rows:
+        lines += aligned([report.columns, *(row.cells for row in report.rows)])
+    lines += [text for text, _ in _cause_lines(report, is_whole)]
+    return "\n".join(lines) + "\n"
 
 
-def print_rich(report: Report, stream: TextIO) -> None:
+def print_rich(report: Report, stream: TextIO, is_whole: bool = False) -> None:
     """Raises `ImportError` without rich."""
     from rich.console import Console
     from rich.table import Table
@@ -53,17 +52,21 @@ def print_rich(report: Report, stream: TextIO) -> None:
         emoji=False,
     )
     table = Table(box=None, pad_edge=False)
-    for title in COLUMNS:
-        table.add_column(title, justify="right" if title in NUMBERS else "left", overflow="fold")
+    first, *numbers, last = report.columns
+    table.add_column(first, overflow="fold")
+    for title in numbers:
+        table.add_column(title, justify="right", overflow="fold")
+    table.add_column(last, overflow="fold")
     row_styles = {"once": "", "repeated": "bold red", "helpers": "dim"}
     for row in report.rows:
         table.add_row(*map(Text, row.cells), style=row_styles[row.kind])
     for line in _heading(report):
         console.print(Text(line, style="bold"), soft_wrap=True)
     console.print()
-    console.print(table)
+    if report.rows:
+        console.print(table)
     line_styles = {"title": "bold", "detail": "", "fix": "green"}
-    for line, kind in _cause_lines(report):
+    for line, kind in _cause_lines(report, is_whole):
         # Not folded, so that the line to write can be copied.
         console.print(Text(line, style=line_styles[kind]), soft_wrap=True)
     stream.write(buffer.getvalue())
@@ -75,25 +78,68 @@ def _heading(report: Report) -> list[str]:
         f"canonopt doctor: {report.command}",
         f"{total} in total, {compiling} tracing and compiling, "
         f"{in_seconds(report.lost_seconds)} of that lost to recompiles",
+        *report.notes,
     ]
-    if not report.functions:
-        lines.append("No function of the script was compiled.")
-    elif not report.repeated:
-        lines.append("No function was traced or compiled more than once.")
+    if report.verdict is not None:
+        lines.append(report.verdict)
+    if report.legend is not None:
+        lines.append(report.legend)
     return lines
 
 
-def _cause_lines(report: Report) -> Iterator[tuple[str, Literal["title", "detail", "fix"]]]:
+_Line: TypeAlias = tuple[str, Literal["title", "detail", "fix"]]
+
+
+def _cause_lines(report: Report, is_whole: bool) -> Iterator[_Line]:
+    """What is below the table: all of it, or whole causes for as long as there is room."""
+    room, blocks = _MAX_LINES, [*_blocks(report, _EVERYTHING if is_whole else 3)]
+    for i, block in enumerate(blocks):
+        room -= len(block)
+        if room < 0 and i and not is_whole:
+            left = sum(map(len, blocks[i:]))
+            yield "", "detail"
+            yield f"and {left} more lines: canonopt doctor --all shows them", "title"
+            return
+        yield from block
+
+
+def _blocks(report: Report, most: int) -> Iterator[list[_Line]]:
+    """The lines of each cause. The first of a function has its title, the last its closing."""
     for section in report.sections:
-        yield "", "detail"
-        yield f"{section.name} ({section.place})" if section.place else section.name, "title"
-        for cause in section.causes:
-            yield f"  {cause.title}, {in_seconds(cause.seconds)}", "detail"
-            for line in cause.report():
+        name = f"{section.name} ({section.place})" if section.place else section.name
+        block: list[_Line] = [("", "detail"), (name, "title")]
+        for title, cause in section.causes:
+            block.append((f"  {title}, {in_seconds(cause.seconds)}", "detail"))
+            for line in cause.report(most):
                 text = f"    {with_short_paths(str(line))}"
-                yield text, "fix" if line.role == "fix" else "detail"
+                block.append((text, "fix" if line.role == "fix" else "detail"))
+            yield block
+            block = []
         if section.closing:
-            yield f"  {section.closing}", "detail"
+            block.append((f"  {section.closing}", "detail"))
+        if block:
+            yield block
+
+
+def live_line(event: Event, has_others: bool) -> str | None:
+    """What `--live` prints of a trace or a compile, which is None for a first one."""
+    log, entry = event.log, event.entry
+    if event.kind == "trace":
+        is_again, done = entry.traced_again, "traced"
+    else:
+        # What was traced again has been told already.
+        is_again, done = entry.compiled_again and not entry.traced_again, "compiled"
+    if entry.error is not None:
+        what = "failed while traced"
+    elif is_again:
+        what = f"was {done} again"
+    else:
+        return None
+    process = f"{event.process.name}: " if has_others else ""
+    place = f" ({log.place})" if log.place else ""
+    lines = [f"canonopt doctor: {process}{log.name}{place} {what}, {in_seconds(entry.seconds)}"]
+    lines += [f"  {line}" for line in Cause.of([entry]).report()]
+    return with_short_paths("\n".join(lines))
 
 
 # --- JSON -------------------------------------------------------------------------------------
@@ -106,7 +152,8 @@ def as_json(report: Report) -> str:
         "version": 1,
         **_fields(report, "compile_seconds", "lost_seconds"),
         "recompiled": bool(report.repeated),
-        **_fields(report, "command", "seconds", "status"),
+        **_fields(report, "command", "seconds", "status", "notes"),
+        "processes": [_process(process) for process in report.processes],
         "findings": [_function(function, report) for function in report.functions],
         "helpers": len(report.helpers),
         **_fields(report, "helper_compiles", "helper_seconds"),
@@ -114,27 +161,44 @@ def as_json(report: Report) -> str:
     return json.dumps(found, indent=2) + "\n"
 
 
-def _function(function: FunctionLog, report: Report) -> dict[str, Any]:
+def _process(process: Process) -> dict[str, Any]:
     return {
-        **_fields(function, "name", "place", "traces", "compiles", "cache_hits"),
-        **_fields(function, "seconds", "lost_seconds"),
-        "moments": [_entry(entry, report) for entry in function.entries],
-        "causes": [_cause(cause) for cause in function.causes()],
-        "repeated": is_repeated(function),
+        "name": process.name,
+        **_fields(process.start, "host", "pid", "parent", "argv", "python", "jax"),
+        **_fields(process, "problems", "is_ended"),
     }
 
 
-def _entry(entry: Entry, report: Report) -> dict[str, Any]:
+_COUNTS = ("traces", "compiles", "cache_hits")
+_SECONDS = ("seconds", "lost_seconds")
+
+
+def _function(function: Function, report: Report) -> dict[str, Any]:
+    logs = function.logs.items()
     return {
+        **_fields(function, "name", "place"),
+        **{name: function.total(name) for name in (*_COUNTS, *_SECONDS)},
+        "by_process": {name: _fields(log, *_COUNTS, *_SECONDS) for name, log in logs},
+        "moments": [_entry(*entry, report) for entry in function.entries],
+        "causes": [_cause(shared) for shared in function.causes()],
+        "repeated": function.is_repeated,
+    }
+
+
+def _entry(process: str, entry: Entry, report: Report) -> dict[str, Any]:
+    return {
+        "process": process,
         "at": report.seconds_until(entry),
         **_fields(entry, "traced", "compiled", "trace_seconds", "compile_seconds", "error"),
         "again": entry.is_again,
     }
 
 
-def _cause(cause: Cause) -> dict[str, Any]:
+def _cause(shared: SharedCause) -> dict[str, Any]:
+    cause = shared.cause
     changes = [_fields(c, "path", "kind", "before", "after", "fix") for c in cause.changes]
     return {
+        "processes": shared.processes,
         **_fields(cause, "what", "times", "seconds"),
         "changes": changes,
         **_fields(cause, "note", "fixes"),

@@ -4,16 +4,8 @@ import html
 import math
 from collections.abc import Iterator, Sequence
 
-from .._recompiles import Cause, Entry, FunctionLog
-from .report import (
-    COLUMNS,
-    NUMBERS,
-    Report,
-    Row,
-    Section,
-    in_seconds,
-    with_short_paths,
-)
+from .._recompiles import Cause, Entry
+from .report import Report, Row, Section, in_seconds, with_short_paths
 
 _MAX_CHANGES = 12  # shown for each cause; the JSON has all
 
@@ -81,7 +73,10 @@ def as_html(report: Report) -> str:
 def _body(report: Report) -> Iterator[str]:
     repeated = len(report.repeated)
     yield f"<h1>What <code>{html.escape(report.command)}</code> compiled</h1>"
-    yield f'<div class="dim">canonopt doctor, exit status {report.status}</div>'
+    status = "" if report.status is None else f", exit status {report.status}"
+    yield f'<div class="dim">canonopt doctor{status}</div>'
+    for note in filter(None, (*report.notes, report.legend)):
+        yield f"<p>{html.escape(note)}</p>"
     verdict = "bad" if repeated else "good"
     yield '<div class="tiles">'
     yield _tile(in_seconds(report.seconds), "in total")
@@ -108,7 +103,7 @@ def _tile(value: str, label: str, kind: str = "") -> str:
 
 
 def _table(report: Report) -> str:
-    head = _cells("th", COLUMNS)
+    head = _cells("th", report.columns)
     rows = "".join(f"<tr>{_row(row)}</tr>" for row in report.rows)
     return f"<table><tr>{head}</tr>{rows}</table>"
 
@@ -122,17 +117,16 @@ def _row(row: Row) -> str:
 
 
 def _cells(tag: str, cells: Sequence[str]) -> str:
-    return "".join(
-        f'<{tag} class="number">{cell}</{tag}>' if title in NUMBERS else f"<{tag}>{cell}</{tag}>"
-        for title, cell in zip(COLUMNS, cells, strict=True)
-    )
+    first, *numbers, last = cells
+    middle = "".join(f'<{tag} class="number">{cell}</{tag}>' for cell in numbers)
+    return f"<{tag}>{first}</{tag}>{middle}<{tag}>{last}</{tag}>"
 
 
 def _card(section: Section) -> Iterator[str]:
     yield f'<section class="card"><h3>{html.escape(section.name)}</h3>'
     yield f'<div class="place">{html.escape(section.place)}</div>'
-    for cause in section.causes:
-        title = html.escape(cause.title)
+    for title, cause in section.causes:
+        title = html.escape(title)
         yield f'<div class="cause"><p>{title}, <b>{in_seconds(cause.seconds)}</b></p>'
         if cause.note is not None:
             yield f"<p><code>{html.escape(cause.note)}</code></p>"
@@ -168,35 +162,39 @@ _WIDTH, _LEFT, _ROW, _TOP = 1000, 190, 36, 24
 
 
 def _timeline(report: Report) -> str:
-    """An SVG image with a row for each function, over the seconds of the run."""
-    entries = [entry for function in report.functions for entry in function.entries]
+    """An SVG image with a row for each function and process, over the seconds of the run."""
+    is_one = len(report.processes) < 2
+    rows = [
+        (function.name if is_one else f"{process}: {function.name}", log)
+        for function in report.functions
+        for process, log in function.logs.items()
+    ]
+    entries = [entry for _, log in rows for entry in log.entries]
     ends = (report.seconds_until(entry) + entry.seconds for entry in entries)
     # More than zero, because the scale divides by it.
     end = max([report.seconds, *ends, 1e-3])
     scale = (_WIDTH - _LEFT - 20) / end
-    height = _TOP + _ROW * len(report.functions) + 6
+    height = _TOP + _ROW * len(rows) + 6
     parts = [f'<svg viewBox="0 0 {_WIDTH} {height}" role="img" aria-label="traces and compiles">']
     for tick in _ticks(end):
         x = _LEFT + tick * scale
         parts.append(f'<line class="grid" x1="{x:.1f}" x2="{x:.1f}" y1="{_TOP}" y2="{height}"/>')
         parts.append(f'<text x="{x:.1f}" y="14" text-anchor="middle">{tick:g} s</text>')
-    for row, function in enumerate(report.functions):
+    for row, (name, log) in enumerate(rows):
         y = _TOP + _ROW * row
         # Cut before it is escaped, or an entity could be cut in two.
-        name = function.name if len(function.name) <= 24 else f"{function.name[:23]}…"
-        parts.append(f'<text class="name" x="0" y="{y + 20}">{html.escape(name)}</text>')
-        for number, entry in enumerate(function.entries, 1):
-            parts.append(_bar(function, number, entry, report.seconds_until(entry), scale, y + 6))
+        label = name if len(name) <= 24 else f"{name[:23]}…"
+        parts.append(f'<text class="name" x="0" y="{y + 20}">{html.escape(label)}</text>')
+        for number, entry in enumerate(log.entries, 1):
+            parts.append(_bar(name, number, entry, report.seconds_until(entry), scale, y + 6))
     return "".join([*parts, "</svg>"])
 
 
-def _bar(
-    function: FunctionLog, number: int, entry: Entry, at: float, scale: float, y: float
-) -> str:
+def _bar(name: str, number: int, entry: Entry, at: float, scale: float, y: float) -> str:
     """A paler bar for the trace, and next to it one for the compile."""
     kind = "again" if entry.is_again else "first"
     tooltip = (
-        f"{function.name}, no. {number}, at {at:.2f} s: "
+        f"{name}, no. {number}, at {at:.2f} s: "
         f"traced {entry.trace_seconds:.3f} s, compiled {entry.compile_seconds:.3f} s"
     )
     x = _LEFT + at * scale

@@ -2,20 +2,78 @@
 
 import os
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import attrs
 
-from .._recompiles import Cause, CompileLog, Entry, FunctionLog, times
+from .._recompiles import Cause, Entry, FunctionLog, times
+from .stream import Process
 
 COLUMNS = ("function", "traces", "compiles", "cache hits", "seconds", "lost", "defined at")
-NUMBERS = COLUMNS[1:-1]  # aligned to the right
+_MAX_COLUMNS = 8  # of processes, after which one column is for all others
+_OTHERS = "others"
+
+
+@attrs.frozen
+class Function:
+    """A function of the user, with its log in each process that traced or compiled it."""
+
+    name: str
+    place: str | None
+    logs: Mapping[str, FunctionLog]  # by the name of the process
+
+    def total(self, count: str) -> float:
+        """The sum of a count over the processes."""
+        return sum(getattr(log, count) for log in self.logs.values())
+
+    @property
+    def is_repeated(self) -> bool:
+        """Whether a process traced or compiled it more than once."""
+        return any(map(is_repeated, self.logs.values()))
+
+    @property
+    def entries(self) -> list[tuple[str, Entry]]:
+        """Its traces and compiles, each with the name of the process."""
+        return [(process, entry) for process, log in self.logs.items() for entry in log.entries]
+
+    @property
+    def omitted(self) -> int:
+        """Traces or compiles that are counted, but have no entry."""
+        # An entry may be a trace and a compile, so the counts are not added.
+        return sum(
+            max(max(log.traces, log.compiles) - len(log.entries), 0) for log in self.logs.values()
+        )
+
+    def causes(self) -> list["SharedCause"]:
+        """The causes, each once though several processes have it."""
+        alike: dict[object, dict[str, Cause]] = {}
+        for process, log in self.logs.items():
+            for cause in log.causes():
+                # Not by the values: each process may have other ones.
+                changes = ((change.path, change.kind, change.fix) for change in cause.changes)
+                alike.setdefault((cause.what, cause.note, *changes), {})[process] = cause
+        return [SharedCause.of(causes) for causes in alike.values()]
+
+
+@attrs.frozen
+class SharedCause:
+    """A cause, with its times and seconds in all processes together."""
+
+    cause: Cause
+    processes: tuple[str, ...]
+
+    @classmethod
+    def of(cls, causes: Mapping[str, Cause]) -> "SharedCause":
+        first, *_ = causes.values()
+        count = sum(cause.times for cause in causes.values())
+        seconds = sum(cause.seconds for cause in causes.values())
+        return cls(attrs.evolve(first, times=count, seconds=seconds), tuple(causes))
 
 
 @attrs.frozen
 class Row:
-    """A row of the table of functions, with a cell for each of `COLUMNS`."""
+    """A row of the table of functions, with a cell for each column."""
 
     cells: tuple[str, ...]
     kind: Literal["once", "repeated", "helpers"]
@@ -27,8 +85,8 @@ class Section:
 
     name: str
     place: str
-    causes: Sequence[Cause]
-    omitted: int  # traces or compiles that the log counts, but has no entries for
+    causes: Sequence[tuple[str, Cause]]  # each with its title
+    omitted: int
 
     @property
     def closing(self) -> str | None:
@@ -37,18 +95,31 @@ class Section:
 
 @attrs.frozen
 class Report:
-    """One run of a script."""
+    """One run of a command."""
 
     command: str
-    status: int
+    status: int | None  # None if another machine runs it
     seconds: float
-    started: float  # of time.perf_counter, as in the entries
-    functions: Sequence[FunctionLog]
+    started: float  # seconds since the epoch
+    functions: Sequence[Function]
     helpers: Sequence[FunctionLog]  # of JAX and libraries
+    processes: Sequence[Process]
+    notes: Sequence[str]  # what the counts lack, and why
 
     @classmethod
-    def of(cls, log: CompileLog, command: str, status: int, seconds: float) -> "Report":
-        return cls(command, status, seconds, log.started, log.functions, log.helpers)
+    def of(
+        cls,
+        processes: Sequence[Process],
+        command: str,
+        status: int | None,
+        seconds: float,
+        started: float,
+        notes: Sequence[str] = (),
+    ) -> "Report":
+        """The report on these processes; those that compiled nothing are left out."""
+        shown = [process for process in processes if process.functions or process.helpers]
+        helpers = [log for process in shown for log in process.helpers]
+        return cls(command, status, seconds, started, _functions(shown), helpers, shown, notes)
 
     @property
     def helper_compiles(self) -> int:
@@ -60,17 +131,48 @@ class Report:
 
     @property
     def compile_seconds(self) -> float:
-        return self.helper_seconds + sum(function.seconds for function in self.functions)
+        return self.helper_seconds + sum(f.total("seconds") for f in self.functions)
 
     @property
     def lost_seconds(self) -> float:
-        return sum(function.lost_seconds for function in self.functions)
+        return sum(function.total("lost_seconds") for function in self.functions)
 
     @property
-    def repeated(self) -> list[FunctionLog]:
+    def repeated(self) -> list[Function]:
         """The functions that were traced or compiled more than once, most expensive first."""
-        found = filter(is_repeated, self.functions)
-        return sorted(found, key=lambda function: -function.lost_seconds)
+        found = (function for function in self.functions if function.is_repeated)
+        return sorted(found, key=lambda function: -function.total("lost_seconds"))
+
+    @property
+    def verdict(self) -> str | None:
+        """A line in place of a table, or of the causes below it."""
+        if not self.functions:
+            # A note says why, if none could be seen.
+            return None if self.notes else "No function of the script was compiled."
+        return None if self.repeated else "No function was traced or compiled more than once."
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The titles of the table. All but the first and the last are of numbers."""
+        if len(self.processes) < 2:
+            return COLUMNS
+        return ("function", *self._titles, "seconds", "lost", "defined at")
+
+    @property
+    def legend(self) -> str | None:
+        """What the columns of the processes show."""
+        if len(self.processes) < 2:
+            return None
+        first = self.processes[:_MAX_COLUMNS]
+        names = [f"{each.name} is pid {each.start.pid} on {each.start.host}" for each in first]
+        if len(self._titles) > len(names):
+            names.append(f"{_OTHERS} has the most of the other {len(self.processes) - len(first)}")
+        return f"traces/compiles in each process: {', '.join(names)}"
+
+    @property
+    def _titles(self) -> list[str]:
+        names = [process.name for process in self.processes]
+        return [*names[:_MAX_COLUMNS], *([_OTHERS] if len(names) > _MAX_COLUMNS else [])]
 
     @property
     def rows(self) -> list[Row]:
@@ -78,49 +180,85 @@ class Report:
             Row(
                 (
                     function.name,
-                    str(function.traces),
-                    str(function.compiles),
-                    str(function.cache_hits),
-                    f"{function.seconds:.2f}",
-                    f"{function.lost_seconds:.2f}",
+                    *self._counts(function),
+                    f"{function.total('seconds'):.2f}",
+                    f"{function.total('lost_seconds'):.2f}",
                     with_short_paths(function.place or ""),
                 ),
-                "repeated" if is_repeated(function) else "once",
+                "repeated" if function.is_repeated else "once",
             )
             for function in self.functions
         ]
         if self.helpers:
-            name, compiles = f"{len(self.helpers)} in JAX and libraries", str(self.helper_compiles)
-            cells = (name, "", compiles, "", f"{self.helper_seconds:.2f}", "", "")
-            rows.append(Row(cells, "helpers"))
+            name = f"{len({log.name for log in self.helpers})} in JAX and libraries"
+            seconds = f"{self.helper_seconds:.2f}"
+            rows.append(Row((name, *self._helper_counts(), seconds, "", ""), "helpers"))
         return rows
+
+    def _counts(self, function: Function) -> Sequence[str]:
+        if len(self.processes) < 2:
+            return [f"{function.total(count)}" for count in ("traces", "compiles", "cache_hits")]
+        logs = [function.logs.get(process.name) for process in self.processes]
+        pairs = [(log.traces, log.compiles + log.cache_hits) if log else (0, 0) for log in logs]
+        return ["/".join(map(str, pair)) if any(pair) else "" for pair in _in_columns(pairs)]
+
+    def _helper_counts(self) -> Sequence[str]:
+        if len(self.processes) < 2:
+            return "", str(self.helper_compiles), ""
+        pairs = [(0, sum(log.compiles for log in each.helpers)) for each in self.processes]
+        return [f"-/{compiles}" for _, compiles in _in_columns(pairs)]
 
     @property
     def sections(self) -> list[Section]:
         """Of the repeated functions, then of those of which only a trace failed."""
-        others = [function for function in self.functions if not is_repeated(function)]
+        others = [function for function in self.functions if not function.is_repeated]
         found = [(function, function.causes()) for function in [*self.repeated, *others]]
         return [
             Section(
                 function.name,
                 with_short_paths(function.place or ""),
-                causes,
-                # An entry may be a trace and a compile, so the counts are not added.
-                max(max(function.traces, function.compiles) - len(function.entries), 0),
+                [(self._title(shared), shared.cause) for shared in causes],
+                function.omitted,
             )
             for function, causes in found
-            if causes or is_repeated(function)
+            if causes or function.is_repeated
         ]
 
+    def _title(self, shared: SharedCause) -> str:
+        if len(self.processes) < 2:
+            return shared.cause.title
+        is_everywhere = len(shared.processes) == len(self.processes)
+        where = "all processes" if is_everywhere else ", ".join(shared.processes)
+        return f"{shared.cause.title}, in {where}"
+
     def seconds_until(self, entry: Entry) -> float:
-        """From the start of the script."""
+        """From the start of the command."""
         return entry.at - self.started
 
 
-def is_repeated(function: FunctionLog) -> bool:
+def _functions(processes: Sequence[Process]) -> list[Function]:
+    """Those of all processes, each once: by its name and place."""
+    found: dict[object, dict[str, FunctionLog]] = {}
+    for process in processes:
+        seen: dict[object, int] = {}
+        for log in process.functions:
+            # Functions of one name may be on one line: then by their order.
+            key = log.name, log.place
+            seen[key] = seen.get(key, 0) + 1
+            found.setdefault((*key, seen[key]), {})[process.name] = log
+    logs = [(next(iter(logs.values())), logs) for logs in found.values()]
+    return [Function(first.name, first.place, logs) for first, logs in logs]
+
+
+def _in_columns(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    first, others = pairs[:_MAX_COLUMNS], pairs[_MAX_COLUMNS:]
+    return [*first, *([max(others)] if others else [])]
+
+
+def is_repeated(log: FunctionLog) -> bool:
     # A hit of the persistent cache takes the place of a compile. A backward pass counts for
     # neither, since it is a program of its own.
-    return function.traces > 1 or function.compiles + function.cache_hits > 1
+    return log.traces > 1 or log.compiles + log.cache_hits > 1
 
 
 def with_short_paths(text: str) -> str:

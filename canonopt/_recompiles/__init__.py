@@ -2,19 +2,24 @@
 
 JAX is listened to at each miss of a jit cache. A miss gives a call key, the differences from the
 nearest earlier key, and the lines to write. Others may use the counters (`compile_log`,
-`recording`, the assertions), the logs, and `Cause.report`, which renders a cause for every report.
+`record_everywhere`, the assertions), the logs, and `Cause.report`, which renders a cause for every
+report.
 """
 
 from .advice import CauseLine as CauseLine
 from .advice import Change as Change
 from .assertions import assert_max_compiles as assert_max_compiles
 from .assertions import assert_max_traces as assert_max_traces
+from .differences import Explanation as Explanation
 from .listeners import check_compiles as check_compiles
 from .listeners import compile_log as compile_log
-from .listeners import recording as recording
+from .listeners import record_everywhere as record_everywhere
+from .log import MAX_ENTRIES as MAX_ENTRIES
 from .log import Cause as Cause
+from .log import Compile as Compile
 from .log import CompileLog as CompileLog
 from .log import Entry as Entry
 from .log import FunctionLog as FunctionLog
+from .log import Recorder as Recorder
 from .log import aligned as aligned
 from .log import times as times

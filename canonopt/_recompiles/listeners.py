@@ -88,14 +88,6 @@ def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
     **Raises:** `UnsupportedVersionError` if JAX has changed so that canonopt cannot count: at the
     start, or at the end if JAX reported no compiles.
     """
-    with recording(all_threads) as log:
-        yield log
-    check_compiles()
-
-
-@contextlib.contextmanager
-def recording(all_threads: bool) -> Iterator[CompileLog]:
-    """As `compile_log`, without `check_compiles` at the end."""
     watch()
     log = CompileLog()
     recorder = LogRecorder(log)
@@ -108,6 +100,13 @@ def recording(all_threads: bool) -> Iterator[CompileLog]:
         recorder.is_closed = True
         if all_threads:
             _everywhere.remove(recorder)
+    check_compiles()
+
+
+def record_everywhere(recorder: Recorder) -> None:
+    """Has a recorder record what every thread does, from now on."""
+    watch()
+    _everywhere.append(recorder)
 
 
 class active:

@@ -31,6 +31,7 @@ class Entry:
     trace_seconds: float = 0.0
     compile_seconds: float = 0.0
     error: str | None = None  # of a trace that failed
+    advice: tuple[str, ...] = ()  # what to write in place of a call that failed
     # By an assertion. Later calls are not compared with this one, so the reason stays the same.
     refused: bool = False
     # Whether the function had been traced or compiled before. If `predict` was traced inside `step`
@@ -79,8 +80,7 @@ class Cause:
         first, found = entries[0], entries[0].explanation
         what, seconds = _what_again(entries), sum(entry.seconds for entry in entries)
         if first.error is not None:
-            fixes = failure_advice(first.call_key)
-            return cls(what, len(entries), seconds, (), first.error, fixes)
+            return cls(what, len(entries), seconds, (), first.error, first.advice)
         if found is None:
             return cls(what, len(entries), seconds, (), first.why, ())
         return cls(what, len(entries), seconds, found.changes, found.note, found.fixes)
@@ -171,6 +171,8 @@ class FunctionLog:
 
     def add_trace(self, entry: Entry) -> None:
         entry.traced_again = self.traces > 0
+        if entry.error is not None:
+            entry.advice = failure_advice(entry.call_key)
         self.traces += 1
         self.trace_seconds += entry.trace_seconds
         self._add(entry)

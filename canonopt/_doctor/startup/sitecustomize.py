@@ -1,0 +1,150 @@
+"""Has canonopt listen in this process, right after it has imported jax.
+
+`canonopt doctor` puts this folder into PYTHONPATH, so that each Python process that the command
+starts imports this module before anything else. It may be any Python, with or without canonopt.
+Nothing here raises or prints, and a process that does not import jax imports nothing more.
+"""
+
+import _thread
+import atexit
+import os
+import sys
+import time
+
+FOLDER = "CANONOPT_DOCTOR_STREAMS"  # the variable with the folder to write into
+WATCHED = "watched"  # the file there that says that a process has imported this module
+VERSION = 1  # of the stream
+
+
+class Stream:
+    """The file that this process writes. A fork has a file of its own."""
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+        self._is_fork = False
+        self._renew()
+        if hasattr(os, "register_at_fork"):
+            os.register_at_fork(after_in_child=self._forked)
+
+    def _renew(self) -> None:
+        self._path = ""
+        self._lock = _thread.allocate_lock()
+
+    def _forked(self) -> None:
+        self._is_fork = True
+        self._renew()
+
+    def write(self, record) -> None:
+        """Adds a line, after a first one about the process."""
+        try:
+            with self._lock:
+                if not self._path:
+                    self._append(self._begin())
+                if record:
+                    self._append(record)
+        except Exception:
+            pass
+
+    def end(self) -> None:
+        if self._path:
+            self.write({"event": "end", "time": time.time()})
+
+    def _begin(self):
+        import platform
+        import socket
+
+        started, host, pid = time.time(), socket.gethostname(), os.getpid()
+        # With the time, since a process may be replaced by another of the same number.
+        self._path = os.path.join(self._folder, f"{host}-{pid}-{int(started * 1e6)}.jsonl")
+        arguments = getattr(sys, "orig_argv", None) or sys.argv
+        return {
+            "event": "start",
+            "version": VERSION,
+            "time": started,
+            "host": host,
+            "pid": pid,
+            "parent": os.getppid(),
+            "fork": self._is_fork,
+            "argv": [argument[:80] for argument in arguments[:20]],
+            "python": platform.python_version(),
+            "jax": getattr(sys.modules.get("jax"), "__version__", None),
+        }
+
+    def _append(self, record) -> None:
+        import json
+
+        line = json.dumps(record) + "\n"
+        # Opened each time, since a script may close all files that it does not know.
+        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            os.write(file, line.encode())
+        finally:
+            os.close(file)
+
+
+class JaxFinder:
+    """Finds jax as the other finders do, and calls a function once jax has been imported."""
+
+    def __init__(self, imported) -> None:
+        self._imported = imported
+
+    def find_spec(self, name: str, path=None, target=None):
+        if name != "jax":
+            return None
+        for finder in sys.meta_path:
+            find = getattr(finder, "find_spec", None)
+            spec = find(name, path, target) if find and finder is not self else None
+            if spec is not None:
+                self._hook(spec.loader)
+                return spec
+        return None
+
+    def _hook(self, loader) -> None:
+        def exec_module(module) -> None:
+            loader.__dict__.pop("exec_module", None)
+            loader.exec_module(module)
+            if self in sys.meta_path:
+                sys.meta_path.remove(self)
+                self._imported()
+
+        try:
+            # On the loader itself, which keeps its type: a script may look at it.
+            loader.exec_module = exec_module
+        except Exception:
+            pass
+
+
+def watch(folder: str) -> None:
+    stream = Stream(folder)
+
+    def imported() -> None:
+        stream.write(None)
+        try:
+            from canonopt._doctor import stream as theirs
+
+            if theirs.VERSION != VERSION:
+                raise ImportError("another version of canonopt")
+            theirs.listen(stream.write)
+        except Exception as error:
+            text = str(error)
+            if isinstance(error, ImportError):
+                text = f"{text}. Install the canonopt that runs `canonopt doctor` there too."
+            stream.write({"event": "problem", "time": time.time(), "text": text[:1000]})
+
+    # Before the functions that the script registers, so that it runs after them.
+    atexit.register(stream.end)
+    sys.meta_path.insert(0, JaxFinder(imported))
+    os.close(os.open(os.path.join(folder, WATCHED), os.O_WRONLY | os.O_CREAT, 0o600))
+
+
+if __name__ == "sitecustomize":
+    try:
+        watch(os.environ[FOLDER])
+    except Exception:
+        pass
+    # Makes way for the module of this name that this one hides. If there is none, Python expects
+    # this `ImportError`, and passes over it.
+    here = os.path.dirname(os.path.abspath(__file__))
+    sys.path[:] = [entry for entry in sys.path if entry != here]
+    del sys.modules["sitecustomize"]
+    import sitecustomize  # noqa: F401

@@ -1,0 +1,299 @@
+"""What a process tells the doctor: a line of JSON for each trace and compile, as it happens.
+
+`listen` writes the lines, `Streams` reads them back into logs. `stream.schema.json` describes them,
+and `docs/doctor-stream.md` says what they mean.
+"""
+
+import atexit
+import contextlib
+import json
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import attrs
+
+from .._errors import UnsupportedVersionError
+from .._recompiles import (
+    MAX_ENTRIES,
+    Change,
+    Compile,
+    CompileLog,
+    Entry,
+    Explanation,
+    FunctionLog,
+    Recorder,
+    check_compiles,
+    record_everywhere,
+)
+
+VERSION = 1  # of the lines. A new field is no new version.
+_MAX_TEXT = 1000  # characters of each string
+
+# What is written of logs and entries, under the same names.
+_COUNTS = (
+    *("traces", "compiles", "cache_hits", "backward_compiles"),
+    *("trace_seconds", "compile_seconds"),
+)
+_ENTRY = (
+    *("traced", "compiled", "traced_again", "compiled_again"),
+    *("trace_seconds", "compile_seconds", "error", "advice"),
+)
+_CHANGE = ("path", "kind", "before", "after", "fix")
+# The kinds of logs, and where a `CompileLog` has them.
+_KINDS = {"function": "functions", "helper": "helpers"}
+
+
+# --- writing ----------------------------------------------------------------------------------
+
+
+class StreamRecorder(Recorder):
+    """Writes a record for each trace and compile. Never raises, for it runs in the user's calls."""
+
+    def __init__(self, write: Callable[[dict[str, Any]], None]) -> None:
+        self._write = write
+        self.restart()
+
+    def restart(self) -> None:
+        """Forgets everything, as in a fork, whose stream begins with no function."""
+        super().__init__()
+        self._log = CompileLog()
+        self._numbers: dict[int, tuple[int, str]] = {}
+        # Since `perf_counter`, which entries have, starts anywhere.
+        self._epoch = time.time() - time.perf_counter()
+        # Another thread may hold the former lock at a fork.
+        self._order = threading.Lock()
+
+    def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
+        with contextlib.suppress(Exception), self._lock:
+            return self._log.function_log(name, function, by_library)
+
+    def add_trace(self, log: FunctionLog, entry: Entry) -> None:
+        with contextlib.suppress(Exception):
+            super().add_trace(log, entry)
+            self._tell("trace", log, entry)
+
+    def add_compile(
+        self, log: FunctionLog, compiled: Compile, entry: Entry | None = None
+    ) -> Entry | None:
+        found = None
+        with contextlib.suppress(Exception):
+            found = super().add_compile(log, compiled, entry)
+            self._tell("compile", log, found or entry)
+        return found
+
+    def _tell(self, event: str, log: FunctionLog, entry: Entry | None) -> None:
+        # The counts are read inside, so that a later line never has smaller ones.
+        with self._order:
+            number, kind = self._number_of(log)
+            about: dict[str, Any] = {"number": number, "kind": kind}
+            about |= {"name": log.name, "place": log.place, **_fields(log, _COUNTS)}
+            record: dict[str, Any] = {"event": event, "time": time.time(), "function": about}
+            if kind != "helper" and entry is not None:
+                record["entry"] = self._entry(log, entry, is_new=event == "trace")
+            self._write(_cut(record))
+
+    def _number_of(self, log: FunctionLog) -> tuple[int, str]:
+        if id(log) not in self._numbers:
+            kinds = (k for k, name in _KINDS.items() if log in getattr(self._log, name))
+            self._numbers[id(log)] = len(self._numbers), next(kinds)
+        return self._numbers[id(log)]
+
+    def _entry(self, log: FunctionLog, entry: Entry, is_new: bool) -> dict[str, Any] | None:
+        if entry not in log.entries:  # no more are kept
+            return None
+        about = {"number": log.entries.index(entry), "time": self._epoch + entry.at}
+        about |= _fields(entry, _ENTRY)
+        # Else the line of the trace has them.
+        if (is_new or not entry.traced) and entry.explanation is not None:
+            about["changes"] = [_fields(change, _CHANGE) for change in entry.explanation.changes]
+        return about
+
+
+def _fields(value: object, names: Sequence[str]) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
+
+
+def _cut(value: Any) -> Any:
+    """Cuts each string in a record."""
+    if isinstance(value, str):
+        return value if len(value) <= _MAX_TEXT else f"{value[:_MAX_TEXT]}..."
+    if isinstance(value, dict):
+        return {name: _cut(item) for name, item in value.items()}
+    return [_cut(item) for item in value] if isinstance(value, list | tuple) else value
+
+
+def listen(write: Callable[[dict[str, Any]], None]) -> StreamRecorder:
+    """Writes what this process traces and compiles from now on, until it ends.
+
+    Raises `UnsupportedVersionError` if JAX has changed so that canonopt cannot count.
+    """
+    recorder = StreamRecorder(write)
+    record_everywhere(recorder)
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=recorder.restart)
+
+    def check() -> None:
+        try:
+            check_compiles()
+        except UnsupportedVersionError as error:
+            write({"event": "problem", "time": time.time(), "text": str(error)})
+
+    atexit.register(check)
+    return recorder
+
+
+# --- reading ----------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Start:
+    """The first line of a stream."""
+
+    version: int
+    time: float
+    host: str
+    pid: int
+    parent: int
+    fork: bool
+    argv: tuple[str, ...] = attrs.field(converter=tuple)
+    python: str
+    jax: str | None
+
+
+@attrs.define(eq=False)
+class Process:
+    """One process, as its stream tells it."""
+
+    name: str  # `p0` for the first
+    start: Start
+    latest: float  # the time of the latest line
+    problems: list[str] = attrs.field(factory=list)
+    is_ended: bool = False  # whether there is a last line
+    _logs: dict[int, tuple[str, FunctionLog]] = attrs.field(factory=dict)
+
+    @property
+    def functions(self) -> list[FunctionLog]:
+        return [log for kind, log in self._logs.values() if kind == "function"]
+
+    @property
+    def helpers(self) -> list[FunctionLog]:
+        return [log for kind, log in self._logs.values() if kind == "helper"]
+
+    def add(self, record: dict[str, Any]) -> "Event | None":
+        """Adds a record, and returns it as an event if it is a trace or a compile of the user's.
+
+        Raises an error, of any of several types, if it is no record of a stream.
+        """
+        kind, self.latest = record["event"], float(record["time"])
+        if kind == "end":
+            self.is_ended = True
+        elif kind == "problem":
+            self.problems.append(str(record["text"]))
+        elif kind in ("trace", "compile"):
+            return self._add(kind, record["function"], record.get("entry"))
+        return None  # also for the events of a newer version
+
+    def _add(
+        self, kind: str, about: dict[str, Any], entry: dict[str, Any] | None
+    ) -> "Event | None":
+        new = about["kind"], FunctionLog(about["name"], about["place"])
+        _, log = self._logs.setdefault(about["number"], new)
+        for name in _COUNTS:
+            setattr(log, name, about[name])
+        if entry is None:
+            return None
+        number = int(entry["number"])
+        while len(log.entries) <= min(number, MAX_ENTRIES):
+            log.entries.append(Entry(None, float(entry["time"])))
+        kept = log.entries[number]
+        kept.at = float(entry["time"])
+        for name in _ENTRY:
+            setattr(kept, name, entry[name])
+        kept.advice = tuple(kept.advice)
+        if "changes" in entry:
+            changes = (Change(*(each[name] for name in _CHANGE)) for each in entry["changes"])
+            kept.explanation = Explanation(0, tuple(changes), ())
+        return Event(self, kind, log, kept)
+
+
+@attrs.frozen
+class Event:
+    """A trace or a compile that has just been read."""
+
+    process: Process
+    kind: str
+    log: FunctionLog
+    entry: Entry
+
+
+class Streams:
+    """The streams of a run: those in a folder, or one file. Read again, it goes on."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._read: dict[Path, tuple[int, Process]] = {}
+
+    @property
+    def processes(self) -> list[Process]:
+        return [process for _, process in self._read.values()]
+
+    def read(self) -> list[Event]:
+        """Reads what has been written since.
+
+        Raises `StreamError` if a file is no stream, or one of a newer version.
+        """
+        paths = self._path.glob("*.jsonl") if self._path.is_dir() else [self._path]
+        events = []
+        for path in sorted(paths, key=_started):
+            events += self._events(path)
+        return events
+
+    def _events(self, path: Path) -> Iterator[Event]:
+        offset, process = self._read.get(path, (0, None))
+        with path.open("rb") as file:
+            file.seek(offset)
+            whole, end, _ = file.read().rpartition(b"\n")  # the last line may not be complete
+        for line in whole.splitlines() if end else ():
+            try:
+                record = json.loads(line)
+                if process is None:
+                    process = _begun(f"p{len(self._read)}", record)
+                elif (event := process.add(record)) is not None:
+                    yield event
+            except (LookupError, TypeError, ValueError, AttributeError) as error:
+                if process is None:
+                    raise StreamError(f"{path} is not a stream of canonopt doctor") from error
+                # What has been read is worth a report, also if a disk was full.
+                if _BROKEN not in process.problems:
+                    process.problems.append(_BROKEN)
+        if process is not None:
+            self._read[path] = offset + len(whole) + len(end), process
+
+
+_BROKEN = "some lines of its stream cannot be read"
+
+
+class StreamError(Exception):
+    """A file that cannot be read as a stream. The message is for users."""
+
+
+def _started(path: Path) -> tuple[float, str]:
+    """The order of the processes: by the time in the name of their file."""
+    *_, time = path.stem.rpartition("-")
+    return (float(time) if time.isdigit() else 0.0, path.name)
+
+
+def _begun(name: str, record: dict[str, Any]) -> Process:
+    if record["event"] != "start":
+        raise ValueError
+    if record["version"] != VERSION:
+        raise StreamError(
+            f"the stream has version {record['version']}, and this canonopt reads {VERSION}: use "
+            "the canonopt that wrote it"
+        )
+    start = Start(**{field.name: record[field.name] for field in attrs.fields(Start)})
+    return Process(name, start, start.time)
