@@ -11,7 +11,7 @@ import pytest
 
 from canonopt._doctor.forms import as_text
 from canonopt._doctor.page import as_html
-from canonopt._doctor.report import Report
+from canonopt._doctor.report import Function, Report
 from canonopt._recompiles import Entry, FunctionLog
 
 from ..support.doctor import SCRIPTS, report_of
@@ -71,9 +71,14 @@ def test_the_line_that_a_report_says_to_write_avoids_the_recompile(scenario, rep
     assert "write:" not in report
 
 
+def report_on(*logs):
+    functions = [Function(log.name, log.place, {"p0": log}) for log in logs]
+    return Report("script.py", 0, 1.0, 0.0, functions, [], [], [])
+
+
 def test_the_report_says_for_how_many_traces_it_has_no_details():
     many = FunctionLog("step", None, traces=100, entries=[Entry(None, 0.0, True)] * 2)
-    report = Report("script.py", 0, 1.0, 0.0, [many], [])
+    report = report_on(many)
     text = as_text(report)
     assert "\nstep\n  and 98 times more, details omitted\n" in text
     assert "and 98 times more, details omitted" in as_html(report)
@@ -85,7 +90,7 @@ def test_the_most_expensive_function_comes_first():
         return FunctionLog(name, None, traces=2, entries=[entry])
 
     functions = [function("cheap", 1.0), function("dear", 3.0), function("medium", 2.0)]
-    report = Report("script.py", 0, 6.0, 0.0, functions, [])
+    report = report_on(*functions)
     assert [section.name for section in report.sections] == ["dear", "medium", "cheap"]
     assert [row.cells[0] for row in report.rows] == ["cheap", "dear", "medium"]
     assert report.lost_seconds == 6.0
@@ -113,3 +118,51 @@ def test_a_gradient_of_a_jitted_function_is_no_recompile():
     found = report_of(lambda: [gradient(jnp.ones(3)) for _ in range(3)])
     assert (found.repeated, found.sections, found.lost_seconds) == ([], [], 0.0)
     assert "details omitted" not in as_text(found)
+
+
+def grown(*sizes):
+    """A function that calls a new `step` with arrays of these sizes."""
+
+    def run():
+        @jax.jit
+        def step(x):
+            return x + 1
+
+        for size in sizes:
+            step(jnp.ones(size))
+
+    return run
+
+
+def test_each_process_is_a_column_and_a_cause_that_several_have_is_shown_once():
+    report = report_of(grown(1, 2, 3), grown(1, 2, 3), grown(4))
+    assert report.columns == ("function", "p0", "p1", "p2", "seconds", "lost", "defined at")
+    row, helpers = report.rows
+    assert row.cells[:4] == ("step", "3/3", "3/3", "1/1") and row.kind == "repeated"
+    assert re.fullmatch(r"\d+ in JAX and libraries", helpers.cells[0])
+    (section,) = report.sections
+    ((title, _),) = section.causes
+    assert title == "was traced and compiled again, 4 times, in p0, p1"
+    text, page = as_text(report), as_html(report)
+    assert text.count("write: pad") == page.count("<pre>pad") == 1
+    assert "traces/compiles in each process: p0 is pid 1 on host, p1 is pid 1 on host" in text
+    assert "p2: step" in page  # a row of the timeline
+
+
+def test_a_cause_of_all_processes():
+    report = report_of(grown(1, 2), grown(3, 4))
+    ((title, _),) = report.sections[0].causes
+    assert title == "was traced and compiled again, twice, in all processes"
+
+
+def test_one_trace_in_each_process_is_no_recompile():
+    report = report_of(grown(1), grown(2))
+    assert (report.repeated, report.sections) == ([], [])
+
+
+def test_many_processes_share_a_column():
+    report = report_of(*[grown(1)] * 9, grown(1, 2))
+    assert report.columns[8:] == ("p7", "others", "seconds", "lost", "defined at")
+    assert report.rows[0].cells[1:10] == (*["1/1"] * 8, "2/2")
+    assert "others has the most of the other 2" in (report.legend or "")
+    assert len({len(row.cells) for row in report.rows} | {len(report.columns)}) == 1

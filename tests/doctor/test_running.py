@@ -1,13 +1,20 @@
-"""That a script runs as it does without the doctor."""
+"""That a command runs as it does without the doctor, and that its processes are watched."""
 
 import json
+import os
 import py_compile
 import re
+import shlex
+import signal
+import subprocess
+import sys
 import zipfile
 
 import pytest
 
-from ..support.doctor import DOCTOR, PYTHON, SCRIPTS, doctored, run
+from canonopt._doctor.stream import Streams
+
+from ..support.doctor import DOCTOR, HEADING, PYTHON, SCRIPTS, doctored, importable, run, validated
 
 ENDINGS = {
     "returns": 0,
@@ -58,27 +65,15 @@ def test_a_module_that_does_not_exist():
     assert (errors, done.returncode) == (plain.stderr, plain.returncode)
 
 
-@pytest.mark.slow
-def test_a_module_runs_without_the_private_function_of_runpy():
-    script = (
-        "import runpy, sys; del runpy._run_module_as_main; from canonopt.__main__ import main; "
-        "sys.exit(main(['doctor', '-m', 'endings', 'exits with 7']))"
-    )
-    plain, done = run(*PYTHON, "-m", "endings", "exits with 7"), run(*PYTHON, "-c", script)
-    assert done.returncode == plain.returncode == 7, done.stderr
-    assert done.stdout.startswith("".join(plain.stdout.splitlines(keepends=True)[:-1]))
-
-
-def without_the_report(stderr):
-    """What a script that compiles nothing wrote to stderr, without addresses."""
-    left, reports = re.subn(r"\ncanonopt doctor: .*?defined at *\n", "", stderr, flags=re.DOTALL)
-    assert reports == 1, stderr
-    return re.sub("0x[0-9a-f]+", "", left)
-
-
 def assert_same(plain, done):
+    errors, heading, _ = done.stderr.partition(HEADING)
+    assert heading, done.stderr
     assert (done.stdout, done.returncode) == (plain.stdout, plain.returncode)
-    assert without_the_report(done.stderr) == re.sub("0x[0-9a-f]+", "", plain.stderr)
+    assert without_addresses(errors) == without_addresses(plain.stderr)
+
+
+def without_addresses(text):
+    return re.sub("0x[0-9a-f]+", "", text)
 
 
 MAIN = "import sys\nprint(__file__, sys.argv, sys.path[0], sorted(globals()))\n1/0"
@@ -152,9 +147,23 @@ def test_a_script_with_a_syntax_error():
 
 
 def test_a_script_that_does_not_exist():
+    plain = run(*PYTHON, "no_such.py")
     errors, _, done = doctored("no_such.py")
-    assert f"canonopt doctor: can't open file '{SCRIPTS / 'no_such.py'}'" in errors
-    assert done.returncode == run(*PYTHON, "no_such.py").returncode == 2
+    assert "can't open file" in errors
+    assert (errors, done.returncode) == (plain.stderr, plain.returncode)
+
+
+@pytest.mark.parametrize(
+    ("command", "status", "message"),
+    [
+        ("no-such-command", 127, "cannot run no-such-command: No such file or directory"),
+        (f"{SCRIPTS}/endings.py", 126, "endings.py: Permission denied"),
+    ],
+)
+def test_a_command_that_cannot_run(command, status, message):
+    done = run(*DOCTOR, "--", command)
+    assert (done.returncode, done.stdout) == (status, "")
+    assert message in done.stderr
 
 
 @pytest.mark.slow
@@ -166,9 +175,229 @@ def test_settings_in_the_environment_before_jax_is_imported():
 
 @pytest.mark.slow
 def test_a_safe_path_stays_safe():
-    script = "import sys; print(sys.path[0])"
-    plain = run(*PYTHON, "-P", "-c", script)
-    command = [*PYTHON, "-P", "-m", "canonopt", "doctor", "endings.py", "returns"]
-    done = run(*command)
+    done = run(*DOCTOR, "--", *PYTHON, "-P", "endings.py", "returns")
     assert "No module named 'beside'" in done.stderr
-    assert str(SCRIPTS) not in plain.stdout
+
+
+# --- endings that leave no time for a report ----------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("ending", "status", "note"),
+    [
+        ("is killed", 137, "The command was killed by SIGKILL."),
+        ("os._exit", 5, r"p0 \(pid \d+\) ended with os._exit."),
+    ],
+)
+@pytest.mark.slow
+def test_an_abrupt_end_has_a_report(ending, status, note):
+    _, report, done = doctored("endings.py", ending)
+    assert done.returncode == status
+    assert re.search(rf"^{note}$", report, re.MULTILINE), report
+    assert re.search(r"^step +1 +1 ", report, re.MULTILINE), report
+
+
+WAITS = """
+import jax, sys
+step = jax.jit(lambda x: x)
+step(1.0), step(1)
+print("ready", flush=True)
+sys.stdin.read()
+"""
+
+
+def waiting(folder, *options):
+    """A doctor whose script has compiled and now waits, and the folder of its streams."""
+    (folder / "waits.py").write_text(WAITS)
+    process = subprocess.Popen(
+        [*DOCTOR, *options, "--streams", "streams", "waits.py"],
+        cwd=folder,
+        env={**os.environ, "PYTHONPATH": importable()},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    return process, folder / "streams"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_signals_are_passed_on(number, tmp_path):
+    process, _ = waiting(tmp_path)
+    process.send_signal(number)
+    _, errors = process.communicate(timeout=60)
+    assert process.returncode == 128 + number
+    assert f"The command was killed by {number.name}." in errors
+    assert re.search(r"^<lambda> +2 +2 ", errors, re.MULTILINE), errors
+
+
+@pytest.mark.slow
+def test_what_a_killed_doctor_leaves_can_be_reported(tmp_path):
+    process, folder = waiting(tmp_path)
+    process.kill()
+    streams = Streams(folder)
+    streams.read()
+    os.kill(streams.processes[0].start.pid, signal.SIGKILL)
+    process.communicate(timeout=60)
+    done = run(*DOCTOR, "--attach-to", folder, "--fail-on-recompile")
+    assert done.returncode == 3, done.stderr
+    assert re.search(r"^p0 \(pid \d+\) is running, was killed, or", done.stderr, re.MULTILINE)
+    assert re.search(r"^<lambda> +2 +2 ", done.stderr, re.MULTILINE)
+
+
+@pytest.mark.slow
+def test_live_prints_a_recompile_before_the_end(tmp_path):
+    process, _ = waiting(tmp_path, "--live")
+    assert process.stderr is not None
+    line = process.stderr.readline()
+    assert re.fullmatch(r"canonopt doctor: <lambda> \(waits.py:3\) was traced again, .*\n", line)
+    assert process.poll() is None
+    _, errors = process.communicate(input="", timeout=60)
+    assert errors.count("was traced again") == 0 and HEADING in errors
+    assert process.returncode == 0
+
+
+# --- what is watched ----------------------------------------------------------------------------
+
+GROWS = """
+import sys, jax, jax.numpy as jnp
+@jax.jit
+def step(x):
+    return x + 1
+def main():
+    for size in range(1, 3):
+        step(jnp.ones(size))
+if __name__ == "__main__":
+    main()
+"""
+TWO = """
+import subprocess, sys
+both = [subprocess.Popen([sys.executable, "grows.py"]) for _ in range(2)]
+print(*[each.wait() for each in both])
+"""
+SPAWNS = """
+import multiprocessing, grows
+if __name__ == "__main__":
+    process = multiprocessing.get_context("spawn").Process(target=grows.main)
+    process.start()
+    process.join()
+    print(process.exitcode)
+"""
+FORKS = """
+import os, grows
+if not (child := os.fork()):
+    grows.main()
+    os._exit(0)
+os.waitpid(child, 0)
+grows.main()
+"""
+TESTS = """
+import grows
+def test_grows():
+    grows.main()
+"""
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A folder of scripts of which each recompiles a function, in some process."""
+    scripts = {"grows": GROWS, "two": TWO, "spawns": SPAWNS, "forks": FORKS, "test_grows": TESTS}
+    for name, text in scripts.items():
+        (tmp_path / f"{name}.py").write_text(text)
+    return tmp_path
+
+
+def rows_of(done):
+    return re.findall(r"^step +(\S+ +\S+) ", done.stderr, re.MULTILINE)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "counts", "out"),
+    [
+        ("two.py", "2/2  2/2", "0 0\n"),
+        ("spawns.py", "2         2", "0\n"),
+        ("forks.py", "2/2  2/2", ""),
+        ("-m pytest -q -p no:cacheprovider test_grows.py", "2         2", "1 passed"),
+        ("-- sh -c 'true; exec \"$0\" grows.py' {python}", "2         2", ""),
+    ],
+)
+def test_each_process_is_watched(command, counts, out, folder):
+    arguments = shlex.split(command.format(python=sys.executable))
+    done = run(*DOCTOR, "--streams", "streams", *arguments, cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert rows_of(done) == [counts], done.stderr
+    assert out in done.stdout
+    assert done.stderr.count("  write: pad or drop") == 1
+    assert "was killed" not in done.stderr
+    for path in (folder / "streams").glob("*.jsonl"):
+        records = validated(path.read_text().splitlines())
+        assert records[0]["event"] == "start"
+        assert (records[-1]["event"] == "end") != records[0]["fork"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "first",
+    [
+        *("equinox", "optax", "canonopt", "flax", "jax.numpy", "jaxlib", "chex"),
+    ],
+)
+def test_it_does_not_matter_what_imports_jax(first, folder):
+    (folder / "first.py").write_text(f"import {first}, grows\ngrows.main()")
+    done = run(*DOCTOR, "first.py", cwd=folder)
+    assert rows_of(done) == ["2         2"], done.stderr
+
+
+@pytest.mark.slow
+def test_a_script_may_close_all_files(folder):
+    (folder / "closes.py").write_text(
+        "import os, grows\nos.closerange(3, 1000)\ngrows.main()\nos.chdir('/')"
+    )
+    assert rows_of(run(*DOCTOR, "closes.py", cwd=folder)) == ["2         2"]
+
+
+@pytest.mark.parametrize("option", ["-E", "-I", "-S"])
+def test_the_report_says_that_nothing_was_watched(option, folder):
+    (folder / "script.py").write_text("print(1)")
+    command = [*DOCTOR, "--fail-on-recompile", "--", *PYTHON, option, "script.py"]
+    done = run(*command, cwd=folder)
+    assert (done.stdout, done.returncode) == ("1\n", 1), done.stderr
+    assert "\nNo Python process was watched. With -E, -I or -S, or without" in done.stderr
+    assert "run the command without these" in done.stderr
+
+
+def test_a_process_that_cannot_import_canonopt_says_so(folder):
+    there = folder / "there"
+    there.mkdir()
+    # A package of this name, since the environment has no package at all.
+    (there / "jax.py").write_text("__version__ = '0.0'")
+    (there / "script.py").write_text("import jax; print(1)")
+    subprocess.run([*PYTHON, "-m", "venv", "--without-pip", folder / "bare"], check=True)
+    done = run(*DOCTOR, "--", folder / "bare" / "bin" / "python", there / "script.py", cwd=folder)
+    assert (done.stdout, done.returncode) == ("1\n", 0), done.stderr
+    assert "\nNo module named 'optax'. Install the canonopt that runs `canonopt " in done.stderr
+
+
+# This runs in the process of the doctor, too.
+HIDDEN = """
+import sys
+if sys.orig_argv[1:] == ["script.py"]:
+    print("hidden", __name__, sys.modules["sitecustomize"].__file__)
+"""
+
+
+@pytest.mark.parametrize("text", [None, HIDDEN, f"{HIDDEN}    1 / 0"])
+def test_the_users_sitecustomize_runs(text, folder):
+    if text is not None:
+        (folder / "sitecustomize.py").write_text(text)
+    (folder / "script.py").write_text(
+        "import sys\nprint('sitecustomize' in sys.modules, sys.path[1:])"
+    )
+    environment = {"PYTHONPATH": importable(folder)}
+    plain = run(*PYTHON, "script.py", cwd=folder, env=environment)
+    assert ("hidden sitecustomize" in plain.stdout) == (text is not None)
+    done = run(*DOCTOR, "script.py", cwd=folder, env=environment)
+    assert_same(plain, done)

@@ -4,6 +4,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -12,8 +13,7 @@ import jsonschema
 import canonopt
 from canonopt._doctor import stream
 from canonopt._doctor.report import Report
-from canonopt._recompiles import record_everywhere
-from canonopt._recompiles.listeners import active
+from canonopt._recompiles import listeners
 
 SCRIPTS = Path(__file__).parents[1] / "doctor" / "scripts"
 PYTHON = [sys.executable]
@@ -21,3 +21,78 @@ DOCTOR = [*PYTHON, "-m", "canonopt", "doctor"]
 # Each report begins like this.
 HEADING = "\ncanonopt doctor: "
 HOSTILE = "<script>alert('&\"')</script>"
+SCHEMA = json.loads((Path(stream.__file__).parent / "stream.schema.json").read_text())
+_VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
+
+
+def run(*command, **options):
+    options = {"cwd": SCRIPTS, "input": "", "timeout": 300, **options}
+    command = [str(part) for part in command]
+    environment = {**os.environ, "PYTHONPATH": importable(), **options.pop("env", {})}
+    return subprocess.run(command, capture_output=True, text=True, env=environment, **options)
+
+
+def importable(*folders):
+    """The folder of canonopt, for scripts that run elsewhere, after other folders."""
+    return os.pathsep.join(map(str, [*folders, Path(canonopt.__file__).parents[1]]))
+
+
+def doctored(*command, **options):
+    """What the script wrote to stderr, the report, and the finished process."""
+    done = run(*DOCTOR, *command, **options)
+    errors, heading, report = done.stderr.partition(HEADING)
+    assert heading, done.stderr
+    return errors, report, done
+
+
+def validated(lines):
+    """The records of these lines of JSON, each valid and without fields that are not described."""
+    records = [json.loads(line) for line in lines]
+    for record in records:
+        _VALIDATOR.validate(record)
+        _assert_described(record)
+    return records
+
+
+def _assert_described(record):
+    defined, event = SCHEMA["$defs"], record["event"]
+    entry = record.get("entry") or {}
+    parts = [
+        (record, event if event in defined else "miss"),
+        (record.get("function", {}), "function"),
+        (entry, "entry"),
+        *((change, "change") for change in entry.get("changes", [])),
+    ]
+    for part, name in parts:
+        assert set(part) <= set(defined[name]["properties"]), (name, part)
+
+
+def records_of(function):
+    """What a process writes that calls a function."""
+    start = {"event": "start", "version": 1, "time": time.time(), "host": "host", "pid": 1}
+    start |= {"parent": 0, "fork": False, "argv": ["script.py"], "python": "3.11", "jax": None}
+    lines = [start]
+    recorder = stream.StreamRecorder(lines.append)
+    listeners.watch()
+    with listeners.active(recorder):
+        function()
+    recorder.is_closed = True
+    return validated([json.dumps(line) for line in [*lines, {"event": "end", "time": time.time()}]])
+
+
+def read_back(folder, *streams):
+    """The processes that wrote these lists of records."""
+    for number, records in enumerate(streams):
+        text = "".join(f"{json.dumps(record)}\n" for record in records)
+        (folder / f"host-1-{number}.jsonl").write_text(text)
+    found = stream.Streams(folder)
+    found.read()
+    return found.processes
+
+
+def report_of(*functions):
+    """The report of a command that starts a process for each function."""
+    started = time.time()
+    with tempfile.TemporaryDirectory() as folder:
+        processes = read_back(Path(folder), *map(records_of, functions))
+    return Report.of(processes, "script.py", 0, 1.0, started)

@@ -82,30 +82,44 @@ class Stream:
             os.close(file)
 
 
+# jax, and what both canonopt imports and may be the one to import jax.
+_NAMES = frozenset(["jax", "jaxtyping", "chex", "equinox", "optax", "canonopt"])
+
+
 class JaxFinder:
-    """Finds jax as the other finders do, and calls a function once jax has been imported."""
+    """Calls a function once jax has been imported, and nothing that canonopt needs is half done.
+
+    It finds these modules as the other finders do.
+    """
 
     def __init__(self, imported) -> None:
         self._imported = imported
+        self._running = set()
+        self._has_jax = False
 
     def find_spec(self, name: str, path=None, target=None):
-        if name != "jax":
+        if name not in _NAMES:
             return None
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
             spec = find(name, path, target) if find and finder is not self else None
             if spec is not None:
-                self._hook(spec.loader)
+                self._hook(name, spec.loader)
                 return spec
         return None
 
-    def _hook(self, loader) -> None:
+    def _hook(self, name: str, loader) -> None:
         def exec_module(module) -> None:
             loader.__dict__.pop("exec_module", None)
-            loader.exec_module(module)
-            if self in sys.meta_path:
-                sys.meta_path.remove(self)
-                self._imported()
+            self._running.add(name)
+            try:
+                loader.exec_module(module)
+                self._has_jax = self._has_jax or name == "jax"
+            finally:
+                self._running.discard(name)
+                if self._has_jax and not self._running and self in sys.meta_path:
+                    sys.meta_path.remove(self)
+                    self._imported()
 
         try:
             # On the loader itself, which keeps its type: a script may look at it.

@@ -4,6 +4,7 @@ import atexit
 import ctypes
 import os
 import pickle
+import signal
 import sys
 import threading
 import time
@@ -88,5 +89,7 @@ if __name__ == "__main__":
         "late": late,
         "x64": lambda: print(jnp.arange(2.0).dtype),
         "forks": forks,
+        "is killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
+        "os._exit": lambda: os._exit(5),
     }
     endings[sys.argv[1]]()
