@@ -1,24 +1,29 @@
 """The command line: options, exit statuses, files, and when the report is written."""
 
 import importlib.metadata
+import json
 import os
 import re
 import signal
 import subprocess
 
 import jax
+import jax.numpy as jnp
 import pytest
 
 from canonopt.__main__ import main
 
-from ..support.doctor import DOCTOR, HEADING, PYTHON, SCRIPTS, importable, run
+from ..support.doctor import DOCTOR, HEADING, PYTHON, SCRIPTS, importable, records_of, run
 
-MOVED = """
-import sys, jax
-from canonopt.__main__ import main
-from jax._src import {module}
-{module}.{name} = {value}
-sys.exit(main(sys.argv[1:]))
+# Moves a name of JAX in the process of the script, before canonopt listens there.
+MOVES = """
+import sys
+class Finder:
+    def find_spec(name, path=None, target=None):
+        if name == "canonopt" and len(sys.orig_argv) == 2:
+            from jax._src import {module}
+            {module}.{name} = {value}
+sys.meta_path.insert(0, Finder)
 """
 SCRIPT = """
 import jax
@@ -27,14 +32,14 @@ print("done")
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("options", "moved", "status", "printed", "name"),
+    ("options", "moved", "status", "name"),
     [
         pytest.param(
             [],
             ("pjit", "_infer_params", "lambda *args: None"),
             1,
-            "",
             "jax._src.pjit._infer_params(args)",
             id="traces",
         ),
@@ -42,7 +47,6 @@ print("done")
             [],
             ("dispatch", "BACKEND_COMPILE_EVENT", "'moved'"),
             0,
-            "done\n",
             "the event of a compile in jax.monitoring",
             id="compiles",
         ),
@@ -50,23 +54,25 @@ print("done")
             ["--fail-on-recompile"],
             ("dispatch", "BACKEND_COMPILE_EVENT", "'moved'"),
             1,
-            "done\n",
             "the event of a compile in jax.monitoring",
             id="compiles, strictly",
-            marks=pytest.mark.slow,
         ),
     ],
 )
-def test_the_doctor_says_what_it_cannot_count(tmp_path, options, moved, status, printed, name):
+def test_the_doctor_says_what_it_cannot_count(tmp_path, options, moved, status, name):
     module, attribute, value = moved
-    code = MOVED.format(module=module, name=attribute, value=value)
-    script = tmp_path / "train.py"
-    script.write_text(SCRIPT)
-    done = run(*PYTHON, "-c", code, "doctor", *options, script)
-    assert (done.returncode, done.stdout) == (status, printed), done.stderr
-    text = f"canonopt doctor: canonopt cannot count traces and compiles with jax {jax.__version__}"
-    assert done.stderr.startswith(f"{text}: {name} is gone or has changed."), done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    moves = MOVES.format(module=module, name=attribute, value=value)
+    (tmp_path / "sitecustomize.py").write_text(moves)
+    (tmp_path / "train.py").write_text(SCRIPT)
+    environment = {"PYTHONPATH": importable(tmp_path)}
+    done = run(*DOCTOR, *options, "train.py", cwd=tmp_path, env=environment)
+    text = f"canonopt cannot count traces and compiles with jax {jax.__version__}"
+    assert f"\n{text}: {name} is gone or has changed." in done.stderr, done.stderr
+    if attribute == "_infer_params":
+        assert "TypeError" in done.stderr  # of the script, which needs the name too
+    else:
+        assert done.stdout == "done\n"
+    assert done.returncode == status
 
 
 READER = "import sys; print(1, flush=True); sys.stdin.read(); {}"
@@ -130,7 +136,7 @@ def test_an_interrupted_script_gets_its_report():
         process.send_signal(signal.SIGINT)
         out, errors = process.communicate(timeout=60)
     assert process.returncode == 130
-    trace, _, report = errors.rpartition(HEADING)
+    trace, _, report = errors.partition(HEADING)
     assert trace.endswith("\nKeyboardInterrupt\n") and "canonopt" not in trace
     assert re.search(r"^step +1 +1 ", report, re.MULTILINE)
     assert "exit True" in out
@@ -147,6 +153,123 @@ def test_an_interrupted_script_gets_its_report():
 def test_with_the_option_a_recompile_is_a_failure(arguments, status):
     done = run(*DOCTOR, "--fail-on-recompile", "recompiles.py", *arguments.split())
     assert done.returncode == status, done.stderr
+    reason = (
+        r"\ncanonopt doctor: exit status 3, for total \(.*\): 3 traces, 3 compiles, accepted: 1\n"
+    )
+    assert bool(re.search(reason, done.stderr)) == (status == 3)
+
+
+# --- what a team accepts ------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def stream(tmp_path_factory):
+    """A stream in which `step` is traced and compiled three times, and `other` twice."""
+
+    def run():
+        @jax.jit
+        def step(x):
+            return x + 1
+
+        @jax.jit
+        def other(x):
+            return x + 1
+
+        for size in (1, 2, 3):
+            step(jnp.ones(size))
+            other(jnp.ones(min(size, 2)))
+
+    path = tmp_path_factory.mktemp("stream") / "stream.jsonl"
+    path.write_text("".join(f"{json.dumps(record)}\n" for record in records_of(run)))
+    return str(path)
+
+
+STRICT = "fail-on-recompile = true"
+
+
+@pytest.mark.parametrize(
+    ("options", "table", "status", "reasons"),
+    [
+        ("", "", 0, []),
+        ("--fail-on-recompile", "", 3, ["step", "other"]),
+        ("--fail-on-recompile --allow step:3", "", 3, ["other"]),
+        ("--fail-on-recompile --allow step:3 --allow other:2", "", 0, []),
+        ("--fail-on-recompile --allow step:2 --allow=other:2", "", 3, ["step"]),
+        ("", STRICT, 3, ["step", "other"]),
+        ("", f'{STRICT}\nallow = ["step:3"]', 3, ["other"]),
+        ("--allow other:2", f'{STRICT}\nallow = ["step:3"]', 0, []),
+        ("--allow other:2 --allow step:1", f'{STRICT}\nallow = ["step:3"]', 3, ["step"]),
+        ("--no-fail-on-recompile", STRICT, 0, []),
+        ("--fail-on-recompile", 'allow = ["step:3", "other:2"]', 0, []),
+    ],
+)
+def test_what_is_allowed_is_accepted(
+    options, table, status, reasons, stream, tmp_path, monkeypatch, capsys
+):
+    (tmp_path / "pyproject.toml").write_text(f"[tool.canonopt.doctor]\n{table}\n")
+    below = tmp_path / "a" / "b"
+    below.mkdir(parents=True)
+    # Not this one, which does not have the table.
+    (below / "pyproject.toml").write_text("[tool.other]\n")
+    monkeypatch.chdir(below)
+    assert main(["doctor", *options.split(), "--attach-to", stream]) == status
+    errors = capsys.readouterr().err
+    assert re.findall(r"^canonopt doctor: exit status 3, for (\w+) ", errors, re.M) == reasons
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ('allow = ["step"]', "cannot allow 'step': write FUNCTION:N, for example step:2"),
+        ("allow = [2]", "cannot allow 2: write FUNCTION:N, for example step:2"),
+        (
+            'allow = "step:2"',
+            r"""allow = 'step:2' in .*pyproject.toml: write a list: \["step:2"\]""",
+        ),
+        ("fail-on-recompile = 1", "fail-on-recompile = 1 in .*: write true or false"),
+        ("alow = []", r"unknown 'alow' in \[tool.canonopt.doctor\] of .*`fail-on-recompile`"),
+        ("allow = ", "cannot read .*pyproject.toml: Invalid value"),
+    ],
+)
+def test_wrong_settings_are_an_error(text, message, tmp_path, monkeypatch, capsys):
+    (tmp_path / "pyproject.toml").write_text(f"[tool.canonopt.doctor]\n{text}\n")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit) as caught:
+        main(["doctor", "train.py"])
+    assert caught.value.code == 2
+    assert re.search(message, capsys.readouterr().err)
+
+
+# --- streams of others --------------------------------------------------------------------------
+
+
+def test_attached_to_a_stream_the_report_is_the_same_as_of_a_run(stream, capsys, tmp_path):
+    files = ["--json", str(tmp_path / "report.json"), "--html", str(tmp_path / "page.html")]
+    assert main(["doctor", "--live", *files, "--attach-to", stream]) == 0
+    errors = capsys.readouterr().err
+    assert errors.count(" was traced again, ") == 3
+    assert re.search(r"^step +3 +3 ", errors, re.MULTILINE)
+    assert json.loads((tmp_path / "report.json").read_text())["status"] is None
+    assert "exit status" not in (tmp_path / "page.html").read_text()
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("nonsense\n", "stream.jsonl is not a stream of canonopt doctor"),
+        ("[]\n", "stream.jsonl is not a stream of canonopt doctor"),
+        ('{"event": "end", "time": 0}\n', "stream.jsonl is not a stream of canonopt doctor"),
+        ('{"event": "start", "version": 9}\n', "has version 9, and this canonopt reads 1: use"),
+        ('{"event": "start"', "has no stream of canonopt doctor"),
+        (None, "No such file or directory"),
+    ],
+)
+def test_what_is_no_stream_is_an_error(text, message, tmp_path, capsys):
+    path = tmp_path / "stream.jsonl"
+    if text is not None:
+        path.write_text(text)
+    assert main(["doctor", "--attach-to", str(path)]) == 2
+    assert message in capsys.readouterr().err
 
 
 def test_the_command_is_installed():
@@ -163,10 +286,23 @@ def test_the_command_is_installed():
         ("doctor --html", "argument --html: expected one argument"),
         ("doctor --nonsense train.py", "unrecognized arguments: --nonsense"),
         ("doctor --json no/such/folder.json train.py", "cannot write .*no such folder"),
+        ("doctor --streams . train.py", "not empty: give --streams a new folder for each run"),
+        ("doctor --streams report.json train.py", "cannot make the folder report.json: "),
+        ("doctor --attach-to x train.py", "--attach-to takes no command: another machine runs it"),
+        (
+            "doctor --allow step train.py",
+            "cannot allow 'step': write FUNCTION:N, for example step:2",
+        ),
+        ("doctor --allow step:0 train.py", "cannot allow 'step:0': write FUNCTION:N"),
+        ("doctor --allow :2 train.py", "cannot allow ':2': write FUNCTION:N"),
         ("", "the following arguments are required: command"),
     ],
 )
-def test_wrong_usage_is_an_error_before_anything_runs(arguments, message, capsys):
+def test_wrong_usage_is_an_error_before_anything_runs(
+    arguments, message, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "report.json").touch()
     with pytest.raises(SystemExit) as caught:
         main(arguments.split())
     assert caught.value.code == 2
@@ -177,4 +313,4 @@ def test_the_help_documents_the_exit_status(capsys):
     with pytest.raises(SystemExit) as caught:
         main(["doctor", "--help"])
     assert caught.value.code == 0
-    assert "3 if the script succeeds" in " ".join(capsys.readouterr().out.split())
+    assert "3 if the command succeeds" in " ".join(capsys.readouterr().out.split())
