@@ -1,0 +1,121 @@
+"""What a process costs that `canonopt doctor` watches: cached calls, compiles, memory."""
+
+import contextlib
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from .conftest import ratio
+
+ROOT = Path(__file__).parents[2]
+PYTHON = [sys.executable, "-c"]
+DOCTOR = [sys.executable, "-m", "canonopt", "doctor", "--", *PYTHON]
+LIMIT_MB = 30
+
+# Runs one of its functions for each line of stdin, and answers with what it measures.
+SERVER = """
+import sys, time
+import equinox as eqx, jax, jax.numpy as jnp, optax
+{imports}
+optim = optax.adam(1e-3)
+model = eqx.nn.MLP(8, 1, 64, depth=4, key=jax.random.key(0))
+params, static = eqx.partition(model, eqx.is_inexact_array)
+state = optim.init(params)
+
+def new_step():
+    @jax.jit
+    def step(params, state, x):
+        def loss_fn(params):
+            return jnp.mean(jax.vmap(eqx.combine(params, static))(x) ** 2)
+        updates, new_state = optim.update(jax.grad(loss_fn)(params), state, params)
+        return optax.apply_updates(params, updates), new_state
+    return step
+
+step, batch = new_step(), jnp.ones((4, 8))
+
+def cached():
+    start = time.perf_counter()
+    for _ in range(200):
+        jax.block_until_ready(step(params, state, batch))
+    return (time.perf_counter() - start) / 200
+
+def compiles():
+    fresh, batches = new_step(), [jnp.ones((n, 8)) for n in (1, 2, 3)]
+    start = time.perf_counter()
+    for batch in batches:
+        jax.block_until_ready(fresh(params, state, batch))
+    return time.perf_counter() - start
+
+def resident():
+    pages = int(open("/proc/self/statm").read().split()[1])
+    return pages * 4096 / 2**20
+
+cached(), compiles()
+for line in sys.stdin:
+    print(globals()[line.strip()](), flush=True)
+"""
+
+
+class Server:
+    def __init__(self, process):
+        self._process = process
+
+    def ask(self, what):
+        print(what, file=self._process.stdin, flush=True)
+        return float(self._process.stdout.readline())
+
+
+@contextlib.contextmanager
+def serving(command, imports=""):
+    with subprocess.Popen(
+        [*command, SERVER.format(imports=imports)],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        yield Server(process)
+        assert process.stdin is not None
+        process.stdin.close()
+    assert process.returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("what", "name", "rounds", "limit"),
+    [
+        ("cached", "a cached call of a step", 41, 1.03),
+        ("compiles", "three compiles of a step", 9, 1.05),
+    ],
+)
+def test_a_watched_process(what, name, rounds, limit, benchmark, report):
+    def measure():
+        # New processes each time, for two processes of one program differ by a hundredth.
+        with serving(DOCTOR) as watched, serving(PYTHON) as plain:
+            return ratio(lambda: watched.ask(what), lambda: plain.ask(what), rounds)
+
+    measured = [measure() for _ in range(3)]
+    benchmark.pedantic(lambda: None)
+    report.ratios(f"canonopt doctor: {name}", measured, limit)
+
+
+def test_the_memory_of_a_watched_process(benchmark, report):
+    def resident(command, imports=""):
+        with serving(command, imports) as server:
+            for _ in range(5):
+                server.ask("compiles")
+            return server.ask("resident")
+
+    plain, imported, watched = (
+        resident(PYTHON),
+        resident(PYTHON, "import canonopt"),
+        resident(DOCTOR),
+    )
+    benchmark.pedantic(lambda: None)
+    added = watched - imported
+    note = f"{plain:.0f} MB unwatched, {imported:.0f} MB with `import canonopt`"
+    report.figure("canonopt doctor: memory", f"+{added:.1f} MB", f"<= {LIMIT_MB} MB", note)
+    assert added <= LIMIT_MB, note
