@@ -340,7 +340,7 @@ def _stderr() -> Iterator[TextIO]:
         stream = sys.stderr or io.StringIO()
         yield stream
         stream.flush()
-    except (OSError, ValueError):
+    except OSError:
         # What is left in the buffer would change the exit status.
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError):
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stderr.fileno())

@@ -120,7 +120,7 @@ def _fields(value: object, names: Sequence[str]) -> dict[str, Any]:
 def _cut(value: Any) -> Any:
     """Cuts each string in a record."""
     if isinstance(value, str):
-        return value if len(value) <= _MAX_TEXT else f"{value[:_MAX_TEXT]}..."
+        return value if len(value) <= _MAX_TEXT else f"{value[: _MAX_TEXT - 3]}..."
     if isinstance(value, dict):
         return {name: _cut(item) for name, item in value.items()}
     return [_cut(item) for item in value] if isinstance(value, list | tuple) else value

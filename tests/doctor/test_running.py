@@ -401,3 +401,11 @@ def test_the_users_sitecustomize_runs(text, folder):
     assert ("hidden sitecustomize" in plain.stdout) == (text is not None)
     done = run(*DOCTOR, "script.py", cwd=folder, env=environment)
     assert_same(plain, done)
+
+
+def test_a_script_without_jax_imports_nothing_more(folder):
+    (folder / "script.py").write_text("import sys; print(*sorted(sys.modules))")
+    plain = run(*PYTHON, "script.py", cwd=folder).stdout.split()
+    done = run(*DOCTOR, "script.py", cwd=folder)
+    assert set(done.stdout.split()) - set(plain) <= {"_thread", "atexit", "time"}
+    assert "\nNo process of the command imported jax.\n" in done.stderr

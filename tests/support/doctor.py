@@ -67,16 +67,20 @@ def _assert_described(record):
         assert set(part) <= set(defined[name]["properties"]), (name, part)
 
 
-def records_of(function):
-    """What a process writes that calls a function."""
+def records_of(function, everywhere=False):
+    """What a process writes that calls a function, in other threads too if `everywhere`."""
     start = {"event": "start", "version": 1, "time": time.time(), "host": "host", "pid": 1}
     start |= {"parent": 0, "fork": False, "argv": ["script.py"], "python": "3.11", "jax": None}
     lines = [start]
     recorder = stream.StreamRecorder(lines.append)
     listeners.watch()
+    if everywhere:
+        listeners.record_everywhere(recorder)
     with listeners.active(recorder):
         function()
     recorder.is_closed = True
+    if everywhere:
+        listeners._everywhere.remove(recorder)
     return validated([json.dumps(line) for line in [*lines, {"event": "end", "time": time.time()}]])
 
 

@@ -1,0 +1,183 @@
+"""What is written into a stream, and what is read back."""
+
+import json
+import threading
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import canonopt
+from canonopt._doctor.stream import StreamRecorder, Streams
+from canonopt._recompiles import listeners
+
+from ..support.doctor import read_back, records_of
+
+
+def counts(log):
+    names = ("name", "place", "traces", "compiles", "cache_hits", "backward_compiles")
+    return tuple(getattr(log, name) for name in names)
+
+
+def causes(log):
+    return [(cause.title, cause.changes, cause.note, cause.fixes) for cause in log.causes()]
+
+
+def work():
+    """Recompiles of each kind: of a trace, of a compile only, a failed one, a backward pass."""
+
+    @jax.jit
+    def grown(x):
+        return x + 1
+
+    @jax.jit
+    def committed(x):
+        return x + 1
+
+    @jax.jit
+    def failing(x):
+        raise ValueError("no such thing")
+
+    @jax.jit
+    def inner(x):
+        return jnp.sin(x).sum()
+
+    for size in (1, 2, 3):
+        grown(jnp.ones(size))
+    committed(jnp.ones(3))
+    committed(jax.device_put(jnp.ones(3), jax.devices()[0]))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="no such thing"):
+            failing(jnp.ones(3))
+    jax.grad(inner)(jnp.ones(3))
+    jax.clear_caches()
+    grown(jnp.ones(3))
+
+
+def test_what_is_read_is_what_a_compile_log_has(tmp_path):
+    with canonopt.compile_log() as log:
+        records = records_of(work)
+    (process,) = read_back(tmp_path, records)
+    assert [*map(counts, process.functions)] == [*map(counts, log.functions)]
+    assert [*map(causes, process.functions)] == [*map(causes, log.functions)]
+    assert [*map(counts, process.helpers)] == [*map(counts, log.helpers)]
+    assert process.is_ended and process.problems == []
+    assert any(function.backward_compiles for function in process.functions)
+    seconds = [function.lost_seconds for function in log.functions]
+    assert [f.lost_seconds for f in process.functions] == pytest.approx(seconds)
+
+
+def test_a_line_tells_when_it_happened(tmp_path):
+    start, *records, end = records_of(work)
+    times = [start["time"], *(record["time"] for record in records), end["time"]]
+    assert times == sorted(times)
+    for record in records:
+        if entry := record.get("entry"):
+            assert start["time"] <= entry["time"] <= record["time"]
+
+
+def test_after_64_entries_only_counts_are_written(tmp_path):
+    @jax.jit
+    def step(x):
+        return x
+
+    records = records_of(lambda: [step(jnp.ones(size)) for size in range(1, 71)])
+    (process,) = read_back(tmp_path, records)
+    (log,) = process.functions
+    assert (log.traces, log.compiles, len(log.entries)) == (70, 70, 64)
+    assert log.lost_seconds > sum(entry.seconds for entry in log.entries[1:])
+
+
+def test_no_value_of_an_array_is_written_and_strings_are_cut():
+    secret = 31415.926
+
+    @jax.jit
+    def step(tree):
+        raise ValueError("x" * 5000)
+
+    @jax.jit
+    def other(tree):
+        return tree
+
+    def run():
+        for size in (1, 2):
+            tree = {"k" * 5000: jnp.full(size, secret), "n": secret}
+            other(tree)
+            with pytest.raises(ValueError, match="xxx"):
+                step(tree)
+
+    text = json.dumps(records_of(run))
+    assert "x" * 500 in text and "x" * 1000 not in text
+    assert "k" * 500 in text and "k" * 1000 not in text
+    assert "31415" not in text
+
+
+def test_the_user_does_not_notice_a_stream_that_cannot_be_written():
+    def fail(record):
+        raise OSError("no space left")
+
+    listeners.watch()
+    with listeners.active(StreamRecorder(fail)):
+        assert jax.jit(lambda x: x + 1)(1) == 2
+
+
+def test_threads_write_whole_lines_with_counts_that_grow(tmp_path):
+    def run():
+        def calls(offset):
+            for size in range(offset, offset + 5):
+                step(jnp.ones(size))
+
+        @jax.jit
+        def step(x):
+            return x + 1
+
+        threads = [threading.Thread(target=calls, args=(10 * i,)) for i in range(1, 5)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+
+    records = records_of(run, everywhere=True)
+    told = [r["function"] for r in records if r.get("function", {}).get("name") == "step"]
+    assert [each["traces"] for each in told] == sorted(each["traces"] for each in told)
+    (process,) = read_back(tmp_path, records)
+    (log,) = process.functions
+    assert (log.traces, log.compiles, len(log.entries)) == (20, 20, 20)
+
+
+def test_a_restarted_recorder_begins_with_no_function():
+    lines = []
+    recorder = StreamRecorder(lines.append)
+    listeners.watch()
+    step = jax.jit(lambda x: x + 1)
+    with listeners.active(recorder):
+        step(jnp.ones(1))
+        recorder.restart()
+        step(jnp.ones(2))
+    last = next(
+        line["function"] for line in reversed(lines) if line["function"]["kind"] != "helper"
+    )
+    assert (last["number"], last["traces"], last["compiles"]) == (last["number"], 1, 1)
+
+
+def test_a_line_is_read_once_it_is_complete(tmp_path):
+    lines = [f"{json.dumps(record)}\n" for record in records_of(work)]
+    text = "".join(lines)
+    path = tmp_path / "stream.jsonl"
+    streams, events = Streams(tmp_path), 0
+    for size in range(0, len(text), 500):
+        path.write_text(text[:size])
+        events += len(streams.read())
+    path.write_text(text)
+    events += len(streams.read())
+    assert events == sum(record.get("entry") is not None for record in map(json.loads, lines))
+    assert streams.read() == []
+    assert streams.processes[0].is_ended
+
+
+def test_lines_that_cannot_be_read_are_a_problem_and_no_more(tmp_path):
+    start, *records = records_of(work)
+    broken = [{"event": "trace", "time": 0.0}, {"event": "new", "time": 0.0}, {"time": []}]
+    (process,) = read_back(tmp_path, [start, *broken, *records])
+    assert process.problems == ["some lines of its stream cannot be read"]
+    assert process.functions[0].traces == 4
