@@ -57,6 +57,7 @@ def command(arguments: Sequence[str], version: str) -> Any:
         usage=_USAGE,
         description=_DESCRIPTION,
         epilog=_EPILOG,
+        allow_abbrev=False,  # `_split` knows whole names
     )
     with_value = _add_options(doctor)
     ours, script = _split(arguments, with_value)
@@ -65,15 +66,15 @@ def command(arguments: Sequence[str], version: str) -> Any:
         settings = _Settings.of(options)
     except ValueError as error:
         doctor.error(str(error))
-    if options.attach_to is not None:
-        if script:
-            doctor.error("--attach-to takes no command: another machine runs it")
-        return _attach(options, settings)
-    if not script or script == ["-m"]:
+    if options.attach_to is not None and script:
+        doctor.error("--attach-to takes no command: another machine runs it")
+    if options.attach_to is None and script in ([], ["-m"]):
         doctor.error("no script to run: canonopt doctor train.py")
     for path in filter(None, [options.json, options.html]):
         if not os.access(Path(path).absolute().parent, os.W_OK) or os.path.isdir(path):
             doctor.error(f"cannot write {path}: no such folder, or no permission")
+    if options.attach_to is not None:
+        return _attach(options, settings)
     if options.streams is not None and (problem := _made_for_streams(options.streams)):
         doctor.error(problem)
     return _run(script, options, settings)
@@ -285,14 +286,17 @@ def _endings(processes: Sequence[Process], ending: Ending | None) -> list[str]:
     notes = []
     if ending is not None and ending.signal is not None:
         notes.append(f"The command was killed by {ending.signal}.")
+    others = []
     # A fork ends with `os._exit` as a rule.
-    open_ones = [each for each in processes if not (each.is_ended or each.start.fork)]
-    for process in open_ones:
+    for process in (each for each in processes if not (each.is_ended or each.start.fork)):
         name = f"{process.name} (pid {process.start.pid})"
         if ending is None or process.start.pid != ending.pid:
-            notes.append(f"{name} is running, was killed, or ended with os._exit.")
+            others.append(name)
         elif ending.signal is None:
             notes.append(f"{name} ended with os._exit.")
+    if others:
+        names = ", ".join([*others[:8], *(["..."] if len(others) > 8 else [])])
+        notes.append(f"Killed, ended with os._exit, or still running: {names}.")
     return notes
 
 

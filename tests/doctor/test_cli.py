@@ -129,6 +129,7 @@ def test_an_interrupted_script_gets_its_report():
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,  # without a terminal, which would tell the script itself
     ) as process:
         assert process.stdout is not None
         while "ready" not in process.stdout.readline():
