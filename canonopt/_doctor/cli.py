@@ -202,7 +202,8 @@ def _run(script: list[str], options: argparse.Namespace, settings: _Settings) ->
     with contextlib.ExitStack() as stack:
         folder = options.streams
         if folder is None:
-            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="canonopt-"))
+            made = tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True)
+            folder = stack.enter_context(made)  # which a process may still write into
         streams = Streams(Path(folder))
         started = time.time()
         try:

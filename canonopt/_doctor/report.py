@@ -47,13 +47,13 @@ class Function:
 
     def causes(self) -> list["SharedCause"]:
         """The causes, each once though several processes have it."""
-        alike: dict[object, dict[str, Cause]] = {}
+        alike: dict[object, list[tuple[str, Cause]]] = {}
         for process, log in self.logs.items():
             for cause in log.causes():
                 # Not by the values: each process may have other ones.
                 changes = ((change.path, change.kind, change.fix) for change in cause.changes)
-                alike.setdefault((cause.what, cause.note, *changes), {})[process] = cause
-        return [SharedCause.of(causes) for causes in alike.values()]
+                alike.setdefault((cause.what, cause.note, *changes), []).append((process, cause))
+        return [SharedCause.of(found) for found in alike.values()]
 
 
 @attrs.frozen
@@ -64,11 +64,13 @@ class SharedCause:
     processes: tuple[str, ...]
 
     @classmethod
-    def of(cls, causes: Mapping[str, Cause]) -> "SharedCause":
-        first, *_ = causes.values()
-        count = sum(cause.times for cause in causes.values())
-        seconds = sum(cause.seconds for cause in causes.values())
-        return cls(attrs.evolve(first, times=count, seconds=seconds), tuple(causes))
+    def of(cls, found: Sequence[tuple[str, Cause]]) -> "SharedCause":
+        """The one cause that these are, each with its process."""
+        processes, causes = zip(*found, strict=True)
+        count = sum(cause.times for cause in causes)
+        seconds = sum(cause.seconds for cause in causes)
+        total = attrs.evolve(causes[0], times=count, seconds=seconds)
+        return cls(total, tuple(dict.fromkeys(processes)))
 
 
 @attrs.frozen

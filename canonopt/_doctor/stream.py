@@ -61,15 +61,18 @@ class StreamRecorder(Recorder):
         """Forgets everything, as in a fork, whose stream begins with no function."""
         super().__init__()
         self._log = CompileLog()
-        self._numbers: dict[int, tuple[int, str]] = {}
+        self._numbers: dict[FunctionLog, int] = {}
         # Since `perf_counter`, which entries have, starts anywhere.
         self._epoch = time.time() - time.perf_counter()
-        # Another thread may hold the former lock at a fork.
-        self._order = threading.Lock()
+        # Another thread may hold the former lock at a fork. And a signal handler may trace, too.
+        self._order = threading.RLock()
 
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
         with contextlib.suppress(Exception), self._lock:
-            return self._log.function_log(name, function, by_library)
+            log = self._log.function_log(name, function, by_library)
+            # By when they began, as in a log. What is inside of another function ends before it.
+            self._numbers.setdefault(log, len(self._numbers))
+            return log
 
     def add_trace(self, log: FunctionLog, entry: Entry) -> None:
         with contextlib.suppress(Exception):
@@ -88,19 +91,13 @@ class StreamRecorder(Recorder):
     def _tell(self, event: str, log: FunctionLog, entry: Entry | None) -> None:
         # The counts are read inside, so that a later line never has smaller ones.
         with self._order:
-            number, kind = self._number_of(log)
-            about: dict[str, Any] = {"number": number, "kind": kind}
+            kind = next(k for k, name in _KINDS.items() if log in getattr(self._log, name))
+            about: dict[str, Any] = {"number": self._numbers[log], "kind": kind}
             about |= {"name": log.name, "place": log.place, **_fields(log, _COUNTS)}
             record: dict[str, Any] = {"event": event, "time": time.time(), "function": about}
             if kind != "helper" and entry is not None:
                 record["entry"] = self._entry(log, entry, is_new=event == "trace")
             self._write(_cut(record))
-
-    def _number_of(self, log: FunctionLog) -> tuple[int, str]:
-        if id(log) not in self._numbers:
-            kinds = (k for k, name in _KINDS.items() if log in getattr(self._log, name))
-            self._numbers[id(log)] = len(self._numbers), next(kinds)
-        return self._numbers[id(log)]
 
     def _entry(self, log: FunctionLog, entry: Entry, is_new: bool) -> dict[str, Any] | None:
         if entry not in log.entries:  # no more are kept
@@ -177,11 +174,14 @@ class Process:
 
     @property
     def functions(self) -> list[FunctionLog]:
-        return [log for kind, log in self._logs.values() if kind == "function"]
+        return self._of("function")
 
     @property
     def helpers(self) -> list[FunctionLog]:
-        return [log for kind, log in self._logs.values() if kind == "helper"]
+        return self._of("helper")
+
+    def _of(self, kind: str) -> list[FunctionLog]:
+        return [log for _, (its_kind, log) in sorted(self._logs.items()) if its_kind == kind]
 
     def add(self, record: dict[str, Any]) -> "Event | None":
         """Adds a record, and returns it as an event if it is a trace or a compile of the user's.
@@ -201,7 +201,7 @@ class Process:
         self, kind: str, about: dict[str, Any], entry: dict[str, Any] | None
     ) -> "Event | None":
         new = about["kind"], FunctionLog(about["name"], about["place"])
-        _, log = self._logs.setdefault(about["number"], new)
+        _, log = self._logs.setdefault(int(about["number"]), new)
         for name in _COUNTS:
             setattr(log, name, about[name])
         if entry is None:

@@ -314,7 +314,7 @@ class Recorder(abc.ABC):
 
     def __init__(self) -> None:
         self.is_closed = False
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # a signal handler may trace, too
         # By jaxpr and by what it was lowered to, either of which any thread may compile later.
         self._programs: WeakIdMap[tuple[FunctionLog, Entry]] = WeakIdMap()
 

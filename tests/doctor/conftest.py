@@ -43,4 +43,4 @@ def hostile():
         with pytest.raises(ValueError, match="alert"):
             step({}, n=0)
 
-    return attrs.evolve(report_of(run), command=HOSTILE)
+    return attrs.evolve(report_of(run), command=HOSTILE, notes=[HOSTILE])

@@ -1,5 +1,6 @@
 """The report as an HTML page."""
 
+import html
 import html.parser
 import re
 
@@ -60,6 +61,7 @@ def test_the_page_is_escaped(written):
 def test_nothing_gets_into_the_page_unescaped(hostile):
     assert HOSTILE in str(hostile.functions[0].place)
     text = as_html(hostile)
+    assert f"<p>{html.escape(HOSTILE)}</p>" in text  # the note
     assert {tag for tag, _ in Page(text).tags}.isdisjoint({"script"})
     assert "<script" not in text and Page(text).text.count(HOSTILE) > 5
 

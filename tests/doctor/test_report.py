@@ -149,6 +149,20 @@ def test_each_process_is_a_column_and_a_cause_that_several_have_is_shown_once():
     assert "p2: step" in page  # a row of the timeline
 
 
+def test_two_causes_of_a_process_that_read_alike_are_one():
+    @jax.jit
+    def step(x):
+        return x + 1
+
+    def run():
+        jax.eval_shape(step, jnp.ones(1))
+        step(jnp.ones(2))  # traced again, and compiled for the first time
+        jax.eval_shape(step, jnp.ones(3))  # traced again
+
+    ((title, _),) = report_of(run).sections[0].causes
+    assert title == "was traced again, twice"
+
+
 def test_a_cause_of_all_processes():
     report = report_of(grown(1, 2), grown(3, 4))
     ((title, _),) = report.sections[0].causes

@@ -121,6 +121,27 @@ def test_the_user_does_not_notice_a_stream_that_cannot_be_written():
         assert jax.jit(lambda x: x + 1)(1) == 2
 
 
+def test_a_trace_may_interrupt_the_writing_of_a_line():
+    """As a signal handler or the garbage collector may start one at any moment."""
+    lines = []
+
+    def write(record):
+        lines.append(record)
+        if len(lines) == 1:
+            jax.jit(lambda x: x - 1)(1.0)
+
+    def run():
+        with listeners.active(StreamRecorder(write)):
+            jax.jit(lambda x: x + 1)(1.0)
+
+    listeners.watch()
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    thread.join(timeout=60)
+    assert not thread.is_alive()
+    assert len({line["function"]["number"] for line in lines}) >= 2
+
+
 def test_threads_write_whole_lines_with_counts_that_grow(tmp_path):
     def run():
         def calls(offset):

@@ -28,7 +28,7 @@ class Stream:
 
     def _renew(self) -> None:
         self._path = ""
-        self._lock = _thread.allocate_lock()
+        self._lock = _thread.RLock()
 
     def _forked(self) -> None:
         self._is_fork = True
