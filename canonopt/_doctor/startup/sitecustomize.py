@@ -82,7 +82,7 @@ class Stream:
             os.close(file)
 
 
-# jax, and what both canonopt imports and may be the one to import jax.
+# jax, and what canonopt imports that imports jax, too: a script may begin with one of these.
 _NAMES = frozenset(["jax", "jaxtyping", "chex", "equinox", "optax", "canonopt"])
 
 
@@ -117,15 +117,21 @@ class JaxFinder:
                 self._has_jax = self._has_jax or name == "jax"
             finally:
                 self._running.discard(name)
-                if self._has_jax and not self._running and self in sys.meta_path:
-                    sys.meta_path.remove(self)
-                    self._imported()
+                self._finish()
 
         try:
             # On the loader itself, which keeps its type: a script may look at it.
             loader.exec_module = exec_module
         except Exception:
             pass
+
+    def _finish(self) -> None:
+        if self._has_jax and not self._running:
+            try:
+                sys.meta_path.remove(self)
+            except ValueError:  # another thread has done it
+                return
+            self._imported()
 
 
 def watch(folder: str) -> None:
