@@ -9,6 +9,8 @@ import sys
 
 import pytest
 
+from .support.doctor import importable
+
 pytestmark = pytest.mark.slow
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
@@ -20,7 +22,8 @@ ROW = re.compile(r"(canonopt|optax) .* (\d+) +(\d+) +[\d.]+ +([\d.]+)%")
 def run(name, *options, arguments=()):
     command = [sys.executable, *options, str(EXAMPLES / name), *map(str, arguments)]
     # Compiles are counted, so they need not be good ones.
-    env = {**os.environ, "JAX_DISABLE_MOST_OPTIMIZATIONS": "1"}
+    settings = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTHONPATH": importable()}
+    env = {**os.environ, **settings}
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
