@@ -1,6 +1,5 @@
 """That a command runs as it does without the doctor, and that its processes are watched."""
 
-import fcntl
 import json
 import os
 import pty
@@ -10,7 +9,6 @@ import shlex
 import signal
 import subprocess
 import sys
-import termios
 import zipfile
 
 import pytest
@@ -247,18 +245,18 @@ print("caught", len(caught))
 """
 
 
+# Makes stdin the terminal of its session, and then runs what follows.
+TAKE = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
+TAKES_TERMINAL = [*PYTHON, "-c", f"{TAKE}; os.execv(sys.argv[1], sys.argv[1:])"]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("at_terminal", [True, False])
 def test_a_script_gets_one_interrupt(at_terminal, tmp_path):
     (tmp_path / "counts.py").write_text(COUNTS)
     ours, its = pty.openpty()
-
-    def take_terminal():
-        if at_terminal:
-            fcntl.ioctl(its, termios.TIOCSCTTY, 0)
-
     with subprocess.Popen(
-        [*DOCTOR, "counts.py"],
+        [*(TAKES_TERMINAL if at_terminal else []), *DOCTOR, "counts.py"],
         cwd=tmp_path,
         env={**os.environ, "PYTHONPATH": importable()},
         stdin=its,
@@ -266,7 +264,6 @@ def test_a_script_gets_one_interrupt(at_terminal, tmp_path):
         stderr=subprocess.DEVNULL,
         text=True,
         start_new_session=True,
-        preexec_fn=take_terminal,
     ) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
