@@ -263,7 +263,7 @@ def _read(streams: Streams) -> list[str]:
     problems = []
     try:
         streams.read()
-    except StreamError as error:
+    except (OSError, StreamError) as error:
         problems.append(str(error))
     for process in streams.processes:
         name = f"{process.name} (pid {process.start.pid}): " if len(streams.processes) > 1 else ""
@@ -273,7 +273,7 @@ def _read(streams: Streams) -> list[str]:
 
 def _print_new(streams: Streams) -> None:
     """Prints the recompiles since the last time."""
-    with contextlib.suppress(StreamError):  # the report says it
+    with contextlib.suppress(OSError, StreamError):  # the report says it
         _print(streams.read(), streams)
 
 
@@ -308,7 +308,10 @@ def _finish(
     status, reasons = report.status or 0, []
     if status == 0 and settings.is_strict:
         reasons = settings.excess(report.processes)
-        status = RECOMPILED if reasons else 0 if is_complete else 1
+        if reasons:
+            status = RECOMPILED
+        elif not is_complete:
+            status = 1
     # Files first, because the report ends with those that cannot be written.
     failures = _write_files(report, {"json": options.json, "html": options.html})
     with _stderr() as stream:

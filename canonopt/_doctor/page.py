@@ -92,8 +92,8 @@ def _body(report: Report) -> Iterator[str]:
     sections = report.sections
     if sections:
         yield "<h2>Causes, and what to write</h2>"
-    else:
-        yield "<p>No function was traced or compiled more than once.</p>"
+    if report.verdict is not None:
+        yield f"<p>{report.verdict}</p>"
     for section in sections:
         yield from _card(section)
 

@@ -229,8 +229,12 @@ class Report:
     def _title(self, shared: SharedCause) -> str:
         if len(self.processes) < 2:
             return shared.cause.title
-        is_everywhere = len(shared.processes) == len(self.processes)
-        where = "all processes" if is_everywhere else ", ".join(shared.processes)
+        if len(shared.processes) == len(self.processes):
+            where = "all processes"
+        elif len(shared.processes) > _MAX_COLUMNS:
+            where = f"{len(shared.processes)} processes"
+        else:
+            where = ", ".join(shared.processes)
         return f"{shared.cause.title}, in {where}"
 
     def seconds_until(self, entry: Entry) -> float:

@@ -6,6 +6,8 @@ import os
 import re
 import signal
 import subprocess
+import threading
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -252,6 +254,23 @@ def test_attached_to_a_stream_the_report_is_the_same_as_of_a_run(stream, capsys,
     assert re.search(r"^step +3 +3 ", errors, re.MULTILINE)
     assert json.loads((tmp_path / "report.json").read_text())["status"] is None
     assert "exit status" not in (tmp_path / "page.html").read_text()
+
+
+def test_attached_live_it_follows_until_the_processes_end(stream, capsys, tmp_path):
+    lines = Path(stream).read_text().splitlines(keepends=True)
+    path = tmp_path / "stream.jsonl"
+    path.write_text("".join(lines[:2]))
+    later = threading.Timer(0.5, path.write_text, ["".join(lines)])
+    later.start()
+    assert main(["doctor", "--live", "--attach-to", str(path)]) == 0
+    later.join()
+    errors = capsys.readouterr().err
+    assert errors.count(" was traced again, ") == 3 and "still running" not in errors
+    path.write_text("".join(lines[:-1]))
+    assert main(["doctor", "--attach-to", str(path)]) == 0
+    assert (
+        "\nKilled, ended with os._exit, or still running: p0 (pid 1).\n" in capsys.readouterr().err
+    )
 
 
 @pytest.mark.parametrize(

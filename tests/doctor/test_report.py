@@ -179,5 +179,7 @@ def test_many_processes_share_a_column():
     report = report_of(*[grown(1)] * 9, grown(1, 2))
     assert report.columns[8:] == ("p7", "others", "seconds", "lost", "defined at")
     assert report.rows[0].cells[1:10] == (*["1/1"] * 8, "2/2")
+    report = report_of(*[grown(1, 2)] * 9, grown(1))
+    assert report.sections[0].causes[0][0].endswith("again, 9 times, in 9 processes")
     assert "others has the most of the other 2" in (report.legend or "")
     assert len({len(row.cells) for row in report.rows} | {len(report.columns)}) == 1
