@@ -43,6 +43,12 @@ was traced or compiled more than once. [tool.canonopt.doctor] in pyproject.toml 
 `fail-on-recompile`.
 """
 
+_FIX = """\
+Prints, as a diff, source code that uses Optax's factories with canonopt's in their place, and with
+the imports that these need. The numbers are the same. `canonopt fix train.py | git apply` applies
+it, and so does --write.
+"""
+
 
 def command(arguments: Sequence[str], version: str) -> Any:
     """Runs the command line.
@@ -51,7 +57,8 @@ def command(arguments: Sequence[str], version: str) -> Any:
     """
     parser = argparse.ArgumentParser(prog="canonopt")
     parser.add_argument("--version", action="version", version=f"canonopt {version}")
-    doctor = parser.add_subparsers(required=True, metavar="command").add_parser(
+    commands = parser.add_subparsers(required=True, metavar="command")
+    doctor = commands.add_parser(
         "doctor",
         help="run a script and report what it compiled, and why more than once",
         usage=_USAGE,
@@ -59,6 +66,15 @@ def command(arguments: Sequence[str], version: str) -> Any:
         epilog=_EPILOG,
         allow_abbrev=False,  # `_split` knows whole names
     )
+    fix = commands.add_parser(
+        "fix",
+        help="put canonopt's names in place of Optax's in source code",
+        description=_FIX,
+    )
+    fix.add_argument("paths", nargs="+", metavar="PATH", help="a Python file, or a folder of them")
+    fix.add_argument("--write", action="store_true", help="change the files instead")
+    if arguments[:1] == ["fix"]:
+        return _fix(parser.parse_args(arguments))
     with_value = _add_options(doctor)
     ours, script = _split(arguments, with_value)
     options = parser.parse_args(ours)
@@ -78,6 +94,16 @@ def command(arguments: Sequence[str], version: str) -> Any:
     if options.streams is not None and (problem := _made_for_streams(options.streams)):
         doctor.error(problem)
     return _run(script, options, settings)
+
+
+def _fix(options: argparse.Namespace) -> Any:
+    try:
+        from .fixing import fix
+    except ModuleNotFoundError as error:
+        if error.name != "libcst":
+            raise
+        return "canonopt fix needs libcst. Write: pip install 'canonopt[fix]'"
+    return fix(options.paths, options.write)
 
 
 def _add_options(doctor: argparse.ArgumentParser) -> list[str]:
