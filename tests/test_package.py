@@ -39,7 +39,7 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "_steps": ("_identity",),
     "_spec": ("_identity", "_numbers", "_steps"),
     "_recompiles": ("_identity",),
-    "_doctor": ("_identity", "_recompiles"),
+    "_doctor": ("_identity", "_spec", "_recompiles"),
 }
 
 

@@ -119,6 +119,12 @@ def _add_options(doctor: argparse.ArgumentParser) -> list[str]:
     doctor.add_argument(
         "--all", action="store_true", help="print all of the report, not a screen of it"
     )
+    doctor.add_argument(
+        "--try",
+        dest="with_canonopt",
+        action="store_true",
+        help="run it again with canonopt's factories in Optax's place, and compare",
+    )
     with_value = {
         "--allow": ("FUNCTION:N", "accept N traces and N compiles of a function; may be repeated"),
         "--json": ("FILE", "also write the report as JSON"),
@@ -225,20 +231,33 @@ def _table() -> tuple[Path, dict[str, Any]]:
 
 
 def _run(script: list[str], options: argparse.Namespace, settings: _Settings) -> int:
+    try:
+        report, is_complete = _watch(script, options, options.streams)
+        if options.with_canonopt and report.status == 0:
+            _say("\ncanonopt doctor: runs it again, with canonopt's factories in Optax's place\n")
+            tried, _ = _watch(script, options, None, with_canonopt=True)
+            report = attrs.evolve(report, tried=tried)
+    except OSError as error:
+        _say(f"canonopt doctor: cannot run {script[0]}: {error.strerror}\n")
+        return 126 if isinstance(error, PermissionError) else 127
+    return _finish(report, options, settings, is_complete)
+
+
+def _watch(
+    script: list[str],
+    options: argparse.Namespace,
+    folder: str | None,
+    with_canonopt: bool = False,
+) -> tuple[Report, bool]:
+    """Runs a command once. Returns the report, and whether the counts are complete."""
     with contextlib.ExitStack() as stack:
-        folder = options.streams
         if folder is None:
             made = tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True)
             folder = stack.enter_context(made)  # which a process may still write into
         streams = Streams(Path(folder))
+        poll = functools.partial(_print_new, streams) if options.live else None
         started = time.time()
-        try:
-            ending = run(
-                script, folder, functools.partial(_print_new, streams) if options.live else None
-            )
-        except OSError as error:
-            _say(f"canonopt doctor: cannot run {script[0]}: {error.strerror}\n")
-            return 126 if isinstance(error, PermissionError) else 127
+        ending = run(script, folder, poll, with_canonopt)
         seconds = time.time() - started
         problems = _read(streams)
         if not is_watched(folder):
@@ -249,7 +268,7 @@ def _run(script: list[str], options: argparse.Namespace, settings: _Settings) ->
         notes.append("No process of the command imported jax.")
     command = shlex.join(script[1:] if script[0] == sys.executable else script)
     report = Report.of(processes, command, ending.status, seconds, started, notes)
-    return _finish(report, options, settings, is_complete=not problems)
+    return report, not problems
 
 
 _UNWATCHED = (

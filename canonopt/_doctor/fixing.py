@@ -5,7 +5,6 @@ it is, to the byte. Needs libcst, which is in the extra `fix`.
 """
 
 import difflib
-import functools
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -14,9 +13,8 @@ from typing import Any
 import attrs
 import libcst as cst
 import libcst.metadata as meta
-import optax
 
-from .. import contrib, optimizers, schedules, transforms
+from .._spec import mirrored_names
 
 
 def fix(paths: Sequence[str], write: bool) -> int:
@@ -83,20 +81,6 @@ def fixed(source: bytes) -> Fixed:
     return Fixed(source, wrapper.module.visit(_Rewrite(uses)).bytes, tuple(uses.notes))
 
 
-@functools.cache
-def names() -> dict[str, str]:
-    """From the name of each of Optax's factories to its name in canonopt."""
-    found = {}
-    for module in (optimizers, schedules, transforms, contrib):
-        ours = "canonopt.contrib" if module is contrib else "canonopt"
-        for name in module.__all__:
-            function = getattr(module, name).factory.function
-            for theirs in (optax, optax.contrib, optax.schedules, optax.transforms):
-                if vars(theirs).get(name) is function:  # not what is deprecated
-                    found[f"{theirs.__name__}.{name}"] = f"{ours}.{name}"
-    return found
-
-
 # --- what is to be changed --------------------------------------------------------------------
 
 
@@ -105,6 +89,7 @@ class _Uses:
 
     def __init__(self, wrapper: meta.MetadataWrapper) -> None:
         self.notes: list[str] = []
+        self._names = {theirs: ours for theirs, (ours, _) in mirrored_names().items()}
         # From each attribute to its new text, as `optax.contrib.prodigy` to another.
         self.replaced: dict[cst.CSTNode, str] = {}
         # From each name in a `from` import to its new name: `canonopt.adam`.
@@ -149,8 +134,8 @@ class _Uses:
         accesses = [*assignment.references]
         if not all(_stands_for(access, bound) for access in accesses):
             self._note(assignment.node, f"{assignment.name} may be one of several things")
-        elif bound in names():
-            self.imported[alias] = names()[bound]
+        elif bound in self._names:
+            self.imported[alias] = self._names[bound]
         else:
             found = [self._factory_at(access.node, bound) for access in accesses]
             self.replaced.update(pair for pair in found if pair is not None)
@@ -170,11 +155,11 @@ class _Uses:
         """The attribute that is a factory, and what to write, if `node` begins one."""
         while isinstance(parent := self._parents[node], cst.Attribute) and parent.value is node:
             node, path = parent, f"{path}.{parent.attr.value}"
-            if path in names():
+            if path in self._names:
                 if isinstance(self._parents[node], cst.AssignTarget | cst.AugAssign | cst.Del):
                     self._note(node, f"{path} is assigned to")
                     return None
-                return node, names()[path]
+                return node, self._names[path]
         if not isinstance(node, cst.Attribute):
             self._note(node, f"the module {path} is passed on")
         return None

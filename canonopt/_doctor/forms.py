@@ -28,6 +28,7 @@ def as_text(report: Report, is_whole: bool = False) -> str:
     lines = [*_heading(report), ""]
     if report.rows:
         lines += aligned([report.columns, *(row.cells for row in report.rows)])
+    lines += _tried_lines(report)
     lines += [text for text, _ in _cause_lines(report, is_whole)]
     return "\n".join(lines) + "\n"
 
@@ -65,11 +66,22 @@ def print_rich(report: Report, stream: TextIO, is_whole: bool = False) -> None:
     console.print()
     if report.rows:
         console.print(table)
+    for line in _tried_lines(report):
+        console.print(Text(line), soft_wrap=True)
     line_styles = {"title": "bold", "detail": "", "fix": "green"}
     for line, kind in _cause_lines(report, is_whole):
         # Not folded, so that the line to write can be copied.
         console.print(Text(line, style=line_styles[kind]), soft_wrap=True)
     stream.write(buffer.getvalue())
+
+
+def _tried_lines(report: Report) -> list[str]:
+    """The comparison that `--try` makes."""
+    found = report.comparison
+    if found is None:
+        return []
+    table = [f"  {line}" for line in aligned([*found.rows])] if found.rows else []
+    return ["", found.title, *table, *([f"  write: {found.fix}"] if found.fix else [])]
 
 
 def _heading(report: Report) -> list[str]:
@@ -155,6 +167,7 @@ def as_json(report: Report) -> str:
         **_fields(report, "command", "seconds", "status", "notes"),
         "processes": [_process(process) for process in report.processes],
         "findings": [_function(function, report) for function in report.functions],
+        "tried": None if report.tried is None else json.loads(as_json(report.tried)),
         "helpers": len(report.helpers),
         **_fields(report, "helper_compiles", "helper_seconds"),
     }

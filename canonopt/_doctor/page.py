@@ -5,7 +5,7 @@ import math
 from collections.abc import Iterator, Sequence
 
 from .._recompiles import Cause, Entry
-from .report import Report, Row, Section, in_seconds, with_short_paths
+from .report import Comparison, Report, Row, Section, in_seconds, with_short_paths
 
 _MAX_CHANGES = 12  # shown for each cause; the JSON has all
 
@@ -89,6 +89,8 @@ def _body(report: Report) -> Iterator[str]:
         yield f'<div class="card scroll">{_timeline(report)}{_LEGEND}</div>'
     yield "<h2>Functions</h2>"
     yield f'<div class="card scroll">{_table(report)}</div>'
+    if report.comparison is not None:
+        yield from _compared(report.comparison)
     sections = report.sections
     if sections:
         yield "<h2>Causes, and what to write</h2>"
@@ -96,6 +98,17 @@ def _body(report: Report) -> Iterator[str]:
         yield f"<p>{report.verdict}</p>"
     for section in sections:
         yield from _card(section)
+
+
+def _compared(found: Comparison) -> Iterator[str]:
+    yield f"<h2>{html.escape(found.title)}</h2>"
+    if found.fix is not None:
+        rows = "".join(
+            "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in found.rows
+        )
+        yield f'<div class="card scroll"><table>{rows}</table></div>'
+        yield f"<pre>{html.escape(found.fix)}</pre>"
 
 
 def _tile(value: str, label: str, kind: str = "") -> str:

@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 import attrs
@@ -11,6 +12,7 @@ from .._recompiles import Cause, Entry, FunctionLog, times
 from .stream import Process
 
 COLUMNS = ("function", "traces", "compiles", "cache hits", "seconds", "lost", "defined at")
+_COMPARED = ("traces", "compiles", "seconds")
 _MAX_COLUMNS = 8  # of processes, after which one column is for all others
 _OTHERS = "others"
 
@@ -96,6 +98,15 @@ class Section:
 
 
 @attrs.frozen
+class Comparison:
+    """What another run of the command has shown."""
+
+    title: str
+    rows: Sequence[tuple[str, ...]]  # the first has the names of the columns
+    fix: str | None
+
+
+@attrs.frozen
 class Report:
     """One run of a command."""
 
@@ -107,6 +118,8 @@ class Report:
     helpers: Sequence[FunctionLog]  # of JAX and libraries
     processes: Sequence[Process]
     notes: Sequence[str]  # what the counts lack, and why
+    # Another run of the command, with canonopt's factories in the place of Optax's.
+    tried: "Report | None" = None
 
     @classmethod
     def of(
@@ -122,6 +135,24 @@ class Report:
         shown = [process for process in processes if process.functions or process.helpers]
         helpers = [log for process in shown for log in process.helpers]
         return cls(command, status, seconds, started, _functions(shown), helpers, shown, notes)
+
+    @property
+    def comparison(self) -> "Comparison | None":
+        """This run and the one with canonopt's factories side by side."""
+        if self.tried is None:
+            return None
+        if self.tried.status != 0:
+            status = self.tried.status
+            return Comparison(f"With canonopt's factories the exit status was {status}.", [], None)
+        others = {(other.name, other.place): other for other in self.tried.functions}
+        rows: list[tuple[str, ...]] = [("function", *_COMPARED)]
+        for function in self.functions:
+            other = others.get((function.name, function.place))
+            rows.append((function.name, *_both(function, other)))
+        rows.append(("all of it", "", "", f"{self.seconds:.2f} -> {self.tried.seconds:.2f}"))
+        scripts = (word for word in shlex.split(self.command) if word.endswith(".py"))
+        fix = f"canonopt fix --write {shlex.quote(next(scripts, '.'))}"
+        return Comparison("With canonopt's factories in Optax's place:", rows, fix)
 
     @property
     def helper_compiles(self) -> int:
@@ -274,3 +305,10 @@ def with_short_paths(text: str) -> str:
 
 def in_seconds(value: float) -> str:
     return f"{value:.2f} s"
+
+
+def _both(function: Function, other: Function | None) -> Iterator[str]:
+    for count in _COMPARED:
+        before, after = function.total(count), 0 if other is None else other.total(count)
+        form = ".2f" if count == "seconds" else ".0f"
+        yield f"{before:{form}} -> {after:{form}}"

@@ -25,16 +25,22 @@ class Ending:
     status: int  # as a shell tells it
 
 
-def run(command: Sequence[str], folder: str, poll: Callable[[], None] | None) -> Ending:
+def run(
+    command: Sequence[str],
+    folder: str,
+    poll: Callable[[], None] | None,
+    with_canonopt: bool = False,
+) -> Ending:
     """Runs a command to its end; the processes write their streams into `folder`.
 
     **Arguments:**
 
     - `poll`: called again and again meanwhile, if given.
+    - `with_canonopt`: whether canonopt's factories are to be in the place of Optax's.
 
     Raises `OSError` if there is no such command.
     """
-    process = subprocess.Popen(command, env=_environment(folder))
+    process = subprocess.Popen(command, env=_environment(folder, with_canonopt))
     with _passing_signals_on(process):
         while process.returncode is None:
             with contextlib.suppress(subprocess.TimeoutExpired):
@@ -47,13 +53,14 @@ def run(command: Sequence[str], folder: str, poll: Callable[[], None] | None) ->
     return Ending(process.pid, _name_of(-code), 128 - code)
 
 
-def _environment(folder: str) -> dict[str, str]:
+def _environment(folder: str, with_canonopt: bool) -> dict[str, str]:
     before = os.environ.get("PYTHONPATH")
     paths = [_STARTUP, *([before] if before else [])]  # an empty entry is the working directory
     return {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
         sitecustomize.FOLDER: os.path.abspath(folder),
+        sitecustomize.TRY: "1" if with_canonopt else "",
     }
 
 

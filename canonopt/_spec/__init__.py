@@ -2,7 +2,8 @@
 
 `Mirror` and `canonical` turn a factory into a function that builds specs, and `dynamic` makes a
 hyperparameter a traced leaf of its spec. `Spec`, `ScheduleSpec` and their base `Configured` are the
-types. `find_in` answers for names that a catalogue module lacks.
+types. `find_in` answers for names that a catalogue module lacks. `mirrored_names` and
+`replace_in_optax` are for tools that put canonopt in Optax's place.
 
 A new configuration is read with `_identity.read`, which gives its key. The factory is called once
 for each key, and a table holds the spec weakly: see `factory`, then `spec`.
@@ -11,6 +12,8 @@ for each key, and a table holds the spec weakly: see `factory`, then `spec`.
 from .builders import Mirror as Mirror
 from .builders import canonical as canonical
 from .builders import find_in as find_in
+from .builders import mirrored_names as mirrored_names
+from .builders import replace_in_optax as replace_in_optax
 from .dynamic_spec import dynamic as dynamic
 from .spec import Configured as Configured
 from .spec import ScheduleSpec as ScheduleSpec

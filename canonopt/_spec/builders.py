@@ -2,6 +2,7 @@
 
 import inspect
 import operator
+import sys
 import types
 import weakref
 from collections.abc import Callable
@@ -174,3 +175,31 @@ def find_in(namespace: types.ModuleType, name: str) -> Any:
             path=name,
         )
     return builder
+
+
+def mirrored_names() -> dict[str, tuple[str, Any]]:
+    """From the name of each of Optax's factories, `optax.adam`, to canonopt's name and function."""
+    found = {}
+    for namespace in (optax, optax.contrib, optax.schedules, optax.transforms):
+        for name, value in vars(namespace).items():
+            builder = None if name.startswith("_") else builder_of(value)
+            if builder is not None:
+                # `optax.transforms` has again what `optax` has.
+                owner = optax if vars(optax).get(name) is value else namespace
+                ours = f"canonopt{owner.__name__.removeprefix('optax')}.{name}"
+                found[f"{namespace.__name__}.{name}"] = ours, builder
+    return found
+
+
+def replace_in_optax() -> None:
+    """Puts canonopt's factories in Optax's place, in this process.
+
+    Optax's own modules go on with what they have, and so do those of canonopt.
+    """
+    original = types.SimpleNamespace(**vars(optax))
+    for name, module in list(sys.modules.items()):
+        if name.partition(".")[0] == "canonopt" and vars(module).get("optax") is optax:
+            vars(module)["optax"] = original
+    for theirs, (_, builder) in mirrored_names().items():
+        namespace, _, name = theirs.rpartition(".")
+        setattr(sys.modules[namespace], name, builder)

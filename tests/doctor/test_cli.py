@@ -334,3 +334,26 @@ def test_the_help_documents_the_exit_status(capsys):
         main(["doctor", "--help"])
     assert caught.value.code == 0
     assert "3 if the command succeeds" in " ".join(capsys.readouterr().out.split())
+
+
+def test_try_compares_with_a_run_with_canonopts_factories(tmp_path):
+    files = {form: tmp_path / f"report.{form}" for form in ("json", "html")}
+    options = [part for form, path in files.items() for part in (f"--{form}", path)]
+    done = run(*DOCTOR, "--try", *options, "rebuilt.py")
+    first, second = done.stdout.splitlines()
+    assert first == second
+    report = done.stderr.partition("\nWith canonopt's factories in Optax's place:\n")[2]
+    assert re.search(r"^  step +6 -> 1 +6 -> 1 +[\d.]+ -> [\d.]+\n", report, re.MULTILINE)
+    assert "\n  write: canonopt fix --write rebuilt.py\n" in report
+    found = json.loads(files["json"].read_text())
+    counts = [each["findings"][0]["compiles"] for each in (found, found["tried"])]
+    assert (counts, found["tried"]["recompiled"]) == ([6, 1], False)
+    assert "<td>6 -&gt; 1</td>" in files["html"].read_text()
+
+
+def test_try_says_if_the_script_fails_with_canonopt(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text("import jax, optax, sys\nsys.exit(7 * hasattr(optax.adam, 'factory'))")
+    done = run(*DOCTOR, "--try", script)
+    assert done.returncode == 0
+    assert "\nWith canonopt's factories the exit status was 7.\n" in done.stderr

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import jax
 import numpy as np
-import optax
 import pytest
 
-import canonopt
 from canonopt.__main__ import main
-from canonopt._doctor.fixing import fixed, names
+from canonopt._doctor.fixing import fixed
 
 # Source code and what it becomes. The name `tx` is an optimizer in most.
 CHANGES = {
@@ -134,20 +132,6 @@ def test_what_is_not_sure_stays(source, note):
     found = fixed(source.encode())
     assert found.after == found.before
     assert found.notes == (() if note is None else (note,))
-
-
-def test_all_factories_of_optax_have_their_names():
-    assert names()["optax.adam"] == "canonopt.adam"
-    assert names()["optax.transforms.trace"] == "canonopt.trace"
-    assert names()["optax.contrib.prodigy"] == "canonopt.contrib.prodigy"
-    assert "optax.apply_updates" not in names()
-    for theirs, ours in names().items():
-        path = ours.split(".")[1:]
-        builder = getattr(canonopt.contrib if len(path) == 2 else canonopt, path[-1])
-        function = optax
-        for part in theirs.split(".")[1:]:
-            function = getattr(function, part)
-        assert builder.factory.function is function
 
 
 BEFORE, AFTER = CHANGES["an attribute"]

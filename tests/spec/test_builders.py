@@ -1,6 +1,7 @@
 """Nothing of optax's is missing, and what is not mirrored says where it is."""
 
 import inspect
+import operator
 import typing
 import warnings
 
@@ -11,7 +12,7 @@ import optax.transforms
 import pytest
 
 import canonopt
-from canonopt._spec.builders import Mirror
+from canonopt._spec.builders import Mirror, mirrored_names
 
 from ..support import catalogue
 
@@ -126,3 +127,21 @@ def test_a_factory_that_the_installed_optax_lacks_says_so_when_called():
     missing = Mirror(optax, "canonopt.optimizers", page="optimizers").an_optimizer_of_tomorrow
     with pytest.raises(canonopt.NotMirroredError, match=r"optax .* has no an_optimizer_of_tomor"):
         missing(1e-3)
+
+
+def test_the_names_of_what_is_mirrored():
+    """`canonopt fix` writes them, and `canonopt doctor --try` puts these functions there."""
+    found = mirrored_names()
+    assert found["optax.adam"] == ("canonopt.adam", canonopt.adam)
+    assert found["optax.transforms.trace"] == ("canonopt.trace", canonopt.trace)
+    assert found["optax.contrib.prodigy"] == ("canonopt.contrib.prodigy", canonopt.contrib.prodigy)
+    assert "optax.apply_updates" not in found
+    for theirs, (ours, builder) in found.items():
+        for path, value in ((theirs, builder.factory.function), (ours, builder)):
+            package, _, inside = path.partition(".")
+            assert (
+                operator.attrgetter(inside)({"optax": optax, "canonopt": canonopt}[package])
+                is value
+            )
+    known = {ours.rpartition(".")[2] for ours, _ in found.values()}
+    assert known >= {name.rpartition(".")[2] for name in catalogue.ALL}
