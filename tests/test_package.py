@@ -85,7 +85,9 @@ def test_a_room_is_entered_by_its_init(name: str):
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_a_room_has_few_modules_and_says_what_it_is_for(room: str):
-    assert len([name for name in MODULES if room_of(name) == room]) <= 8
+    # `startup` holds a script that Python runs in the processes that the doctor watches.
+    inside = [name for name in MODULES if room_of(name) == room and ".startup." not in name]
+    assert len(inside) <= 8
     assert len((ast.get_docstring(MODULES[room]) or "").splitlines()) >= 3
 
 
