@@ -5,16 +5,16 @@ nearest earlier key, and the lines to write. Others may use the counters (`compi
 `recording`, the assertions), the logs, and `Cause.report`, which renders a cause for every report.
 """
 
+from .advice import Cause as Cause
 from .advice import CauseLine as CauseLine
 from .advice import Change as Change
-from .assertions import assert_max_compiles as assert_max_compiles
-from .assertions import assert_max_traces as assert_max_traces
+from .advice import aligned as aligned
+from .advice import times as times
+from .counting import assert_max_compiles as assert_max_compiles
+from .counting import assert_max_traces as assert_max_traces
+from .counting import compile_log as compile_log
+from .differences import Entry as Entry
 from .listeners import check_compiles as check_compiles
-from .listeners import compile_log as compile_log
 from .listeners import recording as recording
-from .log import Cause as Cause
 from .log import CompileLog as CompileLog
-from .log import Entry as Entry
 from .log import FunctionLog as FunctionLog
-from .log import aligned as aligned
-from .log import times as times
