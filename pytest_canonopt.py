@@ -105,5 +105,5 @@ def _excess(log: canonopt.CompileLog, limits: dict[str, dict[str | None, int]]) 
                 f"{function.name}{where} was {_MARKERS[marker]} {count} times, {marker}({limit})."
             ]
             for cause in function.causes():
-                lines += [f"  It {cause.title}:", *(f"    {line}" for line in cause.lines())]
+                lines += [f"  It {cause.title}:", *(f"    {line}" for line in cause.lines(in_full=True))]
             yield "\n".join(lines)

@@ -92,12 +92,12 @@ class Cause:
         again = " again" if self.what.startswith("was") else ""
         return f"{self.what}{again}, {times(self.times)}"
 
-    def report(self, most: int = 3) -> list[CauseLine]:
+    def report(self, most: int = 3, in_full: bool = False) -> list[CauseLine]:
         """The changes or the note, and what to write: what all reports show, `most` of each.
 
-        One line if this is expected.
+        One line if this is expected, unless it is wanted `in_full`.
         """
-        if self.expected is not None:
+        if self.expected is not None and not in_full:
             return [CauseLine("note", f"expected: {self.expected}")]
         lines = cause_lines(self.changes, self.note, self.fixes, most)
         at = [line.role for line in lines].index("fix") if self.fixes else len(lines)
@@ -107,9 +107,9 @@ class Cause:
             more.append(f"called at {', '.join(self.sites[:most])}{rest}")
         return [*lines[:at], *(CauseLine("note", text) for text in more), *lines[at:]]
 
-    def lines(self) -> list[str]:
+    def lines(self, in_full: bool = False) -> list[str]:
         """The report as plain text."""
-        return [str(line) for line in self.report()]
+        return [str(line) for line in self.report(in_full=in_full)]
 
 
 def times(count: int) -> str:

@@ -42,15 +42,15 @@ def recording(all_threads: bool) -> Iterator[CompileLog]:
     """As `compile_log`, without `check_compiles` at the end."""
     log = CompileLog()
     recorder = _LogRecorder(log)
-    try:
-        with active(recorder):
-            if all_threads:
-                _everywhere.append(recorder)
-            yield log
-    finally:
+    with active(recorder):
         if all_threads:
-            _everywhere.remove(recorder)
-        recorder.close()
+            _everywhere.append(recorder)
+        try:
+            yield log
+        finally:
+            if all_threads:
+                _everywhere.remove(recorder)
+            recorder.close()
 
 
 class _LogRecorder(Recorder):

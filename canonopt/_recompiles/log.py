@@ -83,7 +83,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
         if not entry.compiled_again:
             firsts.append(entry)
         else:
-            (repeated if shape in shapes[name] else others).setdefault(name, []).append(entry)
+            (repeated if shape in shapes.get(name, ()) else others).setdefault(name, []).append(entry)
         shapes.setdefault(name, []).append(shape)
     if others and (told := several_shapes({name: shapes[name] for name in others})):
         causes.append(_cause_of_operations(others, told))
@@ -256,12 +256,6 @@ class Compile:
         return not self.is_by_hand and (entry.compiled or self.in_backward_pass)
 
 
-_COUNTS = (
-    *("traces", "compiles", "cache_hits", "backward_compiles"),
-    *("trace_seconds", "compile_seconds"),
-)
-
-
 class CompileLog:
     """Counts of traces and compiles, by function. See `canonopt.compile_log`."""
 
@@ -294,7 +288,8 @@ class CompileLog:
         helpers = self.helpers
         shown = [*self.functions, *(log for log in helpers if not log.is_expected)]
         if others := [log for log in helpers if log.is_expected]:
-            shown.append(_total(f"{len(others)} lines, JAX and libraries", others))
+            count = "1 line" if len(others) == 1 else f"{len(others)} lines"
+            shown.append(_total(f"JAX and libraries: {count}", others))
         header = ("function", "traces", "compiles", "cache hits", "seconds", "defined at")
         rows = [
             (log.name, log.traces, log.compiles, log.cache_hits, f"{log.seconds:.2f}", log.place)
@@ -325,10 +320,13 @@ class CompileLog:
 def _total(name: str, logs: list[FunctionLog]) -> FunctionLog:
     total = FunctionLog(name, None, is_line=any(log.is_line for log in logs))
     for log in logs:
-        for field in _COUNTS:
-            setattr(total, field, getattr(total, field) + getattr(log, field))
-        total.entries.extend(log.entries)
+        for name in _SUMMED:
+            setattr(total, name, getattr(total, name) + getattr(log, name))
     return total
+
+
+_SUMMED = ("traces", "compiles", "cache_hits", "backward_compiles", "nested_traces", "entries")
+_SUMMED += ("trace_seconds", "compile_seconds")
 
 
 # --- what the listeners write into ------------------------------------------------------------
@@ -375,7 +373,7 @@ class Recorder(abc.ABC):
         with self._lock:
             self._ready.pop(key, None)  # moves it to the end
             self._ready[key] = (log, entry)
-            if len(self._ready) > _MAX_READY:
+            if len(self._ready) > MAX_ENTRIES:
                 self._ready.pop(next(iter(self._ready)))
 
     def ready(self, name: str) -> tuple[FunctionLog, Entry] | None:
@@ -400,6 +398,3 @@ class Recorder(abc.ABC):
         self.is_closed = True
         self._ready.clear()
         self._programs = WeakIdMap()
-
-
-_MAX_READY = 1024
