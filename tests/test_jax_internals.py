@@ -529,7 +529,11 @@ def private_attributes():
     attributes = [node for node in nodes() if isinstance(node, ast.Attribute)]
     own = {node.attr for node in attributes if ast.unparse(node.value) == "self"}
     names = {node.attr for node in attributes}
-    return {name for name in names - own if re.match(r"_(?!_)", name)} - {"_asdict", "_fields", "_getframe"}
+    return {name for name in names - own if re.match(r"_(?!_)", name)} - {
+        "_asdict",
+        "_fields",
+        "_getframe",
+    }
 
 
 def test_each_private_name_has_a_test_without_it():
