@@ -31,7 +31,7 @@ why, what that cost, and the line to write.
 
 _EPILOG = """\
 The exit status is that of the script: 1 after an error, 130 after Ctrl-C. With --fail-on-recompile
-it is 3 if the script succeeds but one of its functions was traced or compiled more than once.
+it is 3 if the script succeeds but something was traced or compiled again that need not be.
 """
 
 
@@ -50,7 +50,9 @@ def command(arguments: Sequence[str], version: str) -> Any:
         epilog=_EPILOG,
     )
     doctor.add_argument(
-        "--fail-on-recompile", action="store_true", help="exit with status 3 after a recompile"
+        "--fail-on-recompile",
+        action="store_true",
+        help="exit with status 3 after a recompile that can be avoided",
     )
     doctor.add_argument("--json", metavar="FILE", help="also write the report as JSON")
     doctor.add_argument("--html", metavar="FILE", help="also write the report as an HTML page")
@@ -97,7 +99,9 @@ def _run(script: list[str], as_module: bool, files: dict[str, str], is_strict: b
     except UnsupportedVersionError as error:
         session.problem = error
         return 1 if is_strict else code
-    return RECOMPILED if is_strict and any(map(is_repeated, log.functions)) else code
+    return (
+        RECOMPILED if is_strict and any(map(is_repeated, [*log.functions, *log.helpers])) else code
+    )
 
 
 class _Session:

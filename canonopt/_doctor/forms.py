@@ -78,6 +78,8 @@ def _heading(report: Report) -> list[str]:
     ]
     if not report.functions:
         lines.append("No function of the script was compiled.")
+    elif not report.repeated and report.sections:
+        lines.append("Nothing was traced or compiled again that need not be.")
     elif not report.repeated:
         lines.append("No function was traced or compiled more than once.")
     return lines
@@ -107,7 +109,10 @@ def as_json(report: Report) -> str:
         **_fields(report, "compile_seconds", "lost_seconds"),
         "recompiled": bool(report.repeated),
         **_fields(report, "command", "seconds", "status"),
-        "findings": [_function(function, report) for function in report.functions],
+        "findings": [
+            _function(function, report)
+            for function in (*report.functions, *filter(is_repeated, report.helpers))
+        ],
         "helpers": len(report.helpers),
         **_fields(report, "helper_compiles", "helper_seconds"),
     }
@@ -137,7 +142,7 @@ def _cause(cause: Cause) -> dict[str, Any]:
     return {
         **_fields(cause, "what", "times", "seconds"),
         "changes": changes,
-        **_fields(cause, "note", "fixes"),
+        **_fields(cause, "note", "fixes", "sites", "pattern", "expected"),
     }
 
 

@@ -44,7 +44,7 @@ class Report:
     seconds: float
     started: float  # of time.perf_counter, as in the entries
     functions: Sequence[FunctionLog]
-    helpers: Sequence[FunctionLog]  # of JAX and libraries
+    helpers: Sequence[FunctionLog]  # lines that ran what JAX and libraries compile
 
     @classmethod
     def of(cls, log: CompileLog, command: str, status: int, seconds: float) -> "Report":
@@ -64,12 +64,12 @@ class Report:
 
     @property
     def lost_seconds(self) -> float:
-        return sum(function.lost_seconds for function in self.functions)
+        return sum(each.lost_seconds for each in (*self.functions, *self.helpers))
 
     @property
     def repeated(self) -> list[FunctionLog]:
-        """The functions that were traced or compiled more than once, most expensive first."""
-        found = filter(is_repeated, self.functions)
+        """The functions and lines with a recompile that can be avoided, most expensive first."""
+        found = filter(is_repeated, (*self.functions, *self.helpers))
         return sorted(found, key=lambda function: -function.lost_seconds)
 
     @property
@@ -87,26 +87,27 @@ class Report:
                 ),
                 "repeated" if is_repeated(function) else "once",
             )
-            for function in self.functions
+            for function in (*self.functions, *filter(is_repeated, self.helpers))
         ]
-        if self.helpers:
-            name, compiles = f"{len(self.helpers)} in JAX and libraries", str(self.helper_compiles)
-            cells = (name, "", compiles, "", f"{self.helper_seconds:.2f}", "", "")
+        if others := [helper for helper in self.helpers if not is_repeated(helper)]:
+            name, compiles = f"{len(others)} in JAX and libraries", sum(h.compiles for h in others)
+            seconds = sum(helper.seconds for helper in others)
+            cells = (name, "", str(compiles), "", f"{seconds:.2f}", "", "")
             rows.append(Row(cells, "helpers"))
         return rows
 
     @property
     def sections(self) -> list[Section]:
-        """Of the repeated functions, then of those of which only a trace failed."""
-        others = [function for function in self.functions if not is_repeated(function)]
+        """Of what is repeated, then of what is expected and of traces that failed."""
+        both = (*self.functions, *self.helpers)
+        others = [function for function in both if not is_repeated(function)]
         found = [(function, function.causes()) for function in [*self.repeated, *others]]
         return [
             Section(
                 function.name,
                 with_short_paths(function.place or ""),
                 causes,
-                # An entry may be a trace and a compile, so the counts are not added.
-                max(max(function.traces, function.compiles) - len(function.entries), 0),
+                function.omitted,
             )
             for function, causes in found
             if causes or is_repeated(function)
@@ -118,9 +119,8 @@ class Report:
 
 
 def is_repeated(function: FunctionLog) -> bool:
-    # A hit of the persistent cache takes the place of a compile. A backward pass counts for
-    # neither, since it is a program of its own.
-    return function.traces > 1 or function.compiles + function.cache_hits > 1
+    """Whether something was traced or compiled again that need not be."""
+    return not function.is_expected
 
 
 def with_short_paths(text: str) -> str:

@@ -146,7 +146,8 @@ def verdict(calls: Sequence[Sequence[Change]]) -> tuple[str | None, str | None]:
     if is_expected and growth is None:
         return None, f"{programs} programs are few, {first}"
     pattern = growth or ("changes at every call" if programs > HANDFUL else None)
-    return pattern and f"{re.split(r'[.[]', first.path)[0]} {pattern}", None
+    subject = re.sub(r"\[\d+\]$", "", first.path) if is_of_length else first.path
+    return pattern and f"{subject} {pattern}", None
 
 
 def path_of_growth(change: Change) -> str:

@@ -71,20 +71,22 @@ def _cause_key(entry: Entry) -> object:
 
 def _causes_of_line(entries: list[Entry]) -> list[Cause]:
     """The causes of what JAX and libraries compile at one line."""
-    # Those of libraries have a call key, and are compared like functions.
-    causes = _causes([e for e in entries if e.compiled_again and e.call_key is not None])
+    # Those of libraries are compared like functions. JAX's own operations have shapes instead.
+    causes = _causes([e for e in entries if e.compiled_again and e.shapes is None])
     # By name, the operations that JAX compiled again for other shapes, and for the same.
     others: dict[str, list[Entry]] = {}
     repeated: dict[str, list[Entry]] = {}
     shapes: dict[str, list[str]] = {}
     firsts = []
-    for entry in (entry for entry in entries if entry.call_key is None):
-        name, shape = str(entry.operation), str(entry.shapes)
+    for entry in entries:
+        name = str(entry.operation)
+        seen = shapes.setdefault(name, [])
         if not entry.compiled_again:
             firsts.append(entry)
-        else:
-            (repeated if shape in shapes.get(name, ()) else others).setdefault(name, []).append(entry)
-        shapes.setdefault(name, []).append(shape)
+        elif entry.shapes is not None:
+            kind = repeated if entry.shapes in seen else others
+            kind.setdefault(name, []).append(entry)
+        seen.append(str(entry.shapes))
     if others and (told := several_shapes({name: shapes[name] for name in others})):
         causes.append(_cause_of_operations(others, told))
     for name, found in repeated.items():

@@ -39,7 +39,8 @@ def test_json_has_everything(written):
     assert step["lost_seconds"] == pytest.approx(spent)
     (cause,) = step["causes"]
     assert (cause["times"], cause["what"]) == (2, "was traced and compiled")
-    assert set(cause) == {"what", "times", "seconds", "changes", "note", "fixes"}
+    fields = {"what", "times", "seconds", "changes", "note", "fixes"}
+    assert set(cause) == fields | {"sites", "pattern", "expected"}
     (change,) = cause["changes"]
     assert set(change) == {"path", "kind", "before", "after", "fix"}
     assert (change["path"], change["kind"]) == ("model.activation", "callable")
