@@ -85,7 +85,6 @@ class MissWatch:
         hide_own_frames()
 
     def start(self) -> None:
-        listen_for_traces()
         current = self._pjit._infer_params
         if self._ours is None or current is not self._original:
             self._original, self._ours = current, self._wrapped(current)
@@ -107,6 +106,7 @@ class MissWatch:
             if self._ours is not watched or passes(fun):
                 return original(fun, ji, args, kwargs)
             token = enter(_miss(fun, ji, args, kwargs))
+            listen_for_traces()
             before = traces_so_far()
             try:
                 result = original(fun, ji, args, kwargs)

@@ -41,13 +41,13 @@ class Watch:
 
     def start(self) -> None:
         """Raises `UnsupportedVersionError`, at each call, if JAX does not report its traces."""
+        # Each call of a watched function comes here, so there is no more than has to be.
         with self._lock:
             if self._misses is None:
                 self._misses = MissWatch(*self._at_misses)
             if not self._blocks:
                 self._misses.start()
                 self._stages.start()
-                self.listen()
             self._blocks += 1
 
     def stop(self) -> None:
@@ -58,7 +58,7 @@ class Watch:
                 self._stages.stop()
 
     def listen(self) -> None:
-        """Listens again, after `jax.monitoring.clear_event_listeners` too."""
+        """Listens to compiles. To be called again, since somebody may clear JAX's listeners."""
         self._compiles.listen()
 
     def check_compiles(self) -> None:

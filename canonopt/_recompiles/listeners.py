@@ -43,6 +43,7 @@ def recording(all_threads: bool) -> Iterator[CompileLog]:
     log = CompileLog()
     recorder = _LogRecorder(log)
     with active(recorder):
+        watch.listen()
         if all_threads:
             _everywhere.append(recorder)
         try:
@@ -202,7 +203,7 @@ def _enter(miss: Miss) -> _Running:
     running, recorders = _Running(miss, sys.exception()), _recorders()
     _thread.running.append(running)
     with _noting_problems(recorders):
-        watch.listen()  # somebody may have cleared the listeners
+        watch.listen()
         function = users_function(miss.function)
         by_library = is_helper(function)
         running.is_nested, name = is_staging(), name_of(function)

@@ -79,8 +79,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
     shapes: dict[str, list[str]] = {}
     firsts = []
     for entry in entries:
-        name = str(entry.operation)
-        seen = shapes.setdefault(name, [])
+        seen = shapes.setdefault(name := str(entry.operation), [])
         if not entry.compiled_again:
             firsts.append(entry)
         elif entry.shapes is not None:
@@ -101,9 +100,8 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
 
 def _cause_of_operations(found: dict[str, list[Entry]], told: tuple[str, str]) -> Cause:
     entries = [entry for each in found.values() for entry in each]
-    what, (note, fix) = f"compiled {', '.join(found)} again", told
-    seconds = sum(entry.seconds for entry in entries)
-    return Cause(what, len(entries), seconds, (), note, (fix,))
+    what, seconds = f"compiled {', '.join(found)} again", sum(entry.seconds for entry in entries)
+    return Cause(what, len(entries), seconds, (), told[0], told[1:])
 
 
 def _causes(entries: list[Entry]) -> list[Cause]:
