@@ -303,3 +303,35 @@ def test_this_session_can_use_it_too(request):
     if not request.config.pluginmanager.has_plugin("pytest_canonopt"):
         pytest.skip("the package is only on a path")
     assert isinstance(request.getfixturevalue("compile_log"), canonopt.CompileLog)
+
+
+@pytest.mark.parametrize(
+    ("marker", "verb"), [("max_traces", "traced"), ("max_compiles", "compiled")]
+)
+def test_a_marker_sees_eager_work(session, marker, verb):
+    result = session(f"""
+def scan():
+    jax.lax.scan(lambda c, x: (c + x, x), 0.0, jax.numpy.ones(3))
+
+@pytest.mark.{marker}(1)
+def test_fails():
+    scan(), scan(), scan()
+
+@pytest.mark.{marker}(3)
+def test_passes():
+    scan(), scan(), scan()
+
+@pytest.mark.{marker}(0)
+def test_shapes_are_expected():
+    for n in range(3):
+        jax.numpy.ones(n) * 2
+""")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"test_a_marker_sees_eager_work*.py:* was {verb} 3 times, {marker}(1).",
+            "*It compiled scan again, twice:",
+            "*the shapes are the same: lax.scan gets another function each time",
+            "*write: canonopt.jit around the whole, or give lax.scan one function, made once",
+        ]
+    )
