@@ -139,13 +139,15 @@ def test_an_interrupted_script_gets_its_report():
 @pytest.mark.parametrize(
     ("arguments", "status"),
     [
-        ("growing_batch", 3),
-        pytest.param("growing_batch fixed", 0, marks=pytest.mark.slow),
-        pytest.param("state_of_the_whole_model", 1, marks=pytest.mark.slow),
+        ("recompiles.py growing_batch", 3),
+        pytest.param("recompiles.py growing_batch fixed", 0, marks=pytest.mark.slow),
+        pytest.param("recompiles.py state_of_the_whole_model", 1, marks=pytest.mark.slow),
+        ("eager.py scan", 3),
+        pytest.param("eager.py train_and_eval", 0, marks=pytest.mark.slow),
     ],
 )
-def test_with_the_option_a_recompile_is_a_failure(arguments, status):
-    done = run(*DOCTOR, "--fail-on-recompile", "recompiles.py", *arguments.split())
+def test_with_the_option_a_recompile_that_can_be_avoided_is_a_failure(arguments, status):
+    done = run(*DOCTOR, "--fail-on-recompile", *arguments.split())
     assert done.returncode == status, done.stderr
 
 
