@@ -1,5 +1,6 @@
 """Misses, lowerings and compiles, watched together."""
 
+import os
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -31,13 +32,18 @@ class Watch:
         compiling: Callable[[Any], AbstractContextManager[Any]],
         on_compile: Callable[[str, float, bool], None],
     ) -> None:
-        # A signal handler may start it, too, and in the middle of this.
-        self._lock = threading.RLock()
+        self._renew_lock()
+        # A forked child does not have the thread that may hold the lock.
+        os.register_at_fork(after_in_child=self._renew_lock)
         self._at_misses = enter, leave, passes
         self._misses: MissWatch | None = None
         self._stages = StageWatch(lowered, compiling)
         self._compiles = CompileWatch(on_compile)
         self._blocks = 0
+
+    def _renew_lock(self) -> None:
+        # A signal handler may start it, too, and in the middle of this.
+        self._lock = threading.RLock()
 
     def start(self) -> None:
         """Raises `UnsupportedVersionError`, at each call, if JAX does not report its traces."""

@@ -52,6 +52,7 @@ def recording(all_threads: bool) -> Iterator[CompileLog]:
             if all_threads:
                 _everywhere.remove(recorder)
             recorder.close()
+            _thread.operation = None
 
 
 class _LogRecorder(Recorder):
@@ -209,13 +210,12 @@ def _enter(miss: Miss) -> _Running:
         running.is_nested, name = is_staging(), name_of(function)
         found = [(each, each.log_of(name, function, by_library)) for each in recorders]
         running.logs = [(recorder, log) for recorder, log in found if log is not None]
-        if running.logs or not by_library:
+        if running.logs:
             running.site = call_site()
-        if by_library and not running.is_nested:
-            running.operation = _operation(miss, function)
-        elif running.logs:
             with _noting_problems(recorders):
                 running.call_key = call_key_of_miss(miss, function)
+        if by_library and not running.is_nested and len(running.logs) < len(recorders):
+            running.operation = _operation(miss, function)
     # Last, so that the time does not include making the call key.
     running.started = time.perf_counter()
     return running

@@ -837,3 +837,11 @@ def test_a_watched_function_that_calls_itself_is_counted_once_each():
     watched = canonopt.assert_max_traces(jax.jit(body), 9)
     watched(ones(4))
     assert watched.log.traces == truth.traces == 4
+
+
+def test_a_function_that_a_library_jits_itself_is_explained():
+    median = canonopt.assert_max_traces(jnp.median)
+    median(jnp.ones(3))
+    with pytest.raises(canonopt.ExcessError, match=r"a: shape: float32\[3\] -> float32\[4\]"):
+        median(jnp.ones(4))
+    assert median.log.traces == 2
