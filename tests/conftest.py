@@ -18,6 +18,16 @@ hypothesis.settings.load_profile("canonopt")
 
 
 @pytest.fixture
+def quick_compiles():
+    """Has XLA optimize less, for many programs whose compiles are counted and nothing else."""
+    import jax
+
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
+
+
+@pytest.fixture
 def restored_caches():
     """The specs that other tests have built stay the ones that are built."""
     import canonopt

@@ -71,6 +71,7 @@ def test_merges_where_a_sound_rule_can(name):
 
 
 @pytest.mark.parametrize("name", ENTRIES)
+@pytest.mark.slow
 def test_the_numbers_are_those_of_optax(name):
     """Of a first build, of a second one, and of one that is built after the others were traced."""
     entry = ENTRIES[name]

@@ -836,6 +836,54 @@ def test_a_call_without_a_compile_does_not_count_as_a_missing_event(first_use):
     assert not log.helpers and len(log.functions) == 1
 
 
+def through_a_callback(held):
+    return lambda x: jax.pure_callback(lambda y: held(y), x, x)
+
+
+def through_a_debug_callback(held):
+    return lambda x: jax.debug.callback(lambda y: held(y), x)
+
+
+def in_a_rule_of_custom_jvp(held):
+    pushed = jax.custom_jvp(lambda x: x)
+    pushed.defjvp(lambda primals, tangents: (held(primals[0]), tangents[0]))
+    return pushed
+
+
+def in_the_forward_rule(held):
+    pulled = jax.custom_vjp(lambda x: x)
+    pulled.defvjp(lambda x: (held(x), None), pull)
+    return pulled
+
+
+def in_the_backward_rule(held):
+    pulled = jax.custom_vjp(lambda x: x)
+    pulled.defvjp(lambda x: (x, None), lambda _, cotangent: (held(cotangent),))
+    return pulled
+
+
+def pull(_, cotangent):
+    return (cotangent,)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        *(through_a_callback, through_a_debug_callback, in_a_rule_of_custom_jvp),
+        *(in_the_forward_rule, in_the_backward_rule),
+    ],
+)
+def test_a_program_shows_the_functions_that_run_later(make):
+    """Else `canonopt.jit` would run those of another function that does the same."""
+
+    def nested(x):
+        return jax.jit(make(lambda y: y + len(PACKAGE.parts)))(x)
+
+    for traced in (make(lambda y: y), nested):
+        assert _jax_internals.kept_by(jax.jit(traced).trace(X).jaxpr) == (0, True)
+    assert _jax_internals.kept_by(jax.jit(lambda x: jnp.sin(x)).trace(X).jaxpr) == (0, False)
+
+
 def test_x64_is_found_out_the_public_way_too(monkeypatch):
     with jax.experimental.enable_x64() if not hasattr(jax, "enable_x64") else jax.enable_x64(True):
         assert _jax_internals.x64_state().value is True

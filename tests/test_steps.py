@@ -99,6 +99,7 @@ def as_closure(step):
     "wrap", [as_closure, as_static, as_argument, as_filtered_argument, as_field]
 )
 @pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.usefixtures("quick_compiles")
 def test_twenty_rebuilt_optimizers_are_one_trace_and_one_compile(name, wrap):
     step, count = counted(catalogue.step_for(name))
     step = wrap(step)

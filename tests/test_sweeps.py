@@ -698,6 +698,7 @@ def test_a_static_argument_is_refused():
     eqx.filter_jit(train_step)(optim, PARAMS, optim.init(PARAMS))
 
 
+@pytest.mark.slow
 def test_tracers_are_neither_interned_nor_leaked():
     tables = [vars(f)["factory"].specs for f in (canonopt.adamw, canonopt.chain, canonopt.clip)]
 

@@ -26,8 +26,8 @@ from .._python_internals import (
     Code,
     cells_of,
     code_of,
+    impure_name,
     is_bound,
-    is_impure,
     is_stable,
     rebindable_variables,
     token_of,
@@ -49,7 +49,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
         return
     code = code_of(function)
     if code.is_library and is_stable(function):
-        _add_stable(reader, function)
+        read_stable(reader, function, mode)
         return
     if reader.was_seen(function, mode):
         return
@@ -178,11 +178,11 @@ def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode)
     return True
 
 
-def _add_stable(reader: Reader, value: Any) -> None:
-    """Adds what a library has under its name: by identity, unless it is impure."""
-    reader.out.append(token_of(value))
-    if is_impure(value):
-        reader.stop(value, impure(f"{value.__module__}.{value.__name__}"))
+def read_stable(reader: Reader, value: Any, mode: Mode) -> None:
+    """Reads what a library has under its name: by identity, unless it is impure."""
+    reader.add_identity(value)
+    if name := impure_name(value):
+        reader.stop(reader.function or value, impure(name))
 
 
 # --- what is made of functions --------------------------------------------------------------------
@@ -194,7 +194,7 @@ def _unless_stable(rule: Rule) -> Rule:
     @functools.wraps(rule)
     def read(reader: Reader, value: Any, mode: Mode) -> None:
         if is_stable(value):
-            _add_stable(reader, value)
+            read_stable(reader, value, mode)
         elif not reader.was_seen(value, mode):
             rule(reader, value, mode)
 
@@ -231,7 +231,7 @@ def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
         reader.out += (types.BuiltinFunctionType, value.__name__)
         reader.add(owner, inside(mode))
     elif is_stable(value):
-        _add_stable(reader, value)
+        read_stable(reader, value, mode)
     else:
         reader.stop(value)
 

@@ -21,9 +21,9 @@ import attrs
 import equinox as eqx
 import jax
 
-from .._errors import CHANGES, HIDDEN, NO_VALUE, ConstantError, mutable
+from .._errors import CHANGES, HIDDEN, NO_VALUE, ConstantError, impure, mutable
 from .._jax_internals import IMMUTABLE
-from .._python_internals import WeakIdMap, is_library_class, token_of
+from .._python_internals import WeakIdMap, impure_name, is_library_class, token_of
 from .reader import Mode, Reader
 
 # --- promises -----------------------------------------------------------------------------------
@@ -102,6 +102,8 @@ def read_class(reader: Reader, value: type, mode: Mode) -> None:
     reader.add_class(value)
     if not is_library_class(value):
         reader.can_change = True
+    elif name := impure_name(value):
+        reader.stop(reader.function or value, impure(name))
 
 
 def read_enum(reader: Reader, value: enum.Enum, mode: Mode) -> None:

@@ -19,7 +19,7 @@ import optax
 
 from .._errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .._python_internals import is_stable, token_of
-from .callables import read_jitted
+from .callables import read_jitted, read_stable
 from .instances import (
     is_config,
     is_immutable,
@@ -290,7 +290,7 @@ def rule_for(value: Any) -> Rule:
     if is_record(kind):
         return read_tuple
     if _is_stable_callable(value):
-        return read_by_identity
+        return read_stable
     if typing.get_origin(value) is not None:
         return read_annotation
     if issubclass(kind, dict | list | tuple | set | frozenset):

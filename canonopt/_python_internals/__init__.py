@@ -12,7 +12,7 @@ from .bytecode import Code as Code
 from .bytecode import code_of as code_of
 from .libraries import HIDDEN_INPUTS as HIDDEN_INPUTS
 from .libraries import REFLECTION as REFLECTION
-from .libraries import is_impure as is_impure
+from .libraries import impure_name as impure_name
 from .libraries import is_library_class as is_library_class
 from .libraries import is_library_code as is_library_code
 from .libraries import is_library_file as is_library_file

@@ -100,7 +100,17 @@ IMPURE: dict[str, frozenset[str]] = {
 }
 
 
-def is_impure(function: Any) -> bool:
-    """Whether a library function can return different values at each call: `time.time`."""
-    names = IMPURE.get(str(getattr(function, "__module__", None)))
-    return names is not None and (not names or function.__name__ in names)
+_WRITTEN_IN = {"posix": "os", "nt": "os"}  # what functions say instead of where they are
+
+
+def impure_name(value: Any) -> str | None:
+    """The name of a library function that can return different values at each call: `time.time`.
+
+    Or of a class with such methods, as `datetime.datetime`; None for all others.
+    """
+    module = str(getattr(value, "__module__", None))
+    module = _WRITTEN_IN.get(module, module)
+    names = IMPURE.get(module)
+    if names is None or (isinstance(value, type) and not names):  # such as `uuid.UUID`
+        return None
+    return f"{module}.{value.__name__}" if not names or value.__name__ in names else None

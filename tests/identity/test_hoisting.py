@@ -11,6 +11,8 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterator
+from datetime import datetime
+from os import getcwd
 from typing import Any
 
 import equinox as eqx
@@ -20,6 +22,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from numpy.random import default_rng
 
 import canonopt
 from canonopt import hoist
@@ -66,6 +69,7 @@ def test_built_again_is_the_same_object(name):
 
 
 @pytest.mark.parametrize("name", KINDS)
+@pytest.mark.slow
 def test_hoisted_does_what_the_original_does(name):
     build = KINDS[name]
     for k in (2, 3.0):
@@ -674,6 +678,18 @@ ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
         lambda: lambda: time.time(),
         r"it uses time\.time, which can give another value each time\. Use it outside of the "
         r"function, and pass the result as an argument\.",
+    ),
+    "impure function under its own name": (
+        lambda: lambda: getcwd(),
+        r"it uses os\.getcwd, which can give another value each time",
+    ),
+    "impure function of a module inside": (
+        lambda: lambda: default_rng(),
+        r"it uses numpy\.random\.default_rng, which can give another value each time",
+    ),
+    "impure methods of a class": (
+        lambda: lambda: datetime.now(),
+        r"it uses datetime\.datetime, which can give another value each time",
     ),
     "impure builtin": (lambda: lambda: input(), r"it uses input\(\), which can give another value"),
     "a cache of a global": (

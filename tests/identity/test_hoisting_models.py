@@ -61,6 +61,7 @@ def steps(make, call, wrap=eqx.filter_jit, models=20):
 
 @pytest.mark.parametrize("place", MODELS)
 @pytest.mark.parametrize("name", KINDS)
+@pytest.mark.slow
 def test_twenty_models_are_one_trace_and_one_compile(name, place):
     def make():
         return MODELS[place](KINDS[name](2), jnp.ones(3)), vector()

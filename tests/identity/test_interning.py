@@ -66,6 +66,7 @@ def specs_in_tables():
     return len(factory.specs), len(factory.spellings)
 
 
+@pytest.mark.slow
 def test_dropped_configurations_leave_nothing():
     collect()
     before = specs_in_tables()
@@ -297,6 +298,7 @@ def _is_the_same_here(spec):
     return spec is rebuilt, spec
 
 
+@pytest.mark.slow
 def test_specs_are_the_same_object_in_a_spawned_process():
     spec = canonopt.chain(canonopt.clip(1.0), canonopt.adam(canonopt.linear_schedule(1e-3, 0.0, 9)))
     with multiprocessing.get_context("spawn").Pool(1) as pool:

@@ -8,7 +8,7 @@ import sys
 import venv
 from pathlib import Path
 
-from selection import Package
+from .selection import Package
 
 # The versions that the page names.
 NAMED = ["jax", "optax", "equinox"]

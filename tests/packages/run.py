@@ -1,9 +1,9 @@
 """Runs tests and training loops of real packages, with Optax and with canonopt, and writes a page.
 
 ```
-python tests/packages/run.py                   # all ten; writes docs/real-packages.md
-python tests/packages/run.py flowjax numpyro   # these again, with earlier results of the rest
-python tests/packages/run.py --checkout netket=~/netket netket
+python -m tests.packages.run                   # all ten; writes docs/real-packages.md
+python -m tests.packages.run flowjax numpyro   # these again, with earlier results of the rest
+python -m tests.packages.run --checkout netket=~/netket netket
 ```
 
 Each package gets an environment of its own, with its newest version that the supported versions of
@@ -20,10 +20,10 @@ import traceback
 from pathlib import Path
 from typing import Any
 
-import page
-from environments import Environment
-from selection import PACKAGES, Package
-from upstream import compare
+from . import page
+from .environments import Environment
+from .selection import PACKAGES, Package
+from .upstream import compare
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]

@@ -9,11 +9,9 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
-from environments import Environment
-from selection import Package
-
-# The plugin that replaces the factories and notes the outcomes.
-PLUGIN = Path(__file__).parents[1] / "optax_suite"
+from ..other_suites import twice
+from .environments import Environment
+from .selection import Package
 
 
 def compare(environment: Environment, package: Package, checkout: str | None) -> dict[str, Any]:
@@ -22,17 +20,11 @@ def compare(environment: Environment, package: Package, checkout: str | None) ->
     source = without_package(source, environment, package)
     plain, replaced = (run(environment, package, source, way) for way in ("plain", "replaced"))
     ends = collections.Counter(end.partition(" ")[0] for end in plain["outcomes"].values())
-    differences = []
-    for test in plain["outcomes"] | replaced["outcomes"]:
-        before, after = (notes["outcomes"].get(test, "absent") for notes in (plain, replaced))
-        if before != after:
-            why = replaced["failures"].get(test) or plain["failures"].get(test, "")
-            differences.append(f"{test}: {before} with optax, {after} with canonopt.\n{why}")
     return {
         "outcomes": dict(ends),
         "reached": len(replaced["calls"]),
         "calls": sum(replaced["calls"].values()),
-        "differences": differences,
+        "differences": [text for _, text in twice.differences(plain, replaced)],
         "checkout": bool(checkout),
     }
 
@@ -42,15 +34,15 @@ def run(environment: Environment, package: Package, source: Path, way: str) -> d
     notes.unlink(missing_ok=True)
     # Not the package's own settings, which ask for plugins that have nothing to do with this.
     command = ["-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"]
-    command += ["-p", "replacing", f"--notes={notes}", f"--rootdir={source}"]
-    command += ["--replace"] if way == "replaced" else []
+    command += ["-p", "noting", f"--notes={notes}", f"--rootdir={source}"]
+    command += ["--change", "optax_factories"] if way == "replaced" else []
     command += [
         *package.options,
         "-k",
         package.expression,
         *(source / test for test in package.tests),
     ]
-    process = environment.start(*command, log=log, cwd=source, paths=[PLUGIN])
+    process = environment.start(*command, log=log, cwd=source, paths=[twice.HERE])
     if process.wait() not in (0, 1):  # neither all passed nor some failed
         raise RuntimeError(f"pytest ended with {process.returncode}: {last_line(log)}")
     return json.loads(notes.read_text())

@@ -76,6 +76,7 @@ SHAPES = ((8, 1), (8, 1), (8, 2), (8, 3), (8, 2))
 
 @pytest.mark.parametrize("where", ["below", "above"])
 @pytest.mark.parametrize("transform", TRANSFORMATIONS.values(), ids=TRANSFORMATIONS)
+@pytest.mark.slow
 def test_below_and_above(transform, where):
     truth = Truth()
     if where == "below":
@@ -142,6 +143,7 @@ PEERS = {
     ],
     ids=" ".join,
 )
+@pytest.mark.slow
 def test_together_with_chex_and_equinox(order, jit):
     """From the inside out."""
     truth = Truth()
@@ -402,6 +404,7 @@ def test_lower_and_eval_shape():
 
 
 @pytest.mark.parametrize("where", ["below", "above"])
+@pytest.mark.slow
 def test_threads(where):
     truth, lock = Truth(), threading.Lock()
 
@@ -450,6 +453,7 @@ INPUTS = st.tuples(
     st.sampled_from(["never", "raises", "is refused"]),
     st.lists(INPUTS, max_size=4),
 )
+@pytest.mark.slow
 def test_counts_are_the_truth_over_generated_calls(jit, inside, outside, fails, inputs):
     truth = Truth()
 

@@ -45,6 +45,7 @@ class Holder:
     ],
     ids=["list", "tuple", "dict", "dicts", "object", "nested"],
 )
+@pytest.mark.slow
 def test_large_values_are_read_only_as_far_as_they_are_shown(value):
     for taken in (value, capturing(value)):
         Row.shown = 0

@@ -673,6 +673,7 @@ class Trainer:
 
 
 @pytest.mark.parametrize("kind", ["jax", "numpy", "asked"])
+@pytest.mark.slow
 def test_keeps_nothing_that_was_dropped(kind):
     def fit():
         data = {"jax": jnp.arange(3.0), "asked": jnp.array(2.0)}.get(kind, np.arange(3.0))

@@ -129,6 +129,7 @@ TREES = {
 
 
 @pytest.mark.parametrize("name", TREES)
+@pytest.mark.slow
 def test_arguments_and_results_are_those_of_equinox(name):
     def calls(_):
         yield (TREES[name](),), {}
@@ -187,6 +188,7 @@ _by_us = canonopt.filter_jit(lambda tree: (plus_one(tree), [tree]))
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(trees, min_size=1, max_size=3))
+@pytest.mark.slow
 def test_pytrees_are_those_of_equinox(found):
     for tree in (*found, *found):
         theirs, ours = _by_equinox(tree), _by_us(tree)

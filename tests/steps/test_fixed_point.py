@@ -323,6 +323,7 @@ def test_an_update_of_a_wrapper_preserves_the_state(build, dtype, committed):
     assert train(build(), params, state)[0] == (1, 1)
 
 
+@pytest.mark.slow
 def test_models_with_state_keys_tied_and_frozen_leaves():
     class Model(eqx.Module):
         embedding: eqx.nn.Shared

@@ -19,6 +19,7 @@ from ..support.placements import COLUMNS, EQUINOX, KINDS, OPTIMIZERS, mesh, plac
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", COLUMNS)
 @pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.usefixtures("quick_compiles")
 def test_every_cell_is_one_trace_and_one_compile(name, kind):
     assert placements.measure("canonopt", name, kind) == (1, 1)
 

@@ -73,6 +73,7 @@ ANY_LEAF = LEAVES | SCALARS
 @example(1, 0.5)
 @example(jnp.zeros(()), jnp.ones(3))  # Optax broadcasts
 @example(np.zeros(3, np.uint8), -1)  # which NumPy refuses
+@pytest.mark.slow
 def test_the_numbers_are_those_of_optax(leaf, update):
     try:
         theirs = optax.apply_updates([leaf], [update])
@@ -105,6 +106,7 @@ def test_the_structures_are_those_of_optax(params, updates):
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
+@pytest.mark.slow
 def test_the_numbers_are_those_of_equinox_if_the_dtypes_agree(dtype):
     model = eqx.nn.MLP(3, 2, 4, 2, dtype=dtype, key=jax.random.key(0))
     updates = jax.tree.map(lambda leaf: leaf / 3, eqx.filter(model, eqx.is_inexact_array))
@@ -228,6 +230,7 @@ WIDENING = [
 
 
 @pytest.mark.parametrize("name", WIDENING)
+@pytest.mark.slow
 def test_a_model_of_two_dtypes_with_other_leaves_is_traced_once(name):
     optim = placements.build("canonopt", name)
 

@@ -361,6 +361,8 @@ def of_a_module(x):
 def outcome(fn, *args):
     """What a call gives, to the last bit and with its types, or how it fails."""
     try:
-        return repr(fn(*args))
+        result = fn(*args)
+        # The text of a function has its address.
+        return outcome(result) if isinstance(result, types.FunctionType) else repr(result)
     except Exception as error:
         return type(error)

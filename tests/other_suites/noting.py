@@ -1,0 +1,72 @@
+"""A pytest plugin for the tests of other packages: what became of each, and what to change before.
+
+`--notes` is the file to write. `--change` is the name of a module beside this one, whose `change`
+is called before the tests are collected, with a counter of what the tests reach. It may return a
+function to be called when they have ended.
+"""
+
+import collections
+import importlib
+import json
+import random
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import jax
+import pytest
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--change", metavar="MODULE", help="call its `change` first")
+    parser.addoption("--notes", type=Path, help="where to write what became of each test")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    calls: collections.Counter[str] = collections.Counter()
+    notes = Notes(config.option.notes, calls)
+    config.pluginmanager.register(notes)
+    if config.option.change:
+        notes.end = importlib.import_module(config.option.change).change(calls)
+
+
+class Notes:
+    """What became of each test, why it failed, and how often the tests reached what was changed."""
+
+    def __init__(self, path: Path, calls: collections.Counter[str]) -> None:
+        self.path = path
+        self.outcomes: dict[str, str] = {}
+        self.failures: dict[str, str] = {}
+        self.calls = calls
+        self.end: Callable[[], object] | None = None
+
+    def pytest_runtest_setup(self, item: pytest.Item) -> None:
+        # Equinox's tests take their keys from it, and both runs should have the same.
+        random.seed(item.nodeid)
+
+    @pytest.hookimpl(wrapper=True, tryfirst=True)
+    def pytest_runtest_makereport(self, item: pytest.Item, call: pytest.CallInfo) -> Iterator[None]:
+        # Once each for setup, call, teardown and every subtest.
+        report = yield
+        if report.failed:
+            # With the error's type, so that a test that fails in both runs fails alike.
+            self.failures.setdefault(item.nodeid, report.longreprtext)
+            self.outcomes[item.nodeid] = f"failed with {call.excinfo.typename}"
+        elif item.nodeid not in self.failures:
+            earlier = self.outcomes.get(item.nodeid, "passed")
+            self.outcomes[item.nodeid] = "skipped" if report.skipped else earlier
+        return report
+
+    def pytest_runtest_teardown(self, item: pytest.Item, nextitem: pytest.Item | None) -> None:
+        if nextitem is None or nextitem.path != item.path:
+            jax.clear_caches()  # compiled programs, of which all the files together make gigabytes
+
+    def pytest_collectreport(self, report: pytest.CollectReport) -> None:
+        if report.failed:
+            self.outcomes[report.nodeid] = "not collected"
+            self.failures[report.nodeid] = report.longreprtext
+
+    def pytest_sessionfinish(self) -> None:
+        if self.end is not None:
+            self.end()
+        notes = {"outcomes": self.outcomes, "failures": self.failures, "calls": self.calls}
+        self.path.write_text(json.dumps(notes))
