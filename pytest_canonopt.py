@@ -94,10 +94,13 @@ def _arguments(item: pytest.Item, mark: pytest.Mark) -> tuple[int, list[str]]:
 
 
 def _excess(log: canonopt.CompileLog, limits: dict[str, dict[str | None, int]]) -> Iterator[str]:
-    for function in log.functions:
+    for function in (*log.functions, *log.helpers):
         for marker, by_name in limits.items():
             limit = by_name.get(function.name, by_name.get(None))
             count = function.traces if marker == "max_traces" else function.compiles
+            if function.is_line:  # of its operations, those that are compiled anew and need not be
+                again = sum(cause.times for cause in function.causes() if cause.is_avoidable)
+                count = again and again + 1
             if limit is None or count <= limit:
                 continue
             where = f" ({function.place})" if function.place else ""
@@ -105,5 +108,8 @@ def _excess(log: canonopt.CompileLog, limits: dict[str, dict[str | None, int]]) 
                 f"{function.name}{where} was {_MARKERS[marker]} {count} times, {marker}({limit})."
             ]
             for cause in function.causes():
-                lines += [f"  It {cause.title}:", *(f"    {line}" for line in cause.lines())]
+                lines += [
+                    f"  It {cause.title}:",
+                    *(f"    {line}" for line in cause.lines(in_full=True)),
+                ]
             yield "\n".join(lines)

@@ -198,16 +198,17 @@ def test_callers_are_without_the_modules_of_every_call():
 
     def enter(miss):
         if miss.function is note:
-            found.append(next(_jax_internals.callers()))
+            found.append([*tracing.library_callers()])
 
-    end = _jax_internals.watch_misses(enter, lambda *_: None)
+    watch = misses.MissWatch(enter, lambda *_: None)
+    watch.start()
     try:
         for jit in (jax.jit, eqx.filter_jit, canonopt.filter_jit, nnx.jit):
             jit(note)(jnp.ones(2))
         jax.jit(note).lower(jnp.ones(3)), jax.jit(note).eval_shape(jnp.ones(4))
     finally:
-        end()
-    assert found and set(found) == {__name__}
+        watch.stop()
+    assert found and not any(found)
 
 
 def test_settings_in_the_key_have_names():
@@ -275,15 +276,28 @@ def test_jax_names_a_line_of_the_user_in_its_logs(caplog):
     assert str(PACKAGE) not in caplog.text
 
 
-def test_misses_are_watched_without_register_exclusion_too(monkeypatch):
+@pytest.mark.parametrize("module", ["source_info_util", "traceback_util"])
+def test_misses_are_watched_without_register_exclusion_too(first_use, monkeypatch, module):
     tracing.hide_own_frames.cache_clear()
-    monkeypatch.delattr("jax._src.source_info_util.register_exclusion")
+    monkeypatch.delattr(f"jax._src.{module}.register_exclusion")
     with canonopt.compile_log() as log:
-        end = _jax_internals.watch_misses(lambda _: None, lambda *_: None)
-        assert end is not None
         jax.jit(lambda x: x)(jnp.ones(3))
-        end()
     assert log["<lambda>"].traces == 1
+    tracing.hide_own_frames.cache_clear()
+
+
+def test_listeners_are_registered_once_where_jax_does_not_list_them(monkeypatch):
+    monkeypatch.delattr("jax._src.monitoring.get_event_duration_listeners")
+    heard = []
+
+    def listener(event, *_, **__):
+        heard.append(event)
+
+    for _ in range(2):
+        _jax_internals.listen(listener, lambda *_, **__: None)
+    jax.monitoring.record_event_duration_secs("/canonopt/test", 1.0)
+    jax.monitoring.unregister_event_duration_listener(listener)
+    assert heard == ["/canonopt/test"]
 
 
 # --- private names that have moved ------------------------------------------------------------
@@ -292,12 +306,9 @@ def test_misses_are_watched_without_register_exclusion_too(monkeypatch):
 @pytest.fixture
 def first_use(monkeypatch):
     """A process that has not counted yet."""
-    original = pjit._infer_params
-    while "original" in (outer := inspect.getclosurevars(original).nonlocals):
-        original = outer["original"]
-    monkeypatch.setattr(pjit, "_infer_params", original)
-    for name in ("_is_watching", "_is_compile_seen", "_is_compile_due"):
-        monkeypatch.setattr(listeners, name, False)
+    monkeypatch.setattr(listeners.watch, "_misses", None)
+    monkeypatch.setattr(listeners.watch._compiles, "_is_seen", False)
+    monkeypatch.setattr(listeners, "_is_compile_due", False)
     misses._check_misses.cache_clear()
     yield
     misses._check_misses.cache_clear()
@@ -443,9 +454,16 @@ MOVED = {
             "jax._src.core.unsafe_am_i_under_a_jit",
         ),
     ],
-    "jax._src.source_info_util.register_exclusion": [
-        (removed("jax._src.source_info_util.register_exclusion"), None),
-    ],
+    **{
+        path: [(removed(path), None)]
+        for path in (
+            "jax._src.source_info_util.register_exclusion",
+            "jax._src.traceback_util.register_exclusion",
+            "jax._src.monitoring.get_event_duration_listeners",
+        )
+    },
+    # Asked for only to name what it compiles.
+    "jax._src.shard_map": [(in_a_module_of_another_name("jax._src.shard_map"), None)],
     # The name of a logger, see `test_equinox_makes_its_errors`.
     "jax._src.callback": [(elsewhere("jax._src.callback"), None)],
     # Asked for when a factory is called, and for no count.
@@ -511,7 +529,11 @@ def private_attributes():
     attributes = [node for node in nodes() if isinstance(node, ast.Attribute)]
     own = {node.attr for node in attributes if ast.unparse(node.value) == "self"}
     names = {node.attr for node in attributes}
-    return {name for name in names - own if re.match(r"_(?!_)", name)} - {"_asdict", "_getframe"}
+    return {name for name in names - own if re.match(r"_(?!_)", name)} - {
+        "_asdict",
+        "_fields",
+        "_getframe",
+    }
 
 
 def test_each_private_name_has_a_test_without_it():
@@ -688,7 +710,7 @@ def test_once_counting_works_again_nothing_is_raised(first_use, monkeypatch):
     misses._check_misses.cache_clear()
     misses._check_misses()
     # What was found is not looked for again.
-    monkeypatch.setattr(misses, "_watch_misses", None)
+    monkeypatch.setattr(misses, "MissWatch", None)
     count_in_a_log()
 
 
@@ -810,7 +832,7 @@ def test_a_call_without_a_compile_does_not_count_as_a_missing_event(first_use):
     assert listeners._is_compile_due
     with canonopt.compile_log() as log:
         jax.jit(fresh()[0]).lower(X)
-    assert listeners._is_compile_seen
+    assert listeners.watch._compiles._is_seen
     assert not log.helpers and len(log.functions) == 1
 
 

@@ -49,3 +49,25 @@ def test_a_cell_that_runs_again_is_no_new_trace(cell, numbers, jit):
 def read_output(cell):
     number, traces = "".join(output.text for output in cell.outputs).split()
     return float(number), int(traces)
+
+
+SITES = """
+step = jax.jit(lambda x: x * 2)
+with canonopt.compile_log() as log:
+    for n in (1, 2, 3):
+        step(jnp.ones(n))
+    for i in range(2):
+        jax.lax.scan(lambda c, a: (c + a, a), 0.0, data)
+print(log["<lambda>"].place, *log["<lambda>"].causes()[0].sites)
+print(*[line.name for line in log.helpers if not line.is_expected])
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_cells_are_named_by_their_numbers():
+    cells = [nbformat.v4.new_code_cell(text.strip()) for text in (SETUP, SITES)]
+    notebook = nbformat.v4.new_notebook(cells=cells)
+    nbclient.NotebookClient(notebook, timeout=600).execute()
+    printed = "".join(output.text for output in notebook.cells[1].outputs)
+    assert printed.split() == ["In[2]:1", "In[2]:4", "In[2]:6"]

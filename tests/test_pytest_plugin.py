@@ -46,7 +46,7 @@ def session(pytester):
 
 def test_a_jax_that_cannot_be_watched_is_an_error(session, monkeypatch):
     with monkeypatch.context() as context:
-        context.setattr("canonopt._recompiles.listeners._is_watching", False)
+        context.setattr("canonopt._recompiles.listeners.watch._misses", None)
         context.setattr("jax._src.pjit._infer_params", lambda *args: None)
         result = session("""
 @pytest.mark.max_traces(1)
@@ -106,7 +106,8 @@ def test_fails_and_compiles_nothing(compile_log):
     assert False
 """)
     result.assert_outcomes(passed=1, failed=2)
-    result.stdout.fnmatch_lines(["*- compile_log -*", "step *2 *2 *", "step was traced*", *WHY])
+    few = "*expected: 2 programs are few, x: shape: float32?1? -> float32?2?"
+    result.stdout.fnmatch_lines(["*- compile_log -*", "step *2 *2 *", "step was traced*", few])
     assert str(result.stdout).count("- compile_log -") == 1
     result.stdout.no_fnmatch_line("*float32?4?*")
 
@@ -226,7 +227,8 @@ def test_skips():
     pytest.skip("not here")
 """)
     result.assert_outcomes(failed=1, xfailed=1, skipped=1)
-    result.stdout.fnmatch_lines(["*assert 'mine' == 'other'*", "*- compile_log -*", *WHY])
+    few = "*expected: 2 programs are few, x: shape: float32?1? -> float32?2?"
+    result.stdout.fnmatch_lines(["*assert 'mine' == 'other'*", "*- compile_log -*", few])
 
 
 def test_unittest_and_fixtures(session):
@@ -301,3 +303,35 @@ def test_this_session_can_use_it_too(request):
     if not request.config.pluginmanager.has_plugin("pytest_canonopt"):
         pytest.skip("the package is only on a path")
     assert isinstance(request.getfixturevalue("compile_log"), canonopt.CompileLog)
+
+
+@pytest.mark.parametrize(
+    ("marker", "verb"), [("max_traces", "traced"), ("max_compiles", "compiled")]
+)
+def test_a_marker_sees_eager_work(session, marker, verb):
+    result = session(f"""
+def scan():
+    jax.lax.scan(lambda c, x: (c + x, x), 0.0, jax.numpy.ones(3))
+
+@pytest.mark.{marker}(1)
+def test_fails():
+    scan(), scan(), scan()
+
+@pytest.mark.{marker}(3)
+def test_passes():
+    scan(), scan(), scan()
+
+@pytest.mark.{marker}(0)
+def test_shapes_are_expected():
+    for n in range(3):
+        jax.numpy.ones(n) * 2
+""")
+    result.assert_outcomes(passed=2, failed=1)
+    result.stdout.fnmatch_lines(
+        [
+            f"test_a_marker_sees_eager_work*.py:* was {verb} 3 times, {marker}(1).",
+            "*It compiled scan again, twice:",
+            "*the shapes are the same: lax.scan gets another function each time",
+            "*write: canonopt.jit around the whole, or give lax.scan one function, made once",
+        ]
+    )

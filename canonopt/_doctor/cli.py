@@ -38,8 +38,8 @@ each process, how often and why, what that cost, and the line to write.
 
 _EPILOG = """\
 The exit status is that of the command, and 128 more than the signal that killed it: 130 after
-Ctrl-C. With --fail-on-recompile it is 3 if the command succeeds but one of the script's functions
-was traced or compiled more than once. [tool.canonopt.doctor] in pyproject.toml may have `allow` and
+Ctrl-C. With --fail-on-recompile it is 3 if the command succeeds but something was traced or
+compiled again that need not be. [tool.canonopt.doctor] in pyproject.toml may have `allow` and
 `fail-on-recompile`.
 """
 
@@ -111,7 +111,7 @@ def _add_options(doctor: argparse.ArgumentParser) -> list[str]:
     doctor.add_argument(
         "--fail-on-recompile",
         action=argparse.BooleanOptionalAction,
-        help="exit with status 3 after a recompile",
+        help="exit with status 3 after a recompile that can be avoided",
     )
     doctor.add_argument(
         "--live", action="store_true", help="also print each recompile as it happens"
@@ -194,7 +194,7 @@ class _Settings:
     def excess(self, processes: Sequence[Process]) -> list[str]:
         """A line for each function that is traced or compiled more often than is accepted."""
         lines = {}
-        for log in (log for process in processes for log in process.functions):
+        for log in (log for each in processes for log in (*each.functions, *each.helpers)):
             limit, compiles = self.allowed.get(log.name, 1), log.compiles + log.cache_hits
             if is_repeated(log) and max(log.traces, compiles) > limit:
                 name = f"{log.name} ({log.place})" if log.place else log.name

@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Literal, TextIO, TypeAlias
 
-from .._recompiles import Cause, Entry, aligned
+from .._recompiles import Entry, aligned, cause_of
 from .report import Function, Report, SharedCause, in_seconds, with_short_paths
 from .stream import Event, Process
 
@@ -143,14 +143,17 @@ def live_line(event: Event, has_others: bool) -> str | None:
         is_again, done = entry.compiled_again and not entry.traced_again, "compiled"
     if entry.error is not None:
         what = "failed while traced"
-    elif is_again:
+    elif is_again and log.is_line and not log.is_expected:
+        what = f"compiled {entry.operation} again"
+    elif is_again and not log.is_line:
         what = f"was {done} again"
     else:
         return None
     process = f"{event.process.name}: " if has_others else ""
     place = f" ({log.place})" if log.place else ""
     lines = [f"canonopt doctor: {process}{log.name}{place} {what}, {in_seconds(entry.seconds)}"]
-    lines += [f"  {line}" for line in Cause.of([entry]).report()]
+    if entry.error is not None or entry.explanation is not None:
+        lines += [f"  {line}" for line in cause_of([entry]).report()]
     return with_short_paths("\n".join(lines))
 
 
@@ -166,7 +169,10 @@ def as_json(report: Report) -> str:
         "recompiled": bool(report.repeated),
         **_fields(report, "command", "seconds", "status", "notes"),
         "processes": [_process(process) for process in report.processes],
-        "findings": [_function(function, report) for function in report.functions],
+        "findings": [
+            _function(function, report)
+            for function in (*report.functions, *(h for h in report.helpers if h.is_repeated))
+        ],
         "tried": None if report.tried is None else json.loads(as_json(report.tried)),
         "helpers": len(report.helpers),
         **_fields(report, "helper_compiles", "helper_seconds"),
@@ -214,7 +220,7 @@ def _cause(shared: SharedCause) -> dict[str, Any]:
         "processes": shared.processes,
         **_fields(cause, "what", "times", "seconds"),
         "changes": changes,
-        **_fields(cause, "note", "fixes"),
+        **_fields(cause, "note", "fixes", "sites", "pattern", "expected"),
     }
 
 

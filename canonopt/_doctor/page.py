@@ -82,7 +82,7 @@ def _body(report: Report) -> Iterator[str]:
     yield _tile(in_seconds(report.seconds), "in total")
     yield _tile(in_seconds(report.compile_seconds), "tracing and compiling")
     yield _tile(in_seconds(report.lost_seconds), "lost to recompiles", verdict)
-    yield _tile(f"{repeated}", "functions traced or compiled more than once", verdict)
+    yield _tile(f"{repeated}", "functions and lines compiled more often than need be", verdict)
     yield "</div>"
     if report.functions:
         yield "<h2>Timeline</h2>"
@@ -141,6 +141,13 @@ def _card(section: Section) -> Iterator[str]:
     for title, cause in section.causes:
         title = html.escape(title)
         yield f'<div class="cause"><p>{title}, <b>{in_seconds(cause.seconds)}</b></p>'
+        if cause.expected is not None:
+            yield f"<p>expected: {html.escape(with_short_paths(cause.expected))}</p></div>"
+            continue
+        if cause.sites:
+            yield f'<p class="place">{html.escape(with_short_paths(", ".join(cause.sites)))}</p>'
+        if cause.pattern is not None:
+            yield f"<p>{html.escape(cause.pattern)}</p>"
         if cause.note is not None:
             yield f"<p><code>{html.escape(cause.note)}</code></p>"
         if cause.changes:

@@ -31,7 +31,7 @@ class Function:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether a process traced or compiled it more than once."""
+        """Whether a process traced or compiled it again, and need not have."""
         return any(map(is_repeated, self.logs.values()))
 
     @property
@@ -42,10 +42,7 @@ class Function:
     @property
     def omitted(self) -> int:
         """Traces or compiles that are counted, but have no entry."""
-        # An entry may be a trace and a compile, so the counts are not added.
-        return sum(
-            max(max(log.traces, log.compiles) - len(log.entries), 0) for log in self.logs.values()
-        )
+        return sum(log.omitted for log in self.logs.values())
 
     def causes(self) -> list["SharedCause"]:
         """The causes, each once though several processes have it."""
@@ -115,7 +112,7 @@ class Report:
     seconds: float
     started: float  # seconds since the epoch
     functions: Sequence[Function]
-    helpers: Sequence[FunctionLog]  # of JAX and libraries
+    helpers: Sequence[Function]  # lines that ran what JAX and libraries compile
     processes: Sequence[Process]
     notes: Sequence[str]  # what the counts lack, and why
     # Another run of the command, with canonopt's factories in the place of Optax's.
@@ -133,8 +130,12 @@ class Report:
     ) -> "Report":
         """The report on these processes; those that compiled nothing are left out."""
         shown = [process for process in processes if process.functions or process.helpers]
-        helpers = [log for process in shown for log in process.helpers]
-        return cls(command, status, seconds, started, _functions(shown), helpers, shown, notes)
+        functions = _functions([(each.name, each.functions) for each in shown])
+        helpers = _functions([(each.name, each.helpers) for each in shown])
+        failures = dict.fromkeys(text for process in processes for text in process.failures)
+        failed = (f"canonopt failed to find something out: {text}" for text in failures)
+        notes = [*notes, *failed]
+        return cls(command, status, seconds, started, functions, helpers, shown, notes)
 
     @property
     def comparison(self) -> "Comparison | None":
@@ -155,12 +156,12 @@ class Report:
         return Comparison("With canonopt's factories in Optax's place:", rows, fix)
 
     @property
-    def helper_compiles(self) -> int:
-        return sum(helper.compiles for helper in self.helpers)
+    def helper_compiles(self) -> float:
+        return sum(helper.total("compiles") for helper in self.helpers)
 
     @property
     def helper_seconds(self) -> float:
-        return sum(helper.seconds for helper in self.helpers)
+        return sum(helper.total("seconds") for helper in self.helpers)
 
     @property
     def compile_seconds(self) -> float:
@@ -168,21 +169,25 @@ class Report:
 
     @property
     def lost_seconds(self) -> float:
-        return sum(function.total("lost_seconds") for function in self.functions)
+        return sum(each.total("lost_seconds") for each in (*self.functions, *self.helpers))
 
     @property
     def repeated(self) -> list[Function]:
-        """The functions that were traced or compiled more than once, most expensive first."""
-        found = (function for function in self.functions if function.is_repeated)
+        """The functions and lines with a recompile that can be avoided, most expensive first."""
+        found = (each for each in (*self.functions, *self.helpers) if each.is_repeated)
         return sorted(found, key=lambda function: -function.total("lost_seconds"))
 
     @property
     def verdict(self) -> str | None:
         """A line in place of a table, or of the causes below it."""
-        if not self.functions:
+        if not (self.functions or self.repeated):
             # A note says why, if none could be seen.
             return None if self.notes else "No function of the script was compiled."
-        return None if self.repeated else "No function was traced or compiled more than once."
+        if self.repeated:
+            return None
+        if self.sections:
+            return "Nothing was traced or compiled again that need not be."
+        return "No function was traced or compiled more than once."
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -220,12 +225,12 @@ class Report:
                 ),
                 "repeated" if function.is_repeated else "once",
             )
-            for function in self.functions
+            for function in (*self.functions, *(h for h in self.helpers if h.is_repeated))
         ]
-        if self.helpers:
-            name = f"{len({log.name for log in self.helpers})} in JAX and libraries"
-            seconds = f"{self.helper_seconds:.2f}"
-            rows.append(Row((name, *self._helper_counts(), seconds, "", ""), "helpers"))
+        if others := [helper for helper in self.helpers if not helper.is_repeated]:
+            name = f"{len(others)} in JAX and libraries"
+            seconds = f"{sum(helper.total('seconds') for helper in others):.2f}"
+            rows.append(Row((name, *self._helper_counts(others), seconds, "", ""), "helpers"))
         return rows
 
     def _counts(self, function: Function) -> Sequence[str]:
@@ -235,16 +240,19 @@ class Report:
         pairs = [(log.traces, log.compiles + log.cache_hits) if log else (0, 0) for log in logs]
         return ["/".join(map(str, pair)) if any(pair) else "" for pair in _in_columns(pairs)]
 
-    def _helper_counts(self) -> Sequence[str]:
+    def _helper_counts(self, helpers: Sequence[Function]) -> Sequence[str]:
         if len(self.processes) < 2:
-            return "", str(self.helper_compiles), ""
-        pairs = [(0, sum(log.compiles for log in each.helpers)) for each in self.processes]
+            return "", f"{sum(helper.total('compiles') for helper in helpers)}", ""
+        names = [process.name for process in self.processes]
+        found = [[h.logs[name] for h in helpers if name in h.logs] for name in names]
+        pairs = [(0, sum(log.compiles for log in logs)) for logs in found]
         return [f"-/{compiles}" for _, compiles in _in_columns(pairs)]
 
     @property
     def sections(self) -> list[Section]:
-        """Of the repeated functions, then of those of which only a trace failed."""
-        others = [function for function in self.functions if not function.is_repeated]
+        """Of what is repeated, then of what is expected and of traces that failed."""
+        both = (*self.functions, *self.helpers)
+        others = [function for function in both if not function.is_repeated]
         found = [(function, function.causes()) for function in [*self.repeated, *others]]
         return [
             Section(
@@ -273,18 +281,18 @@ class Report:
         return entry.at - self.started
 
 
-def _functions(processes: Sequence[Process]) -> list[Function]:
+def _functions(processes: Sequence[tuple[str, Sequence[FunctionLog]]]) -> list[Function]:
     """Those of all processes, each once: by its name and place."""
     found: dict[object, dict[str, FunctionLog]] = {}
-    for process in processes:
+    for process, logs in processes:
         seen: dict[object, int] = {}
-        for log in process.functions:
+        for log in logs:
             # Functions of one name may be on one line: then by their order.
             key = log.name, log.place
             seen[key] = seen.get(key, 0) + 1
-            found.setdefault((*key, seen[key]), {})[process.name] = log
-    logs = [(next(iter(logs.values())), logs) for logs in found.values()]
-    return [Function(first.name, first.place, logs) for first, logs in logs]
+            found.setdefault((*key, seen[key]), {})[process] = log
+    firsts = [(next(iter(logs.values())), logs) for logs in found.values()]
+    return [Function(first.name, first.place, logs) for first, logs in firsts]
 
 
 def _in_columns(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -293,9 +301,8 @@ def _in_columns(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def is_repeated(log: FunctionLog) -> bool:
-    # A hit of the persistent cache takes the place of a compile. A backward pass counts for
-    # neither, since it is a program of its own.
-    return log.traces > 1 or log.compiles + log.cache_hits > 1
+    """Whether something was traced or compiled again that need not be."""
+    return not log.is_expected
 
 
 def with_short_paths(text: str) -> str:

@@ -19,6 +19,7 @@ import attrs
 from .._errors import UnsupportedVersionError
 from .._recompiles import (
     MAX_ENTRIES,
+    MAX_OPERATIONS,
     Change,
     Compile,
     CompileLog,
@@ -36,15 +37,14 @@ _MAX_TEXT = 1000  # characters of each string
 # What is written of logs and entries, under the same names.
 _COUNTS = (
     *("traces", "compiles", "cache_hits", "backward_compiles"),
-    *("trace_seconds", "compile_seconds"),
+    *("nested_traces", "trace_seconds", "compile_seconds"),
 )
 _ENTRY = (
     *("traced", "compiled", "traced_again", "compiled_again"),
     *("trace_seconds", "compile_seconds", "error", "advice"),
+    *("is_nested", "site", "operation", "shapes"),
 )
-_CHANGE = ("path", "kind", "before", "after", "fix")
-# The kinds of logs, and where a `CompileLog` has them.
-_KINDS = {"function": "functions", "helper": "helpers"}
+_CHANGE = ("path", "kind", "before", "after", "fix", "wanted")
 
 
 # --- writing ----------------------------------------------------------------------------------
@@ -68,8 +68,10 @@ class StreamRecorder(Recorder):
         self._order = threading.RLock()
 
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
+        if by_library:
+            return None
         with contextlib.suppress(Exception), self._lock:
-            log = self._log.function_log(name, function, by_library)
+            log = self._log.function_log(name, function)
             # By when they began, as in a log. What is inside of another function ends before it.
             self._numbers.setdefault(log, len(self._numbers))
             return log
@@ -88,14 +90,27 @@ class StreamRecorder(Recorder):
             self._tell("compile", log, found or entry)
         return found
 
+    def add_operation(self, entry: Entry, compiled: Compile) -> None:
+        with contextlib.suppress(Exception):
+            with self._lock:
+                log = self._log.line_log(entry.site)
+                self._numbers.setdefault(log, len(self._numbers))
+                log.add_operation(entry, compiled)
+            self._tell("compile", log, entry)
+
+    def note_problem(self, problem: str) -> None:
+        if problem not in self._log.problems and len(self._log.problems) < MAX_ENTRIES:
+            self._log.problems.append(problem)
+            self._write(_cut({"event": "note", "time": time.time(), "text": problem}))
+
     def _tell(self, event: str, log: FunctionLog, entry: Entry | None) -> None:
         # The counts are read inside, so that a later line never has smaller ones.
         with self._order:
-            kind = next(k for k, name in _KINDS.items() if log in getattr(self._log, name))
+            kind = "line" if log.is_line else "function"
             about: dict[str, Any] = {"number": self._numbers[log], "kind": kind}
             about |= {"name": log.name, "place": log.place, **_fields(log, _COUNTS)}
             record: dict[str, Any] = {"event": event, "time": time.time(), "function": about}
-            if kind != "helper" and entry is not None:
+            if entry is not None:
                 record["entry"] = self._entry(log, entry, is_new=event == "trace")
             self._write(_cut(record))
 
@@ -168,20 +183,19 @@ class Process:
     name: str  # `p0` for the first
     start: Start
     latest: float  # the time of the latest line
-    problems: list[str] = attrs.field(factory=list)
+    problems: list[str] = attrs.field(factory=list)  # why the counts are wrong
+    failures: list[str] = attrs.field(factory=list)  # what canonopt failed to find out
     is_ended: bool = False  # whether there is a last line
-    _logs: dict[int, tuple[str, FunctionLog]] = attrs.field(factory=dict)
+    _logs: dict[int, FunctionLog] = attrs.field(factory=dict)
 
     @property
     def functions(self) -> list[FunctionLog]:
-        return self._of("function")
+        return [log for _, log in sorted(self._logs.items()) if not log.is_line]
 
     @property
     def helpers(self) -> list[FunctionLog]:
-        return self._of("helper")
-
-    def _of(self, kind: str) -> list[FunctionLog]:
-        return [log for _, (its_kind, log) in sorted(self._logs.items()) if its_kind == kind]
+        """What JAX and libraries compile, by the line of the user's that ran it."""
+        return [log for _, log in sorted(self._logs.items()) if log.is_line]
 
     def add(self, record: dict[str, Any]) -> "Event | None":
         """Adds a record, and returns it as an event if it is a trace or a compile of the user's.
@@ -193,6 +207,8 @@ class Process:
             self.is_ended = True
         elif kind == "problem":
             self.problems.append(str(record["text"]))
+        elif kind == "note":
+            self.failures.append(str(record["text"]))
         elif kind in ("trace", "compile"):
             return self._add(kind, record["function"], record.get("entry"))
         return None  # also for the events of a newer version
@@ -200,14 +216,14 @@ class Process:
     def _add(
         self, kind: str, about: dict[str, Any], entry: dict[str, Any] | None
     ) -> "Event | None":
-        new = about["kind"], FunctionLog(about["name"], about["place"])
-        _, log = self._logs.setdefault(int(about["number"]), new)
+        new = FunctionLog(about["name"], about["place"], is_line=about["kind"] == "line")
+        log = self._logs.setdefault(int(about["number"]), new)
         for name in _COUNTS:
             setattr(log, name, about[name])
         if entry is None:
             return None
         number = int(entry["number"])
-        while len(log.entries) <= min(number, MAX_ENTRIES):
+        while len(log.entries) <= min(number, MAX_OPERATIONS if log.is_line else MAX_ENTRIES):
             log.entries.append(Entry(None, float(entry["time"])))
         kept = log.entries[number]
         kept.at = float(entry["time"])
@@ -216,7 +232,8 @@ class Process:
         kept.advice = tuple(kept.advice)
         if "changes" in entry:
             changes = (Change(*(each[name] for name in _CHANGE)) for each in entry["changes"])
-            kept.explanation = Explanation(0, tuple(changes), ())
+            kept = attrs.evolve(kept, explanation=Explanation(0, tuple(changes), ()))
+            log.entries[number] = kept
         return Event(self, kind, log, kept)
 
 

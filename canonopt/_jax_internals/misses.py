@@ -1,4 +1,4 @@
-"""Calls that a jit cache has no entry for, and what `jax.stages` lowers and compiles."""
+"""Calls that a jit cache has no entry for."""
 
 import contextlib
 import functools
@@ -6,7 +6,6 @@ import inspect
 import sys
 import weakref
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 import attrs
@@ -26,6 +25,7 @@ from .tracing import (
     listen_for_traces,
     traces_so_far,
     was_tracing,
+    without_own_frame,
 )
 
 
@@ -48,66 +48,81 @@ class Miss:
     program: Any = None
 
 
-def watch_misses(
-    enter: Callable[[Miss], Any], leave: Callable[[Any, bool, Any], None]
-) -> Callable[[], None]:
-    """Calls `enter` at each miss, then `leave` with the result of `enter`.
+class MissWatch:
+    """Calls `enter` at each miss, then `leave` with the result of `enter`, from `start` to `stop`.
 
     `leave` also gets whether the function was traced, and the jaxpr. If it raises, nothing is
-    compiled. Returns the function that ends the watch. Relies on `jax._src.pjit._infer_params`,
-    which it wraps: `jax.jit` calls it if its C++ cache has no entry. Cached calls cost nothing.
+    compiled. A function for which `passes` is true is left alone. Relies on
+    `jax._src.pjit._infer_params`, which it wraps: `jax.jit` calls it if its C++ cache has no entry.
+    Cached calls cost nothing.
 
-    Raises `UnsupportedVersionError` if misses cannot be watched, since all counts would be zero.
+    To make one raises `UnsupportedVersionError` if misses cannot be watched, since all counts would
+    be zero.
     """
-    if not getattr(jax.config, "jax_no_tracing", False):  # else the check cannot trace
-        _check_misses()
-    return _watch_misses(enter, leave)
 
-
-def _watch_misses(
-    enter: Callable[[Miss], Any], leave: Callable[[Any, bool, Any], None]
-) -> Callable[[], None]:
-    try:
-        from jax._src import pjit
-
-        original = pjit._infer_params
-        parameters = tuple(inspect.signature(original).parameters)
-    except (ImportError, AttributeError) as error:
-        raise unsupported("jax._src.pjit._infer_params") from error
-    listen_for_traces()
-    if parameters != ("fun", "ji", "args", "kwargs"):
-        raise unsupported(f"jax._src.pjit._infer_params({', '.join(parameters)})")
-
-    # Weak, so that watching keeps no jaxpr alive.
-    found: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-
-    def watched(fun: Any, ji: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-        token = enter(_miss(fun, ji, args, kwargs))
-        before = traces_so_far()
+    def __init__(
+        self,
+        enter: Callable[[Miss], Any],
+        leave: Callable[[Any, bool, Any], None],
+        passes: Callable[[Any], bool] = lambda _: False,
+        check: bool = True,
+    ) -> None:
+        if check and not getattr(jax.config, "jax_no_tracing", False):  # else it cannot trace
+            _check_misses()
         try:
-            result = original(fun, ji, args, kwargs)
-        except BaseException as error:
-            # JAX may refuse the output after the function has run, or the arguments before.
-            is_traced = traces_so_far() > before or was_tracing(error)
-            has_run = is_traced and _takes(fun, args, kwargs)
-            leave(token, has_run or _came_from(fun, error), None)
-            if error.__traceback__ is not None:  # so that it reads as if nobody watched
-                error.__traceback__ = error.__traceback__.tb_next
-            raise
-        jaxpr = _jaxpr_of(result)
-        # Both are asked: a jaxpr that is new here may have been traced before the watch began.
-        leave(token, _is_new(jaxpr, found) and traces_so_far() > before, jaxpr)
-        return result
+            from jax._src import pjit
 
-    pjit._infer_params = watched
-    hide_own_frames()
+            parameters = tuple(inspect.signature(pjit._infer_params).parameters)
+        except (ImportError, AttributeError) as error:
+            raise unsupported("jax._src.pjit._infer_params") from error
+        if parameters != ("fun", "ji", "args", "kwargs"):
+            raise unsupported(f"jax._src.pjit._infer_params({', '.join(parameters)})")
+        self._callbacks = enter, leave, passes
+        self._pjit = pjit
+        # What this has put in the place of `_infer_params`, and what it calls.
+        self._ours: Any = None
+        self._original: Any = None
+        hide_own_frames()
 
-    def end() -> None:
-        # Not if another watch has wrapped this one: that one would be lost.
-        if pjit._infer_params is watched:
-            pjit._infer_params = original
+    def start(self) -> None:
+        current = self._pjit._infer_params
+        if self._ours is None or current is not self._original:
+            self._original, self._ours = current, self._wrapped(current)
+        self._pjit._infer_params = self._ours
 
-    return end
+    def stop(self) -> None:
+        if self._pjit._infer_params is self._ours:
+            self._pjit._infer_params = self._original
+        else:
+            # Somebody has wrapped this one. It stays below, and only passes calls on.
+            self._ours = None
+
+    def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        enter, leave, passes = self._callbacks
+        # Weak, so that watching keeps no jaxpr alive.
+        found: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+        def watched(fun: Any, ji: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+            if self._ours is not watched or passes(fun):
+                return original(fun, ji, args, kwargs)
+            token = enter(_miss(fun, ji, args, kwargs))
+            listen_for_traces()
+            before = traces_so_far()
+            try:
+                result = original(fun, ji, args, kwargs)
+            except BaseException as error:
+                # JAX may refuse the output after the function has run, or the arguments before.
+                is_traced = traces_so_far() > before or was_tracing(error)
+                has_run = is_traced and _takes(fun, args, kwargs)
+                leave(token, has_run or _came_from(fun, error), None)
+                without_own_frame(error)
+                raise
+            jaxpr = _jaxpr_of(result)
+            # Both are asked: a jaxpr that is new here may have been traced before the watch began.
+            leave(token, _is_new(jaxpr, found) and traces_so_far() > before, jaxpr)
+            return result
+
+        return watched
 
 
 @functools.cache  # if it raises, the next use checks again
@@ -155,7 +170,8 @@ def _check_misses() -> None:
         return object()
 
     functions = (traced, called, filtered, refused)
-    end = _watch_misses(lambda miss: miss, leave)
+    watch = MissWatch(lambda miss: miss, leave, check=False)
+    watch.start()
     # An array would start a backend.
     x = jax.ShapeDtypeStruct((), jnp.float32)
     try:
@@ -166,7 +182,7 @@ def _check_misses() -> None:
     except Exception as error:
         raise unsupported("jax._src.pjit._infer_params") from error
     finally:
-        end()
+        watch.stop()
     if not {traced, called, refused} <= set(ways):
         raise unsupported("jax._src.pjit._infer_params")
     if filtered not in ways or not ways[filtered][1]:
@@ -237,28 +253,3 @@ def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
     return Miss(
         function, args, kwargs, static.__contains__, False, options, fun, is_call(), program
     )
-
-
-def watch_stages(
-    lowered: Callable[[Any, Any], None], compiling: Callable[[Any], AbstractContextManager[Any]]
-) -> None:
-    """Calls `lowered` with each jaxpr and its lowering, and compiles a lowering in `compiling`.
-
-    For users who lower and compile themselves; `jax.jit` does not use these methods. The methods
-    are public, but replacing them is not, so it is done here.
-    """
-    lower, compile = jax.stages.Traced.lower, jax.stages.Lowered.compile
-
-    @functools.wraps(lower)
-    def watched_lower(self: Any, *args: Any, **kwargs: Any) -> Any:
-        result = lower(self, *args, **kwargs)
-        lowered(self.jaxpr, result)
-        return result
-
-    @functools.wraps(compile)
-    def watched_compile(self: Any, *args: Any, **kwargs: Any) -> Any:
-        with compiling(self):
-            return compile(self, *args, **kwargs)
-
-    stages: Any = jax.stages
-    stages.Traced.lower, stages.Lowered.compile = watched_lower, watched_compile

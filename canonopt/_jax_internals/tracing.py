@@ -6,11 +6,13 @@ import inspect
 import os
 import traceback
 import types
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import jax
 import jax.core
 import jax.numpy as jnp
+
+from .._python_internals import is_library_code, place_of_line
 
 
 def is_staging() -> bool:
@@ -54,20 +56,58 @@ def is_call() -> bool:
     return next(outside).f_code.co_name in ("cache_miss", "_python_pjit_helper")
 
 
-def callers() -> Iterator[str]:
-    """The modules that a call of a jitted function came through, from the innermost outwards.
+def library_callers() -> Iterator[str]:
+    """The packages of libraries that a call of a jitted function came through, innermost first.
 
-    Without those that every such call comes through.
+    Up to the user's code, and without those that every such call comes through.
     """
-    modules = (str(frame.f_globals.get("__name__")) for frame in _frames())
-    return (module for module in modules if not module.startswith(_IN_EVERY_CALL))
+    for frame in _frames():
+        module = str(frame.f_globals.get("__name__"))
+        if not module.startswith(_IN_EVERY_CALL):
+            if not is_library_code(frame.f_code, frame.f_globals):
+                return
+            yield module.partition(".")[0]
 
 
 _IN_EVERY_CALL = (
     *("canonopt._jax_internals", "canonopt._recompiles", "canonopt._steps.filter_jitting"),
     *(f"jax._src.{name}" for name in ("api", "pjit", "stages", "traceback_util")),
-    *("contextlib", "equinox._jit", "equinox._module", "flax.nnx.transforms"),
+    *("equinox._jit", "equinox._module", "flax.nnx.transforms"),
 )
+
+
+def call_site() -> str | None:
+    """The line of the user's code that runs now, as `file:line`.
+
+    That is the innermost frame whose file is no library's; if there is none, the innermost one of
+    `__main__`. None if there is neither.
+    """
+    main = None
+    for frame in _frames():
+        if not is_library_code(frame.f_code, frame.f_globals):
+            return place_of_line(frame.f_code.co_filename, frame.f_lineno)
+        if main is None and frame.f_globals.get("__name__") == "__main__":
+            main = place_of_line(frame.f_code.co_filename, frame.f_lineno)
+    return main
+
+
+def frames_to_the_user() -> int:
+    """The number of frames from the caller of this to the user's code.
+
+    A `stacklevel` counts frames, and how many JAX adds depends on the jit and on the version.
+    """
+    count, frame = -1, inspect.currentframe()
+    while frame is not None and is_library_code(frame.f_code, frame.f_globals):
+        count, frame = count + 1, frame.f_back
+    return count
+
+
+def is_in_shard_map() -> bool:
+    """Whether `jax.shard_map` runs its function eagerly, operation by operation.
+
+    Relies on the name of its module. The operations that it compiles have no names.
+    """
+    return any(str(f.f_globals.get("__name__")) == "jax._src.shard_map" for f in _frames())
 
 
 def _frames() -> Iterator[types.FrameType]:
@@ -78,20 +118,43 @@ def _frames() -> Iterator[types.FrameType]:
         frame = frame.f_back
 
 
-# --- traces -----------------------------------------------------------------------------------
+# --- events -----------------------------------------------------------------------------------
 
+
+def listen(on_duration: Callable[..., None], on_event: Callable[..., None]) -> None:
+    """Registers listeners of `jax.monitoring` for durations and events, unless they are there.
+
+    `jax.monitoring.clear_event_listeners` removes them. To find that out, this relies on
+    `get_event_duration_listeners` of `jax._src.monitoring`. If it is gone, they are registered
+    once, and are gone after they were cleared.
+    """
+    try:
+        from jax._src.monitoring import get_event_duration_listeners
+
+        is_missing = on_duration not in get_event_duration_listeners()
+    except ImportError:
+        is_missing = on_duration not in _registered
+    if is_missing:
+        _registered.add(on_duration)
+        jax.monitoring.register_event_duration_secs_listener(on_duration)
+        jax.monitoring.register_event_listener(on_event)
+
+
+_registered: set[Callable[..., None]] = set()
 _seen_trace_events = 0
 
 
-@functools.cache  # once
 def listen_for_traces() -> None:
-    jax.monitoring.register_event_duration_secs_listener(_on_duration)
+    listen(_on_duration, _ignore)
 
 
 def _on_duration(event: str, *_: object, **__: object) -> None:
     global _seen_trace_events
     if event.endswith("jaxpr_trace_duration"):
         _seen_trace_events += 1
+
+
+def _ignore(*_: object, **__: object) -> None: ...
 
 
 def traces_so_far() -> int:
@@ -126,14 +189,30 @@ def codes_of(error: BaseException) -> Iterator[types.CodeType]:
     return (frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
-@functools.cache  # JAX keeps a list
-def hide_own_frames() -> None:
-    """Makes JAX name the line of the user, not one of this package, in its logs for example.
+def without_own_frame(error: BaseException) -> None:
+    """Removes the frame of the caller, which handles `error` and raises it again.
 
-    Relies on `register_exclusion` of `jax._src.source_info_util`. If it is gone, JAX names a line
-    of this package.
+    So a traceback reads as if nobody watched.
     """
+    if error.__traceback__ is not None:
+        error.__traceback__ = error.__traceback__.tb_next
+
+
+@functools.cache  # JAX keeps lists
+def hide_own_frames() -> None:
+    """Makes JAX hide the frames of this package where it hides its own.
+
+    In its logs it names the line of the user, relying on `register_exclusion` of
+    `jax._src.source_info_util`, and in tracebacks of errors on that of `jax._src.traceback_util`.
+    If these are gone, JAX names a line of this package.
+    """
+    ours = os.path.dirname(__file__)
     with contextlib.suppress(ImportError, AttributeError):
         from jax._src import source_info_util
 
-        source_info_util.register_exclusion(os.path.dirname(__file__) + os.sep)
+        source_info_util.register_exclusion(ours + os.sep)
+    with contextlib.suppress(ImportError, AttributeError):
+        from jax._src import traceback_util
+
+        for folder in (ours, os.path.join(os.path.dirname(ours), "_recompiles")):
+            traceback_util.register_exclusion(folder)

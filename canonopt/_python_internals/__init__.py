@@ -2,8 +2,9 @@
 
 CPython does not promise any of this, so it may differ between versions: instruction names and the
 layout of closures in bytecode, how descriptors are stored in a class, how `warnings` applies its
-filters, and where library files are installed. Also here are weak mappings by object identity,
-which rely on when an object gives up its id. All other modules of canonopt go through these names.
+filters, where library files are installed, and how IPython names its cells. Also here are weak
+mappings by object identity, which rely on when an object gives up its id. All other modules of
+canonopt go through these names.
 """
 
 from .bounded_store import BoundedStore as BoundedStore
@@ -13,6 +14,7 @@ from .libraries import HIDDEN_INPUTS as HIDDEN_INPUTS
 from .libraries import REFLECTION as REFLECTION
 from .libraries import impure_name as impure_name
 from .libraries import is_library_class as is_library_class
+from .libraries import is_library_code as is_library_code
 from .libraries import is_library_file as is_library_file
 from .libraries import is_library_module as is_library_module
 from .namespaces import ClassAttribute as ClassAttribute
@@ -24,6 +26,7 @@ from .namespaces import is_constant_to as is_constant_to
 from .namespaces import is_dunder as is_dunder
 from .namespaces import is_in_place as is_in_place
 from .namespaces import is_stable as is_stable
+from .places import place_of_line as place_of_line
 from .rebinding import captured_by as captured_by
 from .rebinding import cells_of as cells_of
 from .rebinding import is_bound as is_bound

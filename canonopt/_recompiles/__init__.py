@@ -6,20 +6,22 @@ nearest earlier key, and the lines to write. Others may use the counters (`compi
 report.
 """
 
+from .advice import Cause as Cause
 from .advice import CauseLine as CauseLine
 from .advice import Change as Change
-from .assertions import assert_max_compiles as assert_max_compiles
-from .assertions import assert_max_traces as assert_max_traces
+from .advice import aligned as aligned
+from .advice import times as times
+from .counting import assert_max_compiles as assert_max_compiles
+from .counting import assert_max_traces as assert_max_traces
+from .counting import compile_log as compile_log
+from .differences import Entry as Entry
 from .differences import Explanation as Explanation
 from .listeners import check_compiles as check_compiles
-from .listeners import compile_log as compile_log
 from .listeners import record_everywhere as record_everywhere
 from .log import MAX_ENTRIES as MAX_ENTRIES
-from .log import Cause as Cause
+from .log import MAX_OPERATIONS as MAX_OPERATIONS
 from .log import Compile as Compile
 from .log import CompileLog as CompileLog
-from .log import Entry as Entry
 from .log import FunctionLog as FunctionLog
 from .log import Recorder as Recorder
-from .log import aligned as aligned
-from .log import times as times
+from .log import cause_of as cause_of

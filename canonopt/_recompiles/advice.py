@@ -1,17 +1,18 @@
 """What reports say of a difference between two calls: a `Change`, with the line to write.
 
+A `Cause` is what several calls have in common, with a verdict on whether it could be avoided.
 `cause_lines` renders changes and advice for every report.
 """
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 import attrs
 import jax.numpy as jnp
 
-from .call_key import CallKey, is_inside
-from .records import Array, Node, Nothing, Record, Static
+from .call_key import INEXACT, CallKey, state_misfits_model
+from .records import Array, Node, Record, Static
 
 
 @attrs.frozen
@@ -27,6 +28,8 @@ class Change:
     before: str
     after: str
     fix: str
+    # How many programs that differ in this are likely wanted: one, a pair or a handful.
+    wanted: int = 1
 
     def __str__(self) -> str:
         return f"{self.path}: {self.kind}: {self.before} -> {self.after}"
@@ -58,10 +61,183 @@ def cause_lines(
     ]
 
 
+@attrs.frozen
+class Cause:
+    """Why something was traced or compiled again, or why a trace failed, and how often."""
+
+    what: str
+    times: int
+    seconds: float
+    # Those of the first time. Later ones have the same paths and kinds.
+    changes: tuple[Change, ...]
+    note: str | None  # in place of changes
+    fixes: tuple[str, ...]
+    # The lines of the user's code that ran it, as `file:line`, in the order of the first times.
+    sites: tuple[str, ...] = ()
+    pattern: str | None = None  # how the times differ from each other
+    # Why this is expected, and no reason to change the code. None if it can be avoided.
+    expected: str | None = None
+
+    @property
+    def is_expected(self) -> bool:
+        return self.expected is not None
+
+    @property
+    def is_avoidable(self) -> bool:
+        """Whether something ran again that need not. A trace that failed is an error instead."""
+        return not self.is_expected and not self.what.startswith("failed")
+
+    @property
+    def title(self) -> str:
+        again = " again" if self.what.startswith("was") else ""
+        return f"{self.what}{again}, {times(self.times)}"
+
+    def report(self, most: int = 3, in_full: bool = False) -> list[CauseLine]:
+        """The changes or the note, and what to write: what all reports show, `most` of each.
+
+        One line if this is expected, unless it is wanted `in_full`.
+        """
+        if self.expected is not None and not in_full:
+            return [CauseLine("note", f"expected: {self.expected}")]
+        lines = cause_lines(self.changes, self.note, self.fixes, most)
+        at = [line.role for line in lines].index("fix") if self.fixes else len(lines)
+        more = [self.pattern] if self.pattern else []
+        if self.sites:
+            rest = f", and {len(self.sites) - most} more lines" if len(self.sites) > most else ""
+            more.append(f"called at {', '.join(self.sites[:most])}{rest}")
+        return [*lines[:at], *(CauseLine("note", text) for text in more), *lines[at:]]
+
+    def lines(self, in_full: bool = False) -> list[str]:
+        """The report as plain text."""
+        return [str(line) for line in self.report(in_full=in_full)]
+
+
+def times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def aligned(rows: list[tuple[object, ...]]) -> list[str]:
+    """The lines of a table whose columns are as wide as their cells."""
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in texts
+    ]
+
+
+# --- whether it could be avoided ----------------------------------------------------------------
+
+# So many programs are expected that differ in a shape, a flag, a mode or a mesh, since each of them
+# may be called many times. A number that has more than two values changes at every call.
+PAIR, HANDFUL = 2, 5
+
+
+def verdict(calls: Sequence[Sequence[Change]]) -> tuple[str | None, str | None]:
+    """How several calls with the same kinds of changes differ, and why they are expected, if so."""
+    first = calls[0][0] if calls[0] else None
+    if first is None:
+        return None, None
+    is_of_length = "missing" in (first.before, first.after)
+    texts = [c[0].path if is_of_length else c[0].after for c in calls]
+    growth = _growth(texts if is_of_length else [first.before, *texts])
+    programs = len(calls) + 1
+    is_expected = programs <= min(change.wanted for changes in calls for change in changes)
+    if is_expected and growth is None:
+        return None, f"{programs} programs are few, {first}"
+    pattern = growth or ("changes at every call" if programs > HANDFUL else None)
+    subject = re.sub(r"\[\d+\]$", "", first.path) if is_of_length else first.path
+    return pattern and f"{subject} {pattern}", None
+
+
+def path_of_growth(change: Change) -> str:
+    """The path of a change, which is one for all lengths of a list."""
+    is_of_length = "missing" in (change.before, change.after)
+    return re.sub(r"\[\d+\]", "[i]", change.path) if is_of_length else change.path
+
+
+def _growth(texts: Sequence[str]) -> str | None:
+    """In words, if three numbers or more in the texts follow each other in equal steps."""
+    steps = _steps(texts)
+    if len(texts) < 3 or len(steps) != 1:
+        return None
+    (found,) = steps
+    by = found[1]
+    if not by or any(abs(value - i * by) > 1e-9 for i, value in enumerate(found)):
+        return None
+    word = "one" if abs(by) == 1 else f"{abs(by):g}"
+    return f"{'grows' if by > 0 else 'shrinks'} by {word} at each call"
+
+
+def _steps(texts: Sequence[str]) -> set[tuple[float, ...]]:
+    """How the numbers in texts change from the first text on, without those that do not change.
+
+    Empty if the texts differ in more than numbers.
+    """
+    if len({_NUMBER_IN.sub("#", text) for text in texts}) != 1:
+        return set()
+    columns = zip(*(map(float, _NUMBER_IN.findall(text)) for text in texts), strict=True)
+    steps = {tuple(value - column[0] for value in column) for column in columns}
+    return {column for column in steps if any(column)}
+
+
+_NUMBER_IN = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?")
+
+
+# --- what JAX compiles outside of a jit ---------------------------------------------------------
+
+# Operations that take functions, by the names that JAX compiles them under.
+_WITH_BODY = {
+    "scan": "lax.scan",
+    "while": "lax.while_loop",
+    "cond": "lax.cond or lax.switch",
+    "shard_map": "jax.shard_map",
+}
+_MANY = 10  # operations at one line
+_JIT = "put the whole under jax.jit"
+
+
+def several_shapes(shapes: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
+    """A note and a fix for operations that a line compiled for several shapes, which it lists.
+
+    None if one line runs for a handful of shapes, or for shapes that have nothing in common.
+    """
+    count, texts = max((len(set(s)), [*dict.fromkeys(s)]) for s in shapes.values())
+    if count <= HANDFUL or len(_steps(texts)) != 1:
+        return None
+    note = f"{count} shapes: the length {_growth(texts) or 'changes at every call'}"
+    mask = "pad to one length with a mask: jnp.where(jnp.arange(size) < n, x, 0)"
+    return note, f"{_JIT}, and {mask}"
+
+
+def repeated_operation(name: str, count: int) -> tuple[str, str] | None:
+    """The same for an operation that a line compiled again for the same shapes.
+
+    None if that was seldom: a line may have an operation with several constants.
+    """
+    if name in _WITH_BODY:
+        public = _WITH_BODY[name]
+        fix = f"canonopt.jit around the whole, or give {public} one function, made once"
+        return f"the shapes are the same: {public} gets another function each time", fix
+    note = "the shapes are the same: a constant or a function in it is another one each time"
+    return (note, "canonopt.jit around the whole") if count >= HANDFUL else None
+
+
+def many_operations(count: int, seconds: float) -> str | None:
+    """What to say of operations that a line compiled once each, one by one."""
+    if count < _MANY:
+        return None
+    return f"each operation is a program of its own, {seconds:.2f} s in all; or {_JIT}"
+
+
 # --- what to write ----------------------------------------------------------------------------
 
 # A record keeps no value, so a number is recognized by its text.
 _NUMBER = re.compile(r"-?[\d.]+(e-?\d+)?")
+
+
+def is_number_text(text: str) -> bool:
+    return _NUMBER.fullmatch(text) is not None
 
 
 def state_advice(path: str = "opt_state") -> str:
@@ -72,43 +248,7 @@ def state_advice(path: str = "opt_state") -> str:
 
 def failure_advice(key: CallKey | None) -> tuple[str, ...]:
     """For a trace that failed: the state's advice if a state in the call misfits its model."""
-    return (state_advice(),) if key is not None and _state_misfits_model(key) else ()
-
-
-def _state_misfits_model(key: CallKey) -> bool:
-    """Whether a state has a leaf where the model gets no gradient, or lacks one where it does.
-
-    A state repeats the structure of the model: below a node of the model's type, for example at
-    `opt_state[0].mu`, the same steps lead to leaves.
-    """
-    in_states = {path: r for path, r in key.records.items() if is_inside(path, key.states)}
-    holders = {path[: step.start()] for path in key.states for step in _STEPS.finditer(path)}
-    for model, node in key.records.items():
-        *_, last = (0, *(step.start() for step in _STEPS.finditer(model)))
-        # A train state holds the model in a field. A node further inside is no model, though its
-        # type may be that of a node in the state: all dicts have one type.
-        is_outermost = last == 0 or model[:last] in holders
-        if not isinstance(node, Node) or not is_outermost or model in holders | key.states:
-            continue
-        leaves = {p.removeprefix(model): r for p, r in key.records.items() if is_inside(p, {model})}
-        copies = {path for path, record in in_states.items() if record == node}
-        # Not the nodes inside of these, which may have the same type: all dicts do.
-        for copy in (path for path in copies if not is_inside(path, copies)):
-            if any(_misfits(in_states.get(copy + steps), leaf) for steps, leaf in leaves.items()):
-                return True
-    return False
-
-
-def _misfits(in_state: Record | None, in_model: Record) -> bool:
-    gets_gradient = isinstance(in_model, Array) and in_model.dtype.startswith(_INEXACT)
-    # Under `equinox.filter_jit` a leaf of the model that is no array is static.
-    if isinstance(in_state, Array):
-        return not gets_gradient and isinstance(in_model, Array | Nothing | Static)
-    return isinstance(in_state, Nothing) and gets_gradient
-
-
-_STEPS = re.compile(r"[.\[]")  # where the steps of a path begin
-_INEXACT = ("float", "bfloat", "complex")
+    return (state_advice(),) if key is not None and state_misfits_model(key) else ()
 
 
 def class_advice(node: Node) -> str:
@@ -140,7 +280,7 @@ def is_widened_by_step(before: Record | None, after: Record | None, old: CallKey
     """
     if not isinstance(before, Array) or not isinstance(after, Array) or not old.states:
         return False
-    if not (before.dtype.startswith(_INEXACT) and after.dtype.startswith(_INEXACT)):
+    if not (before.dtype.startswith(INEXACT) and after.dtype.startswith(INEXACT)):
         return False
     is_wider = jnp.dtype(after.dtype).itemsize > jnp.dtype(before.dtype).itemsize
     wide = (after.shape, after.dtype)
@@ -199,7 +339,7 @@ class StaticDifference:
 
     @property
     def is_of_numbers(self) -> bool:
-        return self.visible is not None and all(_NUMBER.fullmatch(s.text) for s in self.visible)
+        return self.visible is not None and all(is_number_text(s.text) for s in self.visible)
 
     @property
     def is_same_to_canonopt(self) -> bool:
@@ -246,7 +386,7 @@ def static_advice(kind: str, path: str, argument: str, found: StaticDifference) 
         return f"build {path} once, or pass what differs in it as an array argument"
     if before.text == after.text and before.is_unique:
         return f"keep one instance for {path}, or give its class __eq__ and __hash__"
-    if any(_NUMBER.fullmatch(static.text) for static in (before, after)):
+    if any(is_number_text(static.text) for static in (before, after)):
         why = "a static number is part of the program"
         if path == argument:
             return f"jnp.asarray({argument}) as an ordinary argument: {why}"

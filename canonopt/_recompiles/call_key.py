@@ -2,17 +2,14 @@
 
 A `CallKey` keeps no argument alive. It has a record for each leaf, static value and pytree node:
 shapes and shardings for arrays, and for static values a token that is equal where jit's comparison
-is. The second half of this module names functions and tells the user's from those of libraries.
+is.
 """
 
 import collections
 import contextlib
 import dataclasses
-import functools
 import inspect
 import re
-import sys
-import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
@@ -20,24 +17,35 @@ import attrs
 import equinox as eqx
 import jax
 import jax.core
-import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 import optax
 
 from .._identity import captured_arrays, described, read_without_arrays
-from .._jax_internals import attribute, functions_inside, is_jitted, key_context
+from .._jax_internals import Miss, array_text, context_of_calls, fields_of, text_of
 from .records import (
     MAX_PARTS,
+    Array,
+    Node,
     Nothing,
     Record,
     Scalar,
     Static,
     array_of,
-    fields_of,
     node_of,
     static_of,
 )
+
+# What transforms the call of a jitted function, by the tracers that it was given. By name, because
+# JAX exports only some of these classes.
+_TRANSFORMS = {
+    "BatchTracer": "under jax.vmap",
+    "JVPTracer": "under jax.jvp",
+    "LinearizeTracer": "under jax.grad",
+    "DynamicJaxprTracer": "inside another trace",
+}
+
+FUNCTION_PATH = "<function>"  # of the record of the jitted function itself
 
 
 @attrs.frozen
@@ -57,6 +65,12 @@ class CallKey:
     returned: collections.Counter[tuple[tuple[int, ...], str]] = attrs.field(
         factory=collections.Counter, eq=False
     )
+
+    @property
+    def transforms(self) -> str:
+        """How the call is transformed."""
+        words = sorted(_TRANSFORMS.get(name, f"with {name}s") for name in self.tracers)
+        return " and ".join(words) or "by itself"
 
     def note_returned(self, leaves: Iterable[Any]) -> None:
         arrays = (leaf for leaf in leaves if hasattr(leaf, "dtype"))
@@ -93,7 +107,7 @@ def call_key_of(
     return CallKey(
         tree.records,
         dict(options or {}),
-        _context(),
+        context_of_calls(),
         frozenset(tree.states),
         by_keyword=frozenset(() if filtered else kwargs),
         tracers=frozenset(
@@ -102,6 +116,35 @@ def call_key_of(
             if isinstance(leaf, jax.core.Tracer)
         ),
     )
+
+
+def call_key_of_miss(miss: Miss, function: Any) -> CallKey:
+    """The key of a call that a jit cache has no entry for; `function` is the user's in it."""
+    if function is not miss.function:  # JAX may have flattened the arguments
+        with contextlib.suppress(TypeError):
+            inspect.signature(function).bind(*miss.args, **miss.kwargs)
+            miss = attrs.evolve(miss, function=function)
+    key = call_key_of(
+        miss.function,
+        miss.args,
+        miss.kwargs,
+        is_static=miss.is_static,
+        filtered=miss.filtered,
+        options=miss.options,
+    )
+    record = record_of_jitted(function, miss.program)
+    return attrs.evolve(key, records={FUNCTION_PATH: record, **key.records})
+
+
+def shapes_of_miss(miss: Miss) -> str:
+    """The arrays and the static values that an operation of JAX was given, as text."""
+    dynamic = [a for i, a in enumerate(miss.args) if not miss.is_static(i)]
+    dynamic += [a for name, a in miss.kwargs.items() if not miss.is_static(name)]
+    static = [a for i, a in enumerate(miss.args) if miss.is_static(i)]
+    static += [a for name, a in miss.kwargs.items() if miss.is_static(name)]
+    leaves = jtu.tree_leaves(dynamic)
+    texts = [array_text(a) if hasattr(a, "shape") else type(a).__name__ for a in leaves]
+    return ", ".join([*texts, *map(text_of, static)]) or "nothing"
 
 
 def record_of_jitted(function: Any, program: Hashable = None) -> Static:
@@ -227,143 +270,40 @@ def _is_state(value: Any) -> bool:
     return package in ("optax", "canonopt") and is_namedtuple and not is_transformation
 
 
-# --- the context of a call --------------------------------------------------------------------
-
-# Settings without a public name in JAX, as users know them.
-_CONTEXT_NAMES = {
-    "mesh_context_manager": "with mesh",
-    "xla_metadata_context_manager": "set_xla_metadata",
-    "compute_on_context_manager": "compute_on",
-    "axis_env_state": "axis names",
-}
-# The settings in the key that users change, for JAX versions that do not list their key. Not every
-# version has all of them.
-_SETTINGS = (
-    "jax_enable_x64",
-    "jax_explicit_x64_dtypes",
-    "jax_default_matmul_precision",
-    "jax_default_device",
-    "jax_numpy_dtype_promotion",
-    "jax_numpy_rank_promotion",
-    "jax_threefry_partitionable",
-    "jax_random_seed_offset",
-    "jax_debug_key_reuse",
-    "jax_check_static_indices",
-    "jax_error_checking_behavior_nan",
-    "jax_error_checking_behavior_divide",
-    "jax_error_checking_behavior_oob",
-    "jax_softmax_custom_jvp",
-    "jax_allow_f16_reductions",
-    "jax_use_shardy_partitioner",
-    "jax_use_direct_linearize",
-    "jax_optimization_level",
-    "jax_memory_fitting_level",
-    "jax_enable_pgle",
-)
+# --- states and models ----------------------------------------------------------------------------
 
 
-def _context() -> dict[str, str]:
-    """What a trace depends on besides the call."""
-    context = {_CONTEXT_NAMES.get(name, name): text for name, text in key_context().items()}
-    if not context:
-        context = {name: str(getattr(jax.config, name, None)) for name in _SETTINGS}
-    context.pop("abstract_mesh_context_manager", None)  # an empty mesh there is the same as none
-    mesh = jax.sharding.get_abstract_mesh()
-    return {**context, "mesh": "none" if mesh.empty else str(mesh)}
+def state_misfits_model(key: CallKey) -> bool:
+    """Whether a state has a leaf where the model gets no gradient, or lacks one where it does.
 
-
-# --- the function of a call -------------------------------------------------------------------
-
-
-def name_of(function: Any) -> str:
-    """The name of a function, or of the first function inside it that has one."""
-    chain = _wrapped_by(function)
-    names = (attribute(each, "__name__") for each in chain)
-    # `jax.jit` names everything.
-    name = next((name for name in names if name not in (None, "<unnamed function>")), None)
-    return str(name or type(chain[-1]).__name__)
-
-
-def innermost(function: Any) -> Any:
-    """The innermost function under wrappers and partials."""
-    return _wrapped_by(function)[-1]
-
-
-def _wrapped_by(function: Any) -> list[Any]:
-    chain = [function]
-    while len(chain) < 64:  # an object may have an attribute of any name
-        is_partial = isinstance(chain[-1], functools.partial)
-        inner = chain[-1].func if is_partial else attribute(chain[-1], "__wrapped__")
-        if inner is None:
-            break
-        chain.append(inner)
-    return chain
-
-
-def code_of(function: Any) -> object:
-    """The code and its line numbers, which tell functions of one name apart.
-
-    By value, so that a function that `exec` makes again and again has one log.
+    A state repeats the structure of the model: below a node of the model's type, for example at
+    `opt_state[0].mu`, the same steps lead to leaves.
     """
-    code = attribute(innermost(function), "__code__")
-    return (code, code.co_linetable) if isinstance(code, types.CodeType) else None
-
-
-# Users neither know nor can change what the functions of these compile.
-_LIBRARIES = frozenset(("jax", "jaxlib", "equinox", "optax", "flax", "chex", "diffrax", "lineax"))
-
-
-def is_helper(function: Any, callers: Iterable[str] = ()) -> bool:
-    """Whether a library has jitted a function, instead of its user.
-
-    That is so if the function is defined inside a jitted one, or if a module of the library comes
-    before the user's modules in the stack of the call. `callers` has the names of these modules,
-    innermost first.
-    """
-    package = _library_of(function)
-    if package is None:
-        return False
-    written = innermost(function)
-    # A library that jits a function where it is defined has the jitted one under its name.
-    found = _found_where_defined(written)
-    # Not `found` itself, nor what the user makes of it, as in `jax.jit(jax.vmap(jnp.dot))`.
-    is_inside = any(function is inner for inner in functions_inside(found)[1:])
-    # A `jnp.ufunc` jits its function itself.
-    if isinstance(found, jnp.ufunc) or (is_jitted(found) and is_inside):
-        return True
-    is_method = isinstance(function, types.MethodType)
-    is_plain = isinstance(written, types.FunctionType) and not is_method
-    if not is_plain and package not in ("jax", "canonopt"):
-        return False  # a layer, or `apply` of a linen module: libraries do not jit these
-    for module in callers:
-        if module.partition(".")[0] in (package, "canonopt"):
-            return True
-        if not is_of_a_library(module):
-            return False
+    in_states = {path: r for path, r in key.records.items() if is_inside(path, key.states)}
+    holders = {path[: step.start()] for path in key.states for step in _STEPS.finditer(path)}
+    for model, node in key.records.items():
+        *_, last = (0, *(step.start() for step in _STEPS.finditer(model)))
+        # A train state holds the model in a field. A node further inside is no model, though its
+        # type may be that of a node in the state: all dicts have one type.
+        is_outermost = last == 0 or model[:last] in holders
+        if not isinstance(node, Node) or not is_outermost or model in holders | key.states:
+            continue
+        leaves = {p.removeprefix(model): r for p, r in key.records.items() if is_inside(p, {model})}
+        copies = {path for path, record in in_states.items() if record == node}
+        # Not the nodes inside of these, which may have the same type: all dicts do.
+        for copy in (path for path in copies if not is_inside(path, copies)):
+            if any(_misfits(in_states.get(copy + steps), leaf) for steps, leaf in leaves.items()):
+                return True
     return False
 
 
-def users_function(function: Any) -> Any:
-    """The user's function, where JAX jits a function of its own around it, as `jax.pmap` does."""
-    if _library_of(function) is None:
-        return function
-    inside = (f for f in functions_inside(function) if isinstance(f, types.FunctionType))
-    return next((f for f in inside if _library_of(f) is None), function)
+def _misfits(in_state: Record | None, in_model: Record) -> bool:
+    gets_gradient = isinstance(in_model, Array) and in_model.dtype.startswith(INEXACT)
+    # Under `equinox.filter_jit` a leaf of the model that is no array is static.
+    if isinstance(in_state, Array):
+        return not gets_gradient and isinstance(in_model, Array | Nothing | Static)
+    return isinstance(in_state, Nothing) and gets_gradient
 
 
-def _library_of(function: Any) -> str | None:
-    is_method = isinstance(function, types.MethodType)  # `apply` of a user's linen module
-    owner = type(function.__self__) if is_method else innermost(function)
-    package = str(attribute(owner, "__module__")).partition(".")[0]
-    return package if is_of_a_library(package) or package == "canonopt" else None
-
-
-def _found_where_defined(function: Any) -> Any:
-    found: Any = sys.modules.get(str(attribute(function, "__module__")))
-    for name in str(attribute(function, "__qualname__")).split("."):
-        found = attribute(found, name)
-    return found
-
-
-def is_of_a_library(module: str | None) -> bool:
-    return (module or "").partition(".")[0] in _LIBRARIES
+_STEPS = re.compile(r"[.\[]")  # where the steps of a path begin
+INEXACT = ("float", "bfloat", "complex")  # how the names of these dtypes begin

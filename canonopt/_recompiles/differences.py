@@ -6,39 +6,44 @@ advice.
 
 import itertools
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
 
 import attrs
-from jax.sharding import NamedSharding
+from jax.sharding import AbstractMesh, NamedSharding
 
+from .._jax_internals import MAX_SHOWN
 from .advice import (
     APPLY_ADVICE,
+    HANDFUL,
     OPTIONS_ADVICE,
+    PAIR,
     TRANSFORM_ADVICE,
     Change,
     StaticDifference,
     cause_lines,
     class_advice,
     context_advice,
+    is_number_text,
     is_widened_by_step,
     leaf_advice,
     state_advice,
     static_advice,
 )
-from .call_key import UNNAMED_STATIC, CallKey, is_inside
+from .call_key import FUNCTION_PATH, UNNAMED_STATIC, CallKey, is_inside
 from .records import (
-    MAX_SHOWN,
     WRAPPED_FUNCTION,
     Array,
     Node,
     Nothing,
     Record,
     Static,
-    shortened,
+    class_inside,
+    cut_to_difference,
+    first_function,
+    visible_parts,
+    way_in,
 )
-
-FUNCTION_PATH = "<function>"  # of the record of the jitted function itself
 
 # Three lines, since a report shows no more of a note.
 NO_DIFFERENCE = """\
@@ -67,6 +72,77 @@ class Explanation:
 
     def __str__(self) -> str:
         return "\n".join(map(str, cause_lines(self.changes, self.note, self.fixes)))
+
+
+# A call is compared with so many of the first calls and of those just before it.
+_MAX_FIRST, _MAX_LAST = 4, 12
+
+
+@attrs.define(eq=False)
+class Entry:
+    """One trace, one compile, or both: what a miss of the jit cache led to."""
+
+    call_key: CallKey | None
+    at: float  # seconds, of time.perf_counter
+    traced: bool = False
+    compiled: bool = False
+    trace_seconds: float = 0.0
+    compile_seconds: float = 0.0
+    error: str | None = None  # of a trace that failed
+    advice: tuple[str, ...] = ()  # what to write in place of a call that failed
+    # By an assertion. Later calls are not compared with this one, so the reason stays the same.
+    refused: bool = False
+    # Whether the function had been traced or compiled before. If `predict` was traced inside `step`
+    # and is called later, that is an entry of its own with a first compile.
+    traced_again: bool = False
+    compiled_again: bool = False
+    # Whether it was traced inside another trace, and so is a part of that program.
+    is_nested: bool = False
+    site: str | None = None  # the line of the user's code that ran it, as `file:line`
+    # In the log of a line: what JAX or a library compiled, and for JAX from which shapes to which.
+    operation: str | None = None
+    shapes: str | None = None
+    # The keys of earlier calls, until they were compared with this one.
+    earlier: tuple[CallKey, ...] = ()
+    _explanation: Explanation | None = None
+    _problem: str | None = None
+
+    @property
+    def explanation(self) -> Explanation | None:
+        """How the call differs from earlier ones, which is found out when it is first asked for."""
+        earlier, self.earlier = self.earlier, ()
+        if earlier and self.call_key is not None:
+            try:
+                self._explanation = explain(self.call_key, earlier)
+            except Exception as error:  # an explanation is not worth a failing report
+                self._problem = f"canonopt failed to compare the calls: {error!r}"
+        return self._explanation
+
+    def compare_with(self, earlier: Sequence[CallKey]) -> None:
+        """Notes the first and the last of the earlier calls, to be compared when somebody asks."""
+        self.earlier = (*earlier[:_MAX_FIRST], *earlier[_MAX_FIRST:][-_MAX_LAST:])
+
+    @property
+    def is_again(self) -> bool:
+        return self.traced_again or self.compiled_again
+
+    @property
+    def seconds(self) -> float:
+        return self.trace_seconds + self.compile_seconds
+
+    @property
+    def why(self) -> str:
+        if self.explanation is None:
+            return self._problem or "there is no earlier call to compare with"
+        return str(self.explanation)
+
+    @property
+    def what(self) -> str:
+        if self.error is not None:
+            return "failed while traced"
+        if self.traced:
+            return "was traced and compiled" if self.compiled else "was traced"
+        return "was compiled"
 
 
 # --- the nearest earlier call -----------------------------------------------------------------
@@ -162,11 +238,11 @@ def _changes(old: CallKey, new: CallKey, by_key: bool = False) -> Iterator[Chang
     for name, value in new.options.items():
         if old.options.get(name) != value and not _follows_from_numbers(name, old, new):
             before, after = repr(old.options.get(name)), repr(value)
-            yield Change(name, "options", before, after, OPTIONS_ADVICE)
+            yield Change(name, "options", before, after, OPTIONS_ADVICE, HANDFUL)
     for name, value in new.context.items():
         if old.context.get(name) != value:
             before = str(old.context.get(name))
-            yield Change(name, "context", before, value, context_advice(name))
+            yield Change(name, "context", before, value, context_advice(name), HANDFUL)
 
 
 def _is_same(before: Record | None, after: Record | None, by_key: bool) -> bool:
@@ -184,26 +260,11 @@ def _follows_from_numbers(option: str, old: CallKey, new: CallKey) -> bool:
     return numbers != option and old.options.get(numbers) != new.options.get(numbers)
 
 
-# What transforms the call of a jitted function, by the tracers that it was given. By name, because
-# JAX exports only some of these classes.
-_TRANSFORMS = {
-    "BatchTracer": "under jax.vmap",
-    "JVPTracer": "under jax.jvp",
-    "LinearizeTracer": "under jax.grad",
-    "DynamicJaxprTracer": "inside another trace",
-}
-
-
 def _of_tracers(old: CallKey, new: CallKey) -> Iterator[Change]:
     """How the call is transformed, which is in the key of a compile but not in that of a trace."""
     if old.tracers == new.tracers:
         return
-    before, after = (
-        " and ".join(sorted(_TRANSFORMS.get(name, f"with {name}s") for name in call.tracers))
-        or "by itself"
-        for call in (old, new)
-    )
-    yield Change("the call", "context", before, after, TRANSFORM_ADVICE)
+    yield Change("the call", "context", old.transforms, new.transforms, TRANSFORM_ADVICE, HANDFUL)
 
 
 def _kind(before: Record | None, after: Record | None) -> str:
@@ -213,62 +274,12 @@ def _kind(before: Record | None, after: Record | None) -> str:
     if any(isinstance(record, Nothing) for record in pair):
         return "none"
     if isinstance(before, Static) and isinstance(after, Static):
-        before, after = _first_function(before, after)
+        before, after = first_function(before, after)
         kinds = {before.kind, after.kind}
         return next((k for k in ("transformation", "callable") if k in kinds), "static value")
     if isinstance(before, Array) and isinstance(after, Array):
         return before.differences(after)[0]
     return "scalar"
-
-
-def _first_function(before: Static, after: Static) -> tuple[Static, Static]:
-    """The outermost function or transformation on the way to what differs, or the values."""
-    for inner in ((before, after), *((old, new) for _, old, new in _way_in(before, after))):
-        if {inner[0].kind, inner[1].kind} & {"transformation", "callable"}:
-            return inner
-    return before, after
-
-
-_Part: TypeAlias = tuple[str, Static, Static]
-
-
-def _way_in(before: Static, after: Static) -> list[_Part]:
-    """The named parts that lead to where two values differ, outermost first."""
-    # What the user can read comes first: two texts that differ explain more than two objects.
-    ends = (_looks_different, _is_other_object, _is_other_function)
-    if before.kind != "value":
-        # A function may capture another object that looks the same in every part.
-        ends = (_looks_different, _is_other_object, lambda old, new: old.key != new.key)
-    return next(filter(None, (_way(before, after, is_end) for is_end in ends)), [])
-
-
-def _way(before: Static, after: Static, is_end: Callable[[Static, Static], bool]) -> list[_Part]:
-    if before.parts.keys() != after.parts.keys():  # lists of different lengths, for one
-        return []
-    for name, old in before.parts.items():
-        new = after.parts[name]
-        # These are new objects as a whole, whatever their parts are.
-        is_whole = old.kind == "transformation" or (old.kind == "value" and old.is_unique)
-        looks_inside = is_end is _looks_different or not is_whole
-        inner = _way(old, new, is_end) if looks_inside else []
-        if inner or is_end(old, new):
-            return [(name, old, new), *inner]
-    return []
-
-
-def _looks_different(before: Static, after: Static) -> bool:
-    is_other = before.text != after.text or _defined_again(before, after) is not None
-    return is_other and before.key != after.key
-
-
-def _is_other_object(before: Static, after: Static) -> bool:
-    """Whether two that may look the same are two functions, or objects compared by identity."""
-    return before.key != after.key and (before.kind != "value" or before.is_unique)
-
-
-def _is_other_function(before: Static, after: Static) -> bool:
-    """Whether two functions are the same to canonopt, and not to JAX."""
-    return before.kind != "value" and before.token != after.token
 
 
 def _change(
@@ -298,14 +309,35 @@ def _change(
         fix = APPLY_ADVICE
     else:
         fix = leaf_advice(kind, argument, before, after)
-    return Change(path, kind, *words, fix)
+    # In a state only the shapes may differ: it is what the step returned.
+    wanted = 1 if state is not None and kind != "shape" else _wanted(kind, before, after)
+    return Change(path, kind, *words, fix, wanted)
+
+
+def _wanted(kind: str, before: Record | None, after: Record | None) -> int:
+    """How many programs are likely wanted that differ in this."""
+    if isinstance(before, Static) and isinstance(after, Static):
+        found = _static_difference(before, after)
+        texts = [part.text for part in found.visible or (before, after)]
+        if found.redefined is not None or texts[0] == texts[1]:
+            return 1  # the same, made again
+        is_number = all(map(is_number_text, texts))
+        return 1 if is_number and kind == "transformation" else PAIR if is_number else HANDFUL
+    if kind == "sharding":
+        return HANDFUL if _devices_of(before) != _devices_of(after) else 1
+    is_left_out = before is None or after is None or kind == "none"
+    return HANDFUL if kind == "shape" or is_left_out else 1
+
+
+def _devices_of(record: Record | None) -> object:
+    sharding: Any = getattr(record, "sharding", None)
+    return getattr(sharding, "mesh", None) or getattr(sharding, "device_set", None)
 
 
 def _static_difference(before: Static, after: Static) -> StaticDifference:
-    old, new = _first_function(before, after)
-    way = _way(old, new, _looks_different)
-    visible = way[-1][1:] if way else None
-    return StaticDifference(before, after, old, new, visible, _class_inside(before, after))
+    old, new = first_function(before, after)
+    visible = visible_parts(old, new)
+    return StaticDifference(before, after, old, new, visible, class_inside(before, after))
 
 
 def _words(record: Record | None, kind: str) -> str:
@@ -329,6 +361,8 @@ def _with_devices(record: Record | None, words: str) -> str:
     if not isinstance(sharding, NamedSharding):
         return str(sharding)
     mesh: Any = sharding.mesh
+    if isinstance(mesh, AbstractMesh):
+        return f"{words} of {mesh.shape_tuple}, an abstract mesh"
     devices = [device.id for device in mesh.devices.flat]
     return f"{words} of {mesh.shape_tuple}, devices {devices}"
 
@@ -336,24 +370,24 @@ def _with_devices(record: Record | None, words: str) -> str:
 def _static_words(before: Static, after: Static) -> tuple[str, str]:
     """The part that differs, with its name and owner; or that none does."""
     is_alike = before.text == after.text
-    if again := _class_inside(before, after):
+    if again := class_inside(before, after):
         return str(before), f"{after}, and class {again.type} was defined again"
     # Two short texts that differ are enough. Of long ones, and of a partial or a method, the part
     # that differs is easier to see.
     if is_alike or len(before.text) > MAX_SHOWN or before.parts.keys() > {WRAPPED_FUNCTION}:
         owner, outer = before, after
-        way = _way_in(before, after)
+        way = way_in(before, after)
         for name, old, new in way:
             # The text of a function is no more than its name, so the way goes on to what it
             # captured.
             is_clear = old.text != new.text and max(len(old.text), len(new.text)) <= MAX_SHOWN
             if new is way[-1][2] or (is_clear and old.place is None):
-                old_text, new_text = _cut_to_difference(old.text, new.text)
+                old_text, new_text = cut_to_difference(old.text, new.text)
                 same = " (another object)" if old.text == new.text else ""
                 return f"{owner} with {name} {old_text}", f"{outer} with {name} {new_text}{same}"
             owner, outer = old, new
     if not is_alike:
-        return _cut_to_difference(before.text, after.text)
+        return cut_to_difference(before.text, after.text)
     where = f" ({after.place})" if after.place else ""
     if before.kind == "class":
         return f"{before}", "another class of the same name: it was defined again"
@@ -362,26 +396,3 @@ def _static_words(before: Static, after: Static) -> tuple[str, str]:
     if before.is_unique:
         return f"{before}", "another object, equal only to itself"
     return f"{before}", "another value, which differs in a part too long to show"
-
-
-def _defined_again(before: Static, after: Static) -> Node | None:
-    """The class of two values, if it was defined again between them."""
-    if before.node is None or after.node is None or not after.node.is_defined_again(before.node):
-        return None
-    return after.node
-
-
-def _class_inside(before: Static, after: Static) -> Node | None:
-    """The class that was defined again, of the values or of a part that differs."""
-    pairs = ((before, after), *((old, new) for _, old, new in _way_in(before, after)))
-    return next(filter(None, (_defined_again(*pair) for pair in pairs)), None)
-
-
-def _cut_to_difference(before: str, after: str) -> tuple[str, str]:
-    """Two different texts, cut to where they differ."""
-    pairs = enumerate(zip(before, after, strict=False))
-    same = next((i for i, (one, other) in pairs if one != other), min(len(before), len(after)))
-    # `shortened` cuts the end. If the difference is there, the beginning is cut as well.
-    start = same - MAX_SHOWN // 2 if same > MAX_SHOWN - 20 else 0
-    head = "..." if start else ""
-    return shortened(head + before[start:]), shortened(head + after[start:])

@@ -5,108 +5,88 @@ All of this runs at a miss of a jit cache, where JAX is slow anyway. A cached ca
 
 import contextlib
 import contextvars
-import functools
-import inspect
 import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import attrs
-import jax
-import numpy as np
 
+from .._errors import ExcessError, RecompileWarning
 from .._jax_internals import (
     Miss,
-    callers,
-    default_settings,
-    functions_inside,
-    is_in_backward_pass,
-    is_jitted,
-    is_staging,
-    name_in_events,
-    unsupported,
-    watch_misses,
-    watch_stages,
-)
-from .._python_internals import WeakIdMap
-from .call_key import (
-    CallKey,
-    call_key_of,
+    Watch,
+    array_text,
+    call_site,
     is_helper,
+    is_in_backward_pass,
+    is_in_shard_map,
+    is_jitted_inside,
+    is_of_jax,
+    is_staging,
+    jits_itself,
+    name_in_events,
     name_of,
-    record_of_jitted,
     users_function,
 )
-from .differences import FUNCTION_PATH
-from .log import (
-    MAX_ENTRIES,
-    Compile,
-    CompileLog,
-    Entry,
-    FunctionLog,
-    LogRecorder,
-    Recorder,
-)
+from .._python_internals import WeakIdMap
+from .call_key import CallKey, call_key_of_miss, shapes_of_miss
+from .differences import Entry
+from .log import MAX_ENTRIES, Compile, CompileLog, FunctionLog, Recorder
 
 
 @contextlib.contextmanager
-def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
-    """Counts, by function, what is traced and compiled inside the block, whoever jitted it.
-
-    ```python
-    >>> import canonopt, jax, jax.numpy as jnp
-    >>> @jax.jit
-    ... def double(x):
-    ...     return 2 * x
-    >>> with canonopt.compile_log() as log:
-    ...     for n in (1, 2, 2):
-    ...         _ = double(jnp.ones(n))
-    >>> log["double"].traces, log["double"].compiles
-    (2, 2)
-    >>> print(log["double"].recompiles[0].explanation)
-    x: shape: float32[1] -> float32[2]
-      write: pad or drop what is left over, so that x has one shape
-
-    ```
-
-    A trace is one run of the Python body. Runs inside another trace, by `.lower()` and by
-    `jax.eval_shape` count, and so do those that fail. A compile is one XLA compile. If JAX's
-    persistent cache has the program, it is a cache hit instead. The backward pass that `jax.grad`
-    makes of a jitted function is a program of its own, counted in `backward_compiles`.
-
-    **Arguments:**
-
-    - `all_threads`: whether to count what other threads do in the meantime, too.
-
-    **Returns:** a context manager that gives a `CompileLog`: `log[name]` for a function's counts,
-    `log.functions`, `log.helpers` for what JAX and libraries jit themselves, and `print(log)` for
-    a table with what differed each time.
-
-    **Raises:** `UnsupportedVersionError` if JAX has changed so that canonopt cannot count: at the
-    start, or at the end if JAX reported no compiles.
-    """
-    watch()
+def recording(all_threads: bool) -> Iterator[CompileLog]:
+    """As `compile_log`, without `check_compiles` at the end."""
     log = CompileLog()
-    recorder = LogRecorder(log)
-    if all_threads:
-        _everywhere.append(recorder)
-    try:
-        with active(recorder):
-            yield log
-    finally:
-        recorder.is_closed = True
+    recorder = _LogRecorder(log)
+    with active(recorder):
+        watch.listen()
         if all_threads:
-            _everywhere.remove(recorder)
-    check_compiles()
+            _everywhere.append(recorder)
+        try:
+            yield log
+        finally:
+            if all_threads:
+                _everywhere.remove(recorder)
+            recorder.close()
+            _thread.operation = None
 
 
 def record_everywhere(recorder: Recorder) -> None:
     """Has a recorder record what every thread does, from now on."""
-    watch()
+    watch.start()
+    watch.listen()
     _everywhere.append(recorder)
+
+
+class _LogRecorder(Recorder):
+    """Writes everything into a `CompileLog`."""
+
+    def __init__(self, log: CompileLog) -> None:
+        super().__init__()
+        self._log = log
+
+    def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
+        if by_library:
+            return None
+        with self._lock:
+            return self._log.function_log(name, function)
+
+    def add_operation(self, entry: Entry, compiled: Compile) -> None:
+        with self._lock:
+            self._log.line_log(entry.site).add_operation(entry, compiled)
+
+    def note_problem(self, problem: str) -> None:
+        with self._lock:
+            if problem not in self._log.problems and len(self._log.problems) < MAX_ENTRIES:
+                self._log.problems.append(problem)
+
+    def close(self) -> None:
+        super().close()
+        self._log = CompileLog()
 
 
 class active:
@@ -124,12 +104,14 @@ class active:
         others = _active.get()
         self._is_outermost = self._recorder not in others  # a watched function may call itself
         if self._is_outermost:
+            watch.start()
             _active.set((*others, self._recorder))
 
     def __exit__(self, *_: object) -> None:
         # Not by a token: blocks may end in another order than they began.
         if self._is_outermost:
             _active.set(tuple(each for each in _active.get() if each is not self._recorder))
+            watch.stop()
 
 
 _active: contextvars.ContextVar[tuple[Recorder, ...]] = contextvars.ContextVar(
@@ -138,8 +120,10 @@ _active: contextvars.ContextVar[tuple[Recorder, ...]] = contextvars.ContextVar(
 _everywhere: list[Recorder] = []
 
 
-def _recorders() -> list[Recorder]:
+def _recorders() -> Sequence[Recorder]:
     here = _active.get()
+    if not _everywhere:
+        return here
     return [*here, *(each for each in _everywhere if each not in here)]
 
 
@@ -154,11 +138,15 @@ class _Running:
     """A miss that JAX is working on."""
 
     miss: Miss
-    logs: list[tuple[Recorder, FunctionLog]]
-    call_key: CallKey | None
-    started: float
     # An exception that was being handled before, and so is not this miss's error.
     handled: BaseException | None
+    logs: list[tuple[Recorder, FunctionLog]] = attrs.field(factory=list)
+    call_key: CallKey | None = None
+    is_nested: bool = False
+    site: str | None = None
+    # What the miss may compile at a line of the user's, if a library jits its function.
+    operation: Entry | None = None
+    started: float = 0.0
     inner_seconds: float = 0.0
 
 
@@ -172,104 +160,127 @@ class _Thread(threading.local):
     def __init__(self) -> None:
         # Misses inside misses, outermost first.
         self.running: list[_Running] = []
-        # What was looked up and may be compiled next, by name. Kept until something else has the
-        # name, and so without arguments, and with weak references to recorders.
-        self.ready: dict[str, list[tuple[weakref.ref[Recorder], FunctionLog, Entry]]] = {}
+        # Who has an entry that may be compiled next, by name. Kept until something else has the
+        # name, and so with weak references: the recorder has the entry.
+        self.ready: dict[str, list[weakref.ref[Recorder]]] = {}
+        # What a library may compile next: the name and the entry.
+        self.operation: tuple[str, Entry] | None = None
         # What `.compile()` is compiling.
         self.lowered: Any = None
-        # Whether the persistent cache had what is reported next: JAX has two events for a hit.
-        self.is_hit = False
 
 
 _thread = _Thread()
-_is_watching = False
-_lock = threading.Lock()
-
-
-def watch() -> None:
-    """Starts listening, once and for good. Cached calls cost the same as before.
-
-    Raises `UnsupportedVersionError`, at each call, if JAX does not report its traces.
-    """
-    global _is_watching
-    with _lock:
-        if not _is_watching:
-            watch_misses(_enter, _leave)
-            _listen()
-            _is_watching = True
-
-
-@functools.cache  # once
-def _listen() -> None:
-    jax.monitoring.register_event_duration_secs_listener(_on_duration)
-    jax.monitoring.register_event_listener(_on_event)
-    watch_stages(_lowered, _compiling)
-
-
-# Whether JAX has reported a compile with the name of its function, and whether it should have,
-# since a call has traced a function.
-_is_compile_seen = False
+# Whether JAX should have reported a compile, since a call has traced a function.
 _is_compile_due = False
 
 
 def check_compiles() -> None:
-    """Raises `UnsupportedVersionError` if functions were traced and JAX reported no compile.
+    """Raises `UnsupportedVersionError` if functions were traced and JAX reports no compile.
 
     There may have been none, if it failed. So this compiles a small function to find out, once.
     """
     global _is_compile_due
-    # In a trace, nothing would be compiled: the small function would become part of the trace.
-    if _is_compile_seen or not _is_compile_due or is_staging():
-        return
-    _is_compile_due = False
+    if _is_compile_due and not is_staging():
+        watch.check_compiles()
+        _is_compile_due = False
+
+
+@contextlib.contextmanager
+def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
+    """What fails in canonopt itself becomes a note in the logs, and does not stop a step."""
     try:
-        with active(LogRecorder(CompileLog())), default_settings():
-            jax.jit(lambda: np.zeros(()))()
-    except Exception:  # without a device nothing has been compiled before, either
-        return
-    if not _is_compile_seen:
-        _is_compile_due = True
-        raise unsupported("the event of a compile in jax.monitoring")
+        yield
+    except Exception as error:
+        for recorder in recorders:
+            recorder.note_problem(f"{type(error).__name__}: {error}")
 
 
 # --- at a miss --------------------------------------------------------------------------------
 
 
+def _passes(function: Any) -> bool:
+    """Whether nobody asks about a function that a library jits inside of another trace."""
+    # A trace may come here thousands of times.
+    recorders = _recorders()
+    for recorder in recorders:
+        if recorder.follows_libraries:
+            return False
+    return not recorders or (jits_itself(function) and (bool(_thread.running) or is_staging()))
+
+
 def _enter(miss: Miss) -> _Running:
-    running = _Running(miss, [], None, 0.0, sys.exception())
+    running, recorders = _Running(miss, sys.exception()), _recorders()
     _thread.running.append(running)
-    if recorders := _recorders():
+    with _noting_problems(recorders):
+        watch.listen()
         function = users_function(miss.function)
-        by_library = is_helper(function, callers())
-        name = name_of(function)
+        by_library = is_helper(function)
+        running.is_nested, name = is_staging(), name_of(function)
         found = [(each, each.log_of(name, function, by_library)) for each in recorders]
         running.logs = [(recorder, log) for recorder, log in found if log is not None]
-        if any(recorder.explains_helpers or not by_library for recorder, _ in running.logs):
-            running.call_key = _call_key(miss, function)
+        if running.logs:
+            running.site = call_site()
+            with _noting_problems(recorders):
+                running.call_key = call_key_of_miss(miss, function)
+        if by_library and not running.is_nested and len(running.logs) < len(recorders):
+            running.operation = _operation(miss, function)
     # Last, so that the time does not include making the call key.
     running.started = time.perf_counter()
     return running
 
 
+def _operation(miss: Miss, function: Any) -> Entry:
+    """What a library may compile in a call of `function`."""
+    name = name_of(function)
+    if is_of_jax(function):
+        if is_in_shard_map():
+            name = "shard_map"  # the operations of its function have no names
+        return Entry(None, 0.0, operation=name, shapes=shapes_of_miss(miss))
+    return Entry(call_key_of_miss(miss, function), 0.0, operation=name)
+
+
 def _leave(running: _Running, traced: bool, program: Any) -> None:
-    global _is_compile_due
     seconds = time.perf_counter() - running.started
-    # If what is jitted is jitted itself, its body is traced by another miss, if at all.
-    traced = traced and not (running.logs and _is_jitted_inside(running.miss.function))
     stack = _thread.running
     stack.remove(running)
     if stack:
         stack[-1].inner_seconds += seconds
-    elif traced and running.miss.is_call and running.logs and not _is_compile_seen:
+    found: list[_Recorded] = []
+    recorders = [recorder for recorder, _ in running.logs]
+    with _noting_problems(recorders):
+        _count(running, traced, program, seconds, found)
+    # Last, because an assertion may raise: by now every recorder has counted.
+    for recorder, log, entry in found:
+        try:
+            recorder.after_miss(log, entry, program)
+        except (ExcessError, RecompileWarning):
+            raise
+        except Exception as error:
+            recorder.note_problem(f"{type(error).__name__}: {error}")
+
+
+def _count(
+    running: _Running, traced: bool, program: Any, seconds: float, found: list[_Recorded]
+) -> None:
+    global _is_compile_due
+    # If what is jitted is jitted itself, its body is traced by another miss, if at all.
+    traced = traced and not (running.logs and is_jitted_inside(running.miss.function))
+    if not _thread.running and traced and running.miss.is_call and running.logs:
         _is_compile_due = True
     failure = sys.exception()
     is_new = failure is not None and failure is not running.handled
     error = f"{type(failure).__name__}: {failure}" if is_new else None
+    outputs = getattr(program, "out_avals", ())
     if running.call_key is not None:
-        running.call_key.note_returned(getattr(program, "out_avals", ()))
-    found: list[_Recorded] = []
+        running.call_key.note_returned(outputs)
     for recorder, log in running.logs:
-        entry = Entry(running.call_key, running.started, traced)
+        entry = Entry(
+            running.call_key,
+            running.started,
+            traced,
+            is_nested=running.is_nested,
+            site=running.site,
+        )
         found.append((recorder, log, entry))
         if traced:
             entry.trace_seconds = seconds - running.inner_seconds
@@ -280,24 +291,19 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
     # And a name that is set again moves to the end, since the first in the order is dropped first.
     ready.pop(name, None)
     if found:
-        ready[name] = [(weakref.ref(recorder), log, entry) for recorder, log, entry in found]
+        ready[name] = [weakref.ref(recorder) for recorder, _, _ in found]
+        for recorder, log, entry in found:
+            recorder.set_ready(name, log, entry)
         while len(ready) > MAX_ENTRIES:
             ready.pop(next(iter(ready)))
         if program is not None:
             _remember(program, found)
-    # Last, because an assertion may raise: by now every recorder has counted.
-    for recorder, log, entry in found:
-        recorder.after_miss(log, entry, program)
-
-
-def _is_jitted_inside(function: Any) -> bool:
-    """Whether what JAX is given is jitted already, as in `jax.pmap(jax.jit(f))`."""
-    if is_jitted(function):
-        return True
-    user = users_function(function)
-    jitted = (f for f in functions_inside(function) if is_jitted(f))
-    # What is jitted may be another function that JAX was given, for example as an argument.
-    return any(user is f for each in jitted for f in functions_inside(each))
+    if (entry := running.operation) is not None and error is None:
+        entry.at, entry.traced = running.started, traced
+        entry.trace_seconds = seconds - running.inner_seconds if traced else 0.0
+        if entry.shapes is not None:
+            entry.shapes += f" -> {', '.join(map(array_text, outputs))}"
+        _thread.operation = name, entry
 
 
 # The recorders that remember a jaxpr, or what it was lowered to.
@@ -319,15 +325,16 @@ def _recall(program: Any) -> list[_Recorded]:
 # --- at a compile -----------------------------------------------------------------------------
 
 
-def _lowered(jaxpr: Any, lowered: Any) -> None:
+def _lowered(jaxpr: Any, lowered: Any) -> bool:
     found = _recall(jaxpr)
     if found:
         _remember(lowered, found)
     # The call that lowered this by hand does not compile it.
     entries = [entry for _, _, entry in found]
-    for name, ready in list(_thread.ready.items()):
-        if any(entry in entries for _, _, entry in ready):
+    for name in list(_thread.ready):
+        if any(entry in entries for _, _, entry in _ready(name)):
             del _thread.ready[name]
+    return bool(found)
 
 
 @contextlib.contextmanager
@@ -339,61 +346,42 @@ def _compiling(lowered: Any) -> Iterator[None]:
         _thread.lowered = None
 
 
-def _on_event(event: str, **_: Any) -> None:
-    if event == "/jax/compilation_cache/cache_hits":
-        _thread.is_hit = True
-
-
-def _on_duration(event: str, duration_secs: float, **about: Any) -> None:
-    global _is_compile_seen
-    if event.endswith("cache_retrieval_time_sec"):
-        _thread.is_hit = True
-    if not event.endswith("backend_compile_duration"):
-        return
-    is_hit, _thread.is_hit = _thread.is_hit, False
-    name = str(about.get("fun_name", "")).removeprefix("jit(").removesuffix(")") or "?"
-    name = name.replace("unnamed wrapped", "unnamed")  # before JAX 0.9
-    is_by_hand = _thread.lowered is not None
-    found = _recall(_thread.lowered) if is_by_hand else _ready(name)
-    compiled = Compile(duration_secs, is_hit, is_by_hand, is_in_backward_pass())
-    _is_compile_seen = _is_compile_seen or bool(found)
+def _on_compile(name: str, seconds: float, is_hit: bool) -> None:
     here = _recorders()
-    for recorder in here:
-        if not any(recorder is other for other, _, _ in found):
-            helper = recorder.log_of(name, None, True)
-            if helper is not None:
-                recorder.add_compile(helper, compiled)
-    counted = []
-    for recorder, log, entry in found:
-        if not recorder.is_closed:
-            counted.append((recorder, log, recorder.add_compile(log, compiled, entry)))
+    counted: list[_Recorded] = []
+    is_by_hand = _thread.lowered is not None
+    with _noting_problems(here):
+        found = _recall(_thread.lowered) if is_by_hand else _ready(name)
+        compiled = Compile(seconds, is_hit, is_by_hand, is_in_backward_pass())
+        others = [each for each in here if not any(each is other for other, _, _ in found)]
+        if others:
+            _add_operation(name, compiled, others)
+        for recorder, log, entry in found:
+            if not recorder.is_closed and (e := recorder.add_compile(log, compiled, entry)):
+                counted.append((recorder, log, e))
     for recorder, log, entry in counted:
         # Without a block or `.compile()`, the compile is part of a call that ended long ago.
-        if entry is not None and not is_hit and (recorder in here or is_by_hand):
+        if not is_hit and (recorder in here or is_by_hand):
             recorder.after_compile(log, entry)
+
+
+def _add_operation(name: str, compiled: Compile, recorders: Sequence[Recorder]) -> None:
+    """Adds a compile that belongs to no function of the user's to the line that ran it."""
+    pending, _thread.operation = _thread.operation, None
+    site = call_site()
+    for recorder in recorders:
+        if pending is not None and pending[0] == name:
+            entry = attrs.evolve(pending[1], site=site)
+        else:
+            entry = Entry(None, time.perf_counter(), operation=name, site=site)
+        recorder.add_operation(entry, compiled)
 
 
 def _ready(name: str) -> list[_Recorded]:
     """The entries that may be compiled next under this name, of recorders that are alive."""
-    ready = [(reference(), log, entry) for reference, log, entry in _thread.ready.get(name, ())]
-    return [(recorder, log, entry) for recorder, log, entry in ready if recorder is not None]
+    recorders = [reference() for reference in _thread.ready.get(name, ())]
+    found = [(recorder, recorder.ready(name)) for recorder in recorders if recorder]
+    return [(recorder, *known) for recorder, known in found if known]
 
 
-def _call_key(miss: Miss, function: Any) -> CallKey | None:
-    try:
-        if function is not miss.function:  # JAX may have flattened the arguments
-            with contextlib.suppress(TypeError):
-                inspect.signature(function).bind(*miss.args, **miss.kwargs)
-                miss = attrs.evolve(miss, function=function)
-        key = call_key_of(
-            miss.function,
-            miss.args,
-            miss.kwargs,
-            is_static=miss.is_static,
-            filtered=miss.filtered,
-            options=miss.options,
-        )
-        records = {FUNCTION_PATH: record_of_jitted(function, miss.program), **key.records}
-        return attrs.evolve(key, records=records)
-    except Exception:  # an explanation is not worth a failing step
-        return None
+watch = Watch(_enter, _leave, _passes, _lowered, _compiling, _on_compile)

@@ -1,102 +1,46 @@
-"""What was traced and compiled, by function, with counts and causes.
-
-`CompileLog` is what users get. A `Recorder` writes into the logs what the listeners hear from JAX.
-"""
+"""What was traced and compiled, by function or by line of the user's code, and why."""
 
 import abc
+import os
 import threading
 import time
 from typing import Any
 
 import attrs
 
+from .._jax_internals import identity_of_code, innermost
 from .._python_internals import WeakIdMap
-from .advice import CauseLine, Change, cause_lines, failure_advice
-from .call_key import CallKey, code_of, innermost
-from .differences import Explanation, explain
+from .advice import (
+    Cause,
+    aligned,
+    failure_advice,
+    many_operations,
+    path_of_growth,
+    repeated_operation,
+    several_shapes,
+    verdict,
+)
+from .differences import Entry
 from .records import place_of
 
 MAX_ENTRIES = 64  # kept for each function
+MAX_OPERATIONS = 512  # kept for each line
 
 
-@attrs.define(eq=False)
-class Entry:
-    """One trace, one compile, or both: what a miss of the jit cache led to."""
-
-    call_key: CallKey | None
-    at: float  # seconds, of time.perf_counter
-    traced: bool = False
-    compiled: bool = False
-    explanation: Explanation | None = None
-    trace_seconds: float = 0.0
-    compile_seconds: float = 0.0
-    error: str | None = None  # of a trace that failed
-    advice: tuple[str, ...] = ()  # what to write in place of a call that failed
-    # By an assertion. Later calls are not compared with this one, so the reason stays the same.
-    refused: bool = False
-    # Whether the function had been traced or compiled before. If `predict` was traced inside `step`
-    # and is called later, that is an entry of its own with a first compile.
-    traced_again: bool = False
-    compiled_again: bool = False
-
-    @property
-    def is_again(self) -> bool:
-        return self.traced_again or self.compiled_again
-
-    @property
-    def seconds(self) -> float:
-        return self.trace_seconds + self.compile_seconds
-
-    @property
-    def why(self) -> str:
-        if self.explanation is None:
-            return "there is no earlier call to compare with"
-        return str(self.explanation)
-
-    @property
-    def what(self) -> str:
-        if self.error is not None:
-            return "failed while traced"
-        if self.traced:
-            return "was traced and compiled" if self.compiled else "was traced"
-        return "was compiled"
-
-
-@attrs.frozen
-class Cause:
-    """Why a function was traced or compiled again, or why its trace failed, and how often."""
-
-    what: str
-    times: int
-    seconds: float
-    # Those of the first time. Later ones have the same paths and kinds.
-    changes: tuple[Change, ...]
-    note: str | None  # in place of changes
-    fixes: tuple[str, ...]
-
-    @classmethod
-    def of(cls, entries: list[Entry]) -> "Cause":
-        """The cause of entries with one `_cause_key`."""
-        first, found = entries[0], entries[0].explanation
-        what, seconds = _what_again(entries), sum(entry.seconds for entry in entries)
-        if first.error is not None:
-            return cls(what, len(entries), seconds, (), first.error, first.advice)
-        if found is None:
-            return cls(what, len(entries), seconds, (), first.why, ())
-        return cls(what, len(entries), seconds, found.changes, found.note, found.fixes)
-
-    @property
-    def title(self) -> str:
-        again = "" if self.what.startswith("failed") else " again"
-        return f"{self.what}{again}, {times(self.times)}"
-
-    def report(self, most: int = 3) -> list[CauseLine]:
-        """The changes or the note, and what to write: what all reports show, `most` of each."""
-        return cause_lines(self.changes, self.note, self.fixes, most)
-
-    def lines(self) -> list[str]:
-        """The report as plain text."""
-        return [str(line) for line in self.report()]
+def cause_of(entries: list[Entry]) -> Cause:
+    """The cause of entries with one `_cause_key`."""
+    first, found = entries[0], entries[0].explanation
+    what, seconds = _what_again(entries), sum(entry.seconds for entry in entries)
+    sites = tuple(dict.fromkeys(entry.site for entry in entries if entry.site is not None))
+    if first.error is not None:
+        return Cause(what, len(entries), seconds, (), first.error, first.advice, sites)
+    if found is None:
+        return Cause(what, len(entries), seconds, (), first.why, (), sites)
+    changes = [entry.explanation.changes for entry in entries if entry.explanation]
+    return Cause(
+        *(what, len(entries), seconds, found.changes, found.note, found.fixes, sites),
+        *verdict(changes),
+    )
 
 
 def _what_again(entries: list[Entry]) -> str:
@@ -107,11 +51,9 @@ def _what_again(entries: list[Entry]) -> str:
         "traced": any(entry.traced_again for entry in entries),
         "compiled": any(entry.compiled_again for entry in entries),
     }
+    if entries[0].operation is not None:
+        return f"compiled {entries[0].operation} again"
     return f"was {' and '.join(done for done, is_again in found.items() if is_again)}"
-
-
-def times(count: int) -> str:
-    return {1: "once", 2: "twice"}.get(count, f"{count} times")
 
 
 def _cause_key(entry: Entry) -> object:
@@ -119,13 +61,59 @@ def _cause_key(entry: Entry) -> object:
     if entry.error is not None or entry.explanation is None:
         return entry.what, entry.error
     # Not by the values: a batch that grows in each step is one cause.
-    changes = ((change.path, change.kind, change.fix) for change in entry.explanation.changes)
-    return entry.what, *changes
+    changes = ((path_of_growth(c), c.kind, c.fix) for c in entry.explanation.changes)
+    return entry.what, entry.operation, *dict.fromkeys(changes)
+
+
+def _causes_of_line(entries: list[Entry]) -> list[Cause]:
+    """The causes of what JAX and libraries compile at one line."""
+    # Those of libraries are compared like functions. JAX's own operations have shapes instead.
+    causes = _causes([e for e in entries if e.compiled_again and e.shapes is None])
+    # By name, the operations that JAX compiled again for other shapes, and for the same.
+    others: dict[str, list[Entry]] = {}
+    repeated: dict[str, list[Entry]] = {}
+    shapes: dict[str, list[str]] = {}
+    firsts = []
+    for entry in entries:
+        seen = shapes.setdefault(name := str(entry.operation), [])
+        if not entry.compiled_again:
+            firsts.append(entry)
+        elif entry.shapes is not None:
+            kind = repeated if entry.shapes in seen else others
+            kind.setdefault(name, []).append(entry)
+        seen.append(str(entry.shapes))
+    if others and (told := several_shapes({name: shapes[name] for name in others})):
+        causes.append(_cause_of_operations(others, told))
+    for name, found in repeated.items():
+        if told := repeated_operation(name, len(found)):
+            causes.append(_cause_of_operations({name: found}, told))
+    seconds = sum(entry.seconds for entry in firsts)
+    if expected := many_operations(len(firsts), seconds):
+        what = f"compiled {len(firsts)} operations"
+        causes.append(Cause(what, 1, seconds, (), None, (), expected=expected))
+    return causes
+
+
+def _cause_of_operations(found: dict[str, list[Entry]], told: tuple[str, str]) -> Cause:
+    entries = [entry for each in found.values() for entry in each]
+    what, seconds = f"compiled {', '.join(found)} again", sum(entry.seconds for entry in entries)
+    return Cause(what, len(entries), seconds, (), told[0], told[1:])
+
+
+def _causes(entries: list[Entry]) -> list[Cause]:
+    alike: dict[object, list[Entry]] = {}
+    for entry in entries:
+        alike.setdefault(_cause_key(entry), []).append(entry)
+    return [cause_of(entries) for entries in alike.values()]
 
 
 @attrs.define(eq=False)
 class FunctionLog:
-    """The traces and compiles of one function. Seconds exclude those of inner functions."""
+    """The traces and compiles of one function. Seconds exclude those of inner functions.
+
+    Or of one line of the user's code: what JAX and libraries compile there. Then `name` is the
+    short form of the line and `place` the long one, and each entry has its `operation`.
+    """
 
     name: str
     place: str | None
@@ -138,6 +126,9 @@ class FunctionLog:
     trace_seconds: float = 0.0
     compile_seconds: float = 0.0
     entries: list[Entry] = attrs.field(factory=list)
+    is_line: bool = False
+    # How many of the traces were parts of other traces.
+    nested_traces: int = 0
 
     @property
     def seconds(self) -> float:
@@ -153,37 +144,69 @@ class FunctionLog:
         return [entry for entry in self.entries if entry.is_again]
 
     @property
+    def omitted(self) -> int:
+        """The number of traces or compiles that have no entry, since there were too many."""
+        # An entry may be a trace and a compile, so the counts are not added.
+        compiles = self.compiles + self.cache_hits
+        counted = compiles if self.is_line else max(self.traces, self.compiles)
+        return max(counted - len(self.entries), 0)
+
+    @property
+    def is_expected(self) -> bool:
+        """Whether nothing was traced or compiled again that need not be."""
+        return not self.omitted and not any(cause.is_avoidable for cause in self.causes())
+
+    @property
     def lost_seconds(self) -> float:
-        """The seconds of all but the first time, of entries that were not kept too."""
-        kept = sum(entry.seconds for entry in self.recompiles)
+        """The seconds of what could be avoided, of entries that were not kept too."""
+        kept = sum(cause.seconds for cause in self.causes() if cause.is_avoidable)
         # What is counted after that many entries was not the first time.
-        if len(self.entries) < MAX_ENTRIES:
+        if not self.omitted:
             return kept
         return kept + max(self.seconds - sum(entry.seconds for entry in self.entries), 0.0)
 
     def causes(self) -> list[Cause]:
         """The recompiles and the failed traces, grouped by cause."""
-        alike: dict[object, list[Entry]] = {}
-        for entry in self.entries:
-            if entry.is_again or entry.error is not None:
-                alike.setdefault(_cause_key(entry), []).append(entry)
-        return [Cause.of(entries) for entries in alike.values()]
+        if self.is_line:
+            return _causes_of_line(self.entries)
+        return _causes([e for e in self.entries if e.is_again or e.error is not None])
 
     def add_trace(self, entry: Entry) -> None:
-        entry.traced_again = self.traces > 0
+        # What is traced inside another trace is one program with it, for all of its shapes.
+        entry.traced_again = not entry.is_nested and self.traces > self.nested_traces
         if entry.error is not None:
             entry.advice = failure_advice(entry.call_key)
         self.traces += 1
+        self.nested_traces += entry.is_nested
         self.trace_seconds += entry.trace_seconds
         self._add(entry)
 
+    def add_operation(self, entry: Entry, compiled: "Compile") -> None:
+        """Counts what a line has compiled."""
+        self.compile_seconds += compiled.seconds
+        self.trace_seconds += entry.trace_seconds
+        self.traces += entry.traced
+        if compiled.in_backward_pass:
+            self.backward_compiles += 1
+            return
+        if compiled.is_hit:
+            self.cache_hits += 1
+        else:
+            self.compiles += 1
+        entry.compiled, entry.compile_seconds = True, compiled.seconds
+        # Without shapes it cannot be compared. JAX compiles it for something that it transforms.
+        is_known = entry.call_key is not None or entry.shapes is not None
+        entry.compiled_again = is_known and any(
+            e.operation == entry.operation and (e.shapes or e.call_key) for e in self.entries
+        )
+        self._add(entry)
+
     def _add(self, entry: Entry) -> None:
-        kept = (entry for entry in self.entries if not entry.refused)
+        kept = (e for e in self.entries if not e.refused and e.operation == entry.operation)
         earlier = [e.call_key for e in kept if e.call_key is not None]
         # Also if the entry is not kept, because an assertion may report it.
-        if entry.call_key is not None:
-            entry.explanation = explain(entry.call_key, earlier)
-        if len(self.entries) < MAX_ENTRIES:
+        entry.compare_with(earlier)
+        if len(self.entries) < (MAX_OPERATIONS if self.is_line else MAX_ENTRIES):
             self.entries.append(entry)
 
     def add_compile(self, compiled: "Compile", entry: Entry | None = None) -> Entry | None:
@@ -231,19 +254,15 @@ class Compile:
         return not self.is_by_hand and (entry.compiled or self.in_backward_pass)
 
 
-_COUNTS = (
-    *("traces", "compiles", "cache_hits", "backward_compiles"),
-    *("trace_seconds", "compile_seconds"),
-)
-
-
 class CompileLog:
     """Counts of traces and compiles, by function. See `canonopt.compile_log`."""
 
     def __init__(self) -> None:
         self.started = time.perf_counter()
+        # What canonopt failed to find out, which does not disturb the program that it watches.
+        self.problems: list[str] = []
         self._logs: dict[tuple[str, str | None, object], FunctionLog] = {}
-        self._helpers: dict[tuple[str, str | None, object], FunctionLog] = {}
+        self._lines: dict[str | None, FunctionLog] = {}
 
     @property
     def functions(self) -> list[FunctionLog]:
@@ -252,56 +271,60 @@ class CompileLog:
 
     @property
     def helpers(self) -> list[FunctionLog]:
-        """Functions that JAX and libraries jit themselves, as for `jnp.ones`."""
-        return [log for log in self._helpers.values() if log.events]
+        """What JAX and libraries compile, as for `jnp.ones`: by the user's line that ran it."""
+        return [log for log in self._lines.values() if log.events]
 
     def __getitem__(self, name: str) -> FunctionLog:
-        """The counts of all functions of this name together; zeros if there is none."""
-        found = [log for log in self.functions if log.name == name]
-        if len(found) == 1:
-            return found[0]
-        total = FunctionLog(name, None)
-        for log in found:
-            for field in _COUNTS:
-                setattr(total, field, getattr(total, field) + getattr(log, field))
-            total.entries.extend(log.entries)
-        return total
+        """The counts of all functions of this name together; zeros if there is none.
+
+        Or those of a line: `log["train.py:12"]`.
+        """
+        found = [log for log in (*self.functions, *self.helpers) if log.name == name]
+        return found[0] if len(found) == 1 else _total(name, found)
 
     def __str__(self) -> str:
+        helpers = self.helpers
+        shown = [*self.functions, *(log for log in helpers if not log.is_expected)]
+        if others := [log for log in helpers if log.is_expected]:
+            count = "1 line" if len(others) == 1 else f"{len(others)} lines"
+            shown.append(_total(f"JAX and libraries: {count}", others))
         header = ("function", "traces", "compiles", "cache hits", "seconds", "defined at")
         rows = [
             (log.name, log.traces, log.compiles, log.cache_hits, f"{log.seconds:.2f}", log.place)
-            for log in self.functions
+            for log in shown
         ]
-        helpers = self.helpers
-        if helpers:
-            counts = (sum(h.traces for h in helpers), sum(h.compiles for h in helpers))
-            hits, seconds = sum(h.cache_hits for h in helpers), sum(h.seconds for h in helpers)
-            rows.append((f"{len(helpers)} helpers", *counts, hits, f"{seconds:.2f}", None))
         lines = aligned([header, *rows])
-        for log in self.functions:
+        for log in (*self.functions, *helpers):
             for cause in log.causes():
                 lines += ["", f"{log.name} {cause.title}:"]
                 lines += [f"  {line}" for line in cause.lines()]
+        if first := [log.name for log in self.functions if not log.causes()]:
+            lines += ["", f"no earlier call in this log to compare with: {', '.join(first)}"]
+        lines += [f"canonopt failed to find something out: {text}" for text in self.problems]
         return "\n".join(lines)
 
-    def function_log(
-        self, name: str, function: Any = None, by_library: bool = False
-    ) -> FunctionLog:
-        """The log of a function, which is new if there was none. Without `function`, a helper's."""
-        place = place_of(innermost(function)) if function is not None else None
-        logs = self._helpers if function is None or by_library else self._logs
-        return logs.setdefault((name, place, code_of(function)), FunctionLog(name, place))
+    def function_log(self, name: str, function: Any) -> FunctionLog:
+        """The log of a function, which is new if there was none."""
+        place = place_of(innermost(function))
+        key = (name, place, identity_of_code(function))
+        return self._logs.setdefault(key, FunctionLog(name, place))
+
+    def line_log(self, site: str | None) -> FunctionLog:
+        """The log of a line, which is new if there was none."""
+        name = "no line of yours" if site is None else os.path.basename(site)
+        return self._lines.setdefault(site, FunctionLog(name, site, is_line=True))
 
 
-def aligned(rows: list[tuple[Any, ...]]) -> list[str]:
-    """The lines of a table whose columns are as wide as their cells."""
-    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in texts
-    ]
+def _total(name: str, logs: list[FunctionLog]) -> FunctionLog:
+    total = FunctionLog(name, None, is_line=any(log.is_line for log in logs))
+    for log in logs:
+        for name in _SUMMED:
+            setattr(total, name, getattr(total, name) + getattr(log, name))
+    return total
+
+
+_SUMMED = ("traces", "compiles", "cache_hits", "backward_compiles", "nested_traces", "entries")
+_SUMMED += ("trace_seconds", "compile_seconds")
 
 
 # --- what the listeners write into ------------------------------------------------------------
@@ -310,13 +333,16 @@ def aligned(rows: list[tuple[Any, ...]]) -> list[str]:
 class Recorder(abc.ABC):
     """Writes what the listeners hear into logs, from any thread."""
 
-    explains_helpers = False
+    # Whether it also follows functions that a library jits itself.
+    follows_libraries = False
 
     def __init__(self) -> None:
         self.is_closed = False
         self._lock = threading.RLock()  # a signal handler may trace, too
         # By jaxpr and by what it was lowered to, either of which any thread may compile later.
         self._programs: WeakIdMap[tuple[FunctionLog, Entry]] = WeakIdMap()
+        # By thread and name: what may be compiled next.
+        self._ready: dict[tuple[int, str], tuple[FunctionLog, Entry]] = {}
 
     @abc.abstractmethod
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
@@ -339,6 +365,18 @@ class Recorder(abc.ABC):
     def recall(self, program: Any) -> tuple[FunctionLog, Entry] | None:
         return self._programs.get(program)
 
+    def set_ready(self, name: str, log: FunctionLog, entry: Entry) -> None:
+        """Notes what this thread compiles next under a name, if it compiles."""
+        key = threading.get_ident(), name
+        with self._lock:
+            self._ready.pop(key, None)  # moves it to the end
+            self._ready[key] = (log, entry)
+            if len(self._ready) > MAX_ENTRIES:
+                self._ready.pop(next(iter(self._ready)))
+
+    def ready(self, name: str) -> tuple[FunctionLog, Entry] | None:
+        return self._ready.get((threading.get_ident(), name))
+
     def after_miss(  # noqa: B027, a hook that may stay empty
         self, log: FunctionLog, entry: Entry, program: Any
     ) -> None:
@@ -347,14 +385,14 @@ class Recorder(abc.ABC):
     def after_compile(self, log: FunctionLog, entry: Entry) -> None:  # noqa: B027
         """Called after a call or `.compile()` has compiled. May raise."""
 
+    def add_operation(self, entry: Entry, compiled: Compile) -> None:  # noqa: B027
+        """Called when JAX or a library has compiled, with the line of the user's in the entry."""
 
-class LogRecorder(Recorder):
-    """Writes everything into a `CompileLog`."""
+    def note_problem(self, problem: str) -> None:  # noqa: B027
+        """Called if canonopt itself has failed."""
 
-    def __init__(self, log: CompileLog) -> None:
-        super().__init__()
-        self._log = log
-
-    def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog:
-        with self._lock:
-            return self._log.function_log(name, function, by_library)
+    def close(self) -> None:
+        """Ends recording, and lets go of all that was recorded."""
+        self.is_closed = True
+        self._ready.clear()
+        self._programs = WeakIdMap()

@@ -1,34 +1,24 @@
 """What a jit cache keys on, for one leaf, static value or pytree node, without the value itself.
 
-`array_of`, `static_of` and `node_of` make the records. `text_of` shows a value in a message.
+`array_of`, `static_of` and `node_of` make the records.
 """
 
-import collections
 import contextlib
-import dataclasses
 import functools
 import inspect
-import itertools
-import re
 import types
-from collections.abc import Hashable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
-import equinox as eqx
 import jax
 import jax.core
 import numpy as np
 import optax
 
 from .._identity import closure_items, partial_items, read
-from .._python_internals import token_of
-
-MAX_SHOWN = 80  # characters of a value in a message
-
-
-def shortened(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+from .._jax_internals import MAX_SHOWN, PLAIN, fields_of, is_spec, shortened, text_of
+from .._python_internals import place_of_line, token_of
 
 
 @attrs.frozen
@@ -169,7 +159,6 @@ MAX_PARTS = 1000  # of all static values of a call together
 _MAX_DEPTH = 16  # of parts in parts: an optimizer of a schedule in a chain has ten
 _ENDS = 64  # items that are read at each end of a container
 WRAPPED_FUNCTION = "function"  # the name of this part
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def static_of(
@@ -182,7 +171,7 @@ def static_of(
     - `budget`: yields once for each part that may still be recorded.
     """
     budget = iter(range(MAX_PARTS)) if budget is None else budget
-    if type(value) in _PLAIN:
+    if type(value) in PLAIN:
         is_float = type(value) in (float, complex)
         token = (type(value), repr(value) if is_float else value)  # NaN equals NaN, 0.0 is not -0.0
         return Static(token, token, text_of(value), "value")
@@ -231,12 +220,8 @@ def _object_token(value: Any) -> Hashable:
         return ("object", token_of(type(value)), id(value))
 
 
-def _is_spec(value: Any) -> bool:
-    return isinstance(value, optax.GradientTransformation) and attrs.has(type(value))
-
-
 def _why_not_shared(value: Any) -> str | None:
-    if not _is_spec(value):
+    if not is_spec(value):
         return None
     found = read((*value.parameters().values(),), explain=True).incomparable
     return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
@@ -270,14 +255,14 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from closure_items(value)
         for name in value.__code__.co_names:
             found = value.__globals__.get(name)
-            if type(found) in _PLAIN[:-1] or isinstance(found, types.FunctionType):
+            if type(found) in PLAIN[:-1] or isinstance(found, types.FunctionType):
                 yield f"global {name!r}", found
     elif isinstance(value, functools.partial):
         yield from partial_items(value)
     elif isinstance(value, types.MethodType):
         yield WRAPPED_FUNCTION, value.__func__
         yield "object", value.__self__
-    elif _is_spec(value):  # by its parameters
+    elif is_spec(value):  # by its parameters
         names = [field.name for field in fields_of(type(value)) if field.name != "_internals"]
         yield from ((f"field {name!r}", getattr(value, name)) for name in names)
     elif isinstance(value, tuple | list):
@@ -302,98 +287,88 @@ def _ends(items: Sequence[Any]) -> Sequence[Any]:
 
 
 def place_of(value: Any) -> str | None:
-    """Where a function is defined, as `file:line`."""
+    """Where a function is defined, as `file:line`, or `In[3]:1` in a notebook."""
     code = getattr(inspect.unwrap(value) if callable(value) else value, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else None
+    return place_of_line(code.co_filename, code.co_firstlineno) if code is not None else None
 
 
-def fields_of(kind: type) -> Sequence[Any]:
-    if attrs.has(kind):
-        return attrs.fields(kind)
-    return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+# --- differences of static values ---------------------------------------------------------------
 
 
-# --- texts ------------------------------------------------------------------------------------
-# Not `equinox.tree_pformat`, which shows all of a large value and memory addresses; nor `reprlib`,
-# which bounds each container and not the whole, and leaves out how many items there are.
-
-_MAX_TEXT = 1000  # characters, and ten times as many of a string
-_MAX_ITEMS = 32  # of a container
-_MAX_NESTING = 6
-_BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
-_CONTAINERS = (*_BRACKETS, frozenset, collections.deque, collections.OrderedDict)
-_SHOWN_AS_CONTAINERS = {kind.__repr__ for kind in _CONTAINERS}
+def first_function(before: Static, after: Static) -> tuple[Static, Static]:
+    """The outermost function or transformation on the way to what differs, or the values."""
+    for inner in ((before, after), *((old, new) for _, old, new in way_in(before, after))):
+        if {inner[0].kind, inner[1].kind} & {"transformation", "callable"}:
+            return inner
+    return before, after
 
 
-def text_of(value: Any) -> str:
-    """A bounded `repr` without memory addresses. It reads no more of the value than it shows."""
-    pieces: list[str] = []
-    length = 0
-    try:
-        for piece in _pieces(value, 0):
-            pieces.append(piece)
-            length += len(piece)
-            if length > _MAX_TEXT and len(pieces) > 1:
-                return "".join([*pieces, "..."])
-    except Exception:  # from an attribute of a user's class
-        return object.__repr__(value)
-    return "".join(pieces)
+_Part: TypeAlias = tuple[str, Static, Static]
 
 
-def _pieces(value: Any, depth: int) -> Iterator[str]:
-    if isinstance(value, str | bytes):
-        more = len(value) - 10 * _MAX_TEXT
-        yield _repr(value[: 10 * _MAX_TEXT]) + (f" and {more} more" if more > 0 else "")
-    elif isinstance(value, jax.Array | np.ndarray):
-        yield str(array_of(value))
-    elif isinstance(value, type):
-        yield value.__qualname__ if depth else f"class {value.__qualname__}"
-    elif callable(value) and not isinstance(value, eqx.Module) and hasattr(value, "__qualname__"):
-        yield f"<function {value.__qualname__}>" if depth else f"function {value.__qualname__}"
-    elif _is_spec(value) or (items := _items(value)) is None:
-        yield _repr(value)
-    elif depth == _MAX_NESTING:
-        yield "..."
-    else:
-        opening, closing = _BRACKETS.get(type(value), (f"{type(value).__name__}(", ")"))
-        yield opening
-        i = -1
-        for i, (label, item) in enumerate(items):
-            yield ", " if i else ""
-            if i == _MAX_ITEMS:
-                yield f"{len(value)} in all" if isinstance(value, Sized) else "..."
-                break
-            yield label
-            yield from _pieces(item, depth + 1)
-        yield f",{closing}" if opening == "(" and i == 0 else closing
+def way_in(before: Static, after: Static) -> list[_Part]:
+    """The named parts that lead to where two values differ, outermost first."""
+    # What the user can read comes first: two texts that differ explain more than two objects.
+    ends = (_looks_different, _is_other_object, _is_other_function)
+    if before.kind != "value":
+        # A function may capture another object that looks the same in every part.
+        ends = (_looks_different, _is_other_object, lambda old, new: old.key != new.key)
+    return next(filter(None, (_way(before, after, is_end) for is_end in ends)), [])
 
 
-def _items(value: Any) -> Iterator[tuple[str, Any]] | None:
-    """The items or fields of a value with their labels, or None if it has its own `repr`."""
-    kind = type(value)
-    if kind.__repr__ in _SHOWN_AS_CONTAINERS:
-        if isinstance(value, dict):
-            return ((f"{text_of(key)}: ", item) for key, item in value.items())
-        return (("", item) for item in value)
-    if isinstance(value, functools.partial):
-        positional = (("", item) for item in (value.func, *value.args))
-        return itertools.chain(positional, ((f"{n}=", v) for n, v in value.keywords.items()))
-    if isinstance(value, tuple) and hasattr(kind, "_fields"):
-        return ((f"{name}=", item) for name, item in zip(kind._fields, value, strict=False))
-    if not (fields := fields_of(kind)):
+def _way(before: Static, after: Static, is_end: Callable[[Static, Static], bool]) -> list[_Part]:
+    if before.parts.keys() != after.parts.keys():  # lists of different lengths, for one
+        return []
+    for name, old in before.parts.items():
+        new = after.parts[name]
+        # These are new objects as a whole, whatever their parts are.
+        is_whole = old.kind == "transformation" or (old.kind == "value" and old.is_unique)
+        looks_inside = is_end is _looks_different or not is_whole
+        inner = _way(old, new, is_end) if looks_inside else []
+        if inner or is_end(old, new):
+            return [(name, old, new), *inner]
+    return []
+
+
+def visible_parts(before: Static, after: Static) -> tuple[Static, Static] | None:
+    """The innermost parts that look different, if any do."""
+    way = _way(before, after, _looks_different)
+    return way[-1][1:] if way else None
+
+
+def _looks_different(before: Static, after: Static) -> bool:
+    is_other = before.text != after.text or _defined_again(before, after) is not None
+    return is_other and before.key != after.key
+
+
+def _is_other_object(before: Static, after: Static) -> bool:
+    """Whether two that may look the same are two functions, or objects compared by identity."""
+    return before.key != after.key and (before.kind != "value" or before.is_unique)
+
+
+def _is_other_function(before: Static, after: Static) -> bool:
+    """Whether two functions are the same to canonopt, and not to JAX."""
+    return before.kind != "value" and before.token != after.token
+
+
+def _defined_again(before: Static, after: Static) -> Node | None:
+    """The class of two values, if it was defined again between them."""
+    if before.node is None or after.node is None or not after.node.is_defined_again(before.node):
         return None
-    held = ((f, getattr(value, f.name)) for f in fields if f.repr and hasattr(value, f.name))
-    return ((f"{f.name}=", item) for f, item in held if not _is_default(item, f.default))
+    return after.node
 
 
-def _is_default(value: Any, default: Any) -> bool:
-    is_plain = type(value) in _PLAIN and type(value) is type(default)
-    return value is default or (is_plain and value == default)
+def class_inside(before: Static, after: Static) -> Node | None:
+    """The class that was defined again, of the values or of a part that differs."""
+    pairs = ((before, after), *((old, new) for _, old, new in way_in(before, after)))
+    return next(filter(None, (_defined_again(*pair) for pair in pairs)), None)
 
 
-def _repr(value: Any) -> str:
-    text = object.__repr__(value)
-    with contextlib.suppress(Exception):
-        text = repr(value)
-    text = re.sub(r"^<(.*) object at 0x\w+>$", r"\1 object", " ".join(text.split()))
-    return re.sub(r" at 0x\w+", "", text)
+def cut_to_difference(before: str, after: str) -> tuple[str, str]:
+    """Two different texts, cut to where they differ."""
+    pairs = enumerate(zip(before, after, strict=False))
+    same = next((i for i, (one, other) in pairs if one != other), min(len(before), len(after)))
+    # `shortened` cuts the end. If the difference is there, the beginning is cut as well.
+    start = same - MAX_SHOWN // 2 if same > MAX_SHOWN - 20 else 0
+    head = "..." if start else ""
+    return shortened(head + before[start:]), shortened(head + after[start:])

@@ -1,6 +1,9 @@
-"""What watching a step costs where nothing is traced: a cached call, watched against unwatched."""
+"""What watching costs: a cached call, a trace of library functions, and a miss in a log."""
 
 import contextlib
+import itertools
+import subprocess
+import sys
 
 import equinox as eqx
 import jax
@@ -54,3 +57,89 @@ def test_a_cached_call(watch, jit, benchmark, report):
     what = f"a cached call of {LEAVES} leaves, {jit.__name__}, {names[watch]}"
     measured = [ratio(inside, theirs, rounds=41) for _ in range(3)]
     report.ratios(what, measured, limit=1.02)
+
+
+# --- where something is traced --------------------------------------------------------------------
+
+
+def wheres(x):
+    for _ in range(1000):
+        x = jnp.where(x > 0, x, x)
+    return x
+
+
+def trace():
+    jax.jit(lambda x: wheres(x)).trace(jax.ShapeDtypeStruct((3,), jnp.float32))
+
+
+def test_a_trace_of_1000_library_functions(benchmark, report):
+    trace()
+    theirs = timed(trace, 1)
+
+    def ours():
+        with canonopt.compile_log():
+            return theirs()
+
+    benchmark(trace)
+    measured = [ratio(ours, theirs, rounds=11) for _ in range(3)]
+    report.ratios("a trace of 1,000 jnp.where, inside of compile_log", measured, limit=1.15)
+
+
+NEVER_OR_BEFORE = """
+import sys, time, jax, jax.numpy as jnp, canonopt
+
+def wheres(x):
+    for _ in range(1000):
+        x = jnp.where(x > 0, x, x)
+    return x
+
+def trace():
+    start = time.perf_counter()
+    jax.jit(lambda x: wheres(x)).trace(jax.ShapeDtypeStruct((3,), jnp.float32))
+    return time.perf_counter() - start
+
+trace()
+if sys.argv[1] == "before":
+    limited = canonopt.assert_max_traces(jax.jit(lambda x: x))
+    limited(1.0)
+    with canonopt.compile_log():
+        trace()
+print(min(trace() for _ in range(15)))
+"""
+
+
+def test_a_trace_where_nobody_watches_any_more(benchmark, report):
+    """In processes of their own: one that never watched, and one with a log before and a limit."""
+
+    def sample(when):
+        command = [sys.executable, "-c", NEVER_OR_BEFORE, when]
+        return lambda: float(subprocess.run(command, capture_output=True, check=True).stdout)
+
+    benchmark(lambda: None)
+    measured = [ratio(sample("before"), sample("never"), rounds=7)]
+    report.ratios("a trace of 1,000 jnp.where, after a log and a limit", measured, limit=1.05)
+
+
+def test_a_miss_of_1000_leaves_in_a_log(benchmark, report):
+    """The 60th miss costs what the second costs, since nothing is compared yet."""
+    step = jax.jit(lambda tree, i: i, static_argnums=1)
+    tree = [jnp.ones(1) for _ in range(1000)]
+    numbers = itertools.count()
+
+    def miss():
+        step.eval_shape(tree, next(numbers))
+
+    def after(misses):
+        def sample():
+            with canonopt.compile_log():
+                for _ in range(misses):
+                    miss()
+                return timed(miss, 1)()
+
+        return sample
+
+    benchmark(miss)
+    measured = [ratio(after(60), after(1), rounds=7)]
+    report.ratios("the 60th miss of 1,000 leaves in a log, against the second", measured, 1.3)
+    _, ours, theirs = ratio(after(1), timed(miss, 1), rounds=41)
+    report.figure("what a log adds to a miss of 1,000 leaves", f"{(ours - theirs) * 1e3:.1f} ms")

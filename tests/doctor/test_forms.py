@@ -47,7 +47,8 @@ def test_json_has_everything(written):
     assert step["lost_seconds"] == pytest.approx(spent)
     (cause,) = step["causes"]
     assert (cause["times"], cause["what"]) == (2, "was traced and compiled")
-    assert set(cause) == {"processes", "what", "times", "seconds", "changes", "note", "fixes"}
+    fields = {"processes", "what", "times", "seconds", "changes", "note", "fixes"}
+    assert set(cause) == fields | {"sites", "pattern", "expected"}
     (process,) = found["processes"]
     assert (process["name"], process["is_ended"], process["problems"]) == ("p0", True, [])
     assert step["by_process"]["p0"]["traces"] == 3 and cause["processes"] == ["p0"]
@@ -73,7 +74,7 @@ def many_causes():
 
         step.__name__ = name
         jitted = jax.jit(step)
-        for size in range(1, 3):
+        for size in range(1, 4):
             jitted({key: jnp.ones(size) for key in "abcdef"})
 
 
@@ -133,8 +134,7 @@ def test_live_lines_are_of_recompiles_in_their_order():
         "canonopt doctor: grown was traced again",
     ]
     assert lines[0].splitlines()[1:] == [
-        "  x: shape: float32[1] -> float32[2]",
-        "  write: pad or drop what is left over, so that x has one shape",
+        "  expected: 2 programs are few, x: shape: float32[1] -> float32[2]",
     ]
     jax.clear_caches()
     assert "canonopt doctor: p0: grown (" in live_lines(run, has_others=True)[0]

@@ -1,6 +1,7 @@
 """What a report says of the functions in a log."""
 
 import contextlib
+import html
 import re
 import runpy
 import sys
@@ -14,6 +15,7 @@ from canonopt._doctor.page import as_html
 from canonopt._doctor.report import Function, Report
 from canonopt._recompiles import Entry, FunctionLog
 
+from ..support.counting import line_marked
 from ..support.doctor import SCRIPTS, report_of
 
 CANONICALIZE = "write: model = canonopt.canonicalize(model)"
@@ -183,3 +185,32 @@ def test_many_processes_share_a_column():
     assert report.sections[0].causes[0][0].endswith("again, 9 times, in 9 processes")
     assert "others has the most of the other 2" in (report.legend or "")
     assert len({len(row.cells) for row in report.rows} | {len(report.columns)}) == 1
+
+
+def test_a_line_outside_of_a_jit_is_reported_like_a_function():
+    def run():
+        for _ in range(3):
+            jax.lax.scan(lambda c, x: (c + x, x), 0.0, jnp.ones(3))  # eager
+
+    found = report_of(run)
+    place = line_marked(__file__, "eager")
+    (line,) = found.repeated
+    assert (line.place, found.functions) == (place, [])
+    assert found.lost_seconds == line.total("lost_seconds") > 0
+    text, page = as_text(found), as_html(found)
+    for report in (text, page):
+        assert "compiled scan again, twice, " in report
+        assert "the shapes are the same: lax.scan gets another function each time" in report
+        assert "canonopt.jit around the whole" in report
+    assert re.search(rf"^{line.name} +3 ", text, re.MULTILINE)
+
+
+def test_what_is_expected_is_one_line():
+    step = jax.jit(lambda x: x * 2)
+    found = report_of(lambda: [step(jnp.ones(n)) for n in (8, 5)])
+    assert (found.repeated, found.lost_seconds, len(found.sections)) == ([], 0.0, 1)
+    text = as_text(found)
+    assert "Nothing was traced or compiled again that need not be." in text
+    for report in (text, html.unescape(as_html(found))):
+        assert "expected: 2 programs are few, x: shape: float32[8] -> float32[5]" in report
+        assert "pad or drop" not in report

@@ -116,7 +116,6 @@ def test_the_user_does_not_notice_a_stream_that_cannot_be_written():
     def fail(record):
         raise OSError("no space left")
 
-    listeners.watch()
     with listeners.active(StreamRecorder(fail)):
         assert jax.jit(lambda x: x + 1)(1) == 2
 
@@ -134,7 +133,6 @@ def test_a_trace_may_interrupt_the_writing_of_a_line():
         with listeners.active(StreamRecorder(write)):
             jax.jit(lambda x: x + 1)(1.0)
 
-    listeners.watch()
     thread = threading.Thread(target=run, daemon=True)
     thread.start()
     thread.join(timeout=60)
@@ -169,7 +167,6 @@ def test_threads_write_whole_lines_with_counts_that_grow(tmp_path):
 def test_a_restarted_recorder_begins_with_no_function():
     lines = []
     recorder = StreamRecorder(lines.append)
-    listeners.watch()
     step = jax.jit(lambda x: x + 1)
     with listeners.active(recorder):
         step(jnp.ones(1))

@@ -392,7 +392,7 @@ def test_axis_names_are_named():
 
 
 def test_without_a_difference_the_report_lists_what_canonopt_cannot_see(monkeypatch):
-    monkeypatch.setattr("canonopt._recompiles.call_key.key_context", dict)
+    monkeypatch.setattr("canonopt._jax_internals.settings.key_context", dict)
     step = jax.jit(named(lambda x: x * 2))
     with canonopt.compile_log() as log:
         for axis in "ab":

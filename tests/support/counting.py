@@ -7,6 +7,7 @@ the monitoring events see every compile but not the traces. Tests assert both.
 import collections
 import itertools
 from collections.abc import Callable
+from pathlib import Path
 
 import attrs
 import jax
@@ -45,6 +46,11 @@ def compiles(name: str) -> int:
     return _compiles[f"jit({name})"] + _compiles[name]
 
 
+def all_compiles() -> int:
+    """How often XLA has compiled anything."""
+    return _compiles.total()
+
+
 def counted(function: Callable) -> tuple[Callable, Counted]:
     """A plain function that calls `function`, and what counts it."""
     count = Counted(function)
@@ -66,3 +72,13 @@ def fresh(name="step"):
 
     function.__name__ = function.__qualname__ = name
     return function, runs
+
+
+def line_marked(file, mark):
+    """The line of a test file that ends with a comment, as reports name it."""
+    (line,) = (
+        i
+        for i, text in enumerate(Path(file).read_text().splitlines(), 1)
+        if text.endswith(f"  # {mark}")
+    )
+    return f"{file}:{line}"

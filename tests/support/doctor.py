@@ -73,7 +73,6 @@ def records_of(function, everywhere=False):
     start |= {"parent": 0, "fork": False, "argv": ["script.py"], "python": "3.11", "jax": None}
     lines = [start]
     recorder = stream.StreamRecorder(lines.append)
-    listeners.watch()
     if everywhere:
         listeners.record_everywhere(recorder)
     with listeners.active(recorder):

@@ -1,14 +1,13 @@
-"""Assertions on how often a function is traced or compiled."""
+"""How often functions are traced and compiled: the log of a block, and limits on functions."""
 
 import collections
 import contextlib
 import copy
 import functools
-import inspect
 import time
 import warnings
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeAlias, TypeVar, get_args, overload
 
 import equinox as eqx
@@ -21,14 +20,20 @@ from .._errors import (
     RecompileWarning,
 )
 from .._jax_internals import (
+    frames_to_the_user,
     functions_inside,
+    innermost,
     is_jitted,
     is_staging,
+    jits_itself,
+    name_of,
+    without_own_frame,
 )
 from .advice import cause_lines
-from .call_key import CallKey, call_key_of, innermost, is_of_a_library, name_of
-from .listeners import active, check_compiles, watch
-from .log import Entry, FunctionLog, Recorder
+from .call_key import CallKey, call_key_of
+from .differences import Entry
+from .listeners import active, check_compiles, recording, watch
+from .log import CompileLog, FunctionLog, Recorder
 from .records import place_of
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -37,6 +42,47 @@ Mode: TypeAlias = Literal["raise", "warn", "record"]
 # At most so many warnings for one function, within so many seconds. If a loop exceeds the limit in
 # each step, more of them would say nothing new.
 _WARNINGS, _WINDOW = 3, 60
+
+
+@contextlib.contextmanager
+def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
+    """Counts, by function, what is traced and compiled inside the block, whoever jitted it.
+
+    ```python
+    >>> import canonopt, jax, jax.numpy as jnp
+    >>> @jax.jit
+    ... def double(x):
+    ...     return 2 * x
+    >>> with canonopt.compile_log() as log:
+    ...     for n in (1, 2, 2):
+    ...         _ = double(jnp.ones(n))
+    >>> log["double"].traces, log["double"].compiles
+    (2, 2)
+    >>> print(log["double"].recompiles[0].explanation)
+    x: shape: float32[1] -> float32[2]
+      write: pad or drop what is left over, so that x has one shape
+
+    ```
+
+    A trace is one run of the Python body. Runs inside another trace, by `.lower()` and by
+    `jax.eval_shape` count, and so do those that fail. A compile is one XLA compile. If JAX's
+    persistent cache has the program, it is a cache hit instead. The backward pass that `jax.grad`
+    makes of a jitted function is a program of its own, counted in `backward_compiles`.
+
+    **Arguments:**
+
+    - `all_threads`: whether to count what other threads do in the meantime, too.
+
+    **Returns:** a context manager that gives a `CompileLog`: `log[name]` for a function's counts,
+    `log.functions`, `log.helpers` for what JAX and libraries compile, by the line of yours that ran
+    it, and `print(log)` for a table with what differed each time, and whether it could be avoided.
+
+    **Raises:** `UnsupportedVersionError` if JAX has changed so that canonopt cannot count: at the
+    start, or at the end if JAX reported no compiles.
+    """
+    with recording(all_threads) as log:
+        yield log
+    check_compiles()
 
 
 @overload
@@ -170,14 +216,14 @@ def _check_arguments(name: str, limit: object, mode: object) -> None:
 class _Limit(Recorder):
     """Counts the traces or compiles of one function, and raises or warns above the limit."""
 
-    # The user asked about this function, even if a library jitted it.
-    explains_helpers = True
-
     def __init__(self, fn: Any, what: Literal["traces", "compiles"], limit: int, mode: Mode):
         super().__init__()
-        watch()
+        watch.start()  # only to find out whether that works
+        watch.stop()
         self.function_log = FunctionLog(name_of(fn), place_of(innermost(fn)))
         self._targets = functions_inside(fn)
+        # The user asked about this function, even if a library jits it.
+        self.follows_libraries = any(map(jits_itself, self._targets))
         self._what: Literal["traces", "compiles"] = what
         self._limit = limit
         self._mode = mode
@@ -216,19 +262,20 @@ class _Limit(Recorder):
     def _check(self, count: int, entry: Entry, program: Any = None) -> None:
         if count <= self._limit or self._mode == "record":
             return
-        error = self._error(count, entry)
         if self._mode == "raise":
+            error = self._error(count, entry)
             entry.refused = True
             if program is not None:
                 self._refused[program] = copy.copy(error)  # the one raised gets a traceback
             raise error
-        now, text = time.monotonic(), str(error)
+        now = time.monotonic()
         if len(self._warned) == _WARNINGS and now - self._warned[0] < _WINDOW:
             return
         self._warned.append(now)
+        text = str(self._error(count, entry))
         if len(self._warned) == _WARNINGS and now - self._warned[0] < _WINDOW:
             text += f"\n  No more warnings for {_WINDOW} s."
-        warnings.warn(text, RecompileWarning, stacklevel=_frames_to_the_user() + 1)
+        warnings.warn(text, RecompileWarning, stacklevel=frames_to_the_user() + 1)
 
     def _error(self, count: int, entry: Entry) -> ExcessError:
         log, verb = self.function_log, {"traces": "traced", "compiles": "compiled"}[self._what]
@@ -245,18 +292,6 @@ class _Limit(Recorder):
             change = found.changes[0]
             facts = {"path": change.path, "before": change.before, "after": change.after}
         return ExcessError("\n  ".join(problem), fix, **facts)
-
-
-def _frames_to_the_user() -> int:
-    """The number of frames from the caller of this to the user's code."""
-    # A `stacklevel` counts frames, and how many JAX adds depends on the jit and on the version.
-    frame, count = inspect.currentframe(), -1
-    while frame is not None:
-        module = str(frame.f_globals.get("__name__"))
-        if not is_of_a_library(module) and module.partition(".")[0] != "canonopt":
-            break
-        frame, count = frame.f_back, count + 1
-    return count
 
 
 def _nth(count: int) -> str:
@@ -282,7 +317,11 @@ def _counted(fn: Any, limit: _Limit) -> Any:
             return fn(*args, **kwargs)
         key = _call_key(fn, args, kwargs)
         limit.count_trace(key)
-        result = fn(*args, **kwargs)
+        try:
+            result = fn(*args, **kwargs)
+        except BaseException as error:
+            without_own_frame(error)
+            raise
         if key is not None:
             key.note_returned(jax.tree.leaves(result))
         return result
@@ -308,8 +347,12 @@ class _Jitted:
         self.log = limit.function_log
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        with active(self._limit):
-            result = self._jitted(*args, **kwargs)
+        try:
+            with active(self._limit):
+                result = self._jitted(*args, **kwargs)
+        except BaseException as error:
+            without_own_frame(error)
+            raise
         check_compiles()
         return result
 
@@ -330,6 +373,9 @@ class _Jitted:
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             with active(self._limit):
-                return found(*args, **kwargs)
+                result = found(*args, **kwargs)
+            if name == "trace":
+                watch.keep(result)
+            return result
 
         return watched

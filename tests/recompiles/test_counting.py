@@ -24,7 +24,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
-from canonopt._recompiles import assertions
+from canonopt._recompiles import counting as limits
 
 from ..support.scenarios import mesh, on_explicit_axes, ones
 
@@ -100,7 +100,7 @@ def test_raises_below_and_above(jit):
         call = arrange(Truth().function())
         call(ones(8, 1))
         call(ones(8, 1))
-        message = r"body \(.*test_assertions\.py:\d+\) is traced for the 2nd time, and max_traces=1"
+        message = r"body \(.*test_counting\.py:\d+\) is traced for the 2nd time, and max_traces=1"
         with pytest.raises(canonopt.ExcessError, match=message) as caught:
             call(ones(8, 2))
         assert "shape: float32[" in str(caught.value)
@@ -521,7 +521,7 @@ def test_warnings_are_of_the_line_that_calls_the_step(watch):
 
 def test_warnings_come_again_after_the_window(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(assertions.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(limits.time, "monotonic", lambda: clock[0])
     call = canonopt.assert_max_traces(jax.jit(Truth().function()), mode="warn")
     counts = []
     for size in range(1, 31):
@@ -541,7 +541,7 @@ def test_warnings_come_again_after_the_window(monkeypatch):
     ("count", "nth"), [(1, "1st"), (3, "3rd"), (11, "11th"), (22, "22nd"), (112, "112th")]
 )
 def test_ordinals(count, nth):
-    assert assertions._nth(count) == nth
+    assert limits._nth(count) == nth
 
 
 def test_record_mode_only_counts():
@@ -613,7 +613,7 @@ def test_functions_without_a_name_get_the_name_inside(make, name):
     watched(ones(1))
     with pytest.raises(canonopt.ExcessError) as caught:
         watched(ones(2))
-    place = r" \(.*test_assertions\.py:\d+\)" if name == "named_body" else ""
+    place = r" \(.*test_counting\.py:\d+\)" if name == "named_body" else ""
     assert re.match(f"{name}{place} is compiled for the 2nd time", str(caught.value))
 
 
@@ -841,3 +841,11 @@ def test_a_watched_function_that_calls_itself_is_counted_once_each():
     watched = canonopt.assert_max_traces(jax.jit(body), 9)
     watched(ones(4))
     assert watched.log.traces == truth.traces == 4
+
+
+def test_a_function_that_a_library_jits_itself_is_explained():
+    median = canonopt.assert_max_traces(jnp.median)
+    median(jnp.ones(3))
+    with pytest.raises(canonopt.ExcessError, match=r"a: shape: float32\[3\] -> float32\[4\]"):
+        median(jnp.ones(4))
+    assert median.log.traces == 2

@@ -1,0 +1,183 @@
+"""Whether a recompile is expected, and how the calls of an avoidable one differ."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import canonopt
+from canonopt._recompiles.advice import HANDFUL
+
+from ..support.counting import fresh
+from ..support.scenarios import array, ones
+
+
+def causes(run):
+    """The causes of the functions that `run` calls."""
+    jax.clear_caches()
+    with canonopt.compile_log() as log:
+        run()
+    return [cause for function in log.functions for cause in function.causes()]
+
+
+def calls(function, *arguments, times=3, **options):
+    """Calls a jitted function with each of the arguments, several times."""
+    jitted = jax.jit(function, **options)
+    for given in arguments:
+        for _ in range(times):
+            jitted(*given)
+
+
+def doubled(x, *_):
+    return jax.tree.map(lambda leaf: leaf * 2, x)
+
+
+def meshes():
+    devices = jax.devices()
+    for chosen in (devices[:1], devices[:2]):
+        sharding = NamedSharding(Mesh(np.array(chosen), ("data",)), P("data"))
+        yield (jax.device_put(ones(8), sharding),)
+
+
+EXPECTED = {
+    "train and eval": lambda: calls(doubled, (ones(3), True), (ones(3), False), static_argnums=1),
+    "modes": lambda: calls(
+        doubled, *((ones(3), mode) for mode in ("train", "eval", "test")), static_argnums=1
+    ),
+    "a smaller last batch": lambda: calls(doubled, (ones(32),), (ones(7),)),
+    "buckets": lambda: calls(doubled, *((ones(2**n),) for n in range(HANDFUL))),
+    "batches with and without labels": lambda: calls(
+        doubled, ({"x": ones(3), "y": ones(3)},), ({"x": ones(3)},)
+    ),
+    "a mask or none": lambda: calls(doubled, ((ones(3), None),), ((ones(3), ones(3)),)),
+    "a first call per mesh": lambda: calls(doubled, *meshes()),
+    "two sizes of a loop": lambda: calls(doubled, (ones(3), 10), (ones(3), 20), static_argnums=1),
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_a_handful_of_programs_is_expected(name):
+    found = causes(EXPECTED[name])
+    assert found and all(cause.is_expected and not cause.is_avoidable for cause in found)
+    for cause in found:
+        (line,) = cause.lines()
+        assert line.startswith("expected: ") and f"{cause.times + 1} programs are few, " in line
+        assert str(cause.changes[0]) in line
+        # A report of a limit that was exceeded has it in full.
+        assert f"write: {cause.fixes[0]}" in cause.lines(in_full=True)
+
+
+def committed():
+    return jax.device_put(ones(3), jax.devices()[0])
+
+
+AVOIDABLE = {
+    "a growing batch": (lambda: calls(doubled, *((ones(n),) for n in (1, 2, 3))), "x grows by one"),
+    "a growing context": (
+        lambda: calls(doubled, *((ones(1, n),) for n in (8, 16, 24))),
+        "x grows by 8 at each call",
+    ),
+    "a shrinking batch": (
+        lambda: calls(doubled, *((ones(n),) for n in (9, 6, 3))),
+        "x shrinks by 3 at each call",
+    ),
+    "lengths in no order": (
+        lambda: calls(doubled, *((ones(n),) for n in (5, 1, 9, 2, 8, 3))),
+        "x changes at every call",
+    ),
+    "a step number": (
+        lambda: calls(doubled, *((ones(3), i) for i in range(4)), static_argnums=1),
+        "_[0] grows by one at each call",
+    ),
+    "a rate that decays": (
+        lambda: calls(doubled, *((ones(3), 0.9**i) for i in range(8)), static_argnums=1),
+        "changes at every call",
+    ),
+    "weak types": (lambda: calls(doubled, (jnp.full(3, 1.0),), (array(3),)), None),
+    "dtypes": (lambda: calls(doubled, (ones(3),), (ones(3, dtype=np.int32),)), None),
+    "commitment": (lambda: calls(doubled, (array(3),), (committed(),)), None),
+    "containers": (lambda: calls(doubled, ([ones(3)],), ((ones(3),),)), None),
+    "an optimizer that is built again": (
+        lambda: calls(doubled, *((ones(3), optax.adam(1e-3)) for _ in range(2)), static_argnums=1),
+        None,
+    ),
+    "a function that is made again": (
+        lambda: [jax.jit(lambda x: x * 2)(ones(3)) for _ in range(3)],
+        None,
+    ),
+    "a lambda that is made again": (
+        lambda: calls(doubled, *((ones(3), lambda x: x) for _ in range(2)), static_argnums=1),
+        None,
+    ),
+    "a state that is not as the step returns it": (
+        lambda: calls(
+            doubled,
+            (optax.sgd(0.1, 0.9).init(array(3)),),
+            (optax.sgd(0.1, 0.9).init(committed()),),
+        ),
+        None,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", AVOIDABLE)
+def test_what_changes_at_each_call_or_is_made_again_is_avoidable(name):
+    run, pattern = AVOIDABLE[name]
+    (cause,) = causes(run)
+    assert cause.is_avoidable and cause.fixes
+    if pattern is None:
+        assert cause.pattern is None
+    else:
+        assert pattern in cause.pattern and cause.pattern in cause.lines()
+
+
+@pytest.mark.parametrize("step", [1, 2])
+def test_a_list_that_grows_is_one_cause(step):
+    total = jax.jit(lambda batch: sum(batch))
+    with canonopt.compile_log() as log:
+        for n in range(1, 1 + 40 * step, step):
+            total([np.float32(1)] * n)
+    (cause,) = log["<lambda>"].causes()
+    assert cause.times == log["<lambda>"].compiles - 1 == 39
+    assert cause.pattern == f"batch grows by {'one' if step == 1 else 2} at each call"
+    assert str(log).count("was traced and compiled again") == 1
+
+
+def test_a_layer_that_one_trace_calls_with_several_shapes_is_no_recompile():
+    layer, runs = fresh("layer")
+    layer = jax.jit(layer)
+    step = jax.jit(lambda x: sum(layer(x[i:]).sum() for i in range(8)))
+    with canonopt.compile_log() as log:
+        step(ones(8))
+    found = log["layer"]
+    assert (found.traces, found.nested_traces, found.compiles, len(runs)) == (8, 8, 0, 8)
+    assert (found.recompiles, found.causes(), found.is_expected) == ([], [], True)
+
+
+def test_a_layer_that_is_called_by_itself_with_growing_shapes_is_one():
+    layer = jax.jit(fresh("layer")[0])
+    step = jax.jit(lambda x: layer(x) + 1)
+    with canonopt.compile_log() as log:
+        step(ones(8))
+        for n in range(1, 5):
+            layer(ones(n))
+    (cause,) = log["layer"].causes()
+    assert (cause.times, cause.is_avoidable) == (3, True)
+
+
+def test_a_failed_trace_is_neither_expected_nor_avoidable():
+    @eqx.filter_jit
+    def step(x):
+        raise ValueError("no such thing")
+
+    def run():
+        for _ in range(2):
+            with pytest.raises(ValueError, match="no such thing"):
+                step(ones(3))
+
+    (cause,) = causes(run)
+    assert (cause.is_expected, cause.is_avoidable) == (False, False)

@@ -1,0 +1,312 @@
+"""What is patched and when, what a log keeps, and what may fail in canonopt itself."""
+
+import functools
+import gc
+import itertools
+import threading
+import traceback
+import tracemalloc
+import weakref
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax._src import pjit
+from jax.sharding import AbstractMesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import canonopt
+from canonopt._recompiles import listeners
+
+from ..support.counting import fresh
+from ..support.scenarios import array, ones
+
+
+def patched():
+    """What canonopt puts in place of something of JAX."""
+    return pjit._infer_params, jax.stages.Traced.lower, jax.stages.Lowered.compile
+
+
+def test_nothing_is_patched_unless_somebody_watches():
+    before = patched()
+    above = canonopt.assert_max_traces(jax.jit(fresh()[0]), mode="record")
+    below = jax.jit(canonopt.assert_max_traces(fresh()[0], mode="record"))
+    compiles = canonopt.assert_max_compiles(jax.jit(fresh()[0]), mode="record")
+    assert patched() == before
+    for watched in (above, below, compiles):
+        watched(ones(1)), watched(ones(2))
+        assert patched() == before
+    with canonopt.compile_log(), canonopt.compile_log(all_threads=True):
+        assert patched()[0] is not before[0]
+    assert patched() == before
+    assert (above.log.traces, compiles.log.compiles) == (2, 2)
+
+
+def test_what_a_limit_lowers_counts_when_it_is_compiled_later():
+    watched = canonopt.assert_max_compiles(jax.jit(fresh()[0]), mode="record")
+    lowered = watched.lower(ones(1))
+    traced = watched.trace(ones(2))
+    assert isinstance(lowered, jax.stages.Lowered) and isinstance(traced, jax.stages.Traced)
+    lowered.compile()
+    assert watched.log.compiles == 1
+    traced.lower().compile()
+    assert watched.log.compiles == 2
+
+
+def test_a_watch_that_another_tool_has_wrapped_is_left_in_place(monkeypatch):
+    calls, below = [], pjit._infer_params
+
+    def wrap():
+        inner = pjit._infer_params
+
+        def tool(fun, ji, args, kwargs):
+            calls.append(fun)
+            return inner(fun, ji, args, kwargs)
+
+        monkeypatch.setattr(pjit, "_infer_params", tool)
+        return tool
+
+    with canonopt.compile_log() as log:
+        tool = wrap()
+        jax.jit(fresh()[0])(ones(1))
+    assert pjit._infer_params is tool
+    with canonopt.compile_log() as again:  # on top of the tool, with the first one still below
+        step = jax.jit(fresh()[0])
+        step(ones(1)), step(ones(2))
+    assert pjit._infer_params is tool
+    step(ones(3))
+    assert (log["step"].traces, again["step"].traces, again["step"].compiles) == (1, 2, 2)
+    assert len(calls) >= 4
+    monkeypatch.undo()
+    assert pjit._infer_params is not below  # what the tool found there, which does nothing more
+    pjit._infer_params = below
+
+
+def test_threads_may_start_and_end_blocks_in_any_order():
+    before, names = patched(), itertools.count()
+    errors = []
+
+    def work():
+        for _ in range(20):
+            step = jax.jit(fresh(f"threaded{next(names)}")[0])
+            watched = canonopt.assert_max_traces(step, mode="record")
+            with canonopt.compile_log() as log:
+                watched(ones(1))
+            if (watched.log.traces, len(log.functions)) != (1, 1):
+                errors.append(log)
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    assert patched() == before
+
+
+@pytest.mark.parametrize("where", ["between blocks", "in a block"])
+def test_counting_goes_on_after_the_listeners_were_cleared(where):
+    from jax._src import monitoring
+
+    registered = monitoring.get_event_duration_listeners(), monitoring.get_event_listeners()
+    try:
+        if where == "between blocks":
+            jax.monitoring.clear_event_listeners()
+        with canonopt.compile_log() as log:
+            if where == "in a block":
+                jax.monitoring.clear_event_listeners()
+            step = jax.jit(fresh()[0])
+            step(ones(1)), step(ones(2))
+    finally:
+        jax.monitoring.clear_event_listeners()
+        for each in registered[0]:
+            jax.monitoring.register_event_duration_secs_listener(each)
+        for each in registered[1]:
+            jax.monitoring.register_event_listener(each)
+    assert (log["step"].traces, log["step"].compiles) == (2, 2)
+
+
+# --- what is kept -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("use", ["log", "limit"])
+def test_nothing_is_kept_after_a_log(use):
+    step = jax.jit(lambda tree, i: tree, static_argnums=1)
+    tree = [jnp.ones(1) for _ in range(200)]
+
+    def run():
+        if use == "limit":
+            watched = canonopt.assert_max_traces(step, mode="record")
+            for i in range(4):
+                watched(tree, i)
+            log = watched.log
+        else:
+            with canonopt.compile_log() as found:
+                for i in range(4):
+                    step(tree, i)
+            log = found.functions[0]
+        return [weakref.ref(entry) for entry in log.entries]
+
+    references = run()
+    gc.collect()
+    assert len(references) == 4
+    assert [reference() for reference in references] == [None] * 4
+
+
+@pytest.mark.slow
+def test_the_memory_of_a_log_is_freed_with_it():
+    step = jax.jit(lambda tree, i: i, static_argnums=1)
+    tree = [jnp.ones(1) for _ in range(1000)]
+
+    def used(run):
+        tracemalloc.start()
+        run()
+        gc.collect()
+        memory, _ = tracemalloc.get_traced_memory()
+        tracemalloc.stop()
+        return memory
+
+    numbers = itertools.count()
+
+    def run():
+        for _ in range(20):
+            step.eval_shape(tree, next(numbers))
+        jax.clear_caches()
+
+    def logged():
+        with canonopt.compile_log() as log:
+            run()
+        assert log.functions[0].traces == 20
+
+    run(), logged()
+    assert used(logged) - used(run) < 1e6  # one call has 1,000 records
+
+
+# --- failures of canonopt itself ----------------------------------------------------------------
+
+
+def test_a_failure_of_canonopt_is_a_note_in_the_log(monkeypatch):
+    def fail(*_, **__):
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(listeners, "call_key_of_miss", fail)
+    step = jax.jit(fresh()[0])
+    with canonopt.compile_log() as log:
+        np.testing.assert_array_equal(step(ones(1)), 2)
+        step(ones(2))
+    assert (log["step"].traces, log["step"].compiles) == (2, 2)
+    assert log.problems == ["RuntimeError: a mistake"]
+    assert "canonopt failed to find something out: RuntimeError: a mistake" in str(log)
+    with pytest.raises(canonopt.ExcessError, match="no earlier call to compare with"):
+        canonopt.assert_max_traces(jax.jit(fresh()[0]), 0)(ones(1))
+
+
+@pytest.mark.parametrize("name", ["_count", "is_helper", "call_site", "is_in_backward_pass"])
+def test_whatever_fails_the_step_runs(monkeypatch, name):
+    def fail(*_, **__):
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr(listeners, name, fail)
+    step = jax.jit(fresh()[0])
+    watched = canonopt.assert_max_traces(step)
+    with canonopt.compile_log() as log:
+        np.testing.assert_array_equal(watched(ones(1)), 2)
+    assert log.problems == ["RuntimeError: a mistake"]
+    assert listeners._thread.running == []
+
+
+def test_a_comparison_that_fails_is_named_in_the_explanation(monkeypatch):
+    def fail(*_):
+        raise RuntimeError("a mistake")
+
+    monkeypatch.setattr("canonopt._recompiles.differences.explain", fail)
+    step = jax.jit(fresh()[0])
+    with canonopt.compile_log() as log:
+        step(ones(1)), step(ones(2))
+    text = "canonopt failed to compare the calls: RuntimeError('a mistake')"
+    assert log["step"].entries[1].why == text
+    assert text in str(log)
+
+
+def test_shardings_over_an_abstract_mesh_are_compared():
+    mesh = AbstractMesh((2,), ("i",))
+    step = jax.jit(lambda x: x)
+    with canonopt.compile_log() as log:
+        for spec in (P("i"), P(None)):
+            described = jax.ShapeDtypeStruct((4,), np.float32, sharding=NamedSharding(mesh, spec))
+            step.eval_shape(described)
+        str(log)
+    assert log.problems == []
+
+
+def test_words_for_one_sharding_over_two_abstract_meshes():
+    from canonopt._recompiles.differences import _with_devices
+    from canonopt._recompiles.records import Array
+
+    sharding = NamedSharding(AbstractMesh((2,), ("i",)), P("i"))
+    record = Array((4,), "float32", False, sharding, True)
+    assert _with_devices(record, "P('i')") == "P('i') of (('i', 2),), an abstract mesh"
+
+
+# --- tracebacks ---------------------------------------------------------------------------------
+
+
+def frames(call):
+    """The files and functions in the traceback of what a call raises."""
+    with pytest.raises(ValueError, match="no such thing") as caught:
+        call()
+    found = traceback.extract_tb(caught.value.__traceback__)
+    return [(frame.filename, frame.name) for frame in found]
+
+
+@pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit])
+def test_a_traceback_has_no_frame_of_canonopt(jit):
+    def step(x):
+        raise ValueError("no such thing")
+
+    call = functools.partial(jit(step), 1.0)
+    plain = frames(call)
+    with canonopt.compile_log():
+        assert frames(call) == plain
+    above = canonopt.assert_max_traces(jit(step), mode="record")
+    below = jit(canonopt.assert_max_traces(step, mode="record"))
+    for watched in (above, below):
+        found = frames(lambda: watched(1.0))  # noqa: B023
+        assert not [file for file, _ in found if "/canonopt/" in file]
+
+
+def test_the_error_of_a_limit_shows_no_frames_of_canonopt():
+    watched = canonopt.assert_max_traces(jax.jit(fresh()[0]), 0)
+    with pytest.raises(canonopt.ExcessError) as caught:
+        watched(ones(1))
+    found = traceback.extract_tb(caught.value.__traceback__)
+    assert [frame.filename for frame in found if "/canonopt/_" in frame.filename] == []
+
+
+def test_a_log_that_begins_after_the_first_call_says_so():
+    step = jax.jit(fresh()[0])
+    step(ones(1))
+    with canonopt.compile_log() as log:
+        step(ones(2))
+    assert (log["step"].traces, log["step"].compiles) == (1, 1)
+    assert str(log).endswith("\nno earlier call in this log to compare with: step")
+    assert log["step"].entries[0].why == "there is no earlier call to compare with"
+
+
+def test_explanations_are_made_when_somebody_asks(monkeypatch):
+    from canonopt._recompiles import differences
+
+    made, explain = [], differences.explain
+    monkeypatch.setattr(differences, "explain", lambda *a: made.append(a) or explain(*a))
+    step = jax.jit(fresh()[0])
+    with canonopt.compile_log() as log:
+        for size in range(1, 40):
+            step(array(size))
+    assert made == []
+    assert len(log["step"].causes()) == 1
+    assert len(made) == 38
+    assert max(len(earlier) for _, earlier in made) == 16
+    log["step"].causes(), str(log)
+    assert len(made) == 38

@@ -1,0 +1,283 @@
+"""What JAX and libraries compile outside of the user's jits belongs to lines of the user's code."""
+
+import itertools
+import types
+
+import diffrax
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
+
+import canonopt
+from canonopt._recompiles.advice import HANDFUL
+
+from ..support.counting import all_compiles, line_marked
+from ..support.scenarios import array
+
+
+def line_of(log, mark):
+    """The log of the one line that a comment marks, and its avoidable causes."""
+    place = line_marked(__file__, mark)
+    (found,) = (line for line in log.helpers if line.place == place)
+    return found, [cause for cause in found.causes() if cause.is_avoidable]
+
+
+def scan(x):
+    return jax.lax.scan(lambda c, a: (c + a, a), 0.0, x)  # scan
+
+
+def while_loop(x):
+    return jax.lax.while_loop(lambda a: a[0] < 3, lambda a: a + 1, x)  # while
+
+
+def cond(x):
+    return jax.lax.cond(True, lambda a: a + 1, lambda a: a - 1, x)  # cond
+
+
+def mapped(x):
+    return jax.shard_map(lambda a: a, mesh=MESH, in_specs=P("i"), out_specs=P("i"))(x)  # shard_map
+
+
+MESH = Mesh(np.array(jax.devices()[:2]), ("i",))
+WITH_BODY = {"scan": scan, "while": while_loop, "cond": cond, "shard_map": mapped}
+
+
+@pytest.mark.parametrize("name", WITH_BODY)
+def test_a_function_made_anew_for_an_eager_loop_is_a_recompile(name):
+    run, x = WITH_BODY[name], array(8)
+    run(x)
+    with canonopt.compile_log() as log:
+        before = all_compiles()
+        for _ in range(4):
+            run(x)
+        compiled = all_compiles() - before
+    line, (cause,) = line_of(log, name)
+    assert (line.compiles, log.functions) == (compiled, []) and compiled >= 4
+    assert cause.what == f"compiled {name} again" and cause.times >= 3
+    assert "gets another function each time" in cause.note
+    assert not line.is_expected and 0 < line.lost_seconds < line.seconds
+    assert f"{line.name} compiled {name} again, " in str(log)
+
+    with canonopt.compile_log() as log:  # as the report says
+        for _ in range(4):
+            canonopt.jit(lambda x: run(x))(x)
+    assert [found.compiles for found in log.functions] == [1]
+    assert [line.place for line in log.helpers if not line.is_expected] == []
+
+
+def test_a_loop_over_lengths_is_one_cause():
+    x = array(80)
+    with canonopt.compile_log() as log:
+        before = all_compiles()
+        for n in range(1, 21):
+            x[:n].mean()  # lengths
+        compiled = all_compiles() - before
+    line, (cause,) = line_of(log, "lengths")
+    assert line.compiles == compiled >= 40
+    assert cause.note == "20 shapes: the length grows by one at each call"
+    assert cause.times == compiled - 2
+    assert cause.fixes == (
+        "put the whole under jax.jit, and pad to one length with a mask: "
+        "jnp.where(jnp.arange(size) < n, x, 0)",
+    )
+    assert line.lost_seconds > 0.5 * line.seconds
+
+    @jax.jit
+    def mean(x, n):
+        return jnp.where(jnp.arange(len(x)) < n, x, 0).sum() / n
+
+    with canonopt.compile_log() as log:  # as the report says
+        for n in range(1, 21):
+            mean(x, n)
+    assert (log["mean"].compiles, log["mean"].is_expected) == (1, True)
+
+
+def test_lengths_in_no_order():
+    x = array(80)
+    with canonopt.compile_log() as log:
+        for n in (31, 7, 55, 8, 60, 41, 9):
+            x[:n].max()  # no order
+    _, (cause,) = line_of(log, "no order")
+    assert cause.note == "7 shapes: the length changes at every call"
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(n,) for n in range(2, 2 + HANDFUL)],  # few
+        [(n, n + n % 3) for n in range(2, 12)],  # the layers of a model
+    ],
+)
+def test_a_few_shapes_or_shapes_of_many_kinds_are_expected(shapes):
+    jax.clear_caches()
+    with canonopt.compile_log() as log:
+        for shape in shapes:
+            jnp.ones(shape) * 2  # shapes
+    line, causes = line_of(log, "shapes")
+    assert line.compiles >= len(shapes)
+    assert (causes, line.is_expected, line.lost_seconds) == ([], True, 0)
+
+
+def loss(x):
+    return sum([jnp.sum(operation(x)) for operation in OPERATIONS])  # many
+
+
+OPERATIONS = [
+    getattr(jnp, n)
+    for n in ["sin", "cos", "tan", "exp", "log", "tanh", "cosh", "sinh", "abs", "square"]
+]
+
+
+def test_operations_that_are_compiled_one_by_one_are_one_line_and_expected():
+    jax.clear_caches()
+    x = array(8)
+    with canonopt.compile_log() as log:
+        for _ in range(3):
+            jax.grad(loss)(x)
+    line, causes = line_of(log, "many")
+    (cause,) = line.causes()
+    assert (causes, line.is_expected) == ([], True)
+    firsts = [entry for entry in line.entries if not entry.compiled_again]
+    assert cause.title == f"compiled {len(firsts)} operations, once" and len(firsts) >= 10
+    (text,) = cause.lines()
+    assert text.startswith("expected: each operation is a program of its own, ")
+    assert text.endswith(" s in all; or put the whole under jax.jit")
+
+
+def test_operations_that_differ_in_constants_are_an_alarm_only_if_they_are_many():
+    x, counts = array(3), []
+    for last in (4, 12):
+        jax.clear_caches()
+        with canonopt.compile_log() as log:
+            for n in range(3, last):
+                x**n  # constants
+        line, causes = line_of(log, "constants")
+        assert line.compiles >= last - 3
+        counts.append([cause.note for cause in causes])
+    note = "the shapes are the same: a constant or a function in it is another one each time"
+    assert counts == [[], [note]]
+
+
+# --- libraries ----------------------------------------------------------------------------------
+
+
+def solve(field, x):
+    return diffrax.diffeqsolve(  # solve
+        diffrax.ODETerm(field), diffrax.Euler(), 0.0, 1.0, 0.5, x
+    )
+
+
+@pytest.mark.slow
+def test_what_a_library_compiles_is_the_line_that_called_it():
+    x = array(3)
+    with canonopt.compile_log() as log:
+        for _ in range(3):
+            solve(lambda t, y, args: -y, x)
+    assert log.functions == []
+    line, (cause,) = line_of(log, "solve")
+    assert (cause.what, cause.times) == ("compiled diffeqsolve again", 2)
+    assert "another object made by the same code" in cause.changes[0].after
+    assert cause.fixes[0].startswith("terms = canonopt.canonicalize(terms)")
+    assert cause.sites == (line.place,)
+
+    with canonopt.compile_log() as log:  # as the report says
+        for _ in range(3):
+            solve(canonopt.hoist(lambda t, y, args: -y), x)
+    assert [line.place for line in log.helpers if not line.is_expected] == []
+
+
+LIBRARY = """
+import jax
+
+def fit(x):
+    step = jax.jit(lambda x: x + 1)
+    return step(x)
+
+@jax.jit
+def jitted(x):
+    return x - 1
+
+class Model:
+    def __call__(self, x):
+        return x * 3
+"""
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """A package that is installed, whatever its name."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    name = f"some_library_{next(NAMES)}"
+    (folder / f"{name}.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(folder)
+    return __import__(name)
+
+
+NAMES = itertools.count()
+
+
+def test_a_function_is_a_librarys_if_its_file_is_installed(library):
+    x = array(3)
+    with canonopt.compile_log() as log:
+        for _ in range(3):
+            library.fit(x)  # fit
+        library.jitted(x)  # jitted
+    assert log.functions == []
+    _, (cause,) = line_of(log, "fit")
+    assert (cause.what, cause.times) == ("compiled <lambda> again", 2)
+    jitted, causes = line_of(log, "jitted")
+    assert ([entry.operation for entry in jitted.entries], causes) == (["jitted"], [])
+
+
+def test_what_the_user_jits_is_the_users_whoever_defines_it(library):
+    with canonopt.compile_log() as log:
+        jax.jit(library.Model())(array(3))
+        jax.jit(jax.vmap(library.jitted))(array(3))
+    assert [found.name for found in log.functions] == ["Model", "jitted"]
+
+
+def test_a_line_that_is_in_no_file_of_the_users(library):
+    code = compile("import jax.numpy as jnp\njnp.ones(1234)", library.__file__, "exec")
+    jax.clear_caches()
+    with canonopt.compile_log() as log:
+        exec(code, vars(types.ModuleType("__main__")))  # called here
+    (line,) = log.helpers
+    assert line.place == line_marked(__file__, "called here")
+
+
+# --- call sites of functions ---------------------------------------------------------------------
+
+
+def test_recompiles_have_the_lines_that_called():
+    step = jax.jit(lambda x: x * 2)
+    with canonopt.compile_log() as log:
+        step(array(1))
+        step(array(2))  # two
+        eqx.filter_grad(lambda x: step(x).sum())(array(3))  # three
+    (cause,) = log["<lambda>"].causes()
+    assert cause.sites == (line_marked(__file__, "two"), line_marked(__file__, "three"))
+    assert f"called at {', '.join(cause.sites)}" in "\n".join(cause.lines())
+
+
+def test_more_lines_than_a_report_shows_are_counted():
+    step = jax.jit(lambda x: x * 2)
+    source = "\n".join(f"step(array({n}))" for n in range(1, 7))
+    with canonopt.compile_log() as log:
+        exec(compile(source, "steps.py", "exec"), {"step": step, "array": array})
+    (cause,) = log["<lambda>"].causes()
+    text = "called at steps.py:2, steps.py:3, steps.py:4, and 2 more lines"
+    assert text in cause.lines()
+
+
+def test_counts_of_a_line_are_found_by_its_name():
+    jax.clear_caches()
+    with canonopt.compile_log() as log:
+        jnp.ones(3)  # by name
+    line, _ = line_of(log, "by name")
+    assert line.name == line_marked(__file__, "by name").rpartition("/")[2]
+    assert log[line.name] is line
