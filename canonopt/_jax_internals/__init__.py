@@ -8,6 +8,9 @@ each of the names in turn. Other modules import from here, not from the modules 
 
 from .filter_jit import HidingFailedCallbacks as HidingFailedCallbacks
 from .filter_jit import error_of_equinox as error_of_equinox
+from .filter_jit import is_given as is_given
+from .flax_nnx import attributes_of_graph as attributes_of_graph
+from .flax_nnx import attributes_of_module as attributes_of_module
 from .functions import IMMUTABLE as IMMUTABLE
 from .functions import Jitted as Jitted
 from .functions import attribute as attribute
@@ -25,10 +28,14 @@ from .misses import watch_misses as watch_misses
 from .misses import watch_stages as watch_stages
 from .options import is_one_sharding as is_one_sharding
 from .options import jit_with_first as jit_with_first
+from .settings import call_context as call_context
 from .settings import default_settings as default_settings
 from .settings import key_context as key_context
 from .settings import unsupported as unsupported
 from .settings import x64_state as x64_state
+from .shardings import code_of_sharding as code_of_sharding
+from .shardings import devices_of as devices_of
+from .shardings import spans_devices as spans_devices
 from .tracing import callers as callers
 from .tracing import is_in_backward_pass as is_in_backward_pass
 from .tracing import is_staging as is_staging

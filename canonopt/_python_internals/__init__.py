@@ -9,6 +9,9 @@ which rely on when an object gives up its id. All other modules of canonopt go t
 from .bounded_store import BoundedStore as BoundedStore
 from .bytecode import Code as Code
 from .bytecode import code_of as code_of
+from .callers import MODULES as MODULES
+from .callers import Caller as Caller
+from .callers import caller_of as caller_of
 from .libraries import HIDDEN_INPUTS as HIDDEN_INPUTS
 from .libraries import REFLECTION as REFLECTION
 from .libraries import is_impure as is_impure
