@@ -1,6 +1,7 @@
-"""What reports say of a difference between two calls: a `Change`, with the line to write.
+"""What reports say of a difference between two calls: a `Change`, and what to do about it.
 
-`cause_lines` renders changes and advice for every report.
+An `Advice` is a line to paste, or words where no line is sure to work. `cause_lines` renders both
+for every report.
 """
 
 import re
@@ -8,15 +9,18 @@ from collections.abc import Sequence
 from typing import Literal
 
 import attrs
+import equinox as eqx
 import jax.numpy as jnp
 
-from .call_key import CallKey, is_inside
-from .records import Array, Node, Nothing, Record, Static
+from .._jax_internals import code_of_sharding
+from .._python_internals import MODULES
+from .call_key import INEXACT, CallKey, is_inside, state_misfits_model
+from .records import Array, Node, Record, Scalar, Static, StaticDifference, node_of
 
 
 @attrs.frozen
 class Change:
-    """One difference between two calls, and what to write.
+    """One difference between two calls, and what to do about it.
 
     `kind` is one of: structure, none, shape, dtype, weak type, scalar, static value, callable,
     transformation, function, sharding, commitment, memory kind, layout, options, context.
@@ -26,7 +30,10 @@ class Change:
     kind: str
     before: str
     after: str
-    fix: str
+    # Code to paste before the call, or "A in place of B". Empty if no code is sure to work.
+    fix: str = ""
+    # What to do, in words.
+    hint: str = ""
 
     def __str__(self) -> str:
         return f"{self.path}: {self.kind}: {self.before} -> {self.after}"
@@ -36,111 +43,191 @@ class Change:
 class CauseLine:
     """One line of a report about a recompile. `str` of it is the line as plain text."""
 
-    role: Literal["change", "note", "fix"]
+    role: Literal["change", "note", "hint", "fix"]  # a fix is code, a hint is words
     text: str
 
     def __str__(self) -> str:
-        return f"write: {self.text}" if self.role == "fix" else self.text
+        label = {"hint": "hint: ", "fix": "write: "}.get(self.role, "")
+        return f"{label}{self.text}"
 
 
 def cause_lines(
-    changes: Sequence[Change], note: str | None, fixes: Sequence[str], most: int = 3
+    changes: Sequence[Change],
+    note: str | None,
+    hints: Sequence[str],
+    fixes: Sequence[str],
+    most: int = 3,
 ) -> list[CauseLine]:
-    """The first changes or the lines of the note, then what to write; at most `most` of each."""
+    """The first changes or the lines of the note, then what to do; at most `most` of each."""
     shown = [f"{'also ' if i else ''}{change}" for i, change in enumerate(changes[:most])]
     if len(changes) > most:
         shown.append(f"and {len(changes) - most} more differences")
+    if len(fixes) > most:  # fewer would not do
+        hints, fixes = [*hints[: most - 1], f"{len(fixes)} lines like {fixes[0]}"], ()
     noted = [line for line in (note or "").splitlines() if line.strip()][:most]
     return [
         *(CauseLine("change", text) for text in shown),
         *(CauseLine("note", text) for text in noted),
+        *(CauseLine("hint", text) for text in hints[:most]),
         *(CauseLine("fix", text) for text in fixes[:most]),
     ]
 
 
-# --- what to write ----------------------------------------------------------------------------
-
-# A record keeps no value, so a number is recognized by its text.
-_NUMBER = re.compile(r"-?[\d.]+(e-?\d+)?")
+# --- lines to paste ---------------------------------------------------------------------------
 
 
-def state_advice(path: str = "opt_state") -> str:
-    """For an optimizer state at `path`, which is named if one can assign to it."""
-    name = path if path.replace(".", "").isidentifier() else "opt_state"
-    return f"{name} = canonopt.init_like_grads(model, loss_fn, *batch, optim=optim)"
+@attrs.frozen
+class Advice:
+    """A line to paste, or words, or both."""
+
+    fix: str = ""
+    hint: str = ""
 
 
-def failure_advice(key: CallKey | None) -> tuple[str, ...]:
-    """For a trace that failed: the state's advice if a state in the call misfits its model."""
-    return (state_advice(),) if key is not None and _state_misfits_model(key) else ()
+def _root(path: str, key: CallKey) -> str:
+    """The argument that a path begins with: `args[0]` for one of several."""
+    given = (name for name in key.caller.arguments if path == name or is_inside(path, {name}))
+    return next(given, re.split(r"[.\[]", path)[0])
 
 
-def _state_misfits_model(key: CallKey) -> bool:
-    """Whether a state has a leaf where the model gets no gradient, or lacks one where it does.
+def _assigning(path: str, code: str, key: CallKey) -> Advice:
+    """A line that puts `code` in the place of the leaf at `path`, which `code` names as `{leaf}`.
 
-    A state repeats the structure of the model: below a node of the model's type, for example at
-    `opt_state[0].mu`, the same steps lead to leaves.
+    It gives the same when it runs again, so that it may stand in a loop.
     """
-    in_states = {path: r for path, r in key.records.items() if is_inside(path, key.states)}
-    holders = {path[: step.start()] for path in key.states for step in _STEPS.finditer(path)}
-    for model, node in key.records.items():
-        *_, last = (0, *(step.start() for step in _STEPS.finditer(model)))
-        # A train state holds the model in a field. A node further inside is no model, though its
-        # type may be that of a node in the state: all dicts have one type.
-        is_outermost = last == 0 or model[:last] in holders
-        if not isinstance(node, Node) or not is_outermost or model in holders | key.states:
-            continue
-        leaves = {p.removeprefix(model): r for p, r in key.records.items() if is_inside(p, {model})}
-        copies = {path for path, record in in_states.items() if record == node}
-        # Not the nodes inside of these, which may have the same type: all dicts do.
-        for copy in (path for path in copies if not is_inside(path, copies)):
-            if any(_misfits(in_states.get(copy + steps), leaf) for steps, leaf in leaves.items()):
-                return True
-    return False
+    root = _root(path, key)
+    name, rest = key.caller.arguments.get(root, root), path.removeprefix(root)
+    container = key.records.get(path[: max(path.rfind("."), path.rfind("["))])
+    if not rest or container in _ASSIGNABLE:
+        line = f"{name}{rest} = {code}"
+    elif "<" in rest:  # a step that cannot be written in Python
+        return Advice(hint=f"replace {path} by {code.format(leaf=path, **_USUAL)} in every call")
+    else:
+        line = f"{name} = {{eqx}}.tree_at(lambda tree: tree{rest}, {name}, {code})"
+    line = key.caller.with_modules(line.replace("{leaf}", f"{name}{rest}"))
+    if root in key.caller.arguments:
+        return Advice(line)
+    # The source of the call does not name what it passes.
+    return Advice(hint=f"before the call, for what it passes as {root}: {line}")
 
 
-def _misfits(in_state: Record | None, in_model: Record) -> bool:
-    gets_gradient = isinstance(in_model, Array) and in_model.dtype.startswith(_INEXACT)
-    # Under `equinox.filter_jit` a leaf of the model that is no array is static.
-    if isinstance(in_state, Array):
-        return not gets_gradient and isinstance(in_model, Array | Nothing | Static)
-    return isinstance(in_state, Nothing) and gets_gradient
+_USUAL = {short: short for short in MODULES}
+_ASSIGNABLE = (node_of(dict), node_of(list))
 
 
-_STEPS = re.compile(r"[.\[]")  # where the steps of a path begin
-_INEXACT = ("float", "bfloat", "complex")
+# --- arrays and structure ---------------------------------------------------------------------
 
 
-def class_advice(node: Node) -> str:
-    name = node.type.rpartition(".")[2]
+def leaf_advice(
+    kind: str, path: str, before: Record | None, after: Record | None, old: CallKey, new: CallKey
+) -> Advice:
+    """For a leaf or a node of an argument."""
+    root = _root(path, new)
+    in_state = path in new.states or is_inside(path, new.states)
+    if kind == "weak type":
+        if isinstance(before, Scalar) or isinstance(after, Scalar):
+            return _as_array(path, before, after, new)
+        return _assigning(root, "{canonopt}.canonicalize({leaf})", new)
+    if kind == "scalar":
+        return _as_array(path, before, after, new)
+    if kind == "dtype":
+        return _one_dtype(path, before, after, old, new)
+    if kind in ("sharding", "commitment", "memory kind"):
+        return _one_place(path, before, after, old, new)
+    if kind == "layout":
+        return Advice(hint=f"give {path} one layout: jax.device_put({path}, format)")
+    if in_state and kind in ("structure", "none"):
+        return Advice(hint=state_hint(path, new))
+    if kind == "shape":
+        return Advice(hint=f"pad or drop what is left over, so that {root} has one shape")
+    # The key has no defaults, so an argument that is left out is not the same as its default.
+    if path == root and None in (before, after):
+        return Advice(hint=f"pass {path} in every call or in none")
+    if path == root and kind == "structure":
+        return Advice(hint=f"give {root} one structure from the first call on")
+    differ = ": None and a leaf differ" if kind == "none" else ""
+    return Advice(hint=f"give {root} one structure from the first call on{differ}")
+
+
+def state_hint(path: str | None = None, key: CallKey | None = None) -> str:
+    name = "opt_state"
+    if path is not None and key is not None:
+        # The outermost state on the way, as the caller names it.
+        state = min((s for s in key.states if path == s or is_inside(path, {s})), key=len)
+        root = _root(state, key)
+        name = key.caller.arguments.get(root, root) + state.removeprefix(root)
     return (
-        f"define class {name} once: a loop or a notebook cell that runs again makes another class"
+        f"make {name} by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, "
+        "before the first call"
     )
 
 
-def context_advice(name: str) -> str:
-    if "jax_" in name:
-        return f"jax.config.update({name!r}, ...) once, before the first call"
-    if name in ("mesh", "with mesh"):
-        return "jax.set_mesh(mesh) once, before the first call"
-    return f"the same {name} in every call"
+def _as_array(path: str, before: Record | None, after: Record | None, key: CallKey) -> Advice:
+    """A Python number becomes an array of the dtype that it has anyway, without a weak type."""
+    pair = (before, after)
+    arrays = [record for record in pair if isinstance(record, Array)]
+    # The strong one, if there is one. A weak type follows the other arrays.
+    dtype = next((a.dtype for a in arrays if not a.weak_type), arrays[0].dtype if arrays else None)
+    types = {record.type for record in pair if isinstance(record, Scalar)}
+    if dtype is None and types == {"int", "float"}:
+        dtype = str(jnp.result_type(float))
+    inexact = dtype is not None and dtype.startswith(INEXACT)
+    others = (r for p, r in key.records.items() if isinstance(r, Array) and p != path)
+    others = (r for r in others if not r.is_key and r.dtype.startswith(INEXACT) == inexact)
+    # An array decides the dtype of a result where a Python number does not.
+    promotes = dtype is None or any(jnp.promote_types(r.dtype, dtype) != r.dtype for r in others)
+    if promotes or "bool" in types:
+        return Advice(hint=f"pass {path} as an array of one dtype: jnp.asarray({path}, dtype)")
+    return _assigning(path, f"{{jnp}}.asarray({{leaf}}, {{jnp}}.{dtype})", key)
 
 
-APPLY_ADVICE = (
-    "canonopt.apply_updates(model, updates) in place of eqx.apply_updates(model, updates): the "
-    "model keeps its dtypes"
-)
+def _one_dtype(
+    path: str, before: Record | None, after: Record | None, old: CallKey, new: CallKey
+) -> Advice:
+    if not isinstance(before, Array) or not isinstance(after, Array):
+        return _as_array(path, before, after, new)
+    # A key of `jax.random.PRNGKey` is an array of uint32. `astype` makes no typed key of it.
+    if before.is_key or after.is_key:
+        return Advice(hint=f"make {path} in one style in every call: jax.random.key(seed)")
+    if (wide := _widening(path, before, after, old)) is not None:
+        culprit = _assigning(wide, f"{{leaf}}.astype({before.dtype!r})", new)
+        return attrs.evolve(culprit, hint=f"{wide} is {after.dtype}, which widens {path}")
+    in_state = is_inside(path, new.states)
+    if not in_state and _is_widened_by_step(before, after, old):
+        ours, theirs = (new.caller.name_of(short) for short in ("canonopt", "eqx"))
+        return Advice(
+            f"{ours}.apply_updates in place of {theirs}.apply_updates",
+            "the updates are wider than the model; canonopt.apply_updates keeps the model's dtypes",
+        )
+    kinds = [jnp.issubdtype(record.dtype, jnp.inexact) for record in (before, after)]
+    common = str(jnp.promote_types(before.dtype, after.dtype))
+    # A step settles on what it returns. Elsewhere no number is lost in the wider of two dtypes.
+    dtype = after.dtype if in_state else common
+    if kinds[0] != kinds[1] or dtype not in (before.dtype, after.dtype):
+        return Advice(hint=f"give {path} one dtype in every call")
+    return _assigning(path, f"{{leaf}}.astype({dtype!r})", new)
 
 
-def is_widened_by_step(before: Record | None, after: Record | None, old: CallKey) -> bool:
+def _widening(path: str, before: Array, after: Array, old: CallKey) -> str | None:
+    """An argument in float64, such as a NumPy array, that an earlier step added to the leaf."""
+    if (before.dtype, after.dtype) != ("float32", "float64"):
+        return None
+    root, records = _root(path, old), old.records.items()
+    wide = [p for p, r in records if isinstance(r, Array) and r.dtype == after.dtype]
+    if any(_root(p, old) == root or is_inside(p, old.states) for p in wide):
+        return None
+    is_returned = old.returned[after.shape, after.dtype] > 0
+    return wide[0] if len(wide) == 1 and is_returned else None
+
+
+def _is_widened_by_step(before: Array, after: Array, old: CallKey) -> bool:
     """Whether a parameter became wider because a wider update was added to it.
 
     It did if the earlier call, an optimizer step, returned more arrays of the wider type than it
     was given. A wider batch does not come from there.
     """
-    if not isinstance(before, Array) or not isinstance(after, Array) or not old.states:
-        return False
-    if not (before.dtype.startswith(_INEXACT) and after.dtype.startswith(_INEXACT)):
+    inexact = before.dtype.startswith(INEXACT) and after.dtype.startswith(INEXACT)
+    if not old.states or not inexact:
         return False
     is_wider = jnp.dtype(after.dtype).itemsize > jnp.dtype(before.dtype).itemsize
     wide = (after.shape, after.dtype)
@@ -148,107 +235,166 @@ def is_widened_by_step(before: Record | None, after: Record | None, old: CallKey
     return is_wider and old.returned[wide] > given.count(wide)
 
 
-OPTIONS_ADVICE = "jit the function once, with one set of options"
-TRANSFORM_ADVICE = (
-    "jax.jit outermost, as in jax.jit(jax.vmap(step)): each transformation of a jitted function is "
-    "a program of its own"
-)
+# --- places -----------------------------------------------------------------------------------
 
 
-def leaf_advice(kind: str, argument: str, before: Record | None, after: Record | None) -> str:
-    """For a leaf or a node of `argument`, outside of optimizer states."""
-    if kind == "structure":
-        return f"give {argument} one structure from the first call on"
-    if kind == "none":
-        return f"give {argument} one structure from the first call on: None and a leaf differ"
-    if kind == "shape":
-        return f"pad or drop what is left over, so that {argument} has one shape"
-    if kind == "dtype":
-        assert isinstance(before, Array) and isinstance(after, Array)
-        # A key of `jax.random.PRNGKey` is an array of uint32. `astype` makes no typed key of it.
-        if before.is_key or after.is_key:
-            return f"{argument} with keys of one style: jax.random.key(seed)"
-        return f"{argument} in one dtype: .astype(jnp.{before.dtype})"
-    if kind == "weak type":
-        return f"{argument} = canonopt.canonicalize({argument})"
-    if kind == "scalar":
-        return f"{argument} always as an array: jnp.asarray({argument}, dtype)"
-    if kind == "memory kind":
-        return f"jax.device_put({argument}, sharding) with one memory kind, before the first call"
-    if kind == "layout":
-        return f"jax.device_put({argument}, format) with one layout, before the first call"
-    return (
-        f"jax.device_put({argument}, sharding) before the first call, or jax.jit(step, "
-        "out_shardings=...) so that a step returns what it takes"
+def _one_place(
+    path: str, before: Record | None, after: Record | None, old: CallKey, new: CallKey
+) -> Advice:
+    root = _root(path, new)
+    words = f"put {path} in one place before the first call: jax.device_put({path}, sharding)"
+    if not isinstance(before, Array) or not isinstance(after, Array):
+        return Advice(hint=words)
+    # A step settles on where its outputs are. An array that is not committed goes anywhere.
+    key, there = (new, after) if after.committed else (old, before)
+    place = code_of_sharding(there.sharding, new.caller.variables)
+    if place is None:
+        return Advice(hint=words)
+    put = f"{{jax}}.device_put({{leaf}}, {place})"
+    arrays = {p: r for p, r in key.records.items() if p == root or is_inside(p, {root})}
+    whole = [r for r in arrays.values() if isinstance(r, Array)]
+    if all((r.sharding, r.memory_kind) == (there.sharding, there.memory_kind) for r in whole):
+        # What is no array cannot be put anywhere.
+        if key.filtered and any(isinstance(record, Static) for record in arrays.values()):
+            put = f"{{eqx}}.filter_shard({{leaf}}, {place})"
+        return _assigning(root, put, new)
+    return _assigning(path, put, new)
+
+
+# --- what is around the leaves ----------------------------------------------------------------
+
+
+def order_advice(path: str) -> Advice:
+    return Advice(hint=f"give {path} its keys in one order, or make it a dict, which JAX sorts")
+
+
+def keyword_advice(name: str) -> Advice:
+    return Advice(hint=f"pass {name} the same way in every call")
+
+
+def class_advice(node: Node) -> Advice:
+    name = node.type.rpartition(".")[2]
+    return Advice(
+        hint=f"define class {name} once: a loop or a notebook cell that runs again makes another "
+        "class"
     )
 
 
-@attrs.frozen
-class StaticDifference:
-    """Two static values that differ, and where in them."""
-
-    before: Static
-    after: Static
-    # The outermost functions or transformations on the way to what differs, or the values.
-    old_function: Static
-    new_function: Static
-    # The innermost parts of these that look different, if any do.
-    visible: tuple[Static, Static] | None
-    # The class that was defined again between the two calls, if that is what differs.
-    redefined: Node | None
-
-    @property
-    def is_of_numbers(self) -> bool:
-        return self.visible is not None and all(_NUMBER.fullmatch(s.text) for s in self.visible)
-
-    @property
-    def is_same_to_canonopt(self) -> bool:
-        # Keys may be equal though a global, or a variable that several functions capture, changed.
-        same_key = self.old_function.key is not None and (
-            self.old_function.key == self.new_function.key
-        )
-        return same_key and self.visible is None
+def context_advice(name: str) -> Advice:
+    if "jax_" in name:
+        return Advice(hint=f"jax.config.update({name!r}, ...) once, before the first call")
+    if name in ("mesh", "with mesh"):
+        return Advice(hint="jax.set_mesh(mesh) once, before the first call")
+    return Advice(hint=f"the same {name} in every call")
 
 
-def static_advice(kind: str, path: str, argument: str, found: StaticDifference) -> str:
-    """For a static value at `path` in `argument`."""
+OPTIONS_ADVICE = Advice(hint="jit the function once, with one set of options")
+TRANSFORM_ADVICE = Advice(
+    hint="jax.jit outermost, as in jax.jit(jax.vmap(step)): each transformation of a jitted "
+    "function is a program of its own"
+)
+
+
+# --- static values ----------------------------------------------------------------------------
+
+_MODES = (".use_running_average", ".deterministic")
+
+
+def static_advice(kind: str, path: str, found: StaticDifference, new: CallKey) -> Advice:
+    """For a static value at `path`."""
     before, after, function = found.before, found.after, found.old_function
+    root = _root(path, new)
+    owner = new.records.get(path.rpartition(".")[0] or path)
+    if owner in (node_of(eqx.nn.StateIndex), node_of(eqx.nn.State)):
+        return Advice(hint="make the model and its state by equinox.nn.make_with_state, once")
     if found.redefined is not None:
         return class_advice(found.redefined)
     # If something visible differs, these are two configurations, and nothing would merge them.
-    is_built_again = function.key != found.new_function.key and found.visible is None
+    is_built_again = found.visible is None and before.kind != "value"
     if function.why_not_shared is not None and is_built_again:
-        return f"{path} is new each time: {function.why_not_shared}"
+        return Advice(hint=f"{path} is new each time: {function.why_not_shared}")
     if kind == "transformation":
-        where = f"{path} =" if function is before else f"in {argument}:"
-        if found.is_of_numbers:
-            return (
-                f"{where} canonopt.adam(canonopt.dynamic(lr)), and so on: a dynamic value may "
-                "change without a new trace"
-            )
-        return (
-            f"{where} canonopt.adam(...) in place of optax.adam(...), and so on: the same "
-            "configuration is the same object"
-        )
+        return _transformation_advice(path, root, found, new)
     if kind == "function":
-        if found.is_same_to_canonopt:
-            return (
-                "canonopt.jit in place of jax.jit, canonopt.filter_jit in place of "
-                "equinox.filter_jit: functions that do the same run one program"
-            )
-        # If the functions differ, the program of the first one has the values of the first one.
-        return "jit one function, and pass what differs as an argument"
+        return _function_advice(found, new)
     if kind == "callable":
-        if found.is_same_to_canonopt:
-            make = "hoist" if path == argument else "canonicalize"
-            line = f"{argument} = canonopt.{make}({argument})"
-            return f"{line}: functions that behave the same become one object"
-        return f"build {path} once, or pass what differs in it as an array argument"
+        if found.is_same_to_canonopt and root not in new.modules_of_flax:
+            make = "hoist" if path == root else "canonicalize"
+            return _assigning(root, f"{{canonopt}}.{make}({{leaf}})", new)
+        return Advice(hint=f"build {path} once, or pass what differs in it as an array argument")
+    if before.text == after.text == "nan":
+        name = new.caller.arguments.get(path)
+        fix = f"import math; {name} = math.nan" if name else ""
+        return Advice(fix, f"pass one NaN object as {path}: NaN is equal only to itself")
     if before.text == after.text and before.is_unique:
-        return f"keep one instance for {path}, or give its class __eq__ and __hash__"
-    if any(_NUMBER.fullmatch(static.text) for static in (before, after)):
-        why = "a static number is part of the program"
-        if path == argument:
-            return f"jnp.asarray({argument}) as an ordinary argument: {why}"
-        return f"give {path} one value, or make it an array: {why}"
-    return f"give {path} one value, or pass what changes as an array"
+        return Advice(hint=f"keep one instance for {path}, or give its class __eq__ and __hash__")
+    if path.endswith(_MODES) and {before.text, after.text} == {"True", "False"}:
+        # The mode of a module of Flax sets these in its layers.
+        mode = "eval" if after.text == "True" else "train"
+        # A graph that the user has split off has no methods.
+        module = f"{new.caller.arguments.get(root, root)}." if root in new.records else ""
+        return Advice(
+            hint=f"call {module}{mode}() before the first step, or keep one program for training "
+            "and one for evaluation"
+        )
+    if any(static.is_number for static in (before, after)):
+        return Advice(
+            hint=f"a static number is part of the program: give {path} one value, or pass it as "
+            "an array, unless a shape, a range or an if needs the number"
+        )
+    return Advice(hint=f"give {path} one value, or pass what changes as an array")
+
+
+def _transformation_advice(path: str, root: str, found: StaticDifference, new: CallKey) -> Advice:
+    names = re.findall(r"[a-z]\w*", found.old_function.text.removeprefix("optax."))
+    is_optax = found.old_function.text.startswith("optax.")
+    factories = ", ".join(dict.fromkeys(names)) if is_optax else "adam and so on"
+    ours = f"{factories} from canonopt in place of optax"
+    if found.is_of_numbers:
+        dynamic = "numbers as canonopt.dynamic(number), which may change without a new trace"
+        return Advice(hint=f"build {path} with {ours}, and {dynamic}")
+    if found.visible is not None:
+        return Advice(hint=f"build {path} once: another configuration is another program")
+    hint = f"build {path} with {ours}: the same configuration is the same object"
+    # Nothing reaches a transformation inside of a value that is no pytree.
+    is_inside_value = found.old_function is not found.before or root in new.modules_of_flax
+    if is_inside_value or not found.is_same_to_canonopt:
+        return Advice(hint=hint)
+    line = _assigning(root, "{canonopt}.canonicalize({leaf})", new)
+    return attrs.evolve(line, hint=f"or {hint}") if line.fix else Advice(hint=hint)
+
+
+def parameter_advice(spec: str, steps: str, found: StaticDifference, new: CallKey) -> Advice:
+    """For a parameter of a spec of ours: the one that `steps` lead to from the path `spec`."""
+    path = f"{spec}{steps}"
+    if not (found.before.is_number and found.after.is_number):
+        return Advice(hint=f"give {path} one value: another one is another program")
+    hint = "a dynamic number may change without a new trace"
+    # As a static argument, a spec may have no leaves.
+    if not new.filtered:
+        return Advice(hint=f"give {path} one value, or canonopt.dynamic(number): {hint}")
+    name = steps.removeprefix(".")
+    given = f"{name}=" if name.isidentifier() else f"**{{{name!r}: "
+    closing = "" if name.isidentifier() else "}"
+    code = f"{{leaf}}.replace({given}{{canonopt}}.dynamic({{leaf}}{steps}){closing})"
+    return attrs.evolve(_assigning(spec, code, new), hint=hint)
+
+
+def _function_advice(found: StaticDifference, new: CallKey) -> Advice:
+    if found.name == "captured variable 'argnums'":
+        return Advice(hint="make each gradient function once: other argnums are another program")
+    if not found.is_same_to_canonopt:
+        # The program of the first one has the values of the first one.
+        return Advice(hint="jit one function, and pass what differs as an argument")
+    if new.modules_of_flax:  # the jit of Flax itself takes these
+        return Advice(hint="define and jit the function once")
+    name, module = ("filter_jit", "eqx") if new.filtered else ("jit", "jax")
+    ours, theirs = (new.caller.name_of(short) for short in ("canonopt", module))
+    return Advice(
+        f"{ours}.{name} in place of {theirs}.{name}", "functions that do the same run one program"
+    )
+
+
+def failure_hints(key: CallKey | None) -> tuple[str, ...]:
+    """For a trace that failed: the state's advice if a state in the call misfits its model."""
+    return (state_hint(),) if key is not None and state_misfits_model(key) else ()

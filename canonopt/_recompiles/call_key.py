@@ -24,17 +24,29 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 import optax
+from jax.sharding import Mesh, Sharding
 
 from .._identity import captured_arrays, described, read_without_arrays
-from .._jax_internals import attribute, functions_inside, is_jitted, key_context
+from .._jax_internals import (
+    attribute,
+    attributes_of_graph,
+    attributes_of_module,
+    call_context,
+    functions_inside,
+    is_given,
+    is_jitted,
+)
+from .._python_internals import Caller, caller_of, token_of
+from .._texts import fields_of
 from .records import (
     MAX_PARTS,
+    Array,
+    Node,
     Nothing,
     Record,
     Scalar,
     Static,
     array_of,
-    fields_of,
     node_of,
     static_of,
 )
@@ -49,10 +61,16 @@ class CallKey:
     context: Mapping[str, str] = attrs.field(factory=dict)
     # The paths of the optimizer states, which need other advice than a model.
     states: frozenset[str] = frozenset()
+    # The arguments with modules of Flax nnx, whose static attributes cannot be set from outside.
+    modules_of_flax: frozenset[str] = frozenset()
     # The arguments given by name. For `jax.jit` that is another call than by position.
     by_keyword: frozenset[str] = frozenset()
     # The types of the tracers among the arguments, which tell what transforms the call.
     tracers: frozenset[str] = frozenset()
+    # What advice may name at the place of the call.
+    caller: Caller = attrs.field(factory=Caller, eq=False)
+    # Whether it is a call of `equinox.filter_jit`.
+    filtered: bool = attrs.field(default=False, eq=False)
     # How many arrays of each shape and dtype the call returned, noted after the trace.
     returned: collections.Counter[tuple[tuple[int, ...], str]] = attrs.field(
         factory=collections.Counter, eq=False
@@ -81,7 +99,8 @@ def call_key_of(
     - `options`: what else was given to `jax.jit`.
     """
     tree = _Tree(filtered)
-    for index, name, value in _named(function, args, kwargs):
+    named = [*_named(function, args, kwargs)]
+    for index, name, value in named:
         if is_static(name) or (index is not None and is_static(index)):
             tree.add_static(name, value)
         else:
@@ -93,23 +112,35 @@ def call_key_of(
     return CallKey(
         tree.records,
         dict(options or {}),
-        _context(),
+        call_context(),
         frozenset(tree.states),
+        frozenset(tree.modules_of_flax),
         by_keyword=frozenset(() if filtered else kwargs),
         tracers=frozenset(
             type(leaf).__name__
             for leaf in jtu.tree_leaves((args, kwargs))
             if isinstance(leaf, jax.core.Tracer)
         ),
+        caller=caller_of(((n, v) for _, n, v in named), is_given, (Mesh, Sharding)),
+        filtered=filtered,
     )
 
 
-def record_of_jitted(function: Any, program: Hashable = None) -> Static:
+def record_of_jitted(function: Any, program: Hashable = None, filtered: bool = False) -> Static:
     """The record of a function that is jitted, as `canonopt.jit` compares it.
 
     `program` is what stands for the function in the key of JAX, if it is not the function itself.
     """
+    # What `assert_max_traces` makes of a function.
+    if attribute(attribute(function, "__code__"), "co_qualname") == "_counted.<locals>.counted":
+        why = "an assertion that is made again counts from zero. Define both once."
+        token = token_of(function)
+        record = static_of(function.__wrapped__)
+        return attrs.evolve(record, token=token, key=token, why_not_shared=why)
     record = static_of(function)
+    # Bound methods of one object are equal, but `jax.jit` tells them apart.
+    if isinstance(function, types.MethodType) and not filtered:
+        record = attrs.evolve(record, token=token_of(function))
     with contextlib.suppress(Exception):
         reading = read_without_arrays(function, captured_arrays(function), explain=True)
         found = None if reading.is_comparable else (reading.incomparable or (None,))[0]
@@ -140,6 +171,41 @@ def is_inside(path: str, outer: Set[str]) -> bool:
     return any(path[: step.start()] in outer for step in re.finditer(r"[.\[]", path))
 
 
+INEXACT = ("float", "bfloat", "complex")  # how the names of these dtypes begin
+
+
+def state_misfits_model(key: CallKey) -> bool:
+    """Whether a state has a leaf where the model gets no gradient, or lacks one where it does.
+
+    A state repeats the structure of the model: below a node of the model's type, for example at
+    `opt_state[0].mu`, the same steps lead to leaves.
+    """
+    in_states = {path: r for path, r in key.records.items() if is_inside(path, key.states)}
+    holders = {path[: step.start()] for path in key.states for step in re.finditer(r"[.\[]", path)}
+    for model, node in key.records.items():
+        *_, last = (0, *(step.start() for step in re.finditer(r"[.\[]", model)))
+        # A train state holds the model in a field. A node further inside is no model, though its
+        # type may be that of a node in the state: all dicts have one type.
+        is_outermost = last == 0 or model[:last] in holders
+        if not isinstance(node, Node) or not is_outermost or model in holders | key.states:
+            continue
+        leaves = {p.removeprefix(model): r for p, r in key.records.items() if is_inside(p, {model})}
+        copies = {path for path, record in in_states.items() if record == node}
+        # Not the nodes inside of these, which may have the same type: all dicts do.
+        for copy in (path for path in copies if not is_inside(path, copies)):
+            if any(_misfits(in_states.get(copy + steps), leaf) for steps, leaf in leaves.items()):
+                return True
+    return False
+
+
+def _misfits(in_state: Record | None, in_model: Record) -> bool:
+    gets_gradient = isinstance(in_model, Array) and in_model.dtype.startswith(INEXACT)
+    # Under `equinox.filter_jit` a leaf of the model that is no array is static.
+    if isinstance(in_state, Array):
+        return not gets_gradient and isinstance(in_model, Array | Nothing | Static)
+    return isinstance(in_state, Nothing) and gets_gradient
+
+
 UNNAMED_STATIC = ".<static>"  # the last step of the path to static data without a field
 
 
@@ -149,10 +215,17 @@ class _Tree:
     def __init__(self, filtered: bool) -> None:
         self.records: dict[str, Record] = {}
         self.states: set[str] = set()
+        self.modules_of_flax: set[str] = set()
         self._filtered = filtered
         self._budget = iter(range(MAX_PARTS))
 
     def add_static(self, path: str, value: Any) -> None:
+        if (attributes := attributes_of_graph(value)) is not None:
+            path = path.removesuffix("._graphdef")  # where `nnx.jit` keeps it
+            self.modules_of_flax.add(re.split(r"[.\[]", path)[0])
+            for step, attribute_ in attributes:
+                self.records[path + step] = static_of(attribute_, self._budget)
+            path, value = path + UNNAMED_STATIC, value.nodes
         self.records[path] = static_of(value, self._budget)
 
     def add(
@@ -197,6 +270,9 @@ def _static_parts(value: Any, keys: list[Any], structure: Any) -> Iterator[tuple
         fields = (f.name for f in dataclasses.fields(value) if f.metadata.get("static", False))
         yield from ((f".{name}", getattr(value, name)) for name in fields if hasattr(value, name))
         return
+    if (attributes := attributes_of_module(value)) is not None:
+        yield from attributes
+        return
     _, static = structure.node_data()
     # The static data of a dict are its keys, which the paths of its children show already.
     if static is None or type(value) in (dict, list, tuple):
@@ -225,51 +301,6 @@ def _is_state(value: Any) -> bool:
     is_namedtuple = isinstance(value, tuple) and hasattr(type(value), "_fields")
     is_transformation = isinstance(value, optax.GradientTransformation)
     return package in ("optax", "canonopt") and is_namedtuple and not is_transformation
-
-
-# --- the context of a call --------------------------------------------------------------------
-
-# Settings without a public name in JAX, as users know them.
-_CONTEXT_NAMES = {
-    "mesh_context_manager": "with mesh",
-    "xla_metadata_context_manager": "set_xla_metadata",
-    "compute_on_context_manager": "compute_on",
-    "axis_env_state": "axis names",
-}
-# The settings in the key that users change, for JAX versions that do not list their key. Not every
-# version has all of them.
-_SETTINGS = (
-    "jax_enable_x64",
-    "jax_explicit_x64_dtypes",
-    "jax_default_matmul_precision",
-    "jax_default_device",
-    "jax_numpy_dtype_promotion",
-    "jax_numpy_rank_promotion",
-    "jax_threefry_partitionable",
-    "jax_random_seed_offset",
-    "jax_debug_key_reuse",
-    "jax_check_static_indices",
-    "jax_error_checking_behavior_nan",
-    "jax_error_checking_behavior_divide",
-    "jax_error_checking_behavior_oob",
-    "jax_softmax_custom_jvp",
-    "jax_allow_f16_reductions",
-    "jax_use_shardy_partitioner",
-    "jax_use_direct_linearize",
-    "jax_optimization_level",
-    "jax_memory_fitting_level",
-    "jax_enable_pgle",
-)
-
-
-def _context() -> dict[str, str]:
-    """What a trace depends on besides the call."""
-    context = {_CONTEXT_NAMES.get(name, name): text for name, text in key_context().items()}
-    if not context:
-        context = {name: str(getattr(jax.config, name, None)) for name in _SETTINGS}
-    context.pop("abstract_mesh_context_manager", None)  # an empty mesh there is the same as none
-    mesh = jax.sharding.get_abstract_mesh()
-    return {**context, "mesh": "none" if mesh.empty else str(mesh)}
 
 
 # --- the function of a call -------------------------------------------------------------------

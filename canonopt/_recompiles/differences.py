@@ -4,47 +4,57 @@ The nearest is the one with the fewest differences. Each has a kind, words for b
 advice.
 """
 
+import collections
 import itertools
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Iterable, Iterator, Sequence
 
 import attrs
-from jax.sharding import NamedSharding
+import jax.numpy as jnp
+import numpy as np
 
+from .._jax_internals import devices_of, key_context
+from .._texts import MAX_SHOWN, shortened
 from .advice import (
-    APPLY_ADVICE,
     OPTIONS_ADVICE,
     TRANSFORM_ADVICE,
+    Advice,
     Change,
-    StaticDifference,
     cause_lines,
     class_advice,
     context_advice,
-    is_widened_by_step,
+    keyword_advice,
     leaf_advice,
-    state_advice,
+    order_advice,
+    parameter_advice,
     static_advice,
 )
 from .call_key import UNNAMED_STATIC, CallKey, is_inside
 from .records import (
-    MAX_SHOWN,
     WRAPPED_FUNCTION,
     Array,
     Node,
     Nothing,
+    Part,
     Record,
+    Scalar,
     Static,
-    shortened,
+    class_inside,
+    difference_of,
+    looks_different,
+    node_of,
+    outermost_functions,
+    way_in,
+    way_to,
 )
 
 FUNCTION_PATH = "<function>"  # of the record of the jitted function itself
 
-# Three lines, since a report shows no more of a note.
-NO_DIFFERENCE = """\
+# Three lines at most, since a report shows no more of a note.
+_NO_DIFFERENCE = """\
 canonopt sees no difference from an earlier call
-it cannot see: jax.clear_caches(), the size of a jax.vmap, jax.make_user_context; before jax 0.10
-`with Mesh(...)`, set_xla_metadata, the axis names of jax.vmap, rare settings of jax.config"""
+it cannot see: jax.clear_caches(), the size of a jax.vmap, jax.make_user_context"""
+# With a jax that has no names to its key.
+_UNNAMED = "nor `with Mesh(...)`, set_xla_metadata, the axis names of jax.vmap, rare settings"
 
 
 @attrs.frozen
@@ -58,15 +68,23 @@ class Explanation:
 
     @property
     def fixes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(change.fix for change in self.changes))
+        """The lines to paste, each once."""
+        return tuple(dict.fromkeys(change.fix for change in self.changes if change.fix))
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What to do, in words."""
+        return tuple(dict.fromkeys(change.hint for change in self.changes if change.hint))
 
     @property
     def note(self) -> str | None:
         """What to say in place of changes if there are none."""
-        return None if self.changes else NO_DIFFERENCE
+        if self.changes:
+            return None
+        return _NO_DIFFERENCE if key_context() else f"{_NO_DIFFERENCE}\n{_UNNAMED}"
 
     def __str__(self) -> str:
-        return "\n".join(map(str, cause_lines(self.changes, self.note, self.fixes)))
+        return "\n".join(map(str, cause_lines(self.changes, self.note, self.hints, self.fixes)))
 
 
 # --- the nearest earlier call -----------------------------------------------------------------
@@ -102,16 +120,30 @@ def _all_changes(old: CallKey, new: CallKey) -> Iterator[Change]:
             return
 
 
-def _finer_distance(old: CallKey, new: CallKey, changes: Iterable[Change]) -> int:
-    """The number of ways in which the arrays of the changes differ."""
-    return sum(_ways(old.records.get(c.path), new.records.get(c.path)) for c in changes)
+def _finer_distance(old: CallKey, new: CallKey, changes: Iterable[Change]) -> tuple[int, float]:
+    """The number of ways in which the changes differ, and how far apart their shapes are."""
+    pairs = [(old.records.get(c.path), new.records.get(c.path)) for c in changes]
+    return sum(_ways(*pair) for pair in pairs), sum(_gap(*pair) for pair in pairs)
 
 
 def _ways(before: Record | None, after: Record | None) -> int:
+    before, after = _as_traced(before, after), _as_traced(after, before)
     if isinstance(before, Array) and isinstance(after, Array) and before.is_key == after.is_key:
         return len(before.differences(after))
+    if isinstance(before, Static) and isinstance(after, Static):
+        return int(before.key != after.key)  # the same to canonopt, and made again, is nearer
     # Farther off than any two arrays.
-    return 0 if isinstance(before, Static) and isinstance(after, Static) else len(_ORDER)
+    return len(_ORDER)
+
+
+def _gap(before: Record | None, after: Record | None) -> float:
+    """How many times larger one shape is than the other, as a sum of logarithms."""
+    if not isinstance(before, Array) or not isinstance(after, Array):
+        return 0.0
+    if len(before.shape) != len(after.shape):
+        return np.inf
+    sizes = np.log1p(np.array([before.shape, after.shape]))
+    return float(np.abs(sizes[0] - sizes[1]).sum())
 
 
 # From the structure to the values to their placement.
@@ -157,25 +189,42 @@ def _changes(old: CallKey, new: CallKey, by_key: bool = False) -> Iterator[Chang
             before, after = "by position", "by keyword"
             if name in old.by_keyword:
                 before, after = after, before
-            fix = f"pass {name} the same way in every call"
-            yield Change(name, "structure", before, after, fix)
+            yield _advised(name, "structure", before, after, keyword_advice(name))
     for name, value in new.options.items():
         if old.options.get(name) != value and not _follows_from_numbers(name, old, new):
             before, after = repr(old.options.get(name)), repr(value)
-            yield Change(name, "options", before, after, OPTIONS_ADVICE)
+            yield _advised(name, "options", before, after, OPTIONS_ADVICE)
     for name, value in new.context.items():
         if old.context.get(name) != value:
             before = str(old.context.get(name))
-            yield Change(name, "context", before, value, context_advice(name))
+            yield _advised(name, "context", before, value, context_advice(name))
+
+
+def _advised(path: str, kind: str, before: str, after: str, advice: Advice) -> Change:
+    return Change(path, kind, before, after, advice.fix, advice.hint)
 
 
 def _is_same(before: Record | None, after: Record | None, by_key: bool) -> bool:
+    before, after = _as_traced(before, after), _as_traced(after, before)
     if isinstance(before, Array) and isinstance(after, Array):
         # Not by `==`: a tracer has no placement to compare.
         return not before.differences(after)
     if by_key and isinstance(before, Static) and isinstance(after, Static):
         return before.key == after.key
     return before == after
+
+
+def _as_traced(record: Record | None, other: Record | None) -> Record | None:
+    """A Python number as the weakly typed array that it becomes, if the other call has an array."""
+    if not isinstance(record, Scalar) or not isinstance(other, Array):
+        return record
+    types = {"bool": bool, "int": int, "float": float, "complex": complex}
+    if (kind := types.get(record.type)) is None:
+        return record
+    # It is on no device yet, as an array that is not committed.
+    committed = None if other.committed is None else False
+    dtype = str(jnp.result_type(kind))
+    return Array((), dtype, kind is not bool, None, committed, other.memory_kind)
 
 
 def _follows_from_numbers(option: str, old: CallKey, new: CallKey) -> bool:
@@ -203,17 +252,18 @@ def _of_tracers(old: CallKey, new: CallKey) -> Iterator[Change]:
         or "by itself"
         for call in (old, new)
     )
-    yield Change("the call", "context", before, after, TRANSFORM_ADVICE)
+    yield _advised("the call", "context", before, after, TRANSFORM_ADVICE)
 
 
 def _kind(before: Record | None, after: Record | None) -> str:
+    before, after = _as_traced(before, after), _as_traced(after, before)
     pair = (before, after)
     if before is None or after is None or any(isinstance(record, Node) for record in pair):
         return "structure"
     if any(isinstance(record, Nothing) for record in pair):
         return "none"
     if isinstance(before, Static) and isinstance(after, Static):
-        before, after = _first_function(before, after)
+        before, after = outermost_functions(before, after)
         kinds = {before.kind, after.kind}
         return next((k for k in ("transformation", "callable") if k in kinds), "static value")
     if isinstance(before, Array) and isinstance(after, Array):
@@ -221,91 +271,67 @@ def _kind(before: Record | None, after: Record | None) -> str:
     return "scalar"
 
 
-def _first_function(before: Static, after: Static) -> tuple[Static, Static]:
-    """The outermost function or transformation on the way to what differs, or the values."""
-    for inner in ((before, after), *((old, new) for _, old, new in _way_in(before, after))):
-        if {inner[0].kind, inner[1].kind} & {"transformation", "callable"}:
-            return inner
-    return before, after
-
-
-_Part: TypeAlias = tuple[str, Static, Static]
-
-
-def _way_in(before: Static, after: Static) -> list[_Part]:
-    """The named parts that lead to where two values differ, outermost first."""
-    # What the user can read comes first: two texts that differ explain more than two objects.
-    ends = (_looks_different, _is_other_object, _is_other_function)
-    if before.kind != "value":
-        # A function may capture another object that looks the same in every part.
-        ends = (_looks_different, _is_other_object, lambda old, new: old.key != new.key)
-    return next(filter(None, (_way(before, after, is_end) for is_end in ends)), [])
-
-
-def _way(before: Static, after: Static, is_end: Callable[[Static, Static], bool]) -> list[_Part]:
-    if before.parts.keys() != after.parts.keys():  # lists of different lengths, for one
-        return []
-    for name, old in before.parts.items():
-        new = after.parts[name]
-        # These are new objects as a whole, whatever their parts are.
-        is_whole = old.kind == "transformation" or (old.kind == "value" and old.is_unique)
-        looks_inside = is_end is _looks_different or not is_whole
-        inner = _way(old, new, is_end) if looks_inside else []
-        if inner or is_end(old, new):
-            return [(name, old, new), *inner]
-    return []
-
-
-def _looks_different(before: Static, after: Static) -> bool:
-    is_other = before.text != after.text or _defined_again(before, after) is not None
-    return is_other and before.key != after.key
-
-
-def _is_other_object(before: Static, after: Static) -> bool:
-    """Whether two that may look the same are two functions, or objects compared by identity."""
-    return before.key != after.key and (before.kind != "value" or before.is_unique)
-
-
-def _is_other_function(before: Static, after: Static) -> bool:
-    """Whether two functions are the same to canonopt, and not to JAX."""
-    return before.kind != "value" and before.token != after.token
-
-
 def _change(
     path: str, before: Record | None, after: Record | None, old: CallKey, new: CallKey
 ) -> Change:
     kind = "function" if path == FUNCTION_PATH else _kind(before, after)
     # A report names only paths that can be written in Python.
-    path = "the function itself" if path == FUNCTION_PATH else path.removesuffix(UNNAMED_STATIC)
-    argument = re.split(r"[.\[]", path)[0]
-    words = _words(before, kind), _words(after, kind)
-    # One PartitionSpec on two meshes reads the same.
-    if kind == "sharding" and words[0] == words[1]:
-        words = _with_devices(before, words[0]), _with_devices(after, words[1])
-    state = next((s for s in new.states if path == s or is_inside(path, {s})), None)
+    name = "the function itself" if path == FUNCTION_PATH else path.removesuffix(UNNAMED_STATIC)
     if isinstance(before, Static) and isinstance(after, Static):
-        words = _static_words(before, after)
-        fix = static_advice(kind, path, argument, _static_difference(before, after))
-    elif isinstance(before, Node) and isinstance(after, Node) and after.is_defined_again(before):
-        words, fix = (f"{before}", f"{after}, whose class was defined again"), class_advice(after)
-    # The key has no defaults, so an argument that is left out is not the same as its default.
-    elif path == argument and None in (before, after):
-        fix = f"pass {argument} in every call or in none"
-    # `init_like_grads` keeps the shapes that `optim.init` gives, so it is no help if these differ.
-    elif state is not None and kind not in ("shape", "scalar"):
-        fix = state_advice(state)
-    elif kind == "dtype" and is_widened_by_step(before, after, old):
-        fix = APPLY_ADVICE
-    else:
-        fix = leaf_advice(kind, argument, before, after)
-    return Change(path, kind, *words, fix)
+        return _static_change(name, kind, before, after, old, new)
+    words = _words(before, kind), _words(after, kind)
+    if kind == "sharding":
+        where = [devices_of(getattr(record, "sharding", None)) for record in (before, after)]
+        # One PartitionSpec on two meshes reads the same.
+        if words[0] == words[1] or None in where:
+            words = _joined(words[0], where[0]), _joined(words[1], where[1])
+    if isinstance(before, Node) and isinstance(after, Node) and after.is_defined_again(before):
+        words = f"{before}", f"{after}, whose class was defined again"
+        return _advised(name, kind, *words, class_advice(after))
+    return _advised(name, kind, *words, leaf_advice(kind, name, before, after, old, new))
 
 
-def _static_difference(before: Static, after: Static) -> StaticDifference:
-    old, new = _first_function(before, after)
-    way = _way(old, new, _looks_different)
-    visible = way[-1][1:] if way else None
-    return StaticDifference(before, after, old, new, visible, _class_inside(before, after))
+def _joined(words: str, devices: str | None) -> str:
+    return words if devices is None else f"{words} of {devices}"
+
+
+def _static_change(
+    path: str, kind: str, before: Static, after: Static, old: CallKey, new: CallKey
+) -> Change:
+    if old.records.get(path) == new.records.get(path) == node_of(collections.OrderedDict):
+        words = (f"keys {before}", f"keys {after}")
+        return _advised(path, "structure", *words, order_advice(path))
+    if kind == "transformation" and (steps := _steps_to_parameter(before, after)):
+        inside = "".join(_step(name) for name, _, _ in steps)
+        _, before, after = steps[-1]
+        advice = parameter_advice(path, inside, difference_of(before, after), new)
+        kind = _kind(before, after)
+        return _advised(f"{path}{inside}", kind, *_static_words(before, after), advice)
+    advice = static_advice(kind, path, difference_of(before, after), new)
+    if kind == "function":
+        # A function that was made again may capture a transformation that was built again.
+        for name, inner in after.parts.items():
+            was = before.parts.get(name)
+            if was and was.kind == inner.kind == "transformation" and was.token != inner.token:
+                function = after.text.rpartition(".")[2].removeprefix("function ")
+                path = f"{name.removeprefix('captured variable ')[1:-1]} in {function}"
+                before, after = was, inner
+                break
+    return _advised(path, kind, *_static_words(before, after), advice)
+
+
+def _steps_to_parameter(before: Static, after: Static) -> list[Part]:
+    """The way to a parameter that differs, from a spec through those inside of it."""
+    if not all(static.text.startswith("canonopt.") for static in (before, after)):
+        return []
+    way = way_to(before, after, looks_different)
+    return list(itertools.takewhile(lambda part: _step(part[0]), way))
+
+
+def _step(name: str) -> str:
+    """The step of a path to a part: `.mask` to "field 'mask'", `[0]` to "item 0"."""
+    kind, _, label = name.partition(" ")
+    return {"field": f".{label[1:-1]}", "item": f"[{label}]"}.get(kind, "")
 
 
 def _words(record: Record | None, kind: str) -> str:
@@ -316,7 +342,8 @@ def _words(record: Record | None, kind: str) -> str:
     if kind == "commitment":
         return "committed" if record.committed else "not committed"
     if kind == "sharding":
-        return str(getattr(record.sharding, "spec", record.sharding))
+        where = record.sharding
+        return "not committed" if where is None else str(getattr(where, "spec", where))
     if kind == "memory kind":
         return str(record.memory_kind)
     if kind == "layout":
@@ -324,30 +351,24 @@ def _words(record: Record | None, kind: str) -> str:
     return str(record)
 
 
-def _with_devices(record: Record | None, words: str) -> str:
-    sharding: Any = getattr(record, "sharding", None)
-    if not isinstance(sharding, NamedSharding):
-        return str(sharding)
-    mesh: Any = sharding.mesh
-    devices = [device.id for device in mesh.devices.flat]
-    return f"{words} of {mesh.shape_tuple}, devices {devices}"
-
-
 def _static_words(before: Static, after: Static) -> tuple[str, str]:
     """The part that differs, with its name and owner; or that none does."""
     is_alike = before.text == after.text
-    if again := _class_inside(before, after):
+    if again := class_inside(before, after):
         return str(before), f"{after}, and class {again.type} was defined again"
     # Two short texts that differ are enough. Of long ones, and of a partial or a method, the part
     # that differs is easier to see.
     if is_alike or len(before.text) > MAX_SHOWN or before.parts.keys() > {WRAPPED_FUNCTION}:
         owner, outer = before, after
-        way = _way_in(before, after)
+        is_built = before.kind == "transformation"  # as it was built, not as it is inside
+        way = way_to(before, after, looks_different) if is_built else way_in(before, after)
         for name, old, new in way:
             # The text of a function is no more than its name, so the way goes on to what it
             # captured.
             is_clear = old.text != new.text and max(len(old.text), len(new.text)) <= MAX_SHOWN
             if new is way[-1][2] or (is_clear and old.place is None):
+                if is_built:
+                    owner, outer, name = before, after, name.removeprefix("captured variable ")
                 old_text, new_text = _cut_to_difference(old.text, new.text)
                 same = " (another object)" if old.text == new.text else ""
                 return f"{owner} with {name} {old_text}", f"{outer} with {name} {new_text}{same}"
@@ -362,19 +383,6 @@ def _static_words(before: Static, after: Static) -> tuple[str, str]:
     if before.is_unique:
         return f"{before}", "another object, equal only to itself"
     return f"{before}", "another value, which differs in a part too long to show"
-
-
-def _defined_again(before: Static, after: Static) -> Node | None:
-    """The class of two values, if it was defined again between them."""
-    if before.node is None or after.node is None or not after.node.is_defined_again(before.node):
-        return None
-    return after.node
-
-
-def _class_inside(before: Static, after: Static) -> Node | None:
-    """The class that was defined again, of the values or of a part that differs."""
-    pairs = ((before, after), *((old, new) for _, old, new in _way_in(before, after)))
-    return next(filter(None, (_defined_again(*pair) for pair in pairs)), None)
 
 
 def _cut_to_difference(before: str, after: str) -> tuple[str, str]:

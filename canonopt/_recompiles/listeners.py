@@ -68,7 +68,7 @@ def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
     (2, 2)
     >>> print(log["double"].recompiles[0].explanation)
     x: shape: float32[1] -> float32[2]
-      write: pad or drop what is left over, so that x has one shape
+      hint: pad or drop what is left over, so that x has one shape
 
     ```
 
@@ -394,7 +394,7 @@ def _call_key(miss: Miss, function: Any) -> CallKey | None:
             filtered=miss.filtered,
             options=miss.options,
         )
-        records = {FUNCTION_PATH: record_of_jitted(function, miss.program), **key.records}
-        return attrs.evolve(key, records=records)
+        record = record_of_jitted(function, miss.program, miss.filtered)
+        return attrs.evolve(key, records={FUNCTION_PATH: record, **key.records})
     except Exception:  # an explanation is not worth a failing step
         return None

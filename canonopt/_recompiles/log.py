@@ -11,10 +11,10 @@ from typing import Any
 import attrs
 
 from .._python_internals import WeakIdMap
-from .advice import CauseLine, Change, cause_lines, failure_advice
+from .._texts import place_of
+from .advice import CauseLine, Change, cause_lines, failure_hints
 from .call_key import CallKey, code_of, innermost
 from .differences import Explanation, explain
-from .records import place_of
 
 MAX_ENTRIES = 64  # kept for each function
 
@@ -71,7 +71,8 @@ class Cause:
     # Those of the first time. Later ones have the same paths and kinds.
     changes: tuple[Change, ...]
     note: str | None  # in place of changes
-    fixes: tuple[str, ...]
+    fixes: tuple[str, ...]  # lines to paste
+    hints: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, entries: list[Entry]) -> "Cause":
@@ -79,11 +80,11 @@ class Cause:
         first, found = entries[0], entries[0].explanation
         what, seconds = _what_again(entries), sum(entry.seconds for entry in entries)
         if first.error is not None:
-            fixes = failure_advice(first.call_key)
-            return cls(what, len(entries), seconds, (), first.error, fixes)
+            hints = failure_hints(first.call_key)
+            return cls(what, len(entries), seconds, (), first.error, (), hints)
         if found is None:
             return cls(what, len(entries), seconds, (), first.why, ())
-        return cls(what, len(entries), seconds, found.changes, found.note, found.fixes)
+        return cls(what, len(entries), seconds, found.changes, found.note, found.fixes, found.hints)
 
     @property
     def title(self) -> str:
@@ -92,7 +93,7 @@ class Cause:
 
     def report(self, most: int = 3) -> list[CauseLine]:
         """The changes or the note, and what to write: what all reports show, `most` of each."""
-        return cause_lines(self.changes, self.note, self.fixes, most)
+        return cause_lines(self.changes, self.note, self.hints, self.fixes, most)
 
     def lines(self) -> list[str]:
         """The report as plain text."""
@@ -119,7 +120,9 @@ def _cause_key(entry: Entry) -> object:
     if entry.error is not None or entry.explanation is None:
         return entry.what, entry.error
     # Not by the values: a batch that grows in each step is one cause.
-    changes = ((change.path, change.kind, change.fix) for change in entry.explanation.changes)
+    changes = (
+        (change.path, change.kind, change.fix, change.hint) for change in entry.explanation.changes
+    )
     return entry.what, *changes
 
 

@@ -3,32 +3,24 @@
 `array_of`, `static_of` and `node_of` make the records. `text_of` shows a value in a message.
 """
 
-import collections
 import contextlib
-import dataclasses
 import functools
 import inspect
-import itertools
 import re
 import types
-from collections.abc import Hashable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
-import equinox as eqx
 import jax
 import jax.core
 import numpy as np
 import optax
 
 from .._identity import closure_items, partial_items, read
-from .._python_internals import token_of
-
-MAX_SHOWN = 80  # characters of a value in a message
-
-
-def shortened(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+from .._jax_internals import spans_devices
+from .._python_internals import is_constant, token_of
+from .._texts import PLAIN, array_text, fields_of, is_spec, place_of, shortened, text_of
 
 
 @attrs.frozen
@@ -56,7 +48,10 @@ class Array:
             # Where shapes differ, so do layouts.
             if None not in (self.layout, other.layout) and self.shape == other.shape:
                 compared.append("layout")
-        differing = (name for name in compared if getattr(self, name) != getattr(other, name))
+        differing = [name for name in compared if getattr(self, name) != getattr(other, name)]
+        # From one device to a mesh is a sharding, whatever is committed.
+        if spans_devices(self.sharding) or spans_devices(other.sharding):
+            differing = [name for name in differing if name != "committed"]
         return ["commitment" if n == "committed" else n.replace("_", " ") for n in differing]
 
     @property
@@ -64,8 +59,7 @@ class Array:
         return self.dtype.startswith("key<")
 
     def __str__(self) -> str:
-        weak = ", weak" if self.weak_type else ""
-        return f"{self.dtype}[{','.join(map(str, self.shape))}]{weak}"
+        return array_text(self.shape, self.dtype, self.weak_type)
 
 
 @attrs.frozen
@@ -96,6 +90,10 @@ class Static:
     why_not_shared: str | None = attrs.field(eq=False, default=None)
     # Whether the class compares by identity.
     is_unique: bool = attrs.field(eq=False, default=False)
+
+    @property
+    def is_number(self) -> bool:
+        return re.fullmatch(r"-?[\d.]+(e-?\d+)?", self.text) is not None
 
     def __str__(self) -> str:
         return shortened(self.text)
@@ -158,9 +156,8 @@ def array_of(value: Any) -> Array:
     )
 
 
-_dtype_name = functools.lru_cache(
-    str
-)  # NumPy builds the name each time, and a call has many leaves
+# NumPy builds the name each time, and a call has many leaves.
+_dtype_name = functools.lru_cache(str)
 
 
 # --- static values ----------------------------------------------------------------------------
@@ -169,7 +166,6 @@ MAX_PARTS = 1000  # of all static values of a call together
 _MAX_DEPTH = 16  # of parts in parts: an optimizer of a schedule in a chain has ten
 _ENDS = 64  # items that are read at each end of a container
 WRAPPED_FUNCTION = "function"  # the name of this part
-_PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def static_of(
@@ -182,10 +178,12 @@ def static_of(
     - `budget`: yields once for each part that may still be recorded.
     """
     budget = iter(range(MAX_PARTS)) if budget is None else budget
-    if type(value) in _PLAIN:
+    if type(value) in PLAIN:
         is_float = type(value) in (float, complex)
-        token = (type(value), repr(value) if is_float else value)  # NaN equals NaN, 0.0 is not -0.0
-        return Static(token, token, text_of(value), "value")
+        key = (type(value), repr(value) if is_float else value)  # NaN equals NaN, 0.0 is not -0.0
+        # To JAX, NaN is equal to itself only as one object.
+        token = key if value == value else (key, id(value))
+        return Static(token, key, text_of(value), "value", is_unique=value != value)
     kind, key, place, parts = "value", None, None, {}
     with contextlib.suppress(Exception):
         key = read((value,)).key
@@ -231,15 +229,13 @@ def _object_token(value: Any) -> Hashable:
         return ("object", token_of(type(value)), id(value))
 
 
-def _is_spec(value: Any) -> bool:
-    return isinstance(value, optax.GradientTransformation) and attrs.has(type(value))
-
-
 def _why_not_shared(value: Any) -> str | None:
-    if not _is_spec(value):
-        return None
-    found = read((*value.parameters().values(),), explain=True).incomparable
-    return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
+    if is_spec(value):
+        found = read((*value.parameters().values(),), explain=True).incomparable
+        return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
+    if isinstance(value, types.FunctionType) and is_constant(value):
+        return "canonopt takes what a module has under a name for one object. Define it once."
+    return None
 
 
 def _kind(value: Any) -> str:
@@ -270,14 +266,14 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from closure_items(value)
         for name in value.__code__.co_names:
             found = value.__globals__.get(name)
-            if type(found) in _PLAIN[:-1] or isinstance(found, types.FunctionType):
+            if type(found) in PLAIN[:-1] or isinstance(found, types.FunctionType):
                 yield f"global {name!r}", found
     elif isinstance(value, functools.partial):
         yield from partial_items(value)
     elif isinstance(value, types.MethodType):
         yield WRAPPED_FUNCTION, value.__func__
         yield "object", value.__self__
-    elif _is_spec(value):  # by its parameters
+    elif is_spec(value):  # by its parameters
         names = [field.name for field in fields_of(type(value)) if field.name != "_internals"]
         yield from ((f"field {name!r}", getattr(value, name)) for name in names)
     elif isinstance(value, tuple | list):
@@ -301,99 +297,102 @@ def _ends(items: Sequence[Any]) -> Sequence[Any]:
     return items if len(items) <= 2 * _ENDS else [*items[:_ENDS], *items[-_ENDS:]]
 
 
-def place_of(value: Any) -> str | None:
-    """Where a function is defined, as `file:line`."""
-    code = getattr(inspect.unwrap(value) if callable(value) else value, "__code__", None)
-    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else None
+# --- how two of them differ -------------------------------------------------------------------
 
 
-def fields_of(kind: type) -> Sequence[Any]:
-    if attrs.has(kind):
-        return attrs.fields(kind)
-    return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+@attrs.frozen
+class StaticDifference:
+    """Two static values that differ, and where in them."""
+
+    before: Static
+    after: Static
+    # The outermost functions or transformations on the way to what differs, or the values.
+    old_function: Static
+    new_function: Static
+    # The innermost parts of these that look different, if any do, and the name of the part.
+    visible: tuple[Static, Static] | None
+    name: str | None
+    # The class that was defined again between the two calls, if that is what differs.
+    redefined: Node | None
+
+    @property
+    def is_of_numbers(self) -> bool:
+        return self.visible is not None and all(s.is_number for s in self.visible)
+
+    @property
+    def is_same_to_canonopt(self) -> bool:
+        # Keys may be equal though a global, or a variable that several functions capture, changed.
+        same_key = self.old_function.key is not None and (
+            self.old_function.key == self.new_function.key
+        )
+        return same_key and self.visible is None
 
 
-# --- texts ------------------------------------------------------------------------------------
-# Not `equinox.tree_pformat`, which shows all of a large value and memory addresses; nor `reprlib`,
-# which bounds each container and not the whole, and leaves out how many items there are.
-
-_MAX_TEXT = 1000  # characters, and ten times as many of a string
-_MAX_ITEMS = 32  # of a container
-_MAX_NESTING = 6
-_BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
-_CONTAINERS = (*_BRACKETS, frozenset, collections.deque, collections.OrderedDict)
-_SHOWN_AS_CONTAINERS = {kind.__repr__ for kind in _CONTAINERS}
+def difference_of(before: Static, after: Static) -> StaticDifference:
+    old, new = outermost_functions(before, after)
+    way = way_to(old, new, looks_different)
+    name, visible = (way[-1][0], way[-1][1:]) if way else (None, None)
+    return StaticDifference(before, after, old, new, visible, name, class_inside(before, after))
 
 
-def text_of(value: Any) -> str:
-    """A bounded `repr` without memory addresses. It reads no more of the value than it shows."""
-    pieces: list[str] = []
-    length = 0
-    try:
-        for piece in _pieces(value, 0):
-            pieces.append(piece)
-            length += len(piece)
-            if length > _MAX_TEXT and len(pieces) > 1:
-                return "".join([*pieces, "..."])
-    except Exception:  # from an attribute of a user's class
-        return object.__repr__(value)
-    return "".join(pieces)
+def outermost_functions(before: Static, after: Static) -> tuple[Static, Static]:
+    """The outermost function or transformation on the way to what differs, or the values."""
+    for inner in ((before, after), *((old, new) for _, old, new in way_in(before, after))):
+        if {inner[0].kind, inner[1].kind} & {"transformation", "callable"}:
+            return inner
+    return before, after
 
 
-def _pieces(value: Any, depth: int) -> Iterator[str]:
-    if isinstance(value, str | bytes):
-        more = len(value) - 10 * _MAX_TEXT
-        yield _repr(value[: 10 * _MAX_TEXT]) + (f" and {more} more" if more > 0 else "")
-    elif isinstance(value, jax.Array | np.ndarray):
-        yield str(array_of(value))
-    elif isinstance(value, type):
-        yield value.__qualname__ if depth else f"class {value.__qualname__}"
-    elif callable(value) and not isinstance(value, eqx.Module) and hasattr(value, "__qualname__"):
-        yield f"<function {value.__qualname__}>" if depth else f"function {value.__qualname__}"
-    elif _is_spec(value) or (items := _items(value)) is None:
-        yield _repr(value)
-    elif depth == _MAX_NESTING:
-        yield "..."
-    else:
-        opening, closing = _BRACKETS.get(type(value), (f"{type(value).__name__}(", ")"))
-        yield opening
-        i = -1
-        for i, (label, item) in enumerate(items):
-            yield ", " if i else ""
-            if i == _MAX_ITEMS:
-                yield f"{len(value)} in all" if isinstance(value, Sized) else "..."
-                break
-            yield label
-            yield from _pieces(item, depth + 1)
-        yield f",{closing}" if opening == "(" and i == 0 else closing
+Part: TypeAlias = tuple[str, Static, Static]
 
 
-def _items(value: Any) -> Iterator[tuple[str, Any]] | None:
-    """The items or fields of a value with their labels, or None if it has its own `repr`."""
-    kind = type(value)
-    if kind.__repr__ in _SHOWN_AS_CONTAINERS:
-        if isinstance(value, dict):
-            return ((f"{text_of(key)}: ", item) for key, item in value.items())
-        return (("", item) for item in value)
-    if isinstance(value, functools.partial):
-        positional = (("", item) for item in (value.func, *value.args))
-        return itertools.chain(positional, ((f"{n}=", v) for n, v in value.keywords.items()))
-    if isinstance(value, tuple) and hasattr(kind, "_fields"):
-        return ((f"{name}=", item) for name, item in zip(kind._fields, value, strict=False))
-    if not (fields := fields_of(kind)):
+def way_in(before: Static, after: Static) -> list[Part]:
+    """The named parts that lead to where two values differ, outermost first."""
+    # What the user can read comes first: two texts that differ explain more than two objects.
+    ends = (looks_different, _is_other_object, _is_other_function)
+    if before.kind != "value":
+        # A function may capture another object that looks the same in every part.
+        ends = (looks_different, _is_other_object, lambda old, new: old.key != new.key)
+    return next(filter(None, (way_to(before, after, is_end) for is_end in ends)), [])
+
+
+def way_to(before: Static, after: Static, is_end: Callable[[Static, Static], bool]) -> list[Part]:
+    if before.parts.keys() != after.parts.keys():  # lists of different lengths, for one
+        return []
+    for name, old in before.parts.items():
+        new = after.parts[name]
+        # These are new objects as a whole, whatever their parts are.
+        is_whole = old.kind == "transformation" or (old.kind == "value" and old.is_unique)
+        looks_inside = is_end is looks_different or not is_whole
+        inner = way_to(old, new, is_end) if looks_inside else []
+        if inner or is_end(old, new):
+            return [(name, old, new), *inner]
+    return []
+
+
+def looks_different(before: Static, after: Static) -> bool:
+    is_other = before.text != after.text or _defined_again(before, after) is not None
+    return is_other and before.key != after.key
+
+
+def _is_other_object(before: Static, after: Static) -> bool:
+    """Whether two that may look the same are two functions, or objects compared by identity."""
+    return before.key != after.key and (before.kind != "value" or before.is_unique)
+
+
+def _is_other_function(before: Static, after: Static) -> bool:
+    """Whether two functions are the same to canonopt, and not to JAX."""
+    return before.kind != "value" and before.token != after.token
+
+
+def _defined_again(before: Static, after: Static) -> Node | None:
+    """The class of two values, if it was defined again between them."""
+    if before.node is None or after.node is None or not after.node.is_defined_again(before.node):
         return None
-    held = ((f, getattr(value, f.name)) for f in fields if f.repr and hasattr(value, f.name))
-    return ((f"{f.name}=", item) for f, item in held if not _is_default(item, f.default))
+    return after.node
 
 
-def _is_default(value: Any, default: Any) -> bool:
-    is_plain = type(value) in _PLAIN and type(value) is type(default)
-    return value is default or (is_plain and value == default)
-
-
-def _repr(value: Any) -> str:
-    text = object.__repr__(value)
-    with contextlib.suppress(Exception):
-        text = repr(value)
-    text = re.sub(r"^<(.*) object at 0x\w+>$", r"\1 object", " ".join(text.split()))
-    return re.sub(r" at 0x\w+", "", text)
+def class_inside(before: Static, after: Static) -> Node | None:
+    """The class that was defined again, of the values or of a part that differs."""
+    pairs = ((before, after), *((old, new) for _, old, new in way_in(before, after)))
+    return next(filter(None, (_defined_again(*pair) for pair in pairs)), None)

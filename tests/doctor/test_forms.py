@@ -39,11 +39,11 @@ def test_json_has_everything(written):
     assert step["lost_seconds"] == pytest.approx(spent)
     (cause,) = step["causes"]
     assert (cause["times"], cause["what"]) == (2, "was traced and compiled")
-    assert set(cause) == {"what", "times", "seconds", "changes", "note", "fixes"}
+    assert set(cause) == {"what", "times", "seconds", "changes", "note", "fixes", "hints"}
     (change,) = cause["changes"]
-    assert set(change) == {"path", "kind", "before", "after", "fix"}
+    assert set(change) == {"path", "kind", "before", "after", "fix", "hint"}
     assert (change["path"], change["kind"]) == ("model.activation", "callable")
-    assert cause["fixes"] == [change["fix"]]
+    assert (cause["fixes"], cause["hints"]) == ([change["fix"]], [])
 
 
 def test_text_says_how_many_differences_it_leaves_out(hostile):

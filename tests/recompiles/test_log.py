@@ -92,7 +92,7 @@ def test_a_log_is_printed_as_a_table():
     assert lines[-3:] == [
         "step was traced and compiled again, twice:",
         "  x: shape: float32[1] -> float32[2]",
-        "  write: pad or drop what is left over, so that x has one shape",
+        "  hint: pad or drop what is left over, so that x has one shape",
     ]
 
 

@@ -1,0 +1,133 @@
+"""How a value reads in a message: bounded, on one line, and without memory addresses."""
+
+import collections
+import contextlib
+import dataclasses
+import functools
+import inspect
+import itertools
+import re
+from collections.abc import Iterator, Sequence, Sized
+from typing import Any
+
+import attrs
+import equinox as eqx
+import jax
+import numpy as np
+import optax
+
+from ._optax_compat import built_as
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
+MAX_SHOWN = 80  # characters of a value in a message
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+
+
+def array_text(shape: tuple[int, ...], dtype: object, weak_type: bool) -> str:
+    return f"{dtype}[{','.join(map(str, shape))}]{', weak' if weak_type else ''}"
+
+
+def is_spec(value: Any) -> bool:
+    return isinstance(value, optax.GradientTransformation) and attrs.has(type(value))
+
+
+def fields_of(kind: type) -> Sequence[Any]:
+    if attrs.has(kind):
+        return attrs.fields(kind)
+    return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
+
+
+# Not `equinox.tree_pformat`, which shows all of a large value and memory addresses; nor `reprlib`,
+# which bounds each container and not the whole, and leaves out how many items there are.
+
+_MAX_TEXT = 1000  # characters, and ten times as many of a string
+_MAX_ITEMS = 32  # of a container
+_MAX_NESTING = 6
+_BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
+_CONTAINERS = (*_BRACKETS, frozenset, collections.deque, collections.OrderedDict)
+_SHOWN_AS_CONTAINERS = {kind.__repr__ for kind in _CONTAINERS}
+
+
+def text_of(value: Any) -> str:
+    """A bounded `repr` without memory addresses. It reads no more of the value than it shows."""
+    pieces: list[str] = []
+    length = 0
+    try:
+        for piece in _pieces(value, 0):
+            pieces.append(piece)
+            length += len(piece)
+            if length > _MAX_TEXT and len(pieces) > 1:
+                return "".join([*pieces, "..."])
+    except Exception:  # from an attribute of a user's class
+        return object.__repr__(value)
+    return "".join(pieces)
+
+
+def _pieces(value: Any, depth: int) -> Iterator[str]:
+    if isinstance(value, str | bytes):
+        more = len(value) - 10 * _MAX_TEXT
+        yield _repr(value[: 10 * _MAX_TEXT]) + (f" and {more} more" if more > 0 else "")
+    elif isinstance(value, jax.Array | np.ndarray):
+        yield array_text(value.shape, value.dtype, bool(getattr(value, "weak_type", False)))
+    elif isinstance(value, type):
+        yield value.__qualname__ if depth else f"class {value.__qualname__}"
+    elif callable(value) and not isinstance(value, eqx.Module) and hasattr(value, "__qualname__"):
+        yield f"<function {value.__qualname__}>" if depth else f"function {value.__qualname__}"
+    elif not is_spec(value) and (built := built_as(value)):
+        yield built
+    elif is_spec(value) or (items := _items(value)) is None:
+        yield _repr(value)
+    elif depth == _MAX_NESTING:
+        yield "..."
+    else:
+        opening, closing = _BRACKETS.get(type(value), (f"{type(value).__name__}(", ")"))
+        yield opening
+        i = -1
+        for i, (label, item) in enumerate(items):
+            yield ", " if i else ""
+            if i == _MAX_ITEMS:
+                yield f"{len(value)} in all" if isinstance(value, Sized) else "..."
+                break
+            yield label
+            yield from _pieces(item, depth + 1)
+        yield f",{closing}" if opening == "(" and i == 0 else closing
+
+
+def _items(value: Any) -> Iterator[tuple[str, Any]] | None:
+    """The items or fields of a value with their labels, or None if it has its own `repr`."""
+    kind = type(value)
+    if kind.__repr__ in _SHOWN_AS_CONTAINERS:
+        if isinstance(value, dict):
+            return ((f"{text_of(key)}: ", item) for key, item in value.items())
+        return (("", item) for item in value)
+    if isinstance(value, functools.partial):
+        positional = (("", item) for item in (value.func, *value.args))
+        return itertools.chain(positional, ((f"{n}=", v) for n, v in value.keywords.items()))
+    if isinstance(value, tuple) and hasattr(kind, "_fields"):
+        return ((f"{name}=", item) for name, item in zip(kind._fields, value, strict=False))
+    if not (fields := fields_of(kind)):
+        return None
+    held = ((f, getattr(value, f.name)) for f in fields if f.repr and hasattr(value, f.name))
+    return ((f"{f.name}=", item) for f, item in held if not _is_default(item, f.default))
+
+
+def _is_default(value: Any, default: Any) -> bool:
+    is_plain = type(value) in PLAIN and type(value) is type(default)
+    return value is default or (is_plain and value == default)
+
+
+def _repr(value: Any) -> str:
+    text = object.__repr__(value)
+    with contextlib.suppress(Exception):
+        text = repr(value)
+    text = re.sub(r"^<(.*) object at 0x\w+>$", r"\1 object", " ".join(text.split()))
+    return re.sub(r" at 0x\w+", "", text)
+
+
+def place_of(value: Any) -> str | None:
+    """Where a function is defined, as `file:line`."""
+    code = getattr(inspect.unwrap(value) if callable(value) else value, "__code__", None)
+    return f"{code.co_filename}:{code.co_firstlineno}" if code is not None else None
