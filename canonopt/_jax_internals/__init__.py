@@ -9,8 +9,7 @@ each of the names in turn. Other modules import from here, not from the modules 
 from .filter_jit import HidingFailedCallbacks as HidingFailedCallbacks
 from .filter_jit import error_of_equinox as error_of_equinox
 from .filter_jit import is_given as is_given
-from .flax_nnx import attributes_of_graph as attributes_of_graph
-from .flax_nnx import attributes_of_module as attributes_of_module
+from .flax_nnx import module_parts as module_parts
 from .functions import IMMUTABLE as IMMUTABLE
 from .functions import Jitted as Jitted
 from .functions import attribute as attribute

@@ -35,6 +35,10 @@ class Change:
     # What to do, in words.
     hint: str = ""
 
+    @classmethod
+    def advised(cls, path: str, kind: str, before: str, after: str, advice: "Advice") -> "Change":
+        return cls(path, kind, before, after, advice.fix, advice.hint)
+
     def __str__(self) -> str:
         return f"{self.path}: {self.kind}: {self.before} -> {self.after}"
 
@@ -100,7 +104,8 @@ def _assigning(path: str, code: str, key: CallKey) -> Advice:
     container = key.records.get(path[: max(path.rfind("."), path.rfind("["))])
     if not rest or container in _ASSIGNABLE:
         line = f"{name}{rest} = {code}"
-    elif "<" in rest:  # a step that cannot be written in Python
+    # A step that cannot be written in Python, or to a variable of Flax.
+    elif "<" in rest or root in key.modules_of_flax:
         return Advice(hint=f"replace {path} by {code.format(leaf=path, **_USUAL)} in every call")
     else:
         line = f"{name} = {{eqx}}.tree_at(lambda tree: tree{rest}, {name}, {code})"
@@ -124,12 +129,13 @@ def leaf_advice(
     """For a leaf or a node of an argument."""
     root = _root(path, new)
     in_state = path in new.states or is_inside(path, new.states)
-    if kind == "weak type":
-        if isinstance(before, Scalar) or isinstance(after, Scalar):
-            return _as_array(path, before, after, new)
-        return _assigning(root, "{canonopt}.canonicalize({leaf})", new)
-    if kind == "scalar":
+    is_number = isinstance(before, Scalar) or isinstance(after, Scalar)
+    if kind == "scalar" or (kind == "weak type" and is_number):
         return _as_array(path, before, after, new)
+    if kind == "weak type":
+        if root in new.modules_of_flax:
+            return Advice(hint=f"give {path} a dtype where it is made: a number has none")
+        return _assigning(root, "{canonopt}.canonicalize({leaf})", new)
     if kind == "dtype":
         return _one_dtype(path, before, after, old, new)
     if kind in ("sharding", "commitment", "memory kind"):
@@ -143,8 +149,6 @@ def leaf_advice(
     # The key has no defaults, so an argument that is left out is not the same as its default.
     if path == root and None in (before, after):
         return Advice(hint=f"pass {path} in every call or in none")
-    if path == root and kind == "structure":
-        return Advice(hint=f"give {root} one structure from the first call on")
     differ = ": None and a leaf differ" if kind == "none" else ""
     return Advice(hint=f"give {root} one structure from the first call on{differ}")
 
@@ -164,11 +168,10 @@ def state_hint(path: str | None = None, key: CallKey | None = None) -> str:
 
 def _as_array(path: str, before: Record | None, after: Record | None, key: CallKey) -> Advice:
     """A Python number becomes an array of the dtype that it has anyway, without a weak type."""
-    pair = (before, after)
-    arrays = [record for record in pair if isinstance(record, Array)]
+    arrays = [record for record in (before, after) if isinstance(record, Array)]
     # The strong one, if there is one. A weak type follows the other arrays.
     dtype = next((a.dtype for a in arrays if not a.weak_type), arrays[0].dtype if arrays else None)
-    types = {record.type for record in pair if isinstance(record, Scalar)}
+    types = {record.type for record in (before, after) if isinstance(record, Scalar)}
     if dtype is None and types == {"int", "float"}:
         dtype = str(jnp.result_type(float))
     inexact = dtype is not None and dtype.startswith(INEXACT)
@@ -223,8 +226,7 @@ def _widening(path: str, before: Array, after: Array, old: CallKey) -> str | Non
 def _is_widened_by_step(before: Array, after: Array, old: CallKey) -> bool:
     """Whether a parameter became wider because a wider update was added to it.
 
-    It did if the earlier call, an optimizer step, returned more arrays of the wider type than it
-    was given. A wider batch does not come from there.
+    The earlier call, an optimizer step, then returned more arrays of the wider type than it got.
     """
     inexact = before.dtype.startswith(INEXACT) and after.dtype.startswith(INEXACT)
     if not old.states or not inexact:
@@ -273,11 +275,8 @@ def keyword_advice(name: str) -> Advice:
 
 
 def class_advice(node: Node) -> Advice:
-    name = node.type.rpartition(".")[2]
-    return Advice(
-        hint=f"define class {name} once: a loop or a notebook cell that runs again makes another "
-        "class"
-    )
+    again = "a loop or a notebook cell that runs again makes another class"
+    return Advice(hint=f"define class {node.type.rpartition('.')[2]} once: {again}")
 
 
 def context_advice(name: str) -> Advice:
@@ -332,7 +331,8 @@ def static_advice(kind: str, path: str, found: StaticDifference, new: CallKey) -
         # The mode of a module of Flax sets these in its layers.
         mode = "eval" if after.text == "True" else "train"
         # A graph that the user has split off has no methods.
-        module = f"{new.caller.arguments.get(root, root)}." if root in new.records else ""
+        is_graph = str(new.records.get(root)).endswith(".GraphDef")
+        module = "" if is_graph else f"{new.caller.arguments.get(root, root)}."
         return Advice(
             hint=f"call {module}{mode}() before the first step, or keep one program for training "
             "and one for evaluation"
@@ -374,8 +374,7 @@ def parameter_advice(spec: str, steps: str, found: StaticDifference, new: CallKe
     if not new.filtered:
         return Advice(hint=f"give {path} one value, or canonopt.dynamic(number): {hint}")
     name = steps.removeprefix(".")
-    given = f"{name}=" if name.isidentifier() else f"**{{{name!r}: "
-    closing = "" if name.isidentifier() else "}"
+    given, closing = (f"{name}=", "") if name.isidentifier() else (f"**{{{name!r}: ", "}")
     code = f"{{leaf}}.replace({given}{{canonopt}}.dynamic({{leaf}}{steps}){closing})"
     return attrs.evolve(_assigning(spec, code, new), hint=hint)
 

@@ -29,12 +29,11 @@ from jax.sharding import Mesh, Sharding
 from .._identity import captured_arrays, described, read_without_arrays
 from .._jax_internals import (
     attribute,
-    attributes_of_graph,
-    attributes_of_module,
     call_context,
     functions_inside,
     is_given,
     is_jitted,
+    module_parts,
 )
 from .._python_internals import Caller, caller_of, token_of
 from .._texts import fields_of
@@ -220,12 +219,8 @@ class _Tree:
         self._budget = iter(range(MAX_PARTS))
 
     def add_static(self, path: str, value: Any) -> None:
-        if (attributes := attributes_of_graph(value)) is not None:
-            path = path.removesuffix("._graphdef")  # where `nnx.jit` keeps it
-            self.modules_of_flax.add(re.split(r"[.\[]", path)[0])
-            for step, attribute_ in attributes:
-                self.records[path + step] = static_of(attribute_, self._budget)
-            path, value = path + UNNAMED_STATIC, value.nodes
+        if module_parts(value) is not None:
+            return self.add(path, value)
         self.records[path] = static_of(value, self._budget)
 
     def add(
@@ -238,6 +233,14 @@ class _Tree:
             return
         if isinstance(value, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
             self.records[path] = array_of(value)
+            return
+        if (module := module_parts(value)) is not None:
+            self.modules_of_flax.add(re.split(r"[.\[]", path)[0])
+            self.records[path] = node_of(type(value))
+            for step, static in (*module.static, (UNNAMED_STATIC, module.rest)):
+                self.records[path + step] = static_of(static, self._budget)
+            for step, child in module.children:
+                self.add(path + step, child, (*outer, id(value)), in_state)
             return
         # One level at a time, because each node has a record of its own.
         children, structure = jtu.tree_flatten_with_path(
@@ -269,9 +272,6 @@ def _static_parts(value: Any, keys: list[Any], structure: Any) -> Iterator[tuple
     if isinstance(value, eqx.Module):
         fields = (f.name for f in dataclasses.fields(value) if f.metadata.get("static", False))
         yield from ((f".{name}", getattr(value, name)) for name in fields if hasattr(value, name))
-        return
-    if (attributes := attributes_of_module(value)) is not None:
-        yield from attributes
         return
     _, static = structure.node_data()
     # The static data of a dict are its keys, which the paths of its children show already.

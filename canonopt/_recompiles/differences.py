@@ -17,7 +17,6 @@ from .._texts import MAX_SHOWN, shortened
 from .advice import (
     OPTIONS_ADVICE,
     TRANSFORM_ADVICE,
-    Advice,
     Change,
     cause_lines,
     class_advice,
@@ -55,6 +54,9 @@ canonopt sees no difference from an earlier call
 it cannot see: jax.clear_caches(), the size of a jax.vmap, jax.make_user_context"""
 # With a jax that has no names to its key.
 _UNNAMED = "nor `with Mesh(...)`, set_xla_metadata, the axis names of jax.vmap, rare settings"
+_INSIDE = """\
+its arguments are those of an earlier trace: it was called twice in one trace, or what is jitted
+around it was made again, and canonopt.jit in place of jax.jit makes that one program"""
 
 
 @attrs.frozen
@@ -65,6 +67,8 @@ class Explanation:
     changes: tuple[Change, ...]
     # The number of differences from each of the earlier entries, counted up to 64.
     distances: tuple[int, ...]
+    # Whether the call was seen from inside of the function, while it was traced.
+    is_inside_trace: bool = False
 
     @property
     def fixes(self) -> tuple[str, ...]:
@@ -81,6 +85,8 @@ class Explanation:
         """What to say in place of changes if there are none."""
         if self.changes:
             return None
+        if self.is_inside_trace:
+            return _INSIDE
         return _NO_DIFFERENCE if key_context() else f"{_NO_DIFFERENCE}\n{_UNNAMED}"
 
     def __str__(self) -> str:
@@ -103,7 +109,9 @@ def explain(new: CallKey, earlier: Sequence[CallKey]) -> Explanation | None:
         key=lambda i: (len(found[i]), _finer_distance(earlier[i], new, found[i]), -i),
     )
     changes = _all_changes(earlier[nearest], new)
-    return Explanation(nearest, _in_order(changes), tuple(map(len, found)))
+    # There the function itself has no record.
+    inside = FUNCTION_PATH not in new.records and bool(new.tracers)
+    return Explanation(nearest, _in_order(changes), tuple(map(len, found)), inside)
 
 
 _MAX_COUNTED = 64  # differences of an entry, after which it is far enough off
@@ -122,7 +130,9 @@ def _all_changes(old: CallKey, new: CallKey) -> Iterator[Change]:
 
 def _finer_distance(old: CallKey, new: CallKey, changes: Iterable[Change]) -> tuple[int, float]:
     """The number of ways in which the changes differ, and how far apart their shapes are."""
-    pairs = [(old.records.get(c.path), new.records.get(c.path)) for c in changes]
+    # The function itself has no path that can be written in Python.
+    paths = [c.path if c.path in new.records else FUNCTION_PATH for c in changes]
+    pairs = [(old.records.get(path), new.records.get(path)) for path in paths]
     return sum(_ways(*pair) for pair in pairs), sum(_gap(*pair) for pair in pairs)
 
 
@@ -189,19 +199,15 @@ def _changes(old: CallKey, new: CallKey, by_key: bool = False) -> Iterator[Chang
             before, after = "by position", "by keyword"
             if name in old.by_keyword:
                 before, after = after, before
-            yield _advised(name, "structure", before, after, keyword_advice(name))
+            yield Change.advised(name, "structure", before, after, keyword_advice(name))
     for name, value in new.options.items():
         if old.options.get(name) != value and not _follows_from_numbers(name, old, new):
             before, after = repr(old.options.get(name)), repr(value)
-            yield _advised(name, "options", before, after, OPTIONS_ADVICE)
+            yield Change.advised(name, "options", before, after, OPTIONS_ADVICE)
     for name, value in new.context.items():
         if old.context.get(name) != value:
             before = str(old.context.get(name))
-            yield _advised(name, "context", before, value, context_advice(name))
-
-
-def _advised(path: str, kind: str, before: str, after: str, advice: Advice) -> Change:
-    return Change(path, kind, before, after, advice.fix, advice.hint)
+            yield Change.advised(name, "context", before, value, context_advice(name))
 
 
 def _is_same(before: Record | None, after: Record | None, by_key: bool) -> bool:
@@ -252,7 +258,7 @@ def _of_tracers(old: CallKey, new: CallKey) -> Iterator[Change]:
         or "by itself"
         for call in (old, new)
     )
-    yield _advised("the call", "context", before, after, TRANSFORM_ADVICE)
+    yield Change.advised("the call", "context", before, after, TRANSFORM_ADVICE)
 
 
 def _kind(before: Record | None, after: Record | None) -> str:
@@ -279,34 +285,33 @@ def _change(
     name = "the function itself" if path == FUNCTION_PATH else path.removesuffix(UNNAMED_STATIC)
     if isinstance(before, Static) and isinstance(after, Static):
         return _static_change(name, kind, before, after, old, new)
-    words = _words(before, kind), _words(after, kind)
+    words = [_words(before, kind), _words(after, kind)]
     if kind == "sharding":
         where = [devices_of(getattr(record, "sharding", None)) for record in (before, after)]
         # One PartitionSpec on two meshes reads the same.
         if words[0] == words[1] or None in where:
-            words = _joined(words[0], where[0]), _joined(words[1], where[1])
+            pairs = zip(words, where, strict=True)
+            words = [text if mesh is None else f"{text} of {mesh}" for text, mesh in pairs]
     if isinstance(before, Node) and isinstance(after, Node) and after.is_defined_again(before):
-        words = f"{before}", f"{after}, whose class was defined again"
-        return _advised(name, kind, *words, class_advice(after))
-    return _advised(name, kind, *words, leaf_advice(kind, name, before, after, old, new))
-
-
-def _joined(words: str, devices: str | None) -> str:
-    return words if devices is None else f"{words} of {devices}"
+        words[1] += ", whose class was defined again"
+        return Change.advised(name, kind, words[0], words[1], class_advice(after))
+    advice = leaf_advice(kind, name, before, after, old, new)
+    return Change.advised(name, kind, words[0], words[1], advice)
 
 
 def _static_change(
     path: str, kind: str, before: Static, after: Static, old: CallKey, new: CallKey
 ) -> Change:
     if old.records.get(path) == new.records.get(path) == node_of(collections.OrderedDict):
-        words = (f"keys {before}", f"keys {after}")
-        return _advised(path, "structure", *words, order_advice(path))
+        return Change.advised(
+            path, "structure", f"keys {before}", f"keys {after}", order_advice(path)
+        )
     if kind == "transformation" and (steps := _steps_to_parameter(before, after)):
         inside = "".join(_step(name) for name, _, _ in steps)
         _, before, after = steps[-1]
         advice = parameter_advice(path, inside, difference_of(before, after), new)
         kind = _kind(before, after)
-        return _advised(f"{path}{inside}", kind, *_static_words(before, after), advice)
+        return Change.advised(f"{path}{inside}", kind, *_static_words(before, after), advice)
     advice = static_advice(kind, path, difference_of(before, after), new)
     if kind == "function":
         # A function that was made again may capture a transformation that was built again.
@@ -317,7 +322,7 @@ def _static_change(
                 path = f"{name.removeprefix('captured variable ')[1:-1]} in {function}"
                 before, after = was, inner
                 break
-    return _advised(path, kind, *_static_words(before, after), advice)
+    return Change.advised(path, kind, *_static_words(before, after), advice)
 
 
 def _steps_to_parameter(before: Static, after: Static) -> list[Part]:

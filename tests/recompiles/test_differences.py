@@ -609,3 +609,123 @@ def test_shardings_that_read_the_same_are_told_apart_by_their_devices():
     (change,) = log["step"].entries[-1].explanation.changes
     assert change.before.endswith("of (('data', 4),), devices [0, 1, 2, 3]")
     assert change.after.endswith("of (('data', 4),), devices [4, 5, 6, 7]")
+
+
+def test_a_sharding_over_an_abstract_mesh_is_no_error():
+    step = jax.jit(named(lambda x: x * 2))
+    meshes = [jax.sharding.AbstractMesh((size,), ("data",)) for size in (8, 4)]
+    with canonopt.compile_log() as log:
+        for mesh in meshes:
+            where = NamedSharding(mesh, P("data"))
+            step.trace(jax.ShapeDtypeStruct((8,), np.float32, sharding=where))
+    (change,) = log["step"].entries[-1].explanation.changes
+    assert change.kind == "sharding"
+    assert change.before.endswith("of the abstract mesh (('data', 8),)")
+    assert change.after.endswith("of the abstract mesh (('data', 4),)")
+
+
+def test_from_one_device_to_a_mesh_is_another_sharding():
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    step = jax.jit(named(lambda x: x * 2))
+    with canonopt.compile_log() as log:
+        step(jnp.asarray(ones(8)))
+        step(jax.device_put(ones(8), NamedSharding(mesh, P("data"))))
+    (change,) = log["step"].entries[-1].explanation.changes
+    assert (change.kind, change.before) == ("sharding", "not committed")
+    assert change.after.endswith("of (('data', 8),), devices [0, 1, 2, 3, 4, 5, 6, 7]")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "nearest"), [((8, 32, 128, 31), "32"), ((8, 32, 128, 9), "8"), ((2, 8, 1000), "8")]
+)
+def test_the_earlier_call_with_the_nearest_shape_is_named(sizes, nearest):
+    found = entries(*((ones(n), ones(1), "a") for n in sizes))
+    assert found[-1].why.startswith(f"x: shape: float32[{nearest}] -> float32[{sizes[-1]}]")
+
+
+def test_a_function_that_was_made_again_is_nearer_than_another_one():
+    def step(x, y):
+        return (x * y).sum()
+
+    with canonopt.compile_log() as log:
+        for argnums in (0, 1, 0):
+            jax.jit(jax.grad(step, argnums=argnums))(ones(3), ones(3))
+    other, same = log["step"].recompiles
+    assert other.explanation.changes[0].before.endswith("captured variable 'argnums' 0")
+    assert same.explanation.nearest == 0
+    assert same.explanation.changes[0].after == "another object made by the same code"
+
+
+def test_a_number_is_compared_as_the_array_that_it_becomes():
+    step = jax.jit(named(lambda x: x * 2))
+    with canonopt.compile_log() as log:
+        for x in (1.0, jnp.asarray(1.0), np.float32(1.0), jnp.ones(2)):
+            step(x)
+    assert [str(entry.explanation.changes[0]) for entry in log["step"].recompiles] == [
+        "x: weak type: a Python float -> float32[]",
+        "x: shape: float32[] -> float32[2]",
+    ]
+
+
+def test_a_transformation_that_a_function_captures_is_named():
+    def make(tx):
+        return jax.jit(named(lambda x: tx.init(x)))
+
+    with canonopt.compile_log() as log:
+        for lr in (1e-3, 1e-3, 1e-4):
+            make(optax.adam(lr))(ones(3))
+    again, other = (str(entry.explanation.changes[0]) for entry in log["step"].recompiles)
+    assert again == "tx in step: function: optax.adam -> another object made by the same code"
+    assert other == (
+        "tx in step: function: optax.adam with 'step_size' -0.001 -> optax.adam with 'step_size' "
+        "-0.0001"
+    )
+
+
+def test_what_was_made_again_around_an_assertion_is_named():
+    inner = canonopt.assert_max_traces(lambda x: x * 2)
+    with pytest.raises(canonopt.ExcessError) as caught:
+        for _ in range(2):
+            jax.jit(lambda x: inner(x))(ones(3))
+    assert "what is jitted\n  around it was made again" in str(caught.value)
+
+
+# --- Flax nnx -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jit", ["nnx.jit", "jax.jit"])
+def test_modules_of_nnx_are_named_as_the_user_names_them(jit):
+    nnx = pytest.importorskip("flax.nnx")
+
+    class Model(nnx.Module):
+        def __init__(self, size, dtype, scale, optim):
+            self.layers = nnx.List([nnx.Linear(2, 3, rngs=nnx.Rngs(0), param_dtype=dtype)])
+            self.config = scale
+            self.optim = optim
+            self.bias = nnx.Param(jnp.ones(size))
+
+    step = {"nnx.jit": nnx.jit, "jax.jit": jax.jit}[jit](named(lambda model: 0))
+    with canonopt.compile_log() as log:
+        step(Model(3, jnp.float32, 1, optax.sgd(0.1)))
+        step(Model(4, jnp.bfloat16, 2, optax.sgd(0.1)))
+    changes = log["step"].entries[-1].explanation.changes
+    paths = {change.path for change in changes}
+    expected = {"model.optim", "model.config", "model.layers[0].param_dtype", "model.bias"}
+    expected |= {"model.layers[0].kernel", "model.layers[0].bias"}
+    assert {path.removesuffix(".value") for path in paths} == expected
+    text = str(log["step"].entries[-1].explanation)
+    assert "_graphdef" not in text and "_pytree__" not in text
+    assert all(change.fix == "" for change in changes)
+
+
+def test_the_graph_of_a_module_is_named_as_the_module():
+    nnx = pytest.importorskip("flax.nnx")
+    step = jax.jit(named(lambda graph: 0), static_argnums=0)
+    layer = nnx.BatchNorm(3, rngs=nnx.Rngs(0))
+    with canonopt.compile_log() as log:
+        for mode in ("train", "eval"):
+            getattr(layer, mode)()
+            step(nnx.graphdef(layer))
+    (change,) = log["step"].entries[-1].explanation.changes
+    assert str(change) == "graph.use_running_average: static value: False -> True"
+    assert change.hint.startswith("call eval() before the first step")
