@@ -72,6 +72,35 @@ def test_modules_have_the_names_of_the_caller():
     assert jax.numpy is numbers
 
 
+def test_a_line_before_the_call_could_not_assign_to_these():
+    def inside():
+        return [call(one), call(TABLE), call(TABLE["one"])]
+
+    one = object()
+    assert [found.arguments for found in inside()] == [{}, {}, {"p0": "TABLE['one']"}]
+    (found,) = [call(each) for each in [one]]
+    assert found.arguments == {}
+    assert (lambda one: call(one))(one).arguments == {}
+    for _ in range(1): found = call(one)  # fmt: skip # noqa: E701
+    assert found.arguments == {}
+    if call(one).arguments:
+        raise AssertionError
+    while call(one).arguments:
+        raise AssertionError
+
+
+TABLE = {"one": object()}
+
+
+def test_functions_that_were_imported_by_name_have_that_name():
+    from jax import jit as fast
+
+    assert callable(fast)
+    names = call()
+    assert (names.name_of("jax", "jit"), names.name_of("jax")) == ("fast", "jax")
+    assert Caller().name_of("eqx", "filter_jit") == "eqx.filter_jit"
+
+
 def test_variables_of_some_types_are_kept():
     here = 1j
     assert call().variables["here"] is here

@@ -1,9 +1,11 @@
 """The line of the user's code that is making a call now, and the variables it names."""
 
 import ast
+import functools
 import inspect
 import itertools
 import linecache
+import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
@@ -19,10 +21,12 @@ class Caller:
 
     # By the name of the parameter: what the caller passes, if one can assign to that.
     arguments: Mapping[str, str] = attrs.field(factory=dict)
-    # By the full name of the module, for example "jnp" for "jax.numpy".
+    # By the full name of the module, or of a function in it: "jnp" for "jax.numpy".
     modules: Mapping[str, str] = attrs.field(factory=dict)
     # The variables whose values have one of the types that were asked for.
     variables: Mapping[str, Any] = attrs.field(factory=dict)
+    # The packages that the call came through.
+    packages: frozenset[str] = frozenset()
 
     def with_modules(self, code: str) -> str:
         """`code` with the names of the modules that it has as `{jnp}`, or imports of them first."""
@@ -34,13 +38,19 @@ class Caller:
                 code = code.replace(f"{{{short}}}", self.name_of(short))
         return imports + code
 
-    def name_of(self, short: str) -> str:
-        """The caller's name of a module, or the usual one."""
-        return self.modules.get(MODULES[short], short)
+    def name_of(self, short: str, attribute: str = "") -> str:
+        """The caller's name of a module or of what is in it, or the usual one."""
+        module = self.modules.get(MODULES[short], short)
+        if not attribute:
+            return module
+        return self.modules.get(f"{MODULES[short]}.{attribute}", f"{module}.{attribute}")
 
 
 # What advice is written with, by the usual name.
 MODULES = {"canonopt": "canonopt", "eqx": "equinox", "jax": "jax", "jnp": "jax.numpy"}
+# What users import from these by name.
+_JITS = ("jit", "filter_jit", "apply_updates")
+_FUNCTIONS = [f"{module}.{name}" for module in MODULES.values() for name in _JITS]
 
 
 def caller_of(
@@ -56,12 +66,17 @@ def caller_of(
     - `is_given`: whether a value of the caller is one of these.
     - `kinds`: the types of the variables to keep.
     """
-    frame = _users_frame()
+    packages: set[str] = set()
+    frame = inspect.currentframe()
+    while frame is not None and is_library_file(frame.f_code.co_filename):
+        packages.add(str(frame.f_globals.get("__name__")).partition(".")[0])
+        frame = frame.f_back
     if frame is None:
         return Caller()
     space = _variables(frame)
     call = _call_in_source(frame)
     given = [] if call is None else [*call.args, *(keyword.value for keyword in call.keywords)]
+    given = [node for node in given if _is_assignable(node, frame)]
     found: dict[str, str] = {}
     for name, value in arguments:
         # Not by position alone: the source may be that of another call, with other arguments.
@@ -69,19 +84,16 @@ def caller_of(
         if node is not None:
             given.remove(node)
             found[name] = ast.unparse(node)
-    imported = ((v.__name__, n) for n, v in space.items() if issubclass(type(v), types.ModuleType))
+    modules = {id(sys.modules[name]): name for name in MODULES.values() if name in sys.modules}
+    for name in _FUNCTIONS:
+        module, _, attribute = name.partition(".")
+        modules[id(getattr(sys.modules.get(module), attribute, _MISSING))] = name
     return Caller(
         found,
-        {module: name for module, name in imported if module in MODULES.values()},
+        {modules[id(value)]: name for name, value in space.items() if id(value) in modules},
         {name: value for name, value in space.items() if issubclass(type(value), kinds)},
+        frozenset(packages - sys.stdlib_module_names),
     )
-
-
-def _users_frame() -> types.FrameType | None:
-    frame = inspect.currentframe()
-    while frame is not None and is_library_file(frame.f_code.co_filename):
-        frame = frame.f_back
-    return frame
 
 
 def _variables(frame: types.FrameType) -> dict[str, Any]:
@@ -94,24 +106,59 @@ def _variables(frame: types.FrameType) -> dict[str, Any]:
 
 
 def _call_in_source(frame: types.FrameType) -> ast.Call | None:
-    """The call that a frame is making, parsed from its source."""
+    """The call that a frame is making, if a line can be put before it."""
     positions = frame.f_code.co_positions()
     here = next(itertools.islice(positions, frame.f_lasti // 2, None), None)
-    first, last, start, end = here or (None,) * 4
-    if first is None or last is None or start is None or end is None:
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    if here is None or None in here or not lines:
         return None
-    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)[first - 1 : last]
-    if not lines:
+    first, last, start, end = here
+    way = _way_to((first, start), (last, end), _parsed("".join(lines)))
+    statements = [i for i, node in enumerate(way) if isinstance(node, ast.stmt)]
+    if not way or not statements or not isinstance(way[-1], ast.Call):
         return None
-    # The columns count bytes. The end is cut first: both may be on one line.
-    encoded = [line.encode() for line in lines]
-    encoded[-1] = encoded[-1][:end]
-    encoded[0] = encoded[0][start:]
+    statement, inside = way[statements[-1]], way[statements[-1] + 1 :]
+    # A line before these would not run before each call, or not know the same variables.
+    if hasattr(statement, "body") or any(isinstance(node, _SCOPES) for node in inside):
+        return None
+    is_first = not lines[statement.lineno - 1].encode()[: statement.col_offset].strip()
+    return way[-1] if is_first else None
+
+
+_SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@functools.lru_cache(16)
+def _parsed(source: str) -> ast.AST:
     try:
-        node = ast.parse(f"({b''.join(encoded).decode()})", mode="eval").body
+        return ast.parse(source)
     except (SyntaxError, ValueError):  # the file has changed since it was imported
-        return None
-    return node if isinstance(node, ast.Call) else None
+        return ast.Module([], [])
+
+
+def _way_to(start: tuple[Any, Any], end: tuple[Any, Any], node: ast.AST) -> list[Any]:
+    """The nodes that lead to the one at a place in the source, which is the last one."""
+    for child in ast.iter_child_nodes(node):
+        covers = True  # a node without a place, such as the arguments of a lambda
+        if isinstance(child, ast.expr | ast.stmt):
+            its_start = (child.lineno, child.col_offset)
+            its_end = (child.end_lineno, child.end_col_offset)
+            if isinstance(child, ast.Call) and (its_start, its_end) == (start, end):
+                return [child]
+            covers = its_start <= start and end <= its_end
+        if covers and (rest := _way_to(start, end, child)):
+            return [child, *rest]
+    return []
+
+
+def _is_assignable(node: ast.expr, frame: types.FrameType) -> bool:
+    """Whether a line in the frame can assign to a variable that the frame reads.
+
+    A function would take one of its module, or of a function around it, for a variable of its own.
+    """
+    if not isinstance(node, ast.Name) or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        return True
+    return node.id in frame.f_code.co_varnames + frame.f_code.co_cellvars
 
 
 _MISSING = object()

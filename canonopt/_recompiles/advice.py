@@ -120,6 +120,13 @@ _USUAL = {short: short for short in MODULES}
 _ASSIGNABLE = (node_of(dict), node_of(list))
 
 
+def _replacing(module: str, name: str, why: str, key: CallKey) -> Advice:
+    """Our function in place of the one of the same name in a module."""
+    ours, theirs = (key.caller.name_of(short, name) for short in ("canonopt", module))
+    imports = "" if "canonopt" in key.caller.modules else ", after import canonopt"
+    return Advice(f"{ours} in place of {theirs}", f"{why}{imports}")
+
+
 # --- arrays and structure ---------------------------------------------------------------------
 
 
@@ -197,11 +204,8 @@ def _one_dtype(
         return attrs.evolve(culprit, hint=f"{wide} is {after.dtype}, which widens {path}")
     in_state = is_inside(path, new.states)
     if not in_state and _is_widened_by_step(before, after, old):
-        ours, theirs = (new.caller.name_of(short) for short in ("canonopt", "eqx"))
-        return Advice(
-            f"{ours}.apply_updates in place of {theirs}.apply_updates",
-            "the updates are wider than the model; canonopt.apply_updates keeps the model's dtypes",
-        )
+        why = "the updates are wider than the model, and ours keeps the dtypes of the model"
+        return _replacing("eqx", "apply_updates", why, new)
     kinds = [jnp.issubdtype(record.dtype, jnp.inexact) for record in (before, after)]
     common = str(jnp.promote_types(before.dtype, after.dtype))
     # A step settles on what it returns. Elsewhere no number is lost in the wider of two dtypes.
@@ -275,16 +279,16 @@ def keyword_advice(name: str) -> Advice:
 
 
 def class_advice(node: Node) -> Advice:
-    again = "a loop or a notebook cell that runs again makes another class"
-    return Advice(hint=f"define class {node.type.rpartition('.')[2]} once: {again}")
+    why = "a loop or a notebook cell that runs again makes another class"
+    return Advice(hint=f"define class {node.type.rpartition('.')[2]} once: {why}")
 
 
 def context_advice(name: str) -> Advice:
     if "jax_" in name:
         return Advice(hint=f"jax.config.update({name!r}, ...) once, before the first call")
-    if name in ("mesh", "with mesh"):
-        return Advice(hint="jax.set_mesh(mesh) once, before the first call")
-    return Advice(hint=f"the same {name} in every call")
+    is_mesh = name in ("mesh", "with mesh")
+    once = "jax.set_mesh(mesh) once, before the first call"
+    return Advice(hint=once if is_mesh else f"the same {name} in every call")
 
 
 OPTIONS_ADVICE = Advice(hint="jit the function once, with one set of options")
@@ -349,13 +353,13 @@ def _transformation_advice(path: str, root: str, found: StaticDifference, new: C
     names = re.findall(r"[a-z]\w*", found.old_function.text.removeprefix("optax."))
     is_optax = found.old_function.text.startswith("optax.")
     factories = ", ".join(dict.fromkeys(names)) if is_optax else "adam and so on"
-    ours = f"{factories} from canonopt in place of optax"
+    build = f"build {path} with {factories} from canonopt in place of optax"
     if found.is_of_numbers:
         dynamic = "numbers as canonopt.dynamic(number), which may change without a new trace"
-        return Advice(hint=f"build {path} with {ours}, and {dynamic}")
+        return Advice(hint=f"{build}, and {dynamic}")
     if found.visible is not None:
         return Advice(hint=f"build {path} once: another configuration is another program")
-    hint = f"build {path} with {ours}: the same configuration is the same object"
+    hint = f"{build}: the same configuration is the same object"
     # Nothing reaches a transformation inside of a value that is no pytree.
     is_inside_value = found.old_function is not found.before or root in new.modules_of_flax
     if is_inside_value or not found.is_same_to_canonopt:
@@ -382,16 +386,13 @@ def parameter_advice(spec: str, steps: str, found: StaticDifference, new: CallKe
 def _function_advice(found: StaticDifference, new: CallKey) -> Advice:
     if found.name == "captured variable 'argnums'":
         return Advice(hint="make each gradient function once: other argnums are another program")
+    if new.caller.packages - {"jax", "equinox", "canonopt"}:  # another library jits it
+        return Advice(hint="define and jit the function once")
     if not found.is_same_to_canonopt:
         # The program of the first one has the values of the first one.
         return Advice(hint="jit one function, and pass what differs as an argument")
-    if new.modules_of_flax:  # the jit of Flax itself takes these
-        return Advice(hint="define and jit the function once")
     name, module = ("filter_jit", "eqx") if new.filtered else ("jit", "jax")
-    ours, theirs = (new.caller.name_of(short) for short in ("canonopt", module))
-    return Advice(
-        f"{ours}.{name} in place of {theirs}.{name}", "functions that do the same run one program"
-    )
+    return _replacing(module, name, "functions that do the same run one program", new)
 
 
 def failure_hints(key: CallKey | None) -> tuple[str, ...]:

@@ -4,6 +4,8 @@ A script jits a function named `step`, and appends the numbers that it gets to `
 `# here` is just before the call.
 """
 
+import re
+
 import attrs
 
 PREAMBLE = """\
@@ -36,8 +38,9 @@ class Script:
         for line in lines:
             new, separator, old = line.partition(" in place of ")
             if separator:
-                assert old in source, f"{old} is not in the script"
-                source = source.replace(old, new)
+                used = rf"^(?!from |import )(.*)(?<!\w)(?<!\.){re.escape(old)}\b"
+                source, count = re.subn(used, rf"\g<1>{new}", source, flags=re.MULTILINE)
+                assert count, f"{old} is not in the script"
                 continue
             (place,) = (each for each in source.splitlines() if each.strip() == "# here")
             source = source.replace(place, f"{place.replace('# here', line)}\n{place}")
@@ -340,7 +343,7 @@ for _ in range(3):
 results.append(model["w"].shape)
 """,
     "canonopt.apply_updates in place of eqx.apply_updates",
-    hint="the updates are wider than the model; canonopt.apply_updates keeps the model's dtypes",
+    hint="the updates are wider than the model, and ours keeps the dtypes of the model",
 )
 
 script(
@@ -720,8 +723,8 @@ for _ in range(2):
     results.append(step(grads, state, tx=optim))
 """,
     "optim = canonopt.canonicalize(optim)",
-    hint="better: build tx with chain, clip_by_global_norm, adamw from canonopt in place of optax: the "
-    "same configuration is the same object",
+    hint="better: build tx with chain, clip_by_global_norm, adamw from canonopt in place of optax: "
+    "the same configuration is the same object",
 )
 
 script(
@@ -765,8 +768,8 @@ for _ in range(2):
     results.append(step(train_state, np.ones((1, 3), np.float32)).params)
 """,
     "train_state = canonopt.canonicalize(train_state)",
-    hint="better: build state.tx with sgd from canonopt in place of optax: the same configuration is "
-    "the same object",
+    hint="better: build state.tx with sgd from canonopt in place of optax: the same configuration "
+    "is the same object",
 )
 
 script(
@@ -984,4 +987,94 @@ for given in ({}, {"y": x}):
     results.append(step(x, *([] if given else [x]), **given))
 """,
     hint="pass y the same way in every call",
+)
+
+# --- what the caller has names for --------------------------------------------------------------
+
+script(
+    "a variable of the module, used in a function",
+    """
+@jax.jit
+def step(x):
+    return x * 2
+
+def run():
+    # here
+    return step(weights)
+
+results = []
+for weights in (jnp.full(3, 1.0), jnp.asarray(np.ones(3, np.float32))):
+    results.append(run())
+""",
+    hint="before the call, for what it passes as x: x = canonopt.canonicalize(x)",
+)
+
+script(
+    "calls in a comprehension",
+    """
+@jax.jit
+def step(x):
+    return x * 2
+
+# here
+results = [step(x) for x in (jnp.full(3, 1.0), jnp.asarray(np.ones(3, np.float32)))]
+""",
+    hint="before the call, for what it passes as x: x = canonopt.canonicalize(x)",
+)
+
+script(
+    "names that are imported",
+    """
+import jax.numpy as num
+from jax import jit
+
+results = []
+for value in (1, 0.5):
+    def step(x, lr):
+        return x * lr
+
+    # here
+    results.append(jit(step)(np.ones(3, np.float32), value))
+""",
+    "canonopt.jit in place of jit",
+    "value = num.asarray(value, num.float32)",
+    hint="functions that do the same run one program",
+)
+
+script(
+    "a function that a library jits",
+    """
+import flax.jax_utils
+from flax import nnx
+
+results = []
+for _ in range(2):
+    def step(x):
+        return x * 2
+
+    # here
+    results.append(nnx.jit(step)(np.ones(3, np.float32)))
+""",
+    hint="define and jit the function once",
+)
+
+script(
+    "a state with many leaves in other places",
+    """
+mesh = Mesh(np.array(jax.devices()), ("data",))
+split = NamedSharding(mesh, PartitionSpec("data"))
+
+@jax.jit
+def step(tree):
+    return tree["0"] * 2
+
+results = []
+for i in range(2):
+    tree = {str(n): jnp.asarray(np.ones(8, np.float32)) for n in range(5)}
+    if i:
+        tree |= {str(n): jax.device_put(tree[str(n)], split) for n in range(4)}
+    # here
+    results.append(step(tree))
+""",
+    hint="4 lines like tree['0'] = jax.device_put(tree['0'], split)",
 )
