@@ -84,16 +84,21 @@ def caller_of(
         if node is not None:
             given.remove(node)
             found[name] = ast.unparse(node)
-    modules = {id(sys.modules[name]): name for name in MODULES.values() if name in sys.modules}
-    for name in _FUNCTIONS:
-        module, _, attribute = name.partition(".")
-        modules[id(getattr(sys.modules.get(module), attribute, _MISSING))] = name
     return Caller(
         found,
-        {modules[id(value)]: name for name, value in space.items() if id(value) in modules},
+        _imported(space) | _imported(frame.f_globals, _FUNCTIONS),
         {name: value for name, value in space.items() if issubclass(type(value), kinds)},
         frozenset(packages - sys.stdlib_module_names),
     )
+
+
+def _imported(space: Mapping[str, Any], functions: Iterable[str] = ()) -> dict[str, str]:
+    """The variables that are modules to write advice with, or functions of these, by full name."""
+    full = {id(sys.modules[name]): name for name in MODULES.values() if name in sys.modules}
+    for function in functions:
+        module, _, name = function.rpartition(".")
+        full[id(getattr(sys.modules.get(module), name, _MISSING))] = function
+    return {full[id(value)]: name for name, value in space.items() if id(value) in full}
 
 
 def _variables(frame: types.FrameType) -> dict[str, Any]:

@@ -253,13 +253,12 @@ def _one_place(
         return Advice(hint=words)
     # A step settles on where its outputs are. An array that is not committed goes anywhere.
     key, there = (new, after) if after.committed else (old, before)
-    place = code_of_sharding(there.sharding, new.caller.variables)
-    if place is None:
+    if (place := code_of_sharding(there.sharding, new.caller.variables)) is None:
         return Advice(hint=words)
     put = f"{{jax}}.device_put({{leaf}}, {place})"
-    arrays = {p: r for p, r in key.records.items() if p == root or is_inside(p, {root})}
-    whole = [r for r in arrays.values() if isinstance(r, Array)]
-    if all((r.sharding, r.memory_kind) == (there.sharding, there.memory_kind) for r in whole):
+    arrays = {p: r for p, r in key.records.items() if _root(p, key) == root}
+    places = {(r.sharding, r.memory_kind) for r in arrays.values() if isinstance(r, Array)}
+    if places == {(there.sharding, there.memory_kind)}:
         # What is no array cannot be put anywhere.
         if key.filtered and any(isinstance(record, Static) for record in arrays.values()):
             put = f"{{eqx}}.filter_shard({{leaf}}, {place})"
@@ -286,9 +285,9 @@ def class_advice(node: Node) -> Advice:
 def context_advice(name: str) -> Advice:
     if "jax_" in name:
         return Advice(hint=f"jax.config.update({name!r}, ...) once, before the first call")
-    is_mesh = name in ("mesh", "with mesh")
-    once = "jax.set_mesh(mesh) once, before the first call"
-    return Advice(hint=once if is_mesh else f"the same {name} in every call")
+    if name in ("mesh", "with mesh"):
+        return Advice(hint="jax.set_mesh(mesh) once, before the first call")
+    return Advice(hint=f"the same {name} in every call")
 
 
 OPTIONS_ADVICE = Advice(hint="jit the function once, with one set of options")
@@ -313,8 +312,7 @@ def static_advice(kind: str, path: str, found: StaticDifference, new: CallKey) -
     if found.redefined is not None:
         return class_advice(found.redefined)
     # If something visible differs, these are two configurations, and nothing would merge them.
-    is_built_again = found.visible is None and before.kind != "value"
-    if function.why_not_shared is not None and is_built_again:
+    if function.why_not_shared and found.visible is None and before.kind != "value":
         return Advice(hint=f"{path} is new each time: {function.why_not_shared}")
     if kind == "transformation":
         return _transformation_advice(path, root, found, new)
@@ -341,12 +339,14 @@ def static_advice(kind: str, path: str, found: StaticDifference, new: CallKey) -
             hint=f"call {module}{mode}() before the first step, or keep one program for training "
             "and one for evaluation"
         )
-    if any(static.is_number for static in (before, after)):
-        return Advice(
-            hint=f"a static number is part of the program: give {path} one value, or pass it as "
-            "an array, unless a shape, a range or an if needs the number"
-        )
-    return Advice(hint=f"give {path} one value, or pass what changes as an array")
+    what = f"give {path} one value"
+    if before.is_number or after.is_number:
+        unless = "an array, unless a shape, a range or an if needs the number"
+        return Advice(hint=f"{what}: it is part of the program. Or pass it as {unless}")
+    # A string or a flag is no array.
+    if before.text in ("True", "False", "None") or before.text.startswith(("'", '"')):
+        return Advice(hint=f"{what}: each is a program of its own")
+    return Advice(hint=f"{what}, or pass what changes as an array")
 
 
 def _transformation_advice(path: str, root: str, found: StaticDifference, new: CallKey) -> Advice:

@@ -601,7 +601,7 @@ for train in (True, False):
     # here
     results.append(step(np.ones(3, np.float32), train))
 """,
-    hint="give train one value, or pass what changes as an array",
+    hint="give train one value: each is a program of its own",
 )
 
 script(

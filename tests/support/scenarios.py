@@ -219,7 +219,9 @@ def a_smaller_last_batch(jit, fixed):
 
 
 @scenario(
-    Says("model.width_size", "static value", "4", "5", "give model.width_size one value"),
+    Says(
+        "model.width_size", "static value", "4", "5", "give model.width_size one value: it is part"
+    ),
     Says("model.layers[0].out_features", "static value", "4", "5"),
     Says("model.layers[1].in_features", "static value", "4", "5"),
     Says("model.layers[0].weight", "shape", r"float32\[4,3\]", r"float32\[5,3\]", "model has one"),
@@ -321,16 +323,14 @@ def another_mode(jit, fixed):
     step(ones(3), mode="eval")
 
 
-@scenario(
-    Says("lr", "static value", r"0\.001", r"0\.0005", "give lr one value, or pass it as an array")
-)
+@scenario(Says("lr", "static value", r"0\.001", r"0\.0005", "give lr one value: it is part"))
 def a_python_scalar_that_changes_every_call(jit, fixed):
     step = jit(named(lambda x, lr: x * lr), static=() if fixed else "lr")
     for lr in (1e-3, 5e-4):
         step(ones(3), lr=jnp.asarray(lr) if fixed else lr)
 
 
-@scenario(Says("i", "static value", "0", "1", "give i one value, or pass it as an array"))
+@scenario(Says("i", "static value", "0", "1", "give i one value: it is part"))
 def a_step_number(jit, fixed):
     step = jit(named(lambda x, i: x * i), static=() if fixed else "i")
     for i in range(2):
@@ -347,7 +347,7 @@ def a_flag(jit, fixed):
 
 
 @scenario(
-    Says("config.width", "static value", "3", "4", "give config.width one value"),
+    Says("config.width", "static value", "3", "4", "give config.width one value: it is part"),
     can_be_fixed=False,
 )
 def a_static_field(jit, fixed):
