@@ -112,3 +112,10 @@ def test_a_frame_keeps_nothing_alive():
     del large
     gc.collect()
     assert alive() is None
+
+
+def test_what_locals_gave_is_left_alone():
+    one = object()
+    mine = locals()
+    assert call(one).arguments == {"p0": "one"}
+    assert mine["one"] is one

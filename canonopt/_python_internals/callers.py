@@ -102,11 +102,14 @@ def _imported(space: Mapping[str, Any], functions: Iterable[str] = ()) -> dict[s
 
 
 def _variables(frame: types.FrameType) -> dict[str, Any]:
-    found = {**frame.f_globals, **frame.f_locals}
+    variables = frame.f_locals
+    found = {**frame.f_globals, **variables}
     # Before Python 3.13, the frame of a function that was asked for its variables keeps a copy of
-    # them, and so keeps alive what they were, until the function ends.
-    if frame.f_code.co_flags & inspect.CO_OPTIMIZED and type(frame.f_locals) is dict:
-        frame.f_locals.clear()
+    # them, and so keeps alive what they were, until the function ends. Unless the function itself
+    # has the copy, from `locals()`, only the frame and this variable refer to it.
+    is_copy = frame.f_code.co_flags & inspect.CO_OPTIMIZED and type(variables) is dict
+    if is_copy and sys.getrefcount(variables) <= 3:
+        variables.clear()
     return found
 
 

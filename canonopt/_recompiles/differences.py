@@ -211,7 +211,8 @@ def _changes(old: CallKey, new: CallKey, by_key: bool = False) -> Iterator[Chang
 
 
 def _is_same(before: Record | None, after: Record | None, by_key: bool) -> bool:
-    before, after = _as_traced(before, after), _as_traced(after, before)
+    if type(before) is not type(after):
+        before, after = _as_traced(before, after), _as_traced(after, before)
     if isinstance(before, Array) and isinstance(after, Array):
         # Not by `==`: a tracer has no placement to compare.
         return not before.differences(after)
@@ -222,15 +223,14 @@ def _is_same(before: Record | None, after: Record | None, by_key: bool) -> bool:
 
 def _as_traced(record: Record | None, other: Record | None) -> Record | None:
     """A Python number as the weakly typed array that it becomes, if the other call has an array."""
-    if not isinstance(record, Scalar) or not isinstance(other, Array):
-        return record
     types = {"bool": bool, "int": int, "float": float, "complex": complex}
-    if (kind := types.get(record.type)) is None:
-        return record
+    if not isinstance(record, Scalar) or not isinstance(other, Array) or record.type not in types:
+        return record  # an `enum.IntEnum`, for one
+    kind = types[record.type]
     # It is on no device yet, as an array that is not committed.
     committed = None if other.committed is None else False
-    dtype = str(jnp.result_type(kind))
-    return Array((), dtype, kind is not bool, None, committed, other.memory_kind)
+    dtype, is_weak = str(jnp.result_type(kind)), kind is not bool
+    return Array((), dtype, is_weak, None, committed, other.memory_kind)
 
 
 def _follows_from_numbers(option: str, old: CallKey, new: CallKey) -> bool:
