@@ -28,7 +28,7 @@ def call(function, *sizes):
     for size in sizes:
         function(jnp.ones(size))
 """
-WHY = ["*x: shape: float32?1? -> float32?2?", "*write: pad or drop what is left over*"]
+WHY = ["*x: shape: float32?1? -> float32?2?", "*hint: pad or drop what is left over*"]
 
 
 @pytest.fixture

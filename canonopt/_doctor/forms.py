@@ -138,11 +138,11 @@ def _entry(entry: Entry, report: Report) -> dict[str, Any]:
 
 
 def _cause(cause: Cause) -> dict[str, Any]:
-    changes = [_fields(c, "path", "kind", "before", "after", "fix") for c in cause.changes]
+    changes = [_fields(c, "path", "kind", "before", "after", "fix", "hint") for c in cause.changes]
     return {
         **_fields(cause, "what", "times", "seconds"),
         "changes": changes,
-        **_fields(cause, "note", "fixes", "sites", "pattern", "expected"),
+        **_fields(cause, "note", "fixes", "hints", "sites", "pattern", "expected"),
     }
 
 

@@ -13,18 +13,18 @@ import attrs
 
 from .._jax_internals import identity_of_code, innermost
 from .._python_internals import WeakIdMap
-from .advice import (
+from .._texts import (
     Cause,
     aligned,
-    failure_advice,
     many_operations,
     path_of_growth,
+    place_of,
     repeated_operation,
     several_shapes,
     verdict,
 )
+from .advice import failure_hints
 from .differences import Entry
-from .records import place_of
 
 MAX_ENTRIES = 64  # kept for each function
 _MAX_OPERATIONS = 512  # kept for each line
@@ -36,14 +36,14 @@ def cause_of(entries: list[Entry]) -> Cause:
     what, seconds = _what_again(entries), sum(entry.seconds for entry in entries)
     sites = tuple(dict.fromkeys(entry.site for entry in entries if entry.site is not None))
     if first.error is not None:
-        fixes = failure_advice(first.call_key)
-        return Cause(what, len(entries), seconds, (), first.error, fixes, sites)
+        hints = failure_hints(first.call_key)
+        return Cause(what, len(entries), seconds, (), first.error, (), hints, sites)
     if found is None:
-        return Cause(what, len(entries), seconds, (), first.why, (), sites)
+        return Cause(what, len(entries), seconds, (), first.why, (), (), sites)
     changes = [entry.explanation.changes for entry in entries if entry.explanation]
     return Cause(
-        *(what, len(entries), seconds, found.changes, found.note, found.fixes, sites),
-        *verdict(changes),
+        *(what, len(entries), seconds, found.changes, found.note),
+        *(found.fixes, found.hints, sites, *verdict(changes)),
     )
 
 
@@ -65,7 +65,7 @@ def _cause_key(entry: Entry) -> object:
     if entry.error is not None or entry.explanation is None:
         return entry.what, entry.error
     # Not by the values: a batch that grows in each step is one cause.
-    changes = ((path_of_growth(c), c.kind, c.fix) for c in entry.explanation.changes)
+    changes = ((path_of_growth(c), c.kind, c.fix, c.hint) for c in entry.explanation.changes)
     return entry.what, entry.operation, *dict.fromkeys(changes)
 
 
@@ -101,7 +101,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
 def _cause_of_operations(found: dict[str, list[Entry]], told: tuple[str, str]) -> Cause:
     entries = [entry for each in found.values() for entry in each]
     what, seconds = f"compiled {', '.join(found)} again", sum(entry.seconds for entry in entries)
-    return Cause(what, len(entries), seconds, (), told[0], told[1:])
+    return Cause(what, len(entries), seconds, (), told[0], (), told[1:])
 
 
 def _causes(entries: list[Entry]) -> list[Cause]:

@@ -39,12 +39,12 @@ def test_json_has_everything(written):
     assert step["lost_seconds"] == pytest.approx(spent)
     (cause,) = step["causes"]
     assert (cause["times"], cause["what"]) == (2, "was traced and compiled")
-    fields = {"what", "times", "seconds", "changes", "note", "fixes"}
+    fields = {"what", "times", "seconds", "changes", "note", "fixes", "hints"}
     assert set(cause) == fields | {"sites", "pattern", "expected"}
     (change,) = cause["changes"]
-    assert set(change) == {"path", "kind", "before", "after", "fix"}
+    assert set(change) == {"path", "kind", "before", "after", "fix", "hint"}
     assert (change["path"], change["kind"]) == ("model.activation", "callable")
-    assert cause["fixes"] == [change["fix"]]
+    assert (cause["fixes"], cause["hints"]) == ([change["fix"]], [])
 
 
 def test_text_says_how_many_differences_it_leaves_out(hostile):
