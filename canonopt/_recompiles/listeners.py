@@ -193,11 +193,12 @@ def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
 
 def _passes(function: Any) -> bool:
     """Whether nobody asks about a function that a library jits inside of another trace."""
+    # A trace may come here thousands of times.
     recorders = _recorders()
-    if not recorders:
-        return True
-    follows_libraries = any(recorder.follows_libraries for recorder in recorders)
-    return not follows_libraries and jits_itself(function) and is_staging()
+    for recorder in recorders:
+        if recorder.follows_libraries:
+            return False
+    return not recorders or (jits_itself(function) and (bool(_thread.running) or is_staging()))
 
 
 def _enter(miss: Miss) -> _Running:
