@@ -249,11 +249,12 @@ def test_the_parts_of_a_module_of_nnx():
     def parts(miss):
         seen.extend(map(_jax_internals.module_parts, miss.args))
 
-    end = _jax_internals.watch_misses(parts, lambda *_: None)
+    watch = _jax_internals.MissWatch(parts, lambda *_: None)
+    watch.start()
     try:
         nnx.jit(lambda model: 0)(model)
     finally:
-        end()
+        watch.stop()
     (found,) = filter(None, seen)
     assert [path for path, leaf in found.children if leaf.shape == (3,)] == paths
     assert _jax_internals.module_parts([model]) is None
@@ -271,6 +272,11 @@ def test_a_module_of_nnx_that_has_changed_is_any_pytree():
     module = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
     del vars(module)["_pytree__nodes"]
     assert _jax_internals.module_parts(module) is None
+
+
+def test_what_nnx_jit_passes_that_has_changed_is_any_pytree():
+    states = type("NodeStates", (), {"__module__": "flax.nnx.extract"})()  # without `_graphdef`
+    assert _jax_internals.module_parts(states) is None
 
 
 def test_shardings_as_the_user_would_write_them():
@@ -602,9 +608,10 @@ def test_each_private_name_has_a_test_without_it():
     modules = {name.rpartition(".")[0] for name in covered}
     assert names - covered - modules == set()
     assert covered - names == {"equinox._jit._filter_jit_cache", "events"}
-    # Without `_jit_info` nothing is known of the options of a jitted function, see above.
+    # Without `_jit_info` nothing is known of the options of a jitted function, and without
+    # `_graphdef` nothing of a module of Flax nnx, see above.
     of_modules = {name.rpartition(".")[2] for name in covered}
-    assert private_attributes() - of_modules == {"_jit_info"}
+    assert private_attributes() - of_modules == {"_graphdef", "_jit_info"}
 
 
 # Functions that are recognized by their qualified names, with their modules.

@@ -332,6 +332,6 @@ def test_shapes_are_expected():
             f"test_a_marker_sees_eager_work*.py:* was {verb} 3 times, {marker}(1).",
             "*It compiled scan again, twice:",
             "*the shapes are the same: lax.scan gets another function each time",
-            "*write: canonopt.jit around the whole, or give lax.scan one function, made once",
+            "*hint: canonopt.jit around the whole, or give lax.scan one function, made once",
         ]
     )
