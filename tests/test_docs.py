@@ -4,6 +4,7 @@ import ast
 import doctest
 import importlib
 import inspect
+import linecache
 import pathlib
 import pkgutil
 import re
@@ -47,14 +48,15 @@ def _run_examples(test):
         pytest.fail("".join(report), pytrace=False)
 
 
-def _run_block(page, line, block, namespace):
+def _run_block(page, line, block, namespace, lines):
     if ">>> " in block:
         test = doctest.DocTestParser().get_doctest(block, {}, page.name, str(page), line)
         assert test.examples
         test.globs = namespace  # the parser makes a copy
         _run_examples(test)
     else:
-        # With the line numbers of the page, for tracebacks and `inspect.getsource`.
+        # With the line numbers of the page, for tracebacks and for what reads the source.
+        lines += ["\n"] * (line - len(lines)) + block.splitlines(keepends=True)
         exec(compile("\n" * line + block, str(page), "exec"), namespace)
 
 
@@ -87,8 +89,11 @@ def test_page(page, monkeypatch, tmp_path):
     # A page runs as `__main__`, as a script does, so that pickle finds what it defines.
     module = types.ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", module)
+    # The source is that of the blocks, since a page as a whole is no Python.
+    lines = []
+    monkeypatch.setitem(linecache.cache, str(page), (0, None, lines, str(page)))
     for line, block in _python_blocks(page):
-        _run_block(page, line, block, vars(module))
+        _run_block(page, line, block, vars(module), lines)
 
 
 def test_blocks_of_real_packages_are_those_of_the_scripts():

@@ -230,6 +230,72 @@ def test_without_their_names_the_settings_in_the_key_are_unknown(monkeypatch, na
     assert _jax_internals.key_context() == {}
 
 
+def test_the_parts_of_a_module_of_nnx():
+    class Model(nnx.Module):
+        def __init__(self):
+            self.norm = nnx.BatchNorm(3, rngs=nnx.Rngs(0))
+            self.depth = 2
+
+    model = Model()
+    assert _jax_internals.module_parts(model).static == [(".depth", 2)]
+    assert _jax_internals.module_parts(model).children == [(".norm", model.norm)]
+    graph = _jax_internals.module_parts(nnx.graphdef(model))
+    assert {(".norm.use_running_average", False), (".depth", 2)} <= set(graph.static)
+    paths = [path for path, _ in graph.children]
+    assert paths == [".norm.bias", ".norm.mean", ".norm.scale", ".norm.var"]
+
+    seen = []
+
+    def parts(miss):
+        seen.extend(map(_jax_internals.module_parts, miss.args))
+
+    watch = _jax_internals.MissWatch(parts, lambda *_: None)
+    watch.start()
+    try:
+        nnx.jit(lambda model: 0)(model)
+    finally:
+        watch.stop()
+    (found,) = filter(None, seen)
+    assert [path for path, leaf in found.children if leaf.shape == (3,)] == paths
+    assert _jax_internals.module_parts([model]) is None
+
+
+@pytest.mark.parametrize("name", ["nodes", "attributes"])
+def test_a_graph_of_nnx_that_has_changed_is_any_pytree(monkeypatch, name):
+    graph = nnx.graphdef(nnx.Linear(2, 3, rngs=nnx.Rngs(0)))
+    assert _jax_internals.module_parts(graph) is not None
+    monkeypatch.delattr(type(graph), name)
+    assert _jax_internals.module_parts(graph) is None
+
+
+def test_a_module_of_nnx_that_has_changed_is_any_pytree():
+    module = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
+    del vars(module)["_pytree__nodes"]
+    assert _jax_internals.module_parts(module) is None
+
+
+def test_what_nnx_jit_passes_that_has_changed_is_any_pytree():
+    states = type("NodeStates", (), {"__module__": "flax.nnx.extract"})()  # without `_graphdef`
+    assert _jax_internals.module_parts(states) is None
+
+
+def test_shardings_as_the_user_would_write_them():
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    split = NamedSharding(mesh, P("data", None))
+    one = jax.sharding.SingleDeviceSharding(jax.devices()[3])
+    for sharding, variables, expected in (
+        (one, {}, one),
+        (split, {"mesh": mesh}, split),
+        (split, {"place": split}, split),
+    ):
+        code = _jax_internals.code_of_sharding(sharding, variables).replace("{jax}", "jax")
+        placed = jax.device_put(jnp.ones((8, 2)), eval(code, {"jax": jax}, variables))
+        assert placed.sharding == expected
+    assert _jax_internals.code_of_sharding(split, {"other": Mesh(mesh.devices, ("x",))}) is None
+    host = split.with_memory_kind("pinned_host")
+    assert _jax_internals.code_of_sharding(host, {"mesh": mesh}) is None
+
+
 def test_a_backward_pass_differs_from_a_call():
     seen = []
 
@@ -542,9 +608,10 @@ def test_each_private_name_has_a_test_without_it():
     modules = {name.rpartition(".")[0] for name in covered}
     assert names - covered - modules == set()
     assert covered - names == {"equinox._jit._filter_jit_cache", "events"}
-    # Without `_jit_info` nothing is known of the options of a jitted function, see above.
+    # Without `_jit_info` nothing is known of the options of a jitted function, and without
+    # `_graphdef` nothing of a module of Flax nnx, see above.
     of_modules = {name.rpartition(".")[2] for name in covered}
-    assert private_attributes() - of_modules == {"_jit_info"}
+    assert private_attributes() - of_modules == {"_graphdef", "_jit_info"}
 
 
 # Functions that are recognized by their qualified names, with their modules.

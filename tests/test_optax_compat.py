@@ -15,6 +15,7 @@ import canonopt
 from canonopt._optax_compat import (
     annotation_of,
     as_transform,
+    built_as,
     callable_tree_as_function,
     dtype_of,
     is_transformation,
@@ -132,6 +133,27 @@ def test_optax_makes_the_same_of_all_spellings_of_a_dtype(name):
         for dtype in (spelling, dtype_of(spelling)):
             state = optax.adam(0.1, mu_dtype=dtype).init(PARAMS)
             assert optax.tree.get(state, "mu")["w"].dtype == jnp.dtype(name)
+
+
+@pytest.mark.parametrize(
+    ("transformation", "expected"),
+    [
+        (optax.adam(0.1), "optax.adam"),
+        (optax.adamw(lambda count: 0.1, mask={"w": True}), "optax.adamw"),
+        (optax.sgd(0.1), "optax.sgd"),
+        (optax.sgd(0.1, momentum=0.9), "optax.sgd"),
+        (optax.nadamw(0.1), "optax.nadamw"),
+        (optax.chain(optax.clip(1.0), optax.lion(0.1)), "optax.chain(clip, lion)"),
+        (optax.masked(optax.sgd(0.1), {"w": True}), "optax.masked(sgd)"),
+        (optax.inject_hyperparams(optax.adam)(learning_rate=0.1), "optax.inject_hyperparams(adam)"),
+        (optax.scale(2.0), "optax.scale"),
+        (optax.GradientTransformation(lambda p: (), lambda u, s, p=None: (u, s)), None),
+        (optax.GradientTransformation(None, None), None),
+        (len, None),
+    ],
+)
+def test_a_transformation_is_named_as_it_was_built(transformation, expected):
+    assert built_as(transformation) == expected
 
 
 # --- annotations ------------------------------------------------------------------------------

@@ -31,7 +31,7 @@ MODULES = {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
 LOWEST = Path(__file__).parent.parent / "requirements" / "lowest.txt"
 
 FACE = ("__init__", "__main__", "optimizers", "transforms", "schedules", "contrib")
-GROUND = ("_errors", "_python_internals", "_jax_internals", "_optax_compat")
+GROUND = ("_errors", "_python_internals", "_jax_internals", "_optax_compat", "_texts")
 # The rooms, each with those below it: nothing else may be imported but the ground.
 ROOMS: dict[str, tuple[str, ...]] = {
     "_identity": (),

@@ -28,7 +28,7 @@ def call(function, *sizes):
     for size in sizes:
         function(jnp.ones(size))
 """
-WHY = ["*x: shape: float32?1? -> float32?2?", "*write: pad or drop what is left over*"]
+WHY = ["*x: shape: float32?1? -> float32?2?", "*hint: pad or drop what is left over*"]
 
 
 @pytest.fixture
@@ -332,6 +332,6 @@ def test_shapes_are_expected():
             f"test_a_marker_sees_eager_work*.py:* was {verb} 3 times, {marker}(1).",
             "*It compiled scan again, twice:",
             "*the shapes are the same: lax.scan gets another function each time",
-            "*write: canonopt.jit around the whole, or give lax.scan one function, made once",
+            "*hint: canonopt.jit around the whole, or give lax.scan one function, made once",
         ]
     )

@@ -215,12 +215,12 @@ def _entry(process: str, entry: Entry, report: Report) -> dict[str, Any]:
 
 def _cause(shared: SharedCause) -> dict[str, Any]:
     cause = shared.cause
-    changes = [_fields(c, "path", "kind", "before", "after", "fix") for c in cause.changes]
+    changes = [_fields(c, "path", "kind", "before", "after", "fix", "hint") for c in cause.changes]
     return {
         "processes": shared.processes,
         **_fields(cause, "what", "times", "seconds"),
         "changes": changes,
-        **_fields(cause, "note", "fixes", "sites", "pattern", "expected"),
+        **_fields(cause, "note", "fixes", "hints", "sites", "pattern", "expected"),
     }
 
 

@@ -152,6 +152,8 @@ def _card(section: Section) -> Iterator[str]:
             yield f"<p><code>{html.escape(cause.note)}</code></p>"
         if cause.changes:
             yield f'<div class="scroll">{_changes(cause)}</div>'
+        for hint in cause.hints:
+            yield f"<p>{html.escape(hint)}</p>"
         if cause.fixes:
             # `chr(10)`, because an f-string takes no backslash before Python 3.12.
             yield f"<pre>{html.escape(chr(10).join(cause.fixes))}</pre>"

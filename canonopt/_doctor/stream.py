@@ -44,7 +44,7 @@ _ENTRY = (
     *("trace_seconds", "compile_seconds", "error", "advice"),
     *("is_nested", "site", "operation", "shapes"),
 )
-_CHANGE = ("path", "kind", "before", "after", "fix", "wanted")
+_CHANGE = ("path", "kind", "before", "after", "fix", "hint", "wanted")
 
 
 # --- writing ----------------------------------------------------------------------------------

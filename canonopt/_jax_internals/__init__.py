@@ -6,8 +6,13 @@ If JAX has moved that, the function falls back as its docstring says, or countin
 each of the names in turn. Other modules import from here, not from the modules inside.
 """
 
+from .arrays import Array as Array
+from .arrays import array_of as array_of
+from .arrays import array_text as array_text
 from .filter_jit import HidingFailedCallbacks as HidingFailedCallbacks
 from .filter_jit import error_of_equinox as error_of_equinox
+from .filter_jit import is_given as is_given
+from .flax_nnx import module_parts as module_parts
 from .functions import IMMUTABLE as IMMUTABLE
 from .functions import Jitted as Jitted
 from .functions import attribute as attribute
@@ -37,13 +42,9 @@ from .settings import default_settings as default_settings
 from .settings import key_context as key_context
 from .settings import unsupported as unsupported
 from .settings import x64_state as x64_state
-from .texts import MAX_SHOWN as MAX_SHOWN
-from .texts import PLAIN as PLAIN
-from .texts import array_text as array_text
-from .texts import fields_of as fields_of
-from .texts import is_spec as is_spec
-from .texts import shortened as shortened
-from .texts import text_of as text_of
+from .shardings import code_of_sharding as code_of_sharding
+from .shardings import devices_of as devices_of
+from .shardings import spans_devices as spans_devices
 from .tracing import call_site as call_site
 from .tracing import frames_to_the_user as frames_to_the_user
 from .tracing import is_in_backward_pass as is_in_backward_pass

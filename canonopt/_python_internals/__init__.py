@@ -10,6 +10,9 @@ canonopt go through these names.
 from .bounded_store import BoundedStore as BoundedStore
 from .bytecode import Code as Code
 from .bytecode import code_of as code_of
+from .callers import MODULES as MODULES
+from .callers import Caller as Caller
+from .callers import caller_of as caller_of
 from .libraries import HIDDEN_INPUTS as HIDDEN_INPUTS
 from .libraries import REFLECTION as REFLECTION
 from .libraries import impure_name as impure_name

@@ -6,11 +6,11 @@ nearest earlier key, and the lines to write. Others may use the counters (`compi
 report.
 """
 
-from .advice import Cause as Cause
-from .advice import CauseLine as CauseLine
-from .advice import Change as Change
-from .advice import aligned as aligned
-from .advice import times as times
+from .._texts import Cause as Cause
+from .._texts import CauseLine as CauseLine
+from .._texts import Change as Change
+from .._texts import aligned as aligned
+from .._texts import times as times
 from .counting import assert_max_compiles as assert_max_compiles
 from .counting import assert_max_traces as assert_max_traces
 from .counting import compile_log as compile_log

@@ -10,6 +10,7 @@ import contextlib
 import dataclasses
 import inspect
 import re
+import types
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
@@ -20,18 +21,28 @@ import jax.core
 import jax.tree_util as jtu
 import numpy as np
 import optax
+from jax.sharding import Mesh, Sharding
 
 from .._identity import captured_arrays, described, read_without_arrays
-from .._jax_internals import Miss, array_text, context_of_calls, fields_of, text_of
+from .._jax_internals import (
+    Array,
+    Miss,
+    array_of,
+    array_text,
+    attribute,
+    context_of_calls,
+    is_given,
+    module_parts,
+)
+from .._python_internals import Caller, caller_of, token_of
+from .._texts import fields_of, text_of
 from .records import (
     MAX_PARTS,
-    Array,
     Node,
     Nothing,
     Record,
     Scalar,
     Static,
-    array_of,
     node_of,
     static_of,
 )
@@ -57,10 +68,16 @@ class CallKey:
     context: Mapping[str, str] = attrs.field(factory=dict)
     # The paths of the optimizer states, which need other advice than a model.
     states: frozenset[str] = frozenset()
+    # The arguments with modules of Flax nnx, whose static attributes cannot be set from outside.
+    modules_of_flax: frozenset[str] = frozenset()
     # The arguments given by name. For `jax.jit` that is another call than by position.
     by_keyword: frozenset[str] = frozenset()
     # The types of the tracers among the arguments, which tell what transforms the call.
     tracers: frozenset[str] = frozenset()
+    # What advice may name at the place of the call.
+    caller: Caller = attrs.field(factory=Caller, eq=False)
+    # Whether it is a call of `equinox.filter_jit`.
+    filtered: bool = attrs.field(default=False, eq=False)
     # How many arrays of each shape and dtype the call returned, noted after the trace.
     returned: collections.Counter[tuple[tuple[int, ...], str]] = attrs.field(
         factory=collections.Counter, eq=False
@@ -95,7 +112,8 @@ def call_key_of(
     - `options`: what else was given to `jax.jit`.
     """
     tree = _Tree(filtered)
-    for index, name, value in _named(function, args, kwargs):
+    named = [*_named(function, args, kwargs)]
+    for index, name, value in named:
         if is_static(name) or (index is not None and is_static(index)):
             tree.add_static(name, value)
         else:
@@ -109,12 +127,15 @@ def call_key_of(
         dict(options or {}),
         context_of_calls(),
         frozenset(tree.states),
+        frozenset(tree.modules_of_flax),
         by_keyword=frozenset(() if filtered else kwargs),
         tracers=frozenset(
             type(leaf).__name__
             for leaf in jtu.tree_leaves((args, kwargs))
             if isinstance(leaf, jax.core.Tracer)
         ),
+        caller=caller_of(((n, v) for _, n, v in named), is_given, (Mesh, Sharding)),
+        filtered=filtered,
     )
 
 
@@ -132,7 +153,7 @@ def call_key_of_miss(miss: Miss, function: Any) -> CallKey:
         filtered=miss.filtered,
         options=miss.options,
     )
-    record = record_of_jitted(function, miss.program)
+    record = record_of_jitted(function, miss.program, miss.filtered)
     return attrs.evolve(key, records={FUNCTION_PATH: record, **key.records})
 
 
@@ -147,12 +168,21 @@ def shapes_of_miss(miss: Miss) -> str:
     return ", ".join([*texts, *map(text_of, static)]) or "nothing"
 
 
-def record_of_jitted(function: Any, program: Hashable = None) -> Static:
+def record_of_jitted(function: Any, program: Hashable = None, filtered: bool = False) -> Static:
     """The record of a function that is jitted, as `canonopt.jit` compares it.
 
     `program` is what stands for the function in the key of JAX, if it is not the function itself.
     """
+    # What `assert_max_traces` makes of a function.
+    if attribute(attribute(function, "__code__"), "co_qualname") == "_counted.<locals>.counted":
+        why = "an assertion that is made again counts from zero. Define both once."
+        token = token_of(function)
+        record = static_of(function.__wrapped__)
+        return attrs.evolve(record, token=token, key=token, why_not_shared=why)
     record = static_of(function)
+    # Bound methods of one object are equal, but `jax.jit` tells them apart.
+    if isinstance(function, types.MethodType) and not filtered:
+        record = attrs.evolve(record, token=token_of(function))
     with contextlib.suppress(Exception):
         reading = read_without_arrays(function, captured_arrays(function), explain=True)
         found = None if reading.is_comparable else (reading.incomparable or (None,))[0]
@@ -192,10 +222,13 @@ class _Tree:
     def __init__(self, filtered: bool) -> None:
         self.records: dict[str, Record] = {}
         self.states: set[str] = set()
+        self.modules_of_flax: set[str] = set()
         self._filtered = filtered
         self._budget = iter(range(MAX_PARTS))
 
     def add_static(self, path: str, value: Any) -> None:
+        if module_parts(value) is not None:
+            return self.add(path, value)
         self.records[path] = static_of(value, self._budget)
 
     def add(
@@ -208,6 +241,14 @@ class _Tree:
             return
         if isinstance(value, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
             self.records[path] = array_of(value)
+            return
+        if (module := module_parts(value)) is not None:
+            self.modules_of_flax.add(re.split(r"[.\[]", path)[0])
+            self.records[path] = node_of(type(value))
+            for step, static in (*module.static, (UNNAMED_STATIC, module.rest)):
+                self.records[path + step] = static_of(static, self._budget)
+            for step, child in module.children:
+                self.add(path + step, child, (*outer, id(value)), in_state)
             return
         # One level at a time, because each node has a record of its own.
         children, structure = jtu.tree_flatten_with_path(

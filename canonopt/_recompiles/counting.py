@@ -29,12 +29,11 @@ from .._jax_internals import (
     name_of,
     without_own_frame,
 )
-from .advice import cause_lines
+from .._texts import cause_lines, place_of
 from .call_key import CallKey, call_key_of
 from .differences import Entry
 from .listeners import active, check_compiles, recording, watch
 from .log import CompileLog, FunctionLog, Recorder
-from .records import place_of
 
 F = TypeVar("F", bound=Callable[..., Any])
 Mode: TypeAlias = Literal["raise", "warn", "record"]
@@ -117,7 +116,7 @@ def assert_max_traces(
         ...
     canonopt.ExcessError: double (...) is traced for the 2nd time, and max_traces=1.
       x: shape: float32[1] -> float32[2]
-      write: pad or drop what is left over, so that x has one shape
+      hint: pad or drop what is left over, so that x has one shape
 
     ```
 
@@ -172,8 +171,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
         ...
     canonopt.ExcessError: <lambda> (...) is compiled for the 2nd time, and max_compiles=1.
       x: commitment: not committed -> committed
-      write: jax.device_put(x, sharding) before the first call, or jax.jit(step, out_shardings=...)
-      so that a step returns what it takes
+      hint: before the call, for what it passes as x: x = jax.device_put(x, jax.devices()[0])
 
     ```
 
@@ -286,9 +284,9 @@ class _Limit(Recorder):
         if found is None or not found.changes:
             problem += entry.why.splitlines()
         else:
-            lines = cause_lines(found.changes, None, found.fixes)
+            lines = cause_lines(found.changes, None, found.hints, found.fixes)
             problem += [str(line) for line in lines if line.role != "fix"]
-            fix = "\n  write: ".join(line.text for line in lines if line.role == "fix")
+            fix = "\n  write: ".join(line.text for line in lines if line.role == "fix") or None
             change = found.changes[0]
             facts = {"path": change.path, "before": change.before, "after": change.after}
         return ExcessError("\n  ".join(problem), fix, **facts)

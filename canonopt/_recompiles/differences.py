@@ -4,52 +4,51 @@ The nearest is the one with the fewest differences. Each has a kind, words for b
 advice.
 """
 
+import collections
 import itertools
-import re
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
 
 import attrs
-from jax.sharding import AbstractMesh, NamedSharding
+import numpy as np
 
-from .._jax_internals import MAX_SHOWN
+from .._jax_internals import Array, devices_of, key_context
+from .._texts import HANDFUL, Change, cause_lines
 from .advice import (
-    APPLY_ADVICE,
-    HANDFUL,
     OPTIONS_ADVICE,
-    PAIR,
     TRANSFORM_ADVICE,
-    Change,
-    StaticDifference,
-    cause_lines,
     class_advice,
     context_advice,
-    is_number_text,
-    is_widened_by_step,
+    keyword_advice,
     leaf_advice,
-    state_advice,
+    order_advice,
+    parameter_advice,
     static_advice,
 )
 from .call_key import FUNCTION_PATH, UNNAMED_STATIC, CallKey, is_inside
 from .records import (
-    WRAPPED_FUNCTION,
-    Array,
     Node,
     Nothing,
+    Part,
     Record,
     Static,
-    class_inside,
-    cut_to_difference,
-    first_function,
-    visible_parts,
-    way_in,
+    as_traced,
+    difference_of,
+    looks_different,
+    node_of,
+    outermost_functions,
+    static_words,
+    way_to,
 )
 
-# Three lines, since a report shows no more of a note.
-NO_DIFFERENCE = """\
+# Three lines at most, since a report shows no more of a note.
+_NO_DIFFERENCE = """\
 canonopt sees no difference from an earlier call
-it cannot see: jax.clear_caches(), the size of a jax.vmap, jax.make_user_context; before jax 0.10
-`with Mesh(...)`, set_xla_metadata, the axis names of jax.vmap, rare settings of jax.config"""
+it cannot see: jax.clear_caches(), the size of a jax.vmap, jax.make_user_context"""
+# With a jax that has no names to its key.
+_UNNAMED = "nor `with Mesh(...)`, set_xla_metadata, the axis names of jax.vmap, rare settings"
+_INSIDE = """\
+its arguments are those of an earlier trace: it was called twice in one trace, or what is jitted
+around it was made again, and canonopt.jit in place of jax.jit makes that one program"""
 
 
 @attrs.frozen
@@ -60,18 +59,30 @@ class Explanation:
     changes: tuple[Change, ...]
     # The number of differences from each of the earlier entries, counted up to 64.
     distances: tuple[int, ...]
+    # Whether the call was seen from inside of the function, while it was traced.
+    is_inside_trace: bool = False
 
     @property
     def fixes(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(change.fix for change in self.changes))
+        """The lines to paste, each once."""
+        return tuple(dict.fromkeys(change.fix for change in self.changes if change.fix))
+
+    @property
+    def hints(self) -> tuple[str, ...]:
+        """What to do, in words."""
+        return tuple(dict.fromkeys(change.hint for change in self.changes if change.hint))
 
     @property
     def note(self) -> str | None:
         """What to say in place of changes if there are none."""
-        return None if self.changes else NO_DIFFERENCE
+        if self.changes:
+            return None
+        if self.is_inside_trace:
+            return _INSIDE
+        return _NO_DIFFERENCE if key_context() else f"{_NO_DIFFERENCE}\n{_UNNAMED}"
 
     def __str__(self) -> str:
-        return "\n".join(map(str, cause_lines(self.changes, self.note, self.fixes)))
+        return "\n".join(map(str, cause_lines(self.changes, self.note, self.hints, self.fixes)))
 
 
 # A call is compared with so many of the first calls and of those just before it.
@@ -161,7 +172,9 @@ def explain(new: CallKey, earlier: Sequence[CallKey]) -> Explanation | None:
         key=lambda i: (len(found[i]), _finer_distance(earlier[i], new, found[i]), -i),
     )
     changes = _all_changes(earlier[nearest], new)
-    return Explanation(nearest, _in_order(changes), tuple(map(len, found)))
+    # There the function itself has no record.
+    inside = FUNCTION_PATH not in new.records and bool(new.tracers)
+    return Explanation(nearest, _in_order(changes), tuple(map(len, found)), inside)
 
 
 _MAX_COUNTED = 64  # differences of an entry, after which it is far enough off
@@ -178,16 +191,32 @@ def _all_changes(old: CallKey, new: CallKey) -> Iterator[Change]:
             return
 
 
-def _finer_distance(old: CallKey, new: CallKey, changes: Iterable[Change]) -> int:
-    """The number of ways in which the arrays of the changes differ."""
-    return sum(_ways(old.records.get(c.path), new.records.get(c.path)) for c in changes)
+def _finer_distance(old: CallKey, new: CallKey, changes: Iterable[Change]) -> tuple[int, float]:
+    """The number of ways in which the changes differ, and how far apart their shapes are."""
+    # The function itself has no path that can be written in Python.
+    paths = [c.path if c.path in new.records else FUNCTION_PATH for c in changes]
+    pairs = [(old.records.get(path), new.records.get(path)) for path in paths]
+    return sum(_ways(*pair) for pair in pairs), sum(_gap(*pair) for pair in pairs)
 
 
 def _ways(before: Record | None, after: Record | None) -> int:
+    before, after = as_traced(before, after), as_traced(after, before)
     if isinstance(before, Array) and isinstance(after, Array) and before.is_key == after.is_key:
         return len(before.differences(after))
+    if isinstance(before, Static) and isinstance(after, Static):
+        return int(before.key != after.key)  # the same to canonopt, and made again, is nearer
     # Farther off than any two arrays.
-    return 0 if isinstance(before, Static) and isinstance(after, Static) else len(_ORDER)
+    return len(_ORDER)
+
+
+def _gap(before: Record | None, after: Record | None) -> float:
+    """How many times larger one shape is than the other, as a sum of logarithms."""
+    if not isinstance(before, Array) or not isinstance(after, Array):
+        return 0.0
+    if len(before.shape) != len(after.shape):
+        return np.inf
+    sizes = np.log1p(np.array([before.shape, after.shape]))
+    return float(np.abs(sizes[0] - sizes[1]).sum())
 
 
 # From the structure to the values to their placement.
@@ -233,19 +262,20 @@ def _changes(old: CallKey, new: CallKey, by_key: bool = False) -> Iterator[Chang
             before, after = "by position", "by keyword"
             if name in old.by_keyword:
                 before, after = after, before
-            fix = f"pass {name} the same way in every call"
-            yield Change(name, "structure", before, after, fix)
+            yield Change.advised(name, "structure", before, after, keyword_advice(name))
     for name, value in new.options.items():
         if old.options.get(name) != value and not _follows_from_numbers(name, old, new):
             before, after = repr(old.options.get(name)), repr(value)
-            yield Change(name, "options", before, after, OPTIONS_ADVICE, HANDFUL)
+            yield Change.advised(name, "options", before, after, OPTIONS_ADVICE, HANDFUL)
     for name, value in new.context.items():
         if old.context.get(name) != value:
             before = str(old.context.get(name))
-            yield Change(name, "context", before, value, context_advice(name), HANDFUL)
+            yield Change.advised(name, "context", before, value, context_advice(name), HANDFUL)
 
 
 def _is_same(before: Record | None, after: Record | None, by_key: bool) -> bool:
+    if type(before) is not type(after):
+        before, after = as_traced(before, after), as_traced(after, before)
     if isinstance(before, Array) and isinstance(after, Array):
         # Not by `==`: a tracer has no placement to compare.
         return not before.differences(after)
@@ -264,17 +294,19 @@ def _of_tracers(old: CallKey, new: CallKey) -> Iterator[Change]:
     """How the call is transformed, which is in the key of a compile but not in that of a trace."""
     if old.tracers == new.tracers:
         return
-    yield Change("the call", "context", old.transforms, new.transforms, TRANSFORM_ADVICE, HANDFUL)
+    advice = TRANSFORM_ADVICE
+    yield Change.advised("the call", "context", old.transforms, new.transforms, advice, HANDFUL)
 
 
 def _kind(before: Record | None, after: Record | None) -> str:
+    before, after = as_traced(before, after), as_traced(after, before)
     pair = (before, after)
     if before is None or after is None or any(isinstance(record, Node) for record in pair):
         return "structure"
     if any(isinstance(record, Nothing) for record in pair):
         return "none"
     if isinstance(before, Static) and isinstance(after, Static):
-        before, after = first_function(before, after)
+        before, after = outermost_functions(before, after)
         kinds = {before.kind, after.kind}
         return next((k for k in ("transformation", "callable") if k in kinds), "static value")
     if isinstance(before, Array) and isinstance(after, Array):
@@ -287,112 +319,79 @@ def _change(
 ) -> Change:
     kind = "function" if path == FUNCTION_PATH else _kind(before, after)
     # A report names only paths that can be written in Python.
-    path = "the function itself" if path == FUNCTION_PATH else path.removesuffix(UNNAMED_STATIC)
-    argument = re.split(r"[.\[]", path)[0]
-    words = _words(before, kind), _words(after, kind)
-    # One PartitionSpec on two meshes reads the same.
-    if kind == "sharding" and words[0] == words[1]:
-        words = _with_devices(before, words[0]), _with_devices(after, words[1])
-    state = next((s for s in new.states if path == s or is_inside(path, {s})), None)
+    name = "the function itself" if path == FUNCTION_PATH else path.removesuffix(UNNAMED_STATIC)
     if isinstance(before, Static) and isinstance(after, Static):
-        words = _static_words(before, after)
-        fix = static_advice(kind, path, argument, _static_difference(before, after))
-    elif isinstance(before, Node) and isinstance(after, Node) and after.is_defined_again(before):
-        words, fix = (f"{before}", f"{after}, whose class was defined again"), class_advice(after)
-    # The key has no defaults, so an argument that is left out is not the same as its default.
-    elif path == argument and None in (before, after):
-        fix = f"pass {argument} in every call or in none"
-    # `init_like_grads` keeps the shapes that `optim.init` gives, so it is no help if these differ.
-    elif state is not None and kind not in ("shape", "scalar"):
-        fix = state_advice(state)
-    elif kind == "dtype" and is_widened_by_step(before, after, old):
-        fix = APPLY_ADVICE
-    else:
-        fix = leaf_advice(kind, argument, before, after)
+        return _static_change(name, kind, before, after, old, new)
+    words = [_words(before, kind), _words(after, kind)]
+    if kind == "sharding":
+        where = [devices_of(getattr(record, "sharding", None)) for record in (before, after)]
+        # One PartitionSpec on two meshes reads the same.
+        if words[0] == words[1] or None in where:
+            pairs = zip(words, where, strict=True)
+            words = [text if mesh is None else f"{text} of {mesh}" for text, mesh in pairs]
+    if isinstance(before, Node) and isinstance(after, Node) and after.is_defined_again(before):
+        words[1] += ", whose class was defined again"
+        return Change.advised(name, kind, words[0], words[1], class_advice(after))
+    advice = leaf_advice(kind, name, before, after, old, new)
+    in_state = path in new.states or is_inside(path, new.states)
     # In a state only the shapes may differ: it is what the step returned.
-    wanted = 1 if state is not None and kind != "shape" else _wanted(kind, before, after)
-    return Change(path, kind, *words, fix, wanted)
+    wanted = 1 if in_state and kind != "shape" else _wanted(kind, before, after)
+    return Change.advised(name, kind, words[0], words[1], advice, wanted)
 
 
 def _wanted(kind: str, before: Record | None, after: Record | None) -> int:
     """How many programs are likely wanted that differ in this."""
-    if isinstance(before, Static) and isinstance(after, Static):
-        found = _static_difference(before, after)
-        texts = [part.text for part in found.visible or (before, after)]
-        if found.redefined is not None or texts[0] == texts[1]:
-            return 1  # the same, made again
-        is_number = all(map(is_number_text, texts))
-        return 1 if is_number and kind == "transformation" else PAIR if is_number else HANDFUL
     if kind == "sharding":
-        return HANDFUL if _devices_of(before) != _devices_of(after) else 1
+        places = [getattr(record, "sharding", None) for record in (before, after)]
+        old, new = (devices_of(place) or place for place in places)
+        return HANDFUL if None not in (old, new) and old != new else 1
     is_left_out = before is None or after is None or kind == "none"
     return HANDFUL if kind == "shape" or is_left_out else 1
 
 
-def _devices_of(record: Record | None) -> object:
-    sharding: Any = getattr(record, "sharding", None)
-    return getattr(sharding, "mesh", None) or getattr(sharding, "device_set", None)
+def _static_change(
+    path: str, kind: str, before: Static, after: Static, old: CallKey, new: CallKey
+) -> Change:
+    if old.records.get(path) == new.records.get(path) == node_of(collections.OrderedDict):
+        return Change.advised(
+            path, "structure", f"keys {before}", f"keys {after}", order_advice(path)
+        )
+    if kind == "transformation" and (steps := _steps_to_parameter(before, after)):
+        inside = "".join(_step(name) for name, _, _ in steps)
+        _, before, after = steps[-1]
+        found = difference_of(before, after)
+        advice, wanted = parameter_advice(path, inside, found, new), found.wanted(kind)
+        kind, words = _kind(before, after), static_words(before, after)
+        return Change.advised(f"{path}{inside}", kind, *words, advice, wanted)
+    found = difference_of(before, after)
+    advice, wanted = static_advice(kind, path, found, new), found.wanted(kind)
+    if kind == "function":
+        # A function that was made again may capture a transformation that was built again.
+        for name, inner in after.parts.items():
+            was = before.parts.get(name)
+            if was and was.kind == inner.kind == "transformation" and was.token != inner.token:
+                function = after.text.rpartition(".")[2].removeprefix("function ")
+                path = f"{name.removeprefix('captured variable ')[1:-1]} in {function}"
+                before, after = was, inner
+                break
+    return Change.advised(path, kind, *static_words(before, after), advice, wanted)
 
 
-def _static_difference(before: Static, after: Static) -> StaticDifference:
-    old, new = first_function(before, after)
-    visible = visible_parts(old, new)
-    return StaticDifference(before, after, old, new, visible, class_inside(before, after))
+def _steps_to_parameter(before: Static, after: Static) -> list[Part]:
+    """The way to a parameter that differs, from a spec through those inside of it."""
+    if not all(static.text.startswith("canonopt.") for static in (before, after)):
+        return []
+    way = way_to(before, after, looks_different)
+    return list(itertools.takewhile(lambda part: _step(part[0]), way))
+
+
+def _step(name: str) -> str:
+    """The step of a path to a part: `.mask` to "field 'mask'", `[0]` to "item 0"."""
+    kind, _, label = name.partition(" ")
+    return {"field": f".{label[1:-1]}", "item": f"[{label}]"}.get(kind, "")
 
 
 def _words(record: Record | None, kind: str) -> str:
-    if record is None:
-        return "missing"
-    if not isinstance(record, Array):
-        return str(record)
-    if kind == "commitment":
-        return "committed" if record.committed else "not committed"
-    if kind == "sharding":
-        return str(getattr(record.sharding, "spec", record.sharding))
-    if kind == "memory kind":
-        return str(record.memory_kind)
-    if kind == "layout":
-        return f"major to minor {getattr(record.layout, 'major_to_minor', record.layout)}"
-    return str(record)
-
-
-def _with_devices(record: Record | None, words: str) -> str:
-    sharding: Any = getattr(record, "sharding", None)
-    if not isinstance(sharding, NamedSharding):
-        return str(sharding)
-    mesh: Any = sharding.mesh
-    if isinstance(mesh, AbstractMesh):
-        return f"{words} of {mesh.shape_tuple}, an abstract mesh"
-    devices = [device.id for device in mesh.devices.flat]
-    return f"{words} of {mesh.shape_tuple}, devices {devices}"
-
-
-def _static_words(before: Static, after: Static) -> tuple[str, str]:
-    """The part that differs, with its name and owner; or that none does."""
-    is_alike = before.text == after.text
-    if again := class_inside(before, after):
-        return str(before), f"{after}, and class {again.type} was defined again"
-    # Two short texts that differ are enough. Of long ones, and of a partial or a method, the part
-    # that differs is easier to see.
-    if is_alike or len(before.text) > MAX_SHOWN or before.parts.keys() > {WRAPPED_FUNCTION}:
-        owner, outer = before, after
-        way = way_in(before, after)
-        for name, old, new in way:
-            # The text of a function is no more than its name, so the way goes on to what it
-            # captured.
-            is_clear = old.text != new.text and max(len(old.text), len(new.text)) <= MAX_SHOWN
-            if new is way[-1][2] or (is_clear and old.place is None):
-                old_text, new_text = cut_to_difference(old.text, new.text)
-                same = " (another object)" if old.text == new.text else ""
-                return f"{owner} with {name} {old_text}", f"{outer} with {name} {new_text}{same}"
-            owner, outer = old, new
-    if not is_alike:
-        return cut_to_difference(before.text, after.text)
-    where = f" ({after.place})" if after.place else ""
-    if before.kind == "class":
-        return f"{before}", "another class of the same name: it was defined again"
-    if before.kind != "value":
-        return f"{before}{where}", "another object made by the same code"
-    if before.is_unique:
-        return f"{before}", "another object, equal only to itself"
-    return f"{before}", "another value, which differs in a part too long to show"
+    if isinstance(record, Array):
+        return record.in_words(kind)
+    return "missing" if record is None else str(record)

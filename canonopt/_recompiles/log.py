@@ -10,18 +10,18 @@ import attrs
 
 from .._jax_internals import identity_of_code, innermost
 from .._python_internals import WeakIdMap
-from .advice import (
+from .._texts import (
     Cause,
     aligned,
-    failure_advice,
     many_operations,
     path_of_growth,
+    place_of,
     repeated_operation,
     several_shapes,
     verdict,
 )
+from .advice import failure_hints
 from .differences import Entry
-from .records import place_of
 
 MAX_ENTRIES = 64  # kept for each function
 MAX_OPERATIONS = 512  # kept for each line
@@ -33,13 +33,13 @@ def cause_of(entries: list[Entry]) -> Cause:
     what, seconds = _what_again(entries), sum(entry.seconds for entry in entries)
     sites = tuple(dict.fromkeys(entry.site for entry in entries if entry.site is not None))
     if first.error is not None:
-        return Cause(what, len(entries), seconds, (), first.error, first.advice, sites)
+        return Cause(what, len(entries), seconds, (), first.error, (), first.advice, sites)
     if found is None:
-        return Cause(what, len(entries), seconds, (), first.why, (), sites)
+        return Cause(what, len(entries), seconds, (), first.why, (), (), sites)
     changes = [entry.explanation.changes for entry in entries if entry.explanation]
     return Cause(
-        *(what, len(entries), seconds, found.changes, found.note, found.fixes, sites),
-        *verdict(changes),
+        *(what, len(entries), seconds, found.changes, found.note),
+        *(found.fixes, found.hints, sites, *verdict(changes)),
     )
 
 
@@ -61,7 +61,7 @@ def _cause_key(entry: Entry) -> object:
     if entry.error is not None or entry.explanation is None:
         return entry.what, entry.error
     # Not by the values: a batch that grows in each step is one cause.
-    changes = ((path_of_growth(c), c.kind, c.fix) for c in entry.explanation.changes)
+    changes = ((path_of_growth(c), c.kind, c.fix, c.hint) for c in entry.explanation.changes)
     return entry.what, entry.operation, *dict.fromkeys(changes)
 
 
@@ -97,7 +97,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
 def _cause_of_operations(found: dict[str, list[Entry]], told: tuple[str, str]) -> Cause:
     entries = [entry for each in found.values() for entry in each]
     what, seconds = f"compiled {', '.join(found)} again", sum(entry.seconds for entry in entries)
-    return Cause(what, len(entries), seconds, (), told[0], told[1:])
+    return Cause(what, len(entries), seconds, (), told[0], (), told[1:])
 
 
 def _causes(entries: list[Entry]) -> list[Cause]:
@@ -175,7 +175,7 @@ class FunctionLog:
         # What is traced inside another trace is one program with it, for all of its shapes.
         entry.traced_again = not entry.is_nested and self.traces > self.nested_traces
         if entry.error is not None:
-            entry.advice = failure_advice(entry.call_key)
+            entry.advice = failure_hints(entry.call_key)
         self.traces += 1
         self.nested_traces += entry.is_nested
         self.trace_seconds += entry.trace_seconds

@@ -1,61 +1,35 @@
 """What a jit cache keys on, for one leaf, static value or pytree node, without the value itself.
 
-`array_of`, `static_of` and `node_of` make the records.
+`static_of` and `node_of` make the records, as `array_of` does for an array.
 """
 
 import contextlib
 import functools
 import inspect
+import re
 import types
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import attrs
-import jax
-import jax.core
-import numpy as np
+import jax.numpy as jnp
 import optax
 
 from .._identity import closure_items, partial_items, read
-from .._jax_internals import MAX_SHOWN, PLAIN, fields_of, is_spec, shortened, text_of
-from .._python_internals import place_of_line, token_of
-
-
-@attrs.frozen
-class Array:
-    """An array, a NumPy array or a tracer."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    weak_type: bool
-    # None for a tracer, which has no placement.
-    sharding: Hashable = None
-    committed: bool | None = None
-    memory_kind: str | None = None
-    layout: Hashable = None
-
-    def differences(self, other: "Array") -> list[str]:
-        """The kinds of difference, most important first. Unknown placements are left out."""
-        if self == other:
-            return []
-        if self.is_key != other.is_key:
-            return ["dtype"]  # the longer shape of an old-style key follows from its dtype
-        compared = ["shape", "dtype", "weak_type"]
-        if None not in (self.committed, other.committed):
-            compared += ["memory_kind", "committed", "sharding"]
-            # Where shapes differ, so do layouts.
-            if None not in (self.layout, other.layout) and self.shape == other.shape:
-                compared.append("layout")
-        differing = (name for name in compared if getattr(self, name) != getattr(other, name))
-        return ["commitment" if n == "committed" else n.replace("_", " ") for n in differing]
-
-    @property
-    def is_key(self) -> bool:
-        return self.dtype.startswith("key<")
-
-    def __str__(self) -> str:
-        weak = ", weak" if self.weak_type else ""
-        return f"{self.dtype}[{','.join(map(str, self.shape))}]{weak}"
+from .._jax_internals import Array
+from .._python_internals import is_constant, token_of
+from .._texts import (
+    HANDFUL,
+    MAX_SHOWN,
+    PAIR,
+    PLAIN,
+    cut_to_difference,
+    fields_of,
+    is_spec,
+    place_of,
+    shortened,
+    text_of,
+)
 
 
 @attrs.frozen
@@ -87,6 +61,10 @@ class Static:
     # Whether the class compares by identity.
     is_unique: bool = attrs.field(eq=False, default=False)
 
+    @property
+    def is_number(self) -> bool:
+        return re.fullmatch(r"-?[\d.]+(e-?\d+)?", self.text) is not None
+
     def __str__(self) -> str:
         return shortened(self.text)
 
@@ -116,41 +94,16 @@ class Nothing:
 Record: TypeAlias = Array | Scalar | Static | Node | Nothing
 
 
-# --- arrays -----------------------------------------------------------------------------------
-
-
-def array_of(value: Any) -> Array:
-    aval = value
-    with contextlib.suppress(TypeError):  # NumPy has dtypes that JAX lacks
-        aval = value if isinstance(value, jax.ShapeDtypeStruct) else jax.typeof(value)
-    dtype = aval.dtype
-    if isinstance(aval, jax.ShapeDtypeStruct):
-        with contextlib.suppress(TypeError, ValueError):  # random keys
-            dtype = jax.dtypes.canonicalize_dtype(dtype)  # as in a trace, where x64 may be off
-    sharding = committed = memory_kind = layout = None
-    if isinstance(value, np.ndarray | np.generic):
-        committed, memory_kind = False, jax.devices()[0].default_memory().kind
-    elif not isinstance(value, jax.core.Tracer) and value.sharding is not None:
-        committed = getattr(value, "committed", True)
-        memory_kind = value.sharding.memory_kind
-        if committed:  # the device of an uncommitted array is not in the key
-            sharding = value.sharding
-            with contextlib.suppress(Exception):  # random keys and deleted arrays have none
-                layout = value.format.layout
-    return Array(
-        tuple(aval.shape),
-        _dtype_name(dtype),
-        bool(getattr(aval, "weak_type", False)),
-        sharding,
-        committed,
-        memory_kind,
-        layout,
-    )
-
-
-_dtype_name = functools.lru_cache(
-    str
-)  # NumPy builds the name each time, and a call has many leaves
+def as_traced(record: Record | None, other: Record | None) -> Record | None:
+    """A Python number as the weakly typed array that it becomes, if the other call has an array."""
+    types = {"bool": bool, "int": int, "float": float, "complex": complex}
+    if not isinstance(record, Scalar) or not isinstance(other, Array) or record.type not in types:
+        return record  # an `enum.IntEnum`, for one
+    kind = types[record.type]
+    # It is on no device yet, as an array that is not committed.
+    committed = None if other.committed is None else False
+    dtype, is_weak = str(jnp.result_type(kind)), kind is not bool
+    return Array((), dtype, is_weak, None, committed, other.memory_kind)
 
 
 # --- static values ----------------------------------------------------------------------------
@@ -173,8 +126,10 @@ def static_of(
     budget = iter(range(MAX_PARTS)) if budget is None else budget
     if type(value) in PLAIN:
         is_float = type(value) in (float, complex)
-        token = (type(value), repr(value) if is_float else value)  # NaN equals NaN, 0.0 is not -0.0
-        return Static(token, token, text_of(value), "value")
+        key = (type(value), repr(value) if is_float else value)  # NaN equals NaN, 0.0 is not -0.0
+        # To JAX, NaN is equal to itself only as one object.
+        token = key if value == value else (key, id(value))
+        return Static(token, key, text_of(value), "value", is_unique=value != value)
     kind, key, place, parts = "value", None, None, {}
     with contextlib.suppress(Exception):
         key = read((value,)).key
@@ -221,10 +176,12 @@ def _object_token(value: Any) -> Hashable:
 
 
 def _why_not_shared(value: Any) -> str | None:
-    if not is_spec(value):
-        return None
-    found = read((*value.parameters().values(),), explain=True).incomparable
-    return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
+    if is_spec(value):
+        found = read((*value.parameters().values(),), explain=True).incomparable
+        return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
+    if isinstance(value, types.FunctionType) and is_constant(value):
+        return "canonopt takes what a module has under a name for one object. Define it once."
+    return None
 
 
 def _kind(value: Any) -> str:
@@ -286,16 +243,54 @@ def _ends(items: Sequence[Any]) -> Sequence[Any]:
     return items if len(items) <= 2 * _ENDS else [*items[:_ENDS], *items[-_ENDS:]]
 
 
-def place_of(value: Any) -> str | None:
-    """Where a function is defined, as `file:line`, or `In[3]:1` in a notebook."""
-    code = getattr(inspect.unwrap(value) if callable(value) else value, "__code__", None)
-    return place_of_line(code.co_filename, code.co_firstlineno) if code is not None else None
+# --- how two of them differ -------------------------------------------------------------------
 
 
-# --- differences of static values ---------------------------------------------------------------
+@attrs.frozen
+class StaticDifference:
+    """Two static values that differ, and where in them."""
+
+    before: Static
+    after: Static
+    # The outermost functions or transformations on the way to what differs, or the values.
+    old_function: Static
+    new_function: Static
+    # The innermost parts of these that look different, if any do, and the name of the part.
+    visible: tuple[Static, Static] | None
+    name: str | None
+    # The class that was defined again between the two calls, if that is what differs.
+    redefined: Node | None
+
+    @property
+    def is_of_numbers(self) -> bool:
+        return self.visible is not None and all(s.is_number for s in self.visible)
+
+    @property
+    def is_same_to_canonopt(self) -> bool:
+        # Keys may be equal though a global, or a variable that several functions capture, changed.
+        same_key = self.old_function.key is not None and (
+            self.old_function.key == self.new_function.key
+        )
+        return same_key and self.visible is None
+
+    def wanted(self, kind: str) -> int:
+        """How many programs are likely wanted that differ in this."""
+        parts = self.visible or (self.before, self.after)
+        if self.redefined is not None or parts[0].text == parts[1].text:
+            return 1  # the same, made again
+        if parts[0].is_number and parts[1].is_number:
+            return 1 if kind == "transformation" else PAIR
+        return HANDFUL
 
 
-def first_function(before: Static, after: Static) -> tuple[Static, Static]:
+def difference_of(before: Static, after: Static) -> StaticDifference:
+    old, new = outermost_functions(before, after)
+    way = way_to(old, new, looks_different)
+    name, visible = (way[-1][0], way[-1][1:]) if way else (None, None)
+    return StaticDifference(before, after, old, new, visible, name, class_inside(before, after))
+
+
+def outermost_functions(before: Static, after: Static) -> tuple[Static, Static]:
     """The outermost function or transformation on the way to what differs, or the values."""
     for inner in ((before, after), *((old, new) for _, old, new in way_in(before, after))):
         if {inner[0].kind, inner[1].kind} & {"transformation", "callable"}:
@@ -303,40 +298,34 @@ def first_function(before: Static, after: Static) -> tuple[Static, Static]:
     return before, after
 
 
-_Part: TypeAlias = tuple[str, Static, Static]
+Part: TypeAlias = tuple[str, Static, Static]
 
 
-def way_in(before: Static, after: Static) -> list[_Part]:
+def way_in(before: Static, after: Static) -> list[Part]:
     """The named parts that lead to where two values differ, outermost first."""
     # What the user can read comes first: two texts that differ explain more than two objects.
-    ends = (_looks_different, _is_other_object, _is_other_function)
+    ends = (looks_different, _is_other_object, _is_other_function)
     if before.kind != "value":
         # A function may capture another object that looks the same in every part.
-        ends = (_looks_different, _is_other_object, lambda old, new: old.key != new.key)
-    return next(filter(None, (_way(before, after, is_end) for is_end in ends)), [])
+        ends = (looks_different, _is_other_object, lambda old, new: old.key != new.key)
+    return next(filter(None, (way_to(before, after, is_end) for is_end in ends)), [])
 
 
-def _way(before: Static, after: Static, is_end: Callable[[Static, Static], bool]) -> list[_Part]:
+def way_to(before: Static, after: Static, is_end: Callable[[Static, Static], bool]) -> list[Part]:
     if before.parts.keys() != after.parts.keys():  # lists of different lengths, for one
         return []
     for name, old in before.parts.items():
         new = after.parts[name]
         # These are new objects as a whole, whatever their parts are.
         is_whole = old.kind == "transformation" or (old.kind == "value" and old.is_unique)
-        looks_inside = is_end is _looks_different or not is_whole
-        inner = _way(old, new, is_end) if looks_inside else []
+        looks_inside = is_end is looks_different or not is_whole
+        inner = way_to(old, new, is_end) if looks_inside else []
         if inner or is_end(old, new):
             return [(name, old, new), *inner]
     return []
 
 
-def visible_parts(before: Static, after: Static) -> tuple[Static, Static] | None:
-    """The innermost parts that look different, if any do."""
-    way = _way(before, after, _looks_different)
-    return way[-1][1:] if way else None
-
-
-def _looks_different(before: Static, after: Static) -> bool:
+def looks_different(before: Static, after: Static) -> bool:
     is_other = before.text != after.text or _defined_again(before, after) is not None
     return is_other and before.key != after.key
 
@@ -364,11 +353,35 @@ def class_inside(before: Static, after: Static) -> Node | None:
     return next(filter(None, (_defined_again(*pair) for pair in pairs)), None)
 
 
-def cut_to_difference(before: str, after: str) -> tuple[str, str]:
-    """Two different texts, cut to where they differ."""
-    pairs = enumerate(zip(before, after, strict=False))
-    same = next((i for i, (one, other) in pairs if one != other), min(len(before), len(after)))
-    # `shortened` cuts the end. If the difference is there, the beginning is cut as well.
-    start = same - MAX_SHOWN // 2 if same > MAX_SHOWN - 20 else 0
-    head = "..." if start else ""
-    return shortened(head + before[start:]), shortened(head + after[start:])
+def static_words(before: Static, after: Static) -> tuple[str, str]:
+    """The part that differs, with its name and owner; or that none does."""
+    is_alike = before.text == after.text
+    if again := class_inside(before, after):
+        return str(before), f"{after}, and class {again.type} was defined again"
+    # Two short texts that differ are enough. Of long ones, and of a partial or a method, the part
+    # that differs is easier to see.
+    if is_alike or len(before.text) > MAX_SHOWN or before.parts.keys() > {WRAPPED_FUNCTION}:
+        owner, outer = before, after
+        is_built = before.kind == "transformation"  # as it was built, not as it is inside
+        way = way_to(before, after, looks_different) if is_built else way_in(before, after)
+        for name, old, new in way:
+            # The text of a function is no more than its name, so the way goes on to what it
+            # captured.
+            is_clear = old.text != new.text and max(len(old.text), len(new.text)) <= MAX_SHOWN
+            if new is way[-1][2] or (is_clear and old.place is None):
+                if is_built:
+                    owner, outer, name = before, after, name.removeprefix("captured variable ")
+                old_text, new_text = cut_to_difference(old.text, new.text)
+                same = " (another object)" if old.text == new.text else ""
+                return f"{owner} with {name} {old_text}", f"{outer} with {name} {new_text}{same}"
+            owner, outer = old, new
+    if not is_alike:
+        return cut_to_difference(before.text, after.text)
+    where = f" ({after.place})" if after.place else ""
+    if before.kind == "class":
+        return f"{before}", "another class of the same name: it was defined again"
+    if before.kind != "value":
+        return f"{before}{where}", "another object made by the same code"
+    if before.is_unique:
+        return f"{before}", "another object, equal only to itself"
+    return f"{before}", "another value, which differs in a part too long to show"

@@ -47,15 +47,15 @@ def test_json_has_everything(written):
     assert step["lost_seconds"] == pytest.approx(spent)
     (cause,) = step["causes"]
     assert (cause["times"], cause["what"]) == (2, "was traced and compiled")
-    fields = {"processes", "what", "times", "seconds", "changes", "note", "fixes"}
+    fields = {"processes", "what", "times", "seconds", "changes", "note", "fixes", "hints"}
     assert set(cause) == fields | {"sites", "pattern", "expected"}
     (process,) = found["processes"]
     assert (process["name"], process["is_ended"], process["problems"]) == ("p0", True, [])
     assert step["by_process"]["p0"]["traces"] == 3 and cause["processes"] == ["p0"]
     (change,) = cause["changes"]
-    assert set(change) == {"path", "kind", "before", "after", "fix"}
+    assert set(change) == {"path", "kind", "before", "after", "fix", "hint"}
     assert (change["path"], change["kind"]) == ("model.activation", "callable")
-    assert cause["fixes"] == [change["fix"]]
+    assert (cause["fixes"], cause["hints"]) == ([change["fix"]], [])
 
 
 def test_text_says_how_many_differences_it_leaves_out(hostile):

@@ -18,27 +18,32 @@ from canonopt._recompiles import Entry, FunctionLog
 from ..support.counting import line_marked
 from ..support.doctor import SCRIPTS, report_of
 
-CANONICALIZE = "write: model = canonopt.canonicalize(model)"
+CANONICALIZE = "write: import canonopt; model = canonopt.canonicalize(model)"
 SCENARIOS = {
-    "fresh_optimizer": ("step", 3, "optim: transformation: ", "write: optim = canonopt.adam("),
+    "fresh_optimizer": (
+        "step",
+        3,
+        "optim: transformation: ",
+        "write: import canonopt; optim = canonopt.canonicalize(",
+    ),
     "state_of_the_whole_model": (
         "step",
         1,
         "ValueError: ",  # the rest depends on the versions of jax and equinox
-        "write: opt_state = canonopt.init_like_grads(model, loss_fn, *batch, optim=optim)",
+        "hint: make opt_state by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim)",
     ),
     "weakly_typed_model": ("step", 2, "model.weight: weak type: ", CANONICALIZE),
     "widened_model": (
         "step",
         2,
         "model[0]: dtype: bfloat16[3] -> float32[3]",
-        "write: canonopt.apply_updates(model, updates) in place of eqx.apply_updates(",
+        "write: canonopt.apply_updates in place of eqx.apply_updates",
     ),
     "fresh_lambda": ("step", 3, "model.activation: callable: ", CANONICALIZE),
     "fresh_partial": ("step", 3, "model.activation: callable: ", CANONICALIZE),
     "fresh_jit": ("step", 3, "model.activation: callable: ", CANONICALIZE),
     "fresh_vmap": ("step", 3, "model.activation: callable: ", CANONICALIZE),
-    "growing_batch": ("total", 3, "x: shape: float32[1] -> float32[2]", "write: pad "),
+    "growing_batch": ("total", 3, "x: shape: float32[1] -> float32[2]", "hint: pad "),
 }
 
 

@@ -12,7 +12,7 @@ import pytest
 
 import canonopt
 from canonopt._recompiles import CauseLine, Change
-from canonopt._recompiles.advice import cause_lines
+from canonopt._texts import cause_lines
 
 from ..support.scenarios import Table, loss_fn, named, ones
 
@@ -23,39 +23,76 @@ def test_functions_of_a_variable_that_changed_are_not_the_same_code():
     source = "for k in (1.0, 2.0):\n    call(lambda x: x * k, 1.0)\n    jit(lambda x: x + k)(1.0)"
     with canonopt.compile_log() as log:
         exec(source, {"call": call, "jit": jax.jit})  # k is a global, which both share
-    fixes = {cause.fixes for function in log.functions for cause in function.causes()}
-    assert fixes == {
+    causes = [cause for function in log.functions for cause in function.causes()]
+    assert all(cause.fixes == () for cause in causes)
+    assert {cause.hints for cause in causes} == {
         ("build fn once, or pass what differs in it as an array argument",),
         ("jit one function, and pass what differs as an argument",),
     }
 
 
-SAME = "tx = canonopt.adam(...) in place of optax.adam(...), and so on"
-VALUE = "tx = canonopt.adam(canonopt.dynamic(lr)), and so on"
+SAME = "another object made by the same code"
+CLIPPED = "optax.chain(clip, adamw)"
 
 
 @pytest.mark.parametrize(
-    "build, fix",
+    "build, before, after, factories",
     [
-        (lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10)), SAME),
-        (lambda i: optax.adamw(1e-3, mask={"w": True}), SAME),
-        (lambda i: optax.masked(optax.adam(1e-3), {"w": True}), SAME),
-        (lambda i: optax.contrib.muon(1e-3), SAME),
-        (lambda i: optax.multi_transform({"a": optax.sgd(0.1)}, {"w": "a"}), SAME),
-        (lambda i: optax.inject_hyperparams(optax.adam)(learning_rate=1e-3), SAME),
-        (lambda i: optax.adam(1e-3) if i else optax.sgd(1e-3), SAME),
-        (lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10 + i)), VALUE),
-        (lambda i: optax.chain(optax.clip(1.0), optax.adamw(1e-3, b1=0.9 - i / 10)), VALUE),
+        (lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10)), "optax.adam", SAME, "adam"),
+        (lambda i: optax.adamw(1e-3, mask={"w": True}), "optax.adamw", SAME, "adamw"),
+        (
+            lambda i: optax.masked(optax.adam(1e-3), {"w": True}),
+            "optax.masked(adam)",
+            SAME,
+            "masked, adam",
+        ),
+        (lambda i: optax.sgd(0.1, momentum=0.9, nesterov=True), "optax.sgd", SAME, "sgd"),
+        (lambda i: optax.nadam(0.1), "optax.nadam", SAME, "nadam"),
+        (
+            lambda i: optax.inject_hyperparams(optax.adam)(learning_rate=1e-3),
+            "optax.inject_hyperparams(adam)",
+            SAME,
+            "inject_hyperparams, adam",
+        ),
+        (
+            lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10 + i)),
+            "optax.adam with 'decay_steps' 10",
+            "optax.adam with 'decay_steps' 11",
+            "adam",
+        ),
+        (
+            lambda i: optax.chain(optax.clip(1.0), optax.adamw(1e-3, b1=0.9 - i / 10)),
+            f"{CLIPPED} with 'b1' 0.9",
+            f"{CLIPPED} with 'b1' 0.8",
+            "chain, clip, adamw",
+        ),
     ],
 )
-def test_what_to_write_for_a_transformation_that_was_built_again(build, fix):
+def test_a_transformation_that_was_built_again_is_named_as_it_was_built(
+    build, before, after, factories
+):
     step = jax.jit(named(lambda x, tx: tx.init({"w": x})), static_argnums=1, static_argnames="tx")
     with canonopt.compile_log() as log:
         for i in range(2):
             step(ones(3), build(i))
     (change,) = log["step"].entries[-1].explanation.changes
-    assert change.kind == "transformation"
-    assert change.fix.startswith(fix)
+    assert (change.kind, change.before, change.after) == ("transformation", before, after)
+    assert change.fix == ""  # the call does not name what it passes
+    assert change.hint.startswith(f"build tx with {factories} from canonopt in place of optax")
+    assert ("canonopt.dynamic" in change.hint) == (after != SAME)
+
+
+def test_two_optimizers_are_two_programs():
+    step = jax.jit(named(lambda x, tx: tx.init(x)), static_argnums=1)
+    with canonopt.compile_log() as log:
+        for tx in (optax.sgd(1e-3), optax.adam(1e-3)):
+            step(ones(3), tx)
+    (change,) = log["step"].entries[-1].explanation.changes
+    assert str(change) == "tx: transformation: optax.sgd -> optax.adam"
+    assert (change.fix, change.hint) == (
+        "",
+        "build tx once: another configuration is another program",
+    )
 
 
 def test_an_argument_that_is_left_out():
@@ -63,7 +100,7 @@ def test_an_argument_that_is_left_out():
     with canonopt.compile_log() as log:
         step(ones(3)), step(ones(3), n=3)
     (change,) = log["step"].entries[-1].explanation.changes
-    assert (change.kind, change.fix) == ("structure", "pass n in every call or in none")
+    assert (change.kind, change.hint) == ("structure", "pass n in every call or in none")
 
 
 class Trainer:
@@ -80,8 +117,8 @@ def test_the_reason_why_two_specs_are_not_shared_is_named():
         for _ in range(2):
             step(build(Trainer(0.1)), ones(3))
     (change,) = log["step"].entries[-1].explanation.changes
-    assert "is a Trainer, which may change. Make Trainer a frozen dataclass" in change.fix
-    assert "canonopt.register_constant(Trainer)" in change.fix
+    assert "is a Trainer, which may change. Make Trainer a frozen dataclass" in change.hint
+    assert "canonopt.register_constant(Trainer)" in change.hint
 
 
 # --- optimizer states -------------------------------------------------------------------------
@@ -117,15 +154,14 @@ def test_the_optimizer_state_in_a_train_state_is_named():
     moved = (opt_state[0]._replace(count=count), *opt_state[1:])
     (change,) = changes_of(TrainState(ones(3), opt_state), TrainState(ones(3), moved))
     assert change.path == "state.opt_state[0].count"
+    # All of the state is where one leaf of it has come.
     assert change.fix == (
-        "state.opt_state = canonopt.init_like_grads(model, loss_fn, *batch, optim=optim)"
-    )
+        "import equinox as eqx; state = eqx.tree_at(lambda tree: tree.opt_state[0].count, state, "
+        "jax.device_put(state.opt_state[0].count, jax.devices()[0]))"
+    ).removeprefix("import equinox as eqx; ")
 
 
-APPLY = (
-    "canonopt.apply_updates(model, updates) in place of eqx.apply_updates(model, updates): the "
-    "model keeps its dtypes"
-)
+APPLY = "canonopt.apply_updates in place of eqx.apply_updates"
 
 
 def step_with(apply_updates):
@@ -183,7 +219,8 @@ def test_a_batch_that_becomes_wider_is_not_blamed_on_the_step():
         # Of the shape of a parameter.
         widened_by(step, lambda i: jnp.ones(3, jnp.float32 if i else jnp.float16))
     (cause,) = log["step"].causes()
-    assert cause.fixes == ("x in one dtype: .astype(jnp.float16)",)
+    hint = "before the call, for what it passes as x: x = x.astype('float32')"
+    assert (cause.fixes, cause.hints) == ((), (hint,))
 
 
 MomentumState = collections.namedtuple("MomentumState", "momentum")
@@ -204,7 +241,10 @@ def causes_of(step, *args):
     return causes
 
 
-INIT = "opt_state = canonopt.init_like_grads(model, loss_fn, *batch, optim=optim)"
+INIT = (
+    "make opt_state by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before "
+    "the first call"
+)
 
 
 def test_a_failure_that_only_mentions_none_is_not_blamed_on_the_state():
@@ -214,7 +254,7 @@ def test_a_failure_that_only_mentions_none_is_not_blamed_on_the_state():
         return model["w"] + None
 
     for cause in causes_of(step, model, optax.adam(1e-3).init(model), ones(3)):
-        assert cause.fixes == ()
+        assert cause.fixes == cause.hints == ()
         assert cause.note.startswith("TypeError: unsupported operand type(s) for +")
 
 
@@ -222,7 +262,7 @@ def test_a_state_of_nested_dicts_is_not_blamed_for_their_types():
     model = {"a": {"b": jnp.arange(3)}, "b": jnp.ones(3)}
     opt_state = canonopt.init_like_grads(model, lambda m: jnp.sum(m["b"]), optim=optax.adam(1e-3))
     for cause in causes_of(lambda m, state, x: x + None, model, opt_state, ones(3)):
-        assert cause.fixes == ()
+        assert cause.fixes == cause.hints == ()
 
 
 def update_with_gradients(model, opt_state, x):
@@ -234,7 +274,7 @@ def test_a_failure_with_a_state_for_leaves_without_gradients_names_the_cure():
     model = Table(jnp.ones((3, 3)), jnp.arange(3))
     opt_state = optax.adam(1e-3).init(model)
     for cause in causes_of(update_with_gradients, model, opt_state, ones(4, 3)):
-        assert cause.fixes == (INIT,)
+        assert (cause.fixes, cause.hints) == ((), (INIT,))
     opt_state = canonopt.init_like_grads(model, loss_fn, ones(4, 3), optim=optax.adam(1e-3))
     eqx.filter_jit(update_with_gradients)(model, opt_state, ones(4, 3))
 
@@ -243,7 +283,7 @@ def test_a_failure_with_a_state_that_lacks_leaves_names_the_cure():
     model = Table(jnp.ones((3, 3)), jnp.arange(3))
     opt_state = optax.adam(1e-3).init(Table(None, None))
     for cause in causes_of(update_with_gradients, model, opt_state, ones(4, 3)):
-        assert cause.fixes == (INIT,)
+        assert (cause.fixes, cause.hints) == ((), (INIT,))
 
 
 def test_a_failure_in_a_train_state_names_the_cure():
@@ -253,19 +293,25 @@ def test_a_failure_in_a_train_state_names_the_cure():
         return update_with_gradients(state.params, state.opt_state, x)
 
     for cause in causes_of(step, TrainState(model, optax.adam(1e-3).init(model)), ones(4, 3)):
-        assert cause.fixes == (INIT,)
+        assert (cause.fixes, cause.hints) == ((), (INIT,))
 
 
 # --- one renderer -----------------------------------------------------------------------------
 
 
 def test_lines_of_a_cause_have_roles():
-    changes = [Change(f"x{i}", "shape", "float32[1]", "float32[2]", "pad") for i in range(3)]
-    assert cause_lines(changes, None, ["pad", "crop"], most=1) == [
+    changes = [Change(f"x{i}", "shape", "float32[1]", "float32[2]") for i in range(3)]
+    assert cause_lines(changes, None, ["pad", "crop"], ["x = 1"], most=1) == [
         CauseLine("change", "x0: shape: float32[1] -> float32[2]"),
         CauseLine("change", "and 2 more differences"),
-        CauseLine("fix", "pad"),
+        CauseLine("hint", "pad"),
+        CauseLine("fix", "x = 1"),
     ]
-    lines = cause_lines((), "TypeError: no\n\nmore\n", ["pad"])
-    assert [line.role for line in lines] == ["note", "note", "fix"]
-    assert [str(line) for line in lines] == ["TypeError: no", "more", "write: pad"]
+    lines = cause_lines((), "TypeError: no\n\nmore\n", ["pad"], ["x = 1"])
+    assert [line.role for line in lines] == ["note", "note", "hint", "fix"]
+    assert [str(line) for line in lines] == ["TypeError: no", "more", "hint: pad", "write: x = 1"]
+
+
+def test_lines_that_are_too_many_to_show_are_no_lines_to_paste():
+    lines = cause_lines((), None, ["one", "two"], ["x = 1", "y = 1", "z = 1"], most=2)
+    assert lines == [CauseLine("hint", "one"), CauseLine("hint", "3 lines like x = 1")]

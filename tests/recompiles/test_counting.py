@@ -104,7 +104,7 @@ def test_raises_below_and_above(jit):
         with pytest.raises(canonopt.ExcessError, match=message) as caught:
             call(ones(8, 2))
         assert "shape: float32[" in str(caught.value)
-        assert "write: pad or drop what is left over" in str(caught.value)
+        assert "hint: pad or drop what is left over" in str(caught.value)
         if jit is jax.pmap and jax.__version_info__ < (0, 9):
             continue  # after any error in its function, that pmap fails with one of its own
         # Also the next time, though JAX may have kept the trace.
@@ -626,8 +626,9 @@ def test_an_excess_has_its_facts_as_attributes():
         error = caught.value
         facts = (error.path, error.before, error.after)
         assert facts == ("x", "float32[1]", "float32[2]")
-        assert error.fix == "pad or drop what is left over, so that x has one shape"
-        assert str(error).endswith("\n  x: shape: float32[1] -> float32[2]\n  write: " + error.fix)
+        hint = "hint: pad or drop what is left over, so that x has one shape"
+        assert error.fix is None  # no code is sure to work
+        assert str(error).endswith(f"\n  x: shape: float32[1] -> float32[2]\n  {hint}")
 
 
 def named_body(factor, x):

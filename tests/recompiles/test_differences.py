@@ -47,7 +47,7 @@ def test_scenario(scenario, jit):
         for text, words in (
             (change.before, says.before),
             (change.after, says.after),
-            (change.fix, says.fix),
+            (f"{change.fix} {change.hint}", says.advice),
         ):
             assert re.search(words, text), (words, text)
 
@@ -129,7 +129,7 @@ def test_many_changes_are_cut_short():
     assert lines[1] == "also tree['leaf1']: shape: float32[1] -> float32[2]"
     assert lines[3:] == [
         "and 6 more differences",
-        "write: pad or drop what is left over, so that tree has one shape",
+        "hint: pad or drop what is left over, so that tree has one shape",
     ]
 
 
@@ -214,7 +214,12 @@ def test_the_part_that_differs_is_shown(old, new, before, after):
     change = last_change(old, new)
     assert (before in change.before, after in change.after) == (True, True), change
     assert "equal only to itself" not in str(change)
-    assert change.fix == "give mode one value, or pass what changes as an array"
+    ending = (
+        ": each is a program of its own"
+        if isinstance(old, str)
+        else (", or pass what changes as an array")
+    )
+    assert change.hint == f"give mode one value{ending}"
 
 
 def test_an_object_without_equality_is_equal_to_itself_only():
@@ -223,7 +228,7 @@ def test_an_object_without_equality_is_equal_to_itself_only():
     change = last_change(one, Plain(2))
     assert change.before.endswith("attribute 'size' 1")
     assert change.after.endswith("attribute 'size' 2")
-    assert change.fix.startswith("keep one instance for mode")
+    assert change.hint.startswith("keep one instance for mode")
 
 
 class Plain:
@@ -252,7 +257,7 @@ def defined_again():
 def test_a_class_that_was_defined_again_is_named(make):
     change = last_change(make(), make())
     assert re.search("Config was defined again|another class .* defined again", change.after)
-    assert "Config once" in change.fix or "keep one" in change.fix
+    assert "Config once" in change.hint or "keep one" in change.hint
 
 
 def capturing(value):
@@ -263,7 +268,11 @@ def test_a_transformation_in_a_static_value_is_named():
     one, other = (Compared(("a", optax.adam(lr))) for lr in (1e-3, 1e-3))
     change = last_change(one, other)
     assert change.kind == "transformation"
-    assert change.fix.startswith("in mode: canonopt.adam(...) in place of optax.adam(...)")
+    assert (change.fix, change.hint) == (
+        "",
+        "build mode with adam from canonopt in place of optax: "
+        "the same configuration is the same object",
+    )
 
 
 def test_flax_states_with_a_rebuilt_optimizer():
@@ -275,7 +284,10 @@ def test_flax_states_with_a_rebuilt_optimizer():
 
     change = last_change(*(state(optax.adam(1e-3)) for _ in range(2)), static_argnames=())
     assert (change.path, change.kind) == ("mode.tx", "transformation"), flax.__version__
-    assert change.fix.startswith("mode.tx = canonopt.adam(...) in place of optax.adam(...)")
+    assert change.hint.endswith(
+        "build mode.tx with adam from canonopt in place of optax: the same "
+        "configuration is the same object"
+    )
 
 
 def test_an_nnx_optimizer_that_was_rebuilt():
@@ -290,8 +302,13 @@ def test_an_nnx_optimizer_that_was_rebuilt():
             model = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
             step(model, nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param), jnp.ones((1, 2)))
     (change,) = log["step"].entries[-1].explanation.changes
-    assert change.kind == "transformation"
-    assert change.fix.startswith("in optimizer: canonopt.adam(...) in place of optax.adam(...)")
+    assert (change.path, change.kind) == ("optimizer.tx", "transformation")
+    # The state of Flax cannot be changed from outside.
+    assert (change.fix, change.hint) == (
+        "",
+        "build optimizer.tx with adam from canonopt in place of "
+        "optax: the same configuration is the same object",
+    )
 
 
 def test_fixes_have_only_paths_that_can_be_written():
@@ -301,7 +318,7 @@ def test_fixes_have_only_paths_that_can_be_written():
         static_argnames=(),
     )
     assert change.path == "mode"
-    assert "<static>" not in str(change) + change.fix
+    assert "<static>" not in str(change) + change.fix + change.hint
 
 
 # --- what is around a call ------------------------------------------------------------------------
@@ -317,7 +334,7 @@ def test_transformations_of_a_jitted_function_are_named():
     assert [(c.path, c.kind) for c in changes] == [("the call", "context")] * len(changes)
     assert (changes[0].before, changes[0].after) == ("by itself", "under jax.vmap")
     assert changes[1].after == "under jax.grad"
-    assert changes[0].fix.startswith("jax.jit outermost, as in jax.jit(jax.vmap(step))")
+    assert changes[0].hint.startswith("jax.jit outermost, as in jax.jit(jax.vmap(step))")
 
 
 def test_shardings_of_shape_dtype_structs_are_compared():
@@ -375,7 +392,7 @@ def test_the_context_of_a_call_is_named(around, line):
                 step(ones(3))
     (change,) = log["step"].entries[-1].explanation.changes
     assert str(change).startswith(line)
-    assert change.fix in (
+    assert change.hint in (
         "jax.set_mesh(mesh) once, before the first call",
         "the same set_xla_metadata in every call",
     )
@@ -393,6 +410,7 @@ def test_axis_names_are_named():
 
 def test_without_a_difference_the_report_lists_what_canonopt_cannot_see(monkeypatch):
     monkeypatch.setattr("canonopt._jax_internals.settings.key_context", dict)
+    monkeypatch.setattr("canonopt._recompiles.differences.key_context", dict)
     step = jax.jit(named(lambda x: x * 2))
     with canonopt.compile_log() as log:
         for axis in "ab":
@@ -572,7 +590,7 @@ def test_explanations_never_raise(before, after, filtered, is_static, traced):
     one, two = kept
     for explanation in (explain(two, [one]), explain(one, [two, two]), explain(one, [one])):
         assert str(explanation)
-        assert all(change.fix and str(change) for change in explanation.changes)
+        assert all((change.fix or change.hint) and str(change) for change in explanation.changes)
     assert explain(one, [one]).changes == ()
     assert explain(one, []) is None
 
@@ -596,3 +614,123 @@ def test_shardings_that_read_the_same_are_told_apart_by_their_devices():
     (change,) = log["step"].entries[-1].explanation.changes
     assert change.before.endswith("of (('data', 4),), devices [0, 1, 2, 3]")
     assert change.after.endswith("of (('data', 4),), devices [4, 5, 6, 7]")
+
+
+def test_a_sharding_over_an_abstract_mesh_is_no_error():
+    step = jax.jit(named(lambda x: x * 2))
+    meshes = [jax.sharding.AbstractMesh((size,), ("data",)) for size in (8, 4)]
+    with canonopt.compile_log() as log:
+        for mesh in meshes:
+            where = NamedSharding(mesh, P("data"))
+            step.trace(jax.ShapeDtypeStruct((8,), np.float32, sharding=where))
+    (change,) = log["step"].entries[-1].explanation.changes
+    assert change.kind == "sharding"
+    assert change.before.endswith("of the abstract mesh (('data', 8),)")
+    assert change.after.endswith("of the abstract mesh (('data', 4),)")
+
+
+def test_from_one_device_to_a_mesh_is_another_sharding():
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    step = jax.jit(named(lambda x: x * 2))
+    with canonopt.compile_log() as log:
+        step(jnp.asarray(ones(8)))
+        step(jax.device_put(ones(8), NamedSharding(mesh, P("data"))))
+    (change,) = log["step"].entries[-1].explanation.changes
+    assert (change.kind, change.before) == ("sharding", "not committed")
+    assert change.after.endswith("of (('data', 8),), devices [0, 1, 2, 3, 4, 5, 6, 7]")
+
+
+@pytest.mark.parametrize(
+    ("sizes", "nearest"), [((8, 32, 128, 31), "32"), ((8, 32, 128, 9), "8"), ((2, 8, 1000), "8")]
+)
+def test_the_earlier_call_with_the_nearest_shape_is_named(sizes, nearest):
+    found = entries(*((ones(n), ones(1), "a") for n in sizes))
+    assert found[-1].why.startswith(f"x: shape: float32[{nearest}] -> float32[{sizes[-1]}]")
+
+
+def test_a_function_that_was_made_again_is_nearer_than_another_one():
+    def step(x, y):
+        return (x * y).sum()
+
+    with canonopt.compile_log() as log:
+        for argnums in (0, 1, 0):
+            jax.jit(jax.grad(step, argnums=argnums))(ones(3), ones(3))
+    other, same = log["step"].recompiles
+    assert other.explanation.changes[0].before.endswith("captured variable 'argnums' 0")
+    assert same.explanation.nearest == 0
+    assert same.explanation.changes[0].after == "another object made by the same code"
+
+
+def test_a_number_is_compared_as_the_array_that_it_becomes():
+    step = jax.jit(named(lambda x: x * 2))
+    with canonopt.compile_log() as log:
+        for x in (1.0, jnp.asarray(1.0), np.float32(1.0), jnp.ones(2)):
+            step(x)
+    assert [str(entry.explanation.changes[0]) for entry in log["step"].recompiles] == [
+        "x: weak type: a Python float -> float32[]",
+        "x: shape: float32[] -> float32[2]",
+    ]
+
+
+def test_a_transformation_that_a_function_captures_is_named():
+    def make(tx):
+        return jax.jit(named(lambda x: tx.init(x)))
+
+    with canonopt.compile_log() as log:
+        for lr in (1e-3, 1e-3, 1e-4):
+            make(optax.adam(lr))(ones(3))
+    again, other = (str(entry.explanation.changes[0]) for entry in log["step"].recompiles)
+    assert again == "tx in step: function: optax.adam -> another object made by the same code"
+    assert other == (
+        "tx in step: function: optax.adam with 'step_size' -0.001 -> optax.adam with 'step_size' "
+        "-0.0001"
+    )
+
+
+def test_what_was_made_again_around_an_assertion_is_named():
+    inner = canonopt.assert_max_traces(lambda x: x * 2)
+    with pytest.raises(canonopt.ExcessError) as caught:
+        for _ in range(2):
+            jax.jit(lambda x: inner(x))(ones(3))
+    assert "what is jitted\n  around it was made again" in str(caught.value)
+
+
+# --- Flax nnx -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("jit", ["nnx.jit", "jax.jit"])
+def test_modules_of_nnx_are_named_as_the_user_names_them(jit):
+    nnx = pytest.importorskip("flax.nnx")
+
+    class Model(nnx.Module):
+        def __init__(self, size, dtype, scale, optim):
+            self.layers = nnx.List([nnx.Linear(2, 3, rngs=nnx.Rngs(0), param_dtype=dtype)])
+            self.config = scale
+            self.optim = optim
+            self.bias = nnx.Param(jnp.ones(size))
+
+    step = {"nnx.jit": nnx.jit, "jax.jit": jax.jit}[jit](named(lambda model: 0))
+    with canonopt.compile_log() as log:
+        step(Model(3, jnp.float32, 1, optax.sgd(0.1)))
+        step(Model(4, jnp.bfloat16, 2, optax.sgd(0.1)))
+    changes = log["step"].entries[-1].explanation.changes
+    paths = {change.path for change in changes}
+    expected = {"model.optim", "model.config", "model.layers[0].param_dtype", "model.bias"}
+    expected |= {"model.layers[0].kernel", "model.layers[0].bias"}
+    assert {path.removesuffix(".value") for path in paths} == expected
+    text = str(log["step"].entries[-1].explanation)
+    assert "_graphdef" not in text and "_pytree__" not in text
+    assert all(change.fix == "" for change in changes)
+
+
+def test_the_graph_of_a_module_is_named_as_the_module():
+    nnx = pytest.importorskip("flax.nnx")
+    step = jax.jit(named(lambda graph: 0), static_argnums=0)
+    layer = nnx.BatchNorm(3, rngs=nnx.Rngs(0))
+    with canonopt.compile_log() as log:
+        for mode in ("train", "eval"):
+            getattr(layer, mode)()
+            step(nnx.graphdef(layer))
+    (change,) = log["step"].entries[-1].explanation.changes
+    assert str(change) == "graph.use_running_average: static value: False -> True"
+    assert change.hint.startswith("call eval() before the first step")

@@ -241,15 +241,6 @@ def test_shardings_over_an_abstract_mesh_are_compared():
     assert log.problems == []
 
 
-def test_words_for_one_sharding_over_two_abstract_meshes():
-    from canonopt._recompiles.differences import _with_devices
-    from canonopt._recompiles.records import Array
-
-    sharding = NamedSharding(AbstractMesh((2,), ("i",)), P("i"))
-    record = Array((4,), "float32", False, sharding, True)
-    assert _with_devices(record, "P('i')") == "P('i') of (('i', 2),), an abstract mesh"
-
-
 # --- tracebacks ---------------------------------------------------------------------------------
 
 

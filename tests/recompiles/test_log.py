@@ -94,7 +94,7 @@ def test_a_log_is_printed_as_a_table():
         "  x: shape: float32[1] -> float32[2]",
         "  x grows by one at each call",
         f"  called at {line_marked(__file__, 'three sizes')}",
-        "  write: pad or drop what is left over, so that x has one shape",
+        "  hint: pad or drop what is left over, so that x has one shape",
     ]
 
 

@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import canonopt
-from canonopt._recompiles.advice import HANDFUL
+from canonopt._texts import HANDFUL
 
 from ..support.counting import all_compiles, line_marked
 from ..support.scenarios import array
@@ -80,7 +80,7 @@ def test_a_loop_over_lengths_is_one_cause():
     assert line.compiles == compiled >= 40
     assert cause.note == "20 shapes: the length grows by one at each call"
     assert cause.times == compiled - 2
-    assert cause.fixes == (
+    assert cause.hints == (
         "put the whole under jax.jit, and pad to one length with a mask: "
         "jnp.where(jnp.arange(size) < n, x, 0)",
     )

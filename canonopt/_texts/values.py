@@ -1,9 +1,10 @@
-"""Values as messages show them."""
+"""How a value reads in a message: bounded, on one line, and without memory addresses."""
 
 import collections
 import contextlib
 import dataclasses
 import functools
+import inspect
 import itertools
 import re
 from collections.abc import Iterator, Sequence, Sized
@@ -15,6 +16,11 @@ import jax
 import numpy as np
 import optax
 
+from .._jax_internals import array_text
+from .._optax_compat import built_as
+from .._python_internals import place_of_line
+
+PLAIN = (bool, int, float, complex, str, bytes, type(None))
 MAX_SHOWN = 80  # characters of a value in a message
 
 
@@ -22,27 +28,15 @@ def shortened(text: str) -> str:
     return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
 
 
-PLAIN = (bool, int, float, complex, str, bytes, type(None))
+def is_spec(value: Any) -> bool:
+    """Whether a transformation is one of canonopt's, which has parameters."""
+    return isinstance(value, optax.GradientTransformation) and attrs.has(type(value))
 
 
 def fields_of(kind: type) -> Sequence[Any]:
     if attrs.has(kind):
         return attrs.fields(kind)
     return dataclasses.fields(kind) if dataclasses.is_dataclass(kind) else ()
-
-
-def is_spec(value: Any) -> bool:
-    """Whether a transformation is one of canonopt's, which has parameters."""
-    return isinstance(value, optax.GradientTransformation) and attrs.has(type(value))
-
-
-def array_text(value: Any) -> str:
-    """The dtype and the shape of an array or a tracer."""
-    aval = value
-    with contextlib.suppress(TypeError):  # NumPy has dtypes that JAX lacks
-        aval = jax.typeof(value)
-    weak = ", weak" if getattr(aval, "weak_type", False) else ""
-    return f"{aval.dtype}[{','.join(map(str, aval.shape))}]{weak}"
 
 
 # Not `equinox.tree_pformat`, which shows all of a large value and memory addresses; nor `reprlib`,
@@ -81,6 +75,8 @@ def _pieces(value: Any, depth: int) -> Iterator[str]:
         yield value.__qualname__ if depth else f"class {value.__qualname__}"
     elif callable(value) and not isinstance(value, eqx.Module) and hasattr(value, "__qualname__"):
         yield f"<function {value.__qualname__}>" if depth else f"function {value.__qualname__}"
+    elif not is_spec(value) and (built := built_as(value)):
+        yield built
     elif is_spec(value) or (items := _items(value)) is None:
         yield _repr(value)
     elif depth == _MAX_NESTING:
@@ -128,3 +124,19 @@ def _repr(value: Any) -> str:
         text = repr(value)
     text = re.sub(r"^<(.*) object at 0x\w+>$", r"\1 object", " ".join(text.split()))
     return re.sub(r" at 0x\w+", "", text)
+
+
+def place_of(value: Any) -> str | None:
+    """Where a function is defined, as `file:line`, or `In[3]:1` in a notebook."""
+    code = getattr(inspect.unwrap(value) if callable(value) else value, "__code__", None)
+    return place_of_line(code.co_filename, code.co_firstlineno) if code is not None else None
+
+
+def cut_to_difference(before: str, after: str) -> tuple[str, str]:
+    """Two different texts, cut to where they differ."""
+    pairs = enumerate(zip(before, after, strict=False))
+    same = next((i for i, (one, other) in pairs if one != other), min(len(before), len(after)))
+    # `shortened` cuts the end. If the difference is there, the beginning is cut as well.
+    start = same - MAX_SHOWN // 2 if same > MAX_SHOWN - 20 else 0
+    head = "..." if start else ""
+    return shortened(head + before[start:]), shortened(head + after[start:])

@@ -1,0 +1,73 @@
+"""What modules of Flax nnx hold, by the user's names.
+
+nnx keeps a module in a pytree as a graph and a list of leaves, where names like `_graphdef` and
+`_pytree__nodes` say nothing to the user.
+"""
+
+import itertools
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import attrs
+import jax.tree_util as jtu
+
+from .functions import attribute
+
+
+@attrs.frozen
+class ModuleParts:
+    """The parts of a module by the steps that lead to them, such as `.bn.mean`."""
+
+    static: list[tuple[str, Any]] = attrs.field(factory=list)
+    children: list[tuple[str, Any]] = attrs.field(factory=list)
+    # What else of it is static, without a name.
+    rest: Any = None
+
+
+def module_parts(value: Any) -> ModuleParts | None:
+    """The parts of an nnx module, of its `GraphDef`, or of what `nnx.jit` passes on in its place.
+
+    Relies on `nodes` and `attributes` of a `GraphDef`, which list the nodes and their attributes
+    depth first; on `_graphdef` and `states` of what `nnx.jit` makes; and on `_pytree__nodes` of a
+    module, which says of each attribute whether it is a child. None for other values, and if Flax
+    has changed.
+    """
+    try:
+        own = attribute(value, "__dict__")
+        if type(own) is dict and isinstance(nodes := own.get("_pytree__nodes"), Mapping):
+            parts = ModuleParts()
+            for name, held in own.items():
+                if name.startswith("_pytree__"):
+                    continue
+                step = f"[{name}]" if name.isdigit() else f".{name}"  # of an `nnx.List`
+                (parts.children if nodes.get(name) else parts.static).append((step, held))
+            return parts
+        if not type(value).__module__.startswith("flax.nnx"):
+            return None
+        if type(value).__name__ == "GraphDef":
+            return _parts_of_graph(value)
+        if type(value).__name__ == "NodeStates":
+            parts, leaves = _parts_of_graph(value._graphdef), jtu.tree_leaves(value.states)
+            names = [name for name, _ in parts.children]
+            return attrs.evolve(parts, children=[*zip(names, leaves, strict=True)])
+    except Exception:  # whatever has changed
+        return None
+    return None
+
+
+def _parts_of_graph(graph: Any) -> ModuleParts:
+    parts = ModuleParts(rest=graph.nodes)
+    _walk("", iter(graph.nodes), iter(graph.attributes), parts)
+    return parts
+
+
+def _walk(path: str, nodes: Iterator[Any], attributes: Iterator[Any], parts: ModuleParts) -> None:
+    node = next(nodes)
+    if type(node).__name__ == "VariableDef":
+        parts.children.append((path, None))
+    for key, value in itertools.islice(attributes, getattr(node, "num_attributes", 0)):
+        inner = f"{path}.{key}" if isinstance(key, str) else f"{path}[{key!r}]"
+        if type(value).__name__ == "NodeAttr":
+            _walk(inner, nodes, attributes, parts)
+        elif hasattr(value, "value") and not str(key).startswith("_pytree__"):
+            parts.static.append((inner, value.value))

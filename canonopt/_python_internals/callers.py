@@ -1,0 +1,188 @@
+"""The line of the user's code that is making a call now, and the variables it names."""
+
+import ast
+import functools
+import inspect
+import itertools
+import linecache
+import sys
+import types
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+import attrs
+
+from .libraries import is_library_file
+
+
+@attrs.frozen
+class Caller:
+    """What the code around a call has names for."""
+
+    # By the name of the parameter: what the caller passes, if one can assign to that.
+    arguments: Mapping[str, str] = attrs.field(factory=dict)
+    # By the full name of the module, or of a function in it: "jnp" for "jax.numpy".
+    modules: Mapping[str, str] = attrs.field(factory=dict)
+    # The variables whose values have one of the types that were asked for.
+    variables: Mapping[str, Any] = attrs.field(factory=dict)
+    # The packages that the call came through.
+    packages: frozenset[str] = frozenset()
+
+    def with_modules(self, code: str) -> str:
+        """`code` with the names of the modules that it has as `{jnp}`, or imports of them first."""
+        imports = ""
+        for short, module in MODULES.items():
+            if f"{{{short}}}" in code:
+                if module not in self.modules:
+                    imports += f"import {module}{'' if short == module else f' as {short}'}; "
+                code = code.replace(f"{{{short}}}", self.name_of(short))
+        return imports + code
+
+    def name_of(self, short: str, attribute: str = "") -> str:
+        """The caller's name of a module or of what is in it, or the usual one."""
+        module = self.modules.get(MODULES[short], short)
+        if not attribute:
+            return module
+        return self.modules.get(f"{MODULES[short]}.{attribute}", f"{module}.{attribute}")
+
+
+# What advice is written with, by the usual name.
+MODULES = {"canonopt": "canonopt", "eqx": "equinox", "jax": "jax", "jnp": "jax.numpy"}
+# What users import from these by name.
+_JITS = ("jit", "filter_jit", "apply_updates")
+_FUNCTIONS = [f"{module}.{name}" for module in MODULES.values() for name in _JITS]
+
+
+def caller_of(
+    arguments: Iterable[tuple[str, Any]],
+    is_given: Callable[[Any, Any], bool],
+    kinds: tuple[type, ...],
+) -> Caller:
+    """The caller of the user's call that runs now; an empty one if it cannot be read.
+
+    **Arguments:**
+
+    - `arguments`: the names of the parameters, and the values.
+    - `is_given`: whether a value of the caller is one of these.
+    - `kinds`: the types of the variables to keep.
+    """
+    packages: set[str] = set()
+    frame = inspect.currentframe()
+    while frame is not None and is_library_file(frame.f_code.co_filename):
+        packages.add(str(frame.f_globals.get("__name__")).partition(".")[0])
+        frame = frame.f_back
+    if frame is None:
+        return Caller()
+    space = _variables(frame)
+    call = _call_in_source(frame)
+    given = [] if call is None else [*call.args, *(keyword.value for keyword in call.keywords)]
+    given = [node for node in given if _is_assignable(node, frame)]
+    found: dict[str, str] = {}
+    for name, value in arguments:
+        # Not by position alone: the source may be that of another call, with other arguments.
+        node = next((node for node in given if is_given(_value_of(node, space), value)), None)
+        if node is not None:
+            given.remove(node)
+            found[name] = ast.unparse(node)
+    return Caller(
+        found,
+        _imported(space) | _imported(frame.f_globals, _FUNCTIONS),
+        {name: value for name, value in space.items() if issubclass(type(value), kinds)},
+        frozenset(packages - sys.stdlib_module_names),
+    )
+
+
+def _imported(space: Mapping[str, Any], functions: Iterable[str] = ()) -> dict[str, str]:
+    """The variables that are modules to write advice with, or functions of these, by full name."""
+    full = {id(sys.modules[name]): name for name in MODULES.values() if name in sys.modules}
+    for function in functions:
+        module, _, name = function.rpartition(".")
+        full[id(getattr(sys.modules.get(module), name, _MISSING))] = function
+    return {full[id(value)]: name for name, value in space.items() if id(value) in full}
+
+
+def _variables(frame: types.FrameType) -> dict[str, Any]:
+    variables = frame.f_locals
+    found = {**frame.f_globals, **variables}
+    # Before Python 3.13, the frame of a function that was asked for its variables keeps a copy of
+    # them, and so keeps alive what they were, until the function ends. Unless the function itself
+    # has the copy, from `locals()`, only the frame and this variable refer to it.
+    is_copy = frame.f_code.co_flags & inspect.CO_OPTIMIZED and type(variables) is dict
+    if is_copy and sys.getrefcount(variables) <= 3:
+        variables.clear()
+    return found
+
+
+def _call_in_source(frame: types.FrameType) -> ast.Call | None:
+    """The call that a frame is making, if a line can be put before it."""
+    positions = frame.f_code.co_positions()
+    here = next(itertools.islice(positions, frame.f_lasti // 2, None), None)
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    if here is None or None in here or not lines:
+        return None
+    first, last, start, end = here
+    way = _way_to((first, start), (last, end), _parsed("".join(lines)))
+    statements = [i for i, node in enumerate(way) if isinstance(node, ast.stmt)]
+    if not way or not statements or not isinstance(way[-1], ast.Call):
+        return None
+    statement, inside = way[statements[-1]], way[statements[-1] + 1 :]
+    # A line before these would not run before each call, or not know the same variables.
+    if hasattr(statement, "body") or any(isinstance(node, _SCOPES) for node in inside):
+        return None
+    is_first = not lines[statement.lineno - 1].encode()[: statement.col_offset].strip()
+    return way[-1] if is_first else None
+
+
+_SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
+
+
+@functools.lru_cache(16)
+def _parsed(source: str) -> ast.AST:
+    try:
+        return ast.parse(source)
+    except (SyntaxError, ValueError):  # the file has changed since it was imported
+        return ast.Module([], [])
+
+
+def _way_to(start: tuple[Any, Any], end: tuple[Any, Any], node: ast.AST) -> list[Any]:
+    """The nodes that lead to the one at a place in the source, which is the last one."""
+    for child in ast.iter_child_nodes(node):
+        covers = True  # a node without a place, such as the arguments of a lambda
+        if isinstance(child, ast.expr | ast.stmt):
+            its_start = (child.lineno, child.col_offset)
+            its_end = (child.end_lineno, child.end_col_offset)
+            if isinstance(child, ast.Call) and (its_start, its_end) == (start, end):
+                return [child]
+            covers = its_start <= start and end <= its_end
+        if covers and (rest := _way_to(start, end, child)):
+            return [child, *rest]
+    return []
+
+
+def _is_assignable(node: ast.expr, frame: types.FrameType) -> bool:
+    """Whether a line in the frame can assign to a variable that the frame reads.
+
+    A function would take one of its module, or of a function around it, for a variable of its own.
+    """
+    if not isinstance(node, ast.Name) or not frame.f_code.co_flags & inspect.CO_OPTIMIZED:
+        return True
+    return node.id in frame.f_code.co_varnames + frame.f_code.co_cellvars
+
+
+_MISSING = object()
+
+
+def _value_of(node: ast.expr, space: Mapping[str, Any]) -> Any:
+    """The value of a variable, an attribute of an instance or an item, without running any code."""
+    if isinstance(node, ast.Name):
+        return space.get(node.id, _MISSING)
+    if isinstance(node, ast.Attribute):
+        owner = _value_of(node.value, space)
+        return getattr(owner, "__dict__", {}).get(node.attr, _MISSING)
+    if isinstance(node, ast.Subscript) and isinstance(node.slice, ast.Constant):
+        owner, key = _value_of(node.value, space), node.slice.value
+        if type(owner) is dict:
+            return owner.get(key, _MISSING)
+        if type(owner) is list and type(key) is int and -len(owner) <= key < len(owner):
+            return owner[key]
+    return _MISSING

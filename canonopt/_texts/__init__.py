@@ -1,0 +1,27 @@
+"""What messages and reports say: values as text, differences, causes and verdicts.
+
+All of it is text and numbers, without a record of a call, so that a report can be sent on.
+"""
+
+from .causes import Advice as Advice
+from .causes import Cause as Cause
+from .causes import CauseLine as CauseLine
+from .causes import Change as Change
+from .causes import aligned as aligned
+from .causes import cause_lines as cause_lines
+from .causes import times as times
+from .values import MAX_SHOWN as MAX_SHOWN
+from .values import PLAIN as PLAIN
+from .values import cut_to_difference as cut_to_difference
+from .values import fields_of as fields_of
+from .values import is_spec as is_spec
+from .values import place_of as place_of
+from .values import shortened as shortened
+from .values import text_of as text_of
+from .verdicts import HANDFUL as HANDFUL
+from .verdicts import PAIR as PAIR
+from .verdicts import many_operations as many_operations
+from .verdicts import path_of_growth as path_of_growth
+from .verdicts import repeated_operation as repeated_operation
+from .verdicts import several_shapes as several_shapes
+from .verdicts import verdict as verdict
