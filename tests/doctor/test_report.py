@@ -152,7 +152,7 @@ def test_each_process_is_a_column_and_a_cause_that_several_have_is_shown_once():
     ((title, _),) = section.causes
     assert title == "was traced and compiled again, 4 times, in p0, p1"
     text, page = as_text(report), as_html(report)
-    assert text.count("write: pad") == page.count("<pre>pad") == 1
+    assert text.count("hint: pad") == page.count("<p>pad") == 1
     assert "traces/compiles in each process: p0 is pid 1 on host, p1 is pid 1 on host" in text
     assert "p2: step" in page  # a row of the timeline
 
