@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from .libraries import is_library_file
+from .libraries import is_library_code
 
 
 @attrs.frozen
@@ -68,7 +68,7 @@ def caller_of(
     """
     packages: set[str] = set()
     frame = inspect.currentframe()
-    while frame is not None and is_library_file(frame.f_code.co_filename):
+    while frame is not None and is_library_code(frame.f_code, frame.f_globals):
         packages.add(str(frame.f_globals.get("__name__")).partition(".")[0])
         frame = frame.f_back
     if frame is None:

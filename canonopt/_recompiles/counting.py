@@ -59,7 +59,7 @@ def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
     (2, 2)
     >>> print(log["double"].recompiles[0].explanation)
     x: shape: float32[1] -> float32[2]
-      write: pad or drop what is left over, so that x has one shape
+      hint: pad or drop what is left over, so that x has one shape
 
     ```
 

@@ -342,9 +342,12 @@ def _change(
 def _wanted(kind: str, before: Record | None, after: Record | None) -> int:
     """How many programs are likely wanted that differ in this."""
     if kind == "sharding":
-        places = [getattr(record, "sharding", None) for record in (before, after)]
-        old, new = (devices_of(place) or place for place in places)
-        return HANDFUL if None not in (old, new) and old != new else 1
+        old, new = (getattr(record, "sharding", None) for record in (before, after))
+        meshes = devices_of(old), devices_of(new)
+        # From one device to a mesh is an array that was not put there, and no second mesh.
+        if None in (old, new) or (meshes[0] is None) != (meshes[1] is None):
+            return 1
+        return HANDFUL if (meshes[0] or old) != (meshes[1] or new) else 1
     is_left_out = before is None or after is None or kind == "none"
     return HANDFUL if kind == "shape" or is_left_out else 1
 

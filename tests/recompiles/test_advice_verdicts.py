@@ -100,6 +100,10 @@ AVOIDABLE = {
     "weak types": (lambda: calls(doubled, (jnp.full(3, 1.0),), (array(3),)), None),
     "dtypes": (lambda: calls(doubled, (ones(3),), (ones(3, dtype=np.int32),)), None),
     "commitment": (lambda: calls(doubled, (array(3),), (committed(),)), None),
+    "one device, then a mesh": (
+        lambda: calls(doubled, (jax.device_put(ones(8), jax.devices()[0]),), [*meshes()][1]),
+        None,
+    ),
     "containers": (lambda: calls(doubled, ([ones(3)],), ((ones(3),),)), None),
     "an optimizer that is built again": (
         lambda: calls(doubled, *((ones(3), optax.adam(1e-3)) for _ in range(2)), static_argnums=1),

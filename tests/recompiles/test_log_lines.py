@@ -181,7 +181,7 @@ def test_what_a_library_compiles_is_the_line_that_called_it():
     line, (cause,) = line_of(log, "solve")
     assert (cause.what, cause.times) == ("compiled diffeqsolve again", 2)
     assert "another object made by the same code" in cause.changes[0].after
-    assert cause.fixes[0].startswith("terms = canonopt.canonicalize(terms)")
+    assert cause.hints[0].endswith("as terms: terms = canonopt.canonicalize(terms)")
     assert cause.sites == (line.place,)
 
     with canonopt.compile_log() as log:  # as the report says
