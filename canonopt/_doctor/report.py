@@ -228,7 +228,7 @@ class Report:
             for function in (*self.functions, *(h for h in self.helpers if h.is_repeated))
         ]
         if others := [helper for helper in self.helpers if not helper.is_repeated]:
-            name = f"{len(others)} in JAX and libraries"
+            name = f"JAX and libraries: {'1 line' if len(others) == 1 else f'{len(others)} lines'}"
             seconds = f"{sum(helper.total('seconds') for helper in others):.2f}"
             rows.append(Row((name, *self._helper_counts(others), seconds, "", ""), "helpers"))
         return rows

@@ -52,9 +52,9 @@ class MissWatch:
     """Calls `enter` at each miss, then `leave` with the result of `enter`, from `start` to `stop`.
 
     `leave` also gets whether the function was traced, and the jaxpr. If it raises, nothing is
-    compiled. A function for which `passes` is true is left alone. Relies on
-    `jax._src.pjit._infer_params`, which it wraps: `jax.jit` calls it if its C++ cache has no entry.
-    Cached calls cost nothing.
+    compiled. A function for which `passes` is true is left alone, and so is one that cannot be
+    looked at: `failed` gets the error. Relies on `jax._src.pjit._infer_params`, which it wraps:
+    `jax.jit` calls it if its C++ cache has no entry. Cached calls cost nothing.
 
     To make one raises `UnsupportedVersionError` if misses cannot be watched, since all counts would
     be zero.
@@ -65,6 +65,7 @@ class MissWatch:
         enter: Callable[[Miss], Any],
         leave: Callable[[Any, bool, Any], None],
         passes: Callable[[Any], bool] = lambda _: False,
+        failed: Callable[[Exception], None] = lambda _: None,
         check: bool = True,
     ) -> None:
         if check and not getattr(jax.config, "jax_no_tracing", False):  # else it cannot trace
@@ -77,7 +78,7 @@ class MissWatch:
             raise unsupported("jax._src.pjit._infer_params") from error
         if parameters != ("fun", "ji", "args", "kwargs"):
             raise unsupported(f"jax._src.pjit._infer_params({', '.join(parameters)})")
-        self._callbacks = enter, leave, passes
+        self._callbacks = enter, leave, passes, failed
         self._pjit = pjit
         # What this has put in the place of `_infer_params`, and what it calls.
         self._ours: Any = None
@@ -98,23 +99,28 @@ class MissWatch:
             self._ours = None
 
     def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        enter, leave, passes = self._callbacks
+        enter, leave, passes, failed = self._callbacks
         # Weak, so that watching keeps no jaxpr alive.
         found: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
         def watched(fun: Any, ji: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-            if self._ours is not watched or passes(fun):
+            if self._ours is not watched:
                 return original(fun, ji, args, kwargs)
-            token = enter(_miss(fun, ji, args, kwargs))
+            try:
+                miss = None if passes(fun) else _miss(fun, ji, args, kwargs)
+            except Exception as error:  # of an attribute of the user's, for example
+                failed(error)
+                miss = None
+            if miss is None:
+                return original(fun, ji, args, kwargs)
+            token = enter(miss)
             listen_for_traces()
             before = traces_so_far()
             try:
                 result = original(fun, ji, args, kwargs)
             except BaseException as error:
-                # JAX may refuse the output after the function has run, or the arguments before.
                 is_traced = traces_so_far() > before or was_tracing(error)
-                has_run = is_traced and _takes(fun, args, kwargs)
-                leave(token, has_run or _came_from(fun, error), None)
+                leave(token, _has_run(fun, args, kwargs, is_traced, error), None)
                 without_own_frame(error)
                 raise
             jaxpr = _jaxpr_of(result)
@@ -219,6 +225,17 @@ def _is_new(jaxpr: Any, found: weakref.WeakValueDictionary[int, Any]) -> bool:
     is_new = found.get(id(jaxpr)) is not jaxpr
     found[id(jaxpr)] = jaxpr
     return is_new
+
+
+def _has_run(
+    function: Any, args: tuple, kwargs: dict[str, Any], is_traced: bool, error: BaseException
+) -> bool:
+    """Whether the body of a function ran before JAX raised an error."""
+    try:
+        # JAX may refuse the output after the function has run, or the arguments before.
+        return (is_traced and _takes(function, args, kwargs)) or _came_from(function, error)
+    except Exception:  # of an attribute of the user's
+        return False
 
 
 def _takes(function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:

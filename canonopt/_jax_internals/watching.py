@@ -18,7 +18,7 @@ class Watch:
 
     **Arguments:**
 
-    - `enter`, `leave`, `passes`: as for `MissWatch`.
+    - `enter`, `leave`, `passes`, `failed`: as for `MissWatch`.
     - `lowered`, `compiling`: as for `StageWatch`.
     - `on_compile`: as for `CompileWatch`.
     """
@@ -28,6 +28,7 @@ class Watch:
         enter: Callable[[Miss], Any],
         leave: Callable[[Any, bool, Any], None],
         passes: Callable[[Any], bool],
+        failed: Callable[[Exception], None],
         lowered: Callable[[Any, Any], bool],
         compiling: Callable[[Any], AbstractContextManager[Any]],
         on_compile: Callable[[str, float, bool], None],
@@ -35,7 +36,7 @@ class Watch:
         self._renew_lock()
         # A forked child does not have the thread that may hold the lock.
         os.register_at_fork(after_in_child=self._renew_lock)
-        self._at_misses = enter, leave, passes
+        self._at_misses = enter, leave, passes, failed
         self._misses: MissWatch | None = None
         self._stages = StageWatch(lowered, compiling)
         self._compiles = CompileWatch(on_compile)

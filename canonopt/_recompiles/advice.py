@@ -303,7 +303,7 @@ def _transformation_advice(path: str, root: str, found: StaticDifference, new: C
     if is_inside_value or not found.is_same_to_canonopt:
         return Advice(hint=hint)
     line = _assigning(root, "{canonopt}.canonicalize({leaf})", new)
-    return attrs.evolve(line, hint=f"better: {hint}") if line.fix else Advice(hint=hint)
+    return attrs.evolve(line, hint=hint) if line.fix else Advice(hint=hint)
 
 
 def parameter_advice(spec: str, steps: str, found: StaticDifference, new: CallKey) -> Advice:

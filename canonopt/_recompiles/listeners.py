@@ -208,6 +208,11 @@ def _passes(function: Any) -> bool:
     return not recorders or (jits_itself(function) and (bool(_thread.running) or is_staging()))
 
 
+def _failed(error: Exception) -> None:
+    with _noting_problems(_recorders()):
+        raise error
+
+
 def _enter(miss: Miss) -> _Running:
     running, recorders = _Running(miss, sys.exception()), _recorders()
     _thread.running.append(running)
@@ -384,4 +389,4 @@ def _ready(name: str) -> list[_Recorded]:
     return [(recorder, *known) for recorder, known in found if known]
 
 
-watch = Watch(_enter, _leave, _passes, _lowered, _compiling, _on_compile)
+watch = Watch(_enter, _leave, _passes, _failed, _lowered, _compiling, _on_compile)

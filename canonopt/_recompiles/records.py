@@ -164,7 +164,10 @@ def _equality_token(value: Any) -> Hashable:
         hashed = hash(value)
     except Exception:
         return (kind, text_of(value))
-    return (kind, *map(_equality_token, value)) if type(value) is tuple else (kind, hashed)
+    # Not by the hash of a named tuple of functions, such as a transformation: that of a function is
+    # its address, which another one may have once it is gone.
+    is_tuple = isinstance(value, tuple) and type(value).__eq__ is tuple.__eq__
+    return (kind, *map(_equality_token, value)) if is_tuple else (kind, hashed)
 
 
 def _object_token(value: Any) -> Hashable:

@@ -18,6 +18,7 @@ from jax.sharding import AbstractMesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
+from canonopt._jax_internals import misses
 from canonopt._recompiles import listeners
 
 from ..support.counting import fresh
@@ -203,12 +204,19 @@ def test_a_failure_of_canonopt_is_a_note_in_the_log(monkeypatch):
         canonopt.assert_max_traces(jax.jit(fresh()[0]), 0)(ones(1))
 
 
-@pytest.mark.parametrize("name", ["_count", "is_helper", "call_site", "is_in_backward_pass"])
-def test_whatever_fails_the_step_runs(monkeypatch, name):
+@pytest.mark.parametrize(
+    ("module", "name"),
+    [
+        *((listeners, n) for n in ("_count", "is_helper", "call_site", "is_in_backward_pass")),
+        *((misses, n) for n in ("_miss", "call_of_filter_jit")),
+    ],
+    ids=lambda value: value if isinstance(value, str) else "",
+)
+def test_whatever_fails_the_step_runs(monkeypatch, module, name):
     def fail(*_, **__):
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(listeners, name, fail)
+    monkeypatch.setattr(module, name, fail)
     step = jax.jit(fresh()[0])
     watched = canonopt.assert_max_traces(step)
     with canonopt.compile_log() as log:

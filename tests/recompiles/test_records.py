@@ -1,9 +1,12 @@
 """Records of static values: how they look in a message, and what making one costs."""
 
+import gc
+
 import attrs
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import optax
 import pytest
 
 from canonopt._recompiles.records import MAX_PARTS, static_of
@@ -84,3 +87,11 @@ def test_texts():
     }
     for text, value in shown.items():
         assert static_of(value).text == text
+
+
+def test_a_transformation_differs_from_one_that_was_at_its_address():
+    records = []
+    for _ in range(20):
+        records.append(static_of(optax.sgd(0.1)))
+        gc.collect()
+    assert len({record.token for record in records}) == 20

@@ -723,7 +723,7 @@ for _ in range(2):
     results.append(step(grads, state, tx=optim))
 """,
     "optim = canonopt.canonicalize(optim)",
-    hint="better: build tx with chain, clip_by_global_norm, adamw from canonopt in place of optax: "
+    hint="build tx with chain, clip_by_global_norm, adamw from canonopt in place of optax: "
     "the same configuration is the same object",
 )
 
@@ -768,7 +768,7 @@ for _ in range(2):
     results.append(step(train_state, np.ones((1, 3), np.float32)).params)
 """,
     "train_state = canonopt.canonicalize(train_state)",
-    hint="better: build state.tx with sgd from canonopt in place of optax: the same configuration "
+    hint="build state.tx with sgd from canonopt in place of optax: the same configuration "
     "is the same object",
 )
 

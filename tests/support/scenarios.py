@@ -574,7 +574,7 @@ def jitted_update(jit):
         "transformation",
         "optax.adam",
         "made by the same code",
-        r"optim = canonopt\.canonicalize\(optim\) better: build optim with adam from canonopt",
+        r"optim = canonopt\.canonicalize\(optim\) build optim with adam from canonopt",
     )
 )
 def a_rebuilt_optimizer(jit, fixed):
