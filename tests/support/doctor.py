@@ -80,6 +80,7 @@ def records_of(function, everywhere=False):
     recorder.is_closed = True
     if everywhere:
         listeners._everywhere.remove(recorder)
+        listeners.watch.stop()
     return validated([json.dumps(line) for line in [*lines, {"event": "end", "time": time.time()}]])
 
 
