@@ -86,6 +86,7 @@ def test_there_are_pages():
 )
 def test_page(page, monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
+    jax.clear_caches()  # reports also count what JAX compiles for itself, once in a process
     # A page runs as `__main__`, as a script does, so that pickle finds what it defines.
     module = types.ModuleType("__main__")
     monkeypatch.setitem(sys.modules, "__main__", module)

@@ -10,7 +10,7 @@ import pytest
 
 import canonopt
 from canonopt._errors import LimitError
-from canonopt._jax_internals import watch_misses
+from canonopt._jax_internals import MissWatch
 
 from ..support.counting import compiles
 
@@ -248,8 +248,9 @@ def test_is_compiled_once_for_functions_that_are_made_again():
 
 def test_calls_of_each_shape_leave_python_out():
     misses = []
-    end = watch_misses(misses.append, lambda *_: None)
+    watch = MissWatch(misses.append, lambda *_: None)
     jitted = canonopt.jit(lambda x: x + 1)
+    watch.start()
     try:
         for x in (xs, jnp.ones(4), jnp.ones(5)):
             for _ in range(3):
@@ -258,4 +259,4 @@ def test_calls_of_each_shape_leave_python_out():
             jitted(x)
             assert misses == []
     finally:
-        end()
+        watch.stop()
