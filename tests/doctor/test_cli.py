@@ -15,7 +15,16 @@ import pytest
 
 from canonopt.__main__ import main
 
-from ..support.doctor import DOCTOR, HEADING, PYTHON, SCRIPTS, importable, records_of, run
+from ..support.doctor import (
+    DOCTOR,
+    HEADING,
+    PYTHON,
+    SCRIPTS,
+    as_lines,
+    importable,
+    records_of,
+    run,
+)
 
 # Moves a name of JAX in the process of the script, before canonopt listens there.
 MOVES = """
@@ -185,7 +194,7 @@ def stream(tmp_path_factory):
             other(jax.device_put(jnp.ones(1), jax.devices()[0] if size > 1 else None))
 
     path = tmp_path_factory.mktemp("stream") / "stream.jsonl"
-    path.write_text("".join(f"{json.dumps(record)}\n" for record in records_of(run)))
+    path.write_text("".join(as_lines(records_of(run))))
     return str(path)
 
 

@@ -1,7 +1,6 @@
 """The report as text, with rich, and as JSON."""
 
 import io
-import json
 import re
 import sys
 import tempfile
@@ -14,7 +13,7 @@ import pytest
 from canonopt._doctor.forms import as_text, live_line, print_report, print_rich
 from canonopt._doctor.stream import Streams
 
-from ..support.doctor import HOSTILE, records_of, report_of
+from ..support.doctor import HOSTILE, as_lines, records_of, report_of
 
 
 def test_json_has_everything(written):
@@ -98,7 +97,7 @@ def live_lines(function, has_others=False):
     """What `--live` prints of the traces and compiles of a process."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "stream.jsonl"
-        path.write_text("".join(f"{json.dumps(record)}\n" for record in records_of(function)))
+        path.write_text("".join(as_lines(records_of(function))))
         events = Streams(path).read()
     return [line for event in events if (line := live_line(event, has_others)) is not None]
 

@@ -11,7 +11,7 @@ import canonopt
 from canonopt._doctor.stream import StreamRecorder, Streams
 from canonopt._recompiles import listeners
 
-from ..support.doctor import read_back, records_of
+from ..support.doctor import as_lines, read_back, records_of
 
 
 def counts(log):
@@ -179,7 +179,7 @@ def test_a_restarted_recorder_begins_with_no_function():
 
 
 def test_a_line_is_read_once_it_is_complete(tmp_path):
-    lines = [f"{json.dumps(record)}\n" for record in records_of(work)]
+    lines = as_lines(records_of(work))
     text = "".join(lines)
     path = tmp_path / "stream.jsonl"
     streams, events = Streams(tmp_path), 0

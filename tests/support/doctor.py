@@ -84,11 +84,15 @@ def records_of(function, everywhere=False):
     return validated([json.dumps(line) for line in [*lines, {"event": "end", "time": time.time()}]])
 
 
+def as_lines(records):
+    """The lines of a stream with these records."""
+    return [f"{json.dumps(record)}\n" for record in records]
+
+
 def read_back(folder, *streams):
     """The processes that wrote these lists of records."""
     for number, records in enumerate(streams):
-        text = "".join(f"{json.dumps(record)}\n" for record in records)
-        (folder / f"host-1-{number}.jsonl").write_text(text)
+        (folder / f"host-1-{number}.jsonl").write_text("".join(as_lines(records)))
     found = stream.Streams(folder)
     found.read()
     return found.processes
