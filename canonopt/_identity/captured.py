@@ -303,7 +303,7 @@ def read_without_arrays(
 
     - `captured`: the arrays that it captures.
     - `asked`: those whose values count all the same, by index.
-    - `others`: what is read with it.
+    - `others`: what is read besides, and not by the function: their identity never counts.
     - `explain`: as for `read`.
     """
     places = {id(array): i for i, array in enumerate(captured)}
@@ -312,4 +312,12 @@ def read_without_arrays(
         i = places[id(array)]
         return Constant(array) if i in asked else Placeholder(i, array)
 
-    return read(now=(with_arrays(fn, replace).function, *others), explain=explain)
+    reading = read(now=(with_arrays(fn, replace).function,), explain=explain)
+    beside = read(now=(*others,))
+    return attrs.evolve(
+        reading,
+        key=(*reading.key, *beside.key),
+        is_comparable=reading.is_comparable and beside.is_comparable,
+        can_change=reading.can_change or beside.can_change,
+        pinned=[*reading.pinned, *beside.pinned],
+    )

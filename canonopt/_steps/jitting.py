@@ -64,7 +64,10 @@ class JittedFunction:
         bound = self._bound
         if bound is None or bound.program is None:
             return self._plain.trace(*args, **kwargs).jaxpr
-        return bound.program.call.trace(Caller(bound), bound.arguments, *args, **kwargs).jaxpr
+        try:
+            return bound.program.call.trace(Caller(bound), bound.arguments, *args, **kwargs).jaxpr
+        except NotTraced:  # the call ran the function as `jax.jit` has it, since it had changed
+            return self._plain.trace(*args, **kwargs).jaxpr
 
     # --- as `jax.jit` has them --------------------------------------------------------------------
 

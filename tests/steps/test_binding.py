@@ -24,6 +24,7 @@ from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 import canonopt
+from canonopt._identity import read_without_arrays
 from canonopt._steps.binding import programs
 
 from ..support.counting import compiles
@@ -780,3 +781,12 @@ def test_a_captured_array_keeps_its_weak_type(is_committed, options):
     results = [jit(make(), **options)(jnp.ones(2, jnp.bfloat16)) for jit in (jax.jit, canonopt.jit)]
     assert results[0].dtype == results[1].dtype == jnp.bfloat16
     assert results[0].committed == results[1].committed
+
+
+def test_options_have_no_identity_for_a_function_that_asks_for_an_id():
+    def with_id(x, other):
+        return x + 1 if id(other) == id(x) else x
+
+    options = [[("donate_argnums", (number,))] for number in (1, 1, 2)]
+    keys = [read_without_arrays(with_id, [], others=each).key for each in options]
+    assert keys[0] == keys[1] != keys[2]

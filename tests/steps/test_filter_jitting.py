@@ -616,3 +616,23 @@ def test_a_step_that_captures_other_arrays_is_no_new_trace():
         data = X + i
         assert np.array_equal(fit(data), X * data.sum())
     assert len(traces) == 1
+
+
+class Counter:
+    """Changes in each call, and is compared with `is`."""
+
+    def __init__(self):
+        self.count = 0
+
+
+def test_a_function_that_changes_what_it_reads_takes_other_static_arguments():
+    for filter_jit in (eqx.filter_jit, canonopt.filter_jit):
+        counter = Counter()
+
+        @filter_jit
+        def step(x, flag, counter=counter):
+            counter.count += 1
+            return x + 1 if flag else x - 1
+
+        assert [float(step(jnp.ones(()), flag)) for flag in (True, False, True)] == [2, 0, 2]
+        assert counter.count == 2
