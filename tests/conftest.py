@@ -1,6 +1,8 @@
 """Eight host devices, so that meshes are tested without an accelerator."""
 
+import gc
 import os
+import signal
 
 import hypothesis
 import pytest
@@ -15,6 +17,18 @@ hypothesis.settings.register_profile(
     "canonopt", deadline=None, derandomize="CI" in os.environ, print_blob=True
 )
 hypothesis.settings.load_profile("canonopt")
+
+
+# A shell that runs the tests in the background has them ignore Ctrl-C. The scripts that they start
+# would ignore it, too.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish():
+    # What has been imported stays. To look at all of it takes half a second in each collection.
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
