@@ -374,6 +374,7 @@ def first_use(monkeypatch):
     """A process that has not counted yet."""
     monkeypatch.setattr(listeners.watch, "_misses", None)
     monkeypatch.setattr(listeners.watch._compiles, "_is_seen", False)
+    listeners.watch._compiles._thread.lowered.clear()
     monkeypatch.setattr(listeners, "_is_compile_due", False)
     misses._check_misses.cache_clear()
     yield
@@ -550,6 +551,7 @@ MOVED = {
     "events": [
         (event_without("jaxpr_trace_duration"), not IS_COUNTED and TRACE),
         (event_without("backend_compile_duration"), COMPILE),
+        (event_without("jaxpr_to_mlir_module_duration"), COMPILE),
         (event_without("", fun_name="function"), COMPILE),
         (changed("jax._src.dispatch.BACKEND_COMPILE_EVENT", "moved"), COMPILE),
     ],

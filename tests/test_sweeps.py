@@ -342,6 +342,7 @@ VALUES = pytest.mark.parametrize(
 ARRAYS = pytest.mark.parametrize("array", [jnp.asarray, np.asarray], ids=["jnp", "np"])
 
 
+@pytest.mark.slow
 @VALUES
 @pytest.mark.parametrize(
     "build, shapes",
@@ -729,6 +730,7 @@ def test_tracers_are_neither_interned_nor_leaked():
     assert canonopt.clip(1.0) is clip
 
 
+@pytest.mark.slow
 def test_a_spec_that_is_closed_over_is_used_in_many_traces():
     for optim in (canonopt.adam(canonopt.dynamic(0.1)), canonopt.sgd(jnp.asarray(0.1))):
         # Built in the first trace, it would hold tracers in the second.
@@ -783,6 +785,7 @@ def test_each_member_of_an_ensemble_is_its_own_run(build):
     assert_members(eqx.filter_jit(eqx.filter_vmap(run, in_axes=axes))(ensemble, PARAMS), runs)
 
 
+@pytest.mark.slow
 def test_a_list_of_numbers_is_an_ensemble():
     optim = canonopt.adamw(canonopt.dynamic(RATES), weight_decay=0.1)
     assert optim.learning_rate.shape == (3,) and optim.learning_rate.weak_type

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any, Literal, TextIO, TypeAlias
 
 from .._recompiles import Entry, aligned, cause_of
-from .report import Function, Report, SharedCause, in_seconds, with_short_paths
+from .report import STAGES, Function, Report, SharedCause, in_seconds, with_short_paths
 from .stream import Event, Process
 
 _MAX_LINES = 40  # below the table: what a screen has room for
@@ -29,7 +29,7 @@ def as_text(report: Report, is_whole: bool = False) -> str:
     if report.rows:
         lines += aligned([report.columns, *(row.cells for row in report.rows)])
     lines += _tried_lines(report)
-    lines += [text for text, _ in _cause_lines(report, is_whole)]
+    lines += [text for text, _ in [*_cause_lines(report, is_whole), *_stage_lines(report)]]
     return "\n".join(lines) + "\n"
 
 
@@ -69,7 +69,7 @@ def print_rich(report: Report, stream: TextIO, is_whole: bool = False) -> None:
     for line in _tried_lines(report):
         console.print(Text(line), soft_wrap=True)
     line_styles = {"title": "bold", "detail": "", "fix": "green"}
-    for line, kind in _cause_lines(report, is_whole):
+    for line, kind in [*_cause_lines(report, is_whole), *_stage_lines(report)]:
         # Not folded, so that the line to write can be copied.
         console.print(Text(line, style=line_styles[kind]), soft_wrap=True)
     stream.write(buffer.getvalue())
@@ -104,7 +104,8 @@ _Line: TypeAlias = tuple[str, Literal["title", "detail", "fix"]]
 
 def _cause_lines(report: Report, is_whole: bool) -> Iterator[_Line]:
     """What is below the table: all of it, or whole causes for as long as there is room."""
-    room, blocks = _MAX_LINES, [*_blocks(report, _EVERYTHING if is_whole else 3)]
+    room = _MAX_LINES - len(_stage_lines(report))
+    blocks = [*_blocks(report, _EVERYTHING if is_whole else 3)]
     for i, block in enumerate(blocks):
         room -= len(block)
         if room < 0 and i and not is_whole:
@@ -131,6 +132,17 @@ def _blocks(report: Report, most: int) -> Iterator[list[_Line]]:
             block.append((f"  {section.closing}", "detail"))
         if block:
             yield block
+
+
+def _stage_lines(report: Report) -> list[_Line]:
+    """Where the time went, and what would shorten it."""
+    if not report.stages:
+        return []
+    first, *rows = aligned([STAGES, *report.stages])
+    lines: list[_Line] = [("", "detail"), (first, "title"), *((row, "detail") for row in rows)]
+    for line in report.shorter:
+        lines.append((f"  {line}", "fix" if line.role == "fix" else "detail"))
+    return lines
 
 
 def live_line(event: Event, has_others: bool) -> str | None:
@@ -173,6 +185,7 @@ def as_json(report: Report) -> str:
             _function(function, report)
             for function in (*report.functions, *(h for h in report.helpers if h.is_repeated))
         ],
+        "shorter": [_fields(line, "role", "text") for line in report.shorter],
         "tried": None if report.tried is None else json.loads(as_json(report.tried)),
         "helpers": len(report.helpers),
         **_fields(report, "helper_compiles", "helper_seconds"),
@@ -189,7 +202,8 @@ def _process(process: Process) -> dict[str, Any]:
 
 
 _COUNTS = ("traces", "compiles", "cache_hits")
-_SECONDS = ("seconds", "lost_seconds")
+_STAGES = ("trace_seconds", "lowering_seconds", "compile_seconds")
+_SECONDS = ("seconds", "first_seconds", "lost_seconds", *_STAGES)
 
 
 def _function(function: Function, report: Report) -> dict[str, Any]:
@@ -208,7 +222,7 @@ def _entry(process: str, entry: Entry, report: Report) -> dict[str, Any]:
     return {
         "process": process,
         "at": report.seconds_until(entry),
-        **_fields(entry, "traced", "compiled", "trace_seconds", "compile_seconds", "error"),
+        **_fields(entry, "traced", "compiled", *_STAGES, "error"),
         "again": entry.is_again,
     }
 

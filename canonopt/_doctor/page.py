@@ -2,10 +2,10 @@
 
 import html
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from .._recompiles import Cause, Entry
-from .report import Comparison, Report, Row, Section, in_seconds, with_short_paths
+from .report import HELPERS, STAGES, Comparison, Report, Row, Section, in_seconds, with_short_paths
 
 _MAX_CHANGES = 12  # shown for each cause; the JSON has all
 
@@ -36,6 +36,8 @@ code, pre, .place { font: 13px/1.5 ui-monospace, monospace; overflow-wrap: anywh
 table { border-collapse: collapse; width: 100%; }
 th { text-align: left; font-weight: 500; color: var(--dim); }
 th, td { padding: 5px 18px 5px 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+.sortable td:first-child { min-width: 9em; }
+.sortable td:last-child .place { white-space: nowrap; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; }
 tr:last-child td { border-bottom: 0; }
 td .bad { color: var(--again); font-weight: 600; }
@@ -53,8 +55,43 @@ svg .grid { stroke: var(--line); }
 svg .first { fill: var(--first); }
 svg .again { fill: var(--again); }
 svg .trace { opacity: var(--trace); }
+.filter { font: inherit; color: inherit; background: var(--card); width: 100%;
+  max-width: 420px; padding: 7px 11px; border: 1px solid var(--line); border-radius: 8px; }
+th button { font: inherit; color: inherit; background: none; border: 0; padding: 0;
+  cursor: pointer; text-align: inherit; }
+th[aria-sort] button { color: var(--text); }
+th[aria-sort=ascending] button::after { content: " \\2191"; }
+th[aria-sort=descending] button::after { content: " \\2193"; }
+tfoot td { border-top: 2px solid var(--line); font-weight: 600; }
+.out { display: none; }
+svg .out { display: inline; opacity: .12; }
 .key { display: inline-block; width: 12px; height: 12px; border-radius: 2px; margin: 0 5px 0 14px;
   vertical-align: -1px; }
+@media (max-width: 600px) { main { padding: 20px 12px 48px; } .card { padding: 10px 12px; }
+  th, td { padding-right: 12px; } .changes td:nth-child(-n+2) { white-space: normal; } }
+""".strip()
+
+# Sorts a table by the column whose title is clicked, and shows only what contains some text.
+_SCRIPT = """
+for (const table of document.querySelectorAll("table.sortable")) {
+  const heads = [...table.tHead.rows[0].cells], body = table.tBodies[0];
+  heads.forEach((head, i) => head.firstChild.addEventListener("click", () => {
+    const down = head.getAttribute("aria-sort") !== "descending";
+    heads.forEach((each) => each.removeAttribute("aria-sort"));
+    head.setAttribute("aria-sort", down ? "descending" : "ascending");
+    const text = (row) => row.cells[i].textContent;
+    const order = (a, b) => text(a).localeCompare(text(b), undefined, { numeric: true });
+    const rows = [...body.rows].sort(order);
+    body.append(...(down ? rows.reverse() : rows));
+  }));
+}
+const filter = document.querySelector(".filter");
+filter?.addEventListener("input", () => {
+  const wanted = filter.value.toLowerCase();
+  for (const each of document.querySelectorAll("tbody tr.row, section.card, svg g.row")) {
+    each.classList.toggle("out", !each.textContent.toLowerCase().includes(wanted));
+  }
+});
 """.strip()
 
 
@@ -66,7 +103,7 @@ def as_html(report: Report) -> str:
         '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f"<title>{title}</title>\n<style>\n{_STYLE}\n</style>\n</head>\n"
-        f"<body>\n<main>\n{body}\n</main>\n</body>\n</html>\n"
+        f"<body>\n<main>\n{body}\n</main>\n<script>\n{_SCRIPT}\n</script>\n</body>\n</html>\n"
     )
 
 
@@ -84,13 +121,27 @@ def _body(report: Report) -> Iterator[str]:
     yield _tile(in_seconds(report.lost_seconds), "lost to recompiles", verdict)
     yield _tile(f"{repeated}", "functions and lines compiled more often than need be", verdict)
     yield "</div>"
+    if report.rows:
+        label = "Show only functions and lines that contain"
+        yield f'<input class="filter" type="search" placeholder="{label} ..." aria-label="{label}">'
     if report.functions:
         yield "<h2>Timeline</h2>"
         yield f'<div class="card scroll">{_timeline(report)}{_LEGEND}</div>'
     yield "<h2>Functions</h2>"
-    yield f'<div class="card scroll">{_table(report)}</div>'
+    yield f'<div class="card scroll">{_table(report.columns, map(_row, report.rows))}</div>'
+    if report.helper_rows:
+        yield "<h2>Your lines that ran what JAX and libraries compile</h2>"
+        rows = map(_helper_row, report.helper_rows)
+        yield f'<div class="card scroll">{_table(HELPERS, rows)}</div>'
     if report.comparison is not None:
         yield from _compared(report.comparison)
+    if report.stages:
+        yield "<h2>Where the time went</h2>"
+        yield f'<div class="card"><div class="scroll">{_stages(report)}</div>'
+        for line in report.shorter:
+            text, tag = html.escape(line.text), "pre" if line.role == "fix" else "p"
+            yield f"<{tag}>{text}</{tag}>"
+        yield "</div>"
     sections = report.sections
     if sections:
         yield "<h2>Causes, and what to write</h2>"
@@ -115,10 +166,14 @@ def _tile(value: str, label: str, kind: str = "") -> str:
     return f'<div class="tile {kind}"><b>{value}</b>{label}</div>'
 
 
-def _table(report: Report) -> str:
-    head = _cells("th", report.columns)
-    rows = "".join(f"<tr>{_row(row)}</tr>" for row in report.rows)
-    return f"<table><tr>{head}</tr>{rows}</table>"
+def _table(titles: Sequence[str], rows: Iterable[str], foot: str = "", last: str = "") -> str:
+    """A table that is sorted by a click on a title. `last` is the class of the last column."""
+    head = _cells("th", [f"<button>{title}</button>" for title in titles], last)
+    body = "".join(f'<tr class="row">{row}</tr>' for row in rows)
+    foot = f"<tfoot><tr>{foot}</tr></tfoot>" if foot else ""
+    return (
+        f'<table class="sortable"><thead><tr>{head}</tr></thead><tbody>{body}</tbody>{foot}</table>'
+    )
 
 
 def _row(row: Row) -> str:
@@ -129,10 +184,26 @@ def _row(row: Row) -> str:
     return _cells("td", (name, *counts, f'<span class="place">{place}</span>'))
 
 
-def _cells(tag: str, cells: Sequence[str]) -> str:
-    first, *numbers, last = cells
-    middle = "".join(f'<{tag} class="number">{cell}</{tag}>' for cell in numbers)
-    return f"<{tag}>{first}</{tag}>{middle}<{tag}>{last}</{tag}>"
+def _helper_row(cells: Sequence[str]) -> str:
+    line, *counts, operations = map(html.escape, cells)
+    place = f'<span class="place">{line}</span>'
+    return _cells("td", (place, *counts, f"<code>{operations}</code>"))
+
+
+def _stages(report: Report) -> str:
+    rows = [
+        _cells("td", [f"<code>{html.escape(name)}</code>", *seconds], "number")
+        for name, *seconds in report.stages
+    ]
+    foot = rows.pop() if len(rows) > 1 else ""  # the sum
+    return _table(("in seconds", *STAGES[1:]), rows, foot, last="number")
+
+
+def _cells(tag: str, cells: Sequence[str], last: str = "") -> str:
+    """Cells of which all but the first and the last are numbers."""
+    kinds = ["", *(["number"] * (len(cells) - 2)), last]
+    pairs = zip(cells, kinds, strict=True)
+    return "".join(f'<{tag} class="{kind}">{cell}</{tag}>' for cell, kind in pairs)
 
 
 def _card(section: Section) -> Iterator[str]:
@@ -204,25 +275,29 @@ def _timeline(report: Report) -> str:
         parts.append(f'<text x="{x:.1f}" y="14" text-anchor="middle">{tick:g} s</text>')
     for row, (name, log) in enumerate(rows):
         y = _TOP + _ROW * row
+        parts.append('<g class="row">')
         # Cut before it is escaped, or an entity could be cut in two.
         label = name if len(name) <= 24 else f"{name[:23]}…"
         parts.append(f'<text class="name" x="0" y="{y + 20}">{html.escape(label)}</text>')
         for number, entry in enumerate(log.entries, 1):
             parts.append(_bar(name, number, entry, report.seconds_until(entry), scale, y + 6))
+        parts.append("</g>")
     return "".join([*parts, "</svg>"])
 
 
 def _bar(name: str, number: int, entry: Entry, at: float, scale: float, y: float) -> str:
-    """A paler bar for the trace, and next to it one for the compile."""
+    """A paler bar for the trace, and next to it one for what comes after."""
     kind = "again" if entry.is_again else "first"
     tooltip = (
         f"{name}, no. {number}, at {at:.2f} s: "
-        f"traced {entry.trace_seconds:.3f} s, compiled {entry.compile_seconds:.3f} s"
+        f"traced {entry.trace_seconds:.3f} s, lowered {entry.lowering_seconds:.3f} s, "
+        f"compiled {entry.compile_seconds:.3f} s"
     )
     x = _LEFT + at * scale
     trace = max(entry.trace_seconds * scale, 0.0)
     # Wide enough to be seen.
-    rest = max(entry.compile_seconds * scale, 2.5 if entry.compiled or trace < 2.5 else 0.0)
+    after = (entry.lowering_seconds + entry.compile_seconds) * scale
+    rest = max(after, 2.5 if entry.compiled or trace < 2.5 else 0.0)
     return (
         f"<g><title>{html.escape(tooltip)}</title>"
         f'<rect class="{kind} trace" x="{x:.1f}" y="{y}" width="{trace:.1f}" height="18"/>'

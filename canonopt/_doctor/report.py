@@ -1,5 +1,6 @@
 """What the doctor reports: the one model that text, rich, JSON and HTML render."""
 
+import collections
 import os
 import re
 import shlex
@@ -8,10 +9,15 @@ from typing import Literal
 
 import attrs
 
-from .._recompiles import Cause, Entry, FunctionLog, times
+from .._recompiles import Cause, CauseLine, Entry, FunctionLog, times
+from .._texts import cache_advice, layers_hint
 from .stream import Process
 
 COLUMNS = ("function", "traces", "compiles", "cache hits", "seconds", "lost", "defined at")
+STAGES = ("where the time went, in seconds", "first", "again", "trace", "lowering", "XLA")
+HELPERS = ("line", "compiles", "seconds", "what it ran")
+_MAX_OPERATIONS = 6  # named for each line
+_MAX_STAGES = 8  # functions in this table
 _COMPARED = ("traces", "compiles", "seconds")
 _MAX_COLUMNS = 8  # of processes, after which one column is for all others
 _OTHERS = "others"
@@ -43,6 +49,14 @@ class Function:
     def omitted(self) -> int:
         """Traces or compiles that are counted, but have no entry."""
         return sum(log.omitted for log in self.logs.values())
+
+    @property
+    def operations(self) -> str:
+        """What a line ran, by name, the most frequent first."""
+        found = collections.Counter(entry.operation for _, entry in self.entries)
+        texts = [f"{name} ({n})" if n > 1 else f"{name}" for name, n in found.most_common()]
+        more = [f"and {len(texts) - _MAX_OPERATIONS} more"] if len(texts) > _MAX_OPERATIONS else []
+        return ", ".join([*texts[:_MAX_OPERATIONS], *more])
 
     def causes(self) -> list["SharedCause"]:
         """The causes, each once though several processes have it."""
@@ -233,6 +247,49 @@ class Report:
             rows.append(Row((name, *self._helper_counts(others), seconds, "", ""), "helpers"))
         return rows
 
+    @property
+    def helper_rows(self) -> list[tuple[str, str, str, str]]:
+        """What JAX and libraries compile: a row for each line that ran it, most expensive first."""
+        return [
+            (
+                with_short_paths(helper.place or helper.name),
+                f"{helper.total('compiles'):.0f}",
+                f"{helper.total('seconds'):.2f}",
+                helper.operations,
+            )
+            for helper in sorted(self.helpers, key=lambda helper: -helper.total("seconds"))
+        ]
+
+    @property
+    def stages(self) -> list[tuple[str, ...]]:
+        """The rows of a table of seconds: functions, most expensive first, and what all took."""
+        found = sorted(self.functions, key=lambda function: -function.total("seconds"))
+        shown, rest = found[:_MAX_STAGES], [*found[_MAX_STAGES:], *self.helpers]
+        groups = [(function.name, [function]) for function in shown]
+        if rest:
+            groups.append(("all else", rest))
+        if len(groups) > 1:
+            groups.append(("all of it", [*self.functions, *self.helpers]))
+        return [(name, *_in_stages(functions)) for name, functions in groups]
+
+    @property
+    def shorter(self) -> list[CauseLine]:
+        """What would shorten the compiles, those that were needed too."""
+        both = (*self.functions, *self.helpers)
+        lines = []
+        hits, misses = (sum(f.total(n) for f in both) for n in ("cache_hits", "cache_misses"))
+        entries = [entry for function in both for _, entry in function.entries]
+        if hits or misses:
+            text = f"JAX's persistent cache had {hits:.0f} of {hits + misses:.0f} programs"
+            lines.append(CauseLine("note", text))
+        elif (advice := cache_advice([entry.compile_seconds for entry in entries])) is not None:
+            lines += [CauseLine("hint", advice.hint), CauseLine("fix", advice.fix)]
+        for function in self.functions:
+            alike = (entry.alike for _, entry in function.entries if entry.alike is not None)
+            if (first := next(alike, None)) is not None:
+                lines.append(CauseLine("hint", layers_hint(function.name, *first)))
+        return lines
+
     def _counts(self, function: Function) -> Sequence[str]:
         if len(self.processes) < 2:
             return [f"{function.total(count)}" for count in ("traces", "compiles", "cache_hits")]
@@ -293,6 +350,16 @@ def _functions(processes: Sequence[tuple[str, Sequence[FunctionLog]]]) -> list[F
             found.setdefault((*key, seen[key]), {})[process] = log
     firsts = [(next(iter(logs.values())), logs) for logs in found.values()]
     return [Function(first.name, first.place, logs) for first, logs in firsts]
+
+
+def _in_stages(functions: Sequence[Function]) -> Iterator[str]:
+    def total(name: str) -> float:
+        return sum(function.total(name) for function in functions)
+
+    first = total("first_seconds")
+    stages = (total(name) for name in ("trace_seconds", "lowering_seconds", "compile_seconds"))
+    for seconds in (first, total("seconds") - first, *stages):
+        yield f"{max(seconds, 0.0):.2f}"
 
 
 def _in_columns(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:

@@ -17,11 +17,11 @@ from typing import Any
 import attrs
 
 from .._errors import UnsupportedVersionError
+from .._jax_internals import Array, Compile
 from .._recompiles import (
     MAX_ENTRIES,
     MAX_OPERATIONS,
     Change,
-    Compile,
     CompileLog,
     Entry,
     Explanation,
@@ -30,19 +30,20 @@ from .._recompiles import (
     check_compiles,
     record_everywhere,
 )
+from .._texts import SLOW_SECONDS, alike_items
 
 VERSION = 1  # of the lines. A new field is no new version.
 _MAX_TEXT = 1000  # characters of each string
 
 # What is written of logs and entries, under the same names.
 _COUNTS = (
-    *("traces", "compiles", "cache_hits", "backward_compiles"),
-    *("nested_traces", "trace_seconds", "compile_seconds"),
+    *("traces", "compiles", "cache_hits", "cache_misses", "backward_compiles"),
+    *("nested_traces", "trace_seconds", "lowering_seconds", "compile_seconds"),
 )
 _ENTRY = (
     *("traced", "compiled", "traced_again", "compiled_again"),
-    *("trace_seconds", "compile_seconds", "error", "advice"),
-    *("is_nested", "site", "operation", "shapes"),
+    *("trace_seconds", "lowering_seconds", "compile_seconds", "error", "advice"),
+    *("is_nested", "site", "operation", "shapes", "alike"),
 )
 _CHANGE = ("path", "kind", "before", "after", "fix", "hint", "wanted")
 
@@ -117,6 +118,10 @@ class StreamRecorder(Recorder):
     def _entry(self, log: FunctionLog, entry: Entry, is_new: bool) -> dict[str, Any] | None:
         if entry not in log.entries:  # no more are kept
             return None
+        if entry.compile_seconds >= SLOW_SECONDS and entry.call_key is not None:
+            records = entry.call_key.records.items()
+            leaves = {path: str(leaf) for path, leaf in records if isinstance(leaf, Array)}
+            entry.alike = alike_items(leaves)
         about = {"number": log.entries.index(entry), "time": self._epoch + entry.at}
         about |= _fields(entry, _ENTRY)
         # Else the line of the trace has them.
@@ -230,6 +235,7 @@ class Process:
         for name in _ENTRY:
             setattr(kept, name, entry[name])
         kept.advice = tuple(kept.advice)
+        kept.alike = None if kept.alike is None else (str(kept.alike[0]), int(kept.alike[1]))
         if "changes" in entry:
             changes = (Change(*(each[name] for name in _CHANGE)) for each in entry["changes"])
             kept = attrs.evolve(kept, explanation=Explanation(0, tuple(changes), ()))

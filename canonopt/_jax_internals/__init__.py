@@ -9,6 +9,7 @@ each of the names in turn. Other modules import from here, not from the modules 
 from .arrays import Array as Array
 from .arrays import array_of as array_of
 from .arrays import array_text as array_text
+from .compiles import Compile as Compile
 from .filter_jit import HidingFailedCallbacks as HidingFailedCallbacks
 from .filter_jit import error_of_equinox as error_of_equinox
 from .filter_jit import is_given as is_given

@@ -2,27 +2,47 @@
 
 import threading
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
+import attrs
 import jax
 import numpy as np
 
 from .settings import default_settings, unsupported
 from .tracing import is_staging, listen
 
+_MAX_NAMES = 1000  # of what was lowered and is not compiled yet, in each thread
+
+
+@attrs.frozen
+class Compile:
+    """What JAX tells of one compile by XLA."""
+
+    name: str
+    seconds: float  # or to read it from the persistent compilation cache
+    lowering_seconds: float
+    # Of the persistent cache. None if it is off.
+    cache: Literal["hit", "miss"] | None
+    # What its listener knows.
+    in_backward_pass: bool = False
+    is_by_hand: bool = False  # by `.compile()`
+
+    @property
+    def is_hit(self) -> bool:
+        return self.cache == "hit"
+
 
 class CompileWatch:
-    """Calls `on_compile` with the name, the seconds, and whether JAX's persistent cache had it.
+    """Calls `on_compile` with each compile, and each hit of JAX's persistent cache.
 
     JAX compiles in the thread of the call. Its events have public functions, but their names are
     documented nowhere.
     """
 
-    def __init__(self, on_compile: Callable[[str, float, bool], None]) -> None:
+    def __init__(self, on_compile: Callable[[Compile], None]) -> None:
         self._on_compile = on_compile
-        # Whether the persistent cache had what is reported next: JAX has two events for a hit.
-        self._thread = threading.local()
-        # Whether JAX has reported a compile with the name of its function.
+        self._thread = _Thread()
+        # Whether JAX has reported a lowering and a compile with the name of their function.
         self._is_seen = False
 
     def listen(self) -> None:
@@ -34,9 +54,13 @@ class CompileWatch:
         # In a trace, nothing would be compiled: the small function would become part of the trace.
         if self._is_seen or is_staging():
             return
+
+        def canonopt_check() -> Any:  # a name that nothing else has been lowered under
+            return np.zeros(())
+
         try:
             with default_settings():
-                jax.jit(lambda: np.zeros(()))()
+                jax.jit(canonopt_check)()
         except Exception:  # without a device nothing has been compiled before, either
             return
         if not self._is_seen:
@@ -47,11 +71,38 @@ class CompileWatch:
             self._thread.is_hit = True
 
     def _on_duration(self, event: str, duration_secs: float, **about: Any) -> None:
+        thread = self._thread
         if event.endswith("cache_retrieval_time_sec"):
-            self._thread.is_hit = True
+            thread.is_hit = True
+        if event.endswith("jaxpr_to_mlir_module_duration"):
+            if len(thread.lowered) >= _MAX_NAMES:
+                thread.lowered.clear()
+            name = _name(about)
+            thread.lowered[name] = thread.lowered.get(name, 0.0) + duration_secs
         if event.endswith("backend_compile_duration"):
-            is_hit, self._thread.is_hit = getattr(self._thread, "is_hit", False), False
-            name = str(about.get("fun_name", "")).removeprefix("jit(").removesuffix(")") or "?"
-            self._is_seen = self._is_seen or name != "?"
-            # Another name before JAX 0.9.
-            self._on_compile(name.replace("unnamed wrapped", "unnamed"), duration_secs, is_hit)
+            name, is_hit, thread.is_hit = _name(about), thread.is_hit, False
+            self._is_seen = self._is_seen or (name != "?" and name in thread.lowered)
+            lowering = thread.lowered.pop(name, 0.0)
+            cache = "hit" if is_hit else "miss" if _has_persistent_cache() else None
+            self._on_compile(Compile(name, duration_secs, lowering, cache))
+
+
+class _Thread(threading.local):
+    """What a thread has done for the compile that is reported next."""
+
+    def __init__(self) -> None:
+        # Whether the persistent cache had what is reported next: JAX has two events for a hit.
+        self.is_hit = False
+        # The seconds by name: what is lowered by hand may be compiled later.
+        self.lowered: dict[str, float] = {}
+
+
+def _has_persistent_cache() -> bool:
+    # JAX fires the events of its cache also without a folder for it.
+    folder, is_on = "jax_compilation_cache_dir", "jax_enable_compilation_cache"
+    return bool(getattr(jax.config, folder) and getattr(jax.config, is_on))
+
+
+def _name(about: dict[str, Any]) -> str:
+    name = str(about.get("fun_name", "")).removeprefix("jit(").removesuffix(")") or "?"
+    return name.replace("unnamed wrapped", "unnamed")  # as it was called before JAX 0.9

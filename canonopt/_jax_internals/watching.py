@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager
 from typing import Any
 
-from .compiles import CompileWatch
+from .compiles import Compile, CompileWatch
 from .misses import Miss, MissWatch
 from .stages import StageWatch
 
@@ -31,7 +31,7 @@ class Watch:
         failed: Callable[[Exception], None],
         lowered: Callable[[Any, Any], bool],
         compiling: Callable[[Any], AbstractContextManager[Any]],
-        on_compile: Callable[[str, float, bool], None],
+        on_compile: Callable[[Compile], None],
     ) -> None:
         self._renew_lock()
         # A forked child does not have the thread that may hold the lock.

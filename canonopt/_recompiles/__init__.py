@@ -20,7 +20,6 @@ from .listeners import check_compiles as check_compiles
 from .listeners import record_everywhere as record_everywhere
 from .log import MAX_ENTRIES as MAX_ENTRIES
 from .log import MAX_OPERATIONS as MAX_OPERATIONS
-from .log import Compile as Compile
 from .log import CompileLog as CompileLog
 from .log import FunctionLog as FunctionLog
 from .log import Recorder as Recorder

@@ -11,8 +11,8 @@ from collections.abc import Iterable, Iterator, Sequence
 import attrs
 import numpy as np
 
-from .._jax_internals import Array, devices_of, key_context
-from .._texts import HANDFUL, Change, cause_lines
+from .._jax_internals import Array, Compile, devices_of, key_context
+from .._texts import HANDFUL, Change, cause_lines, no_difference
 from .advice import (
     OPTIONS_ADVICE,
     TRANSFORM_ADVICE,
@@ -39,16 +39,6 @@ from .records import (
     static_words,
     way_to,
 )
-
-# Three lines at most, since a report shows no more of a note.
-_NO_DIFFERENCE = """\
-canonopt sees no difference from an earlier call
-it cannot see: jax.clear_caches(), the size of a jax.vmap, jax.make_user_context"""
-# With a jax that has no names to its key.
-_UNNAMED = "nor `with Mesh(...)`, set_xla_metadata, the axis names of jax.vmap, rare settings"
-_INSIDE = """\
-its arguments are those of an earlier trace: it was called twice in one trace, or what is jitted
-around it was made again, and canonopt.jit in place of jax.jit makes that one program"""
 
 
 @attrs.frozen
@@ -77,9 +67,7 @@ class Explanation:
         """What to say in place of changes if there are none."""
         if self.changes:
             return None
-        if self.is_inside_trace:
-            return _INSIDE
-        return _NO_DIFFERENCE if key_context() else f"{_NO_DIFFERENCE}\n{_UNNAMED}"
+        return no_difference(self.is_inside_trace, has_names=bool(key_context()))
 
     def __str__(self) -> str:
         return "\n".join(map(str, cause_lines(self.changes, self.note, self.hints, self.fixes)))
@@ -98,6 +86,7 @@ class Entry:
     traced: bool = False
     compiled: bool = False
     trace_seconds: float = 0.0
+    lowering_seconds: float = 0.0
     compile_seconds: float = 0.0
     error: str | None = None  # of a trace that failed
     advice: tuple[str, ...] = ()  # what to write in place of a call that failed
@@ -113,6 +102,8 @@ class Entry:
     # In the log of a line: what JAX or a library compiled, and for JAX from which shapes to which.
     operation: str | None = None
     shapes: str | None = None
+    # If the compile was slow: items with the same shapes, such as layers, and how many.
+    alike: tuple[str, int] | None = None
     # The keys of earlier calls, until they were compared with this one.
     earlier: tuple[CallKey, ...] = ()
     _explanation: Explanation | None = None
@@ -139,7 +130,15 @@ class Entry:
 
     @property
     def seconds(self) -> float:
-        return self.trace_seconds + self.compile_seconds
+        return self.trace_seconds + self.lowering_seconds + self.compile_seconds
+
+    def is_followed_by_backward(self, compiled: Compile) -> bool:
+        """Whether this compiles the backward pass of the call, and not the call."""
+        return not compiled.is_by_hand and (self.compiled or compiled.in_backward_pass)
+
+    def add_seconds(self, compiled: Compile) -> None:
+        self.lowering_seconds += compiled.lowering_seconds
+        self.compile_seconds += compiled.seconds
 
     @property
     def why(self) -> str:

@@ -16,6 +16,7 @@ import attrs
 
 from .._errors import ExcessError, RecompileWarning
 from .._jax_internals import (
+    Compile,
     Miss,
     Watch,
     array_text,
@@ -34,7 +35,7 @@ from .._jax_internals import (
 from .._python_internals import WeakIdMap
 from .call_key import CallKey, call_key_of_miss, shapes_of_miss
 from .differences import Entry
-from .log import MAX_ENTRIES, Compile, CompileLog, FunctionLog, Recorder
+from .log import MAX_ENTRIES, CompileLog, FunctionLog, Recorder
 
 
 @contextlib.contextmanager
@@ -351,34 +352,35 @@ def _compiling(lowered: Any) -> Iterator[None]:
         _thread.lowered = None
 
 
-def _on_compile(name: str, seconds: float, is_hit: bool) -> None:
+def _on_compile(compiled: Compile) -> None:
     here = _recorders()
     counted: list[_Recorded] = []
     is_by_hand = _thread.lowered is not None
     with _noting_problems(here):
-        found = _recall(_thread.lowered) if is_by_hand else _ready(name)
-        compiled = Compile(seconds, is_hit, is_by_hand, is_in_backward_pass())
+        is_backward = is_in_backward_pass()
+        compiled = attrs.evolve(compiled, is_by_hand=is_by_hand, in_backward_pass=is_backward)
+        found = _recall(_thread.lowered) if is_by_hand else _ready(compiled.name)
         others = [each for each in here if not any(each is other for other, _, _ in found)]
         if others:
-            _add_operation(name, compiled, others)
+            _add_operation(compiled, others)
         for recorder, log, entry in found:
             if not recorder.is_closed and (e := recorder.add_compile(log, compiled, entry)):
                 counted.append((recorder, log, e))
     for recorder, log, entry in counted:
         # Without a block or `.compile()`, the compile is part of a call that ended long ago.
-        if not is_hit and (recorder in here or is_by_hand):
+        if not compiled.is_hit and (recorder in here or is_by_hand):
             recorder.after_compile(log, entry)
 
 
-def _add_operation(name: str, compiled: Compile, recorders: Sequence[Recorder]) -> None:
+def _add_operation(compiled: Compile, recorders: Sequence[Recorder]) -> None:
     """Adds a compile that belongs to no function of the user's to the line that ran it."""
     pending, _thread.operation = _thread.operation, None
     site = call_site()
     for recorder in recorders:
-        if pending is not None and pending[0] == name:
+        if pending is not None and pending[0] == compiled.name:
             entry = attrs.evolve(pending[1], site=site)
         else:
-            entry = Entry(None, time.perf_counter(), operation=name, site=site)
+            entry = Entry(None, time.perf_counter(), operation=compiled.name, site=site)
         recorder.add_operation(entry, compiled)
 
 

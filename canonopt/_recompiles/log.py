@@ -8,7 +8,7 @@ from typing import Any
 
 import attrs
 
-from .._jax_internals import identity_of_code, innermost
+from .._jax_internals import Compile, identity_of_code, innermost
 from .._python_internals import WeakIdMap
 from .._texts import (
     Cause,
@@ -119,11 +119,14 @@ class FunctionLog:
     place: str | None
     traces: int = 0
     compiles: int = 0
-    cache_hits: int = 0  # of JAX's persistent compilation cache, in place of a compile
+    # Of JAX's persistent compilation cache: in place of a compile, and before one.
+    cache_hits: int = 0
+    cache_misses: int = 0
     # The backward pass that `jax.grad` or `jax.vjp` makes of a jitted function is a program of its
     # own. It is no recompile, and no limit counts it.
     backward_compiles: int = 0
     trace_seconds: float = 0.0
+    lowering_seconds: float = 0.0
     compile_seconds: float = 0.0
     entries: list[Entry] = attrs.field(factory=list)
     is_line: bool = False
@@ -132,7 +135,12 @@ class FunctionLog:
 
     @property
     def seconds(self) -> float:
-        return self.trace_seconds + self.compile_seconds
+        return self.trace_seconds + self.lowering_seconds + self.compile_seconds
+
+    @property
+    def first_seconds(self) -> float:
+        """The seconds of what was traced and compiled for the first time."""
+        return sum(entry.seconds for entry in self.entries if not entry.is_again)
 
     @property
     def events(self) -> int:
@@ -181,19 +189,15 @@ class FunctionLog:
         self.trace_seconds += entry.trace_seconds
         self._add(entry)
 
-    def add_operation(self, entry: Entry, compiled: "Compile") -> None:
+    def add_operation(self, entry: Entry, compiled: Compile) -> None:
         """Counts what a line has compiled."""
-        self.compile_seconds += compiled.seconds
         self.trace_seconds += entry.trace_seconds
         self.traces += entry.traced
+        self._count(compiled, is_backward=compiled.in_backward_pass)
         if compiled.in_backward_pass:
-            self.backward_compiles += 1
             return
-        if compiled.is_hit:
-            self.cache_hits += 1
-        else:
-            self.compiles += 1
-        entry.compiled, entry.compile_seconds = True, compiled.seconds
+        entry.compiled = True
+        entry.add_seconds(compiled)
         # Without shapes it cannot be compared. JAX compiles it for something that it transforms.
         is_known = entry.call_key is not None or entry.shapes is not None
         entry.compiled_again = is_known and any(
@@ -209,7 +213,7 @@ class FunctionLog:
         if len(self.entries) < (MAX_OPERATIONS if self.is_line else MAX_ENTRIES):
             self.entries.append(entry)
 
-    def add_compile(self, compiled: "Compile", entry: Entry | None = None) -> Entry | None:
+    def add_compile(self, compiled: Compile, entry: Entry | None = None) -> Entry | None:
         """Counts a compile that a miss led to.
 
         **Returns:** the entry that it belongs to, or None for a backward pass.
@@ -219,16 +223,12 @@ class FunctionLog:
             # A function that is jitted twice has a second miss, inside the first.
             inside = [e for e in self.entries if e.at > entry.at and e.traced]
             entry, is_new = (inside[-1], False) if inside else (entry, True)
-        self.compile_seconds += compiled.seconds
-        if entry is not None and compiled.is_backward(entry):
-            self.backward_compiles += 1
+        if entry is not None and entry.is_followed_by_backward(compiled):
+            self._count(compiled, is_backward=True)
             if not is_new:
-                entry.compile_seconds += compiled.seconds
+                entry.add_seconds(compiled)
             return None
-        if compiled.is_hit:
-            self.cache_hits += 1
-        else:
-            self.compiles += 1
+        self._count(compiled, is_backward=False)
         if entry is not None:
             # A miss that found its trace in JAX's cache becomes an entry once it has compiled.
             if is_new:
@@ -236,22 +236,19 @@ class FunctionLog:
             if not entry.compiled:  # what was lowered once may be compiled twice
                 entry.compiled_again = self.compiles + self.cache_hits > 1
             entry.compiled = True
-            entry.compile_seconds += compiled.seconds
+            entry.add_seconds(compiled)
         return entry
 
-
-@attrs.frozen
-class Compile:
-    """What JAX tells of one compile."""
-
-    seconds: float
-    is_hit: bool  # of the persistent compilation cache
-    is_by_hand: bool  # by `.compile()`
-    in_backward_pass: bool
-
-    def is_backward(self, entry: Entry) -> bool:
-        """Whether this compiles the backward pass of the entry's call, and not the call."""
-        return not self.is_by_hand and (entry.compiled or self.in_backward_pass)
+    def _count(self, compiled: Compile, is_backward: bool) -> None:
+        self.lowering_seconds += compiled.lowering_seconds
+        self.compile_seconds += compiled.seconds
+        self.cache_misses += compiled.cache == "miss"
+        if is_backward:
+            self.backward_compiles += 1
+        elif compiled.is_hit:
+            self.cache_hits += 1
+        else:
+            self.compiles += 1
 
 
 class CompileLog:
@@ -324,7 +321,7 @@ def _total(name: str, logs: list[FunctionLog]) -> FunctionLog:
 
 
 _SUMMED = ("traces", "compiles", "cache_hits", "backward_compiles", "nested_traces", "entries")
-_SUMMED += ("trace_seconds", "compile_seconds")
+_SUMMED += ("cache_misses", "trace_seconds", "lowering_seconds", "compile_seconds")
 
 
 # --- what the listeners write into ------------------------------------------------------------

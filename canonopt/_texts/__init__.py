@@ -10,6 +10,10 @@ from .causes import Change as Change
 from .causes import aligned as aligned
 from .causes import cause_lines as cause_lines
 from .causes import times as times
+from .shortening import SLOW_SECONDS as SLOW_SECONDS
+from .shortening import alike_items as alike_items
+from .shortening import cache_advice as cache_advice
+from .shortening import layers_hint as layers_hint
 from .values import MAX_SHOWN as MAX_SHOWN
 from .values import PLAIN as PLAIN
 from .values import cut_to_difference as cut_to_difference
@@ -21,6 +25,7 @@ from .values import text_of as text_of
 from .verdicts import HANDFUL as HANDFUL
 from .verdicts import PAIR as PAIR
 from .verdicts import many_operations as many_operations
+from .verdicts import no_difference as no_difference
 from .verdicts import path_of_growth as path_of_growth
 from .verdicts import repeated_operation as repeated_operation
 from .verdicts import several_shapes as several_shapes

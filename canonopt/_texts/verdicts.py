@@ -27,6 +27,28 @@ def verdict(calls: Sequence[Sequence[Change]]) -> tuple[str | None, str | None]:
     return pattern and f"{subject} {pattern}", None
 
 
+# Three lines at most, since a report shows no more of a note.
+_NO_DIFFERENCE = """\
+canonopt sees no difference from an earlier call
+it cannot see: jax.clear_caches(), the size of a jax.vmap, jax.make_user_context"""
+_UNNAMED = "nor `with Mesh(...)`, set_xla_metadata, the axis names of jax.vmap, rare settings"
+_INSIDE = """\
+its arguments are those of an earlier trace: it was called twice in one trace, or what is jitted
+around it was made again, and canonopt.jit in place of jax.jit makes that one program"""
+
+
+def no_difference(is_inside_trace: bool, has_names: bool) -> str:
+    """What to say of two calls that look the same.
+
+    **Arguments:**
+
+    - `has_names`: whether JAX has names for the parts of its key.
+    """
+    if is_inside_trace:
+        return _INSIDE
+    return _NO_DIFFERENCE if has_names else f"{_NO_DIFFERENCE}\n{_UNNAMED}"
+
+
 def path_of_growth(change: Change) -> str:
     """The path of a change, which is one for all lengths of a list."""
     is_of_length = "missing" in (change.before, change.after)

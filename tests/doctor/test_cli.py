@@ -121,6 +121,7 @@ def test_a_closed_pipe_changes_neither_the_status_nor_the_files(closed, then, tm
     assert (tmp_path / "report.json").exists() and (tmp_path / "report.html").exists()
 
 
+@pytest.mark.slow
 def test_a_file_that_cannot_be_written_is_named_after_the_report(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import pathlib; pathlib.Path('report.json').mkdir()")
@@ -347,6 +348,7 @@ def test_the_help_documents_the_exit_status(capsys):
     assert "3 if the command succeeds" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.mark.slow
 def test_try_compares_with_a_run_with_canonopts_factories(tmp_path):
     files = {form: tmp_path / f"report.{form}" for form in ("json", "html")}
     options = [part for form, path in files.items() for part in (f"--{form}", path)]
@@ -362,6 +364,7 @@ def test_try_compares_with_a_run_with_canonopts_factories(tmp_path):
     assert "<td>6 -&gt; 1</td>" in files["html"].read_text()
 
 
+@pytest.mark.slow
 def test_try_says_if_the_script_fails_with_canonopt(tmp_path):
     script = tmp_path / "script.py"
     script.write_text("import jax, optax, sys\nsys.exit(7 * hasattr(optax.adam, 'factory'))")

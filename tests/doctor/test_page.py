@@ -21,7 +21,7 @@ class Page(html.parser.HTMLParser):
 
     def handle_starttag(self, tag, attrs):
         self.tags.append((tag, dict(attrs)))
-        if tag != "meta":
+        if tag not in ("meta", "input"):
             self.open.append(tag)
 
     def handle_startendtag(self, tag, attrs):
@@ -31,7 +31,7 @@ class Page(html.parser.HTMLParser):
         assert self.open.pop() == tag
 
     def handle_data(self, data):
-        if self.open[-1:] != ["style"]:
+        if self.open[-1:] not in (["style"], ["script"]):
             self.text += data
 
 
@@ -47,7 +47,8 @@ def test_the_page_shows_a_timeline_and_the_line_to_write(written):
 
 def test_the_page_needs_no_other_file(written):
     page = Page(written.html)
-    assert {tag for tag, _ in page.tags}.isdisjoint({"script", "link", "img", "iframe", "object"})
+    assert {tag for tag, _ in page.tags}.isdisjoint({"link", "img", "iframe", "object"})
+    assert [about for tag, about in page.tags if tag == "script"] == [{}]
     assert not {name for _, about in page.tags for name in about} & {"src", "href", "xlink:href"}
     assert not re.search(r"https?:|url\(|@import", written.html)
 
@@ -62,8 +63,7 @@ def test_nothing_gets_into_the_page_unescaped(hostile):
     assert HOSTILE in str(hostile.functions[0].place)
     text = as_html(hostile)
     assert f"<p>{html.escape(HOSTILE)}</p>" in text  # the note
-    assert {tag for tag, _ in Page(text).tags}.isdisjoint({"script"})
-    assert "<script" not in text and Page(text).text.count(HOSTILE) > 5
+    assert text.count("<script") == 1 and Page(text).text.count(HOSTILE) > 5
 
 
 def test_the_page_says_how_many_differences_it_leaves_out(hostile):

@@ -110,7 +110,7 @@ def test_a_first_call_after_a_trace_inside_another_function_is_no_recompile():
     assert (found.repeated, found.sections, found.lost_seconds) == ([], [], 0.0)
     text, page = as_text(found), as_html(found)
     assert "No function was traced or compiled more than once." in text
-    assert "write:" not in text and " again" not in text
+    assert "write:" not in text and "again," not in text
     assert 'class="first"' in page and 'class="again' not in page
 
 

@@ -154,6 +154,7 @@ def test_a_script_that_does_not_exist():
     assert (errors, done.returncode) == (plain.stderr, plain.returncode)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "status", "message"),
     [
@@ -402,6 +403,7 @@ def test_a_script_may_close_all_files(folder):
     assert rows_of(run(*DOCTOR, "closes.py", cwd=folder)) == ["2         2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["-E", "-I", "-S"])
 def test_the_report_says_that_nothing_was_watched(option, folder):
     (folder / "script.py").write_text("print(1)")
@@ -412,6 +414,7 @@ def test_the_report_says_that_nothing_was_watched(option, folder):
     assert "run the command without these" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_process_that_cannot_import_canonopt_says_so(folder):
     there = folder / "there"
     there.mkdir()
@@ -432,6 +435,7 @@ if sys.orig_argv[1:] == ["script.py"]:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", [None, HIDDEN, f"{HIDDEN}    1 / 0"])
 def test_the_users_sitecustomize_runs(text, folder):
     if text is not None:

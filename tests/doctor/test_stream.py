@@ -76,6 +76,7 @@ def test_a_line_tells_when_it_happened(tmp_path):
             assert start["time"] <= entry["time"] <= record["time"]
 
 
+@pytest.mark.slow
 def test_after_64_entries_only_counts_are_written(tmp_path):
     @jax.jit
     def step(x):

@@ -139,6 +139,7 @@ def test_what_changes_at_each_call_or_is_made_again_is_avoidable(name):
         assert pattern in cause.pattern and cause.pattern in cause.lines()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("step", [1, 2])
 def test_a_list_that_grows_is_one_cause(step):
     total = jax.jit(lambda batch: sum(batch))

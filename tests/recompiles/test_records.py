@@ -89,6 +89,7 @@ def test_texts():
         assert static_of(value).text == text
 
 
+@pytest.mark.slow
 def test_a_transformation_differs_from_one_that_was_at_its_address():
     records = []
     for _ in range(20):

@@ -49,6 +49,7 @@ class Constant(eqx.Module):
         return self.value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_wide", [False, True])
 @pytest.mark.parametrize("dtype", [jnp.bfloat16, jnp.float32])
 @pytest.mark.parametrize(

@@ -148,7 +148,6 @@ WITH_NUMBERS = [name for name in WITHOUT_WARNING if numbers_of(build(name, canon
 NUMBERS = [x for x in LOOKALIKES if isinstance(x, int | float | np.number)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", WITHOUT_WARNING)
 def test_built_again_is_the_same_object(name):
     spec = build(name, canonopt)

@@ -147,6 +147,7 @@ def test_arguments_and_results_are_those_of_equinox(name):
         assert our_counts == their_counts
 
 
+@pytest.mark.slow
 def test_a_training_loop_is_that_of_equinox():
     optim = optax.adam(1e-2)
 
