@@ -129,19 +129,8 @@ def _body(report: Report) -> Iterator[str]:
         yield f'<div class="card scroll">{_timeline(report)}{_LEGEND}</div>'
     yield "<h2>Functions</h2>"
     yield f'<div class="card scroll">{_table(report.columns, map(_row, report.rows))}</div>'
-    if report.helper_rows:
-        yield "<h2>Your lines that ran what JAX and libraries compile</h2>"
-        rows = map(_helper_row, report.helper_rows)
-        yield f'<div class="card scroll">{_table(HELPERS, rows)}</div>'
     if report.comparison is not None:
         yield from _compared(report.comparison)
-    if report.stages:
-        yield "<h2>Where the time went</h2>"
-        yield f'<div class="card"><div class="scroll">{_stages(report)}</div>'
-        for line in report.shorter:
-            text, tag = html.escape(line.text), "pre" if line.role == "fix" else "p"
-            yield f"<{tag}>{text}</{tag}>"
-        yield "</div>"
     sections = report.sections
     if sections:
         yield "<h2>Causes, and what to write</h2>"
@@ -149,6 +138,17 @@ def _body(report: Report) -> Iterator[str]:
         yield f"<p>{report.verdict}</p>"
     for section in sections:
         yield from _card(section)
+    if report.helper_rows:
+        yield "<h2>Your lines that ran what JAX and libraries compile</h2>"
+        rows = map(_helper_row, report.helper_rows)
+        yield f'<div class="card scroll">{_table(HELPERS, rows)}</div>'
+    if report.stages:
+        yield "<h2>Where the time went</h2>"
+        yield f'<div class="card"><div class="scroll">{_stages(report)}</div>'
+        for line in report.shorter:
+            text, tag = html.escape(line.text), "pre" if line.role == "fix" else "p"
+            yield f"<{tag}>{text}</{tag}>"
+        yield "</div>"
 
 
 def _compared(found: Comparison) -> Iterator[str]:
