@@ -60,14 +60,17 @@ with canonopt.compile_log() as log:
         jax.lax.scan(lambda c, a: (c + a, a), 0.0, data)
 print(log["<lambda>"].place, *log["<lambda>"].causes()[0].sites)
 print(*[line.name for line in log.helpers if not line.is_expected])
+log
 """
 
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_cells_are_named_by_their_numbers():
+def test_cells_are_named_by_their_numbers_and_show_a_log_as_html():
     cells = [nbformat.v4.new_code_cell(text.strip()) for text in (SETUP, SITES)]
     notebook = nbformat.v4.new_notebook(cells=cells)
     nbclient.NotebookClient(notebook, timeout=600).execute()
-    printed = "".join(output.text for output in notebook.cells[1].outputs)
+    *streams, shown = notebook.cells[1].outputs
+    printed = "".join(output.text for output in streams)
+    assert "<td>In[2]:1</td>" in shown.data["text/html"]
     assert printed.split() == ["In[2]:1", "In[2]:4", "In[2]:6"]

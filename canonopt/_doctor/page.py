@@ -4,10 +4,9 @@ import html
 import math
 from collections.abc import Iterable, Iterator, Sequence
 
-from .._recompiles import Cause, Entry
+from .._recompiles import Entry
+from .._texts import changes_markup
 from .report import HELPERS, STAGES, Comparison, Report, Row, Section, in_seconds, with_short_paths
-
-_MAX_CHANGES = 12  # shown for each cause; the JSON has all
 
 _STYLE = """
 :root { color-scheme: light dark; --ground: #fbfbfa; --card: #fff; --text: #1d2127; --dim: #68707c;
@@ -222,7 +221,7 @@ def _card(section: Section) -> Iterator[str]:
         if cause.note is not None:
             yield f"<p><code>{html.escape(cause.note)}</code></p>"
         if cause.changes:
-            yield f'<div class="scroll">{_changes(cause)}</div>'
+            yield f'<div class="scroll">{changes_markup(cause, with_short_paths)}</div>'
         for hint in cause.hints:
             yield f"<p>{html.escape(hint)}</p>"
         if cause.fixes:
@@ -232,16 +231,6 @@ def _card(section: Section) -> Iterator[str]:
     if section.closing:
         yield f'<p class="dim">{section.closing}</p>'
     yield "</section>"
-
-
-def _changes(cause: Cause) -> str:
-    rows = ["<th>path</th><th>kind</th><th>before</th><th>after</th>"]
-    for change in cause.changes[:_MAX_CHANGES]:
-        cells = (change.path, change.kind, change.before, change.after)
-        rows.append("".join(f"<td>{html.escape(with_short_paths(cell))}</td>" for cell in cells))
-    if len(cause.changes) > _MAX_CHANGES:
-        rows.append(f'<td colspan="4">and {len(cause.changes) - _MAX_CHANGES} more</td>')
-    return f'<table class="changes">{"".join(f"<tr>{row}</tr>" for row in rows)}</table>'
 
 
 # --- the timeline -----------------------------------------------------------------------------

@@ -30,16 +30,12 @@ from .._recompiles import (
     check_compiles,
     record_everywhere,
 )
-from .._texts import SLOW_SECONDS, alike_items
+from .._texts import COUNTS, SLOW_SECONDS, alike_items
 
 VERSION = 1  # of the lines. A new field is no new version.
 _MAX_TEXT = 1000  # characters of each string
 
-# What is written of logs and entries, under the same names.
-_COUNTS = (
-    *("traces", "compiles", "cache_hits", "cache_misses", "backward_compiles"),
-    *("nested_traces", "trace_seconds", "lowering_seconds", "compile_seconds"),
-)
+# What is written of logs and entries, under the same names, besides `COUNTS`.
 _ENTRY = (
     *("traced", "compiled", "traced_again", "compiled_again"),
     *("trace_seconds", "lowering_seconds", "compile_seconds", "error", "advice"),
@@ -109,7 +105,7 @@ class StreamRecorder(Recorder):
         with self._order:
             kind = "line" if log.is_line else "function"
             about: dict[str, Any] = {"number": self._numbers[log], "kind": kind}
-            about |= {"name": log.name, "place": log.place, **_fields(log, _COUNTS)}
+            about |= {"name": log.name, "place": log.place, **_fields(log, COUNTS)}
             record: dict[str, Any] = {"event": event, "time": time.time(), "function": about}
             if entry is not None:
                 record["entry"] = self._entry(log, entry, is_new=event == "trace")
@@ -223,7 +219,7 @@ class Process:
     ) -> "Event | None":
         new = FunctionLog(about["name"], about["place"], is_line=about["kind"] == "line")
         log = self._logs.setdefault(int(about["number"]), new)
-        for name in _COUNTS:
+        for name in COUNTS:
             setattr(log, name, about[name])
         if entry is None:
             return None

@@ -12,7 +12,9 @@ from .._jax_internals import Compile, identity_of_code, innermost
 from .._python_internals import WeakIdMap
 from .._texts import (
     Cause,
+    Counts,
     aligned,
+    log_markup,
     many_operations,
     path_of_growth,
     place_of,
@@ -108,8 +110,8 @@ def _causes(entries: list[Entry]) -> list[Cause]:
 
 
 @attrs.define(eq=False)
-class FunctionLog:
-    """The traces and compiles of one function. Seconds exclude those of inner functions.
+class FunctionLog(Counts):
+    """The traces and compiles of one function.
 
     Or of one line of the user's code: what JAX and libraries compile there. Then `name` is the
     short form of the line and `place` the long one, and each entry has its `operation`.
@@ -117,34 +119,13 @@ class FunctionLog:
 
     name: str
     place: str | None
-    traces: int = 0
-    compiles: int = 0
-    # Of JAX's persistent compilation cache: in place of a compile, and before one.
-    cache_hits: int = 0
-    cache_misses: int = 0
-    # The backward pass that `jax.grad` or `jax.vjp` makes of a jitted function is a program of its
-    # own. It is no recompile, and no limit counts it.
-    backward_compiles: int = 0
-    trace_seconds: float = 0.0
-    lowering_seconds: float = 0.0
-    compile_seconds: float = 0.0
     entries: list[Entry] = attrs.field(factory=list)
     is_line: bool = False
-    # How many of the traces were parts of other traces.
-    nested_traces: int = 0
-
-    @property
-    def seconds(self) -> float:
-        return self.trace_seconds + self.lowering_seconds + self.compile_seconds
 
     @property
     def first_seconds(self) -> float:
         """The seconds of what was traced and compiled for the first time."""
         return sum(entry.seconds for entry in self.entries if not entry.is_again)
-
-    @property
-    def events(self) -> int:
-        return self.traces + self.compiles + self.cache_hits + self.backward_compiles
 
     @property
     def recompiles(self) -> list[Entry]:
@@ -251,6 +232,10 @@ class FunctionLog:
             self.compiles += 1
 
 
+_SHOWN = ("name", "traces", "compiles", "cache_hits", "seconds")
+_TITLES = ("function", "traces", "compiles", "cache hits", "seconds", "defined at")
+
+
 class CompileLog:
     """Counts of traces and compiles, by function. See `canonopt.compile_log`."""
 
@@ -280,25 +265,33 @@ class CompileLog:
         return found[0] if len(found) == 1 else _total(name, found)
 
     def __str__(self) -> str:
+        lines = aligned([_TITLES, *self._rows()])
+        for title, cause in self._causes():
+            lines += ["", f"{title}:", *(f"  {line}" for line in cause.lines())]
+        return "\n".join([*lines, *self._notes()])
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows."""
+        return log_markup(_TITLES, self._rows(), self._causes(), self._notes())
+
+    def _rows(self) -> list[tuple[str, ...]]:
         helpers = self.helpers
         shown = [*self.functions, *(log for log in helpers if not log.is_expected)]
         if others := [log for log in helpers if log.is_expected]:
             count = "1 line" if len(others) == 1 else f"{len(others)} lines"
             shown.append(_total(f"JAX and libraries: {count}", others))
-        header = ("function", "traces", "compiles", "cache hits", "seconds", "defined at")
-        rows = [
-            (log.name, log.traces, log.compiles, log.cache_hits, f"{log.seconds:.2f}", log.place)
-            for log in shown
-        ]
-        lines = aligned([header, *rows])
-        for log in (*self.functions, *helpers):
-            for cause in log.causes():
-                lines += ["", f"{log.name} {cause.title}:"]
-                lines += [f"  {line}" for line in cause.lines()]
-        if first := [log.name for log in self.functions if not log.causes()]:
-            lines += ["", f"no earlier call in this log to compare with: {', '.join(first)}"]
-        lines += [f"canonopt failed to find something out: {text}" for text in self.problems]
-        return "\n".join(lines)
+        rows = ((*(getattr(log, name) for name in _SHOWN), log.place or "") for log in shown)
+        return [(name, *map(str, counts), f"{s:.2f}", place) for name, *counts, s, place in rows]
+
+    def _causes(self) -> list[tuple[str, Cause]]:
+        both = (*self.functions, *self.helpers)
+        return [(f"{log.name} {cause.title}", cause) for log in both for cause in log.causes()]
+
+    def _notes(self) -> list[str]:
+        firsts = [log.name for log in self.functions if not log.causes()]
+        first = f"no earlier call in this log to compare with: {', '.join(firsts)}"
+        failed = (f"canonopt failed to find something out: {text}" for text in self.problems)
+        return [*(["", first] if firsts else []), *failed]
 
     def function_log(self, name: str, function: Any) -> FunctionLog:
         """The log of a function, which is new if there was none."""
@@ -313,15 +306,9 @@ class CompileLog:
 
 
 def _total(name: str, logs: list[FunctionLog]) -> FunctionLog:
-    total = FunctionLog(name, None, is_line=any(log.is_line for log in logs))
-    for log in logs:
-        for name in _SUMMED:
-            setattr(total, name, getattr(total, name) + getattr(log, name))
-    return total
-
-
-_SUMMED = ("traces", "compiles", "cache_hits", "backward_compiles", "nested_traces", "entries")
-_SUMMED += ("cache_misses", "trace_seconds", "lowering_seconds", "compile_seconds")
+    entries = [entry for log in logs for entry in log.entries]
+    is_line = any(log.is_line for log in logs)
+    return FunctionLog(name, None, entries, is_line).add(logs)
 
 
 # --- what the listeners write into ------------------------------------------------------------

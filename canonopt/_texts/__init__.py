@@ -10,6 +10,10 @@ from .causes import Change as Change
 from .causes import aligned as aligned
 from .causes import cause_lines as cause_lines
 from .causes import times as times
+from .counts import COUNTS as COUNTS
+from .counts import Counts as Counts
+from .markup import changes_markup as changes_markup
+from .markup import log_markup as log_markup
 from .shortening import SLOW_SECONDS as SLOW_SECONDS
 from .shortening import alike_items as alike_items
 from .shortening import cache_advice as cache_advice

@@ -27,7 +27,8 @@ def log_of(name, *seconds, **fields):
     sums = map(sum, zip(*seconds, strict=True))
     names = ("trace_seconds", "lowering_seconds", "compile_seconds")
     counts = dict(zip(names, sums, strict=True))
-    return FunctionLog(name, None, len(seconds), len(seconds), entries=entries, **counts, **fields)
+    counts |= {"traces": len(seconds), "compiles": len(seconds)}
+    return FunctionLog(name, None, entries, **counts, **fields)
 
 
 def report_on(logs, helpers=()):

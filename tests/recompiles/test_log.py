@@ -1,6 +1,9 @@
 """`CompileLog`: what it keeps apart, counts together and prints."""
 
+import html
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -114,3 +117,28 @@ def test_entries_with_one_cause_are_reported_once():
     assert [sum(e.seconds for e in log["step"].recompiles)] == pytest.approx(
         [sum(cause.seconds for cause in causes)]
     )
+
+
+def test_a_notebook_shows_the_log_as_a_table():
+    step = jax.jit(lambda x: sum(x.values()))
+    with canonopt.compile_log() as log:
+        for size in (1, 2, 3):
+            step({f"<{i}>": ones(size) for i in range(20)})
+    text = log._repr_html_()
+    assert "<td>&lt;lambda&gt;</td><td>3</td><td>3</td>" in text
+    assert text.count("float32[1]</td><td>float32[2]") == 12 and "and 8 more" in text
+    assert "<b>&lt;lambda&gt; was traced and compiled again, twice</b>" in text
+    assert "&lt;0&gt;" in text and "<0>" not in text
+    for tag in ("table", "tr", "td", "th", "p", "b", "div"):
+        assert text.count(f"<{tag}>") + text.count(f"<{tag} ") == text.count(f"</{tag}>")
+
+
+def test_a_notebook_shows_a_line_to_write_as_code():
+    state = {"loss": 0.0}
+    step = jax.jit(lambda state: {"loss": state["loss"] + jnp.float32(1)})
+    with canonopt.compile_log() as log:
+        for _ in range(2):
+            state = step(state)
+    (line,) = (text for text in str(log).splitlines() if text.startswith("  write: "))
+    line = html.escape(line.removeprefix("  write: "))
+    assert f"<pre>{line}</pre>" in log._repr_html_()
