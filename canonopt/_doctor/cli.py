@@ -18,7 +18,7 @@ import attrs
 
 from .forms import as_json, live_line, print_report
 from .page import as_html
-from .report import Report, is_repeated
+from .report import Report
 from .running import Ending, is_watched, run
 from .stream import Event, Process, StreamError, Streams
 
@@ -196,7 +196,7 @@ class _Settings:
         lines = {}
         for log in (log for each in processes for log in (*each.functions, *each.helpers)):
             limit, compiles = self.allowed.get(log.name, 1), log.compiles + log.cache_hits
-            if is_repeated(log) and max(log.traces, compiles) > limit:
+            if not log.is_expected and max(log.traces, compiles) > limit:
                 name = f"{log.name} ({log.place})" if log.place else log.name
                 counts = f"{log.traces} traces, {compiles} compiles"
                 lines.setdefault(name, f"{name}: {counts}, accepted: {limit}")

@@ -38,7 +38,7 @@ class Function:
     @property
     def is_repeated(self) -> bool:
         """Whether a process traced or compiled it again, and need not have."""
-        return any(map(is_repeated, self.logs.values()))
+        return any(not log.is_expected for log in self.logs.values())
 
     @property
     def entries(self) -> list[tuple[str, Entry]]:
@@ -365,11 +365,6 @@ def _in_stages(functions: Sequence[Function]) -> Iterator[str]:
 def _in_columns(pairs: list[tuple[int, int]]) -> list[tuple[int, int]]:
     first, others = pairs[:_MAX_COLUMNS], pairs[_MAX_COLUMNS:]
     return [*first, *([max(others)] if others else [])]
-
-
-def is_repeated(log: FunctionLog) -> bool:
-    """Whether something was traced or compiled again that need not be."""
-    return not log.is_expected
 
 
 def with_short_paths(text: str) -> str:

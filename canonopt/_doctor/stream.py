@@ -96,8 +96,7 @@ class StreamRecorder(Recorder):
             self._tell("compile", log, entry)
 
     def note_problem(self, problem: str) -> None:
-        if problem not in self._log.problems and len(self._log.problems) < MAX_ENTRIES:
-            self._log.problems.append(problem)
+        if self._log.note_problem(problem):
             self._write(_cut({"event": "note", "time": time.time(), "text": problem}))
 
     def _tell(self, event: str, log: FunctionLog, entry: Entry | None) -> None:

@@ -82,8 +82,7 @@ class _LogRecorder(Recorder):
 
     def note_problem(self, problem: str) -> None:
         with self._lock:
-            if problem not in self._log.problems and len(self._log.problems) < MAX_ENTRIES:
-                self._log.problems.append(problem)
+            self._log.note_problem(problem)
 
     def close(self) -> None:
         super().close()

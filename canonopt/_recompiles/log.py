@@ -293,6 +293,13 @@ class CompileLog:
         failed = (f"canonopt failed to find something out: {text}" for text in self.problems)
         return [*(["", first] if firsts else []), *failed]
 
+    def note_problem(self, problem: str) -> bool:
+        """Notes what failed in canonopt. False if it is known, or if there are too many."""
+        is_new = problem not in self.problems and len(self.problems) < MAX_ENTRIES
+        if is_new:
+            self.problems.append(problem)
+        return is_new
+
     def function_log(self, name: str, function: Any) -> FunctionLog:
         """The log of a function, which is new if there was none."""
         place = place_of(innermost(function))
