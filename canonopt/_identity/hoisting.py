@@ -229,7 +229,8 @@ def canonicalize(tree: T) -> T:
 
     **Arguments:**
 
-    - `tree`: any pytree, such as a model, an optax transformation or a train state.
+    - `tree`: any pytree, such as a model, an optax transformation or a train state. Arrays may be
+        `jax.ShapeDtypeStruct`s.
 
     **Returns:** a pytree of the same structure and types, with the same shapes, dtypes, values and
     shardings. Parts that do not change are not copied, and a part that is in two places, such as a
@@ -304,6 +305,10 @@ def _array(walk: _Walk, node: jax.Array) -> Any:
     return jax.lax.convert_element_type(node, node.dtype)  # which is strongly typed
 
 
+def _struct(walk: _Walk, node: jax.ShapeDtypeStruct) -> Any:
+    return node.update(weak_type=False) if node.weak_type else node
+
+
 def _callable(walk: _Walk, node: Any) -> Any:
     return hoist(node)
 
@@ -370,6 +375,7 @@ _RULES: dict[type, Callable[[_Walk, Any], Any]] = {
     types.MethodType: _callable,
     functools.partial: _callable,
     jtu.Partial: _partial,
+    jax.ShapeDtypeStruct: _struct,
     tuple: _sequence,
     list: _sequence,
     **dict.fromkeys((dict, collections.OrderedDict, collections.defaultdict), _dict),

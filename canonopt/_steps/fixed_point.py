@@ -26,6 +26,7 @@ from .._python_internals import captured_by
 from .leaves import (
     as_type,
     commit,
+    is_abstract,
     known_shardings,
     make_in_place,
     sharding_of_scalars,
@@ -51,7 +52,8 @@ def preserved_state(
 
     **Arguments:**
 
-    - `params`: the leaves that get a gradient. Arrays, tracers, or anything `optim.init` takes.
+    - `params`: the leaves that get a gradient. Arrays, tracers, or anything `optim.init` takes. If
+        some are `jax.ShapeDtypeStruct`s, so is the state, and nothing is allocated.
     - `grads`: their gradients, as `jax.ShapeDtypeStruct`s.
     - `loss`: the shape and dtype of the loss.
     - `extra_args`: the extra arguments of the update, without those that come from the loss.
@@ -61,6 +63,11 @@ def preserved_state(
         grads = jax.tree.map(with_sharding_of, grads, params)
         return _state_on_mesh(Update(optim, params, grads, loss, extra_args), params, sharding)
     update = Update(optim, params, grads, loss, extra_args)
+    if is_abstract(params):
+        state = jax.tree.map(
+            lambda leaf: with_sharding(leaf, sharding), _traced_init(update, params).out_info
+        )
+        return _preserved_types(update, state)[0]
     state = optim.init(params)
     if sharding is not None:
         state = commit(state, sharding)
@@ -169,12 +176,7 @@ def _state_on_mesh(update: "Update", params: Any, sharding: NamedSharding) -> An
     Only the compiler knows the sharding that an update gives to a leaf that matches no parameter,
     so the update is compiled if there is such a leaf.
     """
-    try:
-        # A new function each time, or JAX would find the trace of another call in its cache.
-        init = jax.jit(lambda params: update.optim.init(params)).trace(params)
-    except Exception as error:
-        error.add_note("canonopt was tracing the init of the optimizer, as it does on a mesh.")
-        raise
+    init = _traced_init(update, params)
     leaves, structure = jax.tree.flatten(init.out_info)
     shardings = known_shardings(init.out_info, params, sharding)
     if None in shardings:
@@ -187,8 +189,18 @@ def _state_on_mesh(update: "Update", params: Any, sharding: NamedSharding) -> An
         placed = map(with_sharding, leaves, shardings)
         types, _ = _preserved_types(update, jax.tree.unflatten(structure, placed))
     wanted = list(map(with_sharding, jax.tree.leaves(types), shardings))
-    made = make_in_place(init, jax.tree.leaves(params), wanted)
-    return jax.tree.unflatten(structure, made)
+    if not is_abstract(params):
+        wanted = make_in_place(init, jax.tree.leaves(params), wanted)
+    return jax.tree.unflatten(structure, wanted)
+
+
+def _traced_init(update: "Update", params: Any) -> jax.stages.Traced:
+    try:
+        # A new function each time, or JAX would find the trace of another call in its cache.
+        return jax.jit(lambda params: update.optim.init(params)).trace(params)
+    except Exception as error:
+        error.add_note("canonopt was tracing the init of the optimizer, as it does on a mesh.")
+        raise
 
 
 # --- the update of an optimizer, traced for shapes ------------------------------------------------

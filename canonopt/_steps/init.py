@@ -31,7 +31,7 @@ def grads_like(
     **Arguments:**
 
     - `model`: any pytree; gradients are taken with respect to its inexact arrays, as
-        `equinox.filter_grad` does.
+        `equinox.filter_grad` does. Arrays may be `jax.ShapeDtypeStruct`s.
     - `loss_fn`: called as `loss_fn(model, *args, **kwargs)`; a scalar, or a pair of a scalar and
         anything else with `has_aux`.
     - `args`, `kwargs`: the other arguments of the loss, a batch for example. Arrays may be
@@ -136,7 +136,9 @@ def init_like_grads(
     - `extra_args`: what the step passes to `optim.update` besides `value`, `grad`, `value_fn` and
         `obj_fn`, which are known from the loss.
 
-    **Returns:** the state, with arrays. A leaf whose dtype an update widens has the wider dtype.
+    **Returns:** the state, with arrays. If the model has `jax.ShapeDtypeStruct`s, so has the state,
+    each with its sharding, and no array is made: for a restore, or for devices that this machine
+    lacks. A leaf whose dtype an update widens has the wider dtype.
     For a model on a mesh, a leaf that matches no parameter gets the sharding that the compiler
     chooses; to know it, the update is compiled, but not the loss.
 

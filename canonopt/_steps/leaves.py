@@ -3,6 +3,7 @@
 `apply_updates` keeps the types of a model.
 """
 
+import functools
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -48,7 +49,14 @@ def as_type(leaf: Any, wanted: Any) -> Any:
     )
 
 
+def is_abstract(tree: Any) -> bool:
+    """Whether a tree has a `jax.ShapeDtypeStruct` in place of an array."""
+    return any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(tree))
+
+
 def _is_committed(leaf: Any) -> bool:
+    if isinstance(leaf, jax.ShapeDtypeStruct):
+        return leaf.sharding is not None
     is_concrete = isinstance(leaf, jax.Array) and not isinstance(leaf, jax.core.Tracer)
     return is_concrete and leaf.committed
 
@@ -202,7 +210,8 @@ def apply_updates(model: _Model, updates: Any) -> _Model:
         place as it is; leaves that are not arrays or numbers need that.
 
     **Returns:** a pytree of `model`'s type. The sums are arrays, also those of NumPy arrays and
-    Python numbers, which become weakly typed as in a trace.
+    Python numbers, which become weakly typed as in a trace. For a `jax.ShapeDtypeStruct` in the
+    model or the updates, the sum is one too, with the sharding of the model's leaf.
 
     **Raises:** `UpdatesError` if the updates do not match the model, with the path of a leaf.
     """
@@ -225,7 +234,10 @@ def _leaves_or_none(tree: Any) -> list[tuple[_Path, Any]]:
     return jtu.tree_leaves_with_path(tree, lambda node: node is None)
 
 
-def _updated(path: _Path, leaf: Any, update: Any) -> jax.Array:
+def _updated(path: _Path, leaf: Any, update: Any) -> Any:
+    if is_abstract((leaf, update)):
+        total = jax.eval_shape(functools.partial(_updated, path), leaf, update)
+        return with_sharding_of(total, leaf)
     try:
         # The numbers of `optax.apply_updates`, whose results are never weakly typed.
         before = jax.typeof(jnp.asarray(leaf))
