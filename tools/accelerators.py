@@ -122,7 +122,13 @@ def moved(target: str, name: str, placement: str, library: str = "canonopt") -> 
     else:
         init = jax.jit(optim.init).trace(params)
         made = init.lower().compile().output_shardings
-        state = jax.tree.map(lambda leaf, s: leaf.update(sharding=s), init.out_info, made)
+        whole = NamedSharding(mesh, P())
+        state = jax.tree.map(
+            # What depends on no parameter is compiled for a device of this machine.
+            lambda leaf, s: leaf.update(sharding=s if s.device_set == whole.device_set else whole),
+            init.out_info,
+            made,
+        )
     step, options = catalogue.step_for(name), {}
     if memory is not None:
         step, state, options = _offloaded(step, params, state, memory)

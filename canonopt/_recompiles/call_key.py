@@ -37,7 +37,7 @@ from .._jax_internals import (
 from .._python_internals import Caller, caller_of, token_of
 from .._texts import fields_of, text_of
 from .records import (
-    MAX_PARTS,
+    Budget,
     Node,
     Nothing,
     Record,
@@ -224,7 +224,7 @@ class _Tree:
         self.states: set[str] = set()
         self.modules_of_flax: set[str] = set()
         self._filtered = filtered
-        self._budget = iter(range(MAX_PARTS))
+        self._budget = Budget()
 
     def add_static(self, path: str, value: Any) -> None:
         if module_parts(value) is not None:

@@ -108,22 +108,28 @@ def as_traced(record: Record | None, other: Record | None) -> Record | None:
 
 # --- static values ----------------------------------------------------------------------------
 
-MAX_PARTS = 1000  # of all static values of a call together
 _MAX_DEPTH = 16  # of parts in parts: an optimizer of a schedule in a chain has ten
 _ENDS = 64  # items that are read at each end of a container
 WRAPPED_FUNCTION = "function"  # the name of this part
 
 
-def static_of(
-    value: Any, budget: Iterator[int] | None = None, depth: int = 0, seen: set[int] | None = None
-) -> Static:
-    """The record of a static value.
+@attrs.define
+class Budget:
+    """What may still be recorded of all static values of a call together.
 
-    **Arguments:**
-
-    - `budget`: yields once for each part that may still be recorded.
+    Each part is read with all that is inside of it, which would take minutes for a function that
+    holds half of a program, such as a test case.
     """
-    budget = iter(range(MAX_PARTS)) if budget is None else budget
+
+    parts: int = 1000
+    words: int = 100_000  # of keys
+
+
+def static_of(
+    value: Any, budget: Budget | None = None, depth: int = 0, seen: set[int] | None = None
+) -> Static:
+    """The record of a static value. Without its key or its parts if the budget is used up."""
+    budget = Budget() if budget is None else budget
     if type(value) in PLAIN:
         is_float = type(value) in (float, complex)
         key = (type(value), repr(value) if is_float else value)  # NaN equals NaN, 0.0 is not -0.0
@@ -131,8 +137,10 @@ def static_of(
         token = key if value == value else (key, id(value))
         return Static(token, key, text_of(value), "value", is_unique=value != value)
     kind, key, place, parts = "value", None, None, {}
-    with contextlib.suppress(Exception):
-        key = read((value,)).key
+    if budget.words > 0:
+        with contextlib.suppress(Exception):
+            key = read((value,)).key
+            budget.words -= len(key)
     with contextlib.suppress(Exception):  # from an attribute of a user's class
         kind, place = _kind(value), place_of(value)
         for name, part in _parts(value, budget, depth + 1, set() if seen is None else seen):
@@ -198,13 +206,14 @@ def _kind(value: Any) -> str:
     return "callable" if callable(value) else "value"
 
 
-def _parts(
-    value: Any, budget: Iterator[int], depth: int, seen: set[int]
-) -> Iterator[tuple[str, Static]]:
+def _parts(value: Any, budget: Budget, depth: int, seen: set[int]) -> Iterator[tuple[str, Static]]:
     if depth > _MAX_DEPTH or id(value) in seen:
         return
     seen.add(id(value))
-    for (name, content), _ in zip(_contents(value), budget, strict=False):
+    for name, content in _contents(value):
+        if not budget.parts:
+            return
+        budget.parts -= 1
         # A function that is read as a global has no parts here, which bounds the search.
         inner = _MAX_DEPTH if name.startswith("global") else depth
         yield name, static_of(content, budget, inner, seen)

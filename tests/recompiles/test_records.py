@@ -9,7 +9,9 @@ import jax.numpy as jnp
 import optax
 import pytest
 
-from canonopt._recompiles.records import MAX_PARTS, static_of
+from canonopt._identity import read
+from canonopt._recompiles import records
+from canonopt._recompiles.records import Budget, static_of
 
 from ..support.values import capturing, parts_in
 
@@ -54,7 +56,7 @@ def test_large_values_are_read_only_as_far_as_they_are_shown(value):
         Row.shown = 0
         found = static_of(taken)
         assert Row.shown < 1000
-        assert len(list(parts_in(found))) <= MAX_PARTS
+        assert len(list(parts_in(found))) <= Budget().parts
         assert len(found.text) < 2000
 
 
@@ -96,3 +98,18 @@ def test_a_transformation_differs_from_one_that_was_at_its_address():
         records.append(static_of(optax.sgd(0.1)))
         gc.collect()
     assert len({record.token for record in records}) == 20
+
+
+def test_a_function_that_holds_half_of_a_program_is_not_read_for_minutes(monkeypatch):
+    words = []
+
+    def counted(values, *args, **kwargs):
+        reading = read(values, *args, **kwargs)
+        words.append(len(reading.key))
+        return reading
+
+    monkeypatch.setattr(records, "read", counted)
+    everything = [[list(range(50)) for _ in range(100)] for _ in range(60)]
+    found = static_of(lambda x: x + len(everything))
+    assert sum(words) < 1_000_000 and len(words) > 2
+    assert found.key is not None and found.parts
