@@ -111,5 +111,5 @@ def test_a_function_that_holds_half_of_a_program_is_not_read_for_minutes(monkeyp
     monkeypatch.setattr(records, "read", counted)
     everything = [[list(range(50)) for _ in range(100)] for _ in range(60)]
     found = static_of(lambda x: x + len(everything))
-    assert sum(words) < 1_000_000 and len(words) > 2
+    assert 0 < sum(words) < 1_000_000
     assert found.key is not None and found.parts
