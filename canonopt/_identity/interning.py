@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Hashable
 from typing import Any, Generic, TypeVar
 
 from .callables import CALLABLES, parts_of
-from .reader import IdentityMatters, Reader, Reading
+from .reader import MAX_WORDS, IdentityMatters, Reader, Reading
 from .values import VALUES, rule_for
 
 _RULES = {**CALLABLES, **VALUES}
@@ -31,6 +31,7 @@ def read(
     now: Collection[Any] = (),
     *,
     explain: bool = False,
+    max_words: int = MAX_WORDS,
 ) -> Reading:
     """Reads values.
 
@@ -40,14 +41,16 @@ def read(
     - `given`: values that are the arguments of a factory.
     - `now`: functions that are traced right after this.
     - `explain`: whether to find out what keeps the values from being the same as others.
+    - `max_words`: of the key. What is larger is not comparable.
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
     try:
-        return Reader(_RULES, rule_for, explain).read(held=held, given=given, now=now)
+        reader = Reader(_RULES, rule_for, explain, max_words=max_words)
+        return reader.read(held=held, given=given, now=now)
     except IdentityMatters:
         # Some code compares objects with `is`, so it could tell two apart that have one key.
-        reader = Reader(_RULES, rule_for, explain, identity_counts=True)
+        reader = Reader(_RULES, rule_for, explain, True, max_words)
         return reader.read(held=held, given=given, now=now)
 
 

@@ -52,7 +52,7 @@ def inside(mode: Mode) -> Mode:
     return "held" if mode == "given" else mode
 
 
-MAX_OBJECTS = 20_000  # in one reading
+MAX_OBJECTS, MAX_WORDS = 20_000, 1_000_000  # in one reading, and in its key
 
 
 class HoldsArray(Exception):
@@ -127,10 +127,11 @@ class Reader:
         rule_for: Callable[[Any], Rule],
         explain: bool = False,
         identity_counts: bool = False,
+        max_words: int = MAX_WORDS,
     ) -> None:
         # A dict for most values, because a lookup costs less than a call; `rule_for` for others.
         self._rules, self._rule_for = rules, rule_for
-        self.identity_counts = identity_counts
+        self.identity_counts, self._max_words = identity_counts, max_words
         self.incomparable: list[Incomparable] | None = [] if explain else None
         self.functions: list[tuple[Any, ...]] | None = []
         self.out: list[Hashable] = []
@@ -162,6 +163,9 @@ class Reader:
             if not pending:
                 continue
             value, mode = pending.pop()
+            if len(self._alive) >= MAX_OBJECTS or len(self.out) >= self._max_words:
+                pending.clear()
+                return self.stop(self._alive[0] if self._alive else value, TOO_LARGE)
             start = len(pending)
             try:
                 # By the type itself: a proxy says that it is an instance of another class.
@@ -221,10 +225,6 @@ class Reader:
         """
         seen = self._seen.get(id(value))
         if seen is None:
-            if len(self._alive) >= MAX_OBJECTS:
-                self._pending.clear()
-                self.stop(self._alive[0], TOO_LARGE)
-                return True
             self._seen[id(value)] = (len(self._alive), mode)
             self._alive.append(value)
             if self.identity_counts:
@@ -275,7 +275,7 @@ class Reader:
 
         The rule has to add the `out` of the returned reader to that of this one.
         """
-        inner = Reader(self._rules, self._rule_for, identity_counts=self.identity_counts)
+        inner = Reader(self._rules, self._rule_for, False, self.identity_counts, self._max_words)
         inner._seen, inner._alive, inner.pinned = self._seen, self._alive, self.pinned
         inner._attributes, inner._owners = self._attributes, self._owners
         inner.incomparable, inner.functions = self.incomparable, self.functions

@@ -139,8 +139,9 @@ def static_of(
     kind, key, place, parts = "value", None, None, {}
     if budget.words > 0:
         with contextlib.suppress(Exception):
-            key = read((value,)).key
-            budget.words -= len(key)
+            found = read((value,), max_words=budget.words).key
+            key = found if len(found) < budget.words else None
+            budget.words -= len(found)
     with contextlib.suppress(Exception):  # from an attribute of a user's class
         kind, place = _kind(value), place_of(value)
         for name, part in _parts(value, budget, depth + 1, set() if seen is None else seen):

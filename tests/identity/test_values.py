@@ -260,3 +260,11 @@ def test_attributes_on_a_tuple_count_by_identity():
     assert key(one) == key(one) != key(other)
     assert key(noted("a")) != key(noted("b"))
     assert key(optax.identity()) == key(optax.identity())
+
+
+def test_a_key_of_many_words_is_too_large():
+    shared = tuple((i, float(i)) for i in range(1000))
+    for count, is_small in ((10, True), (600, False)):
+        value = tuple((shared[i % 1000],) * 1000 for i in range(count))
+        reading = read((value,))  # few objects, each met many times
+        assert (reading.is_comparable, len(reading.key) < 1_010_000) == (is_small, True)
