@@ -179,16 +179,21 @@ def record_of_jitted(function: Any, program: Hashable = None, filtered: bool = F
         token = token_of(function)
         record = static_of(function.__wrapped__)
         return attrs.evolve(record, token=token, key=token, why_not_shared=why)
-    record = static_of(function)
+    budget = Budget()
+    record = static_of(function, budget)
     # Bound methods of one object are equal, but `jax.jit` tells them apart.
     if isinstance(function, types.MethodType) and not filtered:
         record = attrs.evolve(record, token=token_of(function))
+    if program is not None:
+        record = attrs.evolve(record, token=("program", program))
+    if budget.words <= 0:  # too large to be read again
+        return record
     with contextlib.suppress(Exception):
         reading = read_without_arrays(function, captured_arrays(function), explain=True)
         found = None if reading.is_comparable else (reading.incomparable or (None,))[0]
         why = found and f"{described(function, found)[1]} {found.why}. {found.fix}"
         record = attrs.evolve(record, key=reading.key, why_not_shared=why)
-    return record if program is None else attrs.evolve(record, token=("program", program))
+    return record
 
 
 def _named(

@@ -122,7 +122,7 @@ class Budget:
     """
 
     parts: int = 1000
-    words: int = 100_000  # of keys
+    words: int = 30_000  # of keys
 
 
 def static_of(

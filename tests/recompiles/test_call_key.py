@@ -12,7 +12,7 @@ import pytest
 import canonopt
 from canonopt._recompiles import call_key
 from canonopt._recompiles.call_key import call_key_of
-from canonopt._recompiles.records import MAX_PARTS, Array, Static
+from canonopt._recompiles.records import Array, Budget, Static
 
 from ..support.values import capturing, parts_in
 
@@ -22,12 +22,12 @@ def step(x):
 
 
 def test_parts_of_a_call_are_bounded_and_leaves_are_not():
-    leaves = [capturing([[i]]) for i in range(MAX_PARTS)]
+    leaves = [capturing([[i]]) for i in range(Budget().parts)]
     arrays = {f"w{i}": np.zeros(1) for i in range(10_000)}
     found = call_key_of(step, ((leaves, arrays),), {}, filtered=True).records.values()
     statics = [record for record in found if isinstance(record, Static)]
-    assert len(statics) == MAX_PARTS
-    assert 0 < sum(len(list(parts_in(static))) for static in statics) <= MAX_PARTS
+    assert len(statics) == Budget().parts
+    assert 0 < sum(len(list(parts_in(static))) for static in statics) <= Budget().parts
     assert sum(isinstance(record, Array) for record in found) == 10_000
 
 
