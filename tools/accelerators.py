@@ -1,7 +1,7 @@
 """Compiles a training step for TPUs and for H200s, with their own compilers, without the hardware.
 
 ```
-pip install 'jax[tpu,cuda12-local]'
+pip install 'canonopt[accelerators,test]'
 python -m tools.accelerators             # writes its part of docs/compile-table.md
 python -m tools.accelerators v5e adam    # one target and one optimizer, and only prints
 ```
@@ -17,7 +17,6 @@ import multiprocessing
 import os
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 # Before JAX is imported, which looks for the devices of this machine.
@@ -40,8 +39,7 @@ import canonopt
 from tests.support import catalogue
 from tests.support.placements import OPTIMIZERS, build
 
-PAGE = Path(__file__).parents[1] / "docs" / "compile-table.md"
-MARKER = "<!-- compiled for accelerators -->\n"
+from .compile_table import MARKER, PAGE
 
 # What NVIDIA's data sheet and XLA's public specifications say of the H200.
 _H200 = """
@@ -149,13 +147,28 @@ def moved(target: str, name: str, placement: str, library: str = "canonopt") -> 
 def _offloaded(
     step: Callable[..., Any], params: Any, state: Any, memory: str
 ) -> tuple[Callable[..., Any], Any, dict[str, Any]]:
-    """The step for a state that lies in the memory of the host."""
-    shardings = jax.tree.map(lambda leaf: leaf.sharding, state)
-    on_host = jax.tree.map(lambda sharding: sharding.with_memory_kind(memory), shardings)
+    """The step for a state that lies in the memory of the host, but for random keys.
+
+    JAX cannot move keys between memories in a program for TPUs.
+    """
+
+    def is_key(leaf: Any) -> bool:
+        return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+    def moved_to_host(leaf: Any) -> Any:
+        return leaf.sharding if is_key(leaf) else leaf.sharding.with_memory_kind(memory)
+
+    on_device = state
+    on_host = jax.tree.map(moved_to_host, state)
     state = jax.tree.map(lambda leaf, there: leaf.update(sharding=there), state, on_host)
 
     def offloaded(optim: Any, params: Any, state: Any, x: Any) -> tuple[Any, Any]:
-        return step(optim, params, jax.device_put(state, shardings), x)
+        back = jax.tree.map(
+            lambda leaf, like: leaf if is_key(leaf) else jax.device_put(leaf, like.sharding),
+            state,
+            on_device,
+        )
+        return step(optim, params, back, x)
 
     kept = jax.tree.map(lambda leaf: leaf.sharding, params)
     return offloaded, state, {"out_shardings": (kept, on_host)}
@@ -189,14 +202,15 @@ def section(cells: dict[tuple[str, str, str], str]) -> str:
     )
     same = sum(text == SAME for text in cells.values())
     parts = [
-        "## Compiled for accelerators",
-        "",
-        "Each step below was **compiled, not run**, with the compilers of the accelerators, on a "
-        f"machine that has none ({versions}). A dot says that avals, weak types, shardings and "
-        "memory kinds come out of the step as they went in, so the next call is the same program: "
-        f"{same} of {len(cells)}. The model and the state are `jax.ShapeDtypeStruct`s, and the "
-        "step names no shardings, unless the state lies on the host. `tox -e accelerators` "
-        "compiles all of it again.",
+        f"""\
+## Compiled for accelerators
+
+Each step below was **compiled, not run**, with the compilers of the accelerators, on a machine that
+has none ({versions}).
+A dot says that avals, weak types, shardings and memory kinds come out of the step as they went in,
+so the next call is the same program: {same} of {len(cells)}. The model and the state are
+`jax.ShapeDtypeStruct`s, and the step names no shardings, unless the state lies on the host, where
+random keys stay on the device. `tox -e accelerators` compiles all of it again."""
     ]
     for target, (title, _) in TARGETS.items():
         parts += ["", f"### {title}", "", f"| optimizer | {' | '.join(PLACEMENTS)} |"]
@@ -229,7 +243,8 @@ def main(wanted: list[str]) -> None:
                 print(*key, text, flush=True)
     if not wanted:
         above = PAGE.read_text(encoding="utf-8").partition(MARKER)[0]
-        PAGE.write_text(f"{above}{MARKER}\n{section(cells)}", encoding="utf-8")
+        text = f"{above.rstrip()}\n\n{MARKER}\n{section(cells)}"
+        PAGE.write_text(text, encoding="utf-8")
     sys.exit(any(text != SAME for text in cells.values()))
 
 

@@ -19,6 +19,8 @@ import jax
 
 from tests.support.placements import COLUMNS, LIBRARIES, OPTIMIZERS, measure, mesh
 
+# What comes after this in the page is written by `tools.accelerators`.
+MARKER = "<!-- compiled for accelerators -->\n"
 PAGE = Path(__file__).parents[1] / "docs" / "compile-table.md"
 
 # By library, optimizer and kind: "traces/compiles", or the name of an error.
@@ -108,7 +110,8 @@ def _devices() -> str:
 
 
 def main(path: Path = PAGE) -> None:
-    path.write_text(page(measured(print)), encoding="utf-8")
+    _, marker, below = PAGE.read_text(encoding="utf-8").partition(MARKER)
+    path.write_text(f"{page(measured(print))}\n{marker}{below}", encoding="utf-8")
 
 
 if __name__ == "__main__":

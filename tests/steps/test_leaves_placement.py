@@ -52,6 +52,13 @@ def test_the_table_in_the_docs_has_every_cell():
     assert "322 of 322" in page.read_text("utf-8")
 
 
+def test_the_page_has_a_table_for_each_accelerator():
+    page = Path(__file__).parents[2] / "docs" / "compile-table.md"
+    rows = [line for line in page.read_text("utf-8").splitlines() if "●" in line or "○" in line]
+    assert rows == 3 * [f"| `{name}` |{' ● |' * 6}" for name in OPTIMIZERS]
+    assert "828 of 828" in page.read_text("utf-8")
+
+
 # --- other placements, for some optimizers with states of different shapes ----------------------
 
 SOME = [
