@@ -1,10 +1,12 @@
-"""The train state of a transformer of 70 billion parameters for a pod, made on a laptop.
+"""The train state of a transformer of 69 billion parameters for a pod, made on a laptop.
 
 Nothing is allocated: the model and the state are shapes with shardings. The step is compiled by the
 TPU's own compiler, for chips that this machine does not have.
 
     pip install canonopt libtpu
-    python examples/pod.py
+    python pod.py
+
+To compile the two layers takes a minute or two for each pod.
 """
 
 import functools
