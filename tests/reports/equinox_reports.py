@@ -109,7 +109,7 @@ for _ in range(2):
     # here
     results.append(step(params, optim.init(params))[0])
 """,
-    "optim in update: transformation",
+    "optim in update: function",
     target="update",
     traces=2,
 )
@@ -249,7 +249,8 @@ def step(model, x):
     return model(x)
 
 def build():
-    return Model(jnp.asarray(np.ones(3, np.float32)), functools.partial(jax.nn.leaky_relu, negative_slope=0.1))
+    activation = functools.partial(jax.nn.leaky_relu, negative_slope=0.1)
+    return Model(jnp.asarray(np.ones(3, np.float32)), activation)
 
 results = []
 for _ in range(3):
@@ -361,7 +362,7 @@ results.append(model["w"].shape[0])
 
 report(
     "patrick-kidger/equinox/pull/235",
-    "a gradient of a model that is cut by a filter of each loop",
+    "a filtered gradient that a loop defines",
     """
 results = []
 model = eqx.nn.Linear(2, 2, key=jax.random.PRNGKey(0))
@@ -376,4 +377,14 @@ for _ in range(3):
 """,
     "the function itself: function",
     traces=3,
+    hint="once",
+    change=(
+        (
+            "for _ in range(3):\n    @eqx.filter_jit\n    @eqx.filter_value_and_grad\n"
+            "    def step(model, x):\n        return jnp.mean(jax.vmap(model)(x) ** 2)\n",
+            "@eqx.filter_jit\n@eqx.filter_value_and_grad\n"
+            "def step(model, x):\n    return jnp.mean(jax.vmap(model)(x) ** 2)\n\n"
+            "for _ in range(3):\n",
+        ),
+    ),
 )

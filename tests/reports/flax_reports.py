@@ -284,8 +284,10 @@ results = [fit(model, np.ones((4, 2), np.float32)) for _ in range(3)]
     hint="once",
     change=(
         (
-            "def fit(model, x):\n    @nnx.jit\n    def step(model, x):\n        return (model(x) ** 2).mean()\n",
-            "@nnx.jit\ndef step(model, x):\n    return (model(x) ** 2).mean()\n\ndef fit(model, x):",
+            "def fit(model, x):\n    @nnx.jit\n    def step(model, x):\n"
+            "        return (model(x) ** 2).mean()\n",
+            "@nnx.jit\ndef step(model, x):\n    return (model(x) ** 2).mean()\n\n"
+            "def fit(model, x):",
         ),
     ),
 )

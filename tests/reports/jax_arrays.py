@@ -494,19 +494,17 @@ def step(history, x):
     return [*history, sum(history, x)]
 
 results = []
-history = []
+history = [np.float32(0)]
 for i in range(4):
     # here
     history = step(history, np.float32(i))
 results.append(history[-1])
 """,
-    "history[0]: structure",
-    "history[1]: structure",
-    "history[2]: structure",
+    "history[1]: structure",  # and so on, one at each call
     traces=4,
     hint="one structure",
     change=(
-        ("history = []", "history = [np.float32(0)] * 4"),
+        ("history = [np.float32(0)]", "history = [np.float32(0)] * 4"),
         ("return [*history, sum(history, x)]", "return [*history[1:], sum(history, x)]"),
     ),
 )

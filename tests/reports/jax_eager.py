@@ -202,6 +202,30 @@ for x, y in arrays:
 )
 
 report(
+    "jax-ml/jax/issues/4865",
+    "two arrays on the device, of new sizes, that are concatenated",
+    """
+arrays = [(np.ones(n, np.float32), np.ones(n + 1, np.float32)) for n in range(1, 9)]
+results = []
+for pair in arrays:
+    x, y = map(jax.device_put, pair)
+    # here
+    results.append(np.asarray(jnp.concatenate((x, y))).sum())
+""",
+    "the operation: shape",
+    line="concatenate",
+    traces=0,
+    compiles=8,
+    hint="pad to one length",
+    change=(
+        (
+            "map(jax.device_put, pair)",
+            "(jax.device_put(np.pad(x, (0, 9 - x.size))) for x in pair)",
+        ),
+    ),
+)
+
+report(
     "jax-ml/jax/issues/2032",
     "a sum of rows that are chosen by new counts",
     """

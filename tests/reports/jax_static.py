@@ -81,7 +81,8 @@ for _ in range(3):
     change=(
         (
             "    def __hash__(self):",
-            "    def __eq__(self, other):\n        return self.a == other.a\n\n    def __hash__(self):",
+            "    def __eq__(self, other):\n        return self.a == other.a\n\n"
+            "    def __hash__(self):",
         ),
     ),
 )

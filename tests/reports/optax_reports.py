@@ -139,9 +139,10 @@ results = [train() for _ in range(3)]
 """,
     "tx: transformation",
     traces=3,
-    hint="from canonopt in place of optax",
+    hint="schedule from canonopt in place of optax",
     change=(
         ("tx = optax.adamw(", "tx = canonopt.adamw("),
+        ("schedule = optax.warmup", "schedule = canonopt.schedules.warmup"),
         ("def train():", "import canonopt\n\ndef train():"),
     ),
 )

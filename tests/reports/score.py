@@ -62,7 +62,7 @@ def _path(difference: str) -> str:
 
 
 def score(script: Script) -> Score:
-    truth, said = truth_of(script, script.source), said_of(script)
+    said, truth = said_of(script), truth_of(script, script.source)
     line: Cure = "none"
     hint: Cure = "none"
     if not (script.is_fine or script.is_expected):
@@ -78,7 +78,7 @@ def _matches(script: Script):
 
 
 def _cure(script: Script, truth: Truth, lines: Sequence[str]) -> Cure:
-    """What becomes of the script with these lines, or with the reader's change if there are none."""
+    """What becomes of a script with these lines, or if there are none, with the reader's change."""
     try:
         source = with_lines(script.source, [*lines]) if lines else script.read()
         fixed = truth_of(script, source)
