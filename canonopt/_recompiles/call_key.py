@@ -78,6 +78,8 @@ class CallKey:
     caller: Caller = attrs.field(factory=Caller, eq=False)
     # Whether it is a call of `equinox.filter_jit`.
     filtered: bool = attrs.field(default=False, eq=False)
+    # Whether what is jitted is a function of JAX around the user's, as for `jax.pmap`.
+    is_jitted_by_jax: bool = attrs.field(default=False, eq=False)
     # How many arrays of each shape and dtype the call returned, noted after the trace.
     returned: collections.Counter[tuple[tuple[int, ...], str]] = attrs.field(
         factory=collections.Counter, eq=False
@@ -146,7 +148,9 @@ def call_key_of(
 
 def call_key_of_miss(miss: Miss, function: Any) -> CallKey:
     """The key of a call that a jit cache has no entry for; `function` is the user's in it."""
-    if function is not miss.function:  # JAX may have flattened the arguments
+    is_inside = function is not miss.function
+    is_by_jax = is_inside and str(attribute(miss.function, "__module__")).startswith("jax.")
+    if is_inside:  # JAX may have flattened the arguments
         with contextlib.suppress(TypeError):
             inspect.signature(function).bind(*miss.args, **miss.kwargs)
             miss = attrs.evolve(miss, function=function)
@@ -159,7 +163,8 @@ def call_key_of_miss(miss: Miss, function: Any) -> CallKey:
         options=miss.options,
     )
     record = record_of_jitted(function, miss.program, miss.filtered)
-    return attrs.evolve(key, records={FUNCTION_PATH: record, **key.records})
+    records = {FUNCTION_PATH: record, **key.records}
+    return attrs.evolve(key, records=records, is_jitted_by_jax=is_by_jax)
 
 
 def shapes_of_miss(miss: Miss) -> str:

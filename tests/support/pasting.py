@@ -421,6 +421,25 @@ for _ in range(3):
 )
 
 script(
+    "a number that a step with committed parameters returns",
+    """
+@jax.jit
+def step(params, metrics):
+    return params * 2, {"loss": metrics["loss"] + params.sum(), "n": metrics["n"] + params.sum()}
+
+results = []
+params = jax.device_put(np.ones(3, np.float32), jax.devices()[1])
+metrics = {"loss": 0.0, "n": jnp.asarray(0.0)}
+for _ in range(3):
+    # here
+    params, metrics = step(params, metrics)
+    results.append(metrics)
+""",
+    "metrics['loss'] = jax.device_put(jnp.asarray(metrics['loss'], jnp.float32), jax.devices()[1])",
+    "metrics['n'] = jax.device_put(jnp.asarray(metrics['n'], jnp.float32), jax.devices()[1])",
+)
+
+script(
     "a checkpoint that was restored",
     """
 import tempfile
@@ -550,6 +569,42 @@ def run(activation):
 results = [run(lambda x: x * 2) for _ in range(2)]
 """,
     "activation = canonopt.hoist(activation)",
+)
+
+script(
+    "a frozen configuration with a lambda",
+    """
+import dataclasses
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    activation: object
+
+@functools.partial(jax.jit, static_argnames="config")
+def step(x, config):
+    return config.activation(x)
+
+def run(config):
+    # here
+    return step(np.ones(3, np.float32), config=config)
+
+results = [run(Config(lambda x: x * 2)) for _ in range(2)]
+""",
+    hint="build config once, or pass what differs in it as an array argument",
+)
+
+script(
+    "a pmap of a function that is made again",
+    """
+results = []
+for _ in range(2):
+    def step(x):
+        return x * 2
+
+    # here
+    results.append(jax.pmap(step)(np.ones((2, 3), np.float32)))
+""",
+    hint="define and jit the function once",
 )
 
 script(
