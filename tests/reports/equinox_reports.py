@@ -388,3 +388,86 @@ for _ in range(3):
         ),
     ),
 )
+
+report(
+    "patrick-kidger/equinox/issues/792",
+    "a trainer that keeps its model, its step and its best loss",
+    """
+class Trainer:
+    def __init__(self):
+        self.model = eqx.nn.Linear(2, 1, key=jax.random.PRNGKey(0))
+        self.count = 0
+        self.best = float("inf")
+
+    def fit(self, batches):
+        for x in batches:
+            # here
+            self.model, loss = update(self.model, x, self.count, self.best)
+            self.count += 1
+
+@eqx.filter_jit
+def update(model, x, count, best):
+    loss, grads = eqx.filter_value_and_grad(lambda m: jnp.mean(jax.vmap(m)(x) ** 2))(model)
+    rate = 0.1 * 0.9**count
+    return eqx.apply_updates(model, jax.tree.map(lambda g: -rate * g, grads)), loss
+
+trainer = Trainer()
+trainer.fit([np.full((4, 2), i, np.float32) for i in range(4)])
+results = [trainer.model.weight]
+""",
+    "count: static value",
+    target="update",
+    traces=4,
+    hint="array",
+    change=(("self.count, self.best)", "jnp.asarray(self.count), self.best)"),),
+)
+
+report(
+    "patrick-kidger/equinox/issues/686",
+    "an ensemble whose members have other lambdas",
+    """
+class Member(eqx.Module):
+    weight: jax.Array
+    activation: object
+
+@eqx.filter_jit
+def step(members, x):
+    return sum(member.activation(member.weight * x).sum() for member in members)
+
+def build():
+    weights = np.ones((2, 3), np.float32)
+    return [Member(jnp.asarray(w), f) for w, f in zip(weights, (lambda x: x * 2, lambda x: -x))]
+
+results = []
+for _ in range(3):
+    members = build()
+    # here
+    results.append(step(members, np.ones(3, np.float32)))
+""",
+    "members[0].activation: callable",
+    "members[1].activation: callable",
+    traces=3,
+)
+
+report(
+    "patrick-kidger/equinox/issues/33",
+    "a model that is made with another depth",
+    """
+@eqx.filter_jit
+def step(model, x):
+    return model(x)
+
+results = []
+for depth in (1, 2):
+    model = eqx.nn.MLP(2, 1, 4, depth, key=jax.random.PRNGKey(0))
+    # here
+    results.append(step(model, np.ones(2, np.float32)))
+""",
+    "model.layers[1].out_features: static value",
+    "model.layers[1].weight: shape",
+    "model.layers[1].bias: shape",
+    "model.layers[i]: structure",
+    "model.depth: static value",
+    traces=2,
+    expected=True,
+)

@@ -678,3 +678,81 @@ for i in range(3):
 """,
     traces=1,
 )
+
+fine(
+    "google-deepmind/optax/pull/1039",
+    "gradients that MultiSteps accumulates",
+    """
+tx = optax.MultiSteps(optax.adam(1e-3), every_k_schedule=2)
+
+@jax.jit
+def step(params, state):
+    updates, state = tx.update(params, state, params)
+    return optax.apply_updates(params, updates), state
+
+params = {"w": jnp.asarray(np.ones(3, np.float32))}
+state = tx.init(params)
+for _ in range(4):
+    # here
+    params, state = step(params, state)
+""",
+    traces=1,
+)
+
+fine(
+    "jax-ml/jax/issues/13573",
+    "a loader whose batches have other NumPy dtypes",
+    """
+@jax.jit
+def step(x, y):
+    return (x * y).sum()
+
+for dtype in (np.float64, np.float32):
+    # here
+    step(np.ones(3, dtype), np.arange(3, dtype=np.int64 if dtype is np.float64 else np.int32))
+""",
+    traces=1,
+)
+
+fine(
+    "jax-ml/jax/issues/1600",
+    "a pmap of one function in a loop",
+    """
+def step(x):
+    return x * 2
+
+x = np.ones((2, 3), np.float32)
+for _ in range(3):
+    # here
+    jax.pmap(step)(x)
+""",
+    traces=1,
+)
+
+fine(
+    "google/flax/pull/4277",
+    "metrics and a model of nnx over two epochs",
+    """
+from flax import nnx
+
+@nnx.jit
+def step(model, optimizer, metrics, x):
+    def loss_fn(model):
+        return (model(x) ** 2).mean()
+
+    loss, grads = nnx.value_and_grad(loss_fn)(model)
+    metrics.update(loss=loss)
+    optimizer.update(model, grads)
+
+model = nnx.Linear(2, 2, rngs=nnx.Rngs(0))
+optimizer = nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param)
+metrics = nnx.MultiMetric(loss=nnx.metrics.Average("loss"))
+for epoch in range(2):
+    for _ in range(2):
+        # here
+        step(model, optimizer, metrics, np.ones((4, 2), np.float32))
+    metrics.compute()
+    metrics.reset()
+""",
+    traces=1,
+)

@@ -500,7 +500,7 @@ for i in range(4):
     history = step(history, np.float32(i))
 results.append(history[-1])
 """,
-    "history[1]: structure",  # and so on, one at each call
+    "history[i]: structure",
     traces=4,
     hint="one structure",
     change=(
@@ -731,4 +731,145 @@ for _ in range(2):
     traces=1,
     compiles=2,
     expected=True,
+)
+
+# --- several at once ----------------------------------------------------------------------------
+
+report(
+    "jax-ml/jax/issues/15924",
+    "a trainer with committed parameters and a loss that is a number",
+    """
+class Trainer:
+    def __init__(self, params):
+        self.tx = optax.sgd(0.1, momentum=0.9)
+        self.params = jax.device_put(params, jax.devices()[0])
+        self.opt_state = self.tx.init(params)
+        self.metrics = {"loss": 0.0}
+        self.step = jax.jit(self.update)
+
+    def update(self, params, opt_state, metrics, x):
+        loss, grads = jax.value_and_grad(lambda p: ((p["w"] * x) ** 2).sum())(params)
+        updates, opt_state = self.tx.update(grads, opt_state, params)
+        return optax.apply_updates(params, updates), opt_state, {"loss": metrics["loss"] + loss}
+
+    def fit(self, batches):
+        for x in batches:
+            # here
+            result = self.step(self.params, self.opt_state, self.metrics, x)
+            self.params, self.opt_state, self.metrics = result
+
+trainer = Trainer({"w": np.ones(3, np.float32)})
+trainer.fit([np.full(3, i, np.float32) for i in range(4)])
+results = [trainer.params, trainer.metrics]
+""",
+    "opt_state[0].trace['w']: commitment",
+    "metrics['loss']: weak type",
+    target="update",
+    traces=2,
+)
+
+report(
+    "jax-ml/jax/issues/17422",
+    "parameters that a step returns replicated",
+    """
+mesh = Mesh(np.array(jax.devices()), ("model",))
+split = NamedSharding(mesh, PartitionSpec("model"))
+whole = NamedSharding(mesh, PartitionSpec())
+
+@functools.partial(jax.jit, out_shardings=whole)
+def step(params):
+    return params * 0.5
+
+results = []
+params = jax.device_put(np.ones(8, np.float32), split)
+for _ in range(3):
+    # here
+    params = step(params)
+    results.append(params)
+""",
+    "params: sharding",
+    traces=1,
+    compiles=2,
+)
+
+report(
+    "jax-ml/jax/issues/2521",
+    "lists of as many graphs as a batch has",
+    """
+@jax.jit
+def step(graphs):
+    return sum(graph["nodes"].sum() for graph in graphs)
+
+results = []
+for n in (3, 6, 2, 5, 7, 4):
+    graphs = [{"nodes": np.ones(4, np.float32)} for _ in range(n)]
+    # here
+    results.append(step(graphs))
+""",
+    "graphs[i]: structure",
+    traces=6,
+    hint="one structure",
+    change=(
+        (
+            "for _ in range(n)]",
+            'for _ in range(n)]\n    graphs += [{"nodes": np.zeros(4, np.float32)}] * (7 - n)',
+        ),
+    ),
+)
+
+report(
+    "jax-ml/jax/pull/19129",
+    "a batch that has labels now and then",
+    """
+@jax.jit
+def step(batch):
+    return batch["x"].sum() + (batch["y"].sum() if "y" in batch else 0)
+
+results = []
+x = np.ones(3, np.float32)
+for batch in ({"x": x, "y": x}, {"x": x}, {"x": x, "y": x}, {"x": x}):
+    # here
+    results.append(step(batch))
+""",
+    "batch['y']: structure",
+    traces=2,
+    expected=True,
+)
+
+report(
+    "jax-ml/jax/issues/817",
+    "a curriculum of four lengths",
+    """
+@jax.jit
+def step(tokens):
+    return tokens.sum()
+
+results = []
+for length in (8, 16, 24, 40):
+    for _ in range(3):
+        # here
+        results.append(step(np.ones((2, length), np.int32)))
+""",
+    "tokens: shape",
+    traces=4,
+    expected=True,
+)
+
+report(
+    "jax-ml/jax/issues/9952",
+    "a learning rate as a number, then as a scalar of NumPy",
+    """
+@jax.jit
+def step(params, lr):
+    return jax.tree.map(lambda p: p - lr * p, params)
+
+results = []
+params = {"w": jnp.asarray(np.ones(3, np.float32))}
+for lr in (0.1, np.float32(0.05), np.float32(0.025)):
+    # here
+    params = step(params, lr)
+    results.append(params)
+""",
+    "lr: weak type",
+    traces=2,
 )

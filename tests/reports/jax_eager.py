@@ -321,3 +321,53 @@ results = [search(root, n) for _ in range(3)]
     hint="canonopt.jit around the whole",
     change=(("def search(", "import canonopt\n\n@canonopt.jit\ndef search("),),
 )
+
+report(
+    "jax-ml/jax/issues/2251",
+    "an epoch that scans over a step of its own",
+    """
+def epoch(params, batches, rate):
+    def update(params, x):
+        return params - rate * x.mean(), (params * x).sum()
+
+    # here
+    return jax.lax.scan(update, params, batches)
+
+params = jnp.asarray(np.ones(3, np.float32))
+batches = jnp.asarray(np.ones((4, 3), np.float32))
+results = []
+for _ in range(3):
+    params, losses = epoch(params, batches, 0.1)
+    results.append(losses)
+""",
+    "the operation: function",
+    line="scan",
+    traces=0,
+    compiles=3,
+    hint="canonopt.jit around the whole",
+    change=(("def epoch(", "import canonopt\n\n@canonopt.jit\ndef epoch("),),
+)
+
+report(
+    "jax-ml/jax/issues/919",
+    "a stack of losses that a list collects",
+    """
+losses = []
+for i in range(8):
+    losses.append(np.float32(i))
+    # here
+    mean = jnp.mean(np.asarray(losses))
+results = [mean]
+""",
+    "the operation: shape",
+    line="_mean",
+    traces=0,
+    compiles=8,
+    hint="pad to one length",
+    change=(
+        (
+            "jnp.mean(np.asarray(losses))",
+            "jnp.sum(np.pad(np.asarray(losses), (0, 8 - len(losses)))) / len(losses)",
+        ),
+    ),
+)

@@ -355,3 +355,121 @@ for _ in range(2):
     compiles=2,
     expected=True,
 )
+
+report(
+    "jax-ml/jax/issues/4712",
+    "a partial with a configuration in a dict",
+    """
+def step(config, x):
+    return x * config["scale"]
+
+results = []
+for _ in range(3):
+    config = {"scale": 2.0}
+    # here
+    results.append(jax.jit(functools.partial(step, config))(np.ones(3, np.float32)))
+""",
+    "the function itself: function",
+    traces=3,
+    hint="argument|once|freeze|frozen|tuple",
+    change=(("jax.jit(functools.partial(step, config))(", "jax.jit(step)(config, "),),
+)
+
+report(
+    "jax-ml/jax/issues/282",
+    "an epoch that is jitted with its number",
+    """
+def train(epoch):
+    def step(x):
+        return x * 0.9**epoch
+
+    # here
+    return jax.jit(step)(np.ones(3, np.float32))
+
+results = [train(epoch) for epoch in range(4)]
+""",
+    "the function itself: function",
+    traces=4,
+    hint="pass what differs as an argument",
+    change=(
+        ("    def step(x):\n        return x * 0.9**epoch\n\n", ""),
+        (
+            "def train(epoch):",
+            "@jax.jit\ndef step(x, epoch):\n    return x * 0.9**epoch\n\ndef train(epoch):",
+        ),
+        ("jax.jit(step)(np.ones(3, np.float32))", "step(np.ones(3, np.float32), epoch)"),
+    ),
+)
+
+report(
+    "jax-ml/jax/pull/7626",
+    "a vmap of a lambda for each ensemble",
+    """
+def ensemble(params, x):
+    # here
+    return jax.jit(jax.vmap(lambda w: jnp.tanh(w @ x)))(params)
+
+params = np.ones((4, 2, 3), np.float32)
+results = [ensemble(params, jnp.asarray(np.full(3, i, np.float32))) for i in range(3)]
+""",
+    "the function itself: function",
+    target="<lambda>",
+    traces=3,
+)
+
+report(
+    "jax-ml/jax/issues/9036",
+    "a pmap of a lambda in a loop",
+    """
+x = np.ones((2, 3), np.float32)
+results = []
+for _ in range(3):
+    # here
+    results.append(jax.pmap(lambda x: x * 2)(x))
+""",
+    "the function itself: function",
+    target="<lambda>",
+    traces=3,
+    hint="once",
+    change=(
+        ("jax.pmap(lambda x: x * 2)(x)", "double(x)"),
+        ("results = []", "results = []\ndouble = jax.pmap(lambda x: x * 2)"),
+    ),
+)
+
+report(
+    "jax-ml/jax/issues/9661",
+    "a custom gradient that a function defines",
+    """
+def fit(x):
+    @jax.custom_vjp
+    def clip(x):
+        return x * 2
+
+    clip.defvjp(lambda x: (x * 2, None), lambda _, g: (jnp.clip(g, -1, 1),))
+
+    @jax.jit
+    def step(x):
+        return jax.grad(lambda x: clip(x).sum())(x)
+
+    # here
+    return step(x)
+
+results = [fit(np.ones(3, np.float32)) for _ in range(3)]
+""",
+    "the function itself: function",
+    traces=3,
+    hint="once",
+    change=(
+        (
+            "def fit(x):\n    @jax.custom_vjp\n    def clip(x):\n        return x * 2\n\n"
+            "    clip.defvjp(",
+            "@jax.custom_vjp\ndef clip(x):\n    return x * 2\n\nclip.defvjp(",
+        ),
+        (
+            "    @jax.jit\n    def step(x):\n        return jax.grad(lambda x: clip(x).sum())(x)\n",
+            "@jax.jit\ndef step(x):\n    return jax.grad(lambda x: clip(x).sum())(x)\n\n"
+            "def fit(x):",
+        ),
+    ),
+)

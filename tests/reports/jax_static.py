@@ -404,3 +404,73 @@ for _ in range(3):
         ("results = []", "results = []\noperator = Identity()"),
     ),
 )
+
+report(
+    "jax-ml/jax/issues/3701",
+    "a frozen configuration with a lambda in it",
+    """
+import dataclasses
+from collections.abc import Callable
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    width: int
+    activation: Callable
+
+@functools.partial(jax.jit, static_argnames="config")
+def step(x, config):
+    return config.activation(x) * config.width
+
+def evaluate():
+    config = Config(4, lambda x: x * 2)
+    # here
+    return step(np.ones(3, np.float32), config=config)
+
+results = [evaluate() for _ in range(3)]
+""",
+    "config: callable",
+    traces=3,
+    hint="once|canonopt.hoist",
+    change=(
+        ("    config = Config(4, lambda x: x * 2)\n", ""),
+        ("def evaluate():", "config = Config(4, lambda x: x * 2)\n\ndef evaluate():"),
+    ),
+)
+
+report(
+    "jax-ml/jax/issues/15338",
+    "a shape that is a static tuple",
+    """
+@functools.partial(jax.jit, static_argnums=1)
+def step(key, shape):
+    return jnp.zeros(shape) + key
+
+results = []
+for n in (3, 5, 2, 7, 4, 6):
+    shape = (2, n)
+    # here
+    results.append(step(np.float32(1), shape)[:, :2])
+""",
+    "shape: static value",
+    traces=6,
+    hint="one value",
+    change=(("shape = (2, n)", "shape = (2, 7)"),),
+)
+
+report(
+    "jax-ml/jax/issues/1671",
+    "modes that are strings",
+    """
+@functools.partial(jax.jit, static_argnames="mode")
+def step(x, mode):
+    return {"train": x * 0.5, "eval": x, "test": -x}[mode]
+
+results = []
+for mode in ("train", "eval", "test", "train"):
+    # here
+    results.append(step(np.ones(3, np.float32), mode=mode))
+""",
+    "mode: static value",
+    traces=3,
+    expected=True,
+)

@@ -15,6 +15,7 @@ import jax
 
 import canonopt
 from canonopt._doctor.report import Function, Report
+from canonopt._texts import path_of_growth
 
 from ..support.doctor import report_of
 from . import counter
@@ -77,13 +78,17 @@ def truth_of(script: Script, source: str) -> Truth:
         compiled, _listening = _listening, None
     if not script.is_line:
         traces = None if counted is None else counter.count  # that of a library has no counter
-        return Truth(traces, sum(name == script.target for name, _ in compiled), results)
+        names = (script.target, *(_OF_PMAP if "jax.pmap" in source else ()))
+        return Truth(traces, sum(name in names for name, _ in compiled), results)
     line, count = here(source), 0
     for name, places in compiled:
         # The innermost frame of the script.
         at = next((number for file, number in places if file == str(path)), None)
         count += name == script.target and at == line
     return Truth(None, count, results)
+
+
+_OF_PMAP = ("_fun", "call_wrapped")  # the names under which JAX compiles functions of `jax.pmap`
 
 
 @contextlib.contextmanager
@@ -159,7 +164,7 @@ def _is_of_many(cause: Any) -> bool:
 
 def _differences(cause: Any) -> list[str]:
     if cause.changes:
-        return [f"{change.path}: {change.kind}" for change in cause.changes]
+        return [f"{path_of_growth(change)}: {change.kind}" for change in cause.changes]
     # Of JAX's operations it has words.
     for words, kind in _WORDS.items():
         if words in (cause.note or ""):

@@ -390,3 +390,86 @@ for _ in range(2):
     "optimizer: transformation",
     traces=2,
 )
+
+report(
+    "google-deepmind/optax/issues/353",
+    "a sweep over optimizers of one family",
+    """
+@functools.partial(jax.jit, static_argnames="tx")
+def step(params, opt_state, tx):
+    updates, opt_state = tx.update(params, opt_state, params)
+    return optax.apply_updates(params, updates), opt_state
+
+def train(rate):
+    tx = optax.chain(optax.clip(1.0), optax.sgd(rate))
+    params = jnp.asarray(np.ones(3, np.float32))
+    opt_state = tx.init(params)
+    for _ in range(2):
+        # here
+        params, opt_state = step(params, opt_state, tx=tx)
+    return params
+
+results = [train(rate) for rate in (0.1, 0.2, 0.3)]
+""",
+    "tx: transformation",
+    traces=3,
+    hint="canonopt.dynamic",
+    change=(
+        ('@functools.partial(jax.jit, static_argnames="tx")', "import canonopt\n\n@jax.jit"),
+        (
+            "optax.chain(optax.clip(1.0), optax.sgd(rate))",
+            "canonopt.chain(canonopt.clip(1.0), canonopt.sgd(canonopt.dynamic(rate)))",
+        ),
+    ),
+)
+
+report(
+    "google-deepmind/optax/issues/353",
+    "two optimizers that are meant to be two",
+    """
+@functools.partial(jax.jit, static_argnames="tx")
+def step(params, opt_state, tx):
+    updates, opt_state = tx.update(params, opt_state, params)
+    return optax.apply_updates(params, updates)
+
+params = np.ones(3, np.float32)
+results = []
+adam, sgd = optax.adam(1e-3), optax.sgd(1e-3)
+for tx in (adam, sgd, adam, sgd):
+    opt_state = tx.init(params)
+    # here
+    results.append(step(params, opt_state, tx=tx))
+""",
+    "opt_state[0]: structure",
+    "tx: transformation",
+    traces=2,
+    expected=True,
+)
+
+report(
+    "google-deepmind/optax/issues/197",
+    "a fit that builds its optimizer and its step",
+    """
+def fit(x, rate=0.1, steps=3):
+    tx = optax.sgd(rate)
+
+    def loss(params):
+        return ((params * x - 1) ** 2).sum()
+
+    @jax.jit
+    def step(params, opt_state):
+        updates, opt_state = tx.update(jax.grad(loss)(params), opt_state)
+        return optax.apply_updates(params, updates), opt_state
+
+    params = jnp.asarray(np.zeros(3, np.float32))
+    opt_state = tx.init(params)
+    for _ in range(steps):
+        # here
+        params, opt_state = step(params, opt_state)
+    return params
+
+results = [fit(jnp.asarray(np.full(3, i, np.float32))) for i in range(3)]
+""",
+    "tx in step: function",
+    traces=3,
+)

@@ -37,7 +37,7 @@ class Script:
     # line, `target` is what is compiled there, and its runs in Python are not counted.
     traces: int
     compiles: int
-    # Each difference, as "path: kind".
+    # Each difference, as "path: kind". What is missing in a list is `[i]`.
     differs: tuple[str, ...] = ()
     target: str = "step"
     is_line: bool = False
