@@ -527,7 +527,7 @@ for _ in range(3):
 )
 
 fine(
-    "jax-ml/jax/issues/13918",
+    "patrick-kidger/equinox/pull/235",
     "buffers that are donated",
     """
 @functools.partial(jax.jit, donate_argnums=0)

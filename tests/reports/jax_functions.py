@@ -338,7 +338,7 @@ for rate in (0.1, 0.2, 0.3):
 )
 
 report(
-    "jax-ml/jax/issues/13918",
+    "patrick-kidger/equinox/pull/235",
     "one function with and without donation",
     """
 def step(x):

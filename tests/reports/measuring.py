@@ -1,7 +1,6 @@
 """Runs a script: on its own, which gives the truth, and under the doctor."""
 
 import contextlib
-import os
 import re
 import sys
 import tempfile
@@ -105,14 +104,11 @@ def _run(source: str, path: Path) -> Any:
     canonopt.clear_caches()
     jax.config.update("jax_disable_most_optimizations", True)  # compiles are counted, not timed
     namespace: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
-    here, main = os.getcwd(), sys.modules["__main__"]
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exec(compile(source, str(path), "exec"), namespace)
     finally:
-        os.chdir(here)
-        sys.modules["__main__"] = main
         jax.config.update("jax_disable_most_optimizations", False)
         for name, value in before.items():
             jax.config.update(name, value)

@@ -68,13 +68,10 @@ def score(script: Script) -> Score:
     if not (script.is_fine or script.is_expected):
         if said.fixes:
             line = _cure(script, truth, said.fixes)
-        if script.reader is not None and any(map(_matches(script), said.hints)):
+        words = None if script.reader is None else script.reader.words
+        if words is not None and any(re.search(words, text) for text in said.hints):
             hint = _cure(script, truth, ())
     return Score(script, truth, said, line, hint)
-
-
-def _matches(script: Script):
-    return lambda hint: script.reader is not None and re.search(script.reader.words, hint)
 
 
 def _cure(script: Script, truth: Truth, lines: Sequence[str]) -> Cure:
@@ -82,9 +79,9 @@ def _cure(script: Script, truth: Truth, lines: Sequence[str]) -> Cure:
     try:
         source = with_lines(script.source, [*lines]) if lines else script.read()
         fixed = truth_of(script, source)
-    except Exception as error:
-        if isinstance(error, AssertionError):
-            raise
+    except AssertionError:  # of what the entry has
+        raise
+    except Exception:
         return "fails"
     if max(fixed.compiles, fixed.traces or 0) > script.after:
         return "not cured"
