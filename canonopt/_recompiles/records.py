@@ -117,8 +117,7 @@ WRAPPED_FUNCTION = "function"  # the name of this part
 class Budget:
     """What may still be recorded of all static values of a call together.
 
-    Each part is read with all that is inside of it, which would take minutes for a function that
-    holds half of a program, such as a test case.
+    Each part is read with all inside of it, for minutes if a function holds half of a program.
     """
 
     parts: int = 1000
