@@ -119,8 +119,8 @@ class StreamRecorder(Recorder):
             entry.alike = alike_items(leaves)
         about = {"number": log.entries.index(entry), "time": self._epoch + entry.at}
         about |= _fields(entry, _ENTRY)
-        # Else the line of the trace has them.
-        if (is_new or not entry.traced) and entry.explanation is not None:
+        # Else the line of the trace has them, but an operation has only the line of its compile.
+        if (is_new or log.is_line or not entry.traced) and entry.explanation is not None:
             about["changes"] = [_fields(change, _CHANGE) for change in entry.explanation.changes]
         return about
 

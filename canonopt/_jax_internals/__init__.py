@@ -28,6 +28,7 @@ from .jaxprs import has_values as has_values
 from .jaxprs import kept_by as kept_by
 from .misses import Miss as Miss
 from .misses import MissWatch as MissWatch
+from .misses import NotTraced as NotTraced
 from .options import is_one_sharding as is_one_sharding
 from .options import jit_with_first as jit_with_first
 from .owners import identity_of_code as identity_of_code

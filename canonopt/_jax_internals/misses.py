@@ -227,10 +227,16 @@ def _is_new(jaxpr: Any, found: weakref.WeakValueDictionary[int, Any]) -> bool:
     return is_new
 
 
+class NotTraced(Exception):
+    """Raised in a trace before the function runs, to end the trace. It counts as none."""
+
+
 def _has_run(
     function: Any, args: tuple, kwargs: dict[str, Any], is_traced: bool, error: BaseException
 ) -> bool:
     """Whether the body of a function ran before JAX raised an error."""
+    if isinstance(error, NotTraced):
+        return False
     try:
         # JAX may refuse the output after the function has run, or the arguments before.
         return (is_traced and _takes(function, args, kwargs)) or _came_from(function, error)

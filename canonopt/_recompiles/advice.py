@@ -14,7 +14,15 @@ from .._jax_internals import Array, code_of_sharding
 from .._python_internals import MODULES
 from .._texts import Advice
 from .call_key import INEXACT, CallKey, is_inside, state_misfits_model
-from .records import Node, Record, Scalar, Static, StaticDifference, node_of
+from .records import (
+    Node,
+    Record,
+    Scalar,
+    Static,
+    StaticDifference,
+    as_traced,
+    node_of,
+)
 
 # --- lines to paste ---------------------------------------------------------------------------
 
@@ -73,6 +81,9 @@ def leaf_advice(
     if kind == "weak type":
         if root in new.modules_of_flax:
             return Advice(hint=f"give {path} a dtype where it is made: a number has none")
+        is_mixed = _has_numbers(root, old) or _has_numbers(root, new)
+        if is_mixed or _place_of_settled(before, after, new) is not None:
+            return _as_array(path, before, after, new)
         return _assigning(root, "{canonopt}.canonicalize({leaf})", new)
     if kind == "dtype":
         return _one_dtype(path, before, after, old, new)
@@ -89,6 +100,15 @@ def leaf_advice(
         return Advice(hint=f"pass {path} in every call or in none")
     differ = ": None and a leaf differ" if kind == "none" else ""
     return Advice(hint=f"give {root} one structure from the first call on{differ}")
+
+
+def _has_numbers(root: str, key: CallKey) -> bool:
+    """Whether an argument has Python numbers.
+
+    Then `canonicalize` of a later state, where these are arrays, would give them another type.
+    """
+    numbers = (path for path, record in key.records.items() if isinstance(record, Scalar))
+    return any(path != root and is_inside(path, {root}) for path in numbers)
 
 
 def state_hint(path: str | None = None, key: CallKey | None = None) -> str:
@@ -119,7 +139,20 @@ def _as_array(path: str, before: Record | None, after: Record | None, key: CallK
     promotes = dtype is None or any(_wider(r.dtype, dtype) != r.dtype for r in others)
     if promotes or "bool" in types:
         return Advice(hint=f"pass {path} as an array of one dtype: jnp.asarray({path}, dtype)")
-    return _assigning(path, f"{{jnp}}.asarray({{leaf}}, {{jnp}}.{dtype})", key)
+    code = f"{{jnp}}.asarray({{leaf}}, {{jnp}}.{dtype})"
+    if (place := _place_of_settled(before, after, key)) is not None:
+        code = f"{{jax}}.device_put({code}, {place})"
+    return _assigning(path, code, key)
+
+
+def _place_of_settled(before: Record | None, after: Record | None, key: CallKey) -> str | None:
+    """Where a step has put a leaf that was on no device, or anywhere, when it was first given."""
+    before, after = as_traced(before, after), as_traced(after, before)
+    if not isinstance(before, Array) or not isinstance(after, Array):
+        return None
+    if before.committed or not after.committed:
+        return None
+    return code_of_sharding(after.sharding, key.caller.variables)
 
 
 def _one_dtype(
@@ -257,7 +290,10 @@ def static_advice(kind: str, path: str, found: StaticDifference, new: CallKey) -
     if kind == "function":
         return _function_advice(found, new)
     if kind == "callable":
-        if found.is_same_to_canonopt and root not in new.modules_of_flax:
+        is_mixed = root in new.modules_of_flax or _has_numbers(root, new)
+        # A value that holds it is neither a function nor a pytree.
+        is_inside_value = function is not before and before.kind == "value"
+        if found.is_same_to_canonopt and not (is_mixed or is_inside_value):
             make = "hoist" if path == root else "canonicalize"
             return _assigning(root, f"{{canonopt}}.{make}({{leaf}})", new)
         return Advice(hint=f"build {path} once, or pass what differs in it as an array argument")
@@ -291,6 +327,8 @@ def _transformation_advice(path: str, root: str, found: StaticDifference, new: C
     names = re.findall(r"[a-z]\w*", found.old_function.text.removeprefix("optax."))
     is_optax = found.old_function.text.startswith("optax.")
     factories = ", ".join(dict.fromkeys(names)) if is_optax else "adam and so on"
+    if is_optax and _has_schedule(found.old_function):
+        factories += " and its schedule"
     build = f"build {path} with {factories} from canonopt in place of optax"
     if found.is_of_numbers:
         dynamic = "numbers as canonopt.dynamic(number), which may change without a new trace"
@@ -300,10 +338,16 @@ def _transformation_advice(path: str, root: str, found: StaticDifference, new: C
     hint = f"{build}: the same configuration is the same object"
     # Nothing reaches a transformation inside of a value that is no pytree.
     is_inside_value = found.old_function is not found.before or root in new.modules_of_flax
-    if is_inside_value or not found.is_same_to_canonopt:
+    if is_inside_value or not found.is_same_to_canonopt or _has_numbers(root, new):
         return Advice(hint=hint)
     line = _assigning(root, "{canonopt}.canonicalize({leaf})", new)
     return attrs.evolve(line, hint=hint) if line.fix else Advice(hint=hint)
+
+
+def _has_schedule(function: Static) -> bool:
+    """Whether a schedule of Optax is among the parts of a transformation."""
+    parts = function.parts.values()
+    return any(".<locals>.schedule" in part.text or _has_schedule(part) for part in parts)
 
 
 def parameter_advice(spec: str, steps: str, found: StaticDifference, new: CallKey) -> Advice:
@@ -324,7 +368,9 @@ def parameter_advice(spec: str, steps: str, found: StaticDifference, new: CallKe
 def _function_advice(found: StaticDifference, new: CallKey) -> Advice:
     if found.name == "captured variable 'argnums'":
         return Advice(hint="make each gradient function once: other argnums are another program")
-    if new.caller.packages - {"jax", "equinox", "canonopt"}:  # another library jits it
+    is_by_library = bool(new.caller.packages - {"jax", "equinox", "canonopt"})
+    # And canonopt does not look into what Equinox has wrapped.
+    if is_by_library or new.is_jitted_by_jax or new.is_of_wrapper:
         return Advice(hint="define and jit the function once")
     if not found.is_same_to_canonopt:
         # The program of the first one has the values of the first one.

@@ -78,10 +78,17 @@ class CallKey:
     caller: Caller = attrs.field(factory=Caller, eq=False)
     # Whether it is a call of `equinox.filter_jit`.
     filtered: bool = attrs.field(default=False, eq=False)
+    # Whether what is jitted is a function of JAX around the user's, as for `jax.pmap`.
+    is_jitted_by_jax: bool = attrs.field(default=False, eq=False)
     # How many arrays of each shape and dtype the call returned, noted after the trace.
     returned: collections.Counter[tuple[tuple[int, ...], str]] = attrs.field(
         factory=collections.Counter, eq=False
     )
+
+    @property
+    def is_of_wrapper(self) -> bool:
+        """Whether Equinox has wrapped the function, as `equinox.filter_value_and_grad` does."""
+        return str(self.records.get("self")).startswith("a equinox._")
 
     @property
     def transforms(self) -> str:
@@ -141,7 +148,9 @@ def call_key_of(
 
 def call_key_of_miss(miss: Miss, function: Any) -> CallKey:
     """The key of a call that a jit cache has no entry for; `function` is the user's in it."""
-    if function is not miss.function:  # JAX may have flattened the arguments
+    is_inside = function is not miss.function
+    is_by_jax = is_inside and str(attribute(miss.function, "__module__")).startswith("jax.")
+    if is_inside:  # JAX may have flattened the arguments
         with contextlib.suppress(TypeError):
             inspect.signature(function).bind(*miss.args, **miss.kwargs)
             miss = attrs.evolve(miss, function=function)
@@ -154,7 +163,8 @@ def call_key_of_miss(miss: Miss, function: Any) -> CallKey:
         options=miss.options,
     )
     record = record_of_jitted(function, miss.program, miss.filtered)
-    return attrs.evolve(key, records={FUNCTION_PATH: record, **key.records})
+    records = {FUNCTION_PATH: record, **key.records}
+    return attrs.evolve(key, records=records, is_jitted_by_jax=is_by_jax)
 
 
 def shapes_of_miss(miss: Miss) -> str:
@@ -274,13 +284,13 @@ class _Tree:
             in_state = True
             self.states.add(path)
         self.records[path] = node_of(type(value))
-        for step, static in _static_parts(value, [key for (key,), _ in children], structure):
+        for step, static in _static_parts(value, children, structure):
             self.add_static(path + step, static)
         for (key,), child in children:
             self.add(path + jtu.keystr((key,)), child, (*outer, id(value)), in_state)
 
 
-def _static_parts(value: Any, keys: list[Any], structure: Any) -> Iterator[tuple[str, Any]]:
+def _static_parts(value: Any, children: list[Any], structure: Any) -> Iterator[tuple[str, Any]]:
     """The static data of a pytree node, by field where it has fields."""
     if isinstance(value, eqx.Module):
         fields = (f.name for f in dataclasses.fields(value) if f.metadata.get("static", False))
@@ -291,14 +301,15 @@ def _static_parts(value: Any, keys: list[Any], structure: Any) -> Iterator[tuple
     if static is None or type(value) in (dict, list, tuple):
         return
     left = list(static) if type(static) is tuple else [static]
-    dynamic = {key.name for key in keys if isinstance(key, jtu.GetAttrKey)}
-    # If children have no names, a field may be a child or static data.
-    if len(dynamic) == len(keys):
-        for field in fields_of(type(value)):
-            held = getattr(value, field.name, None) if field.name not in dynamic else None
-            found = [i for i, item in enumerate(left) if item is held]
-            if held is not None and found:
-                yield f".{field.name}", left.pop(found[0])
+    dynamic = {key.name for (key,), _ in children if isinstance(key, jtu.GetAttrKey)}
+    # If children have no names, what is a child and static data is not named.
+    unnamed = {id(child) for _, child in children} if len(dynamic) < len(children) else set()
+    fields = [field.name for field in fields_of(type(value))]
+    for name in fields or getattr(value, "__dict__", ()):
+        held = getattr(value, name, None)
+        found = [i for i, item in enumerate(left) if item is held]
+        if held is not None and found and name not in dynamic and id(held) not in unnamed:
+            yield f".{name}", left.pop(found[0])
     if any(item is not None for item in left):
         yield UNNAMED_STATIC, tuple(left) if type(static) is tuple else static
 

@@ -26,6 +26,7 @@ from .advice import (
 )
 from .call_key import FUNCTION_PATH, UNNAMED_STATIC, CallKey, is_inside
 from .records import (
+    WRAPPED_FUNCTION,
     Node,
     Nothing,
     Part,
@@ -299,10 +300,9 @@ def _of_tracers(old: CallKey, new: CallKey) -> Iterator[Change]:
 
 def _kind(before: Record | None, after: Record | None) -> str:
     before, after = as_traced(before, after), as_traced(after, before)
-    pair = (before, after)
-    if before is None or after is None or any(isinstance(record, Node) for record in pair):
+    if before is None or after is None or isinstance(before, Node) or isinstance(after, Node):
         return "structure"
-    if any(isinstance(record, Nothing) for record in pair):
+    if isinstance(before, Nothing) or isinstance(after, Nothing):
         return "none"
     if isinstance(before, Static) and isinstance(after, Static):
         before, after = outermost_functions(before, after)
@@ -316,9 +316,10 @@ def _kind(before: Record | None, after: Record | None) -> str:
 def _change(
     path: str, before: Record | None, after: Record | None, old: CallKey, new: CallKey
 ) -> Change:
-    kind = "function" if path == FUNCTION_PATH else _kind(before, after)
+    is_function = path == FUNCTION_PATH or (path == "self._fun" and new.is_of_wrapper)
+    kind = "function" if is_function else _kind(before, after)
     # A report names only paths that can be written in Python.
-    name = "the function itself" if path == FUNCTION_PATH else path.removesuffix(UNNAMED_STATIC)
+    name = "the function itself" if is_function else path.removesuffix(UNNAMED_STATIC)
     if isinstance(before, Static) and isinstance(after, Static):
         return _static_change(name, kind, before, after, old, new)
     words = [_words(before, kind), _words(after, kind)]
@@ -347,17 +348,15 @@ def _wanted(kind: str, before: Record | None, after: Record | None) -> int:
         if None in (old, new) or (meshes[0] is None) != (meshes[1] is None):
             return 1
         return HANDFUL if (meshes[0] or old) != (meshes[1] or new) else 1
-    is_left_out = before is None or after is None or kind == "none"
-    return HANDFUL if kind == "shape" or is_left_out else 1
+    return HANDFUL if kind in ("shape", "none") or None in (before, after) else 1
 
 
 def _static_change(
     path: str, kind: str, before: Static, after: Static, old: CallKey, new: CallKey
 ) -> Change:
     if old.records.get(path) == new.records.get(path) == node_of(collections.OrderedDict):
-        return Change.advised(
-            path, "structure", f"keys {before}", f"keys {after}", order_advice(path)
-        )
+        words = f"keys {before}", f"keys {after}"
+        return Change.advised(path, "structure", *words, order_advice(path))
     if kind == "transformation" and (steps := _steps_to_parameter(before, after)):
         inside = "".join(_step(name) for name, _, _ in steps)
         _, before, after = steps[-1]
@@ -372,8 +371,9 @@ def _static_change(
         for name, inner in after.parts.items():
             was = before.parts.get(name)
             if was and was.kind == inner.kind == "transformation" and was.token != inner.token:
-                function = after.text.rpartition(".")[2].removeprefix("function ")
-                path = f"{name.removeprefix('captured variable ')[1:-1]} in {function}"
+                function = after.parts.get(WRAPPED_FUNCTION, after).text.rpartition(".")[2]
+                label = [*name.split("'"), name][1]  # of "captured variable 'tx'" or "argument 0"
+                path = f"{label} in {function.removeprefix('function ')}"
                 before, after = was, inner
                 break
     return Change.advised(path, kind, *static_words(before, after), advice, wanted)

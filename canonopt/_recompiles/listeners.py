@@ -53,7 +53,7 @@ def recording(all_threads: bool) -> Iterator[CompileLog]:
             if all_threads:
                 _everywhere.remove(recorder)
             recorder.close()
-            _thread.operation = None
+            _thread.operations.clear()
 
 
 def record_everywhere(recorder: Recorder) -> None:
@@ -163,8 +163,8 @@ class _Thread(threading.local):
         # Who has an entry that may be compiled next, by name. Kept until something else has the
         # name, and so with weak references: the recorder has the entry.
         self.ready: dict[str, list[weakref.ref[Recorder]]] = {}
-        # What a library may compile next: the name and the entry.
-        self.operation: tuple[str, Entry] | None = None
+        # What JAX or a library may compile next, by name.
+        self.operations: dict[str, Entry] = {}
         # What `.compile()` is compiling.
         self.lowered: Any = None
 
@@ -308,7 +308,10 @@ def _count(
         entry.trace_seconds = seconds - running.inner_seconds if traced else 0.0
         if entry.shapes is not None:
             entry.shapes += f" -> {', '.join(map(array_text, outputs))}"
-        _thread.operation = name, entry
+        _thread.operations.pop(name, None)  # moves it to the end
+        _thread.operations[name] = entry
+        if len(_thread.operations) > MAX_ENTRIES:
+            _thread.operations.pop(next(iter(_thread.operations)))
 
 
 # The recorders that remember a jaxpr, or what it was lowered to.
@@ -373,14 +376,11 @@ def _on_compile(compiled: Compile) -> None:
 
 def _add_operation(compiled: Compile, recorders: Sequence[Recorder]) -> None:
     """Adds a compile that belongs to no function of the user's to the line that ran it."""
-    pending, _thread.operation = _thread.operation, None
+    pending = _thread.operations.pop(compiled.name, None)
+    entry = pending or Entry(None, time.perf_counter(), operation=compiled.name)
     site = call_site()
     for recorder in recorders:
-        if pending is not None and pending[0] == compiled.name:
-            entry = attrs.evolve(pending[1], site=site)
-        else:
-            entry = Entry(None, time.perf_counter(), operation=compiled.name, site=site)
-        recorder.add_operation(entry, compiled)
+        recorder.add_operation(attrs.evolve(entry, site=site), compiled)
 
 
 def _ready(name: str) -> list[_Recorded]:

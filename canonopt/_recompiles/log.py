@@ -201,9 +201,10 @@ class FunctionLog(Counts):
         """
         is_new = False
         if entry is not None and not (entry.traced or entry.compiled):
-            # A function that is jitted twice has a second miss, inside the first.
-            inside = [e for e in self.entries if e.at > entry.at and e.traced]
-            entry, is_new = (inside[-1], False) if inside else (entry, True)
+            # Jitted twice, it has a second miss inside the first. Or `.trace()` came before it.
+            key, traced = entry.call_key, [e for e in self.entries if e.traced]
+            same = [e for e in traced if e.at > entry.at or (e.call_key == key and not e.compiled)]
+            entry, is_new = (same[-1], False) if same else (entry, True)
         if entry is not None and entry.is_followed_by_backward(compiled):
             self._count(compiled, is_backward=True)
             if not is_new:

@@ -117,8 +117,7 @@ WRAPPED_FUNCTION = "function"  # the name of this part
 class Budget:
     """What may still be recorded of all static values of a call together.
 
-    Each part is read with all that is inside of it, which would take minutes for a function that
-    holds half of a program, such as a test case.
+    Each part is read with all inside of it, for minutes if a function holds half of a program.
     """
 
     parts: int = 1000
@@ -201,9 +200,8 @@ def _kind(value: Any) -> str:
         return "transformation"
     if isinstance(value, type):
         return "class"
-    module = getattr(value, "__module__", None) or ""
     if isinstance(value, types.FunctionType) and value.__code__.co_name in ("init_fn", "update_fn"):
-        return "transformation" if module.startswith("optax.") else "callable"
+        return "transformation" if str(value.__module__).startswith("optax.") else "callable"
     return "callable" if callable(value) else "value"
 
 
@@ -228,7 +226,9 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
             if type(found) in PLAIN[:-1] or isinstance(found, types.FunctionType):
                 yield f"global {name!r}", found
     elif isinstance(value, functools.partial):
-        yield from partial_items(value)
+        names = getattr(getattr(value.func, "__code__", None), "co_varnames", ())
+        labels = {f"argument {i}": f"argument {name!r}" for i, name in enumerate(names)}
+        yield from ((labels.get(label, label), part) for label, part in partial_items(value))
     elif isinstance(value, types.MethodType):
         yield WRAPPED_FUNCTION, value.__func__
         yield "object", value.__self__

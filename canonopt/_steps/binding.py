@@ -27,6 +27,7 @@ from .._identity import (
     with_arrays,
 )
 from .._jax_internals import (
+    NotTraced,
     agrees,
     has_values,
     is_one_sharding,
@@ -65,10 +66,6 @@ cleared.update((programs, _known_to_be_asked))
 
 
 # --- one function and its program -----------------------------------------------------------------
-
-
-class NotTraced(Exception):
-    """The program has no trace for these arguments."""
 
 
 class BodyFailed(Exception):
@@ -182,7 +179,7 @@ class Bound:
         if is_eager or not (arrays or caller.is_good):
             return self.fn(*args, **kwargs)
         if caller.is_good:
-            raise NotTraced
+            raise NotTraced  # the program has no trace for these arguments
         tracers = {id(array): new for array, new in zip(self.replaced, arrays, strict=True)}
         try:
             copy = with_arrays(self.fn, lambda array: tracers.get(id(array), array))

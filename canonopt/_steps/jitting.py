@@ -7,7 +7,8 @@ from typing import Any
 import jax
 
 from .._errors import LimitError
-from .binding import Bound, Caller, NotTraced, bind, programs, traced
+from .._jax_internals import NotTraced
+from .binding import Bound, Caller, bind, programs, traced
 
 
 class JittedFunction:

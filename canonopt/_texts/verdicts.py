@@ -76,8 +76,12 @@ def _steps(texts: Sequence[str]) -> set[tuple[float, ...]]:
     if len({_NUMBER_IN.sub("#", text) for text in texts}) != 1:
         return set()
     columns = zip(*(map(float, _NUMBER_IN.findall(text)) for text in texts), strict=True)
-    steps = {tuple(value - column[0] for value in column) for column in columns}
-    return {column for column in steps if any(column)}
+    steps = [tuple(value - column[0] for value in column) for column in columns]
+    *others, last = [column for column in steps if any(column)] or [()]
+    # The length of what is concatenated follows from the lengths of the parts.
+    if len(others) > 1 and last == tuple(map(sum, zip(*others, strict=True))):
+        return set(others)
+    return {column for column in (*others, last) if column}
 
 
 _NUMBER_IN = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?")

@@ -5,6 +5,7 @@ import threading
 
 import jax
 import jax.numpy as jnp
+import optimistix
 import pytest
 
 import canonopt
@@ -65,6 +66,20 @@ def test_what_is_read_is_what_a_compile_log_has(tmp_path):
     assert any(function.backward_compiles for function in process.functions)
     seconds = [function.lost_seconds for function in log.functions]
     assert [f.lost_seconds for f in process.functions] == pytest.approx(seconds)
+
+
+def test_what_a_library_compiles_is_read_back_with_its_differences(tmp_path):
+    x = jnp.ones(3)
+
+    def run():
+        for _ in range(2):
+            optimistix.root_find(
+                lambda y, args: y - jnp.cos(y), optimistix.Newton(rtol=0.1, atol=0.1), x
+            )
+
+    (process,) = read_back(tmp_path, records_of(run))
+    changes = [c for log in process.helpers for cause in log.causes() for c in cause.changes]
+    assert [(change.path, change.kind) for change in changes] == [("fn", "callable")]
 
 
 def test_a_line_tells_when_it_happened(tmp_path):

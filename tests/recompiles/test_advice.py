@@ -38,7 +38,12 @@ CLIPPED = "optax.chain(clip, adamw)"
 @pytest.mark.parametrize(
     "build, before, after, factories",
     [
-        (lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10)), "optax.adam", SAME, "adam"),
+        (
+            lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10)),
+            "optax.adam",
+            SAME,
+            "adam and its schedule",
+        ),
         (lambda i: optax.adamw(1e-3, mask={"w": True}), "optax.adamw", SAME, "adamw"),
         (
             lambda i: optax.masked(optax.adam(1e-3), {"w": True}),
@@ -58,7 +63,7 @@ CLIPPED = "optax.chain(clip, adamw)"
             lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10 + i)),
             "optax.adam with 'decay_steps' 10",
             "optax.adam with 'decay_steps' 11",
-            "adam",
+            "adam and its schedule",
         ),
         (
             lambda i: optax.chain(optax.clip(1.0), optax.adamw(1e-3, b1=0.9 - i / 10)),

@@ -102,17 +102,33 @@ def test_static_data_of_a_node_has_the_name_of_its_field():
     ]
 
 
-def test_fields_whose_children_have_no_names_are_not_told_apart():
-    @attrs.frozen
-    class Unnamed:
-        weight: object
-        name: object
+class Slotless:
+    def __init__(self, weight, name):
+        self.weight, self.name = weight, name
 
+
+@attrs.frozen
+class Slotted:
+    weight: object
+    name: object
+
+
+for kind in (Slotless, Slotted):
     jax.tree_util.register_pytree_node(
-        Unnamed, lambda n: ((n.weight,), n.name), lambda name, children: Unnamed(*children, name)
+        kind,
+        lambda n: ((n.weight,), n.name),
+        lambda name, children, kind=kind: kind(*children, name),
     )
-    records = call_key_of(step, (Unnamed(np.ones(2), "a"),), {}).records
-    assert [path for path in records if "static" in path] == ["x.<static>"]
+
+
+@pytest.mark.parametrize("kind", [Slotless, Slotted])
+def test_static_data_is_found_in_fields_if_the_children_have_no_names(kind):
+    records = call_key_of(step, (kind(np.ones(2), "a"),), {}).records
+    assert [*records][1:] == ["x.name", "x[<flat index 0>]"]
+    # One object may be the child or the static data.
+    shared = 1.5
+    records = call_key_of(step, (kind(shared, shared),), {}).records
+    assert [*records][1:] == ["x.<static>", "x[<flat index 0>]"]
 
 
 def test_optimizer_states_are_found_by_their_classes():

@@ -687,6 +687,46 @@ def test_a_transformation_that_a_function_captures_is_named():
     )
 
 
+def test_a_transformation_among_the_arguments_of_a_partial_is_named():
+    def update(tx, x):
+        return tx.init(x)
+
+    with canonopt.compile_log() as log:
+        for _ in range(2):
+            jax.jit(functools.partial(update, optax.adam(1e-3)))(ones(3))
+    (entry,) = log["update"].recompiles
+    assert str(entry.explanation.changes[0]).startswith("tx in update: function: optax.adam -> ")
+
+
+def test_a_default_that_is_a_transformation_is_named():
+    def make(tx):
+        return jax.jit(named(lambda x, tx=tx: x * 2))
+
+    with canonopt.compile_log() as log:
+        for _ in range(2):
+            make(optax.adam(1e-3))(ones(3))
+    (entry,) = log["step"].recompiles
+    assert str(entry.explanation.changes[0]).startswith("tx in step: function: optax.adam -> ")
+
+
+def test_what_equinox_wraps_is_the_function_itself():
+    def fit(model, x):
+        @eqx.filter_jit
+        @eqx.filter_value_and_grad
+        def step(model, x):
+            return (model.weight * x).sum()
+
+        return step(model, x)
+
+    model = eqx.nn.Linear(3, 1, key=jax.random.key(0))
+    with canonopt.compile_log() as log:
+        for _ in range(2):
+            fit(model, ones(3))
+    (cause,) = log["step"].causes()
+    assert str(cause.changes[0]).startswith("the function itself: function: function ")
+    assert (cause.fixes, cause.hints) == ((), ("define and jit the function once",))
+
+
 def test_what_was_made_again_around_an_assertion_is_named():
     inner = canonopt.assert_max_traces(lambda x: x * 2)
     with pytest.raises(canonopt.ExcessError) as caught:

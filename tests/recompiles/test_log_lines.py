@@ -105,6 +105,15 @@ def test_lengths_in_no_order():
     assert cause.note == "7 shapes: the length changes at every call"
 
 
+def test_a_length_that_follows_from_the_lengths_of_two_parts():
+    pairs = [(array(n), array(n + 1)) for n in range(1, 8)]
+    with canonopt.compile_log() as log:
+        for pair in pairs:
+            jnp.concatenate(pair)  # parts
+    _, (cause,) = line_of(log, "parts")
+    assert cause.note == "7 shapes: the length grows by one at each call"
+
+
 @pytest.mark.parametrize(
     "shapes",
     [

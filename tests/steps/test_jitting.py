@@ -2,6 +2,7 @@
 
 import functools
 import inspect
+import itertools
 
 import jax
 import jax.numpy as jnp
@@ -244,6 +245,31 @@ def test_is_compiled_once_for_functions_that_are_made_again():
     assert len(traces) == compiles("compiled_once") == 1
     fit(jnp.zeros(4), 0.25)
     assert len(traces) == compiles("compiled_once") == 2
+
+
+NUMBERS = itertools.count()
+
+
+@pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])
+@pytest.mark.parametrize("is_made_again", [True, False])
+def test_a_log_counts_each_shape_once(jit, is_made_again):
+    number = next(NUMBERS)  # else the program of another case is found
+
+    def make():
+        def counted_by_shape(x):
+            return x * number
+
+        return jit(counted_by_shape)
+
+    jitted = make()
+    with canonopt.compile_log() as log:
+        for size in (2, 2, 3):
+            (make() if is_made_again else jitted)(np.ones(size, np.float32))
+    found = log["counted_by_shape"]
+    assert (found.traces, found.compiles, found.is_expected) == (2, 2, True)
+    (cause,) = found.causes()
+    assert cause.what == "was traced and compiled"
+    assert str(cause.changes[0]) == "x: shape: float32[2] -> float32[3]"
 
 
 def test_calls_of_each_shape_leave_python_out():

@@ -172,6 +172,23 @@ for _ in range(3):
 )
 
 script(
+    "a weakly typed leaf beside a Python number",
+    """
+@jax.jit
+def step(state, x):
+    return {"scale": state["scale"] * x.sum(), "n": state["n"] + 1}
+
+results = []
+train_state = {"scale": jnp.asarray(1.0), "n": 0}
+for _ in range(3):
+    # here
+    train_state = step(train_state, np.ones(3, np.float32))
+    results.append(train_state)
+""",
+    "train_state['scale'] = jnp.asarray(train_state['scale'], jnp.float32)",
+)
+
+script(
     "a weakly typed attribute of the caller",
     """
 class Trainer:
@@ -404,6 +421,25 @@ for _ in range(3):
 )
 
 script(
+    "a number that a step with committed parameters returns",
+    """
+@jax.jit
+def step(params, metrics):
+    return params * 2, {"loss": metrics["loss"] + params.sum(), "n": metrics["n"] + params.sum()}
+
+results = []
+params = jax.device_put(np.ones(3, np.float32), jax.devices()[1])
+metrics = {"loss": 0.0, "n": jnp.asarray(0.0)}
+for _ in range(3):
+    # here
+    params, metrics = step(params, metrics)
+    results.append(metrics)
+""",
+    "metrics['loss'] = jax.device_put(jnp.asarray(metrics['loss'], jnp.float32), jax.devices()[1])",
+    "metrics['n'] = jax.device_put(jnp.asarray(metrics['n'], jnp.float32), jax.devices()[1])",
+)
+
+script(
     "a checkpoint that was restored",
     """
 import tempfile
@@ -533,6 +569,42 @@ def run(activation):
 results = [run(lambda x: x * 2) for _ in range(2)]
 """,
     "activation = canonopt.hoist(activation)",
+)
+
+script(
+    "a frozen configuration with a lambda",
+    """
+import dataclasses
+
+@dataclasses.dataclass(frozen=True)
+class Config:
+    activation: object
+
+@functools.partial(jax.jit, static_argnames="config")
+def step(x, config):
+    return config.activation(x)
+
+def run(config):
+    # here
+    return step(np.ones(3, np.float32), config=config)
+
+results = [run(Config(lambda x: x * 2)) for _ in range(2)]
+""",
+    hint="build config once, or pass what differs in it as an array argument",
+)
+
+script(
+    "a pmap of a function that is made again",
+    """
+results = []
+for _ in range(2):
+    def step(x):
+        return x * 2
+
+    # here
+    results.append(jax.pmap(step)(np.ones((2, 3), np.float32)))
+""",
+    hint="define and jit the function once",
 )
 
 script(
@@ -770,6 +842,74 @@ for _ in range(2):
     "train_state = canonopt.canonicalize(train_state)",
     hint="build state.tx with sgd from canonopt in place of optax: the same configuration "
     "is the same object",
+)
+
+script(
+    "a train state of Flax linen whose step is a number at first",
+    """
+import flax.linen as nn
+from flax.training.train_state import TrainState
+
+model = nn.Dense(2)
+params = model.init(jax.random.key(0), np.ones((1, 3), np.float32))
+
+@jax.jit
+def step(state, x):
+    grads = jax.grad(lambda p: (model.apply(p, x) ** 2).sum())(state.params)
+    return state.apply_gradients(grads=grads)
+
+results = []
+for _ in range(2):
+    train_state = TrainState.create(apply_fn=model.apply, params=params, tx=optax.sgd(0.1))
+    for _ in range(2):
+        # here
+        train_state = step(train_state, np.ones((1, 3), np.float32))
+""",
+    hint="build state.tx with sgd from canonopt in place of optax: the same configuration "
+    "is the same object",
+)
+
+script(
+    "an optimizer whose schedule is built again",
+    """
+@functools.partial(jax.jit, static_argnames="tx")
+def step(grads, opt_state, tx):
+    return tx.update(grads, opt_state, grads)
+
+results = []
+for _ in range(2):
+    optim = optax.adamw(optax.warmup_cosine_decay_schedule(0.0, 1e-3, 5, 20))
+    grads = jnp.asarray(np.ones(3, np.float32))
+    state = optim.init(grads)
+    # here
+    results.append(step(grads, state, tx=optim))
+""",
+    hint="build tx with adamw and its schedule from canonopt in place of optax: the same "
+    "configuration is the same object",
+)
+
+script(
+    "a model with a lambda and a number",
+    """
+@functools.partial(
+    jax.tree_util.register_dataclass, data_fields=["scale"], meta_fields=["activation"]
+)
+@__import__("dataclasses").dataclass
+class Model:
+    scale: float
+    activation: object
+
+@jax.jit
+def step(model, x):
+    return model.activation(model.scale * x)
+
+results = []
+for _ in range(2):
+    net = Model(1.0, lambda x: x * 2)
+    # here
+    results.append(step(net, np.ones(3, np.float32)))
+""",
+    hint="build model.activation once, or pass what differs in it as an array argument",
 )
 
 script(

@@ -1,0 +1,37 @@
+"""Scripts that recompile as public reports say, and a score of what the doctor says of them.
+
+`scripts.py` says what an entry has, and the modules beside it have the entries. `fine.py` has
+scripts that are as they should be. `measuring.py` runs an entry without canonopt and under the
+doctor, and `score.py` compares the two with what the entry expects. `python -m tools.doctor_score`
+writes `docs/doctor-score.md`.
+"""
+
+from . import equinox_reports as equinox_reports
+from . import fine as fine
+from . import flax_reports as flax_reports
+from . import jax_arrays as jax_arrays
+from . import jax_eager as jax_eager
+from . import jax_functions as jax_functions
+from . import jax_static as jax_static
+from . import optax_reports as optax_reports
+from . import other_reports as other_reports
+from .scripts import SCRIPTS as SCRIPTS
+
+# What the doctor does not get right, and why.
+MISSED = {
+    "a bound method that is lowered twice": (
+        "`canonopt.jit` shares the program of a call. Its `lower` is that of `jax.jit`, and traces "
+        "each new function."
+    ),
+    "parameters that are restored for another machine": (
+        "Two lines call the function, and the line is printed for the second one. It is the "
+        "parameters of the first call that are in another place."
+    ),
+    "two optimizers that are meant to be two": (
+        "A state of another structure is taken for one that was made in a wrong way, also where "
+        "another optimizer has made it."
+    ),
+    "a step that is compiled under a mesh and called without": (
+        "The doctor takes two programs that differ in a mesh for expected."
+    ),
+}

@@ -1,0 +1,179 @@
+"""Runs a script: on its own, which gives the truth, and under the doctor."""
+
+import contextlib
+import re
+import sys
+import tempfile
+import warnings
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import attrs
+import jax
+
+import canonopt
+from canonopt._doctor.report import Function, Report
+from canonopt._texts import path_of_growth
+
+from ..support.doctor import report_of
+from . import counter
+from .scripts import Script, here, with_counter
+
+
+@attrs.frozen
+class Truth:
+    """What was traced and compiled, without canonopt."""
+
+    traces: int | None  # None without a counter
+    compiles: int
+    results: Any
+
+
+@attrs.frozen
+class Said:
+    """What the doctor says of the target of a script."""
+
+    traces: int | None
+    compiles: int
+    differs: tuple[str, ...]
+    fixes: tuple[str, ...]
+    hints: tuple[str, ...]
+    is_avoidable: bool
+    others: tuple[str, ...]  # other functions and lines that the doctor finds fault with
+
+
+# --- the truth --------------------------------------------------------------------------------
+
+# Each compile, with its name and the frames of Python around it.
+_listening: list[tuple[str, list[tuple[str, int]]]] | None = None
+
+
+def _on_compile(event: str, _: float, fun_name: str = "", **__: object) -> None:
+    if _listening is None or not event.endswith("backend_compile_duration"):
+        return
+    frame, places = sys._getframe(), []
+    while frame is not None:
+        places.append((frame.f_code.co_filename, frame.f_lineno))
+        frame = frame.f_back
+    _listening.append((re.sub(r"^jit\((.*)\)$", r"\1", fun_name), places))
+
+
+jax.monitoring.register_event_duration_secs_listener(_on_compile)
+
+
+def truth_of(script: Script, source: str) -> Truth:
+    """Runs a source with a counter in the body of the target, and counts the compiles of it."""
+    global _listening
+    counted = None if script.is_line else with_counter(source, script.target)
+    text = source if counted is None else counted
+    counter.count, _listening = 0, []
+    if script.is_line:  # what JAX compiled for another script would not be compiled again
+        jax.clear_caches()
+    try:
+        with _written(text) as path:
+            results = _run(text, path)
+    finally:
+        compiled, _listening = _listening, None
+    if not script.is_line:
+        traces = None if counted is None else counter.count  # that of a library has no counter
+        names = (script.target, *(_OF_PMAP if "jax.pmap" in source else ()))
+        return Truth(traces, sum(name in names for name, _ in compiled), results)
+    line, count = here(source), 0
+    for name, places in compiled:
+        # The innermost frame of the script.
+        at = next((number for file, number in places if file == str(path)), None)
+        count += name == script.target and at == line
+    return Truth(None, count, results)
+
+
+_OF_PMAP = ("_fun", "call_wrapped")  # the names under which JAX compiles functions of `jax.pmap`
+
+
+@contextlib.contextmanager
+def _written(source: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="report-") as folder:
+        path = Path(folder) / "script.py"
+        path.write_text(source)
+        yield path
+
+
+def _run(source: str, path: Path) -> Any:
+    """Runs a script in this process, and returns its `results`."""
+    before = {name: getattr(jax.config, name) for name in _SETTINGS}
+    canonopt.clear_caches()
+    jax.config.update("jax_disable_most_optimizations", True)  # compiles are counted, not timed
+    namespace: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            exec(compile(source, str(path), "exec"), namespace)
+    finally:
+        jax.config.update("jax_disable_most_optimizations", False)
+        for name, value in before.items():
+            jax.config.update(name, value)
+    return jax.tree.leaves(namespace.get("results", []))
+
+
+# What scripts change.
+_SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_numpy_rank_promotion")
+
+
+# --- the doctor -------------------------------------------------------------------------------
+
+
+def said_of(script: Script) -> Said:
+    """What the doctor reports on the script as users write it."""
+    jax.clear_caches()  # as in a process of its own
+    with _written(script.source) as path:
+        report = report_of(lambda: _run(script.source, path))
+        return _read(report, script, str(path))
+
+
+def _read(report: Report, script: Script, path: str) -> Said:
+    if script.is_line:
+        place = f"{path}:{here(script.source)}"
+        found = [f for f in report.helpers if f.place == place]
+        entries = [e for f in found for _, e in f.entries if e.operation == script.target]
+        traces, compiles = None, sum(entry.compiled for entry in entries)
+    else:
+        found = [f for f in report.functions if f.name == script.target]
+        traces = int(sum(f.total("traces") for f in found))
+        compiles = int(sum(f.total("compiles") for f in found))
+    causes = [shared.cause for function in found for shared in function.causes()]
+    causes = [cause for cause in causes if not _is_of_many(cause)]
+    others = [_name(f, path) for f in report.repeated if f not in found]
+    return Said(
+        *(traces, compiles),
+        tuple(dict.fromkeys(text for cause in causes for text in _differences(cause))),
+        tuple(dict.fromkeys(fix for cause in causes for fix in cause.fixes)),
+        tuple(dict.fromkeys(hint for cause in causes for hint in cause.hints)),
+        any(function.is_repeated for function in found),
+        tuple(others),
+    )
+
+
+def _is_of_many(cause: Any) -> bool:
+    """Whether it says that a line compiled many operations once each, which is no recompile."""
+    return cause.times == 1 and cause.what.endswith("operations")
+
+
+def _differences(cause: Any) -> list[str]:
+    if cause.changes:
+        return [f"{path_of_growth(change)}: {change.kind}" for change in cause.changes]
+    # Of JAX's operations it has words.
+    for words, kind in _WORDS.items():
+        if words in (cause.note or ""):
+            return [f"the operation: {kind}"]
+    return [str(cause.note)]
+
+
+_WORDS = {
+    "gets another function": "function",
+    "a constant or a function": "constant",
+    " shapes: ": "shape",
+}
+
+
+def _name(function: Function, path: str) -> str:
+    return function.name if function.place is None else function.name.replace(path, "script.py")
