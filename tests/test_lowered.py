@@ -7,8 +7,8 @@ import pytest
 
 import canonopt
 
-from ..support import catalogue
-from ..support.placements import OPTIMIZERS, build, parameters
+from .support import catalogue
+from .support.placements import OPTIMIZERS, build, parameters
 
 PLATFORMS = ("tpu", "cuda")
 
