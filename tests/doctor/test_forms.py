@@ -16,6 +16,7 @@ from canonopt._doctor.stream import Streams
 from ..support.doctor import HOSTILE, as_lines, records_of, report_of
 
 
+@pytest.mark.slow
 def test_json_has_everything(written):
     found = written.json
     assert set(found) == {

@@ -4,6 +4,8 @@ import html
 import html.parser
 import re
 
+import pytest
+
 from canonopt._doctor.page import as_html
 
 from ..support.doctor import HOSTILE, report_of
@@ -35,6 +37,7 @@ class Page(html.parser.HTMLParser):
             self.text += data
 
 
+@pytest.mark.slow
 def test_the_page_shows_a_timeline_and_the_line_to_write(written):
     page = Page(written.html)
     assert "model.activation" in page.text
@@ -45,6 +48,7 @@ def test_the_page_shows_a_timeline_and_the_line_to_write(written):
     assert "prefers-color-scheme: dark" in written.html
 
 
+@pytest.mark.slow
 def test_the_page_needs_no_other_file(written):
     page = Page(written.html)
     assert {tag for tag, _ in page.tags}.isdisjoint({"link", "img", "iframe", "object"})
@@ -53,6 +57,7 @@ def test_the_page_needs_no_other_file(written):
     assert not re.search(r"https?:|url\(|@import", written.html)
 
 
+@pytest.mark.slow
 def test_the_page_is_escaped(written):
     page = Page(written.html)
     assert "recompiles.py fresh_lambda" in page.text and "<&" in page.text

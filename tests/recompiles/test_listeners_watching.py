@@ -85,6 +85,7 @@ def test_a_watch_that_another_tool_has_wrapped_is_left_in_place(monkeypatch):
     pjit._infer_params = below
 
 
+@pytest.mark.slow
 def test_threads_may_start_and_end_blocks_in_any_order():
     before, names = patched(), itertools.count()
     errors = []
@@ -294,6 +295,7 @@ def test_a_log_that_begins_after_the_first_call_says_so():
     assert log["step"].entries[0].why == "there is no earlier call to compare with"
 
 
+@pytest.mark.slow
 def test_explanations_are_made_when_somebody_asks(monkeypatch):
     from canonopt._recompiles import differences
 

@@ -45,6 +45,7 @@ def called(jit, options, args, kwargs):
     return made(jit, **options)(xs + 0, *args, **kwargs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "options",
     [
