@@ -413,7 +413,10 @@ def renamed(module, *prefixes):
         return code.replace(co_consts=consts, co_name="moved", co_qualname="moved")
 
     def move(monkeypatch):
-        for value in gc.get_objects():  # some are inside of caches
+        gc.unfreeze()  # what has been imported, which is frozen, is among the objects then
+        objects = gc.get_objects()  # since some functions are inside of caches
+        gc.freeze()
+        for value in objects:
             if type(value) is types.FunctionType and value.__module__ == module:
                 code = of(value.__code__)
                 if code != value.__code__:

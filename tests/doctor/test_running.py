@@ -354,7 +354,8 @@ def folder(tmp_path):
 
 
 def rows_of(done):
-    return re.findall(r"^step +(\S+ +\S+) ", done.stderr, re.MULTILINE)
+    table = done.stderr.partition("where the time went")[0]
+    return re.findall(r"^step +(\S+ +\S+) ", table, re.MULTILINE)
 
 
 @pytest.mark.slow
