@@ -19,6 +19,7 @@ def lowered(jitted, *args, platform):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.usefixtures("restored_caches")
 def test_a_rebuilt_optimizer(name):
     params, x = (jax.eval_shape(lambda x=x: x) for x in (parameters(), catalogue.batch()))
     texts = []

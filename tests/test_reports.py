@@ -13,6 +13,8 @@ from .reports import MISSED, SCRIPTS
 from .reports.score import score
 from .support.doctor import doctored
 
+pytestmark = pytest.mark.usefixtures("restored_caches")
+
 PAGE = doctor_score.PAGE.read_text(encoding="utf-8")
 FINE = [script for script in SCRIPTS if script.is_fine]
 REPORTS = [script for script in SCRIPTS if not script.is_fine]
