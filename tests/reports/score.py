@@ -8,7 +8,7 @@ import attrs
 import numpy as np
 
 from .measuring import Said, Truth, said_of, truth_of
-from .scripts import Script, with_lines
+from .scripts import Script, pasted
 
 Cure = Literal["cured", "not cured", "other numbers", "fails", "none"]
 
@@ -77,7 +77,7 @@ def score(script: Script) -> Score:
 def _cure(script: Script, truth: Truth, lines: Sequence[str]) -> Cure:
     """What becomes of a script with these lines, or if there are none, with the reader's change."""
     try:
-        source = with_lines(script.source, [*lines]) if lines else script.read()
+        source = pasted(script.source, [*lines]) if lines else script.read()
         fixed = truth_of(script, source)
     except AssertionError:  # of what the entry has
         raise

@@ -4,9 +4,10 @@ The truth is written by hand, from how JAX works, before anybody looks at what c
 """
 
 import ast
-import re
 
 import attrs
+
+from ..support.pasting import with_lines
 
 PREAMBLE = """\
 import functools
@@ -103,17 +104,9 @@ class Package:
         SCRIPTS.append(script)
 
 
-def with_lines(source: str, lines: list[str]) -> str:
-    """The source with each line that was printed, pasted above `# here`."""
-    for line in lines:
-        new, separator, old = line.partition(" in place of ")
-        if separator:
-            used = rf"^(?!from |import )(.*)(?<!\w)(?<!\.){re.escape(old)}\b"
-            source, count = re.subn(used, rf"\g<1>{new}", source, flags=re.MULTILINE)
-            assert count, f"{old} is not in the script"
-            continue
-        (place,) = (each for each in source.splitlines() if each.strip() == "# here")
-        source = source.replace(place, f"{place.replace('# here', line)}\n{place}")
+def pasted(source: str, lines: list[str]) -> str:
+    """The source with each line that was printed, and with canonopt imported if one needs it."""
+    source = with_lines(source, lines)
     if "canonopt." in source and "import canonopt" not in source:
         source = f"import canonopt\n{source}"
     return source

@@ -33,18 +33,21 @@ class Script:
         return f"{PREAMBLE}{self.body}"
 
     def with_lines(self, lines: list[str]) -> str:
-        """The source with each line pasted as it was printed."""
-        source = self.source
-        for line in lines:
-            new, separator, old = line.partition(" in place of ")
-            if separator:
-                used = rf"^(?!from |import )(.*)(?<!\w)(?<!\.){re.escape(old)}\b"
-                source, count = re.subn(used, rf"\g<1>{new}", source, flags=re.MULTILINE)
-                assert count, f"{old} is not in the script"
-                continue
-            (place,) = (each for each in source.splitlines() if each.strip() == "# here")
-            source = source.replace(place, f"{place.replace('# here', line)}\n{place}")
-        return source
+        return with_lines(self.source, lines)
+
+
+def with_lines(source: str, lines: list[str]) -> str:
+    """The source with each line pasted as it was printed, above `# here`."""
+    for line in lines:
+        new, separator, old = line.partition(" in place of ")
+        if separator:
+            used = rf"^(?!from |import )(.*)(?<!\w)(?<!\.){re.escape(old)}\b"
+            source, count = re.subn(used, rf"\g<1>{new}", source, flags=re.MULTILINE)
+            assert count, f"{old} is not in the script"
+            continue
+        (place,) = (each for each in source.splitlines() if each.strip() == "# here")
+        source = source.replace(place, f"{place.replace('# here', line)}\n{place}")
+    return source
 
 
 SCRIPTS: list[Script] = []
