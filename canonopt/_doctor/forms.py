@@ -6,7 +6,8 @@ from collections.abc import Iterator
 from typing import Any, Literal, TextIO, TypeAlias
 
 from .._recompiles import Entry, aligned, cause_of
-from .report import STAGES, Function, Report, SharedCause, in_seconds, with_short_paths
+from .._texts import STAGES
+from .report import STAGE_TITLES, Function, Report, SharedCause, in_seconds, with_short_paths
 from .stream import Event, Process
 
 _MAX_LINES = 40  # below the table: what a screen has room for
@@ -29,7 +30,7 @@ def as_text(report: Report, is_whole: bool = False) -> str:
     if report.rows:
         lines += aligned([report.columns, *(row.cells for row in report.rows)])
     lines += _tried_lines(report)
-    lines += [text for text, _ in [*_cause_lines(report, is_whole), *_stage_lines(report)]]
+    lines += [text for text, _ in _lines_below(report, is_whole)]
     return "\n".join(lines) + "\n"
 
 
@@ -69,7 +70,7 @@ def print_rich(report: Report, stream: TextIO, is_whole: bool = False) -> None:
     for line in _tried_lines(report):
         console.print(Text(line), soft_wrap=True)
     line_styles = {"title": "bold", "detail": "", "fix": "green"}
-    for line, kind in [*_cause_lines(report, is_whole), *_stage_lines(report)]:
+    for line, kind in _lines_below(report, is_whole):
         # Not folded, so that the line to write can be copied.
         console.print(Text(line, style=line_styles[kind]), soft_wrap=True)
     stream.write(buffer.getvalue())
@@ -102,18 +103,19 @@ def _heading(report: Report) -> list[str]:
 _Line: TypeAlias = tuple[str, Literal["title", "detail", "fix"]]
 
 
-def _cause_lines(report: Report, is_whole: bool) -> Iterator[_Line]:
+def _lines_below(report: Report, is_whole: bool) -> Iterator[_Line]:
     """What is below the table: all of it, or whole causes for as long as there is room."""
-    room = _MAX_LINES - len(_stage_lines(report))
-    blocks = [*_blocks(report, _EVERYTHING if is_whole else 3)]
+    last = _stage_lines(report)
+    room, blocks = _MAX_LINES - len(last), [*_blocks(report, _EVERYTHING if is_whole else 3)]
     for i, block in enumerate(blocks):
         room -= len(block)
         if room < 0 and i and not is_whole:
             left = sum(map(len, blocks[i:]))
             yield "", "detail"
             yield f"and {left} more lines: canonopt doctor --all shows them", "title"
-            return
+            break
         yield from block
+    yield from last
 
 
 def _blocks(report: Report, most: int) -> Iterator[list[_Line]]:
@@ -138,7 +140,7 @@ def _stage_lines(report: Report) -> list[_Line]:
     """Where the time went, and what would shorten it."""
     if not report.stages:
         return []
-    first, *rows = aligned([STAGES, *report.stages])
+    first, *rows = aligned([STAGE_TITLES, *report.stages])
     lines: list[_Line] = [("", "detail"), (first, "title"), *((row, "detail") for row in rows)]
     for line in report.shorter:
         lines.append((f"  {line}", "fix" if line.role == "fix" else "detail"))
@@ -202,8 +204,7 @@ def _process(process: Process) -> dict[str, Any]:
 
 
 _COUNTS = ("traces", "compiles", "cache_hits")
-_STAGES = ("trace_seconds", "lowering_seconds", "compile_seconds")
-_SECONDS = ("seconds", "first_seconds", "lost_seconds", *_STAGES)
+_SECONDS = ("seconds", "first_seconds", "lost_seconds", *STAGES)
 
 
 def _function(function: Function, report: Report) -> dict[str, Any]:
@@ -222,7 +223,7 @@ def _entry(process: str, entry: Entry, report: Report) -> dict[str, Any]:
     return {
         "process": process,
         "at": report.seconds_until(entry),
-        **_fields(entry, "traced", "compiled", *_STAGES, "error"),
+        **_fields(entry, "traced", "compiled", *STAGES, "error"),
         "again": entry.is_again,
     }
 

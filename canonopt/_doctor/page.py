@@ -6,7 +6,16 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from .._recompiles import Entry
 from .._texts import changes_markup
-from .report import HELPERS, STAGES, Comparison, Report, Row, Section, in_seconds, with_short_paths
+from .report import (
+    HELPERS,
+    STAGE_TITLES,
+    Comparison,
+    Report,
+    Row,
+    Section,
+    in_seconds,
+    with_short_paths,
+)
 
 _STYLE = """
 :root { color-scheme: light dark; --ground: #fbfbfa; --card: #fff; --text: #1d2127; --dim: #68707c;
@@ -195,7 +204,7 @@ def _stages(report: Report) -> str:
         for name, *seconds in report.stages
     ]
     foot = rows.pop() if len(rows) > 1 else ""  # the sum
-    return _table(("in seconds", *STAGES[1:]), rows, foot, last="number")
+    return _table(("in seconds", *STAGE_TITLES[1:]), rows, foot, last="number")
 
 
 def _cells(tag: str, cells: Sequence[str], last: str = "") -> str:

@@ -10,11 +10,11 @@ from typing import Literal
 import attrs
 
 from .._recompiles import Cause, CauseLine, Entry, FunctionLog, times
-from .._texts import cache_advice, layers_hint
+from .._texts import STAGES, cache_advice, layers_hint
 from .stream import Process
 
 COLUMNS = ("function", "traces", "compiles", "cache hits", "seconds", "lost", "defined at")
-STAGES = ("where the time went, in seconds", "first", "again", "trace", "lowering", "XLA")
+STAGE_TITLES = ("where the time went, in seconds", "first", "again", "trace", "lowering", "XLA")
 HELPERS = ("line", "compiles", "seconds", "what it ran")
 _MAX_OPERATIONS = 6  # named for each line
 _MAX_STAGES = 8  # functions in this table
@@ -152,6 +152,11 @@ class Report:
         return cls(command, status, seconds, started, functions, helpers, shown, notes)
 
     @property
+    def everything(self) -> list[Function]:
+        """The functions, then the lines."""
+        return [*self.functions, *self.helpers]
+
+    @property
     def comparison(self) -> "Comparison | None":
         """This run and the one with canonopt's factories side by side."""
         if self.tried is None:
@@ -183,12 +188,12 @@ class Report:
 
     @property
     def lost_seconds(self) -> float:
-        return sum(each.total("lost_seconds") for each in (*self.functions, *self.helpers))
+        return sum(each.total("lost_seconds") for each in self.everything)
 
     @property
     def repeated(self) -> list[Function]:
         """The functions and lines with a recompile that can be avoided, most expensive first."""
-        found = (each for each in (*self.functions, *self.helpers) if each.is_repeated)
+        found = (each for each in self.everything if each.is_repeated)
         return sorted(found, key=lambda function: -function.total("lost_seconds"))
 
     @property
@@ -269,14 +274,13 @@ class Report:
         if rest:
             groups.append(("all else", rest))
         if len(groups) > 1:
-            groups.append(("all of it", [*self.functions, *self.helpers]))
+            groups.append(("all of it", self.everything))
         return [(name, *_in_stages(functions)) for name, functions in groups]
 
     @property
     def shorter(self) -> list[CauseLine]:
         """What would shorten the compiles, those that were needed too."""
-        both = (*self.functions, *self.helpers)
-        lines = []
+        lines, both = [], self.everything
         hits, misses = (sum(f.total(n) for f in both) for n in ("cache_hits", "cache_misses"))
         entries = [entry for function in both for _, entry in function.entries]
         if hits or misses:
@@ -308,8 +312,7 @@ class Report:
     @property
     def sections(self) -> list[Section]:
         """Of what is repeated, then of what is expected and of traces that failed."""
-        both = (*self.functions, *self.helpers)
-        others = [function for function in both if not function.is_repeated]
+        others = [function for function in self.everything if not function.is_repeated]
         found = [(function, function.causes()) for function in [*self.repeated, *others]]
         return [
             Section(
@@ -357,8 +360,7 @@ def _in_stages(functions: Sequence[Function]) -> Iterator[str]:
         return sum(function.total(name) for function in functions)
 
     first = total("first_seconds")
-    stages = (total(name) for name in ("trace_seconds", "lowering_seconds", "compile_seconds"))
-    for seconds in (first, total("seconds") - first, *stages):
+    for seconds in (first, total("seconds") - first, *map(total, STAGES)):
         yield f"{max(seconds, 0.0):.2f}"
 
 

@@ -30,7 +30,7 @@ from .._recompiles import (
     check_compiles,
     record_everywhere,
 )
-from .._texts import COUNTS, SLOW_SECONDS, alike_items
+from .._texts import COUNTS, SLOW_SECONDS, STAGES, alike_items
 
 VERSION = 1  # of the lines. A new field is no new version.
 _MAX_TEXT = 1000  # characters of each string
@@ -38,7 +38,7 @@ _MAX_TEXT = 1000  # characters of each string
 # What is written of logs and entries, under the same names, besides `COUNTS`.
 _ENTRY = (
     *("traced", "compiled", "traced_again", "compiled_again"),
-    *("trace_seconds", "lowering_seconds", "compile_seconds", "error", "advice"),
+    *(*STAGES, "error", "advice"),
     *("is_nested", "site", "operation", "shapes", "alike"),
 )
 _CHANGE = ("path", "kind", "before", "after", "fix", "hint", "wanted")

@@ -11,6 +11,7 @@ from .causes import aligned as aligned
 from .causes import cause_lines as cause_lines
 from .causes import times as times
 from .counts import COUNTS as COUNTS
+from .counts import STAGES as STAGES
 from .counts import Counts as Counts
 from .markup import changes_markup as changes_markup
 from .markup import log_markup as log_markup

@@ -5,6 +5,9 @@ from typing import Self
 
 import attrs
 
+# What the seconds of a program are made of.
+STAGES = ("trace_seconds", "lowering_seconds", "compile_seconds")
+
 
 @attrs.define(eq=False, kw_only=True)
 class Counts:
