@@ -13,6 +13,7 @@ from . import schedules as schedules
 from . import transforms as transforms
 from ._errors import CanonoptError as CanonoptError
 from ._errors import ConstantError as ConstantError
+from ._errors import DeletedArrayError as DeletedArrayError
 from ._errors import DynamicSpecError as DynamicSpecError
 from ._errors import ExcessError as ExcessError
 from ._errors import ExtraArgsError as ExtraArgsError

@@ -91,6 +91,10 @@ class UpdatesError(CanonoptError, ValueError):
     """The updates that `apply_updates` was given do not match the model."""
 
 
+class DeletedArrayError(CanonoptError, RuntimeError):
+    """A function that `jit` was given captures an array that has been deleted or donated."""
+
+
 class PlacementError(CanonoptError, ValueError):
     """The parameters of a model are on devices that no step can use together."""
 

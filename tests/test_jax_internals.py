@@ -172,6 +172,28 @@ def test_staging_is_found_out_by_a_new_array_too(monkeypatch):
     assert stagings()
 
 
+def test_texts_of_tracers_are_noticed_in_their_own_thread():
+    original, noticed = jax.core.Tracer.__repr__, []
+
+    def other_thread(x):
+        assert "Tracer" in str(x)
+        return x
+
+    def body(x):
+        with _jax_internals.on_texts_of_tracers(lambda tracer: noticed.append(tracer is x)):
+            with _jax_internals.on_texts_of_tracers(lambda _: noticed.append("inner")):
+                str(x)
+            thread = threading.Thread(target=jax.jit(other_thread), args=(1.0,))
+            thread.start()
+            thread.join()
+            assert all("Tracer" in text for text in (f"{x}", repr([x]), str(x)))
+        return x
+
+    jax.jit(body)(1.0)
+    assert noticed == ["inner", True, True, True]
+    assert jax.core.Tracer.__repr__ is original
+
+
 def test_jaxprs_and_lowerings_take_weak_references():
     traced = jax.jit(function).trace(1.0)
     lowered = traced.lower()

@@ -34,6 +34,7 @@ from .._jax_internals import (
     is_staging,
     jit_with_first,
     kept_by,
+    on_texts_of_tracers,
 )
 from .._python_internals import BoundedStore
 from .leaves import as_type
@@ -70,6 +71,16 @@ cleared.update((programs, _known_to_be_asked))
 
 class BodyFailed(Exception):
     """A function failed with tracers for its arrays."""
+
+
+class ValuesAsked(BaseException):
+    """A function makes a text of arrays that are tracers, so it asks for their values.
+
+    Raised in the middle of its body, where `except Exception` lets it pass.
+    """
+
+    def __init__(self, arrays: set[int]) -> None:
+        self.arrays = frozenset(arrays)  # by index
 
 
 class BodyStored(Exception):
@@ -181,11 +192,26 @@ class Bound:
         if caller.is_good:
             raise NotTraced  # the program has no trace for these arguments
         tracers = {id(array): new for array, new in zip(self.replaced, arrays, strict=True)}
+        asked: set[int] = set()
+        given = {id(leaf) for leaf in jtu.tree_leaves((args, kwargs))}
+
+        def text_made(tracer: Any) -> None:
+            asked.update(i for i, a in enumerate(self.captured) if tracers.get(id(a)) is tracer)
+            if not asked and id(tracer) not in given:
+                # What NumPy computes with its arrays is concrete, too.
+                asked.update(self.numpy_arrays - self.asked)
+            if asked:
+                raise ValuesAsked(asked)
+
         try:
-            copy = with_arrays(self.fn, lambda array: tracers.get(id(array), array))
-            result = copy.function(*args, **kwargs)
+            with on_texts_of_tracers(text_made):
+                copy = with_arrays(self.fn, lambda array: tracers.get(id(array), array))
+                result = copy.function(*args, **kwargs)
         except Exception as error:
-            raise BodyFailed from error
+            if not asked:
+                raise BodyFailed from error
+        if asked:  # and something has caught the error
+            raise ValuesAsked(asked)
         if not copy.is_unchanged():
             raise BodyStored
         return result
@@ -318,6 +344,9 @@ def traced(
                 return bound, False  # which raises the error of the function
             bound = _bind_again(bound, args, kwargs, asked)
             continue
+        except ValuesAsked as error:
+            bound = _bind_again(bound, args, kwargs, bound.asked | error.arrays)
+            continue
         except BodyStored:
             _bind_again(bound, args, kwargs, bound.all_arrays)
             return Bound(bound.fn, bound.options), False  # so that it stores once
@@ -362,7 +391,7 @@ def _asked(bound: Bound, args: tuple[Any, ...], kwargs: dict[str, Any]) -> froze
         call = Program(bound.fn, bound.options).call
         try:
             call.eval_shape(Caller(trial, is_good=False), trial.arguments, *args, **kwargs)
-        except Exception:
+        except (Exception, ValuesAsked):
             return True
         return False
 

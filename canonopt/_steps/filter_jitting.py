@@ -15,7 +15,7 @@ import jax.extend.core.primitives
 import jax.numpy as jnp
 import jax.tree_util as jtu
 
-from .._identity import hoist
+from .._identity import captured_arrays, hoist, is_in_place, read_without_arrays
 from .._jax_internals import HidingFailedCallbacks, Jitted, error_of_equinox
 from .jitting import JittedFunction
 from .partition import Static, cut, cut_output
@@ -303,11 +303,26 @@ def _program_of(
     fn: Any, names: tuple[str, str], options: dict[str, Any]
 ) -> tuple[JittedFunction, "Static | Callable[..., Any]", tuple[Any, ...]]:
     """The jitted function for `fn`, the static part of `fn`, and its arrays."""
-    if isinstance(fn, _FUNCTIONS) and jtu.all_leaves((fn,)):
+    if (isinstance(fn, _FUNCTIONS) and jtu.all_leaves((fn,))) or _is_around_functions(fn):
         return _jit(fn, *names, options), fn, ()
     arrays, static = cut(fn)
     leaves, treedef = jtu.tree_flatten(options)
     return _shared(*names, tuple(leaves), treedef), static, tuple(arrays)
+
+
+def _is_around_functions(fn: Any) -> bool:
+    """Whether a pytree has no arrays but functions that may be made again, which can be read.
+
+    As `equinox.filter_grad(loss)` has.
+    """
+    leaves = jtu.tree_leaves(fn)
+    if not any(isinstance(leaf, types.FunctionType) and not is_in_place(leaf) for leaf in leaves):
+        return False
+    try:
+        arrays = captured_arrays(fn)
+        return not any(map(eqx.is_array, leaves)) and read_without_arrays(fn, arrays).is_comparable
+    except Exception:
+        return False
 
 
 @functools.lru_cache(maxsize=256)

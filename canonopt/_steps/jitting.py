@@ -5,9 +5,10 @@ import types
 from typing import Any
 
 import jax
+from jax.core import Tracer
 
-from .._errors import LimitError
-from .._jax_internals import NotTraced
+from .._errors import DeletedArrayError, LimitError
+from .._jax_internals import NotTraced, name_of
 from .binding import Bound, Caller, bind, programs, traced
 
 
@@ -45,8 +46,10 @@ class JittedFunction:
             # After an error JAX would not run this call without Python any more. So no later caller
             # may equal the one of this call.
             caller.is_good = False
-        except ValueError:
-            if not bound.arguments or not bound.set_arguments(args, kwargs):  # on other devices
+        except (ValueError, RuntimeError) as error:
+            _check_arrays_exist(bound, error)
+            is_placed = isinstance(error, ValueError) and bound.arguments
+            if not is_placed or not bound.set_arguments(args, kwargs):  # on other devices
                 raise
         finally:
             bound.is_fresh &= bound.is_new
@@ -58,7 +61,11 @@ class JittedFunction:
         bound.is_fresh = False
         if not is_traced or bound.program is None:
             return self._plain(*args, **kwargs)
-        return bound.program.call(Caller(bound), bound.arguments, *args, **kwargs)
+        try:
+            return bound.program.call(Caller(bound), bound.arguments, *args, **kwargs)
+        except (ValueError, RuntimeError) as error:
+            _check_arrays_exist(bound, error)
+            raise
 
     def jaxpr_of(self, *args: Any, **kwargs: Any) -> Any:
         """The traced program that a call with these arguments has run."""
@@ -93,6 +100,18 @@ class JittedFunction:
 
     def __repr__(self) -> str:
         return f"canonopt.jit({self.__wrapped__!r})"
+
+
+def _check_arrays_exist(bound: Bound, error: Exception) -> None:
+    """Raises `DeletedArrayError` if a call failed since a captured array has been deleted."""
+    for array in bound.replaced:
+        if isinstance(array, jax.Array) and not isinstance(array, Tracer) and array.is_deleted():
+            raise DeletedArrayError(
+                f"{name_of(bound.fn)} captures a {array.dtype.name}{[*array.shape]} array that has "
+                f"been deleted or donated. `jax.jit` copies captured arrays into each program; "
+                f"`canonopt.jit` passes them to it at each call.",
+                "Capture a copy: `jnp.copy(array)`.",
+            ) from error
 
 
 def jit(fn: Any = None, /, **options: Any) -> Any:
@@ -132,7 +151,8 @@ def jit(fn: Any = None, /, **options: Any) -> Any:
     **Returns:** a function that is called as that of `jax.jit`, with its methods: `lower`, `trace`,
     `eval_shape` (these three trace the function again) and `clear_cache`.
 
-    **Raises:** what `jax.jit` raises.
+    **Raises:** what `jax.jit` raises, and `DeletedArrayError` if a captured array has been deleted
+    or donated: its data is not in the program.
     """
     if fn is None:
         return functools.partial(jit, **options)

@@ -8,6 +8,8 @@ import contextlib
 import dataclasses
 import functools
 import gc
+import io
+import logging
 import threading
 import weakref
 
@@ -329,6 +331,38 @@ def code_that_asks_what_an_array_is(jit):
         yield jit(lambda x, a=array: x * (2.0 if "Tracer" in type(a).__name__ else 3.0))(x)
         yield jit(lambda x, a=array: x * (2.0 if a.__class__.__name__ < "B" else 3.0))(x)
         yield jit(lambda x, a=array: x * (2.0 if hasattr(a, "aval") else 3.0))(x)
+
+
+@slow_program
+def texts_of_arrays(jit):
+    """A tracer has another text than an array, and texts can reach the numbers, as names do."""
+    for array in (xs, xs + 1, whole, np.float32(2.5), [xs, whole], {"a": (xs,)}, jnp.float32(3.0)):
+        texts = []
+        logger = logging.Logger("texts")
+        logger.addHandler(logging.StreamHandler(file := io.StringIO()))
+
+        def noted(text, texts=texts):
+            texts.append(text)
+
+        def swallows(x, array=array):
+            try:
+                return x * len(f"{array}")
+            except Exception:
+                return x * 100.0
+
+        yield jit(lambda x, a=array: x * len(f"{a}"))(x)
+        yield jit(lambda x, a=array: x * len(f"{a!r:>40}"))(x)
+        yield jit(lambda x, a=array: x * len("%s" % (a,)))(x)  # noqa: UP031
+        yield jit(lambda x, a=array: x * len(repr({"key": a})))(x)
+        yield jit(lambda x, a=array: x * len(eqx.tree_pformat(a, short_arrays=False)))(x)
+        yield jit(lambda x, a=array: x * len(eqx.tree_pformat(a)))(x)
+        yield jit(lambda x, a=array: [x, noted(str(a))][0])(x)
+        yield jit(lambda x, a=array: [x, logger.error("%s", a)][0])(x)
+        yield jit(lambda x, a=array: [x, jax.jit(lambda y: noted(f"{a}"))(x)][0])(x)
+        yield jit(lambda x, a=array: jax.grad(lambda y: y * len(str(a)))(x))(x)
+        yield jit(lambda x, a=array: x * len(str(np.sum(np.asarray(jax.tree.leaves(a)[-1])))))(x)
+        yield jit(swallows)(x)
+        yield list(dict.fromkeys(texts)), list(dict.fromkeys(file.getvalue().splitlines()))
 
 
 @program
@@ -664,6 +698,27 @@ def test_few_traces_find_the_array_that_is_asked_for():
         assert canonopt.jit(make(scale))(1.0) == jax.jit(make(scale))(1.0)
         assert compiles("asks_for_one") - before >= count
     assert len(traces) < 25
+
+
+def test_a_text_asks_for_no_other_array(capsys):
+    original = jax.core.Tracer.__repr__
+
+    def make(scale, data):
+        def prints_one(x):
+            print(f"{x} {data.shape} {data.sum()} {scale}")
+            return x * scale * data.sum()
+
+        return prints_one
+
+    before = compiles("prints_one")
+    for scale, data, count in ((2, xs, 1), (2, xs + 1, 1), (3, xs, 2), (3, xs + 1, 2)):
+        scale = jnp.float32(scale)
+        assert canonopt.jit(make(scale, data))(1.0) == scale * data.sum()
+        assert compiles("prints_one") - before == count
+    assert jax.core.Tracer.__repr__ is original
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.removesuffix(" 2.0") == second.removesuffix(" 3.0")
+    assert "Tracer" in first or "Traced" in first
 
 
 # --- what is kept --------------------------------------------------------------------------------

@@ -619,6 +619,45 @@ def test_a_step_that_captures_other_arrays_is_no_new_trace():
     assert len(traces) == 1
 
 
+AROUND = {
+    "value_and_grad": eqx.filter_value_and_grad,
+    "grad": eqx.filter_grad,
+    "vmap": lambda fn: eqx.filter_vmap(fn, in_axes=(None, 0)),
+    "checkpoint": eqx.filter_checkpoint,
+    "nested": lambda fn: eqx.filter_vmap(eqx.filter_grad(fn), in_axes=(None, 0)),
+}
+
+
+@pytest.mark.parametrize("name", AROUND)
+def test_a_function_in_a_wrapper_of_equinox_is_read_as_well(name):
+    traces = []
+
+    def make(jit, data, power):
+        def loss(layer, x):
+            traces.append(jit)
+            return jnp.sum((layer.weight * x - data) ** power)
+
+        return jit(AROUND[name](loss))
+
+    for data, power, count in ((X, 2, 1), (X + 1, 2, 1), (X, 2, 1), (X, 3, 2)):
+        given = Layer(X), X + 2
+        ours = make(canonopt.filter_jit, data, power)(*given)
+        equal = eqx.tree_equal(ours, make(eqx.filter_jit, data, power)(*given), typematch=True)
+        assert equal and traces.count(canonopt.filter_jit) == count
+
+
+def test_a_wrapper_that_cannot_be_read_is_compared_as_equinox_compares_it():
+    traces, box = [], threading.Lock()
+
+    def loss(x):
+        traces.append(box)
+        return x * 2
+
+    for _ in range(3):
+        assert canonopt.filter_jit(eqx.filter_grad(loss))(X[1]) == 2.0
+    assert len(traces) == 1
+
+
 class Counter:
     """Changes in each call, and is compared with `is`."""
 

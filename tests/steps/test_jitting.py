@@ -287,3 +287,42 @@ def test_calls_of_each_shape_leave_python_out():
             assert misses == []
     finally:
         watch.stop()
+
+
+@pytest.mark.parametrize("calls", [0, 1, 2])
+@pytest.mark.parametrize("deletes", [True, False], ids=["deleted", "donated"])
+def test_a_captured_array_that_is_gone(deletes, calls):
+    def make(data):
+        def uses_data(x):
+            return x * data
+
+        return uses_data
+
+    data, scale = jnp.arange(3.0), jnp.float32(2.0)
+    step = canonopt.jit(make(data))
+    for _ in range(calls):
+        step(scale)
+    if deletes:
+        data.delete()
+    else:
+        jax.jit(lambda x: x + 1, donate_argnums=0)(data)
+    message = (
+        r"^uses_data captures a float32\[3\] array that has been deleted or donated. `jax.jit` "
+        r"copies .* Capture a copy: `jnp.copy\(array\)`.$"
+    )
+    for given in (scale, xs[:3]):
+        with pytest.raises(canonopt.DeletedArrayError, match=message) as caught:
+            step(given)
+        assert isinstance(caught.value, RuntimeError) and caught.value.__cause__ is not None
+    other = jnp.arange(3.0)
+    np.testing.assert_array_equal(canonopt.jit(make(jnp.copy(other)))(scale), other * 2)
+
+
+def test_an_error_of_a_call_is_not_taken_for_an_array_that_is_gone():
+    data = xs + 1
+    step = canonopt.jit(lambda x: x * data, donate_argnums=0)
+    given = xs + 2
+    step(given)
+    with pytest.raises((ValueError, RuntimeError), match="deleted or donated|been deleted") as caught:
+        step(given)
+    assert not isinstance(caught.value, canonopt.CanonoptError)
