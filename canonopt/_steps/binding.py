@@ -208,8 +208,7 @@ class Bound:
                 copy = with_arrays(self.fn, lambda array: tracers.get(id(array), array))
                 result = copy.function(*args, **kwargs)
         except Exception as error:
-            if not asked:
-                raise BodyFailed from error
+            raise (ValuesAsked(asked) if asked else BodyFailed()) from error
         if asked:  # and something has caught the error
             raise ValuesAsked(asked)
         if not copy.is_unchanged():

@@ -1,10 +1,16 @@
 """What the benchmarks share: how a ratio is measured, and the report at the end."""
 
+import contextlib
+import os
 import statistics
+import subprocess
 import timeit
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 
 import pytest
+
+ROOT = Path(__file__).parents[2]
 
 # A sample is a function that measures something once and returns seconds.
 Sample = Callable[[], float]
@@ -38,6 +44,41 @@ def ratio(ours: Sample, theirs: Sample, rounds: int) -> tuple[float, float, floa
     samples = interleaved(ours, theirs, rounds)
     ratios = [our / their for our, their in zip(*samples, strict=True)]
     return statistics.median(ratios), *map(statistics.median, samples)
+
+
+# Runs one of its functions for each line of stdin, and answers with what it measures.
+SERVES = """
+import sys
+for line in sys.stdin:
+    print(globals()[line.strip()](), flush=True)
+"""
+
+
+class Server:
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+
+    def ask(self, function: str) -> float:
+        print(function, file=self._process.stdin, flush=True)
+        assert self._process.stdout is not None
+        return float(self._process.stdout.readline())
+
+
+@contextlib.contextmanager
+def serving(command: Sequence[str]) -> Iterator[Server]:
+    """A process that runs its functions when asked, so that two can be measured in turn."""
+    with subprocess.Popen(
+        command,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    ) as process:
+        yield Server(process)
+        assert process.stdin is not None
+        process.stdin.close()
+    assert process.returncode == 0
 
 
 class Report:

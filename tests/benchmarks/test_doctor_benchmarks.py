@@ -1,23 +1,17 @@
 """What a process costs that `canonopt doctor` watches: cached calls, compiles, memory."""
 
-import contextlib
-import os
-import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
-from .conftest import ratio
+from .conftest import SERVES, ratio, serving
 
-ROOT = Path(__file__).parents[2]
 PYTHON = [sys.executable, "-c"]
 DOCTOR = [sys.executable, "-m", "canonopt", "doctor", "--", *PYTHON]
 LIMIT_MB = 30
 
-# Runs one of its functions for each line of stdin, and answers with what it measures.
 SERVER = """
-import sys, time
+import time
 import equinox as eqx, jax, jax.numpy as jnp, optax
 {imports}
 optim = optax.adam(1e-3)
@@ -54,34 +48,11 @@ def resident():
     return pages * 4096 / 2**20
 
 cached(), compiles()
-for line in sys.stdin:
-    print(globals()[line.strip()](), flush=True)
 """
 
 
-class Server:
-    def __init__(self, process):
-        self._process = process
-
-    def ask(self, what):
-        print(what, file=self._process.stdin, flush=True)
-        return float(self._process.stdout.readline())
-
-
-@contextlib.contextmanager
-def serving(command, imports=""):
-    with subprocess.Popen(
-        [*command, SERVER.format(imports=imports)],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"},
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-    ) as process:
-        yield Server(process)
-        assert process.stdin is not None
-        process.stdin.close()
-    assert process.returncode == 0
+def server(command, imports=""):
+    return serving([*command, SERVER.format(imports=imports) + SERVES])
 
 
 @pytest.mark.parametrize(
@@ -94,7 +65,7 @@ def serving(command, imports=""):
 def test_a_watched_process(what, name, rounds, limit, benchmark, report):
     def measure():
         # New processes each time, for two processes of one program differ by a hundredth.
-        with serving(DOCTOR) as watched, serving(PYTHON) as plain:
+        with server(DOCTOR) as watched, server(PYTHON) as plain:
             return ratio(lambda: watched.ask(what), lambda: plain.ask(what), rounds)
 
     measured = [measure() for _ in range(3)]
@@ -104,10 +75,10 @@ def test_a_watched_process(what, name, rounds, limit, benchmark, report):
 
 def test_the_memory_of_a_watched_process(benchmark, report):
     def resident(command, imports=""):
-        with serving(command, imports) as server:
+        with server(command, imports) as process:
             for _ in range(5):
-                server.ask("compiles")
-            return server.ask("resident")
+                process.ask("compiles")
+            return process.ask("resident")
 
     plain, imported, watched = (
         resident(PYTHON),

@@ -2,7 +2,6 @@
 
 import contextlib
 import itertools
-import subprocess
 import sys
 
 import equinox as eqx
@@ -12,7 +11,7 @@ import pytest
 
 import canonopt
 
-from .conftest import ratio, timed
+from .conftest import SERVES, ratio, serving, timed
 
 LEAVES, CALLS = 500, 40
 
@@ -85,8 +84,8 @@ def test_a_trace_of_1000_library_functions(benchmark, report):
     report.ratios("a trace of 1,000 jnp.where, inside of compile_log", measured, limit=1.15)
 
 
-NEVER_OR_BEFORE = """
-import sys, time, jax, jax.numpy as jnp, canonopt
+TRACES = """
+import time, jax, jax.numpy as jnp, canonopt
 
 def wheres(x):
     for _ in range(1000):
@@ -98,25 +97,26 @@ def trace():
     jax.jit(lambda x: wheres(x)).trace(jax.ShapeDtypeStruct((3,), jnp.float32))
     return time.perf_counter() - start
 
-trace()
-if sys.argv[1] == "before":
-    limited = canonopt.assert_max_traces(jax.jit(lambda x: x))
-    limited(1.0)
+def watch():
+    canonopt.assert_max_traces(jax.jit(lambda x: x))(1.0)
     with canonopt.compile_log():
-        trace()
-print(min(trace() for _ in range(15)))
+        return trace()
+
+trace()
 """
 
 
 def test_a_trace_where_nobody_watches_any_more(benchmark, report):
-    """In processes of their own: one that never watched, and one with a log before and a limit."""
+    """Two processes in turn: one that never watched, and one with a log and a limit before."""
 
-    def sample(when):
-        command = [sys.executable, "-c", NEVER_OR_BEFORE, when]
-        return lambda: float(subprocess.run(command, capture_output=True, check=True).stdout)
+    def measure():
+        command = [sys.executable, "-c", TRACES + SERVES]
+        with serving(command) as after, serving(command) as never:
+            after.ask("watch"), never.ask("trace")
+            return ratio(lambda: after.ask("trace"), lambda: never.ask("trace"), rounds=21)
 
-    benchmark(lambda: None)
-    measured = [ratio(sample("before"), sample("never"), rounds=7)]
+    benchmark.pedantic(lambda: None)
+    measured = [measure() for _ in range(5)]
     report.ratios("a trace of 1,000 jnp.where, after a log and a limit", measured, limit=1.05)
 
 

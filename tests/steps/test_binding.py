@@ -340,6 +340,7 @@ def texts_of_arrays(jit):
         texts = []
         logger = logging.Logger("texts")
         logger.addHandler(logging.StreamHandler(file := io.StringIO()))
+        log = logger.error
 
         def noted(text, texts=texts):
             texts.append(text)
@@ -357,7 +358,7 @@ def texts_of_arrays(jit):
         yield jit(lambda x, a=array: x * len(eqx.tree_pformat(a, short_arrays=False)))(x)
         yield jit(lambda x, a=array: x * len(eqx.tree_pformat(a)))(x)
         yield jit(lambda x, a=array: [x, noted(str(a))][0])(x)
-        yield jit(lambda x, a=array: [x, logger.error("%s", a)][0])(x)
+        yield jit(lambda x, a=array, log=log: [x, log("%s", a)][0])(x)
         yield jit(lambda x, a=array: [x, jax.jit(lambda y: noted(f"{a}"))(x)][0])(x)
         yield jit(lambda x, a=array: jax.grad(lambda y: y * len(str(a)))(x))(x)
         yield jit(lambda x, a=array: x * len(str(np.sum(np.asarray(jax.tree.leaves(a)[-1])))))(x)

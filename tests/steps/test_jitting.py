@@ -323,6 +323,6 @@ def test_an_error_of_a_call_is_not_taken_for_an_array_that_is_gone():
     step = canonopt.jit(lambda x: x * data, donate_argnums=0)
     given = xs + 2
     step(given)
-    with pytest.raises((ValueError, RuntimeError), match="deleted or donated|been deleted") as caught:
+    with pytest.raises((ValueError, RuntimeError), match=r"deleted") as caught:
         step(given)
     assert not isinstance(caught.value, canonopt.CanonoptError)
