@@ -47,6 +47,7 @@ from .settings import x64_state as x64_state
 from .shardings import code_of_sharding as code_of_sharding
 from .shardings import devices_of as devices_of
 from .shardings import spans_devices as spans_devices
+from .slices import distinct_slices as distinct_slices
 from .tracer_texts import on_texts_of_tracers as on_texts_of_tracers
 from .tracing import call_site as call_site
 from .tracing import frames_to_the_user as frames_to_the_user

@@ -25,6 +25,7 @@ from .._jax_internals import attribute
 from .._python_internals import captured_by
 from .leaves import (
     as_type,
+    chosen_shardings,
     commit,
     is_abstract,
     known_shardings,
@@ -174,17 +175,19 @@ def _state_on_mesh(update: "Update", params: Any, sharding: NamedSharding) -> An
     """The state on a mesh, where no leaf is ever whole on one device unless it is replicated.
 
     Only the compiler knows the sharding that an update gives to a leaf that matches no parameter,
-    so the update is compiled if there is such a leaf.
+    so the part of the update that makes such leaves is compiled.
     """
     init = _traced_init(update, params)
     leaves, structure = jax.tree.flatten(init.out_info)
     shardings = known_shardings(init.out_info, params, sharding)
     if None in shardings:
         types, traced = _preserved_types(update, init.out_info)
-        compiled = jax.tree.leaves(traced.lower().compile().output_shardings)
-        # A leaf that depends on no parameter is compiled for one device, an arbitrary one.
-        compiled = [s if s.device_set == sharding.device_set else sharding for s in compiled]
-        shardings = [known or after for known, after in zip(shardings, compiled, strict=True)]
+        unknown = [i for i, known in enumerate(shardings) if known is None]
+        given = jax.tree.leaves(update.arguments(types))
+        for i, chosen in zip(unknown, chosen_shardings(traced, given, unknown), strict=True):
+            # A leaf that depends on no parameter is compiled for one device, an arbitrary one.
+            is_on_mesh = chosen.device_set == sharding.device_set
+            shardings[i] = chosen if is_on_mesh else sharding
     else:
         placed = map(with_sharding, leaves, shardings)
         types, _ = _preserved_types(update, jax.tree.unflatten(structure, placed))
@@ -237,10 +240,14 @@ class Update:
         if self._takes_extra_args:
             self._choose_by_first_leaf()
 
+    def arguments(self, state: Any) -> tuple[Any, Any, Any]:
+        """What the update of `state` is traced with."""
+        return self._grads, state, self._params
+
     def trace(self, state: Any) -> jax.stages.Traced:
         """The update of `state`, traced. Its result is the new state alone."""
         try:
-            return self._trace(self._grads, state, self._params)
+            return self._trace(*self.arguments(state))
         except Exception as error:
             unknown = self._unknown_parameters()
             required = [name for name, p in unknown.items() if p.default is p.empty]

@@ -140,8 +140,8 @@ def jit(fn: Any = None, /, **options: Any) -> Any:
     one gets another program. If something cannot be read, the function is a new one at each call,
     as in `jax.jit`.
 
-    A captured array whose value the function asks for in Python, as in `int(n)` or `if flag:`, is
-    part of the program. So is a NumPy array that NumPy computes with.
+    A captured array whose value the function asks for in Python, as in `int(n)`, `if flag:` or
+    `print(n)`, is part of the program. So is a NumPy array that NumPy computes with.
 
     **Arguments:**
 

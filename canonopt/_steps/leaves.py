@@ -4,6 +4,7 @@
 """
 
 import functools
+from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -16,6 +17,7 @@ from jax.extend.core import JaxprEqn, Literal, jaxpr_as_fun
 from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
 from .._errors import PlacementError, UpdatesError
+from .._jax_internals import distinct_slices
 
 _Model = TypeVar("_Model")
 _Path = tuple[Any, ...]
@@ -129,6 +131,24 @@ def known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Sharding
             # By size: adafactor has leaves of shape (1,) where it keeps nothing.
             shardings.append(scalars if leaf.size == 1 else None)
     return shardings
+
+
+def chosen_shardings(
+    traced: jax.stages.Traced, arguments: Sequence[jax.ShapeDtypeStruct], results: Sequence[int]
+) -> list[Sharding]:
+    """The shardings that the compiler chooses for some results, none of one element.
+
+    Models repeat their layers. So one result is compiled for all that are computed alike.
+    """
+    slices = distinct_slices(traced.jaxpr, results, [leaf.sharding for leaf in arguments])
+    if slices is None:
+        compiled = jax.tree.leaves(traced.lower().compile().output_shardings)
+        return [compiled[i] for i in results]
+    pairs = zip(slices.arguments, slices.program.jaxpr.invars, strict=True)
+    # What stands for a value that the update computes is replicated.
+    given = [with_sharding(var.aval, None) if i is None else arguments[i] for i, var in pairs]
+    compiled = jax.jit(jaxpr_as_fun(slices.program)).lower(*given).compile().output_shardings
+    return [compiled[place] for place in slices.places]
 
 
 def commit(state: Any, sharding: Sharding) -> Any:

@@ -18,6 +18,7 @@ from .conftest import ratio, timed
 
 ROOT = pathlib.Path(__file__).parents[2]
 LBFGS = functools.partial(canonopt.lbfgs, 1e-3, memory_size=2)
+FACTORED = functools.partial(canonopt.adafactor, 1e-3, min_dim_size_to_factor=8)
 
 
 def loss_fn(params):
@@ -54,10 +55,10 @@ def our_init(optim, params):
     return lambda: jax.block_until_ready(canonopt.init_like_grads(params, new_loss(), optim=optim))
 
 
-def its_parts(optim, params, asked=(), traces=1, compiled=False):
+def its_parts(optim, params, asked=(), traces=1):
     """`optim.init`, and the loss and the update traced for shapes.
 
-    Where the fixed point takes more, with as many traces of the update, and with its compile.
+    Where the fixed point takes more, with as many traces of the update.
     """
     value = jnp.zeros(())
     from_loss = {"value": value, "grad": params, "value_fn": lambda params: value}
@@ -69,11 +70,8 @@ def its_parts(optim, params, asked=(), traces=1, compiled=False):
     def run():
         state = jax.block_until_ready(optim.init(params))
         grads = jax.eval_shape(jax.grad(new_loss()), params)
-        if compiled:
-            jax.jit(new_update()).lower(grads, state, params).compile()
-        else:
-            for _ in range(traces):
-                state = jax.eval_shape(new_update(), grads, state, params)
+        for _ in range(traces):
+            state = jax.eval_shape(new_update(), grads, state, params)
 
     return run
 
@@ -106,24 +104,30 @@ def test_time(place, leaves, rounds, benchmark, report):
         (LBFGS, plain, {"asked": ("value", "grad", "value_fn")}),
         # Its scalars widen, these its moments, and only a third trace sees that it is at rest.
         (canonopt.contrib.prodigy, mixed, {"traces": 3}),
-        # Only the compiler knows where its memory is.
-        (functools.partial(LBFGS, linesearch=None), on_mesh, {"compiled": True}),
+        # Only the compiler knows where its memory is, or its factors.
+        (functools.partial(LBFGS, linesearch=None), on_mesh, {}),
+        (functools.partial(canonopt.sm3, 1e-3), on_mesh, {}),
+        (FACTORED, on_mesh, {}),
     ],
 )
 def test_time_where_more_is_to_be_found_out(build, place, what_it_takes, benchmark, report):
-    optim, params = build(), place(100)
-    measured = compare_time(optim, params, 7, benchmark, **what_it_takes)
-    what = f"state of {type(optim).__name__.lower()}, 100 leaves, {place.__name__}"
+    # A compile of one leaf for each shape does not grow with the number of leaves.
+    leaves, rounds = (1_000, 3) if place is on_mesh else (100, 7)
+    optim, params = build(), place(leaves, (8, 8))
+    measured = compare_time(optim, params, rounds, benchmark, **what_it_takes)
+    what = f"state of {type(optim).__name__.lower()}, {leaves} leaves, {place.__name__}"
     report.ratios(what, [measured], limit=1.5)
 
 
-def test_time_grows_linearly(benchmark, report):
-    optim = canonopt.adam(1e-3)
-    large, small = (our_init(optim, plain(leaves)) for leaves in (10_000, 100))
+@pytest.mark.parametrize("build, place", [(canonopt.adam, plain), (canonopt.sm3, on_mesh)])
+def test_time_grows_linearly(build, place, benchmark, report):
+    optim = build(1e-3)
+    large, small = (our_init(optim, place(leaves)) for leaves in (10_000, 100))
     benchmark.pedantic(small)
     per_leaf_large, per_leaf_small = timed(large, 1), timed(small, 3)
     measured = ratio(lambda: per_leaf_large() / 10_000, lambda: per_leaf_small() / 100, rounds=3)
-    report.ratios("time for a leaf of 10,000, against one of 100", [measured], limit=1.5)
+    what = f"{build.__name__}, {place.__name__}: time for a leaf of 10,000, against one of 100"
+    report.ratios(what, [measured], limit=1.5)
 
 
 # --- memory ---------------------------------------------------------------------------------------
