@@ -37,7 +37,7 @@ from .._jax_internals import (
     on_texts_of_tracers,
 )
 from .._python_internals import BoundedStore
-from .leaves import as_type
+from .leaves import as_argument
 
 # --- the programs that are kept -----------------------------------------------------------------
 
@@ -235,7 +235,7 @@ class Bound:
         given = [x for x in jtu.tree_leaves((args, kwargs)) if isinstance(x, jax.Array)]
         donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(self.options)
         before = self.arguments
-        self.arguments = tuple(_argument(array, given, donates) for array in self.replaced)
+        self.arguments = tuple(as_argument(array, given, donates) for array in self.replaced)
         return len(before) != len(self.arguments) or not all(
             map(operator.is_, before, self.arguments)
         )
@@ -246,30 +246,6 @@ def _flat(options: dict[str, Any]) -> list[Any]:
 
 
 # --- finding the program --------------------------------------------------------------------------
-
-
-def _argument(array: Any, given: list[jax.Array], donates: bool) -> Any:
-    """What a program is called with for a captured array: what it is now."""
-    if isinstance(array, jax.core.Tracer):
-        return array
-    with jax.ensure_compile_time_eval():  # also if an outer function is traced
-        if not isinstance(array, jax.Array):
-            return jnp.array(array)
-        is_placed = array.committed and len(array.sharding.device_set) == 1
-        if is_placed and not any(_is_with(array, other) for other in given):
-            # A constant commits the results of a program to no device, an argument does.
-            if not jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
-                return as_type(jnp.array(np.asarray(array)), array)
-            data = jnp.array(np.asarray(jax.random.key_data(array)))
-            return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))
-        # The call may donate what it captures.
-        return as_type(jnp.copy(array), array) if donates else array
-
-
-def _is_with(array: Any, other: Any) -> bool:
-    if isinstance(other, jax.core.Tracer):
-        return True
-    return other.committed and other.sharding.device_set == array.sharding.device_set
 
 
 def bind(

@@ -203,6 +203,33 @@ def _is_full(eqn: JaxprEqn) -> bool:
     return eqn.primitive.name == "broadcast_in_dim" and isinstance(eqn.invars[0], Literal)
 
 
+# --- captured arrays --------------------------------------------------------------------------
+
+
+def as_argument(array: Any, given: list[jax.Array], donates: bool) -> Any:
+    """What a program is called with for an array that its function captures, beside `given`."""
+    if isinstance(array, jax.core.Tracer):
+        return array
+    with jax.ensure_compile_time_eval():  # also if an outer function is traced
+        if not isinstance(array, jax.Array):
+            return jnp.array(array)
+        is_placed = array.committed and len(array.sharding.device_set) == 1
+        if is_placed and not any(_is_with(array, other) for other in given):
+            # A constant commits the results of a program to no device, an argument does.
+            if not jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+                return as_type(jnp.array(np.asarray(array)), array)
+            data = jnp.array(np.asarray(jax.random.key_data(array)))
+            return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))
+        # The call may donate what it captures.
+        return as_type(jnp.copy(array), array) if donates else array
+
+
+def _is_with(array: Any, other: Any) -> bool:
+    if isinstance(other, jax.core.Tracer):
+        return True
+    return other.committed and other.sharding.device_set == array.sharding.device_set
+
+
 # --- a model plus updates ---------------------------------------------------------------------
 
 
