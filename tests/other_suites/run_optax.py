@@ -2,7 +2,7 @@
 
 ```
 python -m tests.other_suites.run_optax                              # all of them
-python -m tests.other_suites.run_optax --part                       # in one to three minutes
+python -m tests.other_suites.run_optax --part                       # in a minute or two
 python -m tests.other_suites.run_optax _src/alias_test.py -k lbfgs  # some, chosen as for pytest
 ```
 
@@ -20,8 +20,8 @@ from . import twice
 
 OPTAX = Path(optax.__file__).parent
 
-# Of the tests that take every optimizer two that compile little, and all tests of what builds on
-# other transformations.
+# Of the tests that take every optimizer the one that compiles little, and all tests of what builds
+# on other transformations.
 PART = [
     "_src/alias_test.py",
     "_src/base_test.py",
@@ -33,8 +33,8 @@ PART = [
     "transforms/_conditionality_test.py",
     "transforms/_masking_test.py",
 ]
-COMMON = "wrapped_in_inject or (AliasTest and gradient_accumulation)"
-QUICK = f"not (AliasTest or ContribTest or LBFGSTest) or {COMMON}"
+LONG = "AliasTest or ContribTest or LBFGSTest or ScheduleAsLearningRateTest"
+QUICK = f"not ({LONG}) or wrapped_in_inject"
 
 # How many of canonopt's factories the tests call at least, if the replacement has an effect.
 REACHED_BY_ALL = 120
