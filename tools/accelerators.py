@@ -16,7 +16,6 @@ import importlib.metadata
 import multiprocessing
 import os
 import sys
-from collections.abc import Callable
 from typing import Any
 
 # Before JAX is imported, which looks for the devices of this machine.
@@ -37,7 +36,7 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 from tests.support import catalogue
-from tests.support.placements import OPTIMIZERS, build
+from tests.support.placements import OPTIMIZERS, PLACEMENTS, build, offloaded
 
 from .compile_table import MARKER, PAGE
 
@@ -77,18 +76,6 @@ TARGETS: dict[str, tuple[str, dict[str, str]]] = {
     ),
 }
 
-_SHARDED = {"w": P("data", "model"), "b": P("model")}
-_WHOLE = {"w": P(), "b": P()}
-# By name: the specs of the parameters and of the batch, the dtype of the matrix, and the memory of
-# the state.
-PLACEMENTS: dict[str, tuple[dict[str, P], P, Any, str | None]] = {
-    "replicated": (_WHOLE, P(), jnp.float32, None),
-    "data-sharded": (_WHOLE, P("data"), jnp.float32, None),
-    "2D-sharded": (_SHARDED, P("data"), jnp.float32, None),
-    "fsdp": ({"w": P("data"), "b": P("data")}, P("data"), jnp.float32, None),
-    "mixed precision": (_SHARDED, P("data"), jnp.bfloat16, None),
-    "state on the host": (_SHARDED, P("data"), jnp.float32, "pinned_host"),
-}
 SAME, OTHER = "●", "○"
 # Sizes that each mesh divides.
 _IN, _OUT, _BATCH = 256, 128, 64
@@ -129,7 +116,8 @@ def moved(target: str, name: str, placement: str, library: str = "canonopt") -> 
         )
     step, options = catalogue.step_for(name), {}
     if memory is not None:
-        step, state, options = _offloaded(step, params, state, memory)
+        step, on_host, options = offloaded(step, params, state, memory)
+        state = jax.tree.map(lambda leaf, there: leaf.update(sharding=there), state, on_host)
     traced = jax.jit(step, static_argnums=0, **options).trace(optim, params, state, x)
     compiled = traced.lower().compile()
     before = jax.tree_util.tree_leaves_with_path((params, state))
@@ -142,36 +130,6 @@ def moved(target: str, name: str, placement: str, library: str = "canonopt") -> 
         for (path, old), new, sharding in zip(before, after, shardings, strict=True)
         if (found := _difference(old, new, sharding))
     ]
-
-
-def _offloaded(
-    step: Callable[..., Any], params: Any, state: Any, memory: str
-) -> tuple[Callable[..., Any], Any, dict[str, Any]]:
-    """The step for a state that lies in the memory of the host, but for random keys.
-
-    JAX cannot move keys between memories in a program for TPUs.
-    """
-
-    def is_key(leaf: Any) -> bool:
-        return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
-
-    def moved_to_host(leaf: Any) -> Any:
-        return leaf.sharding if is_key(leaf) else leaf.sharding.with_memory_kind(memory)
-
-    on_device = state
-    on_host = jax.tree.map(moved_to_host, state)
-    state = jax.tree.map(lambda leaf, there: leaf.update(sharding=there), state, on_host)
-
-    def offloaded(optim: Any, params: Any, state: Any, x: Any) -> tuple[Any, Any]:
-        back = jax.tree.map(
-            lambda leaf, like: leaf if is_key(leaf) else jax.device_put(leaf, like.sharding),
-            state,
-            on_device,
-        )
-        return step(optim, params, back, x)
-
-    kept = jax.tree.map(lambda leaf: leaf.sharding, params)
-    return offloaded, state, {"out_shardings": (kept, on_host)}
 
 
 def _difference(old: jax.ShapeDtypeStruct, new: Any, sharding: Any) -> str:

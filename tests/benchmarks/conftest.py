@@ -1,49 +1,19 @@
-"""What the benchmarks share: how a ratio is measured, and the report at the end."""
+"""What the benchmarks share: processes that are measured in turn, and the report at the end."""
 
 import contextlib
 import os
 import statistics
 import subprocess
-import timeit
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
 
+from ..support.timing import seconds
+
 ROOT = Path(__file__).parents[2]
 
-# A sample is a function that measures something once and returns seconds.
-Sample = Callable[[], float]
 _lines = pytest.StashKey[list[tuple[str, str, str, str]]]()
-
-
-def timed(function: Callable[[], object], number: int) -> Sample:
-    """Samples of the mean time of `number` calls. The garbage collector rests meanwhile."""
-    timer = timeit.Timer(function)
-    return lambda: timer.timeit(number) / number
-
-
-def interleaved(ours: Sample, theirs: Sample, rounds: int) -> tuple[list[float], list[float]]:
-    """Samples of both, in turn, so that whatever else the machine does falls on both.
-
-    Each goes first in every other round: of two equal steps the first is otherwise slower by 1 %.
-    """
-    measured = ([], [])
-    for turn in range(rounds):
-        for which in (0, 1) if turn % 2 else (1, 0):
-            measured[which].append((ours, theirs)[which]())
-    return measured
-
-
-def ratio(ours: Sample, theirs: Sample, rounds: int) -> tuple[float, float, float]:
-    """The median ratio of neighbouring samples, and the median seconds of both.
-
-    Neighbours see the same machine. On one that is shared, the minimum of all samples depends on
-    which of the two had the luckier moment.
-    """
-    samples = interleaved(ours, theirs, rounds)
-    ratios = [our / their for our, their in zip(*samples, strict=True)]
-    return statistics.median(ratios), *map(statistics.median, samples)
 
 
 # Runs one of its functions for each line of stdin, and answers with what it measures.
@@ -99,13 +69,6 @@ class Report:
     def figure(self, what: str, value: str, limit: str = "", note: str = ""):
         self._lines.append((what, value, limit, note))
         self._benchmark.extra_info.update(value=value, limit=limit, note=note)
-
-
-def seconds(value: float) -> str:
-    for unit, size in (("s", 1.0), ("ms", 1e-3)):
-        if value >= size:
-            return f"{value / size:.2f} {unit}"
-    return f"{value * 1e6:.2f} us"
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ import pytest
 
 import canonopt
 
-from .conftest import interleaved, ratio, seconds, timed
+from ..support.timing import interleaved, ratio, seconds, timed
 
 # --- building a configuration that was seen before ----------------------------------------------
 

@@ -4,7 +4,8 @@ import sys
 
 import pytest
 
-from .conftest import SERVES, ratio, serving
+from ..support.timing import ratio
+from .conftest import SERVES, serving
 
 PYTHON = [sys.executable, "-c"]
 DOCTOR = [sys.executable, "-m", "canonopt", "doctor", "--", *PYTHON]

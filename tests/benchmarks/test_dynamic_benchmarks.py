@@ -10,7 +10,7 @@ import pytest
 
 import canonopt
 
-from .conftest import ratio, timed
+from ..support.timing import ratio, timed
 from .test_benchmarks import make_step
 
 RATES = np.geomspace(1e-4, 1e-1, 20).tolist()

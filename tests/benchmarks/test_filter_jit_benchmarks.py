@@ -8,56 +8,7 @@ import pytest
 
 import canonopt
 
-from .conftest import ratio, timed
-
-
-class Deep(eqx.Module):
-    """A chain of modules, each with four arrays, a static field and a function."""
-
-    arrays: tuple[jax.Array, ...]
-    inner: "Deep | None"
-    activation: object = jax.nn.relu
-    size: int = eqx.field(static=True, default=4)
-
-
-def deep(leaves):
-    module = None
-    for _ in range(max(1, leaves // 4)):
-        module = Deep(tuple(jnp.ones(4) for _ in range(4)), module)
-    return module
-
-
-def flat_dict(leaves):
-    return {f"{i}": jnp.ones(4) for i in range(leaves)}
-
-
-def plus_one(tree):
-    return jax.tree.map(lambda leaf: leaf + 1 if eqx.is_array(leaf) else leaf, tree)
-
-
-def loop(step, state):
-    """A step of a training loop: each feeds what it returns to the next."""
-
-    def call():
-        nonlocal state
-        state = step(*state)
-
-    call()  # compiles
-    call()
-    return call
-
-
-def flat_step(step, state):
-    """`step` through `jax.jit`, on the list of its arrays."""
-    arrays, static = eqx.partition(state, eqx.is_array)
-    leaves, structure = jax.tree.flatten(arrays)
-
-    @jax.jit
-    def call(*leaves):
-        state = step(*eqx.combine(jax.tree.unflatten(structure, leaves), static))
-        return jax.tree.leaves(eqx.filter(state, eqx.is_array))
-
-    return loop(call, leaves)
+from ..support.timing import deep, flat_dict, flat_step, loop, plus_one, ratio, timed
 
 
 def measure(step, state, what, number, benchmark, report, limit):

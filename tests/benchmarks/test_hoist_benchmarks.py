@@ -9,7 +9,7 @@ import pytest
 
 import canonopt
 
-from .conftest import ratio, timed
+from ..support.timing import ratio, timed
 
 
 def closure(a=2.0, b="text", c=(1, 2)):

@@ -14,7 +14,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import canonopt
 
-from .conftest import ratio, timed
+from ..support.timing import ratio, timed
 
 ROOT = pathlib.Path(__file__).parents[2]
 LBFGS = functools.partial(canonopt.lbfgs, 1e-3, memory_size=2)

@@ -11,7 +11,8 @@ import pytest
 
 import canonopt
 
-from .conftest import SERVES, ratio, serving, timed
+from ..support.timing import ratio, timed
+from .conftest import SERVES, serving
 
 LEAVES, CALLS = 500, 40
 

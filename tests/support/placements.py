@@ -1,12 +1,13 @@
 """Kinds of parameters, and how often a step is traced and compiled for each.
 
 `tests/steps/test_leaves_placement.py` asserts the counts, `tools/compile_table.py` makes a table of
-them.
+them, `tools/accelerators.py` compiles the placements for accelerators, and `tools/validate` runs
+both kinds and placements on the devices of a machine.
 """
 
 import warnings
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
 import jax
@@ -89,6 +90,20 @@ KINDS: dict[str, Callable[[], Params]] = {
 }
 
 
+_SHARDED = {"w": P("data", "model"), "b": P("model")}
+_WHOLE = {"w": P(), "b": P()}
+# By name: the specs of the parameters and of the batch, the dtype of the matrix, and the memory of
+# the state.
+PLACEMENTS: dict[str, tuple[dict[str, P], P, Any, str | None]] = {
+    "replicated": (_WHOLE, P(), jnp.float32, None),
+    "data-sharded": (_WHOLE, P("data"), jnp.float32, None),
+    "2D-sharded": (_SHARDED, P("data"), jnp.float32, None),
+    "fsdp": ({"w": P("data"), "b": P("data")}, P("data"), jnp.float32, None),
+    "mixed precision": (_SHARDED, P("data"), jnp.bfloat16, None),
+    "state on the host": (_SHARDED, P("data"), jnp.float32, "pinned_host"),
+}
+
+
 # With a step as users of Equinox write it, and the `apply_updates` that belongs to the library.
 EQUINOX = "mixed, Equinox step"
 COLUMNS = (*KINDS, EQUINOX)
@@ -111,10 +126,20 @@ def build(library: str, name: str) -> optax.GradientTransformationExtraArgs:
         return optax.with_extra_args_support(OPTIMIZERS[name](LIBRARIES[library]))
 
 
-def prepared(optim: optax.GradientTransformation, params: Params) -> tuple[Params, Any]:
+class Trained(NamedTuple):
+    """What four calls of a step gave."""
+
+    traces: int
+    compiles: int
+    params: Any
+
+
+def prepared(
+    optim: optax.GradientTransformation, params: Params, x: jax.Array | None = None
+) -> tuple[Params, Any]:
     """Parameters and state, made as the documentation of canonopt says."""
     params = canonopt.canonicalize(params)
-    x = catalogue.batch()
+    x = catalogue.batch() if x is None else x
     return params, canonopt.init_like_grads(params, catalogue.loss_fn, x, optim=optim)
 
 
@@ -126,28 +151,88 @@ def train(
     **jit_options: Any,
 ) -> tuple[int, int]:
     """The traces and compiles of four calls of a step."""
-    step, count = counted(catalogue.step_for(name))
-    return _run(jax.jit(step, static_argnums=0, **jit_options), count, optim, params, opt_state)
+    x = catalogue.batch()
+    return _trained(catalogue.step_for(name), optim, params, opt_state, x, **jit_options)[:2]
 
 
-def _run(step: Callable, count: Counted, optim: Any, model: Any, opt_state: Any) -> tuple[int, int]:
+def _trained(
+    body: Callable, optim: Any, params: Any, opt_state: Any, x: jax.Array, **jit_options: Any
+) -> Trained:
+    step, count = counted(body)
+    jitted = jax.jit(step, static_argnums=0, **jit_options)
+    return _run(jitted, count, optim, params, opt_state, x)
+
+
+def _run(
+    step: Callable, count: Counted, optim: Any, model: Any, opt_state: Any, x: jax.Array
+) -> Trained:
     for _ in range(4):
-        model, opt_state = step(optim, model, opt_state, catalogue.batch())
-    return count.traces, count.compiles
+        model, opt_state = step(optim, model, opt_state, x)
+    return Trained(count.traces, count.compiles, model)
 
 
 def measure(library: str, name: str, kind: str) -> tuple[int, int]:
     """The traces and compiles of one cell of the table, with `library` canonopt or optax."""
-    optim = build(library, name)
+    return trained(library, name, kind)[:2]
+
+
+def trained(library: str, name: str, kind: str, optimizer_of: str | None = None) -> Trained:
+    """One cell of the table, where `kind` may also be one of `PLACEMENTS`.
+
+    The step and its state are written as users of `library` write them; the optimizer may be that
+    of the other library.
+    """
+    optim = build(optimizer_of or library, name)
     if kind == EQUINOX:
-        return _measure_equinox(library, name, optim)
-    params = KINDS[kind]()
+        return _trained_equinox(library, name, optim)
+    step, options, memory, x = catalogue.step_for(name), {}, None, catalogue.batch()
+    if kind in KINDS:
+        params = KINDS[kind]()
+    else:
+        specs, batch, dtype, memory = PLACEMENTS[kind]
+        params = placed(mesh(), **specs)
+        params["w"] = params["w"].astype(dtype)
+        x = jax.device_put(x, NamedSharding(mesh(), batch))
     if library == "canonopt":
-        return train(name, optim, *prepared(optim, params))
-    return train(name, optim, params, optim.init(params))
+        params, opt_state = prepared(optim, params, x)
+    else:
+        opt_state = optim.init(params)
+    if memory is not None:
+        step, on_host, options = offloaded(step, params, opt_state, memory)
+        opt_state = jax.device_put(opt_state, on_host)
+    return _trained(step, optim, params, opt_state, x, **options)
 
 
-def _measure_equinox(library: str, name: str, optim: Any) -> tuple[int, int]:
+def offloaded(
+    step: Callable[..., Any], params: Any, state: Any, memory: str
+) -> tuple[Callable[..., Any], Any, dict[str, Any]]:
+    """The step for a state in the memory of the host, its shardings there, and options for jit.
+
+    Random keys stay: JAX cannot move keys between memories in a program for TPUs.
+    """
+
+    def is_key(leaf: Any) -> bool:
+        return jnp.issubdtype(leaf.dtype, jax.dtypes.prng_key)
+
+    def moved_to_host(leaf: Any) -> Any:
+        return leaf.sharding if is_key(leaf) else leaf.sharding.with_memory_kind(memory)
+
+    on_device = jax.tree.map(lambda leaf: leaf.sharding, state)
+    on_host = jax.tree.map(moved_to_host, state)
+
+    def step_on_host(optim: Any, params: Any, state: Any, x: Any) -> tuple[Any, Any]:
+        back = jax.tree.map(
+            lambda leaf, there: leaf if is_key(leaf) else jax.device_put(leaf, there),
+            state,
+            on_device,
+        )
+        return step(optim, params, back, x)
+
+    kept = jax.tree.map(lambda leaf: leaf.sharding, params)
+    return step_on_host, on_host, {"out_shardings": (kept, on_host)}
+
+
+def _trained_equinox(library: str, name: str, optim: Any) -> Trained:
     def body(optim: Any, model: Model, opt_state: Any, x: jax.Array) -> tuple[Model, Any]:
         value, grads = eqx.filter_value_and_grad(Model.loss)(model, x)
         extra_args = catalogue.extra_args_of(name, value, grads, lambda model: model.loss(x))
@@ -160,4 +245,4 @@ def _measure_equinox(library: str, name: str, optim: Any) -> tuple[int, int]:
     else:
         opt_state = optim.init(model)
     step, count = counted(body)
-    return _run(eqx.filter_jit(step), count, optim, model, opt_state)
+    return _run(eqx.filter_jit(step), count, optim, model, opt_state, catalogue.batch())
