@@ -1,0 +1,303 @@
+"""`python -m tools.validate`: what it runs, what it writes, and the records that are in docs."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tools.validate import __main__ as command
+from tools.validate import cells, parts, record, running
+from tools.validate.checks import FULL, QUICK, NotRun, Part
+
+ROOT = Path(__file__).parents[1]
+RECORDS = sorted(command.RECORDS.glob("*.json"))
+
+
+@pytest.fixture(autouse=True)
+def _environment(monkeypatch):
+    monkeypatch.setenv("XLA_PYTHON_CLIENT_PREALLOCATE", "false")  # which the command sets
+
+
+# --- a run --------------------------------------------------------------------------------------
+
+
+@pytest.mark.slow
+def test_a_quick_run(tmp_path):
+    arguments = ["--quick", "--host-devices", "4", "--out", str(tmp_path)]
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-m", "tools.validate", *arguments],
+        env={**os.environ, "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"},
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    (path,) = tmp_path.glob("*.json")
+    found = json.loads(path.read_text("utf-8"))
+    by_title = {part["title"]: part for part in found["parts"]}
+    assert [*by_title] == [*parts.PARTS]
+    # No test expects anything of times.
+    timed = {"Seconds of a training run", "Dispatch"}
+    assert [p for t, p in by_title.items() if t not in timed and not record.is_met(of(p))] == []
+    assert [part["failed"] for part in found["parts"] if part["failed"]] == []
+    assert done.returncode == (not record.is_met(found)), done.stderr
+    names = [row["what"] for row in by_title["Cells"]["rows"]]
+    assert names == [f"adam, {kind}" for kind in cells.COLUMNS]
+    assert found["device"]["count"] == 4
+    assert {"python", "jax", "jaxlib", "equinox", "optax", "canonopt"} <= {*found["versions"]}
+    assert found["command"] == f"python -m tools.validate {' '.join(arguments)}"
+    assert path.with_suffix(".md").read_text("utf-8") == record.page(found)
+    assert "quick" in path.name
+
+
+def of(*found):
+    return {"parts": [*found]}
+
+
+def run(monkeypatch, tmp_path, **checks):
+    """What the command writes and its status, for parts of one check each."""
+    made = {title: Part(lambda size, c=c: {"a check": c}, "Text.") for title, c in checks.items()}
+    monkeypatch.setattr(parts, "PARTS", made)
+    status = command.main(["--out", str(tmp_path)])
+    (path,) = tmp_path.glob("*.md")
+    return status, path.read_text("utf-8")
+
+
+def fails():
+    raise ValueError("This device\nhas no such thing.")
+
+
+def is_met():
+    return {"canonopt": [1, 0], "met": True}
+
+
+def is_not_met():
+    return {"canonopt": [1, 1], "met": False}
+
+
+def test_all_is_met(monkeypatch, tmp_path, capsys):
+    status, page = run(monkeypatch, tmp_path, first=is_met, second=is_met)
+    assert status == 0
+    assert "| result | all expectations are met |" in page
+    assert page.count("| a check | 1 0 | yes |") == 2
+    assert "first: as expected\nsecond: as expected" in capsys.readouterr().out
+
+
+def test_a_check_that_raises_is_recorded_and_the_others_go_on(monkeypatch, tmp_path, capsys):
+    status, page = run(monkeypatch, tmp_path, first=fails, second=is_met)
+    assert status == 1
+    assert "**Failed**: a check: `ValueError: This device`" in page
+    assert "| result | **not all is as expected** |" in page
+    assert "| a check | 1 0 | yes |" in page
+    assert "first: NOT AS EXPECTED\nsecond: as expected" in capsys.readouterr().out
+
+
+def test_a_part_that_raises_is_recorded_and_the_others_go_on(monkeypatch, tmp_path):
+    made = {"first": Part(lambda size: fails(), "Text."), "second": parts.PARTS["Counting"]}
+    monkeypatch.setattr(parts, "PARTS", made)
+    assert command.main(["--out", str(tmp_path)]) == 1
+    (path,) = tmp_path.glob("*.json")
+    first, second = json.loads(path.read_text("utf-8"))["parts"]
+    assert first["failed"] == [{"what": "the part", "error": "ValueError: This device"}]
+    assert len(second["rows"]) > 5 and record.is_met(of(second))
+
+
+def test_what_is_not_met_is_shown(monkeypatch, tmp_path):
+    status, page = run(monkeypatch, tmp_path, first=is_not_met)
+    assert status == 1
+    assert "| a check | 1 1 | **no** |" in page
+
+
+def test_what_the_device_cannot_do_is_named(monkeypatch, tmp_path):
+    status, page = run(monkeypatch, tmp_path, first=NotRun("there is one device"))
+    assert status == 0
+    assert "**Not run**, since there is one device: a check." in page
+
+
+@pytest.mark.parametrize("is_grid", [False, True])
+def test_what_is_not_run_in_time_is_named(monkeypatch, tmp_path, is_grid):
+    monkeypatch.setattr(running, "SECONDS", -1)
+    checks = {"adam, plain": cells.cells(QUICK)["adam, plain"]}
+    monkeypatch.setattr(parts, "PARTS", {"Part": Part(lambda size: checks, "Text.", is_grid)})
+    assert command.main(["--out", str(tmp_path)]) == 1
+    (path,) = tmp_path.glob("*.md")
+    assert "**Not run**, since the time was used up: adam, plain." in path.read_text("utf-8")
+
+
+# --- cells --------------------------------------------------------------------------------------
+
+
+def test_a_cell_where_the_numbers_differ_is_not_met(monkeypatch):
+    wrong = dict(
+        cells.placements.OPTIMIZERS, adam=lambda library: library.adam(rates[library.__name__])
+    )
+    rates = {"canonopt": 1e-3, "optax": 2e-3}
+    monkeypatch.setattr(cells.placements, "OPTIMIZERS", wrong)
+    row = cells.cells(QUICK)["adam, plain"]()
+    assert row == {"canonopt": "1/1", "plain Optax": "1/1", "numbers": "differ", "met": False}
+
+
+def test_placements_on_a_mesh_are_not_run_on_one_device(monkeypatch):
+    monkeypatch.setattr(cells.jax, "device_count", lambda: 1)
+    found = cells.cells(QUICK)
+    assert {*found} == {f"adam, {kind}" for kind in cells.COLUMNS}
+    reasons = {name: check.reason for name, check in found.items() if isinstance(check, NotRun)}
+    meshes = ("replicated", "data-sharded", "2D-sharded", "fsdp")
+    assert reasons == {f"adam, {kind}": "there is one device" for kind in meshes}
+
+
+def test_a_memory_that_the_device_lacks_is_named(monkeypatch):
+    specs, batch, dtype, _ = cells.placements.PLACEMENTS["state on the host"]
+    lacking = {"state on the host": (specs, batch, dtype, "of_no_device")}
+    monkeypatch.setattr(cells.placements, "PLACEMENTS", lacking)
+    found = cells.cells(QUICK)["adam, state on the host"]
+    assert found == NotRun("the device has no memory of kind of_no_device")
+
+
+# --- the page -----------------------------------------------------------------------------------
+
+CELL = {"canonopt": "1/1", "plain Optax": "1/2", "numbers": "same", "met": True}
+FOUND = {
+    "command": "python -m tools.validate",
+    "date": "2026-01-02",
+    "seconds": 12.3,
+    "is_quick": False,
+    "device": {
+        "platform": "gpu",
+        "kind": "NVIDIA H200",
+        "count": 1,
+        "memories": ["device", "pinned_host"],
+        "platform_version": "PJRT C API\ncuda 12080",
+        "driver": "NVIDIA 570.1",
+        "flags": {"JAX_PLATFORMS": "", "XLA_FLAGS": "--flag=8"},
+    },
+    "host": {"cpu": "A CPU", "cores": 16, "load": [0.5, 1.5]},
+    "versions": {"python": "3.11.7", "jax": "0.10.2"},
+    "parts": [
+        {
+            "title": "Sweeps",
+            "text": "Trials.",
+            "is_grid": False,
+            "rows": [
+                {"what": "adam", "canonopt": [1, 0], "s": 0.12345, "us": 12345.6, "met": True}
+            ],
+            "failed": [],
+            "not_run": [],
+            "seconds": 1.2,
+        },
+        {
+            "title": "Cells",
+            "text": "Steps.",
+            "is_grid": True,
+            "rows": [
+                {"what": "adam, plain", **CELL},
+                {"what": "sgd, plain", **CELL},
+                {
+                    "what": "sgd, mixed, Equinox step",
+                    **CELL,
+                    "canonopt": "1/2",
+                    "numbers": "differ",
+                    "met": False,
+                },
+            ],
+            "failed": [{"what": "adam, mixed, Equinox step", "error": "ValueError: no"}],
+            "not_run": [{"what": f"{name}, fsdp", "reason": "R"} for name in ("adam", "sgd")],
+            "seconds": 3.4,
+        },
+    ],
+}
+PAGE = """\
+# Validation: 1 NVIDIA H200 device, 2026-01-02
+
+**1 NVIDIA H200 device**, the GPU that JAX found.
+
+| | |
+| --- | --- |
+| result | **not all is as expected** |
+| command | `python -m tools.validate`, which took 12 s |
+| device | NVIDIA H200, NVIDIA 570.1; platform version PJRT C API cuda 12080; memories: device, \
+pinned_host |
+| flags | `XLA_FLAGS=--flag=8` |
+| host | A CPU, 16 cores; load average 0.5 before and 1.5 after |
+| versions | python 3.11.7, jax 0.10.2 |
+
+The figures are in [nvidia-h200-1-2026-01-02.json](nvidia-h200-1-2026-01-02.json) too.
+
+| | met | not met | failed | not run | seconds |
+| --- | --- | --- | --- | --- | --- |
+| Sweeps | 1 | 0 | 0 | 0 | 1 |
+| Cells | 2 | 1 | 1 | 2 | 3 |
+
+## Sweeps
+
+Trials.
+
+| | canonopt | s | us | met |
+| --- | --- | --- | --- | --- |
+| adam | 1 0 | 0.123 | 12346 | yes |
+
+## Cells
+
+Steps.
+
+| | cells |
+| --- | --- |
+| 1/1 with canonopt | 2 of 3 |
+| 1/1 with plain Optax | 0 of 3 |
+| numbers: same | 2 of 3 |
+| numbers: differ | 1 of 3 |
+
+| optimizer | plain | mixed, Equinox step |
+| --- | --- | --- |
+| `adam` | 1/1 · 1/2 | |
+| `sgd` | 1/1 · 1/2 | **1/2 · 1/2, numbers: differ** |
+
+**Failed**: adam, mixed, Equinox step: `ValueError: no`
+
+**Not run**, since R: adam, fsdp; sgd, fsdp.
+"""
+
+
+def test_the_page_of_an_accelerator():
+    assert record.page(FOUND) == PAGE
+
+
+def test_the_page_of_a_cpu_says_so_first():
+    device = {"platform": "cpu", "kind": "cpu", "count": 8, "driver": None}
+    found = {**FOUND, "device": FOUND["device"] | device}
+    assert record.name(found) == "cpu-8-host-devices-2026-01-02"
+    title, _, first, *_ = record.page(found).splitlines()
+    assert title == "# Validation: 8 host devices of a CPU, 2026-01-02"
+    assert first == (
+        "**8 host devices of a CPU.** Not an accelerator, and no figure below says anything about "
+        "the speed of one."
+    )
+
+
+def test_the_page_of_a_quick_run_says_so():
+    found = {**FOUND, "is_quick": True}
+    assert "A quick run, of a few cells and short loops." in record.page(found)
+    assert record.name(found) == "nvidia-h200-1-2026-01-02-quick"
+
+
+# --- the records in docs ------------------------------------------------------------------------
+
+
+def test_there_is_a_record_of_the_cpu():
+    assert any(path.name.startswith("cpu-8-host-devices-") for path in RECORDS)
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)
+def test_a_record_is_that_of_its_figures(path):
+    found = json.loads(path.read_text("utf-8"))
+    assert path.with_suffix(".md").read_text("utf-8") == record.page(found)
+    assert path.stem == record.name(found)
+    assert not found["is_quick"] and found["seconds"] <= 480
+    assert [part["title"] for part in found["parts"]] == [*parts.PARTS]
+    (grid,) = (part for part in found["parts"] if part["is_grid"])
+    named = {each["what"] for key in ("rows", "failed", "not_run") for each in grid[key]}
+    assert named == {*cells.cells(FULL)}
+    assert f"records/{path.stem}.md" in (ROOT / "mkdocs.yml").read_text("utf-8")

@@ -1,0 +1,67 @@
+"""Each optimizer, on each placement that the devices allow."""
+
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import jax
+
+from tests.support import placements
+
+from .checks import Check, NotRun, Row, Size, numbers_of
+
+_ON_ONE_DEVICE = [k for k in placements.COLUMNS if k not in ("replicated", "sharded")]
+_HOST = "state on the host"
+# Mixed precision is on one device already, and takes longest on a mesh.
+_PLACEMENTS = [k for k in placements.PLACEMENTS if k != "mixed precision"]
+COLUMNS = (*_ON_ONE_DEVICE, *_PLACEMENTS)
+
+
+def cells(size: Size) -> Mapping[str, Check | NotRun]:
+    reasons = {kind: reason for kind in COLUMNS if (reason := _why_not(kind))}
+    return {
+        f"{name}, {kind}": (
+            NotRun(reasons[kind]) if kind in reasons else functools.partial(_cell, name, kind)
+        )
+        for name in size.optimizers
+        for kind in COLUMNS
+    }
+
+
+def _why_not(kind: str) -> str | None:
+    """Why the devices of this machine do not allow a placement."""
+    memory = placements.PLACEMENTS[_HOST][3]
+    if kind == _HOST:
+        kinds = [each.kind for each in jax.devices()[0].addressable_memories()]
+        return None if memory in kinds else f"the device has no memory of kind {memory}"
+    if kind in placements.PLACEMENTS and jax.device_count() < 2:
+        return "there is one device"
+    return None
+
+
+def _cell(name: str, kind: str) -> Row:
+    ours = placements.trained("canonopt", name, kind)
+    try:
+        theirs = placements.trained("optax", name, kind)
+        plain = f"{theirs.traces}/{theirs.compiles}"
+        numbers = numbers_of(ours.params, theirs.params)
+    except Exception as error:  # what plain Optax makes may not fit on the mesh
+        plain, numbers = type(error).__name__, "differ"
+    if numbers == "differ":
+        numbers = _numbers_from_the_same_state(name, kind, ours.params)
+    counts = f"{ours.traces}/{ours.compiles}"
+    return {
+        "canonopt": counts,
+        "plain Optax": plain,
+        "numbers": numbers,
+        "met": counts == "1/1" and numbers != "differ",
+    }
+
+
+def _numbers_from_the_same_state(name: str, kind: str, ours: Any) -> str:
+    """Optax's transformation in the very program that canonopt's spec ran in."""
+    again = [placements.trained("canonopt", name, kind, "optax").params]
+    if numbers_of(ours, again[0]) == "same":
+        return "same from the same state"
+    again.append(placements.trained("canonopt", name, kind, "optax").params)
+    return "differ" if numbers_of(*again) == "same" else "Optax differs from itself"
