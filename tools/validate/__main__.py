@@ -1,6 +1,6 @@
 """Validates canonopt on the devices that JAX finds, and writes a record of it.
 
-python -m tools.validate [--out FOLDER] [--host-devices N] [--quick]
+python -m tools.validate [--out FOLDER] [--host-devices N] [--seconds N] [--quick]
 
 Needs a checkout, and in its environment canonopt and what canonopt depends on. The exit status is 1
 if an expectation is not met, if something failed, or if the time did not suffice for all of it.
@@ -25,6 +25,12 @@ def main(arguments: Sequence[str]) -> int:
         default=8,
         help="how many devices the CPU is split into, unless XLA_FLAGS says it (default: 8)",
     )
+    parser.add_argument(
+        "--seconds",
+        type=float,
+        default=450,
+        help="after which nothing more is begun: more than 450 if other jobs share the machine",
+    )
     parser.add_argument("--quick", action="store_true", help="a few optimizers and short loops")
     options = parser.parse_args(arguments)
     # JAX reads these when it first looks for devices. The first one concerns the CPU only.
@@ -37,7 +43,7 @@ def main(arguments: Sequence[str]) -> int:
     from . import record, running
 
     command = " ".join(["python -m tools.validate", *arguments])
-    found = running.validate(command, is_quick=options.quick)
+    found = running.validate(command, options.seconds, is_quick=options.quick)
     path = record.write(found, options.out)
     print(record.summary(found), f"Written to {path}", sep="\n\n")
     return 0 if record.is_met(found) else 1

@@ -8,7 +8,17 @@ import jax
 
 from tests.support import placements
 
-from .checks import Check, NotRun, Row, Size, numbers_of
+from .checks import (
+    DIFFER,
+    NOT_DETERMINISTIC,
+    SAME,
+    SAME_FROM_STATE,
+    Check,
+    NotRun,
+    Row,
+    Size,
+    numbers_of,
+)
 
 _ON_ONE_DEVICE = [k for k in placements.COLUMNS if k not in ("replicated", "sharded")]
 _HOST = "state on the host"
@@ -46,22 +56,22 @@ def _cell(name: str, kind: str) -> Row:
         plain = f"{theirs.traces}/{theirs.compiles}"
         numbers = numbers_of(ours.params, theirs.params)
     except Exception as error:  # what plain Optax makes may not fit on the mesh
-        plain, numbers = type(error).__name__, "differ"
-    if numbers == "differ":
+        plain, numbers = type(error).__name__, DIFFER
+    if numbers == DIFFER:
         numbers = _numbers_from_the_same_state(name, kind, ours.params)
     counts = f"{ours.traces}/{ours.compiles}"
     return {
         "canonopt": counts,
         "plain Optax": plain,
         "numbers": numbers,
-        "met": counts == "1/1" and numbers != "differ",
+        "met": counts == "1/1" and numbers != DIFFER,
     }
 
 
 def _numbers_from_the_same_state(name: str, kind: str, ours: Any) -> str:
     """Optax's transformation in the very program that canonopt's spec ran in."""
     again = [placements.trained("canonopt", name, kind, "optax").params]
-    if numbers_of(ours, again[0]) == "same":
-        return "same from the same state"
+    if numbers_of(ours, again[0]) == SAME:
+        return SAME_FROM_STATE
     again.append(placements.trained("canonopt", name, kind, "optax").params)
-    return "differ" if numbers_of(*again) == "same" else "Optax differs from itself"
+    return DIFFER if numbers_of(*again) == SAME else NOT_DETERMINISTIC

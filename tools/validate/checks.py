@@ -62,5 +62,10 @@ class Part:
     is_grid: bool = False
 
 
+# What is said of numbers. Where an accelerator is not deterministic, nothing is expected of them.
+SAME, SAME_FROM_STATE, DIFFER = "same", "same from the same state", "differ"
+NOT_DETERMINISTIC = "Optax differs from itself"
+
+
 def numbers_of(ours: Any, theirs: Any) -> str:
-    return "same" if bits(ours) == bits(theirs) else "differ"
+    return SAME if bits(ours) == bits(theirs) else DIFFER

@@ -14,7 +14,7 @@ import canonopt
 from tests.support.placements import LIBRARIES
 from tests.support.timing import deep, flat_step, loop, plus_one, ratio, timed
 
-from .checks import Check, Row, Size, numbers_of
+from .checks import SAME, Check, Row, Size, numbers_of
 
 # What is allowed of times: of a step with a spec beside one with Optax's transformation, and of
 # `canonopt.filter_jit` beside `jax.jit` on a flat list.
@@ -115,7 +115,7 @@ def _training(jit: Callable, apply_updates: Callable, size: Size) -> Row:
         "plain, ms": plain_seconds / size.steps * 1e3,
         "ratio": found,
         "numbers": numbers,
-        "met": numbers == "same" and found <= STEP_RATIO,
+        "met": numbers == SAME and found <= STEP_RATIO,
     }
 
 
