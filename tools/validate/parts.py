@@ -59,8 +59,8 @@ expected, and the numbers of Optax to the bit: of what users of plain Optax writ
 state or the model has other dtypes or lies elsewhere, of Optax's transformation in the same step,
 from the same state. "Optax differs from itself" says that the device is not deterministic. The
 optimizers and the placements are those of `tests/support/placements.py`. On a CPU, both are
-compiled with `jax_disable_most_optimizations`, to be done in time. With its state on the host, plain Optax raises an error where a part of the state
-is on no mesh.""",
+compiled with `jax_disable_most_optimizations`, to be done in time. With its state on the host,
+plain Optax raises an error where a part of the state is on no mesh.""",
         is_grid=True,
     ),
 }
