@@ -20,12 +20,14 @@ from ._errors import ExtraArgsError as ExtraArgsError
 from ._errors import HoistError as HoistError
 from ._errors import LimitError as LimitError
 from ._errors import LossError as LossError
+from ._errors import MissingProcessError as MissingProcessError
 from ._errors import NotAFactoryError as NotAFactoryError
 from ._errors import NotATransformationError as NotATransformationError
 from ._errors import NotJittedError as NotJittedError
 from ._errors import NotMirroredError as NotMirroredError
 from ._errors import ParameterError as ParameterError
 from ._errors import PlacementError as PlacementError
+from ._errors import ProcessMismatchError as ProcessMismatchError
 from ._errors import RecompileWarning as RecompileWarning
 from ._errors import SharedSpecError as SharedSpecError
 from ._errors import UnsettledStateError as UnsettledStateError
@@ -36,6 +38,7 @@ from ._identity import clear_caches as clear_caches
 from ._identity import hoist as hoist
 from ._identity import hoisted_field as hoisted_field
 from ._identity import register_constant as register_constant
+from ._processes import assert_same_across_processes as assert_same_across_processes
 from ._recompiles import CompileLog as CompileLog
 from ._recompiles import assert_max_compiles as assert_max_compiles
 from ._recompiles import assert_max_traces as assert_max_traces

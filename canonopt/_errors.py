@@ -119,23 +119,38 @@ class NotJittedError(CanonoptError, TypeError):
     """A function is not jitted."""
 
 
-class UnsupportedVersionError(CanonoptError, RuntimeError):
-    """The installed JAX or Equinox differs from the tested versions, and canonopt cannot count.
+class ProcessMismatchError(CanonoptError, AssertionError):
+    """Something is not the same in all processes: `before` in process 0, `after` in another."""
 
-    Raised when counting starts, or when it ends.
+
+class MissingProcessError(CanonoptError, RuntimeError):
+    """Another process did not answer in time, or cannot be reached."""
+
+
+class UnsupportedVersionError(CanonoptError, RuntimeError):
+    """The installed JAX or Equinox differs from the tested versions, and canonopt cannot go on.
+
+    Raised when counting starts or ends, or when processes are to be compared.
 
     - `name`: the name in JAX or Equinox that is gone or has changed.
     - `package`, `version`: the installed package and its version.
     - `tested`: the versions that canonopt was tested with, as a requirement for `pip install`.
     """
 
-    def __init__(self, name: str, package: str, version: str, tested: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        package: str,
+        version: str,
+        tested: str,
+        purpose: str = "count traces and compiles",
+    ) -> None:
         super().__init__(
-            f"canonopt cannot count traces and compiles with {package} {version}: {name} is gone "
-            f"or has changed. Tested: {tested}.",
+            f"canonopt cannot {purpose} with {package} {version}: {name} is gone or has changed. "
+            f"Tested: {tested}.",
             f'Write: pip install "{tested}", or upgrade canonopt.',
         )
-        self.args = (name, package, version, tested)  # for a pickle
+        self.args = (name, package, version, tested, purpose)  # for a pickle
         self.name, self.package, self.version, self.tested = name, package, version, tested
 
 

@@ -20,7 +20,7 @@ ERRORS = [
 )
 def test_the_facts_are_attributes_and_survive_a_pickle(kind, copied):
     if kind is canonopt.UnsupportedVersionError:
-        error = kind("jax._src.gone", "jax", "99.0", "jax<0.13")
+        error = kind("jax._src.gone", "jax", "99.0", "jax<0.13", "compare processes")
     else:
         error = kind("It is 1.", "Write 2.", path="args[0]", before="2", after="1")
     other = copied(error)

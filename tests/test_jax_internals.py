@@ -671,7 +671,7 @@ def private_attributes():
 
 def test_each_private_name_has_a_test_without_it():
     names = names_relied_on()
-    covered = set(MOVED)
+    covered = {*MOVED, "jax._src.distributed.global_state"}
     modules = {name.rpartition(".")[0] for name in covered}
     assert names - covered - modules == set()
     assert covered - names == {"equinox._jit._filter_jit_cache", "events"}
@@ -1016,6 +1016,23 @@ def test_a_program_shows_the_functions_that_run_later(make):
     for traced in (make(lambda y: y), nested):
         assert _jax_internals.kept_by(jax.jit(traced).trace(X).jaxpr) == (0, True)
     assert _jax_internals.kept_by(jax.jit(lambda x: jnp.sin(x)).trace(X).jaxpr) == (0, False)
+
+
+@pytest.mark.parametrize(
+    "move",
+    [
+        elsewhere("jax._src.distributed", "global_state"),
+        elsewhere("jax._src.distributed", global_state=types.SimpleNamespace(client=None)),
+        changed("jax._src.distributed.global_state.client", object()),
+    ],
+)
+def test_without_the_store_of_jax_distributed_no_processes_are_compared(monkeypatch, move):
+    monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
+    move(monkeypatch)
+    with pytest.raises(canonopt.UnsupportedVersionError) as caught:
+        canonopt.assert_same_across_processes(canonopt.adam(1e-3))
+    expected = f"canonopt cannot compare processes with jax {jax.__version__}: jax._src.distributed"
+    assert str(caught.value).startswith(expected)
 
 
 def test_x64_is_found_out_the_public_way_too(monkeypatch):

@@ -30,7 +30,8 @@ PATHS = {name_of(path): path for path in sorted(PACKAGE.rglob("*.py"))}
 MODULES = {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
 LOWEST = Path(__file__).parent.parent / "requirements" / "lowest.txt"
 
-FACE = ("__init__", "__main__", "optimizers", "transforms", "schedules", "contrib")
+CATALOGUE = ("optimizers", "transforms", "schedules", "contrib")
+FACE = ("__init__", "__main__", "_processes", *CATALOGUE)
 GROUND = ("_errors", "_python_internals", "_jax_internals", "_optax_compat", "_texts")
 # The rooms, each with those below it: nothing else may be imported but the ground.
 ROOMS: dict[str, tuple[str, ...]] = {
@@ -64,7 +65,7 @@ def test_imports_run_one_way(name: str):
     assert {room_of(other) for other in imported_siblings(name)} <= {room, *below}
 
 
-@pytest.mark.parametrize("name", ["optimizers", "transforms", "schedules", "contrib"])
+@pytest.mark.parametrize("name", CATALOGUE)
 def test_the_catalogue_imports_specs_only(name: str):
     assert {*imported_siblings(name)} == {"_spec"}
 

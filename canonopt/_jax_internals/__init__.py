@@ -10,6 +10,8 @@ from .arrays import Array as Array
 from .arrays import array_of as array_of
 from .arrays import array_text as array_text
 from .compiles import Compile as Compile
+from .distributed import Processes as Processes
+from .distributed import processes as processes
 from .filter_jit import HidingFailedCallbacks as HidingFailedCallbacks
 from .filter_jit import error_of_equinox as error_of_equinox
 from .filter_jit import is_given as is_given
@@ -46,6 +48,7 @@ from .settings import unsupported as unsupported
 from .settings import x64_state as x64_state
 from .shardings import code_of_sharding as code_of_sharding
 from .shardings import devices_of as devices_of
+from .shardings import sharding_text as sharding_text
 from .shardings import spans_devices as spans_devices
 from .slices import distinct_slices as distinct_slices
 from .tracer_texts import on_texts_of_tracers as on_texts_of_tracers

@@ -46,3 +46,17 @@ def code_of_sharding(sharding: Any, variables: Mapping[str, Any]) -> str | None:
         if (mesh := next(named, None)) is not None:
             return f"{{jax}}.sharding.NamedSharding({mesh}, {spec})"
     return None
+
+
+def sharding_text(value: Any) -> str:
+    """A sharding or a mesh, with the same text in each process that has one like it.
+
+    The devices count only if they belong to several processes.
+    """
+    mesh = value.mesh if isinstance(value, NamedSharding) else value
+    if not isinstance(mesh, Mesh):
+        return f"{type(value).__name__} of {getattr(value, 'num_devices', 'abstract')} devices"
+    text = f"mesh {dict(mesh.shape)}"
+    if len({device.process_index for device in mesh.devices.flat}) > 1:
+        text += f" of devices {[device.id for device in mesh.devices.flat]}"
+    return text if mesh is value else f"{value.spec}, {text}, {value.memory_kind}"

@@ -10,6 +10,7 @@ canonopt go through these names.
 from .bounded_store import BoundedStore as BoundedStore
 from .bytecode import Code as Code
 from .bytecode import code_of as code_of
+from .bytecode import content_of_code as content_of_code
 from .callers import MODULES as MODULES
 from .callers import Caller as Caller
 from .callers import caller_of as caller_of

@@ -281,3 +281,26 @@ def _constant(constant: Any) -> Hashable:
         return (kind, *map(_constant, constant))  # of a set in the order in which it iterates
     # The text of a number also makes nan equal to nan.
     return (kind, repr(constant) if kind in (float, complex) else constant)
+
+
+def content_of_code(code: types.CodeType) -> tuple[Any, ...]:
+    """What a code object does, for another process to compare: with the same text in each.
+
+    Without the place of its source, and without the order of sets, which depends on the hash seed.
+    """
+    return (
+        *(code.co_name, code.co_code, code.co_exceptiontable, code.co_flags),
+        *(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
+        *(code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars),
+        *map(_content_of_constant, code.co_consts),
+    )
+
+
+def _content_of_constant(constant: Any) -> Any:
+    if isinstance(constant, types.CodeType):
+        return content_of_code(constant)
+    if isinstance(constant, tuple):
+        return tuple(map(_content_of_constant, constant))
+    if isinstance(constant, frozenset):
+        return sorted(repr(_content_of_constant(item)) for item in constant)
+    return constant

@@ -2,8 +2,9 @@
 
 `Mirror` and `canonical` turn a factory into a function that builds specs, and `dynamic` makes a
 hyperparameter a traced leaf of its spec. `Spec`, `ScheduleSpec` and their base `Configured` are the
-types. `find_in` answers for names that a catalogue module lacks. `mirrored_names` and
-`replace_in_optax` are for tools that put canonopt in Optax's place.
+types; `internals_of` gives what a spec knows about its factory. `find_in` answers for names that a
+catalogue module lacks. `mirrored_names` and `replace_in_optax` are for tools that put canonopt in
+Optax's place.
 
 A new configuration is read with `_identity.read`, which gives its key. The factory is called once
 for each key, and a table holds the spec weakly: see `factory`, then `spec`.
@@ -18,3 +19,4 @@ from .dynamic_spec import dynamic as dynamic
 from .spec import Configured as Configured
 from .spec import ScheduleSpec as ScheduleSpec
 from .spec import Spec as Spec
+from .spec import internals_of as internals_of

@@ -1,0 +1,54 @@
+"""The store of keys and values that the processes of `jax.distributed` share."""
+
+import time
+from typing import Any
+
+import jax
+
+from .settings import unsupported
+
+
+class Processes:
+    """The processes of `jax.distributed`, which share a store of keys and values.
+
+    The coordinator has the store, so reading and writing it uses no device.
+    """
+
+    def __init__(self, index: int, count: int, client: Any) -> None:
+        self.index, self.count = index, count
+        self.set = client.key_value_set_bytes
+        self.delete = client.key_value_delete  # with all keys below
+        self._get, self._below = client.blocking_key_value_get_bytes, client.key_value_dir_get_bytes
+
+    def get(self, key: str, seconds: float) -> bytes | None:
+        """The value of a key, or None if nobody has set it after so many seconds."""
+        until = time.monotonic() + seconds
+        try:
+            return self._get(key, round(seconds * 1000))
+        except jax.errors.JaxRuntimeError:
+            # Without a coordinator it fails earlier.
+            if time.monotonic() < until - seconds / 100:
+                raise
+            return None
+
+    def below(self, key: str) -> dict[str, bytes]:
+        """The values that have been set below a key, by the rest of their keys."""
+        found = self._below(key)
+        return {name.rpartition("/")[2]: value for name, value in found}
+
+
+def processes() -> Processes | None:
+    """The processes of `jax.distributed`, or None if it is not initialized.
+
+    Relies on `global_state` of `jax._src.distributed`: its numbers of processes, and its client
+    with a store. Raises `UnsupportedVersionError` if these are gone.
+    """
+    if not jax.distributed.is_initialized():
+        return None
+    try:
+        from jax._src.distributed import global_state
+
+        state: Any = global_state
+        return Processes(state.process_id, state.num_processes, state.client)
+    except (ImportError, AttributeError) as error:
+        raise unsupported("jax._src.distributed.global_state", "compare processes") from error

@@ -1,0 +1,124 @@
+"""Run in each of two processes: compares what they have built, and prints the errors as JSON."""
+
+import argparse
+import functools
+import json
+import time
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+from jax.sharding import PartitionSpec as P
+
+import canonopt
+
+NAMES = {"kernel", "scale", "bias", "weight", "embedding"}
+
+
+def is_matrix(params):
+    return jax.tree.map(lambda leaf: leaf.ndim > 1, params)
+
+
+def is_named(params):
+    return jax.tree.map(lambda _: bool(NAMES & {"bias", "kernel"}), params)
+
+
+def halving(steps):
+    return lambda count: 0.1 * 0.5 ** (count // steps)
+
+
+rising = lambda count: 0.1 * (count + 1)  # noqa: E731
+
+
+class Two:
+    def __init__(self, has_two):
+        self.one = 1
+        if has_two:
+            self.two = 2
+
+
+class Model(eqx.Module):
+    layer: eqx.nn.Linear
+    activation: str = eqx.field(static=True)
+
+    def __init__(self, width, activation="relu"):
+        self.layer = eqx.nn.Linear(2, width, key=jax.random.key(0))
+        self.activation = activation
+
+
+@canonopt.canonical
+def clipped(rate, limit=1.0):
+    return canonopt.chain(canonopt.clip(limit), canonopt.sgd(rate))
+
+
+def on_mesh(processes):
+    """An array of which each process has another half."""
+    sharding = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), P("data"))
+    return jax.make_array_from_process_local_data(sharding, np.full(2, processes, np.float32))
+
+
+def cases(process):
+    """What this process compares, by name. In the other one, some are not the same."""
+    other = process == 1
+    bound = NAMES, frozenset(NAMES)
+    # The same in both.
+    yield "spec", canonopt.adamw(halving(10), mask=is_named)
+    yield "sets", functools.partial(is_matrix, *bound)
+    yield "dynamic", canonopt.adam(canonopt.dynamic(1e-3))
+    yield "model", Model(3)
+    yield "several", (clipped(0.1), Model(3), object(), jax.nn.relu, jnp.float32, slice(2))
+    yield "halves", on_mesh(process)
+    # Not the same.
+    yield "rate", canonopt.adamw(2e-3 if other else 1e-3)
+    yield "dynamic rate", canonopt.adamw(canonopt.dynamic(2e-3 if other else 1e-3))
+    yield "mask", canonopt.chain(canonopt.adamw(1e-3, mask=None if other else is_matrix))
+    yield "another mask", canonopt.adamw(1e-3, mask=is_named if other else is_matrix)
+    yield "closure", canonopt.sgd(halving(20 if other else 10))
+    yield "code", canonopt.sgd(rising if other else halving(10))
+    yield "factory", canonopt.sgd(1e-3) if other else canonopt.adam(1e-3)
+    yield "width", Model(4 if other else 3)
+    yield "static", (canonopt.sgd(0.1), Model(3, "gelu" if other else "relu"))
+    yield "weight", eqx.tree_at(lambda m: m.layer.bias, Model(3), jnp.ones(3) * other)
+    yield "scalar", {"w": jnp.float32(other)}
+    yield "dtype", {"w": jnp.ones(2, jnp.bfloat16 if other else jnp.float32)}
+    yield "sharding", struct(P("data") if other else P())
+    yield "longer", [1, 2, 3] if other else [1, 2]
+    yield "added", Two(other)
+    yield "number", 1 if other else 1.0
+    yield "long", "a" * (1001 if other else 1000)
+
+
+def struct(spec):
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    return {"w": jax.ShapeDtypeStruct((8,), jnp.float32, sharding=NamedSharding(mesh, spec))}
+
+
+def error_of(value, **options):
+    try:
+        canonopt.assert_same_across_processes(value, **options)
+    except canonopt.CanonoptError as error:
+        return [type(error).__name__, str(error), error.path, error.before, error.after]
+    return None
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--coordinator")
+    parser.add_argument("--process", type=int)
+    given = parser.parse_args()
+    jax.config.update("jax_num_cpu_devices", 1)
+    jax.distributed.initialize(given.coordinator, num_processes=2, process_id=given.process)
+    started = time.monotonic()
+    found = {name: error_of(value) for name, value in cases(given.process)}
+    found["seconds"] = time.monotonic() - started
+    if given.process == 1:
+        time.sleep(1.5)
+    found["late"] = error_of(1, timeout=0.5)
+    found["after that"] = error_of(1)
+    print(json.dumps(found))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,75 @@
+"""Starts the processes of a program that `jax.distributed` joins."""
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+
+from .doctor import importable
+
+MAX_SECONDS = 120  # for anything that a test waits for
+
+
+class Process:
+    """A process, with a file for what it prints."""
+
+    def __init__(self, command, output, environment):
+        self._output = output
+        with output.open("w") as file:
+            self._started = subprocess.Popen(
+                command, stdout=file, stderr=subprocess.STDOUT, env=environment
+            )
+
+    @property
+    def output(self):
+        return self._output.read_text()
+
+    @property
+    def has_ended(self):
+        return self._started.poll() is not None
+
+    def kill(self):
+        """Ends the process with SIGKILL, unless it has ended, and returns its exit status."""
+        self._started.kill()
+        return self._started.wait()
+
+    def finish(self):
+        """Waits until the process has ended well, and returns what it has printed."""
+        wait_for(lambda: self.has_ended, self)
+        assert self._started.returncode == 0, self.output
+        return self.output
+
+
+def wait_for(condition, *processes):
+    until = time.monotonic() + MAX_SECONDS
+    while not condition():
+        assert time.monotonic() < until, "\n".join(process.output for process in processes)
+        time.sleep(0.005)
+
+
+@contextlib.contextmanager
+def two_processes(folder, *command):
+    """Runs a Python command in two processes, with the address of the first and their numbers.
+
+    None of them is left running.
+    """
+    folder.mkdir()
+    with socket.socket() as free:
+        free.bind(("localhost", 0))
+        address = f"localhost:{free.getsockname()[1]}"
+    # Compiles are counted, so they need not be good ones. The hash seeds differ.
+    kept = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    settings = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTHONPATH": importable()}
+    started = []
+    try:
+        for number in (0, 1):
+            environment = {**kept, **settings, "PYTHONHASHSEED": str(number + 1)}
+            options = ["--coordinator", address, "--process", str(number)]
+            line = [sys.executable, *map(str, command), *options]
+            started.append(Process(line, folder / f"output_{number}.txt", environment))
+        yield started
+    finally:
+        for process in started:
+            process.kill()

@@ -1,0 +1,206 @@
+"""`assert_same_across_processes`, between two processes of `jax.distributed`."""
+
+import functools
+import json
+import pathlib
+import re
+
+import jax
+import pytest
+
+import canonopt
+from canonopt import _processes
+
+from .support import compared
+from .support.processes import two_processes
+
+SAME = ("spec", "sets", "dynamic", "model", "several", "halves", "after that")
+# By case: the path, and patterns for what is there in the first process and in the second.
+DIFFERENT = {
+    "rate": ("learning_rate", "0.001", "0.002"),
+    "dynamic rate": ("learning_rate", r"canonopt.dynamic\(0.001\)", r"canonopt.dynamic\(0.002\)"),
+    "mask": ("args[0].mask", r"function __main__.is_matrix with code \w{16}", "None"),
+    "another mask": ("mask", "function __main__.is_matrix .*", "function __main__.is_named .*"),
+    "closure": ("captured variable 'steps' of learning_rate", "10", "20"),
+    "code": ("learning_rate", r"function .*<lambda> with code \w{16}", "function .*<lambda> .*"),
+    "factory": ("spec_or_model", "canonopt.adam", "canonopt.sgd"),
+    "width": ("layer.weight", r"float32\[3,2\] with \w{16}", r"float32\[4,2\] with \w{16}"),
+    "static": ("[1].activation", "'relu'", "'gelu'"),
+    "weight": ("layer.bias", r"float32\[3\] with \w{16}", r"float32\[3\] with \w{16}"),
+    "scalar": ("['w']", r"float32\[\] of 0.0", r"float32\[\] of 1.0"),
+    "dtype": ("['w']", r"float32\[2\] with \w{16}", r"bfloat16\[2\] with \w{16}"),
+    "sharding": (
+        "['w']",
+        r"float32\[8\] on P\w*\(\), mesh {'data': 2} of .*",
+        r"float32\[8\] on .*",
+    ),
+    "longer": ("spec_or_model", "list of length 2", "list of length 3"),
+    "added": ("two", "missing", "2"),
+    "number": ("spec_or_model", "1.0", "1"),
+    "long": ("spec_or_model", r"'a{199}\.\.\. \(\w{16}\)", r"'a{199}\.\.\. \(\w{16}\)"),
+}
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory):
+    """What each process has found, by case."""
+    folder = tmp_path_factory.mktemp("processes") / "compared"
+    with two_processes(folder, pathlib.Path(compared.__file__)) as processes:
+        return [json.loads(process.finish().splitlines()[-1]) for process in processes]
+
+
+@pytest.mark.slow
+def test_what_is_the_same_passes_with_any_hash_seed(found):
+    for cases in found:
+        assert {name: cases[name] for name in SAME} == dict.fromkeys(SAME)
+
+
+@pytest.mark.slow
+def test_all_processes_name_the_first_part_that_differs(found):
+    assert found[0].keys() == {*SAME, *DIFFERENT, "late", "seconds"}
+    for name, (path, *patterns) in DIFFERENT.items():
+        kind, text, path_found, *sides = found[0][name]
+        assert (kind, path_found) == ("ProcessMismatchError", path)
+        for pattern, side in zip(patterns, sides, strict=True):
+            assert re.fullmatch(pattern, side), name
+        assert sides[0] != sides[1]
+        assert text == (
+            f"{path} is {sides[0]} in process 0, and {sides[1]} in process 1. Build it in every "
+            "process from the same source, configuration and seed."
+        )
+        assert found[1][name] == found[0][name]
+
+
+@pytest.mark.slow
+def test_it_takes_less_than_ten_seconds(found):
+    assert all(cases["seconds"] < 10 for cases in found)
+
+
+@pytest.mark.slow
+def test_a_process_that_is_late_is_named_in_all(found):
+    for cases in found:
+        assert cases["late"] == [
+            "MissingProcessError",
+            "Process 1 did not call canonopt.assert_same_across_processes within 0.5 seconds. Call "
+            "it at the same place in every process, or pass a longer timeout.",
+            *(None, None, None),
+        ]
+
+
+# --- without other processes --------------------------------------------------------------------
+
+
+def test_one_process_returns_at_once(monkeypatch):
+    monkeypatch.delattr(_processes, "_Description")
+    assert canonopt.assert_same_across_processes(canonopt.adam(1e-3)) is None
+
+
+def test_processes_without_a_coordinator_cannot_be_compared(monkeypatch):
+    monkeypatch.setattr(jax, "process_count", lambda: 4)
+    with pytest.raises(canonopt.MissingProcessError) as caught:
+        canonopt.assert_same_across_processes(canonopt.adam(1e-3))
+    assert str(caught.value) == (
+        "canonopt.assert_same_across_processes compares 4 processes through the coordinator of "
+        "jax.distributed, which was not initialized. Call jax.distributed.initialize() when the "
+        "program starts."
+    )
+
+
+class Store:
+    """The store of three processes, for the one with this index. `others` are set beforehand."""
+
+    def __init__(self, index, others):
+        self.index, self.count, self.values = index, 3, dict(others)
+        self.deleted = []
+
+    def set(self, key, value):
+        self.values[key.rpartition("/same/")[2].partition("/")[2]] = value
+
+    def get(self, key, seconds):
+        return self.values.get(key.rpartition("/same/")[2].partition("/")[2])
+
+    def below(self, key):
+        return {k.partition("/")[2]: v for k, v in self.values.items() if k.startswith("found/")}
+
+    def delete(self, key):
+        self.deleted.append(key)
+
+
+def error_with(monkeypatch, store):
+    monkeypatch.setattr(_processes, "processes", lambda: store)
+    with pytest.raises(canonopt.CanonoptError) as caught:
+        canonopt.assert_same_across_processes(canonopt.adam(1e-3), timeout=0.01)
+    return str(caught.value)
+
+
+def test_several_processes_that_differ_are_named(monkeypatch):
+    found = json.dumps(["learning_rate", "0.001", "0.5"]).encode()
+    store = Store(0, {"found/1": found, "found/2": found})
+    assert error_with(monkeypatch, store) == (
+        "learning_rate is 0.001 in process 0, and 0.5 in process 1. Also different: 2. Build it in "
+        "every process from the same source, configuration and seed."
+    )
+    assert len(store.deleted) == 1  # what belongs to the call before
+
+
+def test_several_processes_that_are_missing_are_named(monkeypatch):
+    store = Store(0, {})
+    assert error_with(monkeypatch, store).startswith("Processes 1, 2 did not call ")
+    assert store.deleted == []
+
+
+def test_a_first_process_that_is_missing_is_named(monkeypatch):
+    assert error_with(monkeypatch, Store(2, {})).startswith("Process 0 did not call ")
+
+
+# --- what is compared ---------------------------------------------------------------------------
+
+
+def parts(value):
+    return dict(_processes._Description(value).parts)
+
+
+def test_an_object_that_holds_itself_ends():
+    items = [1]
+    items.append(items)
+    assert parts(items)["[1]"] == "an object around this"
+
+
+def test_what_is_computed_on_demand_does_not_count():
+    class Lazy:
+        @functools.cached_property
+        def value(self):
+            return 1
+
+    computed, other = Lazy(), Lazy()
+    computed.rate = other.rate = 0.1
+    before = parts(other)
+    assert computed.value and parts(computed) == before
+    assert before["rate"] == "0.1"
+
+
+def test_methods_of_the_users_classes_are_compared_by_their_code():
+    def model(x):
+        class Model:
+            scale = 1.0
+
+            def __init__(self):
+                self.rate = 0.1
+
+            def __call__(self):
+                return x
+
+        return Model()
+
+    assert parts(model(1)) != parts(model(2))
+    assert parts(model(1)) == parts(model(1))
+    assert parts(model(1))["captured variable 'x' of method '__call__'"] == "1"
+
+
+def test_globals_that_a_function_names_are_compared(monkeypatch):
+    def before():
+        return parts(compared.is_named)["global 'NAMES'"]
+
+    first = before()
+    monkeypatch.setattr(compared, "NAMES", {"bias"})
+    assert before() != first
