@@ -1,15 +1,17 @@
-"""`examples/distributed.py` on two processes: one is killed, and both are started again."""
+"""Training on two processes of `jax.distributed`, which are killed and started again."""
 
+import json
 import pathlib
 import re
 import signal
 
 import pytest
 
+from .support import spanning
 from .support.processes import two_processes, wait_for
 
 EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
-STEPS, SAVE_EVERY = 60, 10  # it saves six times
+STEPS, SAVE_EVERY = 12, 2  # it saves six times
 # The example with a smaller model, which compiles sooner.
 SMALLER = f"""
 import sys
@@ -55,3 +57,11 @@ def test_killed_processes_continue_with_the_same_losses_and_one_compile(tmp_path
             after = losses_of(process.finish())
             assert SAVE_EVERY < min(after) <= max(before) + 1
             assert after == {step: whole[step] for step in range(min(after), STEPS + 1)}
+
+
+@pytest.mark.slow
+def test_states_on_a_mesh_of_two_processes_are_compiled_once(tmp_path):
+    with two_processes(tmp_path / "states", pathlib.Path(spanning.__file__)) as processes:
+        for process in processes:
+            counts = json.loads(process.finish().splitlines()[-1])
+            assert counts == {name: [1, 1, True] for name in spanning.OPTIMIZERS}

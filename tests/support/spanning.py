@@ -1,0 +1,69 @@
+"""Run in each of two processes: trains with states on a mesh of both, and counts, as JSON."""
+
+import argparse
+import json
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.sharding import Mesh, NamedSharding
+
+import canonopt
+
+OPTIMIZERS = {
+    "adamw": canonopt.adamw(1e-3),
+    # With leaves whose sharding only the compiler knows.
+    "adafactor": canonopt.adafactor(1e-3),
+    # With leaves that are widened after they were made.
+    "prodigy": canonopt.contrib.prodigy(),
+}
+
+
+def loss_fn(model, x):
+    return jnp.mean((x @ model["w"] + model["b"].astype(jnp.float32)) ** 2)
+
+
+def counts_of(optim, model, x):
+    """The traces and compiles of three steps, and whether an abstract model gives such a state."""
+
+    @jax.jit
+    def step(model, opt_state, x):
+        grads = jax.grad(loss_fn)(model, x)
+        updates, opt_state = optim.update(grads, opt_state, model)
+        return canonopt.apply_updates(model, updates), opt_state
+
+    opt_state = optim.init_like_grads(model, loss_fn, x)
+    abstract = optim.init_like_grads(structs_of(model), loss_fn, x)
+    is_same = structs_of(opt_state) == abstract
+    with canonopt.compile_log() as log:
+        for _ in range(3):
+            model, opt_state = step(model, opt_state, x)
+    return log["step"].traces, log["step"].compiles, is_same
+
+
+def structs_of(tree):
+    return jax.tree.map(
+        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), tree
+    )
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--coordinator")
+    parser.add_argument("--process", type=int)
+    given = parser.parse_args()
+    jax.config.update("jax_num_cpu_devices", 2)
+    jax.distributed.initialize(given.coordinator, num_processes=2, process_id=given.process)
+
+    mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
+    specs = {"w": jax.P("data", "model"), "b": jax.P("model")}
+    shardings = {name: NamedSharding(mesh, spec) for name, spec in specs.items()}
+    make = lambda: {"w": jnp.eye(256), "b": jnp.zeros(256, jnp.bfloat16)}  # noqa: E731
+    model = jax.jit(make, out_shardings=shardings)()
+    by_data = NamedSharding(mesh, jax.P("data"))
+    x = jax.make_array_from_process_local_data(by_data, np.ones((2, 256), np.float32))
+    print(json.dumps({name: counts_of(o, model, x) for name, o in OPTIMIZERS.items()}))
+
+
+if __name__ == "__main__":
+    main()
