@@ -137,14 +137,7 @@ class UnsupportedVersionError(CanonoptError, RuntimeError):
     - `tested`: the versions that canonopt was tested with, as a requirement for `pip install`.
     """
 
-    def __init__(
-        self,
-        name: str,
-        package: str,
-        version: str,
-        tested: str,
-        purpose: str = "count traces and compiles",
-    ) -> None:
+    def __init__(self, name: str, package: str, version: str, tested: str, purpose: str) -> None:
         super().__init__(
             f"canonopt cannot {purpose} with {package} {version}: {name} is gone or has changed. "
             f"Tested: {tested}.",

@@ -1,7 +1,7 @@
 """`assert_same_across_processes`, which compares what the processes of a program have built.
 
 `Description` says what is in a value, in text that is the same in every process: no addresses, no
-ids, no order of sets. The processes exchange these through the coordinator of `jax.distributed`.
+ids, no order of sets. The processes exchange these texts through the coordinator of JAX.
 """
 
 import enum
@@ -24,14 +24,7 @@ from jax.sharding import Mesh, Sharding
 
 from ._errors import MissingProcessError, ProcessMismatchError
 from ._identity import closure_items, partial_items
-from ._jax_internals import (
-    Jitted,
-    Processes,
-    array_text,
-    jit_options,
-    processes,
-    sharding_text,
-)
+from ._jax_internals import Jitted, Processes, array_text, jit_options, processes, sharding_text
 from ._numbers import Dynamic
 from ._python_internals import code_of, content_of_code, is_dunder, is_library_class, is_stable
 from ._spec import Configured, internals_of
@@ -84,7 +77,7 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
         )
     if others.count == 1:
         return
-    parts = _Description(spec_or_model).parts
+    parts = Description(spec_or_model).parts
     verdict = (_lead if others.index == 0 else _follow)(others, next(_calls), parts, timeout)
     if missing := verdict.missing:
         raise MissingProcessError(
@@ -168,7 +161,7 @@ def _first_difference(theirs: _Parts, ours: _Parts) -> tuple[str, str, str] | No
 
 # --- what is in a value -------------------------------------------------------------------------
 
-_MAX_PARTS = 100_000
+_MAX_PARTS = 100_000  # what comes after these is not compared
 _MAX_SHOWN = 200  # characters of a value; of a longer one a digest tells the rest
 
 
@@ -189,14 +182,14 @@ class _Path(NamedTuple):
         return self.inner.removeprefix(".") + self.outer
 
 
-class _Description:
+class Description:
     """The parts of a value in the order of the code that made it, outer parts first."""
 
     def __init__(self, value: Any) -> None:
         self.parts: _Parts = []
-        # Functions and classes whose parts are listed, and what is around the value being read.
-        self._listed: set[int] = set()
-        self._around: list[int] = []
+        # Functions and classes whose parts are listed. Kept, so that no other gets such an id.
+        self._listed: dict[int, Any] = {}
+        self._around: list[int] = []  # the ids of what is around the value being read
         self._add(_Path(), value)
 
     def _add(self, path: _Path, value: Any) -> None:
@@ -243,7 +236,7 @@ class _Description:
             self._made_of_function(path, value)
         elif isinstance(value, set | frozenset):
             # The order of a set depends on the hash seed.
-            items = sorted(str(_Description(item).parts) for item in value)
+            items = sorted(str(Description(item).parts) for item in value)
             self._note(path, f"{kind.__name__} of {len(items)}: {', '.join(items)}")
         elif isinstance(value, Mapping | list | tuple):
             self._container(path, value)
@@ -300,7 +293,7 @@ class _Description:
 
     def _is_listed(self, value: Any) -> bool:
         is_listed = id(value) in self._listed
-        self._listed.add(id(value))
+        self._listed[id(value)] = value
         return is_listed
 
     # --- what has parts
@@ -327,13 +320,9 @@ class _Description:
             self._add(path.step(step), item)
 
     def _object(self, path: _Path, value: Any) -> None:
-        parts = dict(_attributes(value))
-        if not parts:
-            self._note(path, text_of(value))
-            return
-        self._note(path, f"a {_name(type(value))}")
+        self._note(path, text_of(value) if _is_plain(value) else f"a {_name(type(value))}")
         self._methods(path, type(value))
-        for step, part in parts.items():
+        for step, part in _attributes(value):
             self._add(path.step(step), part)
 
 
@@ -346,8 +335,14 @@ def _is_of_library(value: Any) -> bool:
         return False
 
 
+def _is_plain(value: Any) -> bool:
+    """Whether an object of a library says in its text what it is equal to, as a dtype does."""
+    kind = type(value)
+    return is_library_class(kind) and kind.__eq__ is not object.__eq__ and not fields_of(kind)
+
+
 def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """The fields of an object, or the children of a pytree node; nothing for a leaf."""
+    """The parts of an object: its fields, its children as a pytree, or its attributes."""
     kind = type(value)
     if fields := fields_of(kind):
         yield from (
@@ -359,6 +354,8 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((jtu.keystr(keys), child) for keys, child in children)
         yield ".<static>", structure.node_data()[1]
         return
+    if is_library_class(kind) and not callable(value):
+        return  # such as a logger, which may be in another state in each process
     names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
     names += getattr(value, "__dict__", ())
     for name in names:

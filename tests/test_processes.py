@@ -2,7 +2,6 @@
 
 import functools
 import json
-import pathlib
 import re
 
 import jax
@@ -14,7 +13,10 @@ from canonopt import _processes
 from .support import compared
 from .support.processes import two_processes
 
-SAME = ("spec", "sets", "dynamic", "model", "several", "halves", "after that")
+SAME = (
+    *("spec", "catalogue", "catalogue of Optax", "sets", "dynamic", "model", "several", "halves"),
+    *("state of libraries", "after that"),
+)
 # By case: the path, and patterns for what is there in the first process and in the second.
 DIFFERENT = {
     "rate": ("learning_rate", "0.001", "0.002"),
@@ -28,6 +30,8 @@ DIFFERENT = {
     "static": ("[1].activation", "'relu'", "'gelu'"),
     "weight": ("layer.bias", r"float32\[3\] with \w{16}", r"float32\[3\] with \w{16}"),
     "scalar": ("['w']", r"float32\[\] of 0.0", r"float32\[\] of 1.0"),
+    "replicated": ("spec_or_model", r"float32\[2\] on P\w*\(\), .* with \w{16}", "float32.*"),
+    "plain": ("[0]", r"re.compile\('a'\)", r"re.compile\('b'\)"),
     "dtype": ("['w']", r"float32\[2\] with \w{16}", r"bfloat16\[2\] with \w{16}"),
     "sharding": (
         "['w']",
@@ -45,7 +49,7 @@ DIFFERENT = {
 def found(tmp_path_factory):
     """What each process has found, by case."""
     folder = tmp_path_factory.mktemp("processes") / "compared"
-    with two_processes(folder, pathlib.Path(compared.__file__)) as processes:
+    with two_processes(folder, "-m", compared.__name__) as processes:
         return [json.loads(process.finish().splitlines()[-1]) for process in processes]
 
 
@@ -91,7 +95,7 @@ def test_a_process_that_is_late_is_named_in_all(found):
 
 
 def test_one_process_returns_at_once(monkeypatch):
-    monkeypatch.delattr(_processes, "_Description")
+    monkeypatch.delattr(_processes, "Description")
     assert canonopt.assert_same_across_processes(canonopt.adam(1e-3)) is None
 
 
@@ -157,7 +161,7 @@ def test_a_first_process_that_is_missing_is_named(monkeypatch):
 
 
 def parts(value):
-    return dict(_processes._Description(value).parts)
+    return dict(_processes.Description(value).parts)
 
 
 def test_an_object_that_holds_itself_ends():

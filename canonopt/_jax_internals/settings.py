@@ -107,7 +107,7 @@ def default_settings() -> Iterator[None]:
         yield
 
 
-def unsupported(name: str, *purpose: str) -> UnsupportedVersionError:
+def unsupported(name: str, purpose: str = "count traces and compiles") -> UnsupportedVersionError:
     """The error to raise if `name`, of JAX or Equinox, is gone or has changed."""
     package = "equinox" if name.startswith("equinox.") else "jax"
     tested = package
@@ -115,4 +115,4 @@ def unsupported(name: str, *purpose: str) -> UnsupportedVersionError:
         requirements = importlib.metadata.requires("canonopt") or ()
         tested = next((r for r in requirements if re.match(rf"{package}\b", r)), package)
     version = str(sys.modules[package].__version__)
-    return UnsupportedVersionError(name, package, version, tested, *purpose)
+    return UnsupportedVersionError(name, package, version, tested, purpose)

@@ -3,16 +3,21 @@
 import argparse
 import functools
 import json
+import logging
+import re
 import time
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
+
+from . import catalogue
 
 NAMES = {"kernel", "scale", "bias", "weight", "embedding"}
 
@@ -53,10 +58,10 @@ def clipped(rate, limit=1.0):
     return canonopt.chain(canonopt.clip(limit), canonopt.sgd(rate))
 
 
-def on_mesh(processes):
-    """An array of which each process has another half."""
-    sharding = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), P("data"))
-    return jax.make_array_from_process_local_data(sharding, np.full(2, processes, np.float32))
+def on_mesh(value, spec):
+    """An array of which each process has a half, or the whole."""
+    sharding = NamedSharding(Mesh(np.array(jax.devices()), ("data",)), spec)
+    return jax.make_array_from_process_local_data(sharding, np.full(2, value, np.float32))
 
 
 def cases(process):
@@ -65,11 +70,14 @@ def cases(process):
     bound = NAMES, frozenset(NAMES)
     # The same in both.
     yield "spec", canonopt.adamw(halving(10), mask=is_named)
+    yield "catalogue", [catalogue.build(name, canonopt) for name in catalogue.ALL]
+    yield "catalogue of Optax", [catalogue.build(name, optax) for name in catalogue.ALL]
     yield "sets", functools.partial(is_matrix, *bound)
     yield "dynamic", canonopt.adam(canonopt.dynamic(1e-3))
     yield "model", Model(3)
     yield "several", (clipped(0.1), Model(3), object(), jax.nn.relu, jnp.float32, slice(2))
-    yield "halves", on_mesh(process)
+    yield "halves", on_mesh(process, P("data"))
+    yield "state of libraries", (logging.getLogger(str(process)), np.random.default_rng(process))
     # Not the same.
     yield "rate", canonopt.adamw(2e-3 if other else 1e-3)
     yield "dynamic rate", canonopt.adamw(canonopt.dynamic(2e-3 if other else 1e-3))
@@ -82,6 +90,8 @@ def cases(process):
     yield "static", (canonopt.sgd(0.1), Model(3, "gelu" if other else "relu"))
     yield "weight", eqx.tree_at(lambda m: m.layer.bias, Model(3), jnp.ones(3) * other)
     yield "scalar", {"w": jnp.float32(other)}
+    yield "replicated", on_mesh(process, P())
+    yield "plain", (re.compile("b" if other else "a"),)
     yield "dtype", {"w": jnp.ones(2, jnp.bfloat16 if other else jnp.float32)}
     yield "sharding", struct(P("data") if other else P())
     yield "longer", [1, 2, 3] if other else [1, 2]
