@@ -48,9 +48,10 @@ def test_killed_processes_continue_with_the_same_losses_and_one_compile(tmp_path
         wait_for(lambda: (checkpoints / str(SAVE_EVERY)).exists(), *processes)
         assert second.kill() == -signal.SIGKILL
         first.kill()  # or it would wait for the other
-        before = losses_of(second.output)
-    assert max(before) < STEPS
-    assert before == {step: whole[step] for step in before}
+        for process in processes:
+            before = losses_of(process.output)
+            assert max(before) < STEPS
+            assert before == {step: whole[step] for step in before}
 
     with start(tmp_path / "again", checkpoints) as processes:
         for process in processes:
