@@ -368,8 +368,8 @@ def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
 # --- texts --------------------------------------------------------------------------------------
 
 
-def _digest(content: bytes) -> str:
-    return hashlib.blake2b(content, digest_size=8).hexdigest()
+def _digest(content: bytes | memoryview) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 def _name(value: Any) -> str:
@@ -394,4 +394,6 @@ def _array(value: Any) -> str:
     if value.dtype.hasobject:
         return f"{text} of {text_of(value.tolist())}"
     values: Any = np.asarray(value)
-    return f"{text} of {values}" if not values.shape else f"{text} with {_digest(values.tobytes())}"
+    if not values.shape:
+        return f"{text} of {values}"
+    return f"{text} with {_digest(np.ascontiguousarray(values).view(np.uint8).data)}"
