@@ -12,7 +12,7 @@ import json
 import time
 import types
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -80,8 +80,9 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
     parts = Description(spec_or_model).parts
     verdict = (_lead if others.index == 0 else _follow)(others, next(_calls), parts, timeout)
     if missing := verdict.missing:
+        who = f"Process{'es' * (len(missing) > 1)} {', '.join(map(str, missing))}"
         raise MissingProcessError(
-            f"{_numbered(missing)} did not call {_NAME} within {timeout:g} seconds.",
+            f"{who} did not call {_NAME} within {timeout:g} seconds.",
             "Call it at the same place in every process, or pass a longer timeout.",
         )
     if verdict.differing:
@@ -94,11 +95,6 @@ def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> 
             before=before,
             after=after,
         )
-
-
-def _numbered(indices: Sequence[int | str]) -> str:
-    noun = "Process" if len(indices) == 1 else "Processes"
-    return f"{noun} {', '.join(map(str, indices))}"
 
 
 # --- the exchange -------------------------------------------------------------------------------
@@ -378,22 +374,25 @@ def _name(value: Any) -> str:
 
 
 def _array(value: Any) -> str:
+    if isinstance(value, np.ndarray | np.generic):
+        return f"numpy {value.dtype}{[*value.shape]} {_values(value)}"
     text = array_text(value)
     if isinstance(value, jax.core.Tracer):
         return text
-    sharding = getattr(value, "sharding", None)
-    if sharding is not None and getattr(value, "committed", True):
-        text += f" on {sharding_text(sharding)}"
+    if value.sharding is not None and getattr(value, "committed", True):
+        text += f" on {sharding_text(value.sharding)}"
     if isinstance(value, jax.ShapeDtypeStruct):
         return text
-    if isinstance(value, jax.Array):
-        if not (value.is_fully_addressable or value.is_fully_replicated):
-            return text
-        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
-            value = jax.random.key_data(value)
-    if value.dtype.hasobject:
-        return f"{text} of {text_of(value.tolist())}"
-    values: Any = np.asarray(value)
+    if not (value.is_fully_addressable or value.is_fully_replicated):
+        return text
+    is_key = jnp.issubdtype(value.dtype, jax.dtypes.prng_key)
+    return f"{text} {_values(jax.random.key_data(value) if is_key else value)}"
+
+
+def _values(array: Any) -> str:
+    if array.dtype.hasobject:
+        return f"of {text_of(array.tolist())}"
+    values: Any = np.asarray(array)
     if not values.shape:
-        return f"{text} of {values}"
-    return f"{text} with {_digest(np.ascontiguousarray(values).view(np.uint8).data)}"
+        return f"of {values}"
+    return f"with {_digest(np.ascontiguousarray(values).view(np.uint8).data)}"

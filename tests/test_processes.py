@@ -32,6 +32,7 @@ DIFFERENT = {
     "scalar": ("['w']", r"float32\[\] of 0.0", r"float32\[\] of 1.0"),
     "replicated": ("spec_or_model", r"float32\[2\] on P\w*\(\), .* with \w{16}", "float32.*"),
     "plain": ("[0]", r"re.compile\('a'\)", r"re.compile\('b'\)"),
+    "dtype of NumPy": ("spec_or_model", r"numpy float32\[\] of 1.0", r"numpy float64\[\] of 1.0"),
     "dtype": ("['w']", r"float32\[2\] with \w{16}", r"bfloat16\[2\] with \w{16}"),
     "sharding": (
         "['w']",

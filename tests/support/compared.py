@@ -92,6 +92,7 @@ def cases(process):
     yield "scalar", {"w": jnp.float32(other)}
     yield "replicated", on_mesh(process, P())
     yield "plain", (re.compile("b" if other else "a"),)
+    yield "dtype of NumPy", np.float64(1) if other else np.float32(1)
     yield "dtype", {"w": jnp.ones(2, jnp.bfloat16 if other else jnp.float32)}
     yield "sharding", struct(P("data") if other else P())
     yield "longer", [1, 2, 3] if other else [1, 2]
