@@ -67,12 +67,11 @@ def on_mesh(value, spec):
 def cases(process):
     """What this process compares, by name. In the other one, some are not the same."""
     other = process == 1
-    bound = NAMES, frozenset(NAMES)
     # The same in both.
     yield "spec", canonopt.adamw(halving(10), mask=is_named)
     yield "catalogue", [catalogue.build(name, canonopt) for name in catalogue.ALL]
     yield "catalogue of Optax", [catalogue.build(name, optax) for name in catalogue.ALL]
-    yield "sets", functools.partial(is_matrix, *bound)
+    yield "sets", functools.partial(is_matrix, NAMES, frozenset(NAMES))
     yield "dynamic", canonopt.adam(canonopt.dynamic(1e-3))
     yield "model", Model(3)
     yield "several", (clipped(0.1), Model(3), object(), jax.nn.relu, jnp.float32, slice(2))
