@@ -51,7 +51,7 @@ def found(tmp_path_factory):
     """What each process has found, by case."""
     folder = tmp_path_factory.mktemp("processes") / "compared"
     with two_processes(folder, "-m", compared.__name__) as processes:
-        return [json.loads(process.finish().splitlines()[-1]) for process in processes]
+        return [process.result() for process in processes]
 
 
 @pytest.mark.slow

@@ -1,8 +1,7 @@
-"""Run in each of two processes: compares what they have built, and prints the errors as JSON."""
+"""Run in each of two processes: compares what they have built, and writes the errors."""
 
 import argparse
 import functools
-import json
 import logging
 import re
 import time
@@ -18,6 +17,7 @@ from jax.sharding import PartitionSpec as P
 import canonopt
 
 from . import catalogue
+from .processes import write_result
 
 NAMES = {"kernel", "scale", "bias", "weight", "embedding"}
 
@@ -127,7 +127,7 @@ def main():
         time.sleep(1.5)
     found["late"] = error_of(1, timeout=0.5)
     found["after that"] = error_of(1)
-    print(json.dumps(found))
+    write_result(found)
 
 
 if __name__ == "__main__":

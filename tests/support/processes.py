@@ -1,7 +1,9 @@
 """Starts the processes of a program that `jax.distributed` joins."""
 
 import contextlib
+import json
 import os
+import pathlib
 import socket
 import subprocess
 import sys
@@ -13,11 +15,13 @@ MAX_SECONDS = 120  # for anything that a test waits for
 
 
 class Process:
-    """A process, with a file for what it prints."""
+    """A process, with files for what it prints and for its result."""
 
-    def __init__(self, command, output, environment):
-        self._output = output
-        with output.open("w") as file:
+    def __init__(self, command, folder, environment):
+        folder.mkdir(parents=True)
+        self._output, self._result = folder / "output.txt", folder / "result.json"
+        environment = {**environment, "RESULT": str(self._result)}
+        with self._output.open("w") as file:
             self._started = subprocess.Popen(
                 command, stdout=file, stderr=subprocess.STDOUT, env=environment
             )
@@ -41,6 +45,16 @@ class Process:
         assert self._started.returncode == 0, self.output
         return self.output
 
+    def result(self):
+        """Waits until the process has ended well, and returns the result that it has written."""
+        self.finish()
+        return json.loads(self._result.read_text())
+
+
+def write_result(result):
+    """Writes the result of this process. Not to stdout, where Gloo writes in between."""
+    pathlib.Path(os.environ["RESULT"]).write_text(json.dumps(result))
+
 
 def wait_for(condition, *processes):
     until = time.monotonic() + MAX_SECONDS
@@ -55,7 +69,6 @@ def two_processes(folder, *command):
 
     None of them is left running.
     """
-    folder.mkdir()
     with socket.socket() as free:
         free.bind(("localhost", 0))
         address = f"localhost:{free.getsockname()[1]}"
@@ -68,7 +81,7 @@ def two_processes(folder, *command):
             environment = {**kept, **settings, "PYTHONHASHSEED": str(number + 1)}
             options = ["--coordinator", address, "--process", str(number)]
             line = [sys.executable, *map(str, command), *options]
-            started.append(Process(line, folder / f"output_{number}.txt", environment))
+            started.append(Process(line, folder / str(number), environment))
         yield started
     finally:
         for process in started:

@@ -1,7 +1,6 @@
-"""Run in each of two processes: trains with states on a mesh of both, and counts, as JSON."""
+"""Run in each of two processes: trains with states on a mesh of both, and counts."""
 
 import argparse
-import json
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +8,8 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 import canonopt
+
+from .processes import write_result
 
 OPTIMIZERS = {
     "adamw": canonopt.adamw(1e-3),
@@ -62,7 +63,7 @@ def main():
     model = jax.jit(make, out_shardings=shardings)()
     by_data = NamedSharding(mesh, jax.P("data"))
     x = jax.make_array_from_process_local_data(by_data, np.ones((2, 256), np.float32))
-    print(json.dumps({name: counts_of(o, model, x) for name, o in OPTIMIZERS.items()}))
+    write_result({name: counts_of(o, model, x) for name, o in OPTIMIZERS.items()})
 
 
 if __name__ == "__main__":
