@@ -42,7 +42,11 @@ def main(arguments: Sequence[str]) -> int:
     # These import JAX.
     from . import record, running
 
-    command = " ".join(["python -m tools.validate", *arguments])
+    # Without the folder, which says nothing about the device.
+    command = "python -m tools.validate"
+    for name, value in vars(options).items():
+        if name != "out" and value != parser.get_default(name):
+            command += f" --{name.replace('_', '-')}" + ("" if value is True else f" {value}")
     found = running.validate(command, options.seconds, is_quick=options.quick)
     path = record.write(found, options.out)
     print(record.summary(found), f"Written to {path}", sep="\n\n")
