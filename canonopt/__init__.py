@@ -12,6 +12,8 @@ from . import optimizers as optimizers
 from . import schedules as schedules
 from . import transforms as transforms
 from ._errors import CanonoptError as CanonoptError
+from ._errors import ConfigError as ConfigError
+from ._errors import ConfigWarning as ConfigWarning
 from ._errors import ConstantError as ConstantError
 from ._errors import DeletedArrayError as DeletedArrayError
 from ._errors import DynamicSpecError as DynamicSpecError
@@ -43,11 +45,18 @@ from ._recompiles import CompileLog as CompileLog
 from ._recompiles import assert_max_compiles as assert_max_compiles
 from ._recompiles import assert_max_traces as assert_max_traces
 from ._recompiles import compile_log as compile_log
+from ._spec import Difference as Difference
+from ._spec import Differences as Differences
 from ._spec import ScheduleSpec as ScheduleSpec
 from ._spec import Spec as Spec
 from ._spec import canonical as canonical
+from ._spec import diff as diff
 from ._spec import dynamic as dynamic
 from ._spec import find_in as _find_in
+from ._spec import fingerprint as fingerprint
+from ._spec import from_config as from_config
+from ._spec import register_hooks as register_hooks
+from ._spec import to_config as to_config
 from ._steps import apply_updates as apply_updates
 from ._steps import filter_jit as filter_jit
 from ._steps import grads_like as grads_like

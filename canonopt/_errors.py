@@ -51,6 +51,13 @@ class ParameterError(CanonoptError, TypeError):
     """A factory was called with an unknown, a missing or a repeated parameter."""
 
 
+class ConfigError(CanonoptError, ValueError):
+    """A spec cannot be written as plain data, or the data are not those of a spec.
+
+    `path` is the place in the data: `spec.args[1].learning_rate`.
+    """
+
+
 class NotATransformationError(CanonoptError, TypeError):
     """A value is not a gradient transformation."""
 
@@ -149,6 +156,12 @@ class UnsupportedVersionError(CanonoptError, RuntimeError):
 
 class RecompileWarning(UserWarning):
     """A function with `mode="warn"` was traced or compiled more often than its limit allows."""
+
+    __module__ = "canonopt"
+
+
+class ConfigWarning(UserWarning):
+    """The data of a spec were written with another version of Optax, which has other parameters."""
 
     __module__ = "canonopt"
 

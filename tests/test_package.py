@@ -43,6 +43,8 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "_doctor": ("_identity", "_spec", "_recompiles"),
 }
 
+# The folders with modules: the rooms, and one inside of a room.
+FOLDERS = (*ROOMS, "_spec.config")
 
 # --- the layout -------------------------------------------------------------------------------
 
@@ -84,19 +86,32 @@ def test_a_room_is_entered_by_its_init(name: str):
     assert [other for other in inner if room_of(other) != room_of(name)] == []
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_a_room_has_few_modules_and_says_what_it_is_for(room: str):
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_a_folder_has_few_modules_and_says_what_it_is_for(folder: str):
+    files = [module for module in modules_in(folder) if f"{folder}.{module}" not in FOLDERS]
+    assert len(files) < 8  # beside its `__init__`
+    assert len((ast.get_docstring(MODULES[folder]) or "").splitlines()) >= 3
+
+
+def modules_in(folder: str) -> list[str]:
+    return [
+        module
+        for name in MODULES
+        if name.startswith(f"{folder}.") and "." not in (module := name.removeprefix(f"{folder}."))
+    ]
+
+
+def test_no_other_folder_has_modules():
     # `startup` holds a script that Python runs in the processes that the doctor watches.
-    inside = [name for name in MODULES if room_of(name) == room and ".startup." not in name]
-    assert len(inside) <= 8
-    assert len((ast.get_docstring(MODULES[room]) or "").splitlines()) >= 3
+    folders = {name.rpartition(".")[0] for name in MODULES} - {"", *GROUND}
+    assert folders == {*FOLDERS, "_doctor.startup"}
 
 
-@pytest.mark.parametrize("room", ROOMS)
-def test_the_tests_of_a_room_are_named_after_its_modules(room: str):
-    modules = [name.partition(".")[2] for name in MODULES if name.startswith(f"{room}.")]
-    folder = Path(__file__).parent / room.removeprefix("_")
-    tests = [path.stem.removeprefix("test_") for path in folder.glob("test_*.py")]
+@pytest.mark.parametrize("folder", FOLDERS)
+def test_the_tests_in_a_folder_are_named_after_its_modules(folder: str):
+    modules = modules_in(folder)
+    tests_of = Path(__file__).parent.joinpath(*folder.removeprefix("_").split("."))
+    tests = [path.stem.removeprefix("test_") for path in tests_of.glob("test_*.py")]
     assert tests
     # `test_hoisting_pairs` has more tests of `hoisting`.
     named_otherwise = [t for t in tests if not any(f"{t}_".startswith(f"{m}_") for m in modules)]
@@ -204,6 +219,7 @@ def test_private_reaches_are_found():
 # --- what an import does ----------------------------------------------------------------------
 
 HEAVY = {"chex", "flax", "hypothesis", "matplotlib", "pytest", "rich", "sklearn", "tensorflow"}
+HEAVY |= {"cattrs", "yaml"}
 
 
 def run(code: str) -> str:

@@ -13,7 +13,7 @@ import optax
 from .._errors import NotAFactoryError, NotMirroredError
 from .arguments import Internals
 from .factory import Factory, builder_of, factory_of, register
-from .spec import ScheduleSpec, Spec
+from .spec import Configured, ScheduleSpec, Spec, internals_of
 
 P = ParamSpec("P")
 
@@ -61,11 +61,17 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
             f"{function!r}.",
             "Give it the factory itself, as in canonopt.canonical(optax.adam).",
         )
-    factory = vars(function).get("factory") if isinstance(function, types.FunctionType) else None
+    factory = factory_behind(function)
+    return function if factory is not None else factory_of(function).builder
+
+
+def factory_behind(value: Any) -> Factory | None:
+    """The factory of a spec or of a function that builds specs; `None` for other values."""
+    if isinstance(value, Configured):
+        return internals_of(value).factory  # pyright: ignore[reportReturnType]
+    factory = vars(value).get("factory") if isinstance(value, types.FunctionType) else None
     # `functools.wraps` copies the attribute to a wrapper, which may do something else.
-    if isinstance(factory, Factory) and factory.builder is function:
-        return function
-    return factory_of(function).builder
+    return factory if isinstance(factory, Factory) and factory.builder is value else None
 
 
 # --- factories that build factories -------------------------------------------------------------
@@ -99,6 +105,10 @@ class _MadeFactory(Factory):
         self.internals = internals
         internals.anchor = weakref.ref(self.builder)
 
+    @property
+    def made_by(self) -> tuple[Factory, dict[str, Any]]:
+        return self._outer, self._parameters
+
     def __reduce__(self) -> tuple:
         # No module has this function under a name, so pickle makes it again.
         return _factory_made_by, (self._outer, self._outer.to_pickle(self._parameters))
@@ -113,6 +123,10 @@ def _factory_made_by(outer: Factory, parameters: dict[str, Any]) -> Factory:
 
 
 # --- Optax's factories --------------------------------------------------------------------------
+
+# The function that builds specs for each name that Optax has a factory under: "adam",
+# "contrib.muon". Filled when the catalogue is imported.
+catalogue: dict[str, Callable[..., Any]] = {}
 
 
 class Mirror:
@@ -143,7 +157,9 @@ class Mirror:
         function = vars(self._namespace).get(name)
         if function is not None:
             where = f"{self._namespace.__name__}.{name}".removeprefix("optax.")
-            return register(kind, function, name, self._module, page=self._page + where)
+            builder = register(kind, function, name, self._module, page=self._page + where)
+            catalogue[name if vars(optax).get(name) is function else where] = builder
+            return builder
         message = f"{self._namespace.__name__} {optax.__version__} has no {name}."
 
         def missing(*args: Any, **kwargs: Any) -> Any:

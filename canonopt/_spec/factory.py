@@ -216,6 +216,11 @@ class Factory:
         )
         return self.function(*args, **kwargs)
 
+    @property
+    def made_by(self) -> "tuple[Factory, dict[str, Any]] | None":
+        """The factory that made the function and its parameters, if one did."""
+        return None
+
     # `FactoryOfFactories` overrides these two, since what it builds is not a spec.
 
     def _wrap(self, made: Any, parameters: dict[str, Any], internals: Internals) -> Any:

@@ -1,0 +1,280 @@
+"""Fingerprints are the same everywhere, and differences are listed by path."""
+
+import copy
+import math
+import os
+import subprocess
+import sys
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+
+import canonopt
+
+from ...support import catalogue
+from ...support.catalogue import build
+from .files import FORMATS, registry_for
+
+
+def is_matrix(params):
+    return jax.tree.map(lambda x: x.ndim > 1, params)
+
+
+@canonopt.canonical
+def holding(value):
+    return _identity
+
+
+_identity = optax.identity()
+DATA = {
+    "canonopt": {"format": 1, "optax": "0.0.1"},
+    "spec": {
+        "optax": "chain",
+        "args": [
+            {"optax": "scale", "step_size": -0.1},
+            {"canonical": "train:masked", "mask": {"name": "train:mask"}, "eps": {"float": "nan"}},
+        ],
+    },
+}
+DIGEST = "58207bb93d0fc86e06a2b5cf3542d23a881976c20c7f5f9846ed735516d7f04f"
+
+
+# --- fingerprints -----------------------------------------------------------------------------
+
+
+def test_the_digest_of_data_is_fixed():
+    assert canonopt.fingerprint(DATA) == DIGEST
+
+
+def test_the_digest_of_a_spec_is_fixed():
+    spec = holding((0.1, None, jnp.bfloat16, {"b": 1, "a": True}, frozenset((3, "x"))))
+    assert canonopt.fingerprint(spec, registry={"holding": holding}) == (
+        "4870851df5f045ace2fc768e0bcf8de6a98849832c05b78592c63fac464def6c"
+    )
+
+
+def test_the_version_of_optax_and_the_order_of_keys_do_not_count():
+    data = copy.deepcopy(DATA) | {"canonopt": {"format": 1, "optax": "9.9"}}
+    part = data["spec"]["args"][1]
+    part["eps"] = part.pop("eps")
+    data["spec"]["args"][0] = dict(reversed(data["spec"]["args"][0].items()))
+    assert canonopt.fingerprint(data) == DIGEST
+
+
+def test_the_fingerprints_of_the_catalogue_differ_and_are_those_of_the_data(recwarn):
+    found = set()
+    for name in catalogue.ALL:
+        spec = build(name, canonopt)
+        registry = registry_for(spec)
+        data = canonopt.to_config(spec, registry=registry)
+        digest = canonopt.fingerprint(spec, registry=registry)
+        assert {canonopt.fingerprint(through(data)) for through in FORMATS.values()} == {digest}
+        found.add(digest)
+    assert len(found) == len(catalogue.ALL)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [(1, 1.0), (1, True), (0.0, -0.0), (0.1, 0.1 + 2**-56), ([1], (1,)), ("1", 1), (None, "none")],
+)
+def test_values_that_are_not_the_same_have_other_fingerprints(one, other):
+    digests = [canonopt.fingerprint(holding(value)) for value in (one, other)]
+    assert digests[0] != digests[1]
+    assert canonopt.diff(*map(holding, (one, other)))
+
+
+def test_nan_is_nan():
+    assert canonopt.fingerprint(holding(math.nan)) == canonopt.fingerprint(holding(-math.nan))
+    assert canonopt.diff(holding(math.nan), holding(-math.nan)) == ()
+
+
+def test_a_fingerprint_with_or_without_dynamic_values():
+    def digests(rate, **options):
+        spec = canonopt.chain(canonopt.adam(rate))
+        return canonopt.fingerprint(spec, **options)
+
+    dynamic = canonopt.dynamic
+    for a, b in (
+        (dynamic(1e-3), dynamic(3e-4)),
+        (jnp.float32(1e-3), jnp.float32(3e-4)),
+        (dynamic([1e-3, 1e-4]), dynamic([1e-3, math.nan])),
+        (dynamic(np.float64(1.0)), dynamic(np.float64(2.0))),
+    ):
+        assert digests(a) == digests(a) != digests(b)
+        assert digests(a, dynamic=False) == digests(b, dynamic=False)
+    kinds = [1e-3, dynamic(1e-3), dynamic(1), jnp.float32(1), jnp.ones(2), dynamic(np.float64(1))]
+    assert len({digests(rate, dynamic=False) for rate in kinds}) == len(kinds)
+
+
+def test_a_function_counts_by_its_name():
+    spec = canonopt.adamw(1e-3, mask=is_matrix)
+    digest = canonopt.fingerprint(spec)
+    assert digest == canonopt.fingerprint(spec)
+    assert digest != canonopt.fingerprint(spec, registry={"matrices": is_matrix})
+    with pytest.raises(canonopt.ConfigError, match=r"^spec\.mask is <function .* has no name"):
+        canonopt.fingerprint(canonopt.adamw(1e-3, mask=lambda params: params))
+
+
+SPEC = "canonopt.multi_transform({'b': canonopt.adamw(1e-3), 'a': canonopt.sgd(0.1)}, {'w': 'a'})"
+
+
+@pytest.mark.slow
+def test_a_fingerprint_is_the_same_in_other_processes():
+    code = f"import canonopt; print(canonopt.fingerprint({SPEC}))"
+    found = {canonopt.fingerprint(eval(SPEC))}
+    for seed in ("0", "1"):
+        env = os.environ | {"PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", code], env=env, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        found.add(done.stdout.strip())
+    assert len(found) == 1
+
+
+# --- differences ------------------------------------------------------------------------------
+
+adam, clip, sgd = canonopt.adam, canonopt.clip, canonopt.sgd
+cosine = canonopt.cosine_decay_schedule(1e-3, 100)
+linear = canonopt.linear_schedule(1e-3, 0.0, 10)
+LINEAR = "linear_schedule(init_value=0.001, end_value=0.0, transition_steps=10, transition_begin=0)"
+CASES = {
+    "a number": (adam(1e-3), adam(3e-4), "learning_rate: 0.001 -> 0.0003"),
+    "nothing": (adam(1e-3), adam(1e-3), ""),
+    "two": (
+        canonopt.chain(clip(1.0), adam(1e-3)),
+        canonopt.chain(clip(2.0), adam(1e-3, b1=0.8)),
+        "args[0].max_delta: 1.0 -> 2.0\nargs[1].b1: 0.9 -> 0.8",
+    ),
+    "inside of a schedule": (
+        sgd(cosine),
+        sgd(cosine.replace(alpha=0.1)),
+        "learning_rate.alpha: 0.0 -> 0.1",
+    ),
+    "a schedule for a number": (sgd(0.1), sgd(linear), f"learning_rate: 0.1 -> {LINEAR}"),
+    "another factory": (
+        linear,
+        canonopt.constant_schedule(1.0),
+        f"spec: {LINEAR} -> constant_schedule(value=1.0)",
+    ),
+    "added first": (
+        canonopt.chain(adam(1e-3)),
+        canonopt.chain(clip(1.0), adam(3e-4)),
+        "args[0]: nothing -> clip(max_delta=1.0)\nargs[1].learning_rate: 0.001 -> 0.0003",
+    ),
+    "removed": (
+        canonopt.chain(clip(1.0), adam(1e-3)),
+        canonopt.chain(adam(1e-3)),
+        "args[0]: clip(max_delta=1.0) -> nothing",
+    ),
+    "replaced": (
+        canonopt.chain(clip(1.0), adam(1e-3)),
+        canonopt.chain(canonopt.scale(0.5), adam(1e-3)),
+        "args[0]: clip(max_delta=1.0) -> scale(step_size=0.5)",
+    ),
+    "in a dict": (
+        canonopt.partition({"a": sgd(0.1), "b": sgd(0.1)}, {"w": "a"}),
+        canonopt.partition({"a": sgd(0.2), "c": sgd(0.1)}, {"w": "b"}),
+        "transforms['a'].learning_rate: 0.1 -> 0.2\n"
+        "transforms['b']: sgd(learning_rate=0.1, momentum=None, nesterov=False, "
+        "accumulator_dtype=None) -> nothing\n"
+        "transforms['c']: nothing -> sgd(learning_rate=0.1, momentum=None, nesterov=False, "
+        "accumulator_dtype=None)\n"
+        "param_labels['w']: 'a' -> 'b'",
+    ),
+    "in a dict in an order of its own": (
+        canonopt.partition({"b": sgd(0.1), 1: sgd(0.1)}, {"w": 1}),
+        canonopt.partition({"b": sgd(0.1), 1: sgd(0.2)}, {"w": 1}),
+        "transforms[1].learning_rate: 0.1 -> 0.2",
+    ),
+    "in another order": (
+        holding({"b": 1, "a": 2, "c": 3}),
+        holding({"b": 1, "c": 3, "a": 2}),
+        "value: {'b': 1, 'a': 2, 'c': 3} -> {'b': 1, 'c': 3, 'a': 2}",
+    ),
+    "in a tuple": (
+        canonopt.named_chain(("clip", clip(1.0))),
+        canonopt.named_chain(("clip", clip(2.0))),
+        "args[0][1].max_delta: 1.0 -> 2.0",
+    ),
+    "of other types": (
+        holding([1, math.nan, None, (1,), jnp.float32, {"a": 1}]),
+        holding([1.0, 0.0, True, (1.0,), jnp.bfloat16, {}]),
+        "value[0]: 1 -> 1.0\nvalue[1]: nan -> 0.0\nvalue[2]: None -> True\nvalue[3][0]: 1 -> 1.0\n"
+        "value[4]: float32 -> bfloat16\nvalue[5]['a']: 1 -> nothing",
+    ),
+    "a tuple for a list": (holding([1]), holding((1,)), "value: [1] -> (1,)"),
+    "dynamic": (
+        adam(canonopt.dynamic(1e-3)),
+        adam(canonopt.dynamic(3e-4)),
+        "learning_rate: dynamic(0.001) -> dynamic(0.0003)",
+    ),
+    "a factory that was made": (
+        canonopt.inject_hyperparams(optax.sgd)(0.1),
+        canonopt.inject_hyperparams(optax.sgd)(0.2),
+        "learning_rate: 0.1 -> 0.2",
+    ),
+    "a function": (
+        canonopt.adamw(1e-3, mask=is_matrix),
+        canonopt.adamw(1e-3),
+        f"mask: {__name__}:is_matrix -> None",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_difference_is_a_line(case):
+    one, other, lines = CASES[case]
+    assert str(canonopt.diff(one, other)) == lines
+    # Also of stored data, and of a mix.
+    stored = [canonopt.to_config(spec) for spec in (one, other)]
+    for through in FORMATS.values():
+        assert str(canonopt.diff(*map(through, stored))) == lines
+    assert str(canonopt.diff(one, stored[1])) == str(canonopt.diff(stored[0], other)) == lines
+
+
+def test_differences_are_a_tuple():
+    differences = canonopt.diff(adam(1e-3), adam(3e-4, mu_dtype="bfloat16"))
+    assert isinstance(differences, tuple)
+    assert [*differences] == [
+        canonopt.Difference("learning_rate", 0.001, 0.0003),
+        canonopt.Difference("mu_dtype", {"none": True}, {"dtype": "bfloat16"}),
+    ]
+    (added,) = canonopt.diff(canonopt.chain(clip(1.0)), canonopt.chain(clip(1.0), clip(2.0)))
+    assert (added.path, added.before) == ("args[1]", None)
+
+
+def test_functions_without_a_name_are_compared():
+    def make(factor):
+        return lambda params: jax.tree.map(lambda x: x.ndim > factor, params)
+
+    one, other = (canonopt.adamw(1e-3, mask=make(factor)) for factor in (1, 2))
+    assert canonopt.diff(one, canonopt.adamw(1e-3, mask=make(1))) == ()
+    assert str(canonopt.diff(one, other)).startswith("mask: <function ")
+    assert str(canonopt.diff(one, other, registry={"two": one.mask})).startswith("mask: two -> <")
+
+
+def test_factories_without_a_name_are_compared():
+    def make(factor):
+        return canonopt.canonical(lambda rate: optax.scale(factor * rate))
+
+    one, other = make(1), make(2)
+    assert canonopt.diff(one(0.1), make(1)(0.1)) == ()
+    assert str(canonopt.diff(one(0.1), one(0.2))) == "rate: 0.1 -> 0.2"
+    (difference,) = canonopt.diff(one(0.1), other(0.1))
+    assert str(difference).startswith(f"spec: {__name__}:test_factories")
+
+
+@pytest.mark.parametrize("value", [{"dict": 3}, {"dict": [1]}, {"tuple": 3}, {"dynamic": {}}])
+def test_malformed_values_are_compared_as_they_are(value):
+    data = canonopt.to_config(holding(1))
+    other = copy.deepcopy(data)
+    other["spec"]["value"] = value
+    assert [d.path for d in canonopt.diff(data, other)] == ["value"]
+    assert canonopt.fingerprint(other, dynamic=False) != canonopt.fingerprint(data)
+
+
+def test_data_of_something_else_are_refused():
+    with pytest.raises(canonopt.ConfigError, match="The data need the keys canonopt and spec"):
+        canonopt.diff(adam(1e-3), {"learning_rate": 1e-3})
