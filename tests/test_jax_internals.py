@@ -191,7 +191,7 @@ def test_texts_of_tracers_are_noticed_in_their_own_thread():
         return x
 
     jax.jit(body)(1.0)
-    assert noticed == ["inner", True, True, True]
+    assert noticed == ["inner", True, True, True, True]
     assert jax.core.Tracer.__repr__ is original
 
 

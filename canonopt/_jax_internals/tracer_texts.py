@@ -11,7 +11,8 @@ _Made = Callable[[jax.core.Tracer], None]
 
 
 class _ThisThread(threading.local):
-    made: _Made | None = None
+    def __init__(self) -> None:
+        self.blocks: list[_Made] = []
 
 
 _this_thread = _ThisThread()
@@ -22,8 +23,8 @@ _repr = jax.core.Tracer.__repr__
 
 
 def _watched(tracer: Any) -> str:
-    if _this_thread.made is not None:
-        _this_thread.made(tracer)
+    for made in reversed(_this_thread.blocks):
+        made(tracer)
     return _repr(tracer)
 
 
@@ -31,18 +32,19 @@ def _watched(tracer: Any) -> str:
 def on_texts_of_tracers(made: _Made) -> Iterator[None]:
     """Calls `made` with each tracer whose text this thread makes in the block, before it is made.
 
-    Puts a method in the place of `jax.core.Tracer.__repr__` while a block runs in any thread. If
-    JAX makes the text in another way, `made` is not called.
+    In a block inside of another, that of the inner one is called first. Puts a method in the place
+    of `jax.core.Tracer.__repr__` while a block runs in any thread. If JAX makes the text in another
+    way, `made` is not called.
     """
     global _blocks
     with _lock:
         _blocks += 1
         _class.__repr__ = _watched
-    outer, _this_thread.made = _this_thread.made, made
+    _this_thread.blocks.append(made)
     try:
         yield
     finally:
-        _this_thread.made = outer
+        _this_thread.blocks.pop()
         with _lock:
             _blocks -= 1
             if not _blocks:

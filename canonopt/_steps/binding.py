@@ -76,10 +76,12 @@ class BodyFailed(Exception):
 class ValuesAsked(BaseException):
     """A function makes a text of arrays that are tracers, so it asks for their values.
 
-    Raised in the middle of its body, where `except Exception` lets it pass.
+    Raised in the middle of its body, where `except Exception` lets it pass. So may it pass through
+    the bodies of other functions, which are traced inside of this one.
     """
 
-    def __init__(self, arrays: set[int]) -> None:
+    def __init__(self, caller: "Caller", arrays: set[int]) -> None:
+        self.caller = caller
         self.arrays = frozenset(arrays)  # by index
 
 
@@ -201,16 +203,16 @@ class Bound:
                 # What NumPy computes with its arrays is concrete, too.
                 asked.update(self.numpy_arrays - self.asked)
             if asked:
-                raise ValuesAsked(asked)
+                raise ValuesAsked(caller, asked)
 
         try:
             with on_texts_of_tracers(text_made):
                 copy = with_arrays(self.fn, lambda array: tracers.get(id(array), array))
                 result = copy.function(*args, **kwargs)
         except Exception as error:
-            raise (ValuesAsked(asked) if asked else BodyFailed()) from error
+            raise (ValuesAsked(caller, asked) if asked else BodyFailed()) from error
         if asked:  # and something has caught the error
-            raise ValuesAsked(asked)
+            raise ValuesAsked(caller, asked)
         if not copy.is_unchanged():
             raise BodyStored
         return result
@@ -320,6 +322,8 @@ def traced(
             bound = _bind_again(bound, args, kwargs, asked)
             continue
         except ValuesAsked as error:
+            if error.caller is not caller:
+                raise
             bound = _bind_again(bound, args, kwargs, bound.asked | error.arrays)
             continue
         except BodyStored:
@@ -364,9 +368,14 @@ def _asked(bound: Bound, args: tuple[Any, ...], kwargs: dict[str, Any]) -> froze
         trial = Bound(bound.fn, bound.options, None, None, bound.captured, asked)
         trial.set_arguments(args, kwargs)
         call = Program(bound.fn, bound.options).call
+        caller = Caller(trial, is_good=False)
         try:
-            call.eval_shape(Caller(trial, is_good=False), trial.arguments, *args, **kwargs)
-        except (Exception, ValuesAsked):
+            call.eval_shape(caller, trial.arguments, *args, **kwargs)
+        except ValuesAsked as error:
+            if error.caller is not caller:
+                raise
+            return True
+        except Exception:
             return True
         return False
 

@@ -366,6 +366,23 @@ def texts_of_arrays(jit):
         yield list(dict.fromkeys(texts)), list(dict.fromkeys(file.getvalue().splitlines()))
 
 
+@slow_program
+def texts_of_arrays_of_an_outer_function(jit):
+    for array in (xs, xs + 1, whole):
+        for other in (xs, whole):
+
+            def nested(x, array=array, other=other):
+                inner = jit(lambda y: y * len(f"{array}") * other)
+                both = jit(lambda y: y * len(f"{array} {other}") * float(other.sum()))
+                return inner(x) + both(x) + jit(lambda y: inner(y) * array)(x)
+
+            def gradient(x, array=array, nested=nested):
+                return jax.grad(lambda y: jit(lambda z: z * len(str(array)))(y))(x) + nested(x)
+
+            yield attempt(jit(nested), x)
+            yield attempt(jit(gradient), x)
+
+
 @program
 def one_array_twice_or_two_equal_ones(jit):
     for first, second in ((xs, xs), (xs, xs + 0)):
