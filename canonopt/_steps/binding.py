@@ -8,6 +8,7 @@ the other. The arrays are ordinary arguments. `traced` looks at each trace befor
 
 import itertools
 import operator
+import threading
 import weakref
 from collections.abc import Hashable, Sequence
 from typing import Any
@@ -57,6 +58,9 @@ class Program:
 
         vars(call)["__canonical_call__"] = users_call  # for reports
         self.call = jit_with_first(call, fn, options)
+        # JAX's caches compare callers with Python code. If another thread changed such a cache
+        # meanwhile, the process would crash.
+        self.lock = threading.RLock()
         self.pinned = pinned  # of which the key has the ids
 
 
@@ -76,8 +80,8 @@ class BodyFailed(Exception):
 class ValuesAsked(BaseException):
     """A function makes a text of arrays that are tracers, so it asks for their values.
 
-    Raised in the middle of its body, where `except Exception` lets it pass. So may it pass through
-    the bodies of other functions, which are traced inside of this one.
+    Raised in the middle of its body, where `except Exception` lets it pass, also through the bodies
+    of other functions that are traced inside of it.
     """
 
     def __init__(self, caller: "Caller", arrays: set[int]) -> None:
@@ -314,7 +318,8 @@ def traced(
     while bound.program is not None and bound.is_current():
         caller = Caller(bound, is_good=False)
         try:
-            new = bound.program.call.trace(caller, bound.arguments, *args, **kwargs).jaxpr
+            with bound.program.lock:
+                new = bound.program.call.trace(caller, bound.arguments, *args, **kwargs).jaxpr
         except BodyFailed:
             asked = _asked(bound, args, kwargs)
             if asked is None:
@@ -371,11 +376,9 @@ def _asked(bound: Bound, args: tuple[Any, ...], kwargs: dict[str, Any]) -> froze
         caller = Caller(trial, is_good=False)
         try:
             call.eval_shape(caller, trial.arguments, *args, **kwargs)
-        except ValuesAsked as error:
-            if error.caller is not caller:
+        except (Exception, ValuesAsked) as error:
+            if getattr(error, "caller", caller) is not caller:
                 raise
-            return True
-        except Exception:
             return True
         return False
 

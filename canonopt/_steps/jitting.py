@@ -41,7 +41,8 @@ class JittedFunction:
         caller = Caller(bound)
         try:
             if not bound.is_new:
-                return bound.program.call(caller, bound.arguments, *args, **kwargs)
+                with bound.program.lock:
+                    return bound.program.call(caller, bound.arguments, *args, **kwargs)
         except NotTraced:
             # After an error JAX would not run this call without Python any more. So no later caller
             # may equal the one of this call.
@@ -62,7 +63,10 @@ class JittedFunction:
         if not is_traced or bound.program is None:
             return self._plain(*args, **kwargs)
         try:
-            return bound.program.call(Caller(bound), bound.arguments, *args, **kwargs)
+            with bound.program.lock:
+                return bound.program.call(Caller(bound), bound.arguments, *args, **kwargs)
+        except NotTraced:  # another thread has cleared the program since
+            return self._plain(*args, **kwargs)
         except (ValueError, RuntimeError) as error:
             _check_arrays_exist(bound, error)
             raise
@@ -73,7 +77,9 @@ class JittedFunction:
         if bound is None or bound.program is None:
             return self._plain.trace(*args, **kwargs).jaxpr
         try:
-            return bound.program.call.trace(Caller(bound), bound.arguments, *args, **kwargs).jaxpr
+            with bound.program.lock:
+                made = bound.program.call.trace(Caller(bound), bound.arguments, *args, **kwargs)
+            return made.jaxpr
         except NotTraced:  # the call ran the function as `jax.jit` has it, since it had changed
             return self._plain.trace(*args, **kwargs).jaxpr
 
@@ -92,7 +98,8 @@ class JittedFunction:
         """Forgets the programs, also for other functions that do the same."""
         self._plain.clear_cache()
         if self._bound is not None and self._bound.program is not None:
-            self._bound.program.call.clear_cache()
+            with self._bound.program.lock:
+                self._bound.program.call.clear_cache()
         self._bound = None
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
