@@ -44,7 +44,7 @@ def test_a_cell_that_runs_again_is_no_new_trace(cell, numbers, jit):
     assert first == again == (pytest.approx(numbers[0]), 1)
     assert changed == (pytest.approx(numbers[1]), 2)
     assert back[0] == pytest.approx(numbers[2])
-    # A spec that nothing holds any more may have been collected, and is another one when built anew.
+    # A spec that nothing holds any more may have been collected. Built anew, it is another one.
     assert back[1] == 2 or ("sgd" in cell and back[1] == 3)
 
 
