@@ -26,7 +26,13 @@ from ._errors import MissingProcessError, ProcessMismatchError
 from ._identity import closure_items, partial_items
 from ._jax_internals import Jitted, Processes, array_text, jit_options, processes, sharding_text
 from ._numbers import Dynamic
-from ._python_internals import code_of, content_of_code, is_dunder, is_library_class, is_stable
+from ._python_internals import (
+    code_of,
+    content_of_code,
+    is_dunder,
+    is_library_class,
+    is_stable_callable,
+)
 from ._spec import Configured, internals_of
 from ._texts import PLAIN, fields_of, text_of
 
@@ -224,7 +230,7 @@ class Description:
         elif isinstance(value, type):
             self._note(path, f"class {_name(value)}")
             self._methods(path, value)
-        elif _is_of_library(value):
+        elif is_stable_callable(value):
             self._note(path, f"function {_name(value)}")
         elif isinstance(value, types.FunctionType):
             self._function(path, value)
@@ -320,15 +326,6 @@ class Description:
         self._methods(path, type(value))
         for step, part in _attributes(value):
             self._add(path.step(step), part)
-
-
-def _is_of_library(value: Any) -> bool:
-    if not callable(value):
-        return False
-    try:
-        return is_stable(value)
-    except Exception:  # an attribute of the user's
-        return False
 
 
 def _is_plain(value: Any) -> bool:

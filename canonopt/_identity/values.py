@@ -18,7 +18,7 @@ import numpy as np
 import optax
 
 from .._errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
-from .._python_internals import is_stable, token_of
+from .._python_internals import is_stable_callable, token_of
 from .callables import read_jitted, read_stable
 from .instances import (
     is_config,
@@ -289,7 +289,7 @@ def rule_for(value: Any) -> Rule:
         return read_by_identity
     if is_record(kind):
         return read_tuple
-    if _is_stable_callable(value):
+    if is_stable_callable(value):
         return read_stable
     if typing.get_origin(value) is not None:
         return read_annotation
@@ -309,15 +309,6 @@ _BY_BASE: tuple[tuple[Any, Rule], ...] = (
     ((jax.sharding.Sharding, jax.sharding.Mesh), read_comparable),
     (jax.sharding.PartitionSpec, read_partition_spec),
 )
-
-
-def _is_stable_callable(value: Any) -> bool:
-    if not callable(value):
-        return False
-    try:
-        return is_stable(value)
-    except Exception:  # an attribute of the user's
-        return False
 
 
 VALUES: dict[type, Rule] = {

@@ -9,7 +9,7 @@ import dis
 import re
 import types
 import weakref
-from collections.abc import Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 import attrs
@@ -255,12 +255,13 @@ def _with_nested(code: types.CodeType) -> Iterator[types.CodeType]:
 
 def key_of(code: types.CodeType) -> CodeKey:
     """The one key of all code objects with the content of `code`."""
-    content = _content(code)
+    content = _content(code, _constant)
     key = _keys.get(content)
     return _keys.setdefault(content, CodeKey(content)) if key is None else key
 
 
-def _content(code: types.CodeType) -> Hashable:
+def _content(code: types.CodeType, content_of: Callable[[Any], Any]) -> tuple[Any, ...]:
+    """All of a code object but the place of its source, with its constants as `content_of` says."""
     return (
         code.co_code,
         code.co_exceptiontable,
@@ -268,7 +269,7 @@ def _content(code: types.CodeType) -> Hashable:
         (code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount, code.co_stacksize),
         (code.co_name, code.co_qualname),
         (code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars),
-        tuple(map(_constant, code.co_consts)),
+        tuple(map(content_of, code.co_consts)),
     )
 
 
@@ -286,14 +287,9 @@ def _constant(constant: Any) -> Hashable:
 def content_of_code(code: types.CodeType) -> tuple[Any, ...]:
     """What a code object does, for another process to compare: with the same text in each.
 
-    Without the place of its source, and without the order of sets, which depends on the hash seed.
+    Without the order of sets, which depends on the hash seed.
     """
-    return (
-        *(code.co_name, code.co_code, code.co_exceptiontable, code.co_flags),
-        *(code.co_argcount, code.co_posonlyargcount, code.co_kwonlyargcount),
-        *(code.co_names, code.co_varnames, code.co_cellvars, code.co_freevars),
-        *map(_content_of_constant, code.co_consts),
-    )
+    return _content(code, _content_of_constant)
 
 
 def _content_of_constant(constant: Any) -> Any:

@@ -29,6 +29,16 @@ def is_stable(value: Any) -> bool:
     return True
 
 
+def is_stable_callable(value: Any) -> bool:
+    """The same for any object: False for one that cannot be called, or fails to say what it is."""
+    if not callable(value):
+        return False
+    try:
+        return is_stable(value)
+    except Exception:  # an attribute of the user's
+        return False
+
+
 def is_in_place(value: Any) -> bool:
     """Whether `value` is what its module has under its name, as functions and classes are."""
     found: Any = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
