@@ -316,12 +316,12 @@ def _is_around_functions(fn: Any) -> bool:
     As `equinox.filter_grad(loss)` has.
     """
     leaves = jtu.tree_leaves(fn)
-    if not any(isinstance(leaf, types.FunctionType) and not is_in_place(leaf) for leaf in leaves):
+    made = (isinstance(leaf, types.FunctionType) and not is_in_place(leaf) for leaf in leaves)
+    if any(map(eqx.is_array, leaves)) or not any(made):
         return False
     try:
-        arrays = captured_arrays(fn)
-        return not any(map(eqx.is_array, leaves)) and read_without_arrays(fn, arrays).is_comparable
-    except Exception:
+        return read_without_arrays(fn, captured_arrays(fn)).is_comparable
+    except Exception:  # something cannot be copied
         return False
 
 

@@ -147,13 +147,7 @@ def diff(
     **Returns:** a tuple of `Difference`s. Its text has a line for each.
     """
     writer = LenientWriter(Names(registry))
-    before, after = (
-        writer.spec(spec, "spec")
-        if isinstance(spec, Configured)
-        else checked_envelope(spec)["spec"]
-        for spec in (a, b)
-    )
-    return Differences(_differences(before, after, ""))
+    return Differences(_differences(_data_of(a, writer), _data_of(b, writer), ""))
 
 
 def _differences(before: Data, after: Data, path: str) -> Iterator[Difference]:
