@@ -16,9 +16,7 @@ from typing import Any
 import attrs
 import jax
 import jax.core
-import jax.numpy as jnp
 import jax.tree_util as jtu
-import numpy as np
 
 from .._identity import (
     captured_arrays,
@@ -38,7 +36,7 @@ from .._jax_internals import (
     on_texts_of_tracers,
 )
 from .._python_internals import BoundedStore
-from .leaves import as_argument
+from .leaves import as_argument, is_asked_by_jax
 
 # --- the programs that are kept -----------------------------------------------------------------
 
@@ -274,7 +272,7 @@ def bind(
             # One sharding for all arguments would be that of the arrays too.
             if reading.can_tell_tracers or (shardings is not None and is_one_sharding(shardings)):
                 asked = frozenset(range(len(captured)))
-        asked |= {i for i, array in enumerate(captured) if _is_number(array)}
+        asked |= {i for i, array in enumerate(captured) if is_asked_by_jax(array)}
         if asked and reading.is_comparable:
             reading = read_without_arrays(fn, captured, asked, _flat(options))
     except Exception:  # something cannot be copied, or is nested too deeply for it
@@ -288,13 +286,6 @@ def bind(
         bound.is_new = True
         bound.program = programs.setdefault(reading.key, Program(fn, options, reading.pinned))
     return bound
-
-
-def _is_number(array: Any) -> bool:
-    """Whether JAX asks for the value of an array if it can, as for the exponent of a power."""
-    if isinstance(array, jax.core.Tracer) or array.ndim:
-        return False
-    return jnp.issubdtype(array.dtype, np.integer)
 
 
 def _bind_again(
@@ -376,9 +367,11 @@ def _asked(bound: Bound, args: tuple[Any, ...], kwargs: dict[str, Any]) -> froze
         caller = Caller(trial, is_good=False)
         try:
             call.eval_shape(caller, trial.arguments, *args, **kwargs)
-        except (Exception, ValuesAsked) as error:
-            if getattr(error, "caller", caller) is not caller:
+        except ValuesAsked as error:
+            if error.caller is not caller:
                 raise
+            return True
+        except Exception:
             return True
         return False
 
