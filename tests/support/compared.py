@@ -1,6 +1,5 @@
 """Run in each of two processes: compares what they have built, and writes the errors."""
 
-import argparse
 import functools
 import logging
 import re
@@ -17,7 +16,7 @@ from jax.sharding import PartitionSpec as P
 import canonopt
 
 from . import catalogue
-from .processes import write_result
+from .processes import join, write_result
 
 NAMES = {"kernel", "scale", "bias", "weight", "embedding"}
 
@@ -114,16 +113,11 @@ def error_of(value, **options):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--coordinator")
-    parser.add_argument("--process", type=int)
-    given = parser.parse_args()
-    jax.config.update("jax_num_cpu_devices", 1)
-    jax.distributed.initialize(given.coordinator, num_processes=2, process_id=given.process)
+    process = join(devices=1)
     started = time.monotonic()
-    found = {name: error_of(value) for name, value in cases(given.process)}
+    found = {name: error_of(value) for name, value in cases(process)}
     found["seconds"] = time.monotonic() - started
-    if given.process == 1:
+    if process == 1:
         time.sleep(1.5)
     found["late"] = error_of(1, timeout=0.5)
     found["after that"] = error_of(1)

@@ -1,5 +1,6 @@
 """Starts the processes of a program that `jax.distributed` joins."""
 
+import argparse
 import contextlib
 import json
 import os
@@ -8,6 +9,8 @@ import socket
 import subprocess
 import sys
 import time
+
+import jax
 
 from .doctor import importable
 
@@ -49,6 +52,17 @@ class Process:
         """Waits until the process has ended well, and returns the result that it has written."""
         self.finish()
         return json.loads(self._result.read_text())
+
+
+def join(devices):
+    """Joins the two processes, with so many devices in each, and returns the number of this one."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--coordinator")
+    parser.add_argument("--process", type=int)
+    given = parser.parse_args()
+    jax.config.update("jax_num_cpu_devices", devices)
+    jax.distributed.initialize(given.coordinator, num_processes=2, process_id=given.process)
+    return given.process
 
 
 def write_result(result):

@@ -1,7 +1,5 @@
 """Run in each of two processes: trains with states on a mesh of both, and counts."""
 
-import argparse
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,7 +7,7 @@ from jax.sharding import Mesh, NamedSharding
 
 import canonopt
 
-from .processes import write_result
+from .processes import join, write_result
 
 OPTIMIZERS = {
     "adamw": canonopt.adamw(1e-3),
@@ -49,12 +47,7 @@ def structs_of(tree):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--coordinator")
-    parser.add_argument("--process", type=int)
-    given = parser.parse_args()
-    jax.config.update("jax_num_cpu_devices", 2)
-    jax.distributed.initialize(given.coordinator, num_processes=2, process_id=given.process)
+    join(devices=2)
 
     mesh = Mesh(np.array(jax.devices()).reshape(2, 2), ("data", "model"))
     specs = {"w": jax.P("data", "model"), "b": jax.P("model")}
