@@ -31,6 +31,7 @@ from ._python_internals import (
     content_of_code,
     is_dunder,
     is_library_class,
+    is_library_function,
     is_stable_callable,
 )
 from ._spec import Configured, internals_of
@@ -260,9 +261,8 @@ class Description:
             return
         for description, part in closure_items(function):
             self._add(path.of(description), part)
-        known = code_of(function)
-        if not known.is_library:
-            namespace = function.__globals__
+        if not is_library_function(function):
+            known, namespace = code_of(function), function.__globals__
             names = (n for n in known.globals if n in namespace and n not in known.counters)
             for name in names:
                 self._add(path.of(f"global {name!r}"), namespace[name])

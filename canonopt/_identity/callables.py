@@ -28,6 +28,7 @@ from .._python_internals import (
     code_of,
     impure_name,
     is_bound,
+    is_library_function,
     is_stable,
     rebindable_variables,
     token_of,
@@ -47,12 +48,14 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
         reader.out.append(function.__name__)
         reader.add(owner, mode)
         return
-    code = code_of(function)
-    if code.is_library and is_stable(function):
+    is_library = is_library_function(function)
+    # Before the instructions are read, which takes long for all of Optax's factories.
+    if is_library and is_stable(function):
         read_stable(reader, function, mode)
         return
     if reader.was_seen(function, mode):
         return
+    code = code_of(function)
     mode = inside(mode)
     out = reader.out
     out.append(types.FunctionType)
@@ -85,9 +88,9 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     else:
         out.append(None)
     if attributes:
-        _add_attributes(reader, function, code, mode)
+        _add_attributes(reader, function, mode)
     # The globals of a library are taken to be constant.
-    if not code.is_library:
+    if not is_library:
         reader.add_globals(function, code)
 
 
@@ -135,9 +138,10 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
         reader.add(value, how)
 
 
-def _add_attributes(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
+def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     attributes = _without_copied(vars(function))
-    if mode == "held" and not code.is_library and not attributes.keys() <= {"__wrapped__"}:
+    is_wrapper = attributes.keys() <= {"__wrapped__"}
+    if mode == "held" and not is_wrapper and not is_library_function(function):
         # Any code may give them a meaning, and set them at any time.
         reader.add_identity(function, has_attributes(attributes))
     reader.add_named(attributes, mode)

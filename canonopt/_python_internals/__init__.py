@@ -20,6 +20,7 @@ from .libraries import impure_name as impure_name
 from .libraries import is_library_class as is_library_class
 from .libraries import is_library_code as is_library_code
 from .libraries import is_library_file as is_library_file
+from .libraries import is_library_function as is_library_function
 from .libraries import is_library_module as is_library_module
 from .namespaces import ClassAttribute as ClassAttribute
 from .namespaces import attribute_of as attribute_of

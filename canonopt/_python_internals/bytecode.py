@@ -14,7 +14,7 @@ from typing import Any
 
 import attrs
 
-from .libraries import IMPURE, REFLECTION, is_library_code
+from .libraries import IMPURE, REFLECTION
 from .weak import WeakIdMap
 
 
@@ -60,7 +60,6 @@ class Code:
     # Whether it changes something that was there before it ran, so that it may do something else
     # when it runs again.
     can_change_things: bool
-    is_library: bool
 
     def impure_attributes(self, module: types.ModuleType, name: str | None) -> list[str]:
         """The impure attributes of a module that the code reads, with the name of the module.
@@ -87,11 +86,11 @@ def code_of(function: types.FunctionType) -> Code:
     code = function.__code__
     known = _known.get(code)
     if known is None:
-        known = _known.setdefault(code, _read(code, function.__globals__))
+        known = _known.setdefault(code, _read(code))
     return known
 
 
-def _read(code: types.CodeType, namespace: dict[str, Any]) -> Code:
+def _read(code: types.CodeType) -> Code:
     names: dict[str, None] = {}
     attributes: set[str] = set()
     tests: list[str | None] = []
@@ -144,7 +143,6 @@ def _read(code: types.CodeType, namespace: dict[str, Any]) -> Code:
         can_tell_tracers=not is_generated
         and (catches or not _TELLS_TRACERS.isdisjoint({*names, *attributes})),
         can_change_things=changes,
-        is_library=is_library_code(code, namespace),
     )
 
 

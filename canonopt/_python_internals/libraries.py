@@ -38,6 +38,10 @@ def is_library_file(path: str) -> bool:
     return path.startswith(_library_folders())
 
 
+def is_library_function(function: types.FunctionType) -> bool:
+    return is_library_code(function.__code__, function.__globals__)
+
+
 def is_library_code(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     """Whether this code belongs to a library; `namespace` holds the globals of its function."""
     path = code.co_filename
