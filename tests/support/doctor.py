@@ -1,6 +1,7 @@
 """Runs scripts with and without `canonopt doctor`."""
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
@@ -11,6 +12,7 @@ from pathlib import Path
 import jsonschema
 
 import canonopt
+from canonopt.__main__ import main as canonopt_main
 from canonopt._doctor import stream
 from canonopt._doctor.report import Report
 from canonopt._recompiles import listeners
@@ -25,11 +27,45 @@ SCHEMA = json.loads((Path(stream.__file__).parent / "stream.schema.json").read_t
 _VALIDATOR = jsonschema.Draft202012Validator(SCHEMA)
 
 
-def run(*command, **options):
-    options = {"cwd": SCRIPTS, "input": "", "timeout": 300, **options}
+def run(*command, cwd=SCRIPTS, input="", env=None):
     command = [str(part) for part in command]
-    environment = {**os.environ, "PYTHONPATH": importable(), **options.pop("env", {})}
-    return subprocess.run(command, capture_output=True, text=True, env=environment, **options)
+    environment = {**os.environ, "PYTHONPATH": importable(), **(env or {})}
+    if command[: len(DOCTOR)] == DOCTOR:
+        return _run_doctor(command, cwd, input, environment)
+    options = {"capture_output": True, "text": True, "timeout": 300}
+    return subprocess.run(command, cwd=cwd, input=input, env=environment, **options)
+
+
+# Most of the seconds of a command are those of importing jax. So the commands are forks of one
+# process that has imported canonopt and does nothing else.
+_forkserver = multiprocessing.get_context("forkserver")
+_forkserver.set_forkserver_preload([__name__])
+
+
+def _run_doctor(command, cwd, input, environment):
+    """`subprocess.run` of the command `canonopt doctor`."""
+    with tempfile.TemporaryDirectory() as folder:
+        files = [Path(folder, name) for name in ("stdin", "stdout", "stderr")]
+        files[0].write_text(input)
+        process = _forkserver.Process(target=_main, args=(command, cwd, environment, files))
+        process.start()
+        process.join(300)
+        if process.is_alive():
+            process.kill()
+            raise subprocess.TimeoutExpired(command, 300)
+        _, stdout, stderr = (file.read_text() for file in files)
+        return subprocess.CompletedProcess(command, process.exitcode, stdout, stderr)
+
+
+def _main(command, cwd, environment, files):
+    os.chdir(cwd)
+    os.environ.clear()
+    os.environ.update(environment)
+    os.dup2(os.open(files[0], os.O_RDONLY), 0)
+    for number in (1, 2):
+        os.dup2(os.open(files[number], os.O_WRONLY | os.O_CREAT | os.O_APPEND), number)
+    sys.argv = ["canonopt", *command[len(DOCTOR) - 1 :]]
+    sys.exit(canonopt_main())
 
 
 def importable(*folders):
