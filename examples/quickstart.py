@@ -27,7 +27,7 @@ from sklearn.model_selection import train_test_split
 
 import canonopt
 
-EPOCHS, BATCH_SIZE, GOAL = 12, 32, 0.95
+EPOCHS, BATCH_SIZE, GOAL = 8, 32, 0.95
 
 
 def digits():
