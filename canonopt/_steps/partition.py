@@ -78,6 +78,8 @@ def cut(tree: Any) -> tuple[list[Any], Static]:
 
 
 def _partition(leaves: list[Any], treedef: Any) -> tuple[list[Any], Static]:
+    if _array_types.issuperset(map(type, leaves)):
+        return leaves, Static(treedef, ())
     arrays, others = [], []
     for i, leaf in enumerate(leaves):
         kind = type(leaf)
