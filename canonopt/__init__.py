@@ -3,6 +3,7 @@
 `canonopt.adam(lr=1e-3)` is an optax transformation, and the same object whenever it is built again.
 """
 
+import importlib as _importlib
 import typing as _typing
 
 import optax as _optax
@@ -40,11 +41,6 @@ from ._identity import clear_caches as clear_caches
 from ._identity import hoist as hoist
 from ._identity import hoisted_field as hoisted_field
 from ._identity import register_constant as register_constant
-from ._processes import assert_same_across_processes as assert_same_across_processes
-from ._recompiles import CompileLog as CompileLog
-from ._recompiles import assert_max_compiles as assert_max_compiles
-from ._recompiles import assert_max_traces as assert_max_traces
-from ._recompiles import compile_log as compile_log
 from ._spec import Difference as Difference
 from ._spec import Differences as Differences
 from ._spec import ScheduleSpec as ScheduleSpec
@@ -70,7 +66,29 @@ from .transforms import *
 __version__ = "0.1.0"
 
 
-if not _typing.TYPE_CHECKING:  # for which any name would be there
+if _typing.TYPE_CHECKING:
+    from ._processes import assert_same_across_processes as assert_same_across_processes
+    from ._recompiles import CompileLog as CompileLog
+    from ._recompiles import assert_max_compiles as assert_max_compiles
+    from ._recompiles import assert_max_traces as assert_max_traces
+    from ._recompiles import compile_log as compile_log
+else:
+    # Imported when they are asked for: most training runs count nothing.
+    _LATER = {
+        "CompileLog": "_recompiles",
+        "assert_max_compiles": "_recompiles",
+        "assert_max_traces": "_recompiles",
+        "assert_same_across_processes": "_processes",
+        "compile_log": "_recompiles",
+    }
+    __all__ = [name for name in (*globals(), *_LATER) if not name.startswith("_")]
 
     def __getattr__(name: str) -> object:
-        return _find_in(_optax, name)
+        if name not in _LATER:
+            return _find_in(_optax, name)
+        module = _importlib.import_module(f".{_LATER[name]}", __name__)
+        globals()[name] = found = getattr(module, name)
+        return found
+
+    def __dir__() -> list[str]:
+        return [*{**globals(), **_LATER}]

@@ -240,6 +240,23 @@ def test_importing_canonopt_imports_nothing_more_than_its_dependencies():
     assert not HEAVY & set(added.split())
 
 
+def test_counting_and_reports_are_imported_when_they_are_asked_for():
+    later = {"_recompiles", "_texts", "_processes", "_doctor"}
+    imported = "{name.split('.')[1] for name in sys.modules if name.startswith('canonopt.')}"
+    before, after = run(
+        f"import sys, canonopt; canonopt.adam(1e-3); print(*{imported})\n"
+        f"canonopt.compile_log, canonopt.assert_same_across_processes; print(*{imported})"
+    ).splitlines()
+    assert not later & {*before.split()}
+    assert later - {*after.split()} == {"_doctor"}
+
+
+def test_names_that_are_imported_later_are_names_of_the_package():
+    printed = run("from canonopt import *; import canonopt; print(compile_log, *dir(canonopt))")
+    assert {"compile_log", "CompileLog", "assert_max_traces"} <= {*printed.split()}
+    assert printed.startswith("<function compile_log")
+
+
 def test_importing_canonopt_starts_no_backend():
     # Jax takes this option only as long as no backend is up.
     run("import canonopt, jax; jax.config.update('jax_num_cpu_devices', 2)")
