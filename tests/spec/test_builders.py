@@ -1,9 +1,6 @@
 """Nothing of optax's is missing, and what is not mirrored says where it is."""
 
-import inspect
 import operator
-import typing
-import warnings
 
 import optax
 import optax.contrib
@@ -13,63 +10,12 @@ import pytest
 
 import canonopt
 from canonopt._spec.builders import Mirror, mirrored_names
+from tools import upstream
 
 from ..support import catalogue
 
-# Public functions of optax that build neither a transformation nor a schedule, although their
-# signature does not say so. A new one without a return annotation has to be put here or mirrored.
-NO_FACTORIES = {
-    "bias_correction",
-    "init_empty_state",
-    "update_infinity_moment",
-    "update_moment",
-    "update_moment_per_elem_norm",
-    "schedule_free_eval_params",
-    "unitwise_clip",
-    "value_and_grad_from_state",
-    "matrix_inverse_pth_root",
-    "power_iteration",
-    "sigmoid_binary_cross_entropy",
-}
-MODULES = {
-    optax: canonopt,
-    optax.contrib: canonopt.contrib,
-    optax.schedules: canonopt.schedules,
-    optax.transforms: canonopt.transforms,
-}
-
-
-def builds(name, value):
-    """Whether a public object of optax's builds transformations or schedules, by what it says."""
-    if value is optax.MultiSteps:
-        return True
-    if isinstance(value, type) or not callable(value) or typing.get_origin(value) is not None:
-        return False
-    returned = inspect.signature(value, eval_str=True).return_annotation
-    if returned is inspect.Signature.empty:
-        return name not in NO_FACTORIES
-    inner = (returned, *typing.get_args(returned))
-    return returned == optax.Schedule or any(
-        isinstance(kind, type) and issubclass(kind, optax.GradientTransformation) for kind in inner
-    )
-
-
-def public(module):
-    names = {name for name in dir(module) if not name.startswith("_")}
-    return sorted(names | set(getattr(module, "__all__", ())))
-
-
-def found(module, name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return getattr(module, name, None)
-
-
 FACTORIES = [
-    (module, name)
-    for module in MODULES
-    for name in public(module)
-    if builds(name, found(module, name))
+    (module, name) for module in upstream.NAMESPACES for name in upstream.factories(module)
 ]
 
 
@@ -81,9 +27,9 @@ def test_there_are_as_many_as_there_should_be():
     ("module", "name"), FACTORIES, ids=[f"{m.__name__}.{n}" for m, n in FACTORIES]
 )
 def test_every_factory_is_mirrored(module, name):
-    mirrored = found(MODULES[module], name)
+    mirrored = upstream.value_of(upstream.NAMESPACES[module], name)
     assert callable(mirrored)
-    assert mirrored.factory.function is found(module, name)
+    assert mirrored.factory.function is upstream.value_of(module, name)
 
 
 def test_the_shared_table_has_every_factory():
