@@ -29,6 +29,7 @@ def compare(
     *,
     cwd: Path | None = None,
     together: bool = False,
+    passing: bool = False,
     expected: Collection[str] = (),
     env: Mapping[str, str] | None = None,
 ) -> tuple[dict[str, int], list[str]]:
@@ -40,18 +41,32 @@ def compare(
     - `arguments`: for pytest.
     - `cwd`: the folder in which pytest runs, if not an empty one.
     - `together`: whether to run both at the same time, for tests that use little memory.
+    - `passing`: whether a test that passes with the change is taken to pass without it. Then only
+        the others run both ways.
     - `expected`: tests that may end differently.
     - `env`: what the environment has besides.
 
     **Returns:** how often the tests reached what was changed, by name, and what is wrong.
     """
     with tempfile.TemporaryDirectory() as folder:
-        runs = []
-        for name, more in (("plain", []), ("changed", ["--change", change])):
-            runs.append(Run(source, Path(folder, name), cwd, [*more, *arguments], env or {}))
+
+        def start(name: str, *arguments: str) -> Run:
+            return Run(source, Path(folder, name), cwd, arguments, env or {})
+
+        if passing:
+            changed = start("changed", "--change", change, *arguments).notes()
+            others = {test for test, end in changed["outcomes"].items() if end != "passed"}
+            plain = {**changed, "outcomes": {t: "passed" for t in changed["outcomes"]}}
+            if others:
+                as_it_is = start("plain", *(str(source / test) for test in sorted(others))).notes()
+                plain["outcomes"] |= as_it_is["outcomes"]
+                plain["failures"] = as_it_is["failures"]
+        else:
+            runs = [start("plain", *arguments)]
             if not together:
-                runs[-1].process.wait()
-        plain, changed = (run.notes() for run in runs)
+                runs[0].process.wait()
+            runs.append(start("changed", "--change", change, *arguments))
+            plain, changed = (run.notes() for run in runs)
     ends = collections.Counter(end.partition(" ")[0] for end in plain["outcomes"].values())
     print(f"{len(plain['outcomes'])} tests: {', '.join(f'{n} {end}' for end, n in ends.items())}.")
     wrong = [text for test, text in differences(plain, changed) if test not in expected]
