@@ -12,7 +12,10 @@ from . import contrib as contrib
 from . import optimizers as optimizers
 from . import schedules as schedules
 from . import transforms as transforms
+from ._checkpoints import manifest as manifest
+from ._checkpoints import restore_like as restore_like
 from ._errors import CanonoptError as CanonoptError
+from ._errors import CheckpointError as CheckpointError
 from ._errors import ConfigError as ConfigError
 from ._errors import ConfigWarning as ConfigWarning
 from ._errors import ConstantError as ConstantError

@@ -98,6 +98,10 @@ class UpdatesError(CanonoptError, ValueError):
     """The updates that `apply_updates` was given do not match the model."""
 
 
+class CheckpointError(CanonoptError, ValueError):
+    """A checkpoint does not have what `restore_like` was to restore, or cannot be read."""
+
+
 class DeletedArrayError(CanonoptError, RuntimeError):
     """A function that `jit` was given captures an array that has been deleted or donated."""
 

@@ -6,7 +6,8 @@
 - `init_like_grads` makes a state so that the second step is neither traced nor compiled again, and
   `grads_like` cuts a model to the leaves that get a gradient: `init`, then `fixed_point` (structure
   and types), then `leaves` (types and shardings of single leaves).
-- `apply_updates` adds updates to a model and keeps its types: `leaves`.
+- `apply_updates` adds updates to a model and keeps its types: `leaves`, which also converts single
+  leaves for a restore.
 """
 
 from .filter_jitting import filter_jit as filter_jit
@@ -15,3 +16,6 @@ from .init import init_like_grads as init_like_grads
 from .jitting import jit as jit
 from .jitting import keep_programs as keep_programs
 from .leaves import apply_updates as apply_updates
+from .leaves import as_type as as_type
+from .leaves import struct_of as struct_of
+from .leaves import uncommitted as uncommitted

@@ -51,6 +51,17 @@ def as_type(leaf: Any, wanted: Any) -> Any:
     )
 
 
+def uncommitted(array: Any) -> jax.Array:
+    """`array`, committed to no device. A committed one is copied through the memory of the host."""
+    if isinstance(array, jax.Array) and not array.committed:
+        return array
+    # Not by `jnp.asarray`, which compiles a copy for each shape.
+    if not jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
+        return as_type(jax.device_put(np.array(array)), jax.typeof(array))
+    data = jax.device_put(np.array(jax.random.key_data(array)))
+    return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))
+
+
 def is_abstract(tree: Any) -> bool:
     """Whether a tree has a `jax.ShapeDtypeStruct` in place of an array."""
     return any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(tree))
@@ -216,10 +227,7 @@ def as_argument(array: Any, given: list[jax.Array], donates: bool) -> Any:
         is_placed = array.committed and len(array.sharding.device_set) == 1
         if is_placed and not any(_is_with(array, other) for other in given):
             # A constant commits the results of a program to no device, an argument does.
-            if not jnp.issubdtype(array.dtype, jax.dtypes.prng_key):
-                return as_type(jnp.array(np.asarray(array)), array)
-            data = jnp.array(np.asarray(jax.random.key_data(array)))
-            return jax.random.wrap_key_data(data, impl=jax.random.key_impl(array))
+            return uncommitted(array)
         # The call may donate what it captures.
         return as_type(jnp.copy(array), array) if donates else array
 

@@ -1,0 +1,243 @@
+"""`restore_like` and `manifest`: trees out of a checkpoint, as the step that wrote them left them.
+
+Checkpoint libraries lose what `jax.jit` compares: the weak type, the sharding, and whether an array
+is committed. Some also give the arrays of one optimizer to another without an error.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import jax
+import jax.tree_util as jtu
+import numpy as np
+
+from ._errors import CheckpointError
+from ._steps import as_type, struct_of, uncommitted
+
+_Tree = TypeVar("_Tree")
+
+
+def manifest(tree: Any) -> str:
+    """The paths and types of what is in a tree, as one line of JSON.
+
+    Save it with a checkpoint, and pass it to `canonopt.restore_like`. Checkpoint libraries do not
+    notice all differences by themselves: the state of `adam` has the names, shapes and dtypes of
+    the state of `adabelief`, and `equinox.tree_serialise_leaves` writes no names at all.
+
+    ```python
+    >>> import canonopt, jax.numpy as jnp
+    >>> state = canonopt.sgd(0.1, momentum=0.9).init({"w": jnp.ones(2)})
+    >>> canonopt.manifest(state)
+    '{"[0]": "TraceState", "[0].trace[\\'w\\']": "float32[2]", "[1]": "EmptyState"}'
+
+    ```
+
+    **Arguments:**
+
+    - `tree`: what is saved: a model, a state, a spec, or all of them in a dict, a named tuple or a
+        module. Arrays may be `jax.ShapeDtypeStruct`s.
+
+    **Returns:** for each path the dtype and shape of the array or number, or the class of the node.
+    Dicts, lists and tuples are not listed, and neither are leaves such as functions.
+    """
+    return json.dumps(_contents(tree))
+
+
+def restore_like(
+    like: _Tree, load: Callable[[_Tree], Any], manifest: str | bytes | None = None
+) -> _Tree:
+    """What a checkpoint has for a tree, where a step sees no difference from that tree.
+
+    Each array has the dtype, weak type, sharding, memory kind and commitment of the leaf in `like`,
+    so a step that was compiled for `like` is neither traced nor compiled again. Everything is
+    checked before the first array is placed.
+
+    ```python
+    >>> import canonopt, equinox as eqx, io, jax.numpy as jnp
+    >>> file = io.BytesIO()
+    >>> eqx.tree_serialise_leaves(file, {"w": jnp.array([0.5, 0.25]), "step": 7})
+    >>> _ = file.seek(0)
+    >>> like = {"w": jnp.ones(2), "step": 0}
+    >>> canonopt.restore_like(like, lambda like: eqx.tree_deserialise_leaves(file, like))
+    {'step': 7, 'w': Array([0.5 , 0.25], dtype=float32)}
+
+    ```
+
+    **Arguments:**
+
+    - `like`: a pytree, for example a model and the state of `init_like_grads`. Arrays may be
+        `jax.ShapeDtypeStruct`s; one without a sharding stands for an array that is not committed.
+    - `load`: reads the checkpoint. It is called with `like` in which a `jax.ShapeDtypeStruct`
+        with a sharding stands for each array, which is what orbax and equinox restore into. It
+        returns a pytree of that structure, or the list of its leaves.
+    - `manifest`: what `canonopt.manifest` returned for the tree that was saved.
+
+    **Returns:** a pytree of `like`'s type. Leaves such as functions are those of `like`.
+
+    **Raises:** `CheckpointError` if the checkpoint has another structure, class, shape or dtype, or
+    cannot be read, with the leaves named. An error of `load` is its cause; a `FileNotFoundError` is
+    raised as it is.
+    """
+    # Equinox compares the types of leaves, so what is no array is passed on as it is.
+    template = jax.tree.map(_as_struct, like)
+    if manifest is not None:
+        _check(_read(manifest, template), _contents(template))
+    try:
+        restored = load(template)
+    except FileNotFoundError:  # which says what is wrong by itself
+        raise
+    except Exception as error:
+        raise _unreadable(error, template) from error
+    wanted, structure = jax.tree.flatten(like)
+    leaves, found = jax.tree.flatten(restored)
+    if found != structure and type(restored) is list and len(leaves) == len(wanted):
+        restored, found = structure.unflatten(leaves), structure
+    _check(_contents(restored), _contents(template))
+    if found != structure:
+        raise _misfit([_Difference("", str(found), str(structure))], {})
+    del restored
+    # One by one, so that a leaf is freed before the next one is placed.
+    for i, leaf in enumerate(wanted):
+        leaves[i] = _placed(leaves[i], leaf)
+    return structure.unflatten(leaves)
+
+
+# --- leaves ---------------------------------------------------------------------------------------
+
+_ARRAYS = (jax.Array, jax.ShapeDtypeStruct)
+_NUMBERS = (bool, int, float, complex)
+# A checkpoint has no value for any other leaf, a function for example.
+_DATA = (*_ARRAYS, np.ndarray, np.generic, *_NUMBERS)
+
+
+def _as_struct(leaf: Any) -> Any:
+    """A leaf to restore into. An array gets a sharding, since orbax needs to know where to."""
+    if not isinstance(leaf, _ARRAYS):
+        return leaf
+    sharding = leaf.sharding or jax.device_put(np.zeros(())).sharding
+    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
+
+
+def _placed(value: Any, like: Any) -> Any:
+    """A restored value as `like` has it: its Python type, or its types and its placement."""
+    if not isinstance(like, _DATA):
+        return like
+    if isinstance(like, _NUMBERS):
+        return type(like)(np.asarray(value).item())
+    if not isinstance(like, _ARRAYS):
+        return np.asarray(value)[()] if isinstance(like, np.generic) else np.asarray(value)
+    wanted = like if isinstance(like, jax.ShapeDtypeStruct) else struct_of(like)
+    if not isinstance(value, jax.Array):
+        value = np.asarray(value, wanted.dtype)
+    if wanted.sharding is None:
+        return as_type(uncommitted(value), wanted)
+    if wanted.weak_type:
+        value = as_type(value, wanted)
+    return jax.device_put(value, wanted.sharding)
+
+
+# --- what is in a tree ----------------------------------------------------------------------------
+
+_CONTAINERS = (dict, list, tuple, type(None))
+
+
+def _contents(tree: Any) -> dict[str, str]:
+    """By path, the type of each array or number, and the class of each node."""
+    found = {}
+
+    def note(path: tuple[Any, ...], node: Any) -> bool:
+        name = jtu.keystr(path)
+        if isinstance(node, _DATA):
+            aval = jax.typeof(node) if isinstance(node, _NUMBERS) else node
+            found[name] = f"{aval.dtype}[{','.join(map(str, aval.shape))}]"
+        elif type(node) not in _CONTAINERS and not jtu.all_leaves([node]):
+            found[name] = type(node).__qualname__
+        return False
+
+    jtu.tree_flatten_with_path(tree, note, is_leaf_takes_path=True)
+    return found
+
+
+def _read(manifest: str | bytes, template: Any) -> dict[str, str]:
+    try:
+        return dict(json.loads(manifest))
+    except (ValueError, TypeError) as error:
+        raise _unreadable(error, template) from error
+
+
+# --- errors ---------------------------------------------------------------------------------------
+
+_MAX_LINES, _MAX_NAMES, _MAX_TEXT = 10, 3, 300
+_MISSING = "missing"
+
+
+class _Difference(NamedTuple):
+    path: str
+    before: str
+    after: str
+
+    @property
+    def is_of_leaf(self) -> bool:
+        return _is_leaf(self.before) or _is_leaf(self.after)
+
+
+def _check(saved: Mapping[str, str], wanted: Mapping[str, str]) -> None:
+    """Raises `CheckpointError` if two trees do not have the same contents."""
+    paths = dict.fromkeys([*wanted, *saved])
+    pairs = (_Difference(p, saved.get(p, _MISSING), wanted.get(p, _MISSING)) for p in paths)
+    if differences := [pair for pair in pairs if pair.before != pair.after]:
+        # Where a node is missing, its leaves say it better.
+        in_leaves = [d for d in differences if _MISSING not in d or d.is_of_leaf]
+        raise _misfit(in_leaves or differences, wanted)
+
+
+def _is_leaf(text: str) -> bool:
+    return text.endswith("]")  # of its shape, while a node has the name of its class
+
+
+def _leaves_below(path: str, contents: Mapping[str, str]) -> list[str]:
+    """The leaves inside of the node at a path, by their paths from there."""
+    below = {p.removeprefix(path): text for p, text in contents.items() if p.startswith(path)}
+    return [p for p, text in below.items() if p.startswith((".", "[")) and _is_leaf(text)]
+
+
+def _misfit(differences: Sequence[_Difference], wanted: Mapping[str, str]) -> CheckpointError:
+    lines = ["Nothing was restored, since the checkpoint is not one of a tree like this:"]
+    for path, before, after in differences[:_MAX_LINES]:
+        leaves = _listed(_leaves_below(path, wanted))
+        lines.append(f"  {before} -> {after} @ like{path}{leaves and f' with {leaves}'}")
+    if len(differences) > _MAX_LINES:
+        lines.append(f"  and {len(differences) - _MAX_LINES} more")
+    path, before, after = differences[0]
+    return CheckpointError(
+        "\n".join(lines),
+        "Restore it into a tree like the one that was saved, with the same model and optimizer.",
+        path=f"like{path}",
+        before=before,
+        after=after,
+    )
+
+
+def _unreadable(error: Exception, template: Any) -> CheckpointError:
+    path = getattr(error, "path", None)
+    if isinstance(path, tuple):  # Equinox has that of the leaf it was reading
+        leaves = [f"like{jtu.keystr(path)}"]
+    else:
+        leaves = [f"like{leaf}" for leaf in _leaves_below("", _contents(template))]
+    reason: BaseException = error
+    while reason.__cause__ is not None:
+        reason = reason.__cause__
+    text = " ".join(f"{type(reason).__name__}: {reason}".split())
+    return CheckpointError(
+        "Nothing was restored, since these leaves cannot be read from the checkpoint: "
+        f"{_listed(leaves)}\n  {text[:_MAX_TEXT]}",
+        "Restore another checkpoint, or restore it into a tree like the one that was saved.",
+        path=leaves[0] if leaves else None,
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """The first names, and how many more there are."""
+    more = len(names) - _MAX_NAMES
+    return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")
