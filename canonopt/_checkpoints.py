@@ -161,9 +161,12 @@ def _contents(tree: Any) -> dict[str, str]:
 
 def _read(manifest: str | bytes, template: Any) -> dict[str, str]:
     try:
-        return dict(json.loads(manifest))
-    except (ValueError, TypeError) as error:
+        found = json.loads(manifest)
+        if not isinstance(found, dict) or any(type(text) is not str for text in found.values()):
+            raise ValueError("this is no manifest")
+    except ValueError as error:
         raise _unreadable(error, template) from error
+    return found
 
 
 # --- errors ---------------------------------------------------------------------------------------

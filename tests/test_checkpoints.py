@@ -144,10 +144,12 @@ def test_a_restored_run_is_the_uninterrupted_one(library, spec, kind, tmp_path):
 
 def in_numpy(tree):
     """As a library gives a tree back that knows no JAX."""
-    is_plain = lambda x: (
-        isinstance(x, jax.Array) and not jnp.issubdtype(x.dtype, jax.dtypes.prng_key)
-    )
-    return jax.tree.map(lambda leaf: np.asarray(leaf) if is_plain(leaf) else leaf, tree)
+
+    def converted(leaf):
+        is_key = jnp.issubdtype(getattr(leaf, "dtype", None), jax.dtypes.prng_key)
+        return np.asarray(leaf) if isinstance(leaf, jax.Array) and not is_key else leaf
+
+    return jax.tree.map(converted, tree)
 
 
 @pytest.mark.parametrize("kind", ["plain", "committed", "sharded"])
@@ -198,8 +200,193 @@ def test_each_leaf_of_a_train_state_is_as_it_was():
     state = train_state(lambda tree: jax.device_put(tree, on_host))
     arrays, rest = eqx.partition(state, eqx.is_array)
     elsewhere = eqx.combine(jax.device_put(arrays, jax.devices()[0]), rest)
-    for given in (elsewhere, in_numpy(elsewhere), jax.tree.leaves(in_numpy(elsewhere))):
-        restored = canonopt.restore_like(state, lambda _: given, canonopt.manifest(state))
+    loads = (
+        lambda _: elsewhere,
+        lambda _: in_numpy(elsewhere),
+        lambda _: jax.tree.leaves(in_numpy(elsewhere)),
+    )
+    for load in loads:
+        restored = canonopt.restore_like(state, load, canonopt.manifest(state))
         assert jax.tree.map(described, restored) == jax.tree.map(described, state)
         for one, two in zip(jax.tree.leaves(restored), jax.tree.leaves(state), strict=True):
             assert one is two or np.all(one == two)
+
+
+# --- what does not fit ----------------------------------------------------------------------------
+
+
+def small(optim=None, shape=(8, 4), dtype=jnp.float32, name="w"):
+    model = {name: jnp.ones(shape, dtype), "b": jnp.zeros(shape[-1])}
+    optim = optim or canonopt.adam(1e-3)
+    state = canonopt.init_like_grads(model, grads=model, optim=optim)
+    return {"model": model, "opt_state": state, "step": 3}
+
+
+MU = "with .count, .mu['b'], .mu['w'] and 2 more"
+MISFITS = {
+    "another optimizer whose state has the same leaves": (
+        lambda: small(canonopt.adabelief(1e-3)),
+        [f"ScaleByAdamState -> ScaleByBeliefState @ like['opt_state'][0] {MU}"],
+    ),
+    "another optimizer": (
+        lambda: small(canonopt.sgd(0.1, momentum=0.9)),
+        [
+            "ScaleByAdamState -> TraceState @ like['opt_state'][0] with .trace['b'], .trace['w']",
+            "missing -> float32[4] @ like['opt_state'][0].trace['b']",
+            "missing -> float32[8,4] @ like['opt_state'][0].trace['w']",
+            "int32[] -> missing @ like['opt_state'][0].count",
+            "float32[4] -> missing @ like['opt_state'][0].mu['b']",
+            "float32[8,4] -> missing @ like['opt_state'][0].mu['w']",
+            "float32[4] -> missing @ like['opt_state'][0].nu['b']",
+            "float32[8,4] -> missing @ like['opt_state'][0].nu['w']",
+        ],
+    ),
+    "a longer chain": (
+        lambda: small(canonopt.chain(canonopt.clip(1.0), canonopt.adam(1e-3))),
+        [
+            "ScaleByAdamState -> EmptyState @ like['opt_state'][0]",
+            "missing -> int32[] @ like['opt_state'][1][0].count",
+            "missing -> float32[4] @ like['opt_state'][1][0].mu['b']",
+            "missing -> float32[8,4] @ like['opt_state'][1][0].mu['w']",
+            "missing -> float32[4] @ like['opt_state'][1][0].nu['b']",
+            "missing -> float32[8,4] @ like['opt_state'][1][0].nu['w']",
+            "int32[] -> missing @ like['opt_state'][0].count",
+            "float32[4] -> missing @ like['opt_state'][0].mu['b']",
+            "float32[8,4] -> missing @ like['opt_state'][0].mu['w']",
+            "float32[4] -> missing @ like['opt_state'][0].nu['b']",
+            "and 1 more",
+        ],
+    ),
+    "another name in the model": (
+        lambda: {**small(), "model": small(name="v")["model"]},
+        [
+            "missing -> float32[8,4] @ like['model']['v']",
+            "float32[8,4] -> missing @ like['model']['w']",
+        ],
+    ),
+    "another shape": (
+        lambda: {**small(), "model": small(shape=(4, 4))["model"]},
+        ["float32[8,4] -> float32[4,4] @ like['model']['w']"],
+    ),
+    "another dtype": (
+        lambda: {**small(), "model": small(dtype=jnp.bfloat16)["model"]},
+        ["float32[8,4] -> bfloat16[8,4] @ like['model']['w']"],
+    ),
+    "a leaf less": (
+        lambda: {name: part for name, part in small().items() if name != "step"},
+        ["int32[] -> missing @ like['step']"],
+    ),
+    "a leaf more": (
+        lambda: {**small(), "ema": jnp.zeros(3)},
+        ["missing -> float32[3] @ like['ema']"],
+    ),
+    "an empty state more": (
+        lambda: {**small(), "extra": optax.EmptyState()},
+        ["missing -> EmptyState @ like['extra']"],
+    ),
+}
+
+
+@pytest.mark.parametrize("misfit", MISFITS)
+def test_what_does_not_fit_is_named_before_anything_is_read(misfit):
+    make, lines = MISFITS[misfit]
+    with pytest.raises(canonopt.CheckpointError) as caught:
+        canonopt.restore_like(make(), pytest.fail, canonopt.manifest(small()))
+    assert str(caught.value).splitlines() == [
+        "Nothing was restored, since the checkpoint is not one of a tree like this:",
+        *(f"  {line}" for line in lines),
+        "Restore it into a tree like the one that was saved, with the same model and optimizer.",
+    ]
+    first, _, place = lines[0].partition(" @ ")
+    error = caught.value
+    assert (f"{error.before} -> {error.after}", error.path) == (first, place.partition(" with")[0])
+
+
+def test_a_manifest_is_one_line_of_json():
+    found = canonopt.manifest((small(), TrainState, canonopt.adam(canonopt.dynamic(1e-3)), None))
+    assert "\n" not in found
+    found = json.loads(found)
+    assert found["[0]['step']"] == found["[0]['opt_state'][0].count"] == "int32[]"
+    assert found["[2].learning_rate.value"] == "float32[]"
+    assert "[1]" not in found and "[3]" not in found
+
+
+@of_orbax
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_another_shape_is_found_without_a_manifest(library, tmp_path):
+    saved = LIBRARIES[library](tmp_path, small())
+    like = small(shape=(4, 4))
+    with pytest.raises(canonopt.CheckpointError, match="Nothing was restored, since") as caught:
+        canonopt.restore_like(like, saved.load)
+    assert "like['model']['w']" in str(caught.value)
+    if library == "flax":  # which does not compare shapes
+        assert "float32[8,4] -> float32[4,4] @ like['model']['w']" in str(caught.value)
+
+
+@of_orbax
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_file_that_was_cut_off(library, tmp_path):
+    like = small()
+    saved = LIBRARIES[library](tmp_path, like)
+    assert saved.files
+    for file in saved.files:
+        file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
+    with pytest.raises(canonopt.CheckpointError) as caught:
+        canonopt.restore_like(like, saved.load, saved.manifest)
+    first, reason, fix = str(caught.value).splitlines()
+    all_leaves = "like['model']['b'], like['model']['w'], like['opt_state'][0].count and 5 more"
+    # Equinox knows which leaf it was reading.
+    leaves = "like['opt_state'][0].mu['b']" if library == "equinox" else all_leaves
+    assert first == (
+        f"Nothing was restored, since these leaves cannot be read from the checkpoint: {leaves}"
+    )
+    assert reason.startswith(("  ValueError: ", "  EOFError: "))
+    assert fix == (
+        "Restore another checkpoint, or restore it into a tree like the one that was saved."
+    )
+    assert caught.value.path == leaves.partition(",")[0]
+    assert caught.value.__cause__ is not None
+
+
+@pytest.mark.parametrize("cut", ["", '{"w": "float', b"[]", '{"w": 3}'])
+def test_a_manifest_that_was_cut_off(cut):
+    with pytest.raises(canonopt.CheckpointError, match="cannot be read from the checkpoint"):
+        canonopt.restore_like(small(), pytest.fail, cut)
+
+
+def test_a_tree_of_other_containers():
+    data = flax.serialization.to_bytes(small())
+    load = lambda _: flax.serialization.msgpack_restore(data)  # noqa: E731
+    with pytest.raises(canonopt.CheckpointError, match=r"\['opt_state'\]\['0'\]\['count'\]"):
+        canonopt.restore_like(small(), load)
+    like = {"a": [1.0, 2.0]}
+    with pytest.raises(canonopt.CheckpointError, match=r"\(\*, \*\).* -> .*\[\*, \*\].* @ like"):
+        canonopt.restore_like(like, lambda _: {"a": (1.0, 2.0)})
+
+
+def test_a_missing_file_is_no_damaged_one(tmp_path):
+    load = functools.partial(eqx.tree_deserialise_leaves, tmp_path / "missing.eqx")
+    with pytest.raises(FileNotFoundError):
+        canonopt.restore_like(small(), load)
+
+
+def test_a_tree_may_be_restored_into_itself_again_and_again():
+    like, file = small(), io.BytesIO()
+    eqx.tree_serialise_leaves(file, like)
+    for _ in range(2):
+        file.seek(0)
+        like = canonopt.restore_like(like, lambda like: eqx.tree_deserialise_leaves(file, like))
+    assert_same_numbers(like, small())
+
+
+def test_random_keys_come_back_from_orbax(tmp_path):
+    like = {"key": jax.random.key(3), "on mesh": jax.device_put(jax.random.key(4), replicated())}
+    saved = with_orbax(tmp_path, like)
+    restored = canonopt.restore_like(like, saved.load, saved.manifest)
+    for name, key in like.items():
+        assert jnp.all(restored[name] == key) and restored[name].committed == key.committed
+        assert not key.committed or restored[name].sharding == key.sharding
+
+
+def replicated():
+    return NamedSharding(mesh(), PartitionSpec())

@@ -73,6 +73,16 @@ def test_a_sharded_state_is_where_the_parameters_are_and_compiles_once():
     assert ours.rpartition("loss")[2] == theirs.rpartition("loss")[2], output
 
 
+def test_a_run_that_was_killed_goes_on_with_the_same_numbers_and_one_compile_a_process():
+    output = run("checkpoint_restart.py")
+    row = re.compile(r"steps (\d+) to (\d+): (\d) trace\(s\), (\d) compile\(s\), loss (\S+)")
+    killed, restarted, whole = row.findall(output)
+    assert killed[:4] == ("1", "50", "1", "1"), output
+    assert restarted[:4] == ("41", "60", "1", "1"), output
+    assert whole[:4] == ("1", "60", "0", "0"), output
+    assert restarted[4] == whole[4] and output.endswith("bit for bit: True\n"), output
+
+
 def test_the_doctor_finds_five_reasons_in_its_demo(tmp_path):
     report = tmp_path / "report.json"
     output = run("doctor_demo.py", "-m", "canonopt", "doctor", "--json", str(report))

@@ -27,6 +27,8 @@ class Caller:
     variables: Mapping[str, Any] = attrs.field(factory=dict)
     # The packages that the call came through.
     packages: frozenset[str] = frozenset()
+    # The packages that its variables are from: modules, classes and instances.
+    known_packages: frozenset[str] = frozenset()
 
     def with_modules(self, code: str) -> str:
         """`code` with the names of the modules that it has as `{jnp}`, or imports of them first."""
@@ -89,7 +91,17 @@ def caller_of(
         _imported(space) | _imported(frame.f_globals, _FUNCTIONS),
         {name: value for name, value in space.items() if issubclass(type(value), kinds)},
         frozenset(packages - sys.stdlib_module_names),
+        frozenset(map(_package_of, space.values())),
     )
+
+
+def _package_of(value: Any) -> str:
+    # From the dicts of classes and modules, since an attribute may run code.
+    if isinstance(value, types.ModuleType):
+        name = vars(value).get("__name__")
+    else:
+        name = vars(value if isinstance(value, type) else type(value)).get("__module__")
+    return str(name).partition(".")[0]
 
 
 def _imported(space: Mapping[str, Any], functions: Iterable[str] = ()) -> dict[str, str]:

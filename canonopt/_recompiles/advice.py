@@ -233,8 +233,23 @@ def _one_place(
         # What is no array cannot be put anywhere.
         if key.filtered and any(isinstance(record, Static) for record in arrays.values()):
             put = f"{{eqx}}.filter_shard({{leaf}}, {place})"
-        return _assigning(root, put, new)
-    return _assigning(path, put, new)
+        path = root
+    advice = _assigning(path, put, new)
+    if advice.fix and after.committed and _may_be_restored(root, old, new):
+        return attrs.evolve(advice, hint=_RESTORED)
+    return advice
+
+
+def _may_be_restored(root: str, old: CallKey, new: CallKey) -> bool:
+    """Whether the caller knows orbax, and nothing of an argument was committed before."""
+    was = (r for p, r in old.records.items() if _root(p, old) == root and isinstance(r, Array))
+    return "orbax" in new.caller.known_packages and not any(record.committed for record in was)
+
+
+_RESTORED = (
+    "if it was restored: orbax commits arrays, and canonopt.restore_like(like, load) leaves them "
+    "as they are in like"
+)
 
 
 # --- what is around the leaves ----------------------------------------------------------------

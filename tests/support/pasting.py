@@ -470,6 +470,8 @@ for st in (state, restored, restored):
 """,
     "st = jax.device_put(st, jax.devices()[0])",
     "params = jax.device_put(params, jax.devices()[0])",
+    hint="if it was restored: orbax commits arrays, and canonopt.restore_like(like, load) leaves "
+    "them as they are in like",
 )
 
 script(
