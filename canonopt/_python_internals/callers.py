@@ -101,7 +101,7 @@ def _package_of(value: Any) -> str:
         name = vars(value).get("__name__")
     else:
         name = vars(value if isinstance(value, type) else type(value)).get("__module__")
-    return str(name).partition(".")[0]
+    return name.partition(".")[0] if isinstance(name, str) else ""
 
 
 def _imported(space: Mapping[str, Any], functions: Iterable[str] = ()) -> dict[str, str]:
