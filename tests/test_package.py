@@ -31,7 +31,7 @@ MODULES = {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
 LOWEST = Path(__file__).parent.parent / "requirements" / "lowest.txt"
 
 CATALOGUE = ("optimizers", "transforms", "schedules", "contrib")
-FACE = ("__init__", "__main__", "_processes", *CATALOGUE)
+FACE = ("__init__", "__main__", "_checkpoints", "_processes", *CATALOGUE)
 GROUND = ("_errors", "_python_internals", "_jax_internals", "_optax_compat", "_texts")
 # The rooms, each with those below it: nothing else may be imported but the ground.
 ROOMS: dict[str, tuple[str, ...]] = {

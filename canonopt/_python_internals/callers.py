@@ -96,11 +96,13 @@ def caller_of(
 
 
 def _package_of(value: Any) -> str:
-    # From the dicts of classes and modules, since an attribute may run code.
-    if isinstance(value, types.ModuleType):
-        name = vars(value).get("__name__")
+    """The package of a module, a class or an instance, without running any code of it."""
+    kind = type(value)
+    if issubclass(kind, types.ModuleType):
+        name = object.__getattribute__(value, "__dict__").get("__name__")
     else:
-        name = vars(value if isinstance(value, type) else type(value)).get("__module__")
+        holder = value if issubclass(kind, type) else kind
+        name = type.__getattribute__(holder, "__dict__").get("__module__")
     return name.partition(".")[0] if isinstance(name, str) else ""
 
 
