@@ -214,6 +214,20 @@ def test_each_leaf_of_a_train_state_is_as_it_was():
             assert one is two or np.all(one == two)
 
 
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_a_model_with_functions_is_saved_without_them(library, tmp_path):
+    def make(dropout):
+        mlp = eqx.nn.MLP(2, 1, 4, 1, key=jax.random.key(0))
+        return {"model": [mlp, dropout], "steps": 0}
+
+    run = {**make(eqx.nn.Dropout(0.25, inference=True)), "steps": 7}
+    saved = LIBRARIES[library](tmp_path, eqx.filter(run, callable, inverse=True))
+    shapes = eqx.filter_eval_shape(make, eqx.nn.Dropout(0.5))
+    functions, like = eqx.partition(shapes, callable)
+    restored = eqx.combine(canonopt.restore_like(like, saved.load, saved.manifest), functions)
+    assert eqx.tree_equal(restored, run, typematch=True)
+
+
 # --- what does not fit ----------------------------------------------------------------------------
 
 
