@@ -1,7 +1,7 @@
-"""`restore_like` and `manifest`: trees out of a checkpoint, as the step that wrote them left them.
+"""`restore_like`, which restores a checkpoint as a step expects it, and `manifest`, to check it by.
 
 Checkpoint libraries lose what `jax.jit` compares: the weak type, the sharding, and whether an array
-is committed. Some also give the arrays of one optimizer to another without an error.
+is committed. And they restore the state of one optimizer into that of another without an error.
 """
 
 import json
@@ -47,11 +47,11 @@ def manifest(tree: Any) -> str:
 def restore_like(
     like: _Tree, load: Callable[[_Tree], Any], manifest: str | bytes | None = None
 ) -> _Tree:
-    """What a checkpoint has for a tree, where a step sees no difference from that tree.
+    """The tree that a checkpoint has, with the types and the placement of `like`.
 
     Each array has the dtype, weak type, sharding, memory kind and commitment of the leaf in `like`,
-    so a step that was compiled for `like` is neither traced nor compiled again. Everything is
-    checked before the first array is placed.
+    so a step that was compiled for `like` is neither traced nor compiled again. Nothing is returned
+    unless every leaf fits.
 
     ```python
     >>> import canonopt, equinox as eqx, io, jax.numpy as jnp
@@ -206,7 +206,7 @@ def _leaves_below(path: str, contents: Mapping[str, str]) -> list[str]:
 
 
 def _misfit(differences: Sequence[_Difference], wanted: Mapping[str, str]) -> CheckpointError:
-    lines = ["Nothing was restored, since the checkpoint is not one of a tree like this:"]
+    lines = ["Nothing was restored, since the checkpoint was saved from another tree:"]
     for path, before, after in differences[:_MAX_LINES]:
         leaves = _listed(_leaves_below(path, wanted))
         lines.append(f"  {before} -> {after} @ like{path}{leaves and f' with {leaves}'}")

@@ -309,7 +309,7 @@ def test_what_does_not_fit_is_named_before_anything_is_read(misfit):
     with pytest.raises(canonopt.CheckpointError) as caught:
         canonopt.restore_like(make(), pytest.fail, canonopt.manifest(small()))
     assert str(caught.value).splitlines() == [
-        "Nothing was restored, since the checkpoint is not one of a tree like this:",
+        "Nothing was restored, since the checkpoint was saved from another tree:",
         *(f"  {line}" for line in lines),
         "Restore it into a tree like the one that was saved, with the same model and optimizer.",
     ]
