@@ -164,6 +164,16 @@ def test_arrays_are_placed_without_a_compile(kind):
     assert_same_numbers(restored, like)
 
 
+@pytest.mark.parametrize("before, after", [("sharded", "plain"), ("plain", "sharded")])
+def test_orbax_restores_onto_other_devices(before, after, tmp_path):
+    optim = SPECS["dynamic"]()
+    saved = with_orbax(tmp_path, started(KINDS[before](), optim))
+    like = started(KINDS[after](), optim)
+    restored = canonopt.restore_like(like, saved.load, saved.manifest)
+    assert_same_numbers(restored, like)
+    assert [*map(described, jax.tree.leaves(restored))] == [*map(described, jax.tree.leaves(like))]
+
+
 class TrainState(eqx.Module):
     model: Any
     opt_state: Any
