@@ -14,6 +14,7 @@ import typing
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
@@ -201,6 +202,14 @@ def takes_number(annotation: Any) -> bool:
     members = members_of(annotation)
     takes_text = any(kind in (Any, str) or _origin(kind) is typing.Literal for kind in members)
     return not takes_text and (int in members or float in members)
+
+
+def number_or_none(annotation: Any) -> Any:
+    """`float | None` or `int | None` if `annotation` is an optional number. `Any` otherwise."""
+    members, numbers = members_of(annotation), typing.get_args(jax.typing.ArrayLike)
+    kind = next((kind for kind in (float, int) if kind in members), None)
+    is_optional = type(None) in members and all(m in (*numbers, type(None)) for m in members)
+    return kind | None if kind is not None and is_optional else Any
 
 
 def is_numeric(text: str) -> bool:

@@ -3,6 +3,7 @@
 import operator
 import re
 from pathlib import Path
+from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -19,6 +20,7 @@ from canonopt._optax_compat import (
     callable_tree_as_function,
     dtype_of,
     is_transformation,
+    number_or_none,
     takes_number,
     takes_tree,
 )
@@ -182,3 +184,12 @@ def test_parameters_that_are_trees_are_annotated_so():
             assert takes_tree(annotation), path
         if name in ("transforms", "schedules", "boundaries", "boundaries_and_scales", "betas"):
             assert not takes_tree(annotation), path
+
+
+def test_optional_numbers_are_annotated_so():
+    found = {path: number_or_none(annotation) for path, _, annotation in annotations()}
+    # A schedule would do too, or a tree, so the value says what it is.
+    anything = ("adam.b1", "adafactor.learning_rate", "contrib.galore.weight_dimension_numbers")
+    assert {found[path] for path in (*anything, "adam.mu_dtype", "adamw.mask")} == {Any}
+    assert found["sgd.momentum"] == float | None
+    assert found["noisy_sgd.seed"] == int | None

@@ -34,7 +34,8 @@ class Dynamic(Number):
 
     __slots__ = ("_question",)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
+    # Without annotations, by which tyro would take a number apart.
+    def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         # For the result of `x == 0.0` or `x != 0.0`: a key that identifies the comparison, the
         # array whose id is in that key, and whether it is `!=`. A Python `if` on the result can be

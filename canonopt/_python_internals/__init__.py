@@ -23,6 +23,7 @@ from .libraries import is_library_file as is_library_file
 from .libraries import is_library_function as is_library_function
 from .libraries import is_library_module as is_library_module
 from .namespaces import ClassAttribute as ClassAttribute
+from .namespaces import InstanceAttribute as InstanceAttribute
 from .namespaces import attribute_of as attribute_of
 from .namespaces import can_tell_apart as can_tell_apart
 from .namespaces import is_called_by_name as is_called_by_name

@@ -5,6 +5,7 @@ import enum
 import functools
 import sys
 import types
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .libraries import is_library_module
@@ -145,3 +146,15 @@ class ClassAttribute:
         if instance is None:
             return self._value
         raise AttributeError(f"only the class {owner.__name__!r} has this attribute")
+
+
+class InstanceAttribute:
+    """A descriptor for a method that instances have and their class does not."""
+
+    def __init__(self, method: Callable[..., Any]) -> None:
+        self._method = method
+
+    def __get__(self, instance: Any, owner: type) -> Any:
+        if instance is not None:
+            return functools.partial(self._method, instance)
+        raise AttributeError(f"only instances of {owner.__name__!r} have this attribute")

@@ -233,7 +233,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield WRAPPED_FUNCTION, value.__func__
         yield "object", value.__self__
     elif is_spec(value):  # by its parameters
-        names = [field.name for field in fields_of(type(value)) if field.name != "_internals"]
+        names = [field.name for field in fields_of(type(value)) if field.name != "_rebuild"]
         yield from ((f"field {name!r}", getattr(value, name)) for name in names)
     elif isinstance(value, tuple | list):
         names = getattr(type(value), "_fields", None)

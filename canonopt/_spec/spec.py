@@ -16,8 +16,8 @@ import optax
 
 from .._errors import NotAFactoryError, ParameterError
 from .._identity import Mode, is_in_place
-from .._optax_compat import as_transform, is_transformation
-from .._python_internals import ClassAttribute, token_of
+from .._optax_compat import as_transform, is_transformation, number_or_none
+from .._python_internals import ClassAttribute, InstanceAttribute, token_of
 from .._steps import init_like_grads
 from .arguments import Internals, SpecFactory
 from .paths import Parametrised, find, hyperparameters, replaced
@@ -42,6 +42,10 @@ class Configured(Parametrised):
     @property
     def _factory(self) -> SpecFactory:
         return self._internals.factory
+
+    @property
+    def _rebuild(self) -> Callable[[dict[str, Any]], Any]:
+        return self._factory.from_fields
 
     def replace(self, /, **changes: Any) -> "Self":
         """A spec of the same factory, with other values for some parameters.
@@ -188,6 +192,9 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     ) -> optax.GradientTransformationExtraArgs:
         return _of_pair(*iterable)  # `_replace` calls this
 
+    # tyro takes a class that has it for a named tuple, and one without it for an attrs class.
+    _asdict: Any = InstanceAttribute(lambda spec: {"init": spec.init, "update": spec.update})
+
     def __getattr__(self, name: str) -> Any:
         # Further attributes of what the factory returned, such as `MultiSteps.has_updated`.
         if not name.startswith("_"):
@@ -314,8 +321,7 @@ def spec_of(anchor: Any) -> Any:
 # of its own, but the user's factories, of which there may be any number, share one class if they
 # have the same name, module and parameters. A class never holds a user's factory; a spec does.
 _shared: dict[Any, type[Configured]] = {}
-# The alias of the field by which `attrs.evolve` passes on the factory.
-_INTERNALS = "__internals__"
+_REBUILD = "__rebuild__"  # the alias of a field, see `_make_class`
 
 
 def class_for(factory: SpecFactory, made: Any) -> type[Configured]:
@@ -346,6 +352,8 @@ def _make_class(factory: SpecFactory, kind: type[Configured], is_own: bool) -> t
             # attrs writes the aliases into an `__init__`, which has a `self` of its own.
             alias=f"{name}_" if name == "self" else name,
             kw_only=name in signature.keyword_only,
+            # tyro makes a flag of each, of the type of the value where this is `Any`.
+            type=number_or_none(signature.parameters[name].annotation if is_own else None),
         )
         for name, field in signature.fields.items()
     }
@@ -353,8 +361,8 @@ def _make_class(factory: SpecFactory, kind: type[Configured], is_own: bool) -> t
         from_fields: Any = lambda cls, fields: factory.from_fields(fields)  # noqa: E731
     else:
         from_fields = _from_fields
-        # `attrs.evolve` passes on the value of each field, and with this one the factory.
-        fields["_internals"] = attrs.field(alias=_INTERNALS, default=None, kw_only=True)
+        # `attrs.evolve` passes on the value of each field, and with this one the factory's method.
+        fields["_rebuild"] = attrs.field(alias=_REBUILD, default=None, type=types.MethodType)
     cls: Any = attrs.make_class(
         "".join(word[:1].upper() + word[1:] for word in factory.name.split("_")),
         fields,
@@ -382,11 +390,11 @@ def _make_class(factory: SpecFactory, kind: type[Configured], is_own: bool) -> t
 
 
 def _from_fields(cls: type[Configured], fields: dict[str, Any]) -> Any:
-    internals = fields.pop(_INTERNALS, None)
-    if internals is None:
+    rebuild = fields.pop(_REBUILD, None)
+    if rebuild is None:
         raise ParameterError(
             f"{cls.__name__} is the class of all factories with this name and these parameters, so "
             "it does not know which one to call.",
             "Call the function that canonopt.canonical returned.",
         )
-    return internals.factory.from_fields(fields)
+    return rebuild(fields)
