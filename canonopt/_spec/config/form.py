@@ -14,7 +14,7 @@ import inspect
 import json
 import math
 import typing
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -141,7 +141,8 @@ def plain(data: Any, path: str) -> Data:
     for kind in (bool, int, float, str):
         if isinstance(data, kind):
             return kind(data)
-    if isinstance(data, Mapping):
+    if hasattr(data, "keys"):  # as `dict` asks: an `ml_collections.ConfigDict` is no `Mapping`
+        data = dict(data)
         for key in data:
             if not isinstance(key, str):
                 raise ConfigError(
