@@ -7,8 +7,8 @@ variables, and the globals that the code names, with the values these have now. 
 counts by identity *and* by what is in it now. When in doubt, two values are not the same: a missed
 merge costs a compile, a wrong merge trains another model.
 
-A key keeps nothing alive: it is made of plain values, of ids of what the value itself holds, and of
-tokens, which no other object ever gets.
+A key is made of plain values, of ids of what the value itself holds, and of tokens, which no other
+object ever gets. It keeps nothing alive but the specs in a function that is traced now.
 """
 
 import collections

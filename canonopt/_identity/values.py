@@ -258,7 +258,12 @@ class Keyed(Protocol):
     """A class of canonopt that writes its own key."""
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
-        """What stands for the object in a key. Raises `HoldsArray` if it has leaves."""
+        """What stands for the object in a key. Raises `HoldsArray` if it has leaves.
+
+        An interned object stands for itself in the key of a function that is traced "now". If it
+        died when that function is gone, an equal one would be another, and the program that is kept
+        for the key would not be found again.
+        """
         ...
 
     def __canonical_parts__(self, mode: Mode) -> Iterable[Any]:

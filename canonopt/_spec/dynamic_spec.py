@@ -311,7 +311,8 @@ class _Dynamic(Configured):
             raise HoldsArray
         # Its arrays have been taken out: this is the static rest of a pytree that holds a spec. Or
         # they are read as parts.
-        return token_of(_flatten(self)[1])
+        template = _flatten(self)[1]
+        return template if mode == "now" else token_of(template)
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         leaves = jtu.tree_leaves(self) if mode == "now" else ()

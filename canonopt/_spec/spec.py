@@ -129,7 +129,7 @@ class Configured(Parametrised):
         return _restore, (self._factory, self._factory.to_pickle(self.parameters()))
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
-        return token_of(self._internals.anchor())
+        return self if mode == "now" else token_of(self._internals.anchor())
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         internals = self._internals

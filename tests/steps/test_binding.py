@@ -20,6 +20,7 @@ import jax.experimental
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
+import optax
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -766,6 +767,33 @@ def test_keeps_nothing_that_was_dropped(kind):
     kept = fit()
     gc.collect()
     assert [reference() for reference in kept] == [None, None]
+
+
+MADE_IN_FIT = {
+    "static": lambda: canonopt.sgd(0.1),
+    "dynamic": lambda: canonopt.sgd(canonopt.dynamic(0.1)),
+    "schedule": lambda: canonopt.sgd(canonopt.linear_schedule(0.1, 0.0, 10)),
+    "nested": lambda: canonopt.chain(optax.clip(1.0), canonopt.sgd(0.1)),
+    "mask": lambda: canonopt.masked(canonopt.sgd(0.1), lambda params: True),
+}
+
+
+@pytest.mark.parametrize("make", MADE_IN_FIT.values(), ids=MADE_IN_FIT)
+def test_finds_the_program_after_the_garbage_collector_took_the_spec(make):
+    def fit():
+        optim = make()
+
+        def step(params, state):
+            runs.append(1)
+            return optim.update(params, state, params)
+
+        canonopt.jit(step)(xs, optim.init(xs))
+
+    runs = []
+    for _ in range(3):
+        fit()
+        gc.collect()
+    assert len(runs) == 1
 
 
 # --- generated functions --------------------------------------------------------------------------
