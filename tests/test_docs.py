@@ -34,7 +34,8 @@ def _python_blocks(page):
     assert text.count("```") == 2 * len(fences), f"{page.name} has a fence that does not close"
     for fence in fences:
         indent, language, block = fence.groups()
-        assert language in ("python", "sh", "text"), f"{page.name} has a block of {language!r}"
+        known = ("python", "sh", "text", "diff")
+        assert language in known, f"{page.name} has a block of {language!r}"
         if language == "python":
             lines = [line.removeprefix(indent) for line in block.splitlines(keepends=True)]
             yield text.count("\n", 0, fence.start()) + 1, "".join(lines)
