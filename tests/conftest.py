@@ -7,9 +7,9 @@ import signal
 import hypothesis
 import pytest
 
-os.environ["XLA_FLAGS"] = (
-    os.environ.get("XLA_FLAGS", "") + " --xla_force_host_platform_device_count=8"
-)
+from .support.compiling import FLAGS
+
+os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *FLAGS])
 
 # A first example may trace and compile, which no deadline allows for. Where a failure has to mean
 # a change in the code, the examples are the same in every run; elsewhere they are new ones.
