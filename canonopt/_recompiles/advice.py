@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from .._jax_internals import Array, code_of_sharding
 from .._python_internals import MODULES
-from .._texts import Advice
+from .._texts import ASKS_FOR_VALUES, COMMITTED_BY_ORBAX, Advice
 from .call_key import INEXACT, CallKey, is_inside, state_misfits_model
 from .records import (
     Node,
@@ -236,7 +236,7 @@ def _one_place(
         path = root
     advice = _assigning(path, put, new)
     if advice.fix and after.committed and _may_be_restored(root, old, new):
-        return attrs.evolve(advice, hint=_RESTORED)
+        return attrs.evolve(advice, hint=COMMITTED_BY_ORBAX)
     return advice
 
 
@@ -244,12 +244,6 @@ def _may_be_restored(root: str, old: CallKey, new: CallKey) -> bool:
     """Whether the caller knows orbax, and nothing of an argument was committed before."""
     was = (r for p, r in old.records.items() if _root(p, old) == root and isinstance(r, Array))
     return "orbax" in new.caller.known_packages and not any(record.committed for record in was)
-
-
-_RESTORED = (
-    "if it was restored: orbax commits arrays, and canonopt.restore_like(like, load) leaves them "
-    "as they are in like"
-)
 
 
 # --- what is around the leaves ----------------------------------------------------------------
@@ -288,7 +282,9 @@ TRANSFORM_ADVICE = Advice(
 _MODES = (".use_running_average", ".deterministic")
 
 
-def static_advice(kind: str, path: str, found: StaticDifference, new: CallKey) -> Advice:
+def static_advice(
+    kind: str, path: str, found: StaticDifference, old: CallKey, new: CallKey
+) -> Advice:
     """For a static value at `path`."""
     before, after, function = found.before, found.after, found.old_function
     root = _root(path, new)
@@ -303,7 +299,7 @@ def static_advice(kind: str, path: str, found: StaticDifference, new: CallKey) -
     if kind == "transformation":
         return _transformation_advice(path, root, found, new)
     if kind == "function":
-        return _function_advice(found, new)
+        return _function_advice(found, old, new)
     if kind == "callable":
         is_mixed = root in new.modules_of_flax or _has_numbers(root, new)
         # A value that holds it is neither a function nor a pytree.
@@ -380,7 +376,7 @@ def parameter_advice(spec: str, steps: str, found: StaticDifference, new: CallKe
     return attrs.evolve(_assigning(spec, code, new), hint=hint)
 
 
-def _function_advice(found: StaticDifference, new: CallKey) -> Advice:
+def _function_advice(found: StaticDifference, old: CallKey, new: CallKey) -> Advice:
     if found.name == "captured variable 'argnums'":
         return Advice(hint="make each gradient function once: other argnums are another program")
     is_by_library = bool(new.caller.packages - {"jax", "equinox", "canonopt"})
@@ -390,6 +386,8 @@ def _function_advice(found: StaticDifference, new: CallKey) -> Advice:
     if not found.is_same_to_canonopt:
         # The program of the first one has the values of the first one.
         return Advice(hint="jit one function, and pass what differs as an argument")
+    if old.is_jitted_by_canonopt or new.is_jitted_by_canonopt:
+        return Advice(hint=ASKS_FOR_VALUES)
     name, module = ("filter_jit", "eqx") if new.filtered else ("jit", "jax")
     return _replacing(module, name, "functions that do the same run one program", new)
 

@@ -80,6 +80,8 @@ class CallKey:
     filtered: bool = attrs.field(default=False, eq=False)
     # Whether what is jitted is a function of JAX around the user's, as for `jax.pmap`.
     is_jitted_by_jax: bool = attrs.field(default=False, eq=False)
+    # Whether it is a call of `canonopt.jit`.
+    is_jitted_by_canonopt: bool = attrs.field(default=False, eq=False)
     # How many arrays of each shape and dtype the call returned, noted after the trace.
     returned: collections.Counter[tuple[tuple[int, ...], str]] = attrs.field(
         factory=collections.Counter, eq=False
@@ -164,7 +166,12 @@ def call_key_of_miss(miss: Miss, function: Any) -> CallKey:
     )
     record = record_of_jitted(function, miss.program, miss.filtered)
     records = {FUNCTION_PATH: record, **key.records}
-    return attrs.evolve(key, records=records, is_jitted_by_jax=is_by_jax)
+    return attrs.evolve(
+        key,
+        records=records,
+        is_jitted_by_jax=is_by_jax,
+        is_jitted_by_canonopt=miss.program is not None,
+    )
 
 
 def shapes_of_miss(miss: Miss) -> str:

@@ -365,7 +365,7 @@ def _static_change(
         kind, words = _kind(before, after), static_words(before, after)
         return Change.advised(f"{path}{inside}", kind, *words, advice, wanted)
     found = difference_of(before, after)
-    advice, wanted = static_advice(kind, path, found, new), found.wanted(kind)
+    advice, wanted = static_advice(kind, path, found, old, new), found.wanted(kind)
     if kind == "function":
         # A function that was made again may capture a transformation that was built again.
         for name, inner in after.parts.items():

@@ -7,12 +7,13 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 
 import canonopt
 from canonopt._recompiles import CauseLine, Change
-from canonopt._texts import cause_lines
+from canonopt._texts import ASKS_FOR_VALUES, cause_lines
 
 from ..support.scenarios import Table, loss_fn, named, ones
 
@@ -29,6 +30,25 @@ def test_functions_of_a_variable_that_changed_are_not_the_same_code():
         ("build fn once, or pass what differs in it as an array argument",),
         ("jit one function, and pass what differs as an argument",),
     }
+
+
+def test_a_function_of_canonopt_jit_that_asks_for_values_is_told_to_take_an_argument():
+    def fit(data):
+        return canonopt.jit(lambda x: x - np.mean(data))(1.0)
+
+    def fit_with_jax(data):
+        return canonopt.jit(lambda x: x - jnp.mean(data))(1.0)
+
+    with canonopt.compile_log() as log:
+        for i in range(3):
+            fit(np.arange(3.0) + i)
+    causes = log["<lambda>"].causes()
+    assert causes and all(cause.fixes == () for cause in causes)
+    assert all(ASKS_FOR_VALUES in cause.hints for cause in causes)
+    with canonopt.compile_log() as log:  # as the hint says
+        for i in range(3):
+            fit_with_jax(np.arange(3.0) + i)
+    assert log["<lambda>"].compiles == 1
 
 
 SAME = "another object made by the same code"
