@@ -1,9 +1,13 @@
-"""Every Python block of the documentation and every example in a docstring runs."""
+"""Every Python block of the documentation and every example in a docstring runs.
+
+A block that is not run has a comment above it: `<!-- not run: why -->`.
+"""
 
 import ast
 import doctest
 import importlib
 import inspect
+import json
 import linecache
 import pathlib
 import pkgutil
@@ -15,6 +19,7 @@ import jax
 import pytest
 
 import canonopt
+from tools import first_picture
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -24,12 +29,13 @@ LOOPS = ROOT / "tests" / "packages" / "loops"
 # Long outputs are wrapped, and `...` stands for what differs between machines.
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
+_WHY = re.compile(r"<!-- not run: \w.+ -->\n(<!-- .+ -->\n)?\Z")
 _FENCE = re.compile(r"^( *)```(\S*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
 def _python_blocks(page):
     """The line where each block starts, and its text."""
-    text = page.read_text()
+    text = page.read_text("utf-8")
     fences = list(_FENCE.finditer(text))
     assert text.count("```") == 2 * len(fences), f"{page.name} has a fence that does not close"
     for fence in fences:
@@ -39,6 +45,16 @@ def _python_blocks(page):
         if language == "python":
             lines = [line.removeprefix(indent) for line in block.splitlines(keepends=True)]
             yield text.count("\n", 0, fence.start()) + 1, "".join(lines)
+
+
+def test_a_block_that_is_not_run_says_why():
+    silent = []
+    for page in PAGES:
+        text = page.read_text("utf-8")
+        for fence in _FENCE.finditer(text):
+            if fence[2] != "python" and not _WHY.search(text[: fence.start()]):
+                silent.append(f"{page.name}:{text.count(chr(10), 0, fence.start()) + 1}")
+    assert silent == []
 
 
 def _run_examples(test):
@@ -103,6 +119,28 @@ def test_blocks_of_real_packages_are_those_of_the_scripts():
     blocks = [block for _, block in _python_blocks(REAL_PACKAGES)]
     assert len(blocks) == 2 * len(scripts) == 20
     assert [b for b in blocks if not any(b in script for script in scripts)] == []
+
+
+def test_the_first_picture_is_drawn_from_what_was_measured():
+    figures = json.loads(first_picture.FIGURES.read_text("utf-8"))
+    counts = {library: len(run["compiles"]) for library, run in figures["runs"].items()}
+    assert counts == {"optax": 10, "canonopt": 1}
+    for scheme in ("light", "dark"):
+        path = first_picture.IMAGES / f"compiles-{scheme}.svg"
+        assert path.read_text("utf-8") == first_picture.drawn(figures, scheme)
+    # The program on the page is still the one that was measured.
+    assert first_picture.program("canonopt") == first_picture.program("optax").replace(
+        "optim = optax.", "optim = canonopt."
+    )
+
+
+def test_figures_of_accelerators_are_those_of_the_pages_that_measure_them():
+    docs = ROOT / "docs"
+    text = (docs / "accelerators.md").read_text("utf-8")
+    sources = [docs / "compile-table.md", *sorted((docs / "records").glob("cpu-*.md"))]
+    measured = "".join(source.read_text("utf-8") for source in sources)
+    figures = re.findall(r"\d+ of \d+", text)
+    assert len(figures) == 5 and all(figure in measured for figure in figures)
 
 
 MODULES = ["canonopt", *(m.name for m in pkgutil.walk_packages(canonopt.__path__, "canonopt."))]

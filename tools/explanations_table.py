@@ -4,6 +4,7 @@ python -m tools.explanations_table [path of another page]
 """
 
 import contextlib
+import html
 import importlib.metadata
 import logging
 import os
@@ -30,10 +31,10 @@ LONGEST = 200
 _TEXT = """\
 # What each tool says
 
-Recompile scenarios, and what each tool says of the second trace or compile, cut to {longest}
-characters. *Nothing*: the tool sees no difference, raises nothing and logs nothing. chex and
-equinox are below the jit, where both see traces. Measured with {versions};
-`python -m tools.explanations_table` measures anew. The scenarios are in
+{count} recompiles, and what each tool says of the second trace or compile. **Open a cell** to read
+the message, cut to {longest} characters. *Nothing*: the tool sees no difference, raises nothing and
+logs nothing. chex and equinox are below the jit, where both see traces. Measured with {versions};
+`python -m tools.explanations_table` measures again. The scenarios are in
 `tests/support/scenarios.py`, each with the line that fixes it.
 
 | | says something | says nothing |
@@ -41,21 +42,18 @@ equinox are below the jit, where both see traces. Measured with {versions};
 {summary}
 
 - **canonopt**: `compile_log`, `assert_max_traces`, `assert_max_compiles` and the doctor.
-- **chex**: `chex.assert_max_traces(n=1)`. It counts and gives no cause.
+- **chex**: `chex.assert_max_traces(n=1)`. It counts and gives no cause, so its cells have no text:
+  "Function 'step' is traced > 1 times!", and reasons for which that often happens.
 - **equinox**: `equinox.debug.assert_max_traces(max_traces=1)`. It shows the argument that differs
   first, whole.
 - **JAX**: `jax_explain_cache_misses`. It does not log a compile without a trace.
 
-{sections}"""
-
-_SECTION = """\
-## {name}, {jit}
-
-- canonopt: {canonopt}
-- chex: {chex}
-- equinox: {equinox}
-- JAX: {jax}
+| what changes | jit | canonopt | chex | equinox | JAX |
+| --- | --- | --- | --- | --- | --- |
+{rows}
 """
+
+_FOLD = "<details><summary>{says}</summary>{text}</details>"
 
 
 def _by_canonopt(scenario: Scenario, jit: Callable) -> str:
@@ -121,33 +119,56 @@ def _shown(text: str) -> str:
     text = re.sub(r"\bid=\d{6,}", "id=...", text)
     text = re.sub(r"(/[\w.\-]+)+/(?=[\w\-]+\.py)", "", text)  # folders differ by machine
     text = re.sub(r"(\bscenarios\.py):\d+", r"\1", text)  # and lines by edit
-    text = text.replace("`", "'")
+    return text
+
+
+def _says(tool: str, text: str) -> str:
+    """A few words on what a message has."""
+    if tool == "canonopt":
+        change = re.match(r"(?:(\S+): )?([a-z ]+?):", text)
+        return change.group(2) if change else "the cause"
+    if tool == "chex":
+        return "counts"
+    if tool == "equinox":
+        argument = re.search(r"the '(\w+)' argument is responsible", text)
+        return f"names {argument.group(1)}" if argument else "counts"
+    found = re.search(r"(never seen function|different [a-z ]+(?=:))", text)
+    return found.group(1) if found else "a cache miss"
+
+
+def _cell(tool: str, text: str) -> str:
     if not text:
         return "*nothing*"
-    return f"`{text}`" if len(text) <= LONGEST else f"`{text[: LONGEST - 3]}...`"
+    says = _says(tool, text)
+    if tool == "chex":
+        return says
+    text = text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."
+    # As HTML: no character of a message is Markdown, nor the end of a cell.
+    escaped = html.escape(text, quote=False)
+    for character in "\\|*_`[]":
+        escaped = escaped.replace(character, f"&#{ord(character)};")
+    return _FOLD.format(says=says, text=escaped)
 
 
 def page() -> str:
-    said: dict[str, list[str]] = {tool: [] for tool in TOOLS}
-    sections = []
+    said: dict[str, int] = dict.fromkeys(TOOLS, 0)
+    rows = []
     for scenario, jit in cells():
-        words = {}
+        row = [scenario.name.capitalize(), f"`{jit}`"]
         for tool, say in TOOLS.items():
             chex.clear_trace_counter()
-            words[tool] = _shown(say(scenario, JITS[jit]))
-            said[tool].append(words[tool])
-        sections.append(_SECTION.format(name=scenario.name.capitalize(), jit=jit, **words))
-    summary = [
-        f"| {tool} | {len(words) - words.count('*nothing*')} | {words.count('*nothing*')} |"
-        for tool, words in said.items()
-    ]
+            text = _shown(say(scenario, JITS[jit]))
+            said[tool] += bool(text)
+            row.append(_cell(tool, text))
+        rows.append(f"| {' | '.join(row)} |")
     packages = ("jax", "chex", "equinox")
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
     return _TEXT.format(
+        count=len(rows),
         longest=LONGEST,
         versions=versions,
-        summary="\n".join(summary),
-        sections="\n".join(sections),
+        summary="\n".join(f"| {tool} | {n} | {len(rows) - n} |" for tool, n in said.items()),
+        rows="\n".join(rows),
     )
 
 

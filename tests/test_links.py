@@ -1,0 +1,139 @@
+"""Links, anchors and pictures: of the sources, and of the site if mkdocs is installed."""
+
+import html.parser
+import os
+import re
+import subprocess
+import sys
+import urllib.parse
+from pathlib import Path
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[1]
+DOCS = ROOT / "docs"
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
+# What decides in which color scheme a picture is shown.
+SCHEMES = {"only-light", "only-dark"}
+
+_CODE = re.compile(r"^( *)```.*?^\1```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\]\(([^()\s]+)\)|(?:href|src)=\"([^\"]+)\"")
+_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
+_OBJECT = re.compile(r"^::: (canonopt\S+)$", re.MULTILINE)
+
+
+def without_code(text):
+    # The words of inline code remain, as they do in the anchor of a heading.
+    return _CODE.sub(lambda code: "" if "\n" in code[0] else re.sub(r"[`()]", "", code[0]), text)
+
+
+def links_of(page):
+    return [link[1] or link[2] for link in _LINK.finditer(without_code(page.read_text("utf-8")))]
+
+
+def anchors_of(page):
+    """The anchors that Python-Markdown makes of headings, and mkdocstrings of objects."""
+    text = page.read_text("utf-8")
+    anchors = set(_OBJECT.findall(text))
+    for heading in _HEADING.findall(without_code(text)):
+        words = re.sub(r"\]\(\S+?\)", "", heading)  # of a link, its text
+        slug = re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", words).strip().lower())
+        again = sum(bool(re.fullmatch(rf"{re.escape(slug)}(_\d+)?", anchor)) for anchor in anchors)
+        anchors.add(f"{slug}_{again}" if again else slug)
+    return anchors
+
+
+def problem_of(page, link):
+    """What is wrong with a link of a page, or None."""
+    url = urllib.parse.urlsplit(link)
+    if url.scheme or url.netloc:
+        return None if url.scheme == "https" else "no https"
+    target = (page.parent / url.path).resolve() if url.path else page
+    if not target.is_file():
+        return "no such file"
+    if DOCS in page.parents and DOCS not in target.parents:
+        return "not a part of the site"
+    is_picture = target.suffix in (".svg", ".png")
+    anchors = SCHEMES if is_picture else anchors_of(target) if target.suffix == ".md" else set()
+    return "no such anchor" if url.fragment and url.fragment not in anchors else None
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_links_of(page):
+    problems = {link: problem_of(page, link) for link in links_of(page)}
+    assert {link: problem for link, problem in problems.items() if problem} == {}
+
+
+def test_a_broken_link_is_found():
+    page = DOCS / "index.md"
+    links = ("my-fit.md", "identity.md#nothing", "../README.md")
+    found = [problem_of(page, link) for link in links]
+    assert found == ["no such file", "no such anchor", "not a part of the site"]
+    assert problem_of(page, "images/compiles-light.svg#only-drak") == "no such anchor"
+    assert problem_of(page, "api/specs.md#canonopt.Spec") is None
+
+
+def test_there_are_links():
+    assert sum(len(links_of(page)) for page in PAGES) > 300
+
+
+def test_every_page_is_in_the_navigation():
+    navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
+
+    def paths(item):
+        if isinstance(item, str):
+            return [item]
+        parts = item.values() if isinstance(item, dict) else item
+        return [path for part in parts for path in paths(part)]
+
+    listed = paths(navigation)
+    assert len(listed) == len(set(listed))
+    assert set(listed) == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
+
+
+def test_every_picture_is_shown():
+    shown = {urllib.parse.urlsplit(link).path for page in PAGES for link in links_of(page)}
+    pictures = [path for path in (DOCS / "images").iterdir() if path.suffix in (".svg", ".png")]
+    assert pictures and [path for path in pictures if f"images/{path.name}" not in shown] == []
+
+
+class Tags(html.parser.HTMLParser):
+    """The ids and the links of a page of the site."""
+
+    def __init__(self, text):
+        super().__init__()
+        self.ids, self.links = set(), []
+        self.feed(text)
+
+    def handle_starttag(self, tag, attrs):
+        attributes = dict(attrs)
+        self.ids.add(attributes.get("id"))
+        self.links += [attributes[name] for name in ("href", "src") if attributes.get(name)]
+
+
+@pytest.mark.slow
+def test_the_site_has_what_its_pages_link_to(tmp_path):
+    """The docstrings of the API, the navigation and raw HTML included."""
+    pytest.importorskip("material")
+    pytest.importorskip("mkdocstrings")
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
+    environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
+    built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
+    assert built.returncode == 0, built.stderr
+    pages = {page: Tags(page.read_text("utf-8")) for page in tmp_path.rglob("*.html")}
+    assert len(pages) > 20
+    broken = []
+    for page, tags in pages.items():
+        for link in tags.links:
+            url = urllib.parse.urlsplit(link)
+            # The page for what is not found has links from the root of a server.
+            if url.scheme or url.netloc or page.name == "404.html":
+                continue
+            target = (page.parent / urllib.parse.unquote(url.path)).resolve()
+            target = target / "index.html" if target.is_dir() else target
+            anchor = urllib.parse.unquote(url.fragment)
+            known = pages[target].ids if target in pages else {*SCHEMES, ""}
+            if not target.is_file() or (anchor not in known and anchor not in ("", "__comments")):
+                broken.append((str(page.relative_to(tmp_path)), link))
+    assert broken == []
