@@ -1,7 +1,6 @@
 """Try fifty learning rates on handwritten digits in three ways, and plot the accuracies.
 
     pip install 'canonopt[examples]'
-    python sweep.py                      # the picture goes to a temporary file
     python sweep.py sweep.png --values 10
 
 The learning rate of an Optax optimizer is a constant of the compiled program, so each rate costs a
@@ -11,17 +10,16 @@ ways disagree.
 """
 
 import argparse
-import pathlib
+import functools
 import sys
-import tempfile
 import time
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import matplotlib
 import numpy as np
 import optax
+from matplotlib.figure import Figure
 from rich.console import Console
 from rich.table import Table
 from sklearn.datasets import load_digits
@@ -29,26 +27,20 @@ from sklearn.model_selection import train_test_split
 
 import canonopt
 
-matplotlib.use("Agg")  # writes a file and opens no window
-from matplotlib import pyplot as plt
-
 EPOCHS, BATCH_SIZE = 4, 64
 
 
 def digits():
     """1,797 images of 8 x 8 pixels: train images, held-out images, train labels, held-out ones."""
     images, labels = load_digits(return_X_y=True)
-    images, labels = (images / 16).astype(np.float32), labels.astype(np.int32)
-    return train_test_split(images, labels, test_size=0.2, stratify=labels, random_state=0)
+    return train_test_split(np.float32(images / 16), np.int32(labels), random_state=0)
 
 
 def batches(x, y):
-    rng = np.random.default_rng(0)
-    for _ in range(EPOCHS):
-        order = rng.permutation(len(x))
+    for epoch in range(EPOCHS):
+        order = np.random.default_rng(epoch).permutation(len(x))
         for start in range(0, len(x) - BATCH_SIZE + 1, BATCH_SIZE):
-            chosen = order[start : start + BATCH_SIZE]
-            yield x[chosen], y[chosen]
+            yield tuple(array[order[start : start + BATCH_SIZE]] for array in (x, y))
 
 
 def build_model():
@@ -64,28 +56,25 @@ def init(model, optim):
     return optim.init(eqx.filter(model, eqx.is_inexact_array))
 
 
-def train_one_batch(model, opt_state, optim, x, y):
+def train(model, opt_state, optim, x, y):
     grads = eqx.filter_grad(loss_fn)(model, x, y)
     updates, opt_state = optim.update(grads, opt_state, eqx.filter(model, eqx.is_inexact_array))
     return canonopt.apply_updates(model, updates), opt_state
 
 
-@eqx.filter_jit
-def step(model, opt_state, optim, x, y):
-    return train_one_batch(model, opt_state, optim, x, y)
-
-
-@eqx.filter_jit
-def ensemble_step(models, opt_states, optims, x, y):
-    # The first axis of models, states and optimizers is the member. All members get the same batch.
-    member = eqx.if_array(0)
-    train = eqx.filter_vmap(train_one_batch, in_axes=(member, member, member, None, None))
-    return train(models, opt_states, optims, x, y)
+step = eqx.filter_jit(train)
+# The first axis of models, states and optimizers is the member. All members get the same batch.
+MEMBER = eqx.if_array(0)
+ensemble_step = eqx.filter_jit(eqx.filter_vmap(train, in_axes=(MEMBER, MEMBER, MEMBER, None, None)))
 
 
 @eqx.filter_jit
 def accuracy(model, x, y):
     return jnp.mean(jax.vmap(model)(x).argmax(axis=-1) == y)
+
+
+def dynamic_adamw(rates):
+    return canonopt.adamw(canonopt.dynamic(rates))
 
 
 def one_by_one(build_optimizer, rates, data):
@@ -100,30 +89,20 @@ def one_by_one(build_optimizer, rates, data):
     return accuracies
 
 
-def rebuilt_optax(rates, data):
-    return one_by_one(lambda rate: optax.adamw(rate, weight_decay=1e-2), rates, data)
-
-
-def rebuilt_specs(rates, data):
-    def build(rate):
-        return canonopt.adamw(canonopt.dynamic(rate), weight_decay=1e-2)
-
-    return one_by_one(build, rates, data)
-
-
 def one_program(rates, data):
     x, x_test, y, y_test = data
-    optims = canonopt.adamw(canonopt.dynamic(rates), weight_decay=1e-2)
+    optims = dynamic_adamw(rates)
     models = eqx.filter_vmap(lambda _: build_model())(jnp.arange(len(rates)))
     opt_states = eqx.filter_vmap(init)(models, optims)
     for batch in batches(x, y):
         models, opt_states = ensemble_step(models, opt_states, optims, *batch)
-    of_all = eqx.filter_vmap(accuracy, in_axes=(eqx.if_array(0), None, None))
+    of_all = eqx.filter_vmap(accuracy, in_axes=(MEMBER, None, None))
     return of_all(models, x_test, y_test).tolist()
 
 
 def draw(path, rates, found):
-    figure, axes = plt.subplots(figsize=(6, 4), layout="constrained")
+    figure = Figure(figsize=(6, 4), layout="constrained")
+    axes = figure.subplots()
     for (name, accuracies), style in zip(found.items(), ("-", "o", "x"), strict=True):
         axes.plot(rates, accuracies, style, label=name, markersize=5, fillstyle="none")
     axes.set(xscale="log", xlabel="learning rate", ylabel="held-out accuracy", ylim=(0, 1))
@@ -134,17 +113,15 @@ def draw(path, rates, found):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("picture", nargs="?", type=pathlib.Path, help="where the plot goes")
+    parser.add_argument("picture", nargs="?", default="sweep.png", help="where the plot goes")
     parser.add_argument("--values", type=int, default=50, help="how many learning rates")
     arguments = parser.parse_args()
-    picture = arguments.picture or pathlib.Path(tempfile.mkdtemp()) / "sweep.png"
-
     rates, data = np.geomspace(1e-5, 1.0, arguments.values).tolist(), digits()
     # Compile beforehand what all three ways share.
     one_by_one(lambda _: canonopt.set_to_zero(), rates[:1], data)
     ways = {
-        "optax.adamw(rate)": rebuilt_optax,
-        "canonopt.adamw(canonopt.dynamic(rate))": rebuilt_specs,
+        "optax.adamw(rate)": functools.partial(one_by_one, optax.adamw),
+        "canonopt.adamw(canonopt.dynamic(rate))": functools.partial(one_by_one, dynamic_adamw),
         "canonopt.adamw(canonopt.dynamic(rates)), vmapped": one_program,
     }
     table = Table("", title=f"{len(rates)} learning rates, {EPOCHS} epochs each", box=None)
@@ -156,13 +133,11 @@ def main():
         with canonopt.compile_log() as log:
             found[name] = way(rates, data)
         seconds = time.perf_counter() - start
-        steps = log["step"], log["ensemble_step"]
-        counts = sum(each.traces for each in steps), sum(each.compiles for each in steps)
-        table.add_row(name, *map(str, counts), f"{seconds:.1f}", f"{max(found[name]):.1%}")
-    draw(picture, rates, found)
-    console = Console(width=100)
-    console.print(table)
-    console.print(f"accuracy against learning rate: {picture}", soft_wrap=True)
+        counts = str(log["train"].traces), str(log["train"].compiles)
+        table.add_row(name, *counts, f"{seconds:.1f}", f"{max(found[name]):.1%}")
+    draw(arguments.picture, rates, found)
+    Console(width=100).print(table)
+    print(f"accuracy against learning rate: {arguments.picture}")
     spread = np.ptp(list(found.values()), axis=0)
     # The ways add numbers in different orders, so they may disagree on an image or two.
     if np.median(spread) > 0.01:

@@ -1,4 +1,7 @@
-"""In a notebook: a cell that defines a step and is run again."""
+"""In a notebook: a cell that defines a step and is run again, and the quickstart."""
+
+import re
+from pathlib import Path
 
 import nbclient
 import nbformat
@@ -76,3 +79,25 @@ def test_cells_are_named_by_their_numbers_and_show_a_log_as_html():
     printed = "".join(output.text for output in streams)
     assert "<td>In[2]:1</td>" in shown.data["text/html"]
     assert printed.split() == ["In[2]:1", "In[2]:4", "In[2]:6"]
+
+
+QUICKSTART = Path(__file__).parents[1] / "examples" / "quickstart.ipynb"
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+def test_the_quickstart_runs_and_shows_what_was_compiled(monkeypatch):
+    pytest.importorskip("sklearn")
+    monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # for the kernel
+    notebook = nbformat.read(QUICKSTART, as_version=4)
+    nbformat.validate(notebook)
+    assert not any(cell.get("outputs") or cell.get("execution_count") for cell in notebook.cells)
+    nbclient.NotebookClient(notebook, timeout=600).execute()
+    shown = [cell.outputs[-1].data for cell in notebook.cells if cell.get("outputs")]
+    tables = [data["text/html"] for data in shown if "text/html" in data]
+    row = re.compile(r"<td>step</td><td>(\d+)</td><td>(\d+)</td>")
+    counts = [row.search(re.sub(r"<(td)[^>]*>", r"<\1>", table)) for table in tables]
+    assert [count and count.groups() for count in counts] == [("3", "3"), ("1", "1")], tables
+    assert "canonopt.canonicalize(optim)" in tables[0]  # the line to write
+    (printed, *_) = notebook.cells[-1].outputs
+    assert printed.text == "1 compile for 4 learning rates\n"
