@@ -29,6 +29,10 @@ PAGE = Path(__file__).parents[1] / "docs" / "explanations.md"
 LONGEST = 200
 
 _TEXT = """\
+---
+hide: [toc]
+---
+
 # What each tool says
 
 {count} recompiles, and what each tool says of the second trace or compile. **Open a cell** to read
@@ -38,7 +42,7 @@ logs nothing. chex and equinox are below the jit, where both see traces. Measure
 `tests/support/scenarios.py`, each with the line that fixes it.
 
 | | says something | says nothing |
-| --- | --- | --- |
+| --- | ---: | ---: |
 {summary}
 
 - **canonopt**: `compile_log`, `assert_max_traces`, `assert_max_compiles` and the doctor.
@@ -154,7 +158,7 @@ def page() -> str:
     said: dict[str, int] = dict.fromkeys(TOOLS, 0)
     rows = []
     for scenario, jit in cells():
-        row = [scenario.name.capitalize(), f"`{jit}`"]
+        row = [scenario.name.capitalize(), jit]
         for tool, say in TOOLS.items():
             chex.clear_trace_counter()
             text = _shown(say(scenario, JITS[jit]))

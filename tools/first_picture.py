@@ -51,7 +51,8 @@ for entry in log["step"].entries:
 
 def program(library: str) -> str:
     """The first Python block of the first page, with the Adam of `library`."""
-    found = re.search(r"```python\n(.*?)```", (DOCS / "index.md").read_text("utf-8"), re.DOTALL)
+    page = (DOCS / "index.md").read_text("utf-8")
+    found = re.search(r"```python[^\n]*\n(.*?)```", page, re.DOTALL)
     assert found
     text = f"import optax\n{found.group(1)}"
     assert text.count(ADAM) == 1 and text.count(_CUT) == 1
