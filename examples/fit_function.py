@@ -24,24 +24,26 @@ FOLDS, STEPS = 5, 200
 def folds():
     """Noisy samples of a sine, cut into training and held-out points, five times."""
     rng = np.random.default_rng(0)
-    x = jnp.asarray(rng.uniform(-3, 3, (200, 1)), jnp.float32)
-    y = jnp.asarray(np.sin(x) + rng.normal(0, 0.1, x.shape), jnp.float32)
+    x = rng.uniform(-3, 3, (200, 1)).astype(np.float32)
+    y = np.sin(x) + rng.normal(0, 0.1, x.shape).astype(np.float32)
     for held_out in np.split(rng.permutation(len(x)), FOLDS):
         rest = np.setdiff1d(np.arange(len(x)), held_out)
-        yield (x[rest], y[rest]), (x[held_out], y[held_out])
+        yield jax.device_put(((x[rest], y[rest]), (x[held_out], y[held_out])))
 
 
-def initial_params(key):
-    first, second = jax.random.split(key)
-    return {
-        "up": jax.random.normal(first, (1, 64)),
-        "bias": jnp.zeros(64),
-        "down": jax.random.normal(second, (64, 1)) / 8,
-    }
+def initial_params(seed):
+    normal = np.random.default_rng(seed).standard_normal
+    params = {"up": normal((1, 64)), "bias": np.zeros(64), "down": normal((64, 1)) / 8}
+    return {name: jnp.asarray(leaf, jnp.float32) for name, leaf in params.items()}
 
 
 def predict(params, x):
     return jnp.tanh(x @ params["up"] + params["bias"]) @ params["down"]
+
+
+@jax.jit
+def error(params, x, y):
+    return jnp.mean((predict(params, x) - y) ** 2)
 
 
 def fit(jit, train, held_out, seed):
@@ -49,7 +51,7 @@ def fit(jit, train, held_out, seed):
     optim = canonopt.adam(1e-2)
 
     def loss_fn(params):
-        return jnp.mean((predict(params, x) - y) ** 2)
+        return error(params, x, y)
 
     @jit
     def step(params, opt_state):
@@ -57,11 +59,11 @@ def fit(jit, train, held_out, seed):
         updates, opt_state = optim.update(grads, opt_state, params)
         return canonopt.apply_updates(params, updates), opt_state
 
-    params = initial_params(jax.random.key(seed))
+    params = initial_params(seed)
     opt_state = optim.init(params)
     for _ in range(STEPS):
         params, opt_state = step(params, opt_state)
-    return float(jnp.mean((predict(params, held_out[0]) - held_out[1]) ** 2))
+    return float(error(params, *held_out))
 
 
 def cross_validate(name, jit):

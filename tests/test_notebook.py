@@ -93,11 +93,10 @@ def test_the_quickstart_runs_and_shows_what_was_compiled(monkeypatch):
     nbformat.validate(notebook)
     assert not any(cell.get("outputs") or cell.get("execution_count") for cell in notebook.cells)
     nbclient.NotebookClient(notebook, timeout=600).execute()
-    shown = [cell.outputs[-1].data for cell in notebook.cells if cell.get("outputs")]
-    tables = [data["text/html"] for data in shown if "text/html" in data]
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
+    tables = [output.data["text/html"] for output in outputs if "data" in output]
     row = re.compile(r"<td>step</td><td>(\d+)</td><td>(\d+)</td>")
     counts = [row.search(re.sub(r"<(td)[^>]*>", r"<\1>", table)) for table in tables]
     assert [count and count.groups() for count in counts] == [("3", "3"), ("1", "1")], tables
     assert "canonopt.canonicalize(optim)" in tables[0]  # the line to write
-    (printed, *_) = notebook.cells[-1].outputs
-    assert printed.text == "1 compile for 4 learning rates\n"
+    assert outputs[-1].text.startswith("1 compile for 3 learning rates: {0.001: 0.")
