@@ -29,8 +29,14 @@ Cells = dict[tuple[str, str, str], str]
 _TEXT = """\
 # What compiles how often
 
-How often a step is **traced/compiled** in four calls: canonopt · plain optax. More than 1/1 is an
-unnecessary second compile.
+**You see:** a step is traced or compiled again in its second call, with some optimizers and models
+and not with others.
+
+**You write** `canonopt.canonicalize`, `init_like_grads` and `apply_updates`, as on
+[My step compiles twice](my-step-compiles-twice.md).
+
+**Why:** the table has how often a step is **traced/compiled** in four calls: canonopt · plain
+optax. More than 1/1 is an unnecessary second compile.
 
 | | traced once and compiled once |
 | --- | --- |

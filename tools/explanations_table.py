@@ -122,15 +122,14 @@ def _shown(text: str) -> str:
     text = re.sub(r"0x[0-9a-f]+", "0x...", " ".join(text.split()))
     text = re.sub(r"\bid=\d{6,}", "id=...", text)
     text = re.sub(r"(/[\w.\-]+)+/(?=[\w\-]+\.py)", "", text)  # folders differ by machine
-    text = re.sub(r"(\bscenarios\.py):\d+", r"\1", text)  # and lines by edit
-    return text
+    return re.sub(r"(\bscenarios\.py):\d+", r"\1", text)  # and lines by edit
 
 
 def _says(tool: str, text: str) -> str:
     """A few words on what a message has."""
     if tool == "canonopt":
-        change = re.match(r"(?:(\S+): )?([a-z ]+?):", text)
-        return change.group(2) if change else "the cause"
+        change = re.match(r"(?:\S+: )?([a-z ]+?):", text)
+        return change.group(1) if change else "the cause"
     if tool == "chex":
         return "counts"
     if tool == "equinox":

@@ -7,6 +7,7 @@ The program is the first Python block of docs/index.md, once with `optax.adam`, 
 process as it is. There is a picture for light pages and one for dark ones.
 """
 
+import hashlib
 import importlib.metadata
 import json
 import re
@@ -30,6 +31,7 @@ class Run(TypedDict):
 
 
 class Figures(TypedDict):
+    program: str  # a digest of the one that was measured
     versions: dict[str, str]
     runs: dict[str, Run]
 
@@ -59,9 +61,14 @@ def program(library: str) -> str:
     return text.replace(ADAM, f"optim = {library}.adam(1e-3)")
 
 
+def digest() -> str:
+    return hashlib.sha256(program("canonopt").encode()).hexdigest()[:16]
+
+
 def measured() -> Figures:
     versions = {name: importlib.metadata.version(name) for name in ("jax", "optax", "equinox")}
-    return {"versions": versions, "runs": {library: _run(library) for library in LIBRARIES}}
+    runs = {library: _run(library) for library in LIBRARIES}
+    return {"program": digest(), "versions": versions, "runs": runs}
 
 
 def _run(library: str) -> Run:
