@@ -1,6 +1,7 @@
 """Every Python block of the documentation and every example in a docstring runs.
 
-A block that is not run has a comment above it: `<!-- not run: why -->`.
+A block that is not run has a comment above it: `<!-- not run: why -->`. Where another test has all
+such blocks of a page, the page has one comment: `<!-- not run on this page: why -->`.
 """
 
 import ast
@@ -30,6 +31,7 @@ LOOPS = ROOT / "tests" / "packages" / "loops"
 FLAGS = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE
 
 _WHY = re.compile(r"<!-- not run: \w.+ -->\n(<!-- .+ -->\n)?\Z")
+_WHY_OF_PAGE = re.compile(r"^<!-- not run on this page: \w.+ -->$", re.MULTILINE)
 _FENCE = re.compile(r"^( *)```(\S*)[^\n]*\n(.*?)^\1```$", re.MULTILINE | re.DOTALL)
 
 
@@ -51,6 +53,8 @@ def test_a_block_that_is_not_run_says_why():
     silent = []
     for page in PAGES:
         text = page.read_text("utf-8")
+        if _WHY_OF_PAGE.search(text):
+            continue
         for fence in _FENCE.finditer(text):
             if fence[2] != "python" and not _WHY.search(text[: fence.start()]):
                 silent.append(f"{page.name}:{text.count(chr(10), 0, fence.start()) + 1}")
