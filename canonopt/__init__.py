@@ -66,7 +66,7 @@ from .optimizers import *
 from .schedules import *
 from .transforms import *
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 
 if _typing.TYPE_CHECKING:
