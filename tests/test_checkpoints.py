@@ -1,6 +1,7 @@
 """A run that is stopped and restored has the numbers of the uninterrupted run, and its program."""
 
 import functools
+import gc
 import io
 import json
 from collections.abc import Callable
@@ -76,8 +77,16 @@ def with_flax(folder, tree):
 
 LIBRARIES = {"orbax": with_orbax, "equinox": with_equinox, "flax": with_flax}
 
-# Orbax leaves the reads of other arrays pending when one fails.
+# Orbax leaves the reads of other arrays pending when one fails. They complain when they are
+# collected, which has to be before the next test.
 of_orbax = pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
+
+
+@pytest.fixture
+def collected():
+    yield
+    gc.collect()
+
 
 # --- a run ----------------------------------------------------------------------------------------
 
@@ -338,6 +347,7 @@ def test_a_manifest_is_one_line_of_json():
 
 
 @of_orbax
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_another_shape_is_found_without_a_manifest(library, tmp_path):
     saved = LIBRARIES[library](tmp_path, small())
@@ -350,6 +360,7 @@ def test_another_shape_is_found_without_a_manifest(library, tmp_path):
 
 
 @of_orbax
+@pytest.mark.usefixtures("collected")
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_file_that_was_cut_off(library, tmp_path):
     like = small()
