@@ -78,14 +78,15 @@ def cut(tree: Any) -> tuple[list[Any], Static]:
 
 
 def _partition(leaves: list[Any], treedef: Any) -> tuple[list[Any], Static]:
-    if _array_types.issuperset(map(type, leaves)):
+    others = [(i, leaf) for i, leaf in enumerate(leaves) if type(leaf) not in _array_types]
+    if not others:
         return leaves, Static(treedef, ())
+    if _other_types.issuperset([type(leaf) for _, leaf in others]):
+        arrays = [leaf for leaf in leaves if type(leaf) in _array_types]
+        return arrays, Static(treedef, tuple(others))
     arrays, others = [], []
     for i, leaf in enumerate(leaves):
-        kind = type(leaf)
-        if kind in _array_types:
-            arrays.append(leaf)
-        elif type(kind) is _ModuleMeta:
+        if _is_module(leaf):
             inner, static = _known_or_cut(leaf)
             arrays += inner
             others.append((i, static))
@@ -103,20 +104,24 @@ def _is_module(node: Any) -> bool:
     return type(type(node)) is _ModuleMeta  # `isinstance` takes ten times as long, for an ABC
 
 
-# The types of arrays that have been seen: `equinox.is_array` takes too long for each leaf.
+# The types of leaves that have been seen: to ask `equinox.is_array` of each leaf takes too long.
 _array_types: set[type] = set()
+_other_types: set[type] = set()
 
 
 def _is_array(leaf: Any) -> bool:
-    if type(leaf) in _array_types:
-        return True
+    kind = type(leaf)
+    if kind in _array_types or kind in _other_types:
+        return kind in _array_types
     is_array = eqx.is_array(leaf)
+    is_of_library = str(kind.__module__).partition(".")[0] in _LIBRARIES
     # Of a tracer, its type does not say whether it is an array.
-    if is_array and not isinstance(leaf, jax.core.Tracer):
-        kind = type(leaf)
-        if kind.__module__.partition(".")[0] in ("jax", "jaxlib", "numpy"):
-            _array_types.add(kind)
+    if is_of_library and not isinstance(leaf, jax.core.Tracer):
+        (_array_types if is_array else _other_types).add(kind)
     return is_array
+
+
+_LIBRARIES = ("builtins", "jax", "jaxlib", "numpy")
 
 
 # --- modules that are known ---------------------------------------------------------------------
