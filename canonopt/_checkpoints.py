@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
 
 import jax
+import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 
@@ -126,13 +127,15 @@ def _placed(value: Any, like: Any) -> Any:
     if isinstance(like, _NUMBERS):
         return type(like)(np.asarray(value).item())
     if not isinstance(like, _ARRAYS):
-        return np.asarray(value)[()] if isinstance(like, np.generic) else np.asarray(value)
+        # A copy, which can be changed in place. Flax restores what cannot.
+        return np.asarray(value)[()] if isinstance(like, np.generic) else np.array(value)
     wanted = like if isinstance(like, jax.ShapeDtypeStruct) else struct_of(like)
     if not isinstance(value, jax.Array):
-        value = np.asarray(value, wanted.dtype)
+        # A copy: on CPU, `device_put` takes the memory of an array in NumPy, which may change.
+        value = np.array(value, wanted.dtype)
     if wanted.sharding is None:
         return as_type(uncommitted(value), wanted)
-    if wanted.weak_type:
+    if wanted.weak_type or isinstance(value, jax.Array):
         value = as_type(value, wanted)
     return jax.device_put(value, wanted.sharding)
 
@@ -149,8 +152,10 @@ def _contents(tree: Any) -> dict[str, str]:
     def note(path: tuple[Any, ...], node: Any) -> bool:
         name = jtu.keystr(path)
         if isinstance(node, _DATA):
-            aval = jax.typeof(node) if isinstance(node, _NUMBERS) else node
-            found[name] = f"{aval.dtype}[{','.join(map(str, aval.shape))}]"
+            # Of a number, by its type: an integer may be too large for JAX.
+            number = next((kind for kind in _NUMBERS if isinstance(node, kind)), None)
+            dtype = node.dtype if number is None else jnp.result_type(number)
+            found[name] = f"{dtype}[{','.join(map(str, np.shape(node)))}]"
         elif type(node) not in _CONTAINERS and not jtu.all_leaves([node]):
             found[name] = type(node).__qualname__
         return False
@@ -193,6 +198,11 @@ def _check(saved: Mapping[str, str], wanted: Mapping[str, str]) -> None:
         # Where a node is missing, its leaves say it better.
         in_leaves = [d for d in differences if _MISSING not in d or d.is_of_leaf]
         raise _misfit(in_leaves or differences, wanted)
+    # Some libraries write no names, and read the leaves in this order.
+    before, after = ([p for p, text in tree.items() if _is_leaf(text)] for tree in (saved, wanted))
+    if before != after:
+        places = ((p, f"leaf {before.index(p)}", f"leaf {i}") for i, p in enumerate(after))
+        raise _misfit([_Difference(*place) for place in places if place[1] != place[2]], {})
 
 
 def _is_leaf(text: str) -> bool:
@@ -227,7 +237,7 @@ def _unreadable(error: Exception, template: Any) -> CheckpointError:
     if isinstance(path, tuple):  # Equinox has that of the leaf it was reading
         leaves = [f"like{jtu.keystr(path)}"]
     else:
-        leaves = [f"like{leaf}" for leaf in _leaves_below("", _contents(template))]
+        leaves = [f"like{leaf}" for leaf, text in _contents(template).items() if _is_leaf(text)]
     reason: BaseException = error
     while reason.__cause__ is not None:
         reason = reason.__cause__

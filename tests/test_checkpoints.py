@@ -1,5 +1,6 @@
 """A run that is stopped and restored has the numbers of the uninterrupted run, and its program."""
 
+import collections
 import functools
 import gc
 import io
@@ -399,6 +400,86 @@ def test_a_tree_of_other_containers():
     like = {"a": [1.0, 2.0]}
     with pytest.raises(canonopt.CheckpointError, match=r"\(\*, \*\).* -> .*\[\*, \*\].* @ like"):
         canonopt.restore_like(like, lambda _: {"a": (1.0, 2.0)})
+
+
+class UpDown(eqx.Module):
+    up: jax.Array
+    down: jax.Array
+
+
+class DownUp(eqx.Module):
+    down: jax.Array
+    up: jax.Array
+
+
+UpDown.__qualname__ = DownUp.__qualname__ = "Block"  # before and after the fields were moved
+ORDERS = {
+    "fields": (UpDown(jnp.ones(2), jnp.zeros(2)), DownUp(jnp.ones(2), jnp.zeros(2)), "."),
+    "items": (
+        collections.OrderedDict(up=jnp.ones(2), down=jnp.zeros(2)),
+        collections.OrderedDict(down=jnp.ones(2), up=jnp.zeros(2)),
+        "['",
+    ),
+}
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_leaves_in_another_order_are_not_taken_for_each_other(order):
+    saved, like, mark = ORDERS[order]
+    with pytest.raises(canonopt.CheckpointError, match="saved from another tree") as caught:
+        canonopt.restore_like(like, pytest.fail, canonopt.manifest(saved))
+    assert f"leaf 1 -> leaf 0 @ like{mark}down" in str(caught.value)
+    assert f"leaf 0 -> leaf 1 @ like{mark}up" in str(caught.value)
+    assert caught.value.path.startswith(f"like{mark}down")
+
+
+@pytest.mark.parametrize("kind", ["committed", "uncommitted"])
+def test_a_strongly_typed_leaf_does_not_become_weakly_typed(kind):
+    like = jnp.ones((), jnp.float32)
+    like = jax.device_put(like, jax.devices()[0]) if kind == "committed" else like
+    restored = canonopt.restore_like(like, lambda _: jnp.asarray(2.0))
+    assert restored == 2.0 and not restored.weak_type
+    assert restored.committed == (kind == "committed")
+
+
+@pytest.mark.parametrize("kind", ["committed", "uncommitted", "numpy"])
+def test_the_memory_that_was_read_may_change_after_a_restore(kind):
+    read = np.ones(4096, np.float32)
+    like = np.zeros_like(read) if kind == "numpy" else jnp.zeros_like(read)
+    like = jax.device_put(like, jax.devices()[0]) if kind == "committed" else like
+    # At each address at which an allocation may begin.
+    for start in range(16):
+        loaded = read[start : start + 1024]
+        loaded[:] = 1
+        restored = canonopt.restore_like(like[:1024], lambda _, loaded=loaded: loaded)
+        loaded[:] = 2
+        assert np.all(np.asarray(restored) == 1)
+
+
+def test_an_array_in_numpy_can_be_changed_after_a_restore():
+    like = {"order": np.arange(3)}
+    data = flax.serialization.to_bytes(like)
+    restored = canonopt.restore_like(like, lambda like: flax.serialization.from_bytes(like, data))
+    restored["order"] += 1
+    assert restored["order"].tolist() == [1, 2, 3]
+
+
+@pytest.mark.parametrize("number", [2**40, -(2**70), True, 0.5, 2j])
+def test_a_number_comes_back_as_it_is(number):
+    like = {"number": type(number)()}
+    restored = canonopt.restore_like(
+        like, lambda _: {"number": number}, canonopt.manifest({"number": number})
+    )
+    assert restored == {"number": number} and type(restored["number"]) is type(number)
+
+
+def test_a_tree_that_is_one_leaf():
+    with pytest.raises(canonopt.CheckpointError, match=r"checkpoint: like\n  OSError: cut"):
+        canonopt.restore_like(jnp.ones(2), lambda _: raised(OSError("cut")))
+
+
+def raised(error):
+    raise error
 
 
 def test_a_missing_file_is_no_damaged_one(tmp_path):
