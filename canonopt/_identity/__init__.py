@@ -12,6 +12,7 @@ from .._python_internals import is_in_place as is_in_place
 from .callables import closure_items as closure_items
 from .callables import partial_items as partial_items
 from .captured import captured_arrays as captured_arrays
+from .captured import leads_to_objects as leads_to_objects
 from .captured import read_without_arrays as read_without_arrays
 from .captured import with_arrays as with_arrays
 from .hoisting import canonicalize as canonicalize

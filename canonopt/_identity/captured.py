@@ -86,6 +86,23 @@ def captured_arrays(fn: Any) -> list[Any]:
     return [value for value in _Graph(fn).nodes.values() if is_array(value)]
 
 
+def leads_to_objects(value: Any) -> bool:
+    """Whether `value` leads to an array, or to an object that may hold any, such as a trainer."""
+    pending, specs = [value], set()
+    while pending:
+        graph = _Graph(pending.pop())
+        if len(graph.nodes) >= MAX_NODES:
+            return True
+        for node in graph.nodes.values():
+            if hasattr(type(node), "__canonical_parts__"):
+                if id(node) not in specs:
+                    specs.add(id(node))
+                    pending.append(tuple(node.__canonical_parts__("now")))
+            elif is_array(node) or not (type(node) in _LEAD_ON or is_record(type(node))):
+                return True
+    return False
+
+
 class _Graph:
     """What a function holds, as far as it can be copied with something else in it."""
 
@@ -116,7 +133,9 @@ class _Graph:
         return found
 
 
+_LEAD_ON = {types.FunctionType, types.MethodType, functools.partial, tuple, list, dict, Jitted}
 _NO_PARTS = ATOMS | {float, complex, type, types.ModuleType, types.BuiltinFunctionType}
+_LEAD_ON |= _NO_PARTS
 
 
 def _parts(value: Any) -> Iterator[Any]:

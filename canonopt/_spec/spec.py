@@ -15,7 +15,7 @@ import jax.tree_util as jtu
 import optax
 
 from .._errors import NotAFactoryError, ParameterError
-from .._identity import Mode, is_in_place
+from .._identity import Mode, is_in_place, leads_to_objects
 from .._optax_compat import as_transform, is_transformation, number_or_none
 from .._python_internals import ClassAttribute, InstanceAttribute, token_of
 from .._steps import init_like_grads
@@ -129,11 +129,11 @@ class Configured(Parametrised):
         return _restore, (self._factory, self._factory.to_pickle(self.parameters()))
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
-        return self if mode == "now" else token_of(self._internals.anchor())
+        is_small = mode == "now" and not leads_to_objects(self.__canonical_parts__(mode))
+        return self if is_small else token_of(self._internals.anchor())
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
-        internals = self._internals
-        return () if internals.watched is None else internals.roots
+        return () if (known := self._internals).watched is None else known.roots
 
 
 def _restore(factory: SpecFactory, parameters: dict[str, Any]) -> Any:
