@@ -152,9 +152,10 @@ def _contents(tree: Any) -> dict[str, str]:
     def note(path: tuple[Any, ...], node: Any) -> bool:
         name = jtu.keystr(path)
         if isinstance(node, _DATA):
-            # Of a number, by its type: an integer may be too large for JAX.
-            number = next((kind for kind in _NUMBERS if isinstance(node, kind)), None)
-            dtype = node.dtype if number is None else jnp.result_type(number)
+            if isinstance(node, _NUMBERS):  # by its type: an integer may be too large for JAX
+                dtype = jnp.result_type(next(kind for kind in _NUMBERS if isinstance(node, kind)))
+            else:
+                dtype = node.dtype
             found[name] = f"{dtype}[{','.join(map(str, np.shape(node)))}]"
         elif type(node) not in _CONTAINERS and not jtu.all_leaves([node]):
             found[name] = type(node).__qualname__

@@ -88,7 +88,7 @@ def captured_arrays(fn: Any) -> list[Any]:
 
 def leads_to_objects(value: Any) -> bool:
     """Whether `value` leads to an array, or to an object that may hold any, such as a trainer."""
-    pending, specs = [value], set()
+    pending, specs = [value], set[int]()
     while pending:
         graph = _Graph(pending.pop())
         if len(graph.nodes) >= MAX_NODES:
