@@ -170,7 +170,7 @@ def _read(manifest: str | bytes, template: Any) -> dict[str, str]:
         found = json.loads(manifest)
         if not isinstance(found, dict) or any(type(text) is not str for text in found.values()):
             raise ValueError("this is no manifest")
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise _unreadable(error, template) from error
     return found
 

@@ -386,7 +386,7 @@ def test_a_file_that_was_cut_off(library, tmp_path):
     assert caught.value.__cause__ is not None
 
 
-@pytest.mark.parametrize("cut", ["", '{"w": "float', b"[]", '{"w": 3}'])
+@pytest.mark.parametrize("cut", ["", '{"w": "float', b"[]", '{"w": 3}', {"w": "float32[2]"}])
 def test_a_manifest_that_was_cut_off(cut):
     with pytest.raises(canonopt.CheckpointError, match="cannot be read from the checkpoint"):
         canonopt.restore_like(small(), pytest.fail, cut)

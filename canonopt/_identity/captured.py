@@ -88,6 +88,8 @@ def captured_arrays(fn: Any) -> list[Any]:
 
 def leads_to_objects(value: Any) -> bool:
     """Whether `value` leads to an array, or to an object that may hold any, such as a trainer."""
+    if not value:  # of most specs
+        return False
     pending, specs = [value], set[int]()
     while pending:
         graph = _Graph(pending.pop())
@@ -133,9 +135,9 @@ class _Graph:
         return found
 
 
-_LEAD_ON = {types.FunctionType, types.MethodType, functools.partial, tuple, list, dict, Jitted}
 _NO_PARTS = ATOMS | {float, complex, type, types.ModuleType, types.BuiltinFunctionType}
-_LEAD_ON |= _NO_PARTS
+_LEAD_ON = _NO_PARTS | {types.FunctionType, types.MethodType, functools.partial, Jitted}
+_LEAD_ON |= {tuple, list, dict}
 
 
 def _parts(value: Any) -> Iterator[Any]:

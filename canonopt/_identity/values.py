@@ -261,9 +261,9 @@ class Keyed(Protocol):
         """What stands for the object in a key. Raises `HoldsArray` if it has leaves.
 
         An interned object stands for itself in the key of a function that is traced "now", unless
-        it holds arrays or other objects, which the program would keep. If it
-        died when that function is gone, an equal one would be another, and the program that is kept
-        for the key would not be found again.
+        it holds arrays or other objects, which the program would keep. If it died when that
+        function is gone, an equal one would be another, and the program that is kept for the key
+        would not be found again.
         """
         ...
 

@@ -17,7 +17,7 @@ import jax.tree_util as jtu
 import optax
 
 from .._errors import DynamicSpecError
-from .._identity import HoldsArray, Mode, Table, Watched, read
+from .._identity import HoldsArray, Mode, Table, Watched, leads_to_objects, read
 from .._numbers import ArrayNeeded, Dynamic, ValueNeeded, both_branches, first_branch, traced
 from .._optax_compat import as_transform
 from .._python_internals import token_of
@@ -312,7 +312,8 @@ class _Dynamic(Configured):
         # Its arrays have been taken out: this is the static rest of a pytree that holds a spec. Or
         # they are read as parts.
         template = _flatten(self)[1]
-        return template if mode == "now" else token_of(template)
+        is_kept = mode == "now" and not leads_to_objects(template.static)
+        return template if is_kept else token_of(template)
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         leaves = jtu.tree_leaves(self) if mode == "now" else ()

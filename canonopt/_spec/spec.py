@@ -129,8 +129,8 @@ class Configured(Parametrised):
         return _restore, (self._factory, self._factory.to_pickle(self.parameters()))
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
-        is_small = mode == "now" and not leads_to_objects(self.__canonical_parts__(mode))
-        return self if is_small else token_of(self._internals.anchor())
+        is_kept = mode == "now" and not leads_to_objects(Configured.__canonical_parts__(self, mode))
+        return self if is_kept else token_of(self._internals.anchor())
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         return () if (known := self._internals).watched is None else known.roots

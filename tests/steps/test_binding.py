@@ -800,6 +800,9 @@ HOLDING_SPECS = {
     "mask": lambda held: canonopt.masked(canonopt.sgd(0.1), lambda params: bool(held.scale)),
     "nested": lambda held: canonopt.chain(HOLDING_SPECS["mask"](held)),
     "array": lambda held: canonopt.sgd(lambda count, scale=held.scale: 0.1),
+    "dynamic": lambda held: canonopt.masked(
+        canonopt.sgd(canonopt.dynamic(0.1)), lambda params: bool(held.scale)
+    ),
 }
 
 
