@@ -34,4 +34,5 @@ from .reader import ATOMS as ATOMS
 from .reader import HoldsArray as HoldsArray
 from .reader import Mode as Mode
 from .reader import Reading as Reading
+from .values import has_negative_zero as has_negative_zero
 from .values import is_namedtuple as is_namedtuple

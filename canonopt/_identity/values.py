@@ -2,6 +2,7 @@
 
 import collections
 import enum
+import math
 import pathlib
 import re
 import types
@@ -38,6 +39,14 @@ MAX_BYTES = 1 << 16  # of a NumPy array, which is read at each build
 
 
 # --- numbers, dtypes and names ----------------------------------------------------------------
+
+
+def has_negative_zero(values: Iterable[Any]) -> bool:
+    """Whether one of them is -0.0, which is another value, and which a dict takes for 0.0."""
+    for value in values:
+        if type(value) is float and value == 0.0 and math.copysign(1.0, value) < 0:
+            return True
+    return False
 
 
 def read_complex(reader: Reader, value: complex, mode: Mode) -> None:

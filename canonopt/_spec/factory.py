@@ -2,7 +2,6 @@
 
 import functools
 import importlib
-import math
 import operator
 import sys
 import types
@@ -11,7 +10,15 @@ from typing import Any
 
 import jax
 
-from .._identity import HoldsArray, Reading, Table, Watched, is_in_place, read
+from .._identity import (
+    HoldsArray,
+    Reading,
+    Table,
+    Watched,
+    has_negative_zero,
+    is_in_place,
+    read,
+)
 from .._jax_internals import x64_state
 from .._optax_compat import callable_tree_as_function, dtype_of
 from .._python_internals import recording_warnings, token_of, warn_again
@@ -27,15 +34,7 @@ from .arguments import (
 from .dynamic_spec import make_dynamic
 from .parameters import FactoryParameters, signature_with_lr
 from .paths import expression
-from .spec import (
-    Configured,
-    ScheduleSpec,
-    Spec,
-    class_for,
-    internals_of,
-    make_spec,
-    spec_of,
-)
+from .spec import Configured, ScheduleSpec, Spec, class_for, internals_of, make_spec, spec_of
 
 _config: Any = jax.config
 _x64 = x64_state()
@@ -106,8 +105,7 @@ class Factory:
             elif all(type(value) in _PLAIN or _is_plain(value) for value in values) and not (
                 0.0 in values and has_negative_zero(values)
             ):
-                # What `find` is asked for.
-                key = (_x64.value, tuple(map(type, values)), tuple(kwargs), values)
+                key = _spelling(args, kwargs)
         if key is not None and (anchor := self.spellings.get(key)) is not None:
             spec = spec_of(anchor)
             watched = self.internals_of(spec).watched
@@ -277,8 +275,9 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
     # in each round. So it is written out flat, without calls of other Python functions.
     def build(*args: Any, **kwargs: Any) -> Any:
         values = (*args, *kwargs.values()) if kwargs else args
+        key = _spelling(args, kwargs) if kwargs else (_x64.value, *map(type, args), *args)
         try:
-            entry = factory.find((_x64.value, tuple(map(type, values)), tuple(kwargs), values))
+            entry = find(key)
         except TypeError:  # an argument that cannot be hashed: an array, a list
             entry = None
         if entry is not None and not (0.0 in values and has_negative_zero(values)):
@@ -289,6 +288,7 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
                 return anchor
         return factory.from_call(args, kwargs)
 
+    find = factory.find
     functools.update_wrapper(build, factory.function, updated=())
     build.__name__ = build.__qualname__ = factory.name
     build.__module__ = factory.module
@@ -299,12 +299,12 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
     return build
 
 
-def has_negative_zero(values: tuple) -> bool:
-    # A dict does not distinguish -0.0 from 0.0, so one may find the spec of the other.
-    for value in values:
-        if type(value) is float and value == 0.0 and math.copysign(1.0, value) < 0:
-            return True
-    return False
+def _spelling(args: tuple, kwargs: dict[str, Any]) -> tuple:
+    """The key of a call as it was written, which has four items only if there are keywords."""
+    if not kwargs:
+        return (_x64.value, *map(type, args), *args)
+    values = (*args, *kwargs.values())
+    return (_x64.value, tuple(map(type, values)), tuple(kwargs), values)
 
 
 def _is_plain(value: Any) -> bool:
