@@ -44,9 +44,11 @@ def about() -> dict[str, Any]:
     }
 
 
-def finish(found: dict[str, Any]) -> None:
-    found["load"].append(os.getloadavg()[0])
-    found["seconds"] = time.time() - found.pop("start")
+def finished(found: dict[str, Any]) -> dict[str, Any]:
+    """The same, with how long it took and what the machine was doing meanwhile."""
+    told = {name: value for name, value in found.items() if name != "start"}
+    more = {"load": [*found["load"], os.getloadavg()[0]], "seconds": time.time() - found["start"]}
+    return {**told, **more}
 
 
 def read(folder: Path) -> dict[str, Any]:
