@@ -28,6 +28,18 @@ sample of the first way.
 The figures are in [benchmarks.json](benchmarks.json). To measure on your machine:
 `tox -e benchmarks`, or `python -m tools.benchmarks` in a checkout.
 
+## Where canonopt loses
+
+- To build a configuration for the first time takes many times as long as with Optax, and one with a
+  dynamic number takes still longer: microseconds, once in a trial.
+- `functools.lru_cache` finds an optimizer faster. It also takes other configurations for the same
+  ([examples](comparison.md#functoolslru_cache-on-the-factory)).
+- A learning rate that is a Python number is a constant of the program, as with Optax. Only
+  `canonopt.dynamic` saves the compiles of a sweep.
+- `canonopt.filter_jit` costs more than `jax.jit` on a flat list of arrays, most of all where there
+  are few leaves.
+- Importing canonopt costs some per cent of importing Optax and Equinox.
+
 {sections}"""
 
 
@@ -89,7 +101,7 @@ def _table(part: dict[str, Any]) -> str:
     """A row for each way: what was measured at each place of the axis, and the ratio."""
     lines, is_bytes = part["lines"], part["y"] == "bytes"
     xs = [point["x"] for point in next(iter(lines.values()))]
-    heads = [f"{x:,} {part['x']}" if part["x"] else part["y"] for x in xs]
+    heads = [f"{part['x']}: {x:,}" if part["x"] else part["y"] for x in xs]
     heads += ["counted at the end"] * bool(part["counts"])
     rows = [["", *heads], ["---"] * (len(heads) + 1)]
     for name, points in lines.items():

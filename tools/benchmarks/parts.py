@@ -110,7 +110,7 @@ def _sweep(builds: dict[str, Any], rates: Callable[[int], list[float]], size: Si
                 for _ in range(_STEPS):
                     trained, opt_state = step(trained, opt_state, optim, x, y)
             jax.block_until_ready(trained)
-        counts[name] = f"{log['step'].traces} traces, {log['step'].compiles} compiles"
+        counts[name] = f"traces: {log['step'].traces}, compiles: {log['step'].compiles}"
         return time.perf_counter() - start
 
     lines: dict[str, list[Point]] = {}

@@ -1,0 +1,116 @@
+"""`python -m tools.benchmarks`: how it measures, and the page that it writes."""
+
+import json
+from pathlib import Path
+
+import attrs
+import pytest
+
+from tools.benchmarks import page, parts
+from tools.benchmarks.measuring import Part, compare, points
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def test_each_way_is_made_and_measured_as_often_as_the_others_and_as_often_first():
+    made, measured = [], []
+
+    def make(name):
+        def sample():
+            measured.append(name)
+            return 2.0 if name == "b" else 1.0
+
+        return lambda: made.append(name) or sample
+
+    found = compare(3, {name: make(name) for name in "abc"}, repeats=6, rounds=6)
+    assert all(made.count(name) == 6 for name in "abc")
+    assert [made[::3].count(name) for name in "abc"] == [2, 2, 2]
+    assert [measured[::3].count(name) for name in "abc"] == [12, 12, 12]
+    assert (found["b"].ratio, found["b"].median, found["b"].x) == (2.0, 2.0, 3)
+    assert found["a"].ratio == 1.0
+
+
+def test_a_ratio_is_of_neighbouring_samples():
+    # The machine is three times slower in the last round, for both.
+    found = points(1, {"one": [1.0, 1.0, 3.0], "two": [2.0, 2.0, 6.0]})["two"]
+    assert found.ratio == 2.0
+    assert (found.low, found.median, found.high) == (2.0, 2.0, 6.0)
+
+
+def found_with(*measured):
+    return {
+        "date": "2026-01-02",
+        "cores": 2,
+        "load": [0.5, 1.5],
+        "seconds": 12.3,
+        "versions": {"python": "3.11.7", "jax": "0.10.2"},
+        "parts": [attrs.asdict(part) for part in measured],
+    }
+
+
+SWEEP = Part(
+    "A sweep, short",
+    "Text.",
+    "trials",
+    "seconds",
+    {
+        name: [*points(1, {"": [1.0], name: [t]}).values()][1:]
+        + [*points(2, {"": [1.0], name: [2 * t]}).values()][1:]
+        for name, t in {"Optax": 1.0, "canonopt": 0.0005}.items()
+    },
+    {"Optax": "2 traces", "canonopt": "1 trace"},
+)
+BARS = Part("Importing", "Text.", "", "seconds", {"all": [*points(1, {"all": [0.1]}).values()]})
+
+
+def test_the_page_and_the_plots(tmp_path):
+    found = found_with(SWEEP, BARS)
+    path = page.write(found, tmp_path)
+    text = path.read_text("utf-8")
+    assert "| Optax | 1.00 s (1.00) | 2.00 s (2.00) | 2 traces |" in text
+    assert "| canonopt | 500.0 us (0.00) | 1.00 ms (0.00) | 1 trace |" in text
+    assert "| all | 100.00 ms (1.00) |" in text
+    assert "2026-01-02, a CPU with 2 cores, load average 0.5 before and 1.5 after" in text
+    assert page.read(tmp_path) == found
+    pictures = sorted(tmp_path.joinpath("images").iterdir())
+    assert [each.name for each in pictures] == [
+        "benchmarks-a-sweep-short.svg",
+        "benchmarks-importing.svg",
+    ]
+    before = [each.read_text("utf-8") for each in pictures]
+    assert all("<svg" in each for each in before)
+    page.write(found, tmp_path)
+    assert [each.read_text("utf-8") for each in pictures] == before
+
+
+def test_amounts():
+    assert page.amount(2.5e6, "bytes") == "2.5 MB"
+    assert page.amount(1.5, "seconds") == "1.50 s"
+    assert page.amount(2e-5, "seconds") == "20.0 us"
+
+
+def test_the_page_in_docs_is_that_of_its_figures():
+    found = json.loads((DOCS / "benchmarks.json").read_text("utf-8"))
+    assert (DOCS / "benchmarks.md").read_text("utf-8") == page.page(found)
+    assert len(found["parts"]) == len(parts.PARTS)
+    for part in found["parts"]:
+        assert (DOCS / "images" / page.picture(part)).is_file()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("build", [parts._SAME, parts._OTHER], ids=["same", "other"])
+def test_what_a_sweep_counts(build):
+    size = attrs.evolve(parts.QUICK, trials=(2,), rounds=1)
+    rates = (lambda n: [1e-3] * n) if build is parts._SAME else lambda n: [1e-3, 2e-3][:n]
+    _, counts = parts._sweep(build, rates, size)
+    is_same = build is parts._SAME
+    once = {"lru_cache on Optax", "closure_to_pytree", "canonopt"} if is_same else set()
+    once |= {"canonopt.dynamic"}
+    for name, said in counts.items():
+        number = 1 if name in once else 2
+        assert said == f"traces: {number}, compiles: {number}", name
+
+
+def test_all_ways_to_build_and_to_call_give_what_they_should():
+    for sample in parts._ways_to_build(1).values():
+        assert sample()() > 0
