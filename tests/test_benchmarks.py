@@ -9,6 +9,9 @@ import pytest
 from tools.benchmarks import page, parts
 from tools.benchmarks.measuring import Part, compare, points
 
+# A sweep clears the caches.
+pytestmark = pytest.mark.usefixtures("restored_caches")
+
 DOCS = Path(__file__).parents[1] / "docs"
 
 

@@ -115,8 +115,6 @@ class Tags(html.parser.HTMLParser):
 @pytest.mark.slow
 def test_the_site_has_what_its_pages_link_to(tmp_path):
     """The docstrings of the API, the navigation and raw HTML included."""
-    pytest.importorskip("material")
-    pytest.importorskip("mkdocstrings")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
