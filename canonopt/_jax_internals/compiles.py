@@ -58,6 +58,7 @@ class CompileWatch:
         def canonopt_check() -> Any:  # a name that nothing else has been lowered under
             return np.zeros(())
 
+        self.listen()  # the user may have cleared all listeners
         try:
             with default_settings():
                 jax.jit(canonopt_check)()
