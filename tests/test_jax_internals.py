@@ -602,6 +602,9 @@ MOVED = {
     "jax._src.config.enable_x64": [
         (elsewhere("jax._src.config", enable_x64=None), None),
     ],
+    "jax._src.core.trace_state_clean": [
+        (elsewhere("jax._src.core", "trace_state_clean"), None),
+    ],
     "jax._src.config.trace_context": [
         (elsewhere("jax._src.config", "trace_context"), None),
     ],
@@ -1033,6 +1036,21 @@ def test_without_the_store_of_jax_distributed_no_processes_are_compared(monkeypa
         canonopt.assert_same_across_processes(canonopt.adam(1e-3))
     expected = f"canonopt cannot compare processes with jax {jax.__version__}: jax._src.distributed"
     assert str(caught.value).startswith(expected)
+
+
+def test_whether_a_transformation_runs(monkeypatch):
+    is_at_top_level, found = _jax_internals.top_level_check(), []
+
+    def f(x):
+        found.append(is_at_top_level())
+        return x
+
+    assert is_at_top_level()
+    for transformed in (jax.jit(f), jax.grad(f), lambda x: jax.vmap(f)(jnp.ones(2))):
+        transformed(1.0)
+    assert found == [False] * 3
+    removed("jax._src.core.trace_state_clean")(monkeypatch)
+    assert not _jax_internals.top_level_check()()
 
 
 def test_x64_is_found_out_the_public_way_too(monkeypatch):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Hashable
 from typing import Any, Generic, TypeVar
 
 from .callables import CALLABLES, parts_of
-from .reader import MAX_WORDS, IdentityMatters, Reader, Reading
+from .reader import ATOMS, MAX_WORDS, IdentityMatters, Reader, Reading
 from .values import VALUES, rule_for
 
 _RULES = {**CALLABLES, **VALUES}
@@ -45,6 +45,8 @@ def read(
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
+    if not (held or now or explain) and _PLAIN.issuperset(map(type, given)):
+        return _read_plain(given)
     try:
         reader = Reader(_RULES, rule_for, explain, max_words=max_words)
         return reader.read(held=held, given=given, now=now)
@@ -52,6 +54,18 @@ def read(
         # Some code compares objects with `is`, so it could tell two apart that have one key.
         reader = Reader(_RULES, rule_for, explain, True, max_words)
         return reader.read(held=held, given=given, now=now)
+
+
+_PLAIN = ATOMS | {float}
+
+
+def _read_plain(values: Collection[Any]) -> Reading:
+    """What a `Reader` returns for numbers, strings and so on, in a fraction of the time."""
+    key: list[Hashable] = []
+    for value in values:
+        kind = type(value)
+        key += (kind, repr(value) if kind is float and (not value or value != value) else value)
+    return Reading(tuple(key), True, False, False, False, False, None, [], [])
 
 
 # --- tables -------------------------------------------------------------------------------------

@@ -54,9 +54,12 @@ from .slices import distinct_slices as distinct_slices
 from .tracer_texts import on_texts_of_tracers as on_texts_of_tracers
 from .tracing import call_site as call_site
 from .tracing import frames_to_the_user as frames_to_the_user
+from .tracing import is_at_top_level as is_at_top_level
 from .tracing import is_in_backward_pass as is_in_backward_pass
 from .tracing import is_in_shard_map as is_in_shard_map
 from .tracing import is_staging as is_staging
 from .tracing import listen as listen
+from .tracing import makes_tracers as makes_tracers
+from .tracing import top_level_check as top_level_check
 from .tracing import without_own_frame as without_own_frame
 from .watching import Watch as Watch

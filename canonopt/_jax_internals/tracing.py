@@ -30,6 +30,34 @@ def is_staging() -> bool:
         return isinstance(jnp.zeros(()), jax.core.Tracer)
 
 
+def top_level_check() -> Callable[[], bool]:
+    """A function that says whether no transformation of JAX runs now.
+
+    Relies on `trace_state_clean` of `jax._src.core`. If it is gone, the answer is always False.
+    """
+    try:
+        from jax._src.core import trace_state_clean
+
+        assert isinstance(trace_state_clean(), bool)
+    except Exception:
+        return lambda: False
+    return trace_state_clean
+
+
+is_at_top_level = top_level_check()
+
+
+def makes_tracers() -> bool:
+    """Whether a new array is a tracer, even in `jax.ensure_compile_time_eval`.
+
+    It is one inside of a `jax.shard_map` that runs eagerly, operation by operation.
+    """
+    if is_at_top_level():
+        return False
+    with jax.ensure_compile_time_eval():
+        return isinstance(jnp.zeros(()), jax.core.Tracer)
+
+
 def is_in_backward_pass() -> bool:
     """Whether JAX runs a backward pass now, and not a call of a jitted function inside of one.
 

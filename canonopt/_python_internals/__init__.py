@@ -40,5 +40,8 @@ from .rebinding import is_bound as is_bound
 from .rebinding import rebindable_variables as rebindable_variables
 from .recorded_warnings import recording_warnings as recording_warnings
 from .recorded_warnings import warn_again as warn_again
+from .signatures import parameters_of as parameters_of
+from .signatures import signature_with_alias as signature_with_alias
 from .weak import WeakIdMap as WeakIdMap
+from .weak import new_token as new_token
 from .weak import token_of as token_of

@@ -48,7 +48,7 @@ class WeakIdMap(Generic[T]):
 
 
 _tokens: WeakIdMap[int] = WeakIdMap()
-_serials = itertools.count()
+new_token = itertools.count().__next__
 
 
 def token_of(thing: Any) -> int:
@@ -59,5 +59,5 @@ def token_of(thing: Any) -> int:
     """
     token = _tokens.get(thing)
     if token is None:
-        token = _tokens.setdefault(thing, next(_serials))
+        token = _tokens.setdefault(thing, new_token())
     return token

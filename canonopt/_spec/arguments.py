@@ -7,7 +7,6 @@ import itertools
 import operator
 import re
 import sys
-import typing
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Protocol
@@ -18,21 +17,26 @@ import optax
 
 from .._errors import (
     DynamicSpecError,
-    NotATransformationError,
     ParameterError,
     SharedSpecError,
 )
-from .._identity import Watched, config_items, copied_config, is_config, is_namedtuple
+from .._identity import (
+    Watched,
+    config_items,
+    copied_config,
+    is_config,
+    is_namedtuple,
+)
 from .._optax_compat import (
     annotation_of,
     annotations_inside,
+    as_transform,
     is_numeric,
-    is_transformation,
     members_of,
-    needs_transformation,
     takes_number,
     takes_tree,
 )
+from .._python_internals import new_token
 from .parameters import FactoryParameters
 
 # --- what a spec was built from -----------------------------------------------------------------
@@ -75,17 +79,22 @@ _FEW = 16  # containers that are kept before looking for those that nobody else 
 
 @attrs.define(eq=False)
 class Internals:
-    """What a spec knows beside its parameters."""
+    """What a spec knows beside its parameters.
+
+    A table holds it in place of the spec: a tuple cannot be referenced weakly.
+    """
 
     factory: SpecFactory
-    # Returns what the factory made of the parameters.
-    build: Callable[[], Any]
+    # What the factory made of the parameters.
+    made: Any
     # What is read again when the spec is traced, if any of it can change.
     watched: Watched | None = None
     # What is read then: the factory if it is the user's, and the arguments as given.
     roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
     # Whether the factory is the user's and is called again for each trace, with traced values.
     is_called_again: bool = False
+    # Whether what the factory made may hold tracers of a transformation that was running.
+    is_temporary: bool = False
     # Whether what the factory made has kept a list, dict or set that it was given.
     keeps_containers: bool = False
     # The names of these arguments, and copies from before the factory was called with them.
@@ -96,15 +105,26 @@ class Internals:
     shared: dict[int, tuple[Any, Any]] = attrs.field(factory=dict)
     others: list[tuple[Any, Any]] = attrs.field(factory=list)
     _most_others: int = _FEW
-    # Weak reference to what tables hold for the spec: a transformation is a tuple, which cannot be
-    # referenced weakly, but its `update` function can.
-    anchor: Callable[[], Any] = lambda: None
-    # Whether a table holds the spec.
-    is_interned: bool = False
+    # The spec, or the function that builds specs. Only if a table may hold this.
+    spec: Any = None
+    # What stands for the spec in a key.
+    token: int = attrs.field(factory=new_token)
+    # Whether the configuration was built again and found in a table.
+    is_rebuilt: bool = False
+    # Whether a call for it that is remembered has a zero, which equals -0.0.
+    has_zero: bool = False
     # The warnings of the factory.
     warned: Any = ()
     # Whether all parameters are plain values, which lead to no other object.
     is_plain: bool = False
+
+    def build(self) -> Any:
+        """What the factory makes of the parameters."""
+        return self.made
+
+    def transform(self) -> optax.GradientTransformationExtraArgs:
+        """The transformation that the spec stands for."""
+        return as_transform(self.made)
 
     def check(self) -> None:
         """Reads again what the spec was built from.
@@ -298,54 +318,6 @@ def split_iterators(given: dict[str, Any]) -> tuple[dict[str, Any], dict[str, An
     return given | one, given | other
 
 
-# --- transformations ----------------------------------------------------------------------------
-
-
-def check_transformations(parameters: FactoryParameters, given: Mapping[str, Any]) -> None:
-    """Raises `NotATransformationError` for an argument that has to be a transformation."""
-    for name, annotation in parameters.transformations.items():
-        if name == parameters.variadic:
-            for index, item in enumerate(given.get(name, ())):
-                _check(parameters.factory, item, annotation, f"{name}[{index}]")
-        elif name in given:
-            _check(parameters.factory, given[name], annotation, name)
-
-
-def _check(factory: str, value: Any, annotation: Any, path: str) -> None:
-    inner = typing.get_args(annotation)
-    if inner == (str, optax.GradientTransformation):
-        # A transformation is a pair too, of functions.
-        is_pair = isinstance(value, tuple | list) and len(value) == 2
-        if not is_pair or is_transformation(value):
-            raise NotATransformationError(
-                f"{factory} takes pairs of a name and a transformation, and {path} is {value!r}.",
-                f'Write {factory}(("clip", canonopt.clip(1.0)), ...).',
-                path=path,
-            )
-        _check(factory, value[1], inner[1], f"{path}[1]")
-    elif optax.GradientTransformation in inner and isinstance(value, Mapping):
-        for key, item in value.items():
-            _check(factory, item, optax.GradientTransformation, f"{path}[{key!r}]")
-    elif needs_transformation(annotation) and not is_transformation(value):
-        if value is None and type(None) in inner:
-            return
-        found, fix = _described(value)
-        raise NotATransformationError(
-            f"{factory} needs a gradient transformation, and {path} is {found}.", fix, path=path
-        )
-
-
-def _described(value: Any) -> tuple[str, str]:
-    """What was given in place of a transformation, and what to write."""
-    if isinstance(value, Sequence) and any(map(is_transformation, value)):
-        found = f"a {type(value).__name__} of {len(value)}"
-        return found, "Unpack it: canonopt.chain(*transforms)."
-    if callable(value):
-        name = getattr(value, "__name__", repr(value))
-        return f"the function {name}", f"Call it, as in {name}(...), if it is a factory."
-    return repr(value), f"Build one, with canonopt.sgd({value!r}) for example."
-
-
 # --- values from configuration files ------------------------------------------------------------
 
 
@@ -356,7 +328,8 @@ def check_plain(parameters: FactoryParameters, given: Mapping[str, Any]) -> None
     for a leaf.
     """
     for name, value in given.items():
-        if isinstance(value, str | Mapping | Sequence):
+        is_checked = name in parameters.transformations
+        if not is_checked and isinstance(value, str | Mapping | Sequence):
             annotation = annotation_of(parameters.parameters[name])
             _check_numbers(parameters.factory, value, annotation, name)
             if takes_tree(annotation):

@@ -4,7 +4,6 @@ import inspect
 import operator
 import sys
 import types
-import weakref
 from collections.abc import Callable
 from typing import Any, ParamSpec, overload
 
@@ -103,7 +102,6 @@ class _MadeFactory(Factory):
         self._outer = outer
         self._parameters = parameters
         self.internals = internals
-        internals.anchor = weakref.ref(self.builder)
 
     @property
     def made_by(self) -> tuple[Factory, dict[str, Any]]:

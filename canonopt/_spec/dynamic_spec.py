@@ -18,6 +18,7 @@ import optax
 
 from .._errors import DynamicSpecError
 from .._identity import HoldsArray, Mode, Table, Watched, leads_to_objects, read
+from .._jax_internals import makes_tracers
 from .._numbers import ArrayNeeded, Dynamic, ValueNeeded, both_branches, first_branch, traced
 from .._optax_compat import as_transform
 from .._python_internals import token_of
@@ -103,7 +104,8 @@ class DeferredBuild:
 
     def _made(self) -> Any:
         # In a trace the result may hold tracers of that trace, so it is made again for each trace.
-        return self._made_once if self._is_concrete else self._make()
+        is_kept = self._is_concrete and not makes_tracers()
+        return self._made_once if is_kept else self._make()
 
     @functools.cached_property
     def _is_concrete(self) -> bool:
@@ -202,9 +204,17 @@ _templates: Table[Template] = Table()
 
 @attrs.define(eq=False)
 class _DynamicInternals(Internals):
+    deferred: DeferredBuild = attrs.field(kw_only=True)
     # The spec as a pytree. What replaces an array need not be one, so taking the parameters apart
     # again could find other leaves.
     flat: tuple[tuple[Any, ...], Template] = attrs.field(kw_only=True)
+
+    def build(self) -> Any:
+        is_transform = issubclass(self.flat[1].cls, optax.GradientTransformation)
+        return self.deferred.made if is_transform else self.deferred.schedule
+
+    def transform(self) -> optax.GradientTransformationExtraArgs:
+        return self.deferred.transform
 
 
 def make_dynamic(factory: SpecFactory, parameters: dict[str, Any]) -> Configured:
@@ -241,16 +251,16 @@ def _put_together(template: Template, children: Iterable[Any]) -> Configured:
     cls, factory, children = template.cls, template.factory, tuple(children)
     values = tuple(map(with_weak_types, children, template.weak))
     deferred = DeferredBuild(factory, template.paths, values, template.assemble)
-    is_transform = issubclass(cls, optax.GradientTransformation)
     internals = _DynamicInternals(
         factory,
-        (lambda: deferred.made) if is_transform else (lambda: deferred.schedule),
+        None,
         template.watched,
         is_called_again=not factory.is_stable,
+        deferred=deferred,
         flat=(children, template),
     )
     parameters = template.assemble(iter(values))
-    return make_spec(cls, parameters, internals, lambda: deferred.transform)
+    return make_spec(cls, parameters, internals)
 
 
 # Each call of a jitted function flattens its arguments. A function in Python would take longer.

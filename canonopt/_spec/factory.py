@@ -1,10 +1,12 @@
 """`Factory`: a function that builds transformations or schedules, and the specs it has built."""
 
+import contextlib
 import functools
 import importlib
 import operator
 import sys
 import types
+import weakref
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -16,25 +18,24 @@ from .._identity import (
     Table,
     Watched,
     has_negative_zero,
-    is_in_place,
+    leads_to_objects,
     read,
 )
-from .._jax_internals import x64_state
+from .._jax_internals import is_at_top_level, makes_tracers, x64_state
 from .._optax_compat import callable_tree_as_function, dtype_of
-from .._python_internals import recording_warnings, token_of, warn_again
+from .._python_internals import recording_warnings, signature_with_alias, token_of, warn_again
 from .arguments import (
     Internals,
     check_plain,
-    check_transformations,
     copied,
     is_changed,
     reference_counts,
     split_iterators,
 )
 from .dynamic_spec import make_dynamic
-from .parameters import FactoryParameters, signature_with_lr
+from .parameters import FactoryParameters, NotGiven
 from .paths import expression
-from .spec import Configured, ScheduleSpec, Spec, class_for, internals_of, make_spec, spec_of
+from .spec import Configured, ScheduleSpec, Spec, class_for, internals_of, is_data, make_spec
 
 _config: Any = jax.config
 _x64 = x64_state()
@@ -47,7 +48,9 @@ _settings = operator.attrgetter(
 )
 # Parameters from which a factory makes a random key.
 _KEYS = frozenset(("key", "seed", "rng"))
-_PLAIN = frozenset((float, int, bool, str, bytes, type(None)))
+_NUMBERS = frozenset((float, int, bool, type(None)))
+_PLAIN = _NUMBERS | {str, bytes}
+_nothing = contextlib.nullcontext()
 
 
 class Factory:
@@ -70,10 +73,10 @@ class Factory:
         # Whether the parameters are those of a function of Optax, and have its annotations.
         self.is_checked = of_optax
         # From the key of a configuration to its spec.
-        self.specs: Table[Any] = Table()
+        self.specs: Table[Internals] = Table()
         # From a call as written to its spec, for calls with plain values only: a call that was
         # seen before needs no binding of arguments and no key.
-        self.spellings: Table[Any] = Table()
+        self.spellings: Table[Internals] = Table()
         self.find = self.spellings.find
         self.reading: Reading | None = None
         self.classes: dict[Any, Any] = {}
@@ -90,6 +93,10 @@ class Factory:
         return [n for n in self.signature.names if "dtype" in n] if self._of_optax else []
 
     @functools.cached_property
+    def _has_plain_defaults(self) -> bool:
+        return all(map(_is_plain, self.signature.defaults.values()))
+
+    @functools.cached_property
     def is_stable(self) -> bool:
         """Whether the function belongs to a library, and never changes."""
         return not read((self.function,)).can_change
@@ -97,27 +104,26 @@ class Factory:
     # --- building a spec --------------------------------------------------------------------------
 
     def from_call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """The spec of a call that `find` did not find. Remembers the call as it was written."""
+        """The spec of a call that `find` did not find.
+
+        Remembers the call as it was written when it finds the spec, not when it builds it: the key
+        keeps the specs among the arguments alive for longer than the spec itself.
+        """
         values, key = (*args, *kwargs.values()), None
-        if self.is_stable:
-            if types.FunctionType in map(type, values):
-                key = _key_with_functions(values, len(args), kwargs)
-            elif all(type(value) in _PLAIN or _is_plain(value) for value in values) and not (
-                0.0 in values and has_negative_zero(values)
-            ):
-                key = _spelling(args, kwargs)
-        if key is not None and (anchor := self.spellings.get(key)) is not None:
-            spec = spec_of(anchor)
-            watched = self.internals_of(spec).watched
-            if watched is None or watched.has_same_parts():
-                return spec
+        has_function = self.is_stable and types.FunctionType in map(type, values)
+        if has_function and (key := _key_with_functions(values, len(args), kwargs)) is not None:
+            found = self.spellings.get(key)
+            if found and (found.watched is None or found.watched.has_same_parts()):
+                return found.spec
         spec = self._from_given(self.signature.bind(args, kwargs))
-        if key is not None:
-            internals = self.internals_of(spec)
-            # A warning is shown again at each call, and a random key depends on a setting of JAX.
-            is_repeated = internals.warned or _KEYS & {*self.signature.names}
-            if internals.is_interned and not is_repeated:
-                self.spellings.setdefault(key, internals.anchor())
+        internals = self.internals_of(spec)
+        # A warning is shown again at each call, and a random key depends on a setting of JAX.
+        if internals.is_rebuilt and not (internals.warned or _KEYS & {*self.signature.names}):
+            if self.is_stable and not has_function and all(map(_is_plain, values)):
+                key = None if has_negative_zero(values) else _spelling(args, kwargs)
+                internals.has_zero |= 0.0 in values
+            if key is not None:
+                self.spellings.setdefault(key, internals)
         return spec
 
     def from_fields(self, fields: dict[str, Any], current: dict[str, Any] | None = None) -> Any:
@@ -127,32 +133,30 @@ class Factory:
 
     def _from_given(self, given: dict[str, Any]) -> Any:
         """The spec with these values, and defaults for the rest: an existing one, or a new one."""
-        signature = self.signature
-        if self.is_checked:
+        signature, are_numbers = self.signature, _NUMBERS.issuperset(map(type, given.values()))
+        if self.is_checked and not are_numbers:
             check_plain(signature, given)
         for name in self._dtypes:
             if name in given:
                 given = given | {name: dtype_of(given[name])}
         if signature.transformations:
-            check_transformations(signature, given)
+            signature.check_transformations(given)
         kept, differing = given, signature.differing(given)
-        if any(hasattr(type(value), "__next__") for value in differing.values()):
+        if not are_numbers and any(hasattr(type(v), "__next__") for v in differing.values()):
             given, kept = split_iterators(given)
             differing = {name: given[name] for name in differing}
-        defaults = signature.defaults
-        parameters = {n: kept[n] if n in kept else defaults[n] for n in signature.names}
+        parameters = signature.template | kept
         held, values = (() if self.is_stable else (self.function,)), tuple(differing.values())
         try:
             reading = read(held, values)
         except HoldsArray:
             return make_dynamic(self, parameters)
         key = (_x64.value, _settings(_config), tuple(differing), reading.key)
-        if reading.is_comparable and (anchor := self.specs.get(key)) is not None:
-            spec = spec_of(anchor)
-            internals = self.internals_of(spec)
-            if internals.watched is None or self._is_still_same(internals, values):
-                warn_again(internals.warned)
-                return spec
+        found = self.specs.get(key) if reading.is_comparable else None
+        if found and (found.watched is None or self._is_still_same(found, values)):
+            warn_again(found.warned)
+            found.is_rebuilt = True
+            return found.spec
         # The factory, or whoever gave them, may change containers later.
         may_change = reading.can_change or not reading.is_comparable
         if may_change:
@@ -160,18 +164,15 @@ class Factory:
         spec = self.build(given, parameters, may_change)
         internals = self.internals_of(spec)
         internals.roots, internals.names = (held, values), tuple(differing)
-        internals.kept = tuple(parameters[name] for name in differing)
-        if not reading.is_comparable:
+        internals.kept = tuple([parameters[n] for n in differing]) if may_change else values
+        if internals.is_temporary or not reading.is_comparable:
             return spec
         if reading.can_change:
             if read(held, values).key != reading.key:
                 return spec  # the factory has changed its arguments, and would do so again
             internals.watched = Watched(reading, lambda: read(held, values))
-            internals.watched.stands_in(self.specs, key, internals.anchor)
-        internals.is_interned = True
-        anchor = self.specs.setdefault(key, internals.anchor())
-        # Another thread may have been faster.
-        return spec if anchor is internals.anchor() else spec_of(anchor)
+            internals.watched.stands_in(self.specs, key, weakref.ref(internals))
+        return self.specs.setdefault(key, internals).spec  # another thread may have been faster
 
     def _is_still_same(self, internals: Internals, values: tuple[Any, ...]) -> bool:
         """Whether a spec with the key of what was read just now still stands for it.
@@ -197,20 +198,23 @@ class Factory:
         """A new spec with these `parameters`. Calls the function with `given`."""
         before = reference_counts(given.values()) if may_change else []
         # An interned spec outlives the trace that may be going on.
-        with jax.ensure_compile_time_eval():
+        with _nothing if is_at_top_level() else jax.ensure_compile_time_eval():
             made, warned = recording_warnings(lambda: self.call(given))
         after = reference_counts(given.values()) if may_change else []
         keeps = len(after) != len(before) or any(map(operator.gt, after, before))
-        is_plain = all(type(v) in _PLAIN or _is_plain(v) for v in parameters.values())
-        internals = Internals(
-            self, lambda: made, warned=warned, keeps_containers=keeps, is_plain=is_plain
-        )
-        return self._wrap(made, parameters, internals)
+        is_plain = self._has_plain_defaults and all(map(_is_plain, given.values()))
+        internals = Internals(self, made, warned=warned, keeps_containers=keeps, is_plain=is_plain)
+        internals.is_temporary = makes_tracers() and leads_to_objects((made,))
+        internals.spec = self._wrap(made, parameters, internals)
+        return internals.spec
 
     def call(self, given: dict[str, Any]) -> Any:
         """What the function returns for these values."""
         args, kwargs = self.signature.unbind(
-            {name: callable_tree_as_function(name, value, given) for name, value in given.items()}
+            {
+                name: callable_tree_as_function(name, value, given) if callable(value) else value
+                for name, value in given.items()
+            }
         )
         return self.function(*args, **kwargs)
 
@@ -237,7 +241,7 @@ class Factory:
     def to_pickle(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """The parameters, without the defaults that only their identity tells from other values."""
         differing = self.signature.differing(parameters)
-        return {n: value for n, value in parameters.items() if n in differing or _is_data(value)}
+        return {n: value for n, value in parameters.items() if n in differing or is_data(value)}
 
     def _is_importable(self) -> bool:
         found = _import(self.module, self.name)
@@ -274,25 +278,33 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
     # A loop that builds its optimizer again and again pays for this function, up to `from_call`,
     # in each round. So it is written out flat, without calls of other Python functions.
     def build(*args: Any, **kwargs: Any) -> Any:
-        values = (*args, *kwargs.values()) if kwargs else args
-        key = _spelling(args, kwargs) if kwargs else (_x64.value, *map(type, args), *args)
+        if kwargs:
+            key = _spelling(args, kwargs)
+        elif len(args) == 1:
+            key = (_x64.value, type(args[0]), args[0])
+        elif len(args) == 2:
+            first, second = args
+            key = (_x64.value, type(first), type(second), first, second)
+        else:
+            key = (_x64.value, *map(type, args), *args)
         try:
             entry = find(key)
         except TypeError:  # an argument that cannot be hashed: an array, a list
             entry = None
-        if entry is not None and not (0.0 in values and has_negative_zero(values)):
-            anchor = entry()
-            if anchor is not None:
-                if type(anchor) is types.FunctionType:
-                    return anchor.__dict__["__canonical_owner__"]
-                return anchor
+        if entry is not None:
+            found = entry()
+            if found is not None and not (
+                found.has_zero and has_negative_zero((*args, *kwargs.values()) if kwargs else args)
+            ):
+                return found.spec
         return factory.from_call(args, kwargs)
 
     find = factory.find
     functools.update_wrapper(build, factory.function, updated=())
     build.__name__ = build.__qualname__ = factory.name
     build.__module__ = factory.module
-    if (signature := signature_with_lr(factory.function)) is not None:
+    signature = signature_with_alias(factory.function, "learning_rate", "lr", NotGiven.NOT_GIVEN)
+    if signature is not None:
         build.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
     build.factory = factory  # pyright: ignore[reportFunctionMemberAccess]
     build.__canonical_owner__ = factory  # pyright: ignore[reportFunctionMemberAccess]
@@ -326,20 +338,6 @@ def _key_with_functions(values: tuple, positional: int, names: Iterable[str]) ->
 
 
 # --- pickles ------------------------------------------------------------------------------------
-
-
-def _is_data(value: Any) -> bool:
-    """Whether unpickling `value` gives the same value again."""
-    if type(value) in (list, tuple, set, frozenset):
-        return all(map(_is_data, value))
-    if type(value) is dict:
-        return all(_is_data(name) and _is_data(item) for name, item in value.items())
-    if isinstance(value, int | float | complex | str | bytes | Configured) or value is None:
-        return True
-    try:
-        return is_in_place(value)
-    except Exception:  # raised by an attribute of the user's object
-        return False
 
 
 def _factory_named(module: str, name: str) -> Factory:

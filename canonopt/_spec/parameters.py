@@ -2,16 +2,17 @@
 
 import difflib
 import enum
-import functools
 import inspect
-import types
+import typing
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 import attrs
+import optax
 
-from .._errors import ParameterError
-from .._optax_compat import is_transformation, mentions_transformation
+from .._errors import NotATransformationError, ParameterError
+from .._optax_compat import is_transformation, mentions_transformation, needs_transformation
+from .._python_internals import parameters_of
 
 _Kind = inspect.Parameter
 
@@ -39,6 +40,10 @@ class FactoryParameters:
     # The attribute of a spec that holds each parameter.
     fields: dict[str, str]
     defaults: dict[str, Any]
+    # Whether the attribute of some parameter has another name.
+    is_renamed: bool
+    # The defaults, in the order of the parameters; None for those without.
+    template: dict[str, Any]
     # Those that a class with the parameters as fields, in this order, takes by keyword only.
     keyword_only: frozenset[str]
     # The parameters that can be given by position, and those that must be.
@@ -60,7 +65,7 @@ class FactoryParameters:
         cls, function: Callable[..., Any], name: str, reserved: Collection[str]
     ) -> "FactoryParameters":
         """The parameters of `function`; a field must not hide one of the `reserved` attributes."""
-        parameters = _parameters_of(function)
+        parameters = parameters_of(function)
         of_kind = {
             kind: [n for n, p in parameters.items() if p.kind is kind]
             for kind in type(_Kind.VAR_KEYWORD)
@@ -83,8 +88,10 @@ class FactoryParameters:
             factory=name,
             parameters=parameters,
             names=tuple(parameters),
-            fields=_fields(names, reserved),
+            fields=(fields := _fields(names, reserved)),
+            is_renamed=any(field != name for name, field in fields.items()),
             defaults=defaults,
+            template=dict.fromkeys(names) | defaults,
             keyword_only=frozenset((*of_kind[_Kind.KEYWORD_ONLY], *after_default)),
             positional=(*of_kind[_Kind.POSITIONAL_ONLY], *either),
             positional_only=tuple(of_kind[_Kind.POSITIONAL_ONLY]),
@@ -228,6 +235,15 @@ class FactoryParameters:
                 found[name] = value
         return found
 
+    def check_transformations(self, given: Mapping[str, Any]) -> None:
+        """Raises `NotATransformationError` for an argument that has to be a transformation."""
+        for name, annotation in self.transformations.items():
+            if name == self.variadic:
+                for index, item in enumerate(given.get(name, ())):
+                    _check(self.factory, item, annotation, f"{name}[{index}]")
+            elif name in given:
+                _check(self.factory, given[name], annotation, name)
+
     # --- errors -------------------------------------------------------------------------------
 
     def _too_many(self, args: tuple) -> ParameterError:
@@ -306,70 +322,44 @@ class FactoryParameters:
         return dict(value)
 
 
-# --- signatures -------------------------------------------------------------------------------
+# --- transformations ----------------------------------------------------------------------------
 
 
-def _parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    function, follow = _past_wrappers(function)
-    for eval_str in (True, False):
-        try:
-            found = inspect.signature(function, follow_wrapped=follow, eval_str=eval_str)
-            return dict(found.parameters)
-        except Exception:  # an annotation with an unknown name, or a function written in C
-            continue
-    return dict(inspect.signature(lambda *args, **kwargs: None).parameters)
+def _check(factory: str, value: Any, annotation: Any, path: str) -> None:
+    if isinstance(annotation, type) and is_transformation(value):
+        return
+    inner = typing.get_args(annotation)
+    if inner == (str, optax.GradientTransformation):
+        # A transformation is a pair too, of functions.
+        is_pair = isinstance(value, tuple | list) and len(value) == 2
+        if not is_pair or is_transformation(value):
+            raise NotATransformationError(
+                f"{factory} takes pairs of a name and a transformation, and {path} is {value!r}.",
+                f'Write {factory}(("clip", canonopt.clip(1.0)), ...).',
+                path=path,
+            )
+        _check(factory, value[1], inner[1], f"{path}[1]")
+    elif optax.GradientTransformation in inner and isinstance(value, Mapping):
+        for key, item in value.items():
+            _check(factory, item, optax.GradientTransformation, f"{path}[{key!r}]")
+    elif needs_transformation(annotation) and not is_transformation(value):
+        if value is None and type(None) in inner:
+            return
+        found, fix = _described(value)
+        raise NotATransformationError(
+            f"{factory} needs a gradient transformation, and {path} is {found}.", fix, path=path
+        )
 
 
-def signature_with_lr(function: Callable[..., Any]) -> inspect.Signature | None:
-    """The signature of `function` with `lr`. `None` if `lr` is not another name in it."""
-    try:
-        found = inspect.signature(function)
-    except (TypeError, ValueError):  # a function written in C
-        return None
-    parameters = list(found.parameters.values())
-    rate = found.parameters.get("learning_rate")
-    takes_others = any(p.kind is p.VAR_KEYWORD for p in parameters)  # `lr` may be one of them
-    if rate is None or takes_others or "lr" in found.parameters:
-        return None
-    if rate.kind not in (rate.POSITIONAL_OR_KEYWORD, rate.KEYWORD_ONLY):
-        return None
-    lr = rate.replace(name="lr", kind=rate.KEYWORD_ONLY, default=NotGiven.NOT_GIVEN)
-    return found.replace(parameters=[*parameters, lr])
-
-
-# Libraries whose wrappers pass the arguments on unchanged. Other wrappers may take arguments of
-# their own, have other defaults, or depend on which ones were given by position, so the signature
-# of the function inside does not describe them.
-_PASS_ON = frozenset(
-    (
-        *("canonopt", "chex", "contextlib", "equinox", "jax", "jaxlib", "jaxtyping", "optax"),
-        *("typing_extensions", "warnings", "_py_warnings"),
-    )
-)
-
-
-def _past_wrappers(function: Any) -> tuple[Any, bool]:
-    """A function with the signature of `function`, and whether `inspect` may unwrap it further."""
-    if isinstance(function, types.MethodType):
-        inner, follow = _past_wrappers(function.__func__)
-        return types.MethodType(inner, function.__self__), follow
-    if isinstance(function, functools.partial):
-        inner, follow = _past_wrappers(function.func)
-        return functools.partial(inner, *function.args, **function.keywords), follow
-    function = inspect.unwrap(function, stop=lambda f: not _passes_on(f))
-    return function, not hasattr(function, "__wrapped__")
-
-
-def _passes_on(wrapper: Any) -> bool:
-    if hasattr(wrapper, "__signature__") and not hasattr(wrapper, "__canonical_owner__"):
-        return False
-    if isinstance(wrapper, types.FunctionType):
-        written_in = wrapper.__globals__.get("__name__", "")
-        # Beartype defines its wrapper in the module of the function that it wraps.
-        is_beartype = wrapper.__code__.co_filename.startswith("<@beartype(")
-        return is_beartype or written_in.partition(".")[0] in _PASS_ON
-    module = type(wrapper).__module__
-    return module == "functools" or module.partition(".")[0] in _PASS_ON  # functools.lru_cache
+def _described(value: Any) -> tuple[str, str]:
+    """What was given in place of a transformation, and what to write."""
+    if isinstance(value, Sequence) and any(map(is_transformation, value)):
+        found = f"a {type(value).__name__} of {len(value)}"
+        return found, "Unpack it: canonopt.chain(*transforms)."
+    if callable(value):
+        name = getattr(value, "__name__", repr(value))
+        return f"the function {name}", f"Call it, as in {name}(...), if it is a factory."
+    return repr(value), f"Build one, with canonopt.sgd({value!r}) for example."
 
 
 def _is_same_value(value: Any, default: Any) -> bool:
@@ -379,8 +369,9 @@ def _is_same_value(value: Any, default: Any) -> bool:
         return value == default and (bool(value) or repr(value) == repr(default))
     if type(value) is tuple:
         pairs = zip(value, default, strict=False)
-        are_same = (type(a) is type(b) and _is_same_value(a, b) for a, b in pairs)
-        return len(value) == len(default) and all(are_same)
+        return len(value) == len(default) and all(
+            type(a) is type(b) and _is_same_value(a, b) for a, b in pairs
+        )
     return value is None
 
 

@@ -5,7 +5,6 @@ A factory builds them. Each has a class of its own, with a field for each parame
 
 import operator
 import types
-import weakref
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any
 
@@ -16,8 +15,8 @@ import optax
 
 from .._errors import NotAFactoryError, ParameterError
 from .._identity import Mode, is_in_place, leads_to_objects
-from .._optax_compat import as_transform, is_transformation, number_or_none
-from .._python_internals import ClassAttribute, InstanceAttribute, token_of
+from .._optax_compat import is_transformation, number_or_none
+from .._python_internals import ClassAttribute, InstanceAttribute
 from .._steps import init_like_grads
 from .arguments import Internals, SpecFactory
 from .paths import Parametrised, find, hyperparameters, replaced
@@ -130,7 +129,7 @@ class Configured(Parametrised):
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
         is_kept = mode == "now" and not leads_to_objects(Configured.__canonical_parts__(self, mode))
-        return self if is_kept else token_of(self._internals.anchor())
+        return self if is_kept else self._internals.token
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         return () if (known := self._internals).watched is None else known.roots
@@ -138,6 +137,20 @@ class Configured(Parametrised):
 
 def _restore(factory: SpecFactory, parameters: dict[str, Any]) -> Any:
     return factory.from_fields(parameters)
+
+
+def is_data(value: Any) -> bool:
+    """Whether unpickling `value` gives the same value again."""
+    if type(value) in (list, tuple, set, frozenset):
+        return all(map(is_data, value))
+    if type(value) is dict:
+        return all(is_data(name) and is_data(item) for name, item in value.items())
+    if isinstance(value, int | float | complex | str | bytes | Configured) or value is None:
+        return True
+    try:
+        return is_in_place(value)
+    except Exception:  # raised by an attribute of the user's object
+        return False
 
 
 class Spec(Configured, optax.GradientTransformationExtraArgs):
@@ -259,23 +272,14 @@ class ScheduleSpec(Configured):
 
 
 def make_spec(
-    cls: type[Configured],
-    parameters: dict[str, Any],
-    internals: Internals,
-    transform: Callable[[], optax.GradientTransformationExtraArgs] | None = None,
+    cls: type[Configured], parameters: dict[str, Any], internals: Internals
 ) -> Configured:
-    """A new spec of class `cls`. Every spec is made here.
-
-    `transform` returns the transformation to call, if that is not what the factory made.
-    """
+    """A new spec of class `cls`. Every spec is made here."""
     if issubclass(cls, Spec):
-        if transform is None:
-            made = as_transform(internals.build())
-            transform = lambda: made  # noqa: E731
 
         def init(params: optax.Params) -> optax.OptState:
             internals.check()
-            state = transform().init(params)
+            state = internals.transform().init(params)
             internals.check()  # the call may have changed what the transformation reads
             return state
 
@@ -286,33 +290,23 @@ def make_spec(
             **extra_args: Any,
         ) -> tuple[optax.Updates, optax.OptState]:
             internals.check()
-            result = transform().update(updates, state, params, **extra_args)
+            result = internals.transform().update(updates, state, params, **extra_args)
             internals.check()
             return result
 
         spec = tuple.__new__(cls, (init, update))
         # A jit cache that holds one of the functions holds the spec, and so keeps it interned.
         init.__dict__["__canonical_owner__"] = update.__dict__["__canonical_owner__"] = spec
-        internals.anchor = weakref.ref(update)
     else:
         spec = object.__new__(cls)
-        internals.anchor = weakref.ref(spec)
-    fields = internals.factory.signature.fields
+    if (signature := internals.factory.signature).is_renamed:
+        parameters = {signature.fields[name]: value for name, value in parameters.items()}
     # The class is frozen, so this does not go through `__setattr__`.
-    vars(spec).update({fields[name]: value for name, value in parameters.items()})
-    vars(spec)["_internals"] = internals
+    vars(spec).update(parameters, _internals=internals)
     return spec
 
 
 internals_of: Callable[[Configured], Internals] = operator.attrgetter("_internals")
-
-
-def spec_of(anchor: Any) -> Any:
-    """The spec that a table references by this anchor."""
-    if type(anchor) is not types.FunctionType:
-        return anchor
-    owner = anchor.__dict__["__canonical_owner__"]
-    return owner if isinstance(owner, Configured) else anchor  # a function that builds specs
 
 
 # --- classes ------------------------------------------------------------------------------------
@@ -335,12 +329,17 @@ def class_for(factory: SpecFactory, made: Any) -> type[Configured]:
             "one that returns a function of the count.",
         )
     kind: type[Configured] = Spec if is_transform else ScheduleSpec
-    is_own, signature = factory.is_stable and is_in_place(factory.function), factory.signature
-    names = () if is_own else (factory.name, factory.module, *signature.fields.items())
-    key, classes = (kind, *names, signature.keyword_only), factory.classes if is_own else _shared
-    if key not in classes:
-        classes.setdefault(key, _make_class(factory, kind, is_own))
-    return classes[key]
+    known = factory.classes.get(kind)
+    if known is not None:
+        return known
+    if factory.is_stable and is_in_place(factory.function):
+        return factory.classes.setdefault(kind, _make_class(factory, kind, is_own=True))
+    signature = factory.signature
+    names = (factory.name, factory.module, *signature.fields.items())
+    key = (kind, *names, signature.keyword_only)
+    if key not in _shared:
+        _shared.setdefault(key, _make_class(factory, kind, is_own=False))
+    return _shared[key]
 
 
 def _make_class(factory: SpecFactory, kind: type[Configured], is_own: bool) -> type[Configured]:

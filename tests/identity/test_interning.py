@@ -9,17 +9,21 @@ import threading
 import weakref
 
 import cloudpickle
+import hypothesis.strategies as st
 import jax
 import jax.numpy as jnp
 import optax
 import pytest
+from hypothesis import given
 
 import canonopt
+from canonopt._identity import read
 from canonopt._identity.interning import Table
 
 from ..support import catalogue
 from ..support.catalogue import build
 from ..support.counting import counted
+from ..support.values import LOOKALIKES
 
 
 class Anchor:
@@ -61,6 +65,17 @@ def test_a_table_does_not_mistake_a_late_callback_for_a_new_entry():
     assert table.get("key") is second
 
 
+PLAIN = [value for value in LOOKALIKES if type(value) in (bool, int, float, str, bytes, type(None))]
+
+
+@given(st.lists(st.sampled_from(PLAIN) | st.floats() | st.integers() | st.text() | st.binary()))
+def test_plain_values_have_the_key_that_the_walk_gives_them(values):
+    quick, walked = read((), values), read((), values, explain=True)
+    assert quick.key == walked.key
+    assert quick.is_comparable
+    assert not quick.can_change
+
+
 def specs_in_tables():
     factory = canonopt.adam.factory
     return len(factory.specs), len(factory.spellings)
@@ -72,7 +87,10 @@ def test_dropped_configurations_leave_nothing():
     before = specs_in_tables()
     for i in range(5_000):
         canonopt.adam(1.0 + i)
-        canonopt.chain(canonopt.clip(1.0 + i), canonopt.adam(2.0 + i))
+        built = canonopt.chain(canonopt.clip(1.0 + i), canonopt.adam(2.0 + i))
+        if i % 2:  # a call is remembered when its spec is found
+            assert canonopt.chain(canonopt.clip(1.0 + i), canonopt.adam(2.0 + i)) is built
+    del built
     collect()
     assert specs_in_tables() == before
 

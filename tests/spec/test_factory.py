@@ -3,6 +3,7 @@
 import collections
 import gc
 import warnings
+import weakref
 
 import equinox as eqx
 import hypothesis.strategies as st
@@ -240,6 +241,85 @@ def test_a_spec_first_built_inside_a_trace_is_good_outside(name):
     params = catalogue.parameters(name)
     assert bits(built[0].init(params)) == bits(spec.init(params))
     jax.eval_shape(catalogue.step_for(name), built[0], params, spec.init(params), catalogue.batch())
+
+
+def in_shard_map(f):
+    mesh = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
+    axis = jax.sharding.PartitionSpec("x")
+    return lambda x: jax.shard_map(f, mesh=mesh, in_specs=axis, out_specs=axis)(jnp.full(2, x))
+
+
+@pytest.mark.parametrize(
+    "transform",
+    [
+        jax.jit,
+        jax.grad,
+        jax.checkpoint,
+        in_shard_map,
+        lambda f: lambda x: jax.vmap(f)(jnp.full(2, x)),
+        lambda f: lambda x: jax.linearize(f, x),
+        lambda f: lambda x: jax.eval_shape(f, x),
+        lambda f: lambda x: jax.jit(jax.grad(f))(x),
+    ],
+)
+def test_a_factory_that_computes_can_be_called_inside_any_transformation(transform):
+    @canonopt.canonical
+    def sgd(rate):
+        factor = jnp.exp(rate) * jnp.ones(3)
+        return optax.stateless(lambda updates, _: updates * factor)
+
+    built = []
+
+    def f(x):
+        built.append(sgd(0.5))
+        return x
+
+    with jax.check_tracer_leaks():
+        transform(f)(1.0)
+    # What is built eagerly in a `shard_map` holds tracers.
+    assert (built[0] is sgd(0.5)) == (transform is not in_shard_map)
+    updates, _ = sgd(0.5).update(jnp.ones(3), sgd(0.5).init(jnp.ones(3)))
+    assert bits(updates) == bits(jnp.exp(0.5) * jnp.ones(3))
+
+
+def test_what_is_built_eagerly_in_a_shard_map_is_shared_if_it_holds_no_array():
+    built = []
+
+    def f(x):
+        built.append(canonopt.adam(0.625))
+        return x
+
+    in_shard_map(f)(1.0)
+    assert built[0] is canonopt.adam(0.625)
+
+
+def test_a_dynamic_spec_may_be_used_first_in_a_shard_map_that_runs_eagerly():
+    @canonopt.canonical
+    def sgd(rate):
+        factor = rate * jnp.ones(3)
+        return optax.stateless(lambda updates, _: updates * factor)
+
+    optim = sgd(jnp.float32(0.5))
+
+    def f(x):
+        updates, _ = optim.update(jnp.ones(3), optim.init(jnp.ones(3)))
+        return x * jnp.sum(updates)
+
+    assert in_shard_map(f)(1.0).tolist() == [1.5, 1.5]
+    updates, _ = optim.update(jnp.ones(3), optim.init(jnp.ones(3)))
+    assert updates.tolist() == [0.5] * 3
+
+
+def test_a_configuration_that_is_built_once_is_freed_with_what_is_in_it():
+    gc.disable()
+    try:
+        chains = [canonopt.chain(canonopt.clip(i + 0.25)) for i in range(10)]
+        parts = [weakref.ref(spec.update) for chain in chains for spec in (chain, chain.args[0])]
+        del chains
+        gc.collect(0)  # what survives this is freed by a collection of more objects
+    finally:
+        gc.enable()
+    assert [part() for part in parts] == [None] * 20
 
 
 def test_a_container_that_is_changed_after_the_build_is_seen_as_optax_sees_it():
