@@ -4,7 +4,8 @@
 hyperparameter a traced leaf of its spec. `Spec`, `ScheduleSpec` and their base `Configured` are the
 types; `internals_of` gives what a spec knows about its factory. `find_in` answers for names that a
 catalogue module lacks. `mirrored_names` and `replace_in_optax` are for tools that put canonopt in
-Optax's place. The folder `config` writes specs as plain data, reads and compares them.
+Optax's place. The folder `config`, imported when it is asked for, writes specs as plain data, reads
+and compares them.
 
 A new configuration is read with `_identity.read`, which gives its key. The factory is called once
 for each key, and a table holds the spec weakly: see `factory`, then `spec`.
@@ -15,13 +16,6 @@ from .builders import canonical as canonical
 from .builders import find_in as find_in
 from .builders import mirrored_names as mirrored_names
 from .builders import replace_in_optax as replace_in_optax
-from .config import Difference as Difference
-from .config import Differences as Differences
-from .config import diff as diff
-from .config import fingerprint as fingerprint
-from .config import from_config as from_config
-from .config import register_hooks as register_hooks
-from .config import to_config as to_config
 from .dynamic_spec import dynamic as dynamic
 from .spec import Configured as Configured
 from .spec import ScheduleSpec as ScheduleSpec
