@@ -240,15 +240,16 @@ def test_importing_canonopt_imports_nothing_more_than_its_dependencies():
     assert not HEAVY & set(added.split())
 
 
-def test_counting_and_reports_are_imported_when_they_are_asked_for():
-    later = {"_recompiles", "_texts", "_processes", "_doctor"}
-    imported = "{name.split('.')[1] for name in sys.modules if name.startswith('canonopt.')}"
+def test_what_most_runs_do_not_use_is_imported_when_it_is_asked_for():
+    rooms = {"_recompiles", "_texts", "_processes", "_checkpoints", "_doctor"}
+    later = {f"canonopt.{name}" for name in (*rooms, "_spec.config")}
     before, after = run(
-        f"import sys, canonopt; canonopt.adam(1e-3); print(*{imported})\n"
-        f"canonopt.compile_log, canonopt.assert_same_across_processes; print(*{imported})"
+        "import sys, canonopt; canonopt.adam(1e-3); print(*sys.modules)\n"
+        "canonopt.compile_log, canonopt.assert_same_across_processes, canonopt.manifest\n"
+        "print(*sys.modules)"
     ).splitlines()
     assert not later & {*before.split()}
-    assert later - {*after.split()} == {"_doctor"}
+    assert later - {*after.split()} == {"canonopt._doctor"}
 
 
 def test_names_that_are_imported_later_are_names_of_the_package():
