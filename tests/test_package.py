@@ -245,7 +245,8 @@ def test_what_most_runs_do_not_use_is_imported_when_it_is_asked_for():
     later = {f"canonopt.{name}" for name in (*rooms, "_spec.config")}
     before, after = run(
         "import sys, canonopt; canonopt.adam(1e-3); print(*sys.modules)\n"
-        "canonopt.compile_log, canonopt.assert_same_across_processes, canonopt.manifest\n"
+        "canonopt.compile_log, canonopt.assert_same_across_processes\n"
+        "canonopt.manifest, canonopt.diff\n"
         "print(*sys.modules)"
     ).splitlines()
     assert not later & {*before.split()}
