@@ -61,6 +61,9 @@ def signature_with_alias(
 
     `None` if there is no such parameter, or if `alias` may be one of its own.
     """
+    is_plain = isinstance(function, types.FunctionType) and not vars(function)
+    if is_plain and name not in function.__code__.co_varnames:  # faster than the signature
+        return None
     try:
         found = inspect.signature(function)
     except (TypeError, ValueError):  # a function written in C
