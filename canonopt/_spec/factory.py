@@ -278,8 +278,10 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
     # A loop that builds its optimizer again and again pays for this function, up to `from_call`,
     # in each round. So it is written out flat, without calls of other Python functions.
     def build(*args: Any, **kwargs: Any) -> Any:
+        values = args
         if kwargs:
-            key = _spelling(args, kwargs)
+            values = (*args, *kwargs.values())
+            key = (_x64.value, tuple(map(type, values)), tuple(kwargs), values)
         elif len(args) == 1:
             key = (_x64.value, type(args[0]), args[0])
         elif len(args) == 2:
@@ -293,9 +295,7 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
             entry = None
         if entry is not None:
             found = entry()
-            if found is not None and not (
-                found.has_zero and has_negative_zero((*args, *kwargs.values()) if kwargs else args)
-            ):
+            if found is not None and not (found.has_zero and has_negative_zero(values)):
                 return found.spec
         return factory.from_call(args, kwargs)
 

@@ -2,6 +2,7 @@
 
 import collections
 import gc
+import itertools
 import warnings
 import weakref
 
@@ -243,6 +244,10 @@ def test_a_spec_first_built_inside_a_trace_is_good_outside(name):
     jax.eval_shape(catalogue.step_for(name), built[0], params, spec.init(params), catalogue.batch())
 
 
+# No spec that another test has built is found for one of these rates.
+UNUSED = itertools.count(0.5)
+
+
 def in_shard_map(f):
     mesh = jax.make_mesh((2,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
     axis = jax.sharding.PartitionSpec("x")
@@ -268,18 +273,18 @@ def test_a_factory_that_computes_can_be_called_inside_any_transformation(transfo
         factor = jnp.exp(rate) * jnp.ones(3)
         return optax.stateless(lambda updates, _: updates * factor)
 
-    built = []
+    built, rate = [], next(UNUSED)
 
     def f(x):
-        built.append(sgd(0.5))
+        built.append(sgd(rate))
         return x
 
     with jax.check_tracer_leaks():
         transform(f)(1.0)
     # What is built eagerly in a `shard_map` holds tracers.
-    assert (built[0] is sgd(0.5)) == (transform is not in_shard_map)
-    updates, _ = sgd(0.5).update(jnp.ones(3), sgd(0.5).init(jnp.ones(3)))
-    assert bits(updates) == bits(jnp.exp(0.5) * jnp.ones(3))
+    assert (built[0] is sgd(rate)) == (transform is not in_shard_map)
+    updates, _ = sgd(rate).update(jnp.ones(3), sgd(rate).init(jnp.ones(3)))
+    assert bits(updates) == bits(jnp.exp(rate) * jnp.ones(3))
 
 
 def test_what_is_built_eagerly_in_a_shard_map_is_shared_if_it_holds_no_array():

@@ -1,5 +1,6 @@
 """How a ratio of times is measured, and loops over models of any number of leaves."""
 
+import gc
 import statistics
 import timeit
 from collections.abc import Callable
@@ -12,9 +13,9 @@ import jax.numpy as jnp
 Sample = Callable[[], float]
 
 
-def timed(function: Callable[[], object], number: int) -> Sample:
-    """Samples of the mean time of `number` calls. The garbage collector rests meanwhile."""
-    timer = timeit.Timer(function)
+def timed(function: Callable[[], object], number: int, collects: bool = False) -> Sample:
+    """Samples of the mean time of `number` calls, with the garbage collector if `collects`."""
+    timer = timeit.Timer(function, gc.enable if collects else "pass")
     return lambda: timer.timeit(number) / number
 
 
