@@ -6,16 +6,12 @@ If JAX has moved that, the function falls back as its docstring says, or countin
 each of the names in turn. Other modules import from here, not from the modules inside.
 """
 
-from .arrays import Array as Array
-from .arrays import array_of as array_of
-from .arrays import array_text as array_text
-from .compiles import Compile as Compile
-from .distributed import Processes as Processes
-from .distributed import processes as processes
+import importlib
+import typing
+
 from .filter_jit import HidingFailedCallbacks as HidingFailedCallbacks
 from .filter_jit import error_of_equinox as error_of_equinox
 from .filter_jit import is_given as is_given
-from .flax_nnx import module_parts as module_parts
 from .functions import IMMUTABLE as IMMUTABLE
 from .functions import Jitted as Jitted
 from .functions import attribute as attribute
@@ -28,9 +24,6 @@ from .functions import rebinds_only_if_set as rebinds_only_if_set
 from .jaxprs import agrees as agrees
 from .jaxprs import has_values as has_values
 from .jaxprs import kept_by as kept_by
-from .misses import Miss as Miss
-from .misses import MissWatch as MissWatch
-from .misses import NotTraced as NotTraced
 from .options import is_one_sharding as is_one_sharding
 from .options import jit_with_first as jit_with_first
 from .owners import identity_of_code as identity_of_code
@@ -52,6 +45,7 @@ from .shardings import sharding_text as sharding_text
 from .shardings import spans_devices as spans_devices
 from .slices import distinct_slices as distinct_slices
 from .tracer_texts import on_texts_of_tracers as on_texts_of_tracers
+from .tracing import NotTraced as NotTraced
 from .tracing import call_site as call_site
 from .tracing import frames_to_the_user as frames_to_the_user
 from .tracing import is_at_top_level as is_at_top_level
@@ -62,4 +56,37 @@ from .tracing import listen as listen
 from .tracing import makes_tracers as makes_tracers
 from .tracing import top_level_check as top_level_check
 from .tracing import without_own_frame as without_own_frame
-from .watching import Watch as Watch
+
+if typing.TYPE_CHECKING:
+    from .arrays import Array as Array
+    from .arrays import array_of as array_of
+    from .arrays import array_text as array_text
+    from .compiles import Compile as Compile
+    from .distributed import Processes as Processes
+    from .distributed import processes as processes
+    from .flax_nnx import module_parts as module_parts
+    from .misses import Miss as Miss
+    from .misses import MissWatch as MissWatch
+    from .watching import Watch as Watch
+else:
+    # Only counting and comparing processes need these.
+    _LATER = {
+        "Array": "arrays",
+        "Compile": "compiles",
+        "Miss": "misses",
+        "MissWatch": "misses",
+        "Processes": "distributed",
+        "Watch": "watching",
+        "array_of": "arrays",
+        "array_text": "arrays",
+        "module_parts": "flax_nnx",
+        "processes": "distributed",
+    }
+
+    def __getattr__(name: str) -> object:
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        globals()[name] = found = getattr(
+            importlib.import_module(f".{_LATER[name]}", __name__), name
+        )
+        return found

@@ -17,6 +17,7 @@ from .filter_jit import call_of_filter_jit
 from .functions import JIT_OPTIONS, attribute, functions_inside
 from .settings import default_settings, unsupported
 from .tracing import (
+    NotTraced,
     codes_of,
     hide_own_frames,
     is_call,
@@ -225,10 +226,6 @@ def _is_new(jaxpr: Any, found: weakref.WeakValueDictionary[int, Any]) -> bool:
     is_new = found.get(id(jaxpr)) is not jaxpr
     found[id(jaxpr)] = jaxpr
     return is_new
-
-
-class NotTraced(Exception):
-    """Raised in a trace before the function runs, to end the trace. It counts as none."""
 
 
 def _has_run(

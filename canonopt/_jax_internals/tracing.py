@@ -15,6 +15,10 @@ import jax.numpy as jnp
 from .._python_internals import is_library_code, place_of_line
 
 
+class NotTraced(Exception):
+    """Raised in a trace before the function runs, to end the trace. It counts as none."""
+
+
 def is_staging() -> bool:
     """Whether what runs now becomes part of a program, as a body under `jax.jit` does.
 
