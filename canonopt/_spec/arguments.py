@@ -13,7 +13,6 @@ from typing import Any, Protocol
 
 import attrs
 import equinox as eqx
-import optax
 
 from .._errors import (
     DynamicSpecError,
@@ -30,7 +29,6 @@ from .._identity import (
 from .._optax_compat import (
     annotation_of,
     annotations_inside,
-    as_transform,
     is_numeric,
     members_of,
     takes_number,
@@ -85,7 +83,7 @@ class Internals:
     """
 
     factory: SpecFactory
-    # What the factory made of the parameters.
+    # What the factory made of the parameters, or a call of it that was put off.
     made: Any
     # What is read again when the spec is traced, if any of it can change.
     watched: Watched | None = None
@@ -121,10 +119,6 @@ class Internals:
     def build(self) -> Any:
         """What the factory makes of the parameters."""
         return self.made
-
-    def transform(self) -> optax.GradientTransformationExtraArgs:
-        """The transformation that the spec stands for."""
-        return as_transform(self.made)
 
     def check(self) -> None:
         """Reads again what the spec was built from.

@@ -204,17 +204,13 @@ _templates: Table[Template] = Table()
 
 @attrs.define(eq=False)
 class _DynamicInternals(Internals):
-    deferred: DeferredBuild = attrs.field(kw_only=True)
     # The spec as a pytree. What replaces an array need not be one, so taking the parameters apart
     # again could find other leaves.
     flat: tuple[tuple[Any, ...], Template] = attrs.field(kw_only=True)
 
     def build(self) -> Any:
         is_transform = issubclass(self.flat[1].cls, optax.GradientTransformation)
-        return self.deferred.made if is_transform else self.deferred.schedule
-
-    def transform(self) -> optax.GradientTransformationExtraArgs:
-        return self.deferred.transform
+        return self.made.made if is_transform else self.made.schedule
 
 
 def make_dynamic(factory: SpecFactory, parameters: dict[str, Any]) -> Configured:
@@ -253,14 +249,13 @@ def _put_together(template: Template, children: Iterable[Any]) -> Configured:
     deferred = DeferredBuild(factory, template.paths, values, template.assemble)
     internals = _DynamicInternals(
         factory,
-        None,
+        deferred,
         template.watched,
         is_called_again=not factory.is_stable,
-        deferred=deferred,
         flat=(children, template),
     )
     parameters = template.assemble(iter(values))
-    return make_spec(cls, parameters, internals)
+    return make_spec(cls, parameters, internals, operator.attrgetter("transform"))
 
 
 # Each call of a jitted function flattens its arguments. A function in Python would take longer.

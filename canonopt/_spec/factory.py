@@ -34,8 +34,8 @@ from .arguments import (
 )
 from .dynamic_spec import make_dynamic
 from .parameters import FactoryParameters, NotGiven
-from .paths import expression
-from .spec import Configured, ScheduleSpec, Spec, class_for, internals_of, is_data, make_spec
+from .paths import expression, is_data
+from .spec import Configured, ScheduleSpec, Spec, class_for, internals_of, make_spec
 
 _config: Any = jax.config
 _x64 = x64_state()

@@ -28,6 +28,7 @@ from .._identity import (
     config_options,
     config_with,
     is_config,
+    is_in_place,
     is_namedtuple,
     read,
 )
@@ -349,7 +350,21 @@ def _is_data_of_key(child: Any) -> bool:
     return True
 
 
-# --- source text --------------------------------------------------------------------------------
+# --- pickles and source text --------------------------------------------------------------------
+
+
+def is_data(value: Any) -> bool:
+    """Whether unpickling `value` gives the same value again."""
+    if type(value) in (list, tuple, set, frozenset):
+        return all(map(is_data, value))
+    if type(value) is dict:
+        return all(is_data(name) and is_data(item) for name, item in value.items())
+    if isinstance(value, int | float | complex | str | bytes | Parametrised) or value is None:
+        return True
+    try:
+        return is_in_place(value)
+    except Exception:  # raised by an attribute of the user's object
+        return False
 
 
 def expression(value: Any) -> str:

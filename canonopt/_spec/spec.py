@@ -15,7 +15,7 @@ import optax
 
 from .._errors import NotAFactoryError, ParameterError
 from .._identity import Mode, is_in_place, leads_to_objects
-from .._optax_compat import is_transformation, number_or_none
+from .._optax_compat import as_transform, is_transformation, number_or_none
 from .._python_internals import ClassAttribute, InstanceAttribute
 from .._steps import init_like_grads
 from .arguments import Internals, SpecFactory
@@ -139,20 +139,6 @@ def _restore(factory: SpecFactory, parameters: dict[str, Any]) -> Any:
     return factory.from_fields(parameters)
 
 
-def is_data(value: Any) -> bool:
-    """Whether unpickling `value` gives the same value again."""
-    if type(value) in (list, tuple, set, frozenset):
-        return all(map(is_data, value))
-    if type(value) is dict:
-        return all(is_data(name) and is_data(item) for name, item in value.items())
-    if isinstance(value, int | float | complex | str | bytes | Configured) or value is None:
-        return True
-    try:
-        return is_in_place(value)
-    except Exception:  # raised by an attribute of the user's object
-        return False
-
-
 class Spec(Configured, optax.GradientTransformationExtraArgs):
     """An Optax gradient transformation that knows how it was built.
 
@@ -272,14 +258,21 @@ class ScheduleSpec(Configured):
 
 
 def make_spec(
-    cls: type[Configured], parameters: dict[str, Any], internals: Internals
+    cls: type[Configured],
+    parameters: dict[str, Any],
+    internals: Internals,
+    transform_of: Callable[[Any], optax.GradientTransformationExtraArgs] = as_transform,
 ) -> Configured:
-    """A new spec of class `cls`. Every spec is made here."""
+    """A new spec of class `cls`. Every spec is made here.
+
+    `transform_of` returns the transformation to call for `internals.made`.
+    """
     if issubclass(cls, Spec):
+        made = internals.made  # `init_like_grads` looks for it among what `update` captures
 
         def init(params: optax.Params) -> optax.OptState:
             internals.check()
-            state = internals.transform().init(params)
+            state = transform_of(made).init(params)
             internals.check()  # the call may have changed what the transformation reads
             return state
 
@@ -290,7 +283,7 @@ def make_spec(
             **extra_args: Any,
         ) -> tuple[optax.Updates, optax.OptState]:
             internals.check()
-            result = internals.transform().update(updates, state, params, **extra_args)
+            result = transform_of(made).update(updates, state, params, **extra_args)
             internals.check()
             return result
 
