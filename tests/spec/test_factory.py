@@ -287,6 +287,15 @@ def test_a_factory_that_computes_can_be_called_inside_any_transformation(transfo
     assert bits(updates) == bits(jnp.exp(rate) * jnp.ones(3))
 
 
+def test_a_build_inside_a_trace_compiles_nothing():
+    x = jnp.ones(2)
+    jax.clear_caches()
+    with canonopt.compile_log() as log:
+        jax.jit(lambda x: (canonopt.adam(0.875), 2 * x)[1])(x)
+    assert "JAX and libraries" not in str(log)
+    assert "<lambda>" in str(log)
+
+
 def test_what_is_built_eagerly_in_a_shard_map_is_shared_if_it_holds_no_array():
     built = []
 
