@@ -204,7 +204,8 @@ class Factory:
         keeps = len(after) != len(before) or any(map(operator.gt, after, before))
         is_plain = self._has_plain_defaults and all(map(_is_plain, given.values()))
         internals = Internals(self, made, warned=warned, keeps_containers=keeps, is_plain=is_plain)
-        internals.is_temporary = makes_tracers() and leads_to_objects((made,))
+        if makes_tracers():  # and a user's factory may hide them in specs that it builds
+            internals.is_temporary = not self.is_stable or leads_to_objects((made,))
         internals.spec = self._wrap(made, parameters, internals)
         return internals.spec
 

@@ -287,6 +287,28 @@ def test_a_factory_that_computes_can_be_called_inside_any_transformation(transfo
     assert bits(updates) == bits(jnp.exp(rate) * jnp.ones(3))
 
 
+def test_what_hides_specs_that_are_built_eagerly_in_a_shard_map_is_not_shared():
+    @canonopt.canonical
+    def rate(value):
+        traced = jnp.exp(value)
+        return lambda count: traced
+
+    @canonopt.canonical
+    def sgd(value):
+        return canonopt.sgd(rate(value))
+
+    built = []
+
+    def f(x):
+        built.append(sgd(0.5))
+        return x
+
+    in_shard_map(f)(1.0)
+    assert built[0] is not sgd(0.5)
+    updates, _ = sgd(0.5).update(jnp.ones(3), sgd(0.5).init(jnp.ones(3)))
+    assert bits(updates) == bits(-jnp.exp(0.5) * jnp.ones(3))
+
+
 def test_a_build_inside_a_trace_compiles_nothing():
     x = jnp.ones(2)
     jax.clear_caches()
