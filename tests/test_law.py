@@ -193,6 +193,22 @@ def an_inner_spec_that_was_traced_with_another_value(lib, canonical):
 
 
 @program
+def a_global_of_a_factory_behind_a_spec_that_is_wrapped_again(lib, canonical):
+    global rate
+
+    @canonical
+    def sgd(scale):
+        return optax.stateless(lambda updates, _: jax.tree.map(lambda u: u * scale * rate, updates))
+
+    step, rate = stepper(), 0.1
+    inner = sgd(2.0)
+    kept = [lib.chain(inner) for _ in range(3)]  # the third time, the call is remembered
+    yield step(kept[2])
+    rate = 0.5
+    yield step(lib.chain(inner))
+
+
+@program
 def a_value_that_is_traced(lib, canonical):
     """The static part of a dynamic spec reads a global, too."""
     global rate

@@ -113,7 +113,8 @@ class Internals:
     has_zero: bool = False
     # The warnings of the factory.
     warned: Any = ()
-    # Whether all parameters are plain values, which lead to no other object.
+    # Whether the factory never changes, and all parameters are plain values, which lead to no
+    # other object.
     is_plain: bool = False
 
     def build(self) -> Any:

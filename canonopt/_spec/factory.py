@@ -94,7 +94,8 @@ class Factory:
 
     @functools.cached_property
     def _has_plain_defaults(self) -> bool:
-        return all(map(_is_plain, self.signature.defaults.values()))
+        # What a user's factory reads may change, and a key with its spec would not tell.
+        return self.is_stable and all(map(_is_plain, self.signature.defaults.values()))
 
     @functools.cached_property
     def is_stable(self) -> bool:
@@ -321,10 +322,10 @@ def _spelling(args: tuple, kwargs: dict[str, Any]) -> tuple:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a key may hold `value`: it cannot lead back to the spec that the table holds."""
+    """Whether a key may hold `value`: it never changes, nor leads back to the spec in the table."""
     if isinstance(value, Configured):
         return internals_of(value).is_plain
-    return type(value) in _PLAIN
+    return type(value) in _PLAIN and value == value  # no key is found again by a NaN
 
 
 def _key_with_functions(values: tuple, positional: int, names: Iterable[str]) -> Any:

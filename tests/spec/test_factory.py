@@ -217,6 +217,13 @@ def test_zeros_are_told_apart_however_often_they_come(first, second):
         assert (canonopt.scale(first) is canonopt.scale(second)) == same(first, second)
 
 
+def test_a_nan_is_not_remembered_again_at_each_call():
+    spec, spellings = canonopt.scale(float("nan")), canonopt.scale.factory.spellings
+    before = len(spellings)
+    assert all(canonopt.scale(float("nan")) is spec for _ in range(10))
+    assert len(spellings) <= before
+
+
 def test_arrays_do_not_reach_a_table():
     factory = canonopt.adam.factory
     before = len(factory.specs), len(factory.spellings)
