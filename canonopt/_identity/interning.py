@@ -138,7 +138,7 @@ class Table(Generic[T]):
         # An anchor may die in any allocation, so waiting for another thread could be a deadlock. If
         # the lock is taken, the thread that has it removes the entry, or the next entry that dies.
         self._dead.append(entry)
-        if _lock.acquire(blocking=False):
+        if _lock is not None and _lock.acquire(blocking=False):  # None as Python ends
             try:
                 while self._dead:
                     self._remove(self._dead.popleft())

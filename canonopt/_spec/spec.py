@@ -261,18 +261,19 @@ def make_spec(
     cls: type[Configured],
     parameters: dict[str, Any],
     internals: Internals,
-    transform_of: Callable[[Any], optax.GradientTransformationExtraArgs] = as_transform,
+    transform_of: Callable[[Any], optax.GradientTransformationExtraArgs] | None = None,
 ) -> Configured:
     """A new spec of class `cls`. Every spec is made here.
 
-    `transform_of` returns the transformation to call for `internals.made`.
+    `transform_of` returns the transformation for `internals.made`, if that is none itself.
     """
     if issubclass(cls, Spec):
-        made = internals.made  # `init_like_grads` looks for it among what `update` captures
+        # `init_like_grads` looks for it among what `update` captures.
+        made = internals.made if transform_of else as_transform(internals.made)
 
         def init(params: optax.Params) -> optax.OptState:
             internals.check()
-            state = transform_of(made).init(params)
+            state = (transform_of(made) if transform_of else made).init(params)
             internals.check()  # the call may have changed what the transformation reads
             return state
 
@@ -283,7 +284,8 @@ def make_spec(
             **extra_args: Any,
         ) -> tuple[optax.Updates, optax.OptState]:
             internals.check()
-            result = transform_of(made).update(updates, state, params, **extra_args)
+            transform = transform_of(made) if transform_of else made
+            result = transform.update(updates, state, params, **extra_args)
             internals.check()
             return result
 
