@@ -286,7 +286,6 @@ def test_a_factory_that_computes_can_be_called_inside_any_transformation(transfo
         built.append(sgd(rate))
         return x
 
-    canonopt.clear_caches()  # of the spec of another transformation
     with jax.check_tracer_leaks():
         transform(f)(1.0)
     # What is built eagerly in a `shard_map` holds tracers.
