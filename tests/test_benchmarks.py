@@ -77,8 +77,10 @@ def test_the_page_and_the_plots(tmp_path):
     assert page.read(tmp_path) == found
     pictures = sorted(tmp_path.joinpath("images").iterdir())
     assert [each.name for each in pictures] == [
-        "benchmarks-a-sweep-short.svg",
-        "benchmarks-importing.svg",
+        "benchmarks-a-sweep-short-dark.svg",
+        "benchmarks-a-sweep-short-light.svg",
+        "benchmarks-importing-dark.svg",
+        "benchmarks-importing-light.svg",
     ]
     before = [each.read_text("utf-8") for each in pictures]
     assert all("<svg" in each for each in before)
@@ -97,7 +99,8 @@ def test_the_page_in_docs_is_that_of_its_figures():
     assert (DOCS / "benchmarks.md").read_text("utf-8") == page.page(found)
     assert len(found["parts"]) == len(parts.PARTS)
     for part in found["parts"]:
-        assert (DOCS / "images" / page.picture(part)).is_file()
+        for scheme in ("light", "dark"):
+            assert (DOCS / "images" / page.picture(part, scheme)).is_file()
 
 
 @pytest.mark.slow

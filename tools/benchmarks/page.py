@@ -11,6 +11,8 @@ from typing import Any
 
 NAME = "benchmarks"
 _PACKAGES = ("jax", "equinox", "optax", "chex", "canonopt")
+# Of the text and the axes on a page of each colour scheme.
+_SCHEMES = {"light": "#333333", "dark": "#dddddd"}
 # Of each way, in light and in dark: they stay apart for the colour-blind.
 _COLOURS = ("#777777", "#e69f00", "#56b4e9", "#cc79a7", "#009e73", "#d55e00")
 
@@ -73,7 +75,8 @@ def write(found: dict[str, Any], folder: Path) -> Path:
     text = json.dumps(found, indent=1)
     (folder / f"{NAME}.json").write_text(f"{text}\n", encoding="utf-8")
     for part in found["parts"]:
-        draw(part, folder / "images" / picture(part))
+        for scheme in _SCHEMES:
+            draw(part, folder / "images" / picture(part, scheme), scheme)
     path = folder / f"{NAME}.md"
     path.write_text(page(found), encoding="utf-8")
     return path
@@ -93,8 +96,10 @@ def page(found: dict[str, Any]) -> str:
 
 
 def _section(part: dict[str, Any]) -> str:
-    image = f"![{part['title']}](images/{picture(part)})"
-    return f"## {part['title']}\n\n{part['text']}\n\n{image}\n\n{_table(part)}\n"
+    images = "\n".join(
+        f"![{part['title']}](images/{picture(part, scheme)}#only-{scheme})" for scheme in _SCHEMES
+    )
+    return f"## {part['title']}\n\n{part['text']}\n\n{images}\n\n{_table(part)}\n"
 
 
 def _table(part: dict[str, Any]) -> str:
@@ -127,12 +132,12 @@ def amount(value: float, unit: str) -> str:
 # --- plots --------------------------------------------------------------------------------------
 
 
-def picture(part: dict[str, Any]) -> str:
+def picture(part: dict[str, Any], scheme: str) -> str:
     words = part["title"].lower().replace(",", "").split()
-    return f"{NAME}-{'-'.join(words)}.svg"
+    return f"{NAME}-{'-'.join(words)}-{scheme}.svg"
 
 
-def draw(part: dict[str, Any], path: Path) -> None:
+def draw(part: dict[str, Any], path: Path, scheme: str) -> None:
     import matplotlib
 
     matplotlib.use("Agg")
@@ -140,6 +145,8 @@ def draw(part: dict[str, Any], path: Path) -> None:
 
     # The same file for the same figures, with text that can be selected.
     settings = {"svg.hashsalt": part["title"], "svg.fonttype": "none", "font.size": 10}
+    coloured = ("text.color", "axes.labelcolor", "axes.edgecolor", "xtick.color", "ytick.color")
+    settings |= dict.fromkeys(coloured, _SCHEMES[scheme]) | {"legend.framealpha": 0.0}
     with plt.rc_context(settings):
         figure, axes = plt.subplots(figsize=(7, 4), layout="constrained")
         if part["x"]:
@@ -147,8 +154,7 @@ def draw(part: dict[str, Any], path: Path) -> None:
         else:
             _draw_bars(axes, part)
         axes.set_title(part["title"])
-        # White in both palettes: the page shows it as a picture.
-        figure.savefig(path, metadata={"Date": None})
+        figure.savefig(path, metadata={"Date": None}, transparent=True)
         plt.close(figure)
 
 
