@@ -50,7 +50,6 @@ _settings = operator.attrgetter(
 _KEYS = frozenset(("key", "seed", "rng"))
 _NUMBERS = frozenset((float, int, bool, type(None)))
 _PLAIN = _NUMBERS | {str, bytes}
-_nothing = contextlib.nullcontext()
 
 
 class Factory:
@@ -199,7 +198,7 @@ class Factory:
         """A new spec with these `parameters`. Calls the function with `given`."""
         before = reference_counts(given.values()) if may_change else []
         # An interned spec outlives the trace that may be going on.
-        with _nothing if is_at_top_level() else jax.ensure_compile_time_eval():
+        with contextlib.nullcontext() if is_at_top_level() else jax.ensure_compile_time_eval():
             made, warned = recording_warnings(lambda: self.call(given))
         after = reference_counts(given.values()) if may_change else []
         keeps = len(after) != len(before) or any(map(operator.gt, after, before))
@@ -277,18 +276,21 @@ class Factory:
 def make_builder(factory: Factory) -> Callable[..., Any]:
     """The function that users call."""
 
-    # A loop that builds its optimizer again and again pays for this function, up to `from_call`,
-    # in each round. So it is written out flat, without calls of other Python functions.
+    # A loop that builds its optimizer again and again pays for this function in each round. So it
+    # is written out flat, and so are the keys of a few arguments: `map` takes twice as long.
     def build(*args: Any, **kwargs: Any) -> Any:
-        values = args
+        values, count = args, len(args)
         if kwargs:
             values = (*args, *kwargs.values())
             key = (_x64.value, tuple(map(type, values)), tuple(kwargs), values)
-        elif len(args) == 1:
+        elif count == 1:
             key = (_x64.value, type(args[0]), args[0])
-        elif len(args) == 2:
-            first, second = args
-            key = (_x64.value, type(first), type(second), first, second)
+        elif count == 2:
+            a, b = args
+            key = (_x64.value, type(a), type(b), a, b)
+        elif count == 4:
+            a, b, c, d = args
+            key = (_x64.value, type(a), type(b), type(c), type(d), a, b, c, d)
         else:
             key = (_x64.value, *map(type, args), *args)
         try:
@@ -315,10 +317,9 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
 
 def _spelling(args: tuple, kwargs: dict[str, Any]) -> tuple:
     """The key of a call as it was written, which has four items only if there are keywords."""
-    if not kwargs:
-        return (_x64.value, *map(type, args), *args)
     values = (*args, *kwargs.values())
-    return (_x64.value, tuple(map(type, values)), tuple(kwargs), values)
+    kinds = tuple(map(type, values))
+    return (_x64.value, kinds, tuple(kwargs), values) if kwargs else (_x64.value, *kinds, *args)
 
 
 def _is_plain(value: Any) -> bool:
