@@ -178,6 +178,8 @@ def _draw_bars(axes: Any, part: dict[str, Any]) -> None:
     points = [part["lines"][name][0] for name in names]
     medians = [point["median"] for point in points]
     errors = [[p["median"] - p["low"] for p in points], [p["high"] - p["median"] for p in points]]
-    axes.barh(names[::-1], medians[::-1], xerr=[each[::-1] for each in errors], color=_COLOURS[2])
+    errors = [each[::-1] for each in errors]
+    ink = axes.title.get_color()
+    axes.barh(names[::-1], medians[::-1], xerr=errors, color=_COLOURS[2], ecolor=ink)
     axes.set(xlabel=part["y"])
     axes.grid(axis="x", alpha=0.3)
