@@ -25,6 +25,7 @@ from .instances import config_with as config_with
 from .instances import copied_config as copied_config
 from .instances import is_config as is_config
 from .instances import register_constant as register_constant
+from .interning import PLAIN as PLAIN
 from .interning import Table as Table
 from .interning import Watched as Watched
 from .interning import clear_caches as clear_caches

@@ -45,7 +45,7 @@ def read(
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
-    if not (held or now or explain) and _PLAIN.issuperset(map(type, given)):
+    if not (held or now or explain) and PLAIN.issuperset(map(type, given)):
         return _read_plain(given)
     try:
         reader = Reader(_RULES, rule_for, explain, max_words=max_words)
@@ -56,7 +56,7 @@ def read(
         return reader.read(held=held, given=given, now=now)
 
 
-_PLAIN = ATOMS | {float}
+PLAIN = ATOMS | {float}
 
 
 def _read_plain(values: Collection[Any]) -> Reading:

@@ -14,18 +14,8 @@ from typing import Any, Protocol
 import attrs
 import equinox as eqx
 
-from .._errors import (
-    DynamicSpecError,
-    ParameterError,
-    SharedSpecError,
-)
-from .._identity import (
-    Watched,
-    config_items,
-    copied_config,
-    is_config,
-    is_namedtuple,
-)
+from .._errors import DynamicSpecError, ParameterError, SharedSpecError
+from .._identity import Watched, config_items, copied_config, is_config, is_namedtuple
 from .._optax_compat import (
     annotation_of,
     annotations_inside,
@@ -323,8 +313,9 @@ def check_plain(parameters: FactoryParameters, given: Mapping[str, Any]) -> None
     for a leaf.
     """
     for name, value in given.items():
-        is_checked = name in parameters.transformations
-        if not is_checked and isinstance(value, str | Mapping | Sequence):
+        if name in parameters.transformations:
+            continue  # `check_transformations` looks at these
+        if isinstance(value, str | Mapping | Sequence):
             annotation = annotation_of(parameters.parameters[name])
             _check_numbers(parameters.factory, value, annotation, name)
             if takes_tree(annotation):

@@ -255,7 +255,7 @@ def _put_together(template: Template, children: Iterable[Any]) -> Configured:
         flat=(children, template),
     )
     parameters = template.assemble(iter(values))
-    return make_spec(cls, parameters, internals, operator.attrgetter("transform"))
+    return make_spec(cls, parameters, internals, deferred.transform)
 
 
 # Each call of a jitted function flattens its arguments. A function in Python would take longer.

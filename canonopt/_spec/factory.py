@@ -13,6 +13,7 @@ from typing import Any
 import jax
 
 from .._identity import (
+    PLAIN,
     HoldsArray,
     Reading,
     Table,
@@ -49,7 +50,6 @@ _settings = operator.attrgetter(
 # Parameters from which a factory makes a random key.
 _KEYS = frozenset(("key", "seed", "rng"))
 _NUMBERS = frozenset((float, int, bool, type(None)))
-_PLAIN = _NUMBERS | {str, bytes}
 
 
 class Factory:
@@ -212,10 +212,7 @@ class Factory:
     def call(self, given: dict[str, Any]) -> Any:
         """What the function returns for these values."""
         args, kwargs = self.signature.unbind(
-            {
-                name: callable_tree_as_function(name, value, given) if callable(value) else value
-                for name, value in given.items()
-            }
+            {name: callable_tree_as_function(name, value, given) for name, value in given.items()}
         )
         return self.function(*args, **kwargs)
 
@@ -326,7 +323,7 @@ def _is_plain(value: Any) -> bool:
     """Whether a key may hold `value`: it never changes, nor leads back to the spec in the table."""
     if isinstance(value, Configured):
         return internals_of(value).is_plain
-    return type(value) in _PLAIN and value == value  # no key is found again by a NaN
+    return type(value) in PLAIN and value == value  # no key is found again by a NaN
 
 
 def _key_with_functions(values: tuple, positional: int, names: Iterable[str]) -> Any:

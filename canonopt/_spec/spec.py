@@ -261,19 +261,19 @@ def make_spec(
     cls: type[Configured],
     parameters: dict[str, Any],
     internals: Internals,
-    transform_of: Callable[[Any], optax.GradientTransformationExtraArgs] | None = None,
+    transform: optax.GradientTransformationExtraArgs | None = None,
 ) -> Configured:
     """A new spec of class `cls`. Every spec is made here.
 
-    `transform_of` returns the transformation for `internals.made`, if that is none itself.
+    `transform` is the transformation to call, if that is not what the factory made.
     """
     if issubclass(cls, Spec):
         # `init_like_grads` looks for it among what `update` captures.
-        made = internals.made if transform_of else as_transform(internals.made)
+        called = transform or as_transform(internals.made)
 
         def init(params: optax.Params) -> optax.OptState:
             internals.check()
-            state = (transform_of(made) if transform_of else made).init(params)
+            state = called.init(params)
             internals.check()  # the call may have changed what the transformation reads
             return state
 
@@ -284,8 +284,7 @@ def make_spec(
             **extra_args: Any,
         ) -> tuple[optax.Updates, optax.OptState]:
             internals.check()
-            transform = transform_of(made) if transform_of else made
-            result = transform.update(updates, state, params, **extra_args)
+            result = called.update(updates, state, params, **extra_args)
             internals.check()
             return result
 

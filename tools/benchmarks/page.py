@@ -40,7 +40,6 @@ The figures are in [benchmarks.json](benchmarks.json). To measure on your machin
   `canonopt.dynamic` saves the compiles of a sweep.
 - `canonopt.filter_jit` costs more than `jax.jit` on a flat list of arrays, most of all where there
   are few leaves.
-- Importing canonopt costs some per cent of importing Optax and Equinox.
 
 {sections}"""
 
