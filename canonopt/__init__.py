@@ -3,7 +3,6 @@
 `canonopt.adam(lr=1e-3)` is an optax transformation, and the same object whenever it is built again.
 """
 
-import importlib as _importlib
 import typing as _typing
 
 import optax as _optax
@@ -42,6 +41,7 @@ from ._identity import clear_caches as clear_caches
 from ._identity import hoist as hoist
 from ._identity import hoisted_field as hoisted_field
 from ._identity import register_constant as register_constant
+from ._python_internals import import_later as _import_later
 from ._spec import ScheduleSpec as ScheduleSpec
 from ._spec import Spec as Spec
 from ._spec import canonical as canonical
@@ -98,9 +98,7 @@ else:
     def __getattr__(name: str) -> object:
         if name not in _LATER:
             return _find_in(_optax, name)
-        module = _importlib.import_module(f".{_LATER[name]}", __name__)
-        globals()[name] = found = getattr(module, name)
-        return found
+        return _import_later(globals(), name, _LATER[name])
 
     def __dir__() -> list[str]:
         return [*{**globals(), **_LATER}]

@@ -6,9 +6,9 @@ If JAX has moved that, the function falls back as its docstring says, or countin
 each of the names in turn. Other modules import from here, not from the modules inside.
 """
 
-import importlib
 import typing
 
+from .._python_internals import import_later
 from .filter_jit import HidingFailedCallbacks as HidingFailedCallbacks
 from .filter_jit import error_of_equinox as error_of_equinox
 from .filter_jit import is_given as is_given
@@ -86,7 +86,4 @@ else:
     def __getattr__(name: str) -> object:
         if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        globals()[name] = found = getattr(
-            importlib.import_module(f".{_LATER[name]}", __name__), name
-        )
-        return found
+        return import_later(globals(), name, _LATER[name])

@@ -26,6 +26,7 @@ from .namespaces import ClassAttribute as ClassAttribute
 from .namespaces import InstanceAttribute as InstanceAttribute
 from .namespaces import attribute_of as attribute_of
 from .namespaces import can_tell_apart as can_tell_apart
+from .namespaces import import_later as import_later
 from .namespaces import is_called_by_name as is_called_by_name
 from .namespaces import is_constant as is_constant
 from .namespaces import is_constant_to as is_constant_to

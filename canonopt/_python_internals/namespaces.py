@@ -3,6 +3,7 @@
 import dataclasses
 import enum
 import functools
+import importlib
 import sys
 import types
 from collections.abc import Callable
@@ -38,6 +39,16 @@ def is_stable_callable(value: Any) -> bool:
         return is_stable(value)
     except Exception:  # an attribute of the user's
         return False
+
+
+def import_later(namespace: dict[str, Any], name: str, module: str) -> Any:
+    """The value of `name` in a module of the package with this namespace, which keeps it.
+
+    For the `__getattr__` of a package that imports some modules when they are asked for.
+    """
+    found = getattr(importlib.import_module(f".{module}", namespace["__name__"]), name)
+    namespace[name] = found
+    return found
 
 
 def is_in_place(value: Any) -> bool:
