@@ -87,9 +87,7 @@ def test_a_room_is_entered_by_its_init(name: str):
 
 
 @pytest.mark.parametrize("folder", FOLDERS)
-def test_a_folder_has_few_modules_and_says_what_it_is_for(folder: str):
-    files = [module for module in modules_in(folder) if f"{folder}.{module}" not in FOLDERS]
-    assert len(files) < 8  # beside its `__init__`
+def test_a_folder_says_what_it_is_for(folder: str):
     assert len((ast.get_docstring(MODULES[folder]) or "").splitlines()) >= 3
 
 
@@ -116,11 +114,6 @@ def test_the_tests_in_a_folder_are_named_after_its_modules(folder: str):
     # `test_hoisting_pairs` has more tests of `hoisting`.
     named_otherwise = [t for t in tests if not any(f"{t}_".startswith(f"{m}_") for m in modules)]
     assert named_otherwise == []
-
-
-@pytest.mark.parametrize("name", MODULES)
-def test_a_module_can_be_read_in_one_sitting(name: str):
-    assert len(PATHS[name].read_text().splitlines()) <= 400
 
 
 @pytest.mark.parametrize("name", [name for name in MODULES if room_of(name) != "_jax_internals"])
