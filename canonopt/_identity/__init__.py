@@ -9,8 +9,6 @@ Begin with `interning`, then `reader`, which walks over values by the rules of t
 """
 
 from .._python_internals import is_in_place as is_in_place
-from .callables import closure_items as closure_items
-from .callables import partial_items as partial_items
 from .captured import captured_arrays as captured_arrays
 from .captured import leads_to_objects as leads_to_objects
 from .captured import read_without_arrays as read_without_arrays
@@ -31,6 +29,8 @@ from .interning import Watched as Watched
 from .interning import clear_caches as clear_caches
 from .interning import cleared as cleared
 from .interning import read as read
+from .parts import closure_items as closure_items
+from .parts import partial_items as partial_items
 from .reader import ATOMS as ATOMS
 from .reader import HoldsArray as HoldsArray
 from .reader import Mode as Mode

@@ -6,7 +6,6 @@ import operator
 import re
 import types
 import weakref
-from collections.abc import Iterator
 from typing import Any
 
 import jax
@@ -345,47 +344,3 @@ CALLABLES: dict[type, Rule] = {
         (weakref.ProxyType, weakref.CallableProxyType, weakref.ReferenceType), read_reference
     ),
 }
-
-
-# --- what a callable was made with ----------------------------------------------------------------
-
-
-def closure_items(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
-    """The captured variables that have a value, and the defaults, each with a description."""
-    code = function.__code__
-    for name, cell in cells_of(function):
-        if is_bound(cell):
-            yield f"captured variable {name!r}", cell.cell_contents
-    defaults = function.__defaults__ or ()
-    positional = code.co_varnames[: code.co_argcount]
-    names = positional[len(positional) - len(defaults) :]
-    keywords = (function.__kwdefaults__ or {}).items()
-    for name, default in (*zip(names, defaults, strict=True), *keywords):
-        yield f"default of {name!r}", default
-
-
-def partial_items(partial: functools.partial) -> Iterator[tuple[str, Any]]:
-    """The function and the arguments of a partial, each with a description."""
-    yield "function", partial.func
-    for i, argument in enumerate(partial.args):
-        yield f"argument {i}", argument
-    for name, argument in partial.keywords.items():
-        yield f"argument {name!r}", argument
-
-
-def callable_items(value: Any) -> Iterator[tuple[str, Any]]:
-    """The parts of a callable of any type, each with a description."""
-    if isinstance(value, types.FunctionType):
-        yield from closure_items(value)
-        if "__wrapped__" in vars(value):
-            yield "wrapped function", vars(value)["__wrapped__"]
-    elif isinstance(value, functools.partial):
-        yield from partial_items(value)
-    elif isinstance(value, types.MethodType):
-        yield "function", value.__func__
-        yield "owner", value.__self__
-    elif isinstance(value, Jitted):
-        yield "jitted function", vars(value)["__wrapped__"]
-    elif hasattr(value, "__dict__"):
-        for name, attribute in vars(value).items():
-            yield f"attribute {name!r}", attribute

@@ -1,11 +1,11 @@
 """`hoist`, `hoisted_field` and `canonicalize`: one object for callables that do the same."""
 
 import collections
-import copy
 import functools
+import operator
 import types
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -13,12 +13,11 @@ import jax
 import jax.tree_util as jtu
 
 from .._errors import HoistError, Incomparable
-from .._jax_internals import Jitted, function_of_partial, jit_options
 from .._python_internals import WeakIdMap, is_constant
-from .callables import callable_items
-from .interning import Table, Watched, read
+from .interning import PLAIN, Table, Watched, read
+from .parts import ATTRIBUTES, callable_kind, kind_of
 from .reader import Reading
-from .values import instance_with, is_record, record_with
+from .values import is_record
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])
@@ -81,7 +80,8 @@ def hoist(fn: F, *, strict: bool = False) -> F:
         name = getattr(fn, "__qualname__", type(fn).__qualname__)
         problem = f"{name} is compared by identity, because {part} {found[0].why}."
         raise HoistError(problem, found[0].fix, path=path)
-    if not _can_be_referenced(fn) or _watched.get(fn) is not None or is_constant(fn):
+    has_weak_references = type(fn).__weakrefoffset__ != 0
+    if not has_weak_references or _watched.get(fn) is not None or is_constant(fn):
         return fn
     # The same function gives the same result, even if what it reads has changed: JAX would find its
     # earlier program too.
@@ -105,14 +105,10 @@ def _has_changed(hoisted: Any) -> bool:
     return known is not None and not known.is_unchanged()
 
 
-def _can_be_referenced(fn: Any) -> bool:
-    return type(fn).__weakrefoffset__ != 0
-
-
 def _intern(fn: Any, reading: Reading) -> Any:
     watched = Watched(reading, lambda: read((fn,)))
-    guarded = _guarded(fn, watched) if reading.can_change else None
-    if guarded is None:
+    guarded = _guarded(fn, watched) if reading.can_change else fn
+    if guarded is fn:
         # Nothing in it can read again. If only code can change, as when its class is defined again,
         # that does no harm, because JAX compares classes.
         return fn if reading.reads_data else _callables.setdefault(reading.key, fn)
@@ -127,22 +123,22 @@ def _intern(fn: Any, reading: Reading) -> Any:
 
 
 def _guarded(fn: Any, watched: Watched) -> Any:
-    """A copy of `fn` that reads again when it runs; None if there is no function in it to do so."""
-    if isinstance(fn, functools.partial):
-        function = _guarded_function(function_of_partial(fn), watched)
-        made = type(fn)(function, *fn.args, **fn.keywords)
-        vars(made).update(vars(fn))
-        return made
-    if isinstance(fn, types.MethodType):
-        return types.MethodType(_guarded_function(fn.__func__, watched), fn.__self__)
-    if isinstance(fn, Jitted):
-        options = jit_options(fn)
-        if options is None:
-            return None
-        return jax.jit(_guarded_function(fn.__wrapped__, watched), **options)
+    """Return a copy of `fn` that reads again when it runs; `fn` if no function in it can do so."""
     if isinstance(fn, types.FunctionType):
         return _guarded_function(fn, watched)
-    return _guarded_object(fn, watched)
+    kind = callable_kind(fn)
+    parts = kind.parts(fn)
+    if kind is ATTRIBUTES:
+        made = [
+            _guarded(part, watched) if callable(part) and not isinstance(part, type) else part
+            for part in parts
+        ]
+    else:  # it is made of a function, its first part
+        made = [_guarded_function(parts[0], watched), *parts[1:]]
+    try:
+        return kind.with_parts(fn, made)
+    except TypeError:  # its class is written in C, or its options are unknown
+        return fn
 
 
 def _guarded_function(function: Any, watched: Watched) -> Any:
@@ -153,23 +149,6 @@ def _guarded_function(function: Any, watched: Watched) -> Any:
 
     vars(call)["__canonical_original__"] = function
     return call
-
-
-def _guarded_object(fn: Any, watched: Watched) -> Any:
-    """A copy of an object, with the callables in its attributes guarded."""
-    attributes = getattr(fn, "__dict__", None) or {}
-    changed = {
-        name: inner
-        for name, part in attributes.items()
-        if callable(part) and not isinstance(part, type)
-        if (inner := _guarded(part, watched)) is not None
-    }
-    if not changed:
-        return None
-    try:
-        return instance_with(fn, changed)
-    except TypeError:  # its class is written in C
-        return None
 
 
 # --- errors with `strict` ---------------------------------------------------------------------
@@ -186,7 +165,7 @@ def described(fn: Any, found: Incomparable) -> tuple[str | None, str]:
 def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
     """Descriptions of the parts on the way from `value` to `part`, as far as they have any."""
     seen.add(id(value))
-    for name, inner in callable_items(value):
+    for name, inner in callable_kind(value).items(value):
         if id(inner) not in seen and any(
             found.part is part for found in read((inner,), explain=True).incomparable or ()
         ):
@@ -282,111 +261,60 @@ class _Walk:
         self._seen: dict[int, tuple[Any, Any]] = {}
 
     def __call__(self, node: Any) -> Any:
-        kind = type(node)
-        if kind in _PLAIN or (isinstance(node, jax.Array) and not node.weak_type):
+        if type(node) in PLAIN:
             return node
         seen = self._seen.get(id(node))
         if seen is None:
-            rule = _RULES.get(kind) or _rule_for(node)
-            seen = self._seen[id(node)] = (node, rule(self, node))
+            seen = self._seen[id(node)] = (node, self._canonical(node))
         return seen[1]
 
-    def all(self, nodes: Iterable[Any]) -> tuple[list[Any], bool]:
-        """The canonical nodes, and whether any of them is new."""
-        pairs = [(node, self(node)) for node in nodes]
-        return [new for _, new in pairs], any(new is not old for old, new in pairs)
+    def _canonical(self, node: Any) -> Any:
+        kind = type(node)
+        if isinstance(node, jax.Array):
+            return jax.lax.convert_element_type(node, node.dtype) if node.weak_type else node
+        if kind is jax.ShapeDtypeStruct:
+            return node.update(weak_type=False) if node.weak_type else node
+        if kind in (types.FunctionType, types.MethodType, functools.partial):
+            return hoist(node)
+        if hasattr(kind, "__canonicalized__"):  # a spec
+            return node
+        if isinstance(node, eqx.Module):
+            known: Any = ATTRIBUTES  # with the static fields, which are no leaves
+        elif kind in _TREES or is_record(kind):
+            known = kind_of(node)
+        else:
+            return self._pytree(node)
+        made = [*map(self, known.parts(node))]
+        if kind is jtu.Partial:  # a copy, since its keywords can be changed
+            return _interned(known.make(node, made))
+        return known.with_parts(node, made)
+
+    def _pytree(self, node: Any) -> Any:
+        """Return a node of any other pytree type, or a leaf."""
+        children, structure = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
+        if jtu.treedef_is_leaf(structure):
+            return hoist(node) if callable(node) and not isinstance(node, type) else node
+        kind, static = structure.node_data()
+        made = [self(child) for child in children]
+        new_static = self(static)
+        if new_static is not static:
+            structure = jtu.PyTreeDef.from_node_data_and_children(
+                jtu.default_registry, (kind, new_static), structure.children()
+            )
+        elif all(map(operator.is_, made, children)):
+            return node
+        return jtu.tree_unflatten(structure, made)
 
 
-def _unchanged(walk: _Walk, node: Any) -> Any:
-    return node
-
-
-def _array(walk: _Walk, node: jax.Array) -> Any:
-    return jax.lax.convert_element_type(node, node.dtype)  # which is strongly typed
-
-
-def _struct(walk: _Walk, node: jax.ShapeDtypeStruct) -> Any:
-    return node.update(weak_type=False) if node.weak_type else node
-
-
-def _callable(walk: _Walk, node: Any) -> Any:
-    return hoist(node)
-
-
-def _partial(walk: _Walk, node: jtu.Partial) -> Any:
-    parts = (function_of_partial(node), node.args, node.keywords)
-    (function, args, keywords), _ = walk.all(parts)
-    made = type(node)(function, *args, **keywords)
-    # One object for equal partials, because in a static field a partial is compared by identity.
+def _interned(partial: jtu.Partial) -> Any:
+    """Return one object for equal partials, which are compared by identity in a static field."""
     # Its functions are hoisted already, so nothing in it has to read again.
-    reading = read((made,))
+    reading = read((partial,))
     if not reading.is_comparable or reading.reads_data:
-        return made
-    return _callables.setdefault(("partial", reading.key), made)
+        return partial
+    return _callables.setdefault(("partial", reading.key), partial)
 
 
-def _sequence(walk: _Walk, node: Any) -> Any:
-    made, changed = walk.all(node)
-    return type(node)(made) if changed else node
-
-
-def _record(walk: _Walk, node: Any) -> Any:
-    # Not by `iter`, which its class may define in another way.
-    made, changed = walk.all(tuple.__iter__(node))
-    return record_with(node, made) if changed else node
-
-
-def _dict(walk: _Walk, node: dict) -> Any:
-    made, changed = walk.all(node.values())
-    if not changed:
-        return node
-    new = copy.copy(node)  # with its order and its attributes, which `jax.tree` drops
-    new.update(zip(node, made, strict=True))
-    return new
-
-
-def _module(walk: _Walk, node: eqx.Module) -> Any:
-    # By attributes, because static fields are no leaves. `__init__` and the converters have run
-    # already.
-    made, changed = walk.all(vars(node).values())
-    return instance_with(node, dict(zip(vars(node), made, strict=True))) if changed else node
-
-
-def _node(walk: _Walk, node: Any) -> Any:
-    """A node of any other pytree type, or a leaf."""
-    children, structure = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
-    if jtu.treedef_is_leaf(structure):
-        return hoist(node) if callable(node) and not isinstance(node, type) else node
-    made, changed = walk.all(children)
-    kind, static = structure.node_data()
-    new_static = walk(static)
-    if new_static is not static:
-        changed = True
-        structure = jtu.PyTreeDef.from_node_data_and_children(
-            jtu.default_registry, (kind, new_static), structure.children()
-        )
-    return jtu.tree_unflatten(structure, made) if changed else node
-
-
-_PLAIN = frozenset((int, float, complex, bool, str, bytes, type(None)))
-
-_RULES: dict[type, Callable[[_Walk, Any], Any]] = {
-    types.FunctionType: _callable,
-    types.MethodType: _callable,
-    functools.partial: _callable,
-    jtu.Partial: _partial,
-    jax.ShapeDtypeStruct: _struct,
-    tuple: _sequence,
-    list: _sequence,
-    **dict.fromkeys((dict, collections.OrderedDict, collections.defaultdict), _dict),
-}
-
-
-def _rule_for(node: Any) -> Callable[[_Walk, Any], Any]:
-    if isinstance(node, jax.Array):
-        return _array
-    if hasattr(type(node), "__canonicalized__"):  # a spec
-        return _unchanged
-    if isinstance(node, eqx.Module):
-        return _module
-    return _record if is_record(type(node)) else _node
+_TREES = frozenset(
+    (tuple, list, dict, collections.OrderedDict, collections.defaultdict, jtu.Partial)
+)

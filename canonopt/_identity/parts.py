@@ -1,0 +1,311 @@
+"""One table of how values are taken apart and made again, with a walk and a copy that use it.
+
+`kind_of` finds the `Kind` of a value: which parts it has, and how to make another value like it
+with other parts. `Graph` follows the parts of a value to all that it leads to. `Copy` copies a
+value with something else in place of some of these.
+"""
+
+import collections
+import copy
+import dataclasses
+import functools
+import itertools
+import operator
+import types
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any
+
+import attrs
+import equinox as eqx
+import jax
+import jax.tree_util as jtu
+
+from .._jax_internals import Jitted, function_of_partial, jit_options
+from .._python_internals import cells_of, is_bound, is_stable
+from .instances import is_frozen_record
+from .reader import ATOMS
+from .values import instance_with, is_record, record_with
+
+MAX_NODES = 10_000  # of a graph
+
+
+@attrs.frozen
+class Kind:
+    """How values of one kind are taken apart and made again.
+
+    - `items`: returns the parts, each with its name: a description for an error message, or the
+        place in a container.
+    - `make`: makes a value like the first argument, with other parts in the same order. Raises
+        `TypeError` if the value cannot be copied.
+    """
+
+    items: Callable[[Any], Iterable[tuple[Any, Any]]]
+    make: Callable[[Any, Sequence[Any]], Any]
+
+    def parts(self, value: Any) -> list[Any]:
+        return [part for _, part in self.items(value)]
+
+    def with_parts(self, value: Any, parts: Sequence[Any]) -> Any:
+        """Return a value with these parts: `value` itself if they are its own."""
+        is_same = all(map(operator.is_, parts, self.parts(value)))
+        return value if is_same else self.make(value, parts)
+
+
+@attrs.frozen
+class InTwoSteps:
+    """Makes a value that may lead back to itself: first an empty one, then its parts.
+
+    `begin` also takes a function that returns the variable to capture in place of another one.
+    """
+
+    begin: Callable[[Any, Callable[[types.CellType], types.CellType]], Any]
+    fill: Callable[[Any, Any, Sequence[Any]], None]
+
+    def __call__(self, value: Any, parts: Sequence[Any]) -> Any:
+        made = self.begin(value, lambda cell: types.CellType() if is_bound(cell) else cell)
+        self.fill(made, value, parts)
+        return made
+
+
+# --- functions ------------------------------------------------------------------------------------
+
+
+def closure_items(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    """Yield the captured variables that have a value, and the defaults, each with a description."""
+    code = function.__code__
+    for name, cell in cells_of(function):
+        if is_bound(cell):
+            yield f"captured variable {name!r}", cell.cell_contents
+    defaults = function.__defaults__ or ()
+    positional = code.co_varnames[: code.co_argcount]
+    names = positional[len(positional) - len(defaults) :]
+    keywords = (function.__kwdefaults__ or {}).items()
+    for name, default in (*zip(names, defaults, strict=True), *keywords):
+        yield f"default of {name!r}", default
+
+
+def _function_items(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
+    attributes = vars(function)
+    if "__canonical_owner__" not in attributes:  # of what stands for another: `update` of a spec
+        yield from closure_items(function)
+        for name, part in attributes.items():
+            yield "wrapped function" if name == "__wrapped__" else f"attribute {name!r}", part
+
+
+def _begin_function(function: types.FunctionType, variable: Callable[[Any], Any]) -> Any:
+    code, cells = function.__code__, tuple(map(variable, function.__closure__ or ()))
+    made = types.FunctionType(
+        code, function.__globals__, function.__name__, function.__defaults__, cells or None
+    )
+    for name in functools.WRAPPER_ASSIGNMENTS:
+        setattr(made, name, getattr(function, name))
+    return made
+
+
+def _fill_function(made: Any, function: types.FunctionType, parts: Sequence[Any]) -> None:
+    new = iter(parts)
+    for old, cell in zip(function.__closure__ or (), made.__closure__ or (), strict=True):
+        part = next(new) if is_bound(old) else None
+        if cell is not old:
+            cell.cell_contents = part
+    made.__defaults__ = tuple(itertools.islice(new, len(function.__defaults__ or ()))) or None
+    made.__kwdefaults__ = dict(zip(function.__kwdefaults__ or (), new, strict=False)) or None
+    vars(made).update(zip(vars(function), new, strict=True))
+
+
+def partial_items(partial: functools.partial) -> Iterator[tuple[str, Any]]:
+    """Yield the function and the arguments of a partial, each with a description."""
+    yield "function", function_of_partial(partial)
+    for i, argument in enumerate(partial.args):
+        yield f"argument {i}", argument
+    for name, argument in partial.keywords.items():
+        yield f"argument {name!r}", argument
+
+
+def _make_partial(partial: functools.partial, parts: Sequence[Any]) -> Any:
+    function, *arguments = parts
+    args, others = arguments[: len(partial.args)], arguments[len(partial.args) :]
+    made = type(partial)(function, *args, **dict(zip(partial.keywords, others, strict=True)))
+    vars(made).update(vars(partial))
+    return made
+
+
+def _make_jitted(jitted: Any, parts: Sequence[Any]) -> Any:
+    options = jit_options(jitted)
+    if options is None:
+        raise TypeError("A jitted function whose options are unknown cannot be copied.")
+    return jax.jit(*parts, **options)
+
+
+# --- instances ------------------------------------------------------------------------------------
+
+
+def _by_attributes(attributes: Callable[[Any], dict[str, Any]]) -> Kind:
+    return Kind(
+        lambda value: ((f"attribute {name!r}", part) for name, part in attributes(value).items()),
+        lambda value, parts: instance_with(value, dict(zip(attributes(value), parts, strict=True))),
+    )
+
+
+def _all_attributes(value: Any) -> dict[str, Any]:
+    return getattr(value, "__dict__", None) or {}
+
+
+def _dynamic_attributes(value: Any) -> dict[str, Any]:
+    """Return the attributes of an instance without the static fields of a module."""
+    if not isinstance(value, eqx.Module):
+        return _all_attributes(value)
+    static = {f.name for f in dataclasses.fields(value) if f.metadata.get("static", False)}
+    return {name: part for name, part in vars(value).items() if name not in static}
+
+
+# --- the table ------------------------------------------------------------------------------------
+
+ATTRIBUTES = _by_attributes(_all_attributes)  # of any instance
+_FROZEN = _by_attributes(_dynamic_attributes)
+_PARTIAL = Kind(partial_items, _make_partial)
+_DICT = Kind(
+    lambda value: value.items(),
+    InTwoSteps(
+        lambda value, _: copy.copy(value),  # with its order and its attributes
+        lambda made, value, parts: made.update(zip(value, parts, strict=True)),
+    ),
+)
+# Not by `iter`, which the class may define in another way.
+_RECORD = Kind(lambda value: enumerate(tuple.__iter__(value)), record_with)
+_SPEC = Kind(  # with leaves if a number of it is traced
+    lambda value: enumerate(jtu.tree_leaves(value)),
+    lambda value, parts: jtu.tree_unflatten(jtu.tree_structure(value), parts),
+)
+_OF_CANONOPT_JIT = Kind(
+    lambda value: [("jitted function", value.__captured_function__)],
+    lambda value, parts: value.with_function(*parts),
+)
+_HOISTED = Kind(  # a copy is one of the original, since it need not read again
+    lambda value: [("function", vars(value)["__canonical_original__"])],
+    lambda value, parts: parts[0],
+)
+
+_KINDS: dict[type, Kind] = {
+    types.FunctionType: Kind(_function_items, InTwoSteps(_begin_function, _fill_function)),
+    types.MethodType: Kind(
+        lambda value: [("function", value.__func__), ("owner", value.__self__)],
+        lambda value, parts: types.MethodType(*parts),
+    ),
+    functools.partial: _PARTIAL,
+    jtu.Partial: _PARTIAL,
+    Jitted: Kind(lambda value: [("jitted function", value.__wrapped__)], _make_jitted),
+    tuple: Kind(enumerate, lambda value, parts: tuple(parts)),
+    list: Kind(
+        enumerate,
+        InTwoSteps(lambda value, _: [], lambda made, value, parts: made.extend(parts)),
+    ),
+    **dict.fromkeys((dict, collections.OrderedDict, collections.defaultdict), _DICT),
+}
+# Types without parts.
+WHOLE = ATOMS | {float, complex, type, types.ModuleType, types.BuiltinFunctionType}
+
+
+def kind_of(value: Any) -> Kind | None:
+    """Return how `value` is taken apart and made again; None if it counts as a whole."""
+    kind = type(value)
+    if kind is types.FunctionType and "__canonical_original__" in vars(value):
+        return _HOISTED
+    if kind in _KINDS or kind in WHOLE:
+        return _KINDS.get(kind)
+    if issubclass(kind, functools.partial):
+        return _PARTIAL
+    if hasattr(kind, "__canonicalized__"):
+        return _SPEC
+    if is_record(kind):
+        return _RECORD
+    if is_frozen_record(kind):
+        return _FROZEN
+    return _OF_CANONOPT_JIT if hasattr(kind, "__captured_function__") else None
+
+
+def callable_kind(value: Any) -> Kind:
+    """Return the kind of a callable that is made of a function, and `ATTRIBUTES` for any other."""
+    of_function = types.FunctionType | functools.partial | types.MethodType | Jitted
+    return (kind_of(value) if isinstance(value, of_function) else None) or ATTRIBUTES
+
+
+# --- all that a value leads to --------------------------------------------------------------------
+
+
+class Graph:
+    """All that a value leads to, part by part, up to `MAX_NODES`."""
+
+    def __init__(self, root: Any) -> None:
+        self.root = root
+        # By id; the objects are alive, because they are kept here.
+        self.nodes: dict[int, Any] = {}
+        self._parents: dict[int, list[int]] = {}
+        pending = [root]
+        while pending and len(self.nodes) < MAX_NODES:
+            value = pending.pop()
+            if id(value) in self.nodes:
+                continue
+            self.nodes[id(value)] = value
+            # What a library has under a name holds nothing of the user's.
+            is_whole = type(value) in (types.FunctionType, Jitted) and is_stable(value)
+            kind = None if is_whole else kind_of(value)
+            for part in reversed(kind.parts(value) if kind else ()):
+                if type(part) not in WHOLE:
+                    self._parents.setdefault(id(part), []).append(id(value))
+                    pending.append(part)
+
+    def above(self, ids: Iterable[int]) -> set[int]:
+        """Return the nodes that lead to one of `ids`, and these themselves, by id."""
+        found: set[int] = set()
+        pending = list(ids)
+        while pending:
+            one = pending.pop()
+            if one not in found:
+                found.add(one)
+                pending += self._parents.get(one, ())
+        return found
+
+
+class Copy:
+    """A copy of the root of a graph, with other nodes in place of some.
+
+    `made` has these by the id of the earlier node. Only what leads to a node that is another one
+    now is copied. Functions that share a captured variable share it in the copy, too.
+    """
+
+    def __init__(self, graph: Graph, made: dict[int, Any]) -> None:
+        self._changed = graph.above(key for key, new in made.items() if new is not graph.nodes[key])
+        self._made = dict(made)
+        self._cells: dict[int, types.CellType] = {}
+        # What was filled, with its parts.
+        self._filled: list[tuple[Any, Kind, list[tuple[Any, Any]]]] = []
+        self.function = self._copy(graph.root)
+
+    def is_unchanged(self) -> bool:
+        """Return True if nobody has changed a part of a function, a list or a dict of the copy."""
+        return all(_is_same([*kind.items(made)], then) for made, kind, then in self._filled)
+
+    def _copy(self, value: Any) -> Any:
+        if id(value) not in self._changed:
+            return value
+        if id(value) not in self._made:
+            kind: Any = kind_of(value)
+            steps, parts = kind.make, kind.parts(value)
+            if not isinstance(steps, InTwoSteps):
+                self._made[id(value)] = steps(value, [*map(self._copy, parts)])
+            else:
+                made = self._made[id(value)] = steps.begin(value, self._copy_cell)
+                steps.fill(made, value, [*map(self._copy, parts)])
+                self._filled.append((made, kind, [*kind.items(made)]))
+        return self._made[id(value)]
+
+    def _copy_cell(self, cell: types.CellType) -> types.CellType:
+        if not is_bound(cell) or id(cell.cell_contents) not in self._changed:
+            return cell
+        return self._cells.setdefault(id(cell), types.CellType())
+
+
+def _is_same(now: list[tuple[Any, Any]], then: list[tuple[Any, Any]]) -> bool:
+    has_same_names = [name for name, _ in now] == [name for name, _ in then]
+    return has_same_names and all(a is b for (_, a), (_, b) in zip(now, then, strict=True))
