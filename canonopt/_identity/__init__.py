@@ -6,6 +6,8 @@
 - `hoist` and `canonicalize` use these for callables and models, the factories of specs for specs.
 
 Begin with `interning`, then `reader`, which walks over values by the rules of the other modules.
+`parts` says how values are taken apart and made again, for `hoist`, `canonicalize` and the arrays
+that a function captures.
 """
 
 from .._python_internals import is_in_place as is_in_place

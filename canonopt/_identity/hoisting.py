@@ -32,7 +32,7 @@ _results: WeakIdMap[weakref.ref[Any]] = WeakIdMap()
 
 
 def hoist(fn: F, *, strict: bool = False) -> F:
-    """Returns one object for all callables that do the same as `fn`.
+    """Return one object for all callables that do the same as `fn`.
 
     `jax.jit` and `equinox.filter_jit` compare functions by identity. So a lambda, a closure, a
     partial or a jitted function that is made again causes another trace. Hoisted, it is the same
@@ -70,18 +70,15 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     identity. The error names the part.
     """
     if not callable(fn):
-        raise HoistError(
-            f"canonopt.hoist needs a callable, and got {fn!r}.",
-            "For a model or another pytree that holds callables, write "
-            "canonopt.canonicalize(model).",
-        )
+        problem = f"canonopt.hoist needs a callable, and got {fn!r}."
+        pytrees = "For a model or another pytree that holds callables"
+        raise HoistError(problem, f"{pytrees}, write canonopt.canonicalize(model).")
     if strict and (found := read((fn,), explain=True).incomparable):
         path, part = described(fn, found[0])
         name = getattr(fn, "__qualname__", type(fn).__qualname__)
         problem = f"{name} is compared by identity, because {part} {found[0].why}."
         raise HoistError(problem, found[0].fix, path=path)
-    has_weak_references = type(fn).__weakrefoffset__ != 0
-    if not has_weak_references or _watched.get(fn) is not None or is_constant(fn):
+    if not type(fn).__weakrefoffset__ or _watched.get(fn) is not None or is_constant(fn):
         return fn
     # The same function gives the same result, even if what it reads has changed: JAX would find its
     # earlier program too.
@@ -93,16 +90,12 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     if not reading.is_comparable:
         return fn
     found: Any = _callables.get(reading.key)
-    if found is None or _has_changed(found):
+    known = None if found is None else _watched.get(found)
+    watched = None if known is None else known()
+    if found is None or (watched is not None and not watched.is_unchanged()):
         found = _intern(fn, reading)
     _results.set(fn, weakref.ref(found))
     return found
-
-
-def _has_changed(hoisted: Any) -> bool:
-    watched = _watched.get(hoisted)
-    known = None if watched is None else watched()
-    return known is not None and not known.is_unchanged()
 
 
 def _intern(fn: Any, reading: Reading) -> Any:
@@ -155,7 +148,7 @@ def _guarded_function(function: Any, watched: Watched) -> Any:
 
 
 def described(fn: Any, found: Incomparable) -> tuple[str | None, str]:
-    """The path in `fn` to what cannot be compared, and the subject of a sentence about it."""
+    """Return the path in `fn` to what cannot be compared, and the subject of a sentence on it."""
     path = " of ".join(reversed(list(_path_to(found.part, fn, set())))) or None
     text = eqx.tree_pformat(found.part, width=10_000)
     text = text if len(text) <= 60 else f"{text[:57]}..."
@@ -163,7 +156,7 @@ def described(fn: Any, found: Incomparable) -> tuple[str | None, str]:
 
 
 def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
-    """Descriptions of the parts on the way from `value` to `part`, as far as they have any."""
+    """Yield descriptions of the parts on the way from `value` to `part`."""
     seen.add(id(value))
     for name, inner in callable_kind(value).items(value):
         if id(inner) not in seen and any(
@@ -178,7 +171,7 @@ def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
 
 
 def canonicalize(tree: T) -> T:
-    """Returns `tree` with its callables hoisted and its weakly typed arrays made strongly typed.
+    """Return `tree` with its callables hoisted and its weakly typed arrays made strongly typed.
 
     A model that is built again has other function objects than before, in its leaves and in its
     static fields. A raw optax transformation consists of nothing else. `jax.jit` compares functions
@@ -199,8 +192,7 @@ def canonicalize(tree: T) -> T:
     strongly typed, and `jax.jit` traces a step again for the difference.
 
     ```python
-    >>> import jax.numpy as jnp
-    >>> model = {"scale": jnp.full(2, 1.0), "name": "a layer"}
+    >>> model = {"scale": jax.numpy.full(2, 1.0), "name": "a layer"}
     >>> model["scale"].weak_type, canonopt.canonicalize(model)["scale"].weak_type
     (True, False)
 
@@ -219,7 +211,7 @@ def canonicalize(tree: T) -> T:
 
 
 def hoisted_field(**kwargs: Any) -> Any:
-    """A field of an `equinox.Module` whose callable is hoisted when the module is made.
+    """Return a field of an `equinox.Module` whose callable is hoisted when the module is made.
 
     ```python
     >>> import canonopt, equinox as eqx
@@ -274,20 +266,23 @@ class _Walk:
             return jax.lax.convert_element_type(node, node.dtype) if node.weak_type else node
         if kind is jax.ShapeDtypeStruct:
             return node.update(weak_type=False) if node.weak_type else node
-        if kind in (types.FunctionType, types.MethodType, functools.partial):
-            return hoist(node)
         if hasattr(kind, "__canonicalized__"):  # a spec
             return node
-        if isinstance(node, eqx.Module):
-            known: Any = ATTRIBUTES  # with the static fields, which are no leaves
-        elif kind in _TREES or is_record(kind):
-            known = kind_of(node)
-        else:
+        is_module = isinstance(node, eqx.Module)  # taken apart with its static fields, no leaves
+        if not (is_module or kind in _TREES or is_record(kind)):
             return self._pytree(node)
+        known: Any = ATTRIBUTES if is_module else kind_of(node)
         made = [*map(self, known.parts(node))]
-        if kind is jtu.Partial:  # a copy, since its keywords can be changed
-            return _interned(known.make(node, made))
-        return known.with_parts(node, made)
+        if kind is not jtu.Partial:
+            return known.with_parts(node, made)
+        # Equal partials are one object, because in a static field they are compared by identity.
+        # Always a copy, whose keywords nobody changes. Its functions are hoisted already, so
+        # nothing in it has to read again.
+        partial = known.make(node, made)
+        reading = read((partial,))
+        if not reading.is_comparable or reading.reads_data:
+            return partial
+        return _callables.setdefault(("partial", reading.key), partial)
 
     def _pytree(self, node: Any) -> Any:
         """Return a node of any other pytree type, or a leaf."""
@@ -304,15 +299,6 @@ class _Walk:
         elif all(map(operator.is_, made, children)):
             return node
         return jtu.tree_unflatten(structure, made)
-
-
-def _interned(partial: jtu.Partial) -> Any:
-    """Return one object for equal partials, which are compared by identity in a static field."""
-    # Its functions are hoisted already, so nothing in it has to read again.
-    reading = read((partial,))
-    if not reading.is_comparable or reading.reads_data:
-        return partial
-    return _callables.setdefault(("partial", reading.key), partial)
 
 
 _TREES = frozenset(
