@@ -78,7 +78,8 @@ def hoist(fn: F, *, strict: bool = False) -> F:
         name = getattr(fn, "__qualname__", type(fn).__qualname__)
         problem = f"{name} is compared by identity, because {part} {found[0].why}."
         raise HoistError(problem, found[0].fix, path=path)
-    if not type(fn).__weakrefoffset__ or _watched.get(fn) is not None or is_constant(fn):
+    kind: Any = type(fn)
+    if not kind.__weakrefoffset__ or _watched.get(fn) is not None or is_constant(fn):
         return fn
     # The same function gives the same result, even if what it reads has changed: JAX would find its
     # earlier program too.
@@ -119,17 +120,14 @@ def _guarded(fn: Any, watched: Watched) -> Any:
     """Return a copy of `fn` that reads again when it runs; `fn` if no function in it can do so."""
     if isinstance(fn, types.FunctionType):
         return _guarded_function(fn, watched)
+    if not callable(fn) or isinstance(fn, type):
+        return fn
     kind = callable_kind(fn)
-    parts = kind.parts(fn)
-    if kind is ATTRIBUTES:
-        made = [
-            _guarded(part, watched) if callable(part) and not isinstance(part, type) else part
-            for part in parts
-        ]
-    else:  # it is made of a function, its first part
-        made = [_guarded_function(parts[0], watched), *parts[1:]]
     try:
-        return kind.with_parts(fn, made)
+        if kind is ATTRIBUTES:
+            return kind.mapped(fn, functools.partial(_guarded, watched=watched))
+        function, *others = kind.parts(fn)
+        return kind.make(fn, [_guarded_function(function, watched), *others])
     except TypeError:  # its class is written in C, or its options are unknown
         return fn
 
@@ -272,13 +270,12 @@ class _Walk:
         if not (is_module or kind in _TREES or is_record(kind)):
             return self._pytree(node)
         known: Any = ATTRIBUTES if is_module else kind_of(node)
-        made = [*map(self, known.parts(node))]
         if kind is not jtu.Partial:
-            return known.with_parts(node, made)
+            return known.mapped(node, self)
         # Equal partials are one object, because in a static field they are compared by identity.
         # Always a copy, whose keywords nobody changes. Its functions are hoisted already, so
         # nothing in it has to read again.
-        partial = known.make(node, made)
+        partial = known.make(node, [*map(self, known.parts(node))])
         reading = read((partial,))
         if not reading.is_comparable or reading.reads_data:
             return partial

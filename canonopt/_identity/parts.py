@@ -45,10 +45,11 @@ class Kind:
     def parts(self, value: Any) -> list[Any]:
         return [part for _, part in self.items(value)]
 
-    def with_parts(self, value: Any, parts: Sequence[Any]) -> Any:
-        """Return a value with these parts: `value` itself if they are its own."""
-        is_same = all(map(operator.is_, parts, self.parts(value)))
-        return value if is_same else self.make(value, parts)
+    def mapped(self, value: Any, change: Callable[[Any], Any]) -> Any:
+        """Return `value` with each part changed: `value` itself if none of them is another one."""
+        parts = self.parts(value)
+        made = [*map(change, parts)]
+        return value if all(map(operator.is_, made, parts)) else self.make(value, made)
 
 
 @attrs.frozen
