@@ -208,6 +208,10 @@ UNKNOWN_JIT = Reason(
     "Hoist the function inside of it, and jit that once, at the top level of a module: "
     "jax.jit(canonopt.hoist(f), ...).",
 )
+IDENTITY_TEST = Reason(
+    "compares objects with `is`",
+    "Compare with `==`, or with None, a class or a sentinel.",
+)
 NO_RULE = Reason("has no derivative rule yet", "Call defjvp or defvjp before you hoist it.")
 HIDDEN = Reason(
     "has state that canonopt cannot read",

@@ -263,7 +263,7 @@ class Description:
             self._add(path.of(description), part)
         if not is_library_function(function):
             known, namespace = code_of(function), function.__globals__
-            names = (n for n in known.globals if n in namespace and n not in known.counters)
+            names = (n for n in known.globals if n in namespace)
             for name in names:
                 self._add(path.of(f"global {name!r}"), namespace[name])
 

@@ -11,9 +11,8 @@ that a function captures.
 """
 
 from .._python_internals import is_in_place as is_in_place
-from .captured import captured_arrays as captured_arrays
 from .captured import leads_to_objects as leads_to_objects
-from .captured import read_without_arrays as read_without_arrays
+from .captured import read_call as read_call
 from .captured import with_arrays as with_arrays
 from .hoisting import canonicalize as canonicalize
 from .hoisting import described as described
@@ -39,3 +38,5 @@ from .reader import Mode as Mode
 from .reader import Reading as Reading
 from .values import has_negative_zero as has_negative_zero
 from .values import is_namedtuple as is_namedtuple
+from .values import is_record as is_record
+from .values import record_with as record_with

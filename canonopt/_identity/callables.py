@@ -1,5 +1,6 @@
 """Rules for functions and other callables, which are read by what they do."""
 
+import builtins
 import functools
 import inspect
 import operator
@@ -22,17 +23,19 @@ from .._errors import (
 )
 from .._jax_internals import Jitted, function_of_partial, jit_options, rebinds_only_if_set
 from .._python_internals import (
+    REFLECTION,
     Code,
     cells_of,
     code_of,
     impure_name,
     is_bound,
+    is_library_class,
     is_library_function,
     is_stable,
     rebindable_variables,
     token_of,
 )
-from .reader import COUNTED, UNBOUND, Mode, Reader, Rule, inside
+from .reader import UNBOUND, Mode, Reader, Rule, inside
 
 # --- functions ------------------------------------------------------------------------------------
 
@@ -83,7 +86,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
         out.append(None)
     # Asking a function for its annotations makes a dict, and a lambda has none.
     if function.__name__ != "<lambda>" and (annotations := function.__annotations__):
-        reader.add_named(annotations, mode)
+        _add_annotations(reader, annotations, mode)
     else:
         out.append(None)
     if attributes:
@@ -129,12 +132,24 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
         if value is UNBOUND:
             reader.out.append(UNBOUND)
             continue
-        if mode == "now" and name in code.counters and type(value) in COUNTED:
-            reader.out.append(type(value))
-            continue
+        if mode == "now" and name in code.stores and is_library_function(function):
+            # As Optax's schedules round their numbers when they are traced. What a library stores
+            # into its own variables does not count, but what was there before the trace.
+            _, value = reader.library_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
-            reader.stop_if_impure(function, value, code, name)
+            reader.judge_paths(function, value, code, name)
         reader.add(value, how)
+
+
+def _add_annotations(reader: Reader, annotations: dict[str, Any], mode: Mode) -> None:
+    """Adds annotations. A class of a library is no input there, even if its methods are impure."""
+    reader.out.append(len(annotations))
+    for name, value in annotations.items():
+        reader.out.append(name)
+        if isinstance(value, type) and is_library_class(value):
+            reader.add_identity(value)
+        else:
+            reader.add(value, mode)
 
 
 def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
@@ -184,8 +199,14 @@ def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode)
 def read_stable(reader: Reader, value: Any, mode: Mode) -> None:
     """Reads what a library has under its name: by identity, unless it is impure."""
     reader.add_identity(value)
+    if value in _REFLECTION:
+        reader.reads_any_attribute = True
     if name := impure_name(value):
         reader.stop(reader.function or value, impure(name))
+
+
+_REFLECTION = tuple(vars(builtins)[name] for name in REFLECTION)
+_REFLECTION += (operator.attrgetter, operator.methodcaller, object.__getattribute__)
 
 
 # --- what is made of functions --------------------------------------------------------------------
@@ -262,7 +283,7 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
 @_unless_stable
 def read_jitted(reader: Reader, value: Any, mode: Mode) -> None:
     """Reads what `jax.jit` or `canonopt.jit` returned."""
-    options = jit_options(value) if type(value) is Jitted else value.options
+    options = jit_options(value) if type(value) is Jitted else value.__captured_options__
     if options is None:
         reader.add_identity(value, UNKNOWN_JIT)
         reader.add(value.__wrapped__, "live")
@@ -310,9 +331,10 @@ def read_signature(reader: Reader, value: inspect.Signature, mode: Mode) -> None
     reader.out += (inspect.Signature, len(value.parameters))
     for parameter in value.parameters.values():
         reader.out += (parameter.name, parameter.kind)
-        reader.add(parameter.default, mode)
-        reader.add(parameter.annotation, mode)
-    reader.add(value.return_annotation, mode)
+        for part in (parameter.default, parameter.annotation):
+            reader.add(UNBOUND if part is parameter.empty else part, mode)
+    returned = value.return_annotation
+    reader.add(UNBOUND if returned is value.empty else returned, mode)
 
 
 def read_reference(reader: Reader, value: Any, mode: Mode) -> None:

@@ -2,83 +2,30 @@
 
 `captured_arrays` finds them by the table of `parts`, and `with_arrays` makes a copy of the function
 that has something else in their place: tracers, or what stands for an array in a key. Only what
-leads to an array is copied, and nothing is changed.
+leads to an array is copied, and nothing is changed. `read_call` reads a function without them.
 """
 
+import contextlib
 import functools
-import hashlib
 import types
-from collections.abc import Callable, Container, Hashable, Iterable, Sequence
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
 import attrs
 import jax
-import numpy as np
 
 from .._jax_internals import Jitted
-from .._python_internals import token_of
 from .interning import read
 from .parts import MAX_NODES, WHOLE, Copy, Graph
 from .reader import Mode, Reading
-from .values import is_record
-
-MAX_HASHED = 1 << 28  # bytes of an array
-
-
-@attrs.frozen(eq=False)
-class Placeholder:
-    """Stands in a key for an array whose values do not count."""
-
-    index: int
-    array: Any
-
-    def __canonical_key__(self, mode: Mode) -> Hashable:
-        return ("argument", self.index, *type_of(self.array))
-
-    def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
-        return ()
-
-
-@attrs.frozen(eq=False)
-class Constant:
-    """Stands in a key for an array whose values count."""
-
-    array: Any
-
-    def __canonical_key__(self, mode: Mode) -> Hashable:
-        values: Any = np.asarray(self.array)  # raises an error for a tracer, so nothing is the same
-        if values.nbytes > MAX_HASHED:
-            return ("constant", token_of(self.array), *type_of(self.array))
-        data: Any = np.ascontiguousarray(values).view(np.uint8)
-        digest = hashlib.blake2b(data).digest()
-        # NumPy may read and add up in the order in which the values are in memory.
-        order = (values.strides, values.flags.writeable) if values is self.array else None
-        return ("constant", digest, order, *type_of(self.array))
-
-    def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
-        return ()
-
-
-def type_of(array: Any) -> tuple[Hashable, ...]:
-    if isinstance(array, jax.Array):
-        return (jax.Array, jax.typeof(array))
-    return (np.ndarray, array.shape, array.dtype.str)
-
-
-def is_array(value: Any) -> bool:
-    """Return True if `value` is an array that can be an argument of a program."""
-    if isinstance(value, jax.Array):
-        return True
-    # A NumPy array without an axis is read by its value, like a number.
-    return type(value) is np.ndarray and value.ndim > 0 and value.dtype.kind in "biufc"
-
+from .values import is_integer_scalar, is_record
 
 # --- what leads to arrays -------------------------------------------------------------------------
 
 
 def captured_arrays(fn: Any) -> list[Any]:
     """Return the arrays that `fn` captures, each once, in the order in which they are found."""
-    return [value for value in Graph(fn).nodes.values() if is_array(value)]
+    return [value for value in Graph(fn).nodes.values() if isinstance(value, jax.Array)]
 
 
 def with_arrays(fn: Any, replace: Callable[[Any], Any]) -> Copy:
@@ -90,7 +37,7 @@ def with_arrays(fn: Any, replace: Callable[[Any], Any]) -> Copy:
     **Raises:** `TypeError` if the options of a jitted function are unknown.
     """
     graph = Graph(fn)
-    arrays = {key: value for key, value in graph.nodes.items() if is_array(value)}
+    arrays = {key: value for key, value in graph.nodes.items() if isinstance(value, jax.Array)}
     return Copy(graph, {key: replace(array) for key, array in arrays.items()})
 
 
@@ -108,7 +55,9 @@ def leads_to_objects(value: Any) -> bool:
                 if id(node) not in specs:
                     specs.add(id(node))
                     pending.append(tuple(node.__canonical_parts__("now")))
-            elif is_array(node) or not (type(node) in _LEAD_ON or is_record(type(node))):
+            elif isinstance(node, jax.Array) or not (
+                type(node) in _LEAD_ON or is_record(type(node))
+            ):
                 return True
     return False
 
@@ -117,35 +66,44 @@ _LEAD_ON = WHOLE | {types.FunctionType, types.MethodType, functools.partial, Jit
 _LEAD_ON |= {tuple, list, dict}
 
 
-def read_without_arrays(
-    fn: Any,
-    captured: Sequence[Any],
-    asked: Container[int] = (),
-    others: Iterable[Any] = (),
-    *,
-    explain: bool = False,
-) -> Reading:
-    """Read a function that is traced now, without its arrays.
+# --- functions that are called now ---------------------------------------------------------------
+
+
+@attrs.frozen(eq=False)
+class Placeholder:
+    """Stands in a key for an array whose values do not count."""
+
+    index: int
+    array: Any
+
+    def __canonical_key__(self, mode: Mode) -> Hashable:
+        return ("argument", self.index, jax.typeof(self.array))
+
+    def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
+        return ()
+
+
+def read_call(
+    fn: Any, beside: Iterable[Any] = (), *, before: Reading | None = None, explain: bool = False
+) -> tuple[Reading, list[Any]]:
+    """Read a function that is traced now, and the arrays that it may get as arguments.
 
     **Arguments:**
 
-    - `captured`: the arrays that it captures.
-    - `asked`: those whose values count all the same, by index.
-    - `others`: what is read besides, and not by the function: their identity never counts.
+    - `fn`: the function.
+    - `beside`: what is read besides, such as static arguments.
+    - `before`: the reading from before a trace, after which `fn` is read again.
     - `explain`: as for `read`.
+
+    **Returns:** the reading, and the jax arrays that `fn` captures and whose values are not in it.
     """
-    places = {id(array): i for i, array in enumerate(captured)}
-
-    def replace(array: Any) -> Any:
-        i = places[id(array)]
-        return Constant(array) if i in asked else Placeholder(i, array)
-
-    reading = read(now=(with_arrays(fn, replace).function,), explain=explain)
-    beside = read(now=(*others,))
-    return attrs.evolve(
-        reading,
-        key=(*reading.key, *beside.key),
-        is_comparable=reading.is_comparable and beside.is_comparable,
-        can_change=reading.can_change or beside.can_change,
-        pinned=[*reading.pinned, *beside.pinned],
-    )
+    cells = None if before is None else before.library_cells
+    arrays = [a for a in captured_arrays(fn) if not is_integer_scalar(a)]
+    if arrays:
+        places = {id(array): Placeholder(i, array) for i, array in enumerate(arrays)}
+        with contextlib.suppress(Exception):  # its class may not be made as others are
+            copy = with_arrays(fn, lambda array: places.get(id(array), array)).function
+            reading = read(now=(copy, *beside), explain=explain, library_cells=cells)
+            if reading.takes_tracers:
+                return reading, arrays
+    return read(now=(fn, *beside), explain=explain, library_cells=cells), []

@@ -11,6 +11,7 @@ import copy
 import dataclasses
 import enum
 import functools
+import inspect
 import pathlib
 import sys
 import types
@@ -199,10 +200,16 @@ def _is_frozen(cls: type) -> bool:
     return False
 
 
-def is_frozen_record(cls: type) -> bool:
-    """Whether instances of `cls` consist of attributes that do not change."""
+def has_only_attributes(cls: type) -> bool:
+    """Return True if instances of `cls` consist of the attributes in their `__dict__`."""
     layout = _layout_of(cls) if _promised.get(cls) is None else None
-    return layout is not None and layout.is_frozen and layout.base is object and not layout.slots
+    return layout is not None and layout.base is object and not layout.slots
+
+
+def is_frozen_record(cls: type) -> bool:
+    """Return True if instances of `cls` consist of attributes that do not change."""
+    layout = _layout_of(cls)
+    return has_only_attributes(cls) and layout is not None and layout.is_frozen
 
 
 # --- instances ----------------------------------------------------------------------------------
@@ -338,8 +345,13 @@ def read_config(reader: Reader, value: Any, mode: Mode) -> None:
     reader.add_named(items, mode) if type(items) is dict else reader.add_all(items, mode)
 
 
+_OF_FILES = frozenset(dir(pathlib.Path)) - frozenset(dir(pathlib.PurePath))
+
+
 def read_path(reader: Reader, value: pathlib.PurePath, mode: Mode) -> None:
     reader.out += (type(value), str(value))
+    if isinstance(value, pathlib.Path):
+        reader.refused_attributes |= _OF_FILES
 
 
 def read_struct(reader: Reader, value: jax.ShapeDtypeStruct, mode: Mode) -> None:
@@ -350,7 +362,7 @@ def read_struct(reader: Reader, value: jax.ShapeDtypeStruct, mode: Mode) -> None
 def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None:
     attributes = getattr(value, "__dict__", None) or {}
     if layout.is_frozen and layout.computed:
-        attributes = {n: part for n, part in attributes.items() if n not in layout.computed}
+        attributes = _without_computed(reader, type(value), layout, attributes)
     if mode == "given" and issubclass(type(value), eqx.Module):
         # Its leaves are given, like those of a dict. Its static fields are held by whoever made it,
         # who can change a list in there.
@@ -371,6 +383,22 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
         reader.add_all(base.__iter__(value), mode)
     elif base not in (object, types.SimpleNamespace):
         reader.add(_NUMBERS[base](value), mode)
+
+
+def _without_computed(
+    reader: Reader, cls: type, layout: _Layout, attributes: dict[str, Any]
+) -> dict[str, Any]:
+    """Leave out the cached properties whose functions read nothing that can change.
+
+    Another instance computes these when they are asked for, and finds the same.
+    """
+    kept = dict(attributes)
+    for name in layout.computed.intersection(attributes):
+        inner = reader.read_ahead(inspect.getattr_static(cls, name).func, "live")
+        reader.out += inner.out
+        if not inner.reads_data and inner.is_comparable:
+            del kept[name]
+    return kept
 
 
 # Not `int(value)` and so on, which a subclass may have defined in another way.

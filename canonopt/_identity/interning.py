@@ -19,7 +19,7 @@ from collections.abc import Callable, Collection, Hashable
 from typing import Any, Generic, TypeVar
 
 from .callables import CALLABLES, parts_of
-from .reader import ATOMS, MAX_WORDS, IdentityMatters, Reader, Reading
+from .reader import ATOMS, MAX_WORDS, Reader, Reading
 from .values import VALUES, rule_for
 
 _RULES = {**CALLABLES, **VALUES}
@@ -32,6 +32,7 @@ def read(
     *,
     explain: bool = False,
     max_words: int = MAX_WORDS,
+    library_cells: dict[int, Any] | None = None,
 ) -> Reading:
     """Reads values.
 
@@ -42,18 +43,14 @@ def read(
     - `now`: functions that are traced right after this.
     - `explain`: whether to find out what keeps the values from being the same as others.
     - `max_words`: of the key. What is larger is not comparable.
+    - `library_cells`: those of an earlier reading, whose values count for this one too.
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
     if not (held or now or explain) and PLAIN.issuperset(map(type, given)):
         return _read_plain(given)
-    try:
-        reader = Reader(_RULES, rule_for, explain, max_words=max_words)
-        return reader.read(held=held, given=given, now=now)
-    except IdentityMatters:
-        # Some code compares objects with `is`, so it could tell two apart that have one key.
-        reader = Reader(_RULES, rule_for, explain, True, max_words)
-        return reader.read(held=held, given=given, now=now)
+    reader = Reader(_RULES, rule_for, explain, max_words, library_cells)
+    return reader.read(held=held, given=given, now=now)
 
 
 PLAIN = ATOMS | {float}
@@ -65,7 +62,7 @@ def _read_plain(values: Collection[Any]) -> Reading:
     for value in values:
         kind = type(value)
         key += (kind, repr(value) if kind is float and (not value or value != value) else value)
-    return Reading(tuple(key), True, False, False, False, False, None, [], [])
+    return Reading(tuple(key), True, False, False, False, True, None, [], [], [], {})
 
 
 # --- tables -------------------------------------------------------------------------------------

@@ -21,8 +21,8 @@ import jax
 import jax.tree_util as jtu
 
 from .._jax_internals import Jitted, function_of_partial, jit_options
-from .._python_internals import cells_of, is_bound, is_stable
-from .instances import is_frozen_record
+from .._python_internals import cells_of, is_bound, is_stable_callable
+from .instances import has_only_attributes, is_frozen_record
 from .reader import ATOMS
 from .values import instance_with, is_record, record_with
 
@@ -172,6 +172,14 @@ _DICT = Kind(
         lambda made, value, parts: made.update(zip(value, parts, strict=True)),
     ),
 )
+# Any other instance, which may lead back to itself.
+_INSTANCE = Kind(
+    ATTRIBUTES.items,
+    InTwoSteps(
+        lambda value, _: object.__new__(type(value)),
+        lambda made, value, parts: vars(made).update(zip(vars(value), parts, strict=True)),
+    ),
+)
 # Not by `iter`, which the class may define in another way.
 _RECORD = Kind(lambda value: enumerate(tuple.__iter__(value)), record_with)
 _SPEC = Kind(  # with leaves if a number of it is traced
@@ -218,11 +226,13 @@ def kind_of(value: Any) -> Kind | None:
         return _PARTIAL
     if hasattr(kind, "__canonicalized__"):
         return _SPEC
+    if hasattr(kind, "__captured_function__"):
+        return _OF_CANONOPT_JIT
     if is_record(kind):
         return _RECORD
     if is_frozen_record(kind):
         return _FROZEN
-    return _OF_CANONOPT_JIT if hasattr(kind, "__captured_function__") else None
+    return _INSTANCE if has_only_attributes(kind) else None
 
 
 def callable_kind(value: Any) -> Kind:
@@ -248,9 +258,10 @@ class Graph:
             if id(value) in self.nodes:
                 continue
             self.nodes[id(value)] = value
+            kind = kind_of(value)
             # What a library has under a name holds nothing of the user's.
-            is_whole = type(value) in (types.FunctionType, Jitted) and is_stable(value)
-            kind = None if is_whole else kind_of(value)
+            if kind is not None and callable(value) and is_stable_callable(value):
+                kind = None
             for part in reversed(kind.parts(value) if kind else ()):
                 if type(part) not in WHOLE:
                     self._parents.setdefault(id(part), []).append(id(value))

@@ -8,7 +8,7 @@ The walk decides when two values are merged, so when in doubt it writes more, or
 equals no other.
 """
 
-import collections
+import builtins
 import sys
 import types
 from collections.abc import Callable, Hashable, Iterable
@@ -19,15 +19,15 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._errors import HIDDEN, TOO_LARGE, Incomparable, Reason, impure
+from .._errors import HIDDEN, IDENTITY_TEST, TOO_LARGE, Incomparable, Reason, impure
 from .._jax_internals import Jitted
 from .._python_internals import (
-    HIDDEN_INPUTS,
     REFLECTION,
     Code,
     WeakIdMap,
     attribute_of,
     can_tell_apart,
+    impure_name,
     is_called_by_name,
     is_constant_to,
     is_dunder,
@@ -59,10 +59,6 @@ class HoldsArray(Exception):
     """The value is or contains an array: a leaf, neither compared nor interned."""
 
 
-class IdentityMatters(Exception):
-    """Code that was read compares objects with `is`."""
-
-
 class _Mark:
     """A word in a key. Equal to itself only."""
 
@@ -78,8 +74,6 @@ SEEN, PENDING, IDENTITY, MODULE, BUILTIN, FIELD, UNBOUND = map(
 )
 _MISSING: Any = object()
 Rule: TypeAlias = "Callable[[Reader, Any, Mode], None]"
-# Types of what code may count up or append to, without an effect on anything else.
-COUNTED = frozenset((int, float, list, dict, collections.Counter, collections.defaultdict))
 ATOMS = frozenset((type(None), bool, int, str, bytes, type(...)))
 
 
@@ -97,9 +91,9 @@ class Reading:
     # Whether lists or dicts were given. Their identity does not count, so two that are equal now
     # may differ later.
     has_containers: bool
-    # Whether code that was read may tell an array from a tracer, other than by an error, or
-    # does something else when it runs again.
-    can_tell_tracers: bool
+    # Whether the functions do the same with tracers in place of arrays: no code that was read may
+    # tell the two apart, other than by an error, or keep them by storing into something.
+    takes_tracers: bool
     # What another build is unlikely to have, if asked for.
     incomparable: list[Incomparable] | None
     # The functions that were read, with their parts. None if comparing these again does not show
@@ -107,6 +101,11 @@ class Reading:
     functions: list[tuple[Any, ...]] | None
     # Objects of which the key has the id: kept, so that no other object gets it.
     pinned: list[Any]
+    # The objects that count once, such as functions and instances, in the order of the key: in two
+    # readings with one key, objects in one place do the same.
+    objects: list[Any]
+    # Variables that library code stores to, with the values that count for it.
+    library_cells: dict[int, tuple[types.CellType, Any]]
 
 
 class Reader:
@@ -116,22 +115,25 @@ class Reader:
     can_change = False
     reads_data = False
     has_containers = False
-    can_tell_tracers = False
+    _can_tell_tracers = _changes_variables = _changes_objects = holds_mutable = False
     # The function that was read last. What its module has under a name is constant to it.
     function: Any = None
-    _reads_any_attribute = False
+    reads_any_attribute = False
+    # Attributes with which code reads files.
+    refused_attributes: frozenset[str] = frozenset()
 
     def __init__(
         self,
         rules: dict[type, Rule],
         rule_for: Callable[[Any], Rule],
         explain: bool = False,
-        identity_counts: bool = False,
         max_words: int = MAX_WORDS,
+        library_cells: dict[int, tuple[types.CellType, Any]] | None = None,
     ) -> None:
         # A dict for most values, because a lookup costs less than a call; `rule_for` for others.
         self._rules, self._rule_for = rules, rule_for
-        self.identity_counts, self._max_words = identity_counts, max_words
+        self._max_words = max_words
+        self.library_cells = {} if library_cells is None else library_cells
         self.incomparable: list[Incomparable] | None = [] if explain else None
         self.functions: list[tuple[Any, ...]] | None = []
         self.out: list[Hashable] = []
@@ -152,9 +154,22 @@ class Reader:
                 self.add(value, cast(Mode, mode))
         self._pending.reverse()
         self._finish()
+        if self.refused_attributes and any(
+            map(self.refused_attributes.intersection, self._attributes)
+        ):
+            self.stop(self.function, impure("a file"))
         flags = (self.is_comparable, self.can_change, self.reads_data, self.has_containers)
-        flags += (self.can_tell_tracers or self.identity_counts,)
-        return Reading(tuple(self.out), *flags, self.incomparable, self.functions, self.pinned)
+        stores = self._changes_variables or (self._changes_objects and self.holds_mutable)
+        return Reading(
+            tuple(self.out),
+            *flags,
+            not (self._can_tell_tracers or stores),
+            self.incomparable,
+            self.functions,
+            self.pinned,
+            self._alive,
+            self.library_cells,
+        )
 
     def _finish(self) -> None:
         """Reads all that is pending, without recursion."""
@@ -170,7 +185,7 @@ class Reader:
             try:
                 # By the type itself: a proxy says that it is an instance of another class.
                 (rule_of(type(value)) or self._rule_for(value))(self, value, mode)
-            except (HoldsArray, IdentityMatters):
+            except HoldsArray:
                 raise
             except Exception:  # of an attribute of the user's
                 self.stop(value, HIDDEN)
@@ -185,6 +200,8 @@ class Reader:
         kind = type(value)
         if kind in ATOMS:
             self.out += (kind, value)
+        elif kind is _Mark:
+            self.out.append(value)
         elif kind is float:
             # 0.0 == -0.0 and nan != nan; the text is right in both cases.
             self.out += (float, value if value and value == value else repr(value))
@@ -227,8 +244,6 @@ class Reader:
         if seen is None:
             self._seen[id(value)] = (len(self._alive), mode)
             self._alive.append(value)
-            if self.identity_counts:
-                self.add_identity(value)
             return False
         place, first = seen
         self.out += (SEEN, place)
@@ -249,7 +264,7 @@ class Reader:
 
     def enter_mutable(self, value: Any, mode: Mode, reason: Reason) -> Mode:
         """Adds the identity of a mutable value where it counts; returns the mode of its parts."""
-        self.can_change = True
+        self.can_change = self.holds_mutable = True
         if mode == "given":
             self.has_containers = True
             return mode
@@ -275,7 +290,7 @@ class Reader:
 
         The rule has to add the `out` of the returned reader to that of this one.
         """
-        inner = Reader(self._rules, self._rule_for, False, self.identity_counts, self._max_words)
+        inner = Reader(self._rules, self._rule_for, False, self._max_words, self.library_cells)
         inner._seen, inner._alive, inner.pinned = self._seen, self._alive, self.pinned
         inner._attributes, inner._owners = self._attributes, self._owners
         inner.incomparable, inner.functions = self.incomparable, self.functions
@@ -285,9 +300,13 @@ class Reader:
         self.reads_data |= inner.reads_data
         self.can_change |= inner.can_change
         self.has_containers |= inner.has_containers
-        self.can_tell_tracers |= inner.can_tell_tracers
+        self._can_tell_tracers |= inner._can_tell_tracers
+        self._changes_variables |= inner._changes_variables
+        self._changes_objects |= inner._changes_objects
+        self.holds_mutable |= inner.holds_mutable
         self.is_comparable &= inner.is_comparable
-        self._reads_any_attribute |= inner._reads_any_attribute
+        self.reads_any_attribute |= inner.reads_any_attribute
+        self.refused_attributes |= inner.refused_attributes
         return inner
 
     # --- names: globals, and attributes of modules and classes --------------------------------
@@ -296,44 +315,57 @@ class Reader:
         """Adds the globals that the code of `function` names, with the values they have now."""
         namespace = function.__globals__
         self.can_change = True
-        self.can_tell_tracers |= code.can_tell_tracers or code.can_change_things
+        self._can_tell_tracers |= code.can_tell_tracers
+        self._changes_variables |= code.changes_variables
+        self._changes_objects |= code.changes_objects
+        self.reads_any_attribute |= code.reads_any_attribute
         self.note_attributes(code.attributes)
-        for name in code.identity_tests:
-            if not self.identity_counts and can_tell_apart(name, namespace):
-                raise IdentityMatters
+        for name in () if code.is_generated else code.identity_tests:
+            if can_tell_apart(name, namespace):
+                self.stop(function, IDENTITY_TEST)
         for name in code.globals:
             value = namespace.get(name, _MISSING)
             if value is _MISSING:
                 self.out.append(BUILTIN)
-                if name in REFLECTION:
-                    self._reads_any_attribute = True
-                elif name in HIDDEN_INPUTS:
-                    self.stop(function, impure(f"{name}()"))
-                elif name == "id" and not self.identity_counts:
-                    raise IdentityMatters
-                continue
-            if name in code.counters and type(value) in COUNTED:
-                self.out.append(type(value))
+                value = vars(builtins).get(name)
+                if not code.is_generated:
+                    self._judge(function, value)
+                self.reads_any_attribute |= name in REFLECTION
                 continue
             self.reads_data |= not isinstance(value, _CODE)
             if type(value) is types.ModuleType:
-                self.stop_if_impure(function, value, code, name)
+                self.judge_paths(function, value, code, name)
             self.add(value, "live")
-        for name in code.imports:
+        for name, *attributes in code.imports:
             package = namespace.get("__package__") or ""
             module = sys.modules.get(name) or sys.modules.get(f"{package}.{name}")
             if module is None:
                 self.stop(function, impure(f"the module {name!r}"))
             else:
-                self.stop_if_impure(function, module, code)
+                self._judge_path(function, module, attributes)
                 self.add(module, "live")
 
-    def stop_if_impure(
-        self, function: Any, module: types.ModuleType, code: Code, name: str | None = None
+    def judge_paths(
+        self, function: Any, module: types.ModuleType, code: Code, variable: str
     ) -> None:
-        """Stops if `function` reads of a module, which it has as `name`, what differs each time."""
-        for attribute in code.impure_attributes(module, name):
-            self.stop(function, impure(attribute))
+        """Stops if `function` reads of a module, which it has as `variable`, what is impure."""
+        for name, *attributes in filter(None, code.paths):
+            if name == variable:
+                self._judge_path(function, module, attributes)
+
+    def _judge_path(self, function: Any, found: Any, attributes: Iterable[str]) -> None:
+        if not is_library_module(found):
+            return  # its attributes are read
+        module = found
+        for name in attributes:
+            if type(found) is not types.ModuleType:
+                break
+            module, found = found, getattr(found, name, None)
+        self._judge(function, found, module)
+
+    def _judge(self, function: Any, value: Any, module: Any = builtins) -> None:
+        if name := impure_name(value, module):
+            self.stop(function, impure(name))
 
     def _add_module(self, module: types.ModuleType) -> None:
         token = _library_tokens.get(module)
@@ -373,11 +405,13 @@ class Reader:
         before, named = len(self.out), {name for names in self._attributes for name in names}
         for owner, done in self._owners:
             namespace: Any = vars(owner)
-            if self._reads_any_attribute:
+            if self.reads_any_attribute:
                 names = [name for name in namespace if not is_dunder(name)]
             else:
                 names = [name for name in named if name in namespace]
-            if isinstance(owner, type):
+            if isinstance(owner, types.ModuleType):
+                names += [name for name in ("__getattr__",) if name in namespace]
+            else:
                 names += [n for n, value in namespace.items() if is_called_by_name(n, value)]
             # What a class has for a field is its default, and each instance has a value.
             names = {*names} - namespace.get("__dataclass_fields__", {}).keys()

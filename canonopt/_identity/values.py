@@ -2,6 +2,7 @@
 
 import collections
 import enum
+import hashlib
 import pathlib
 import re
 import types
@@ -19,7 +20,7 @@ import numpy as np
 import optax
 
 from .._errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
-from .._python_internals import is_stable_callable, token_of
+from .._python_internals import is_stable_callable
 from .callables import read_jitted, read_stable
 from .instances import (
     is_config,
@@ -35,7 +36,8 @@ from .instances import (
 )
 from .reader import HoldsArray, Mode, Reader, Rule
 
-MAX_BYTES = 1 << 16  # of a NumPy array, which is read at each build
+# Of a NumPy array, which is read at each build; of one that is read once for a program.
+MAX_BYTES, MAX_BYTES_NOW = 1 << 16, 1 << 28
 
 
 # --- numbers, dtypes and names ----------------------------------------------------------------
@@ -119,8 +121,6 @@ def read_tuple(reader: Reader, value: tuple, mode: Mode) -> None:
             reader.add_named(attributes, mode)
     else:
         reader.out.append(tuple)
-        if reader.identity_counts:
-            reader.was_seen(value, mode)
     # Not by `len` and `iter`, which a named tuple may define in another way.
     reader.out.append(tuple.__len__(value))
     for item in tuple.__iter__(value):
@@ -164,11 +164,15 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
     if isinstance(value, jax.core.Tracer):
         reader.stop(value, TRACER)
     elif isinstance(value, jax.Array):
-        reader.add_identity(value, ARRAY)
+        if mode == "now" and is_integer_scalar(value):
+            reader.out += (jax.Array, jax.typeof(value), value.item())
+        else:
+            reader.add_identity(value, ARRAY)
     elif type(value) is np.ndarray and not value.dtype.hasobject:
-        if value.nbytes > MAX_BYTES:
+        if value.nbytes > (MAX_BYTES_NOW if mode == "now" else MAX_BYTES):
             reader.stop(value, TOO_LARGE)
             return
+        reader.holds_mutable = True
         # Dtypes with fields, and those of `ml_dtypes`, have the `str` of raw bytes. NumPy may read
         # and add up in the order in which the values are in memory.
         dtype = (value.dtype.str, repr(value.dtype))
@@ -176,9 +180,19 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
         if mode == "held":
             reader.add_identity(value, ARRAY)
         reader.can_change = reader.reads_data = True
-        reader.out.append(value.tobytes())
+        is_large = value.nbytes > MAX_BYTES
+        data = value.tobytes()
+        reader.out.append(hashlib.blake2b(data).digest() if is_large else data)
     else:
         reader.stop(value, ARRAY)
+
+
+def is_integer_scalar(array: jax.Array) -> bool:
+    """Return True for a number that JAX asks for its value if it can, as for an exponent."""
+    if isinstance(array, jax.core.Tracer) or array.ndim:
+        return False
+    is_integer = array.dtype == bool or jnp.issubdtype(array.dtype, np.integer)
+    return is_integer and array.is_fully_addressable
 
 
 # --- trees ------------------------------------------------------------------------------------
@@ -214,7 +228,8 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
         reader.out += (jtu.PyTreeDef, value.num_leaves)
         return
     kind, static = data
-    reader.out += (jtu.PyTreeDef, token_of(kind))
+    reader.out.append(jtu.PyTreeDef)
+    reader.add_class(kind)
     if issubclass(kind, eqx.Module):  # a tuple that the structure keeps
         _read_static(reader, static)
     else:
@@ -342,6 +357,7 @@ VALUES: dict[type, Rule] = {
     typing.ForwardRef: read_forward_reference,
     jax.ShapeDtypeStruct: read_struct,
     **dict.fromkeys((pathlib.PurePosixPath, pathlib.PureWindowsPath), read_path),
+    **dict.fromkeys((pathlib.PosixPath, pathlib.WindowsPath), read_path),
     **dict.fromkeys((typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple), read_by_identity),
     jtu.PyTreeDef: read_treedef,
     type(jnp.float32): read_class,

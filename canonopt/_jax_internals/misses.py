@@ -45,8 +45,8 @@ class Miss:
     jitted: Callable[..., Any]
     # Whether the function is called, not only traced, lowered or evaluated for shapes.
     is_call: bool
-    # For `canonopt.jit`, what the program is known by: functions may share one.
-    program: Any = None
+    # Whether the program is one of `canonopt.jit`, which functions may share.
+    is_shared: bool = False
 
 
 class MissWatch:
@@ -260,16 +260,17 @@ def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
     options = {name: getattr(info, name, None) for name in (*JIT_OPTIONS, "compiler_options_kvs")}
     for name in ("in_shardings", "out_shardings"):
         options[name] = getattr(info, f"{name}_leaves", None)
-    function, program, before = fun, None, len(args)
+    function, is_shared, before = fun, False, len(args)
     if (users_call := attribute(fun, "__canonical_call__")) is not None:
-        function, args, program = users_call(*args)
+        is_shared = True
+        function, args = users_call(*args)
     if (call := call_of_filter_jit(function, args)) is not None:
-        return Miss(*call, lambda _: False, True, options, fun, is_call(), program)
+        return Miss(*call, lambda _: False, True, options, fun, is_call(), is_shared)
     names, numbers = frozenset(info.static_argnames), frozenset(info.static_argnums)
     # Those of `canonopt.jit` count from before the arguments of the user's function.
     numbers = {i if i < 0 else i - before + len(args) for i in numbers}
     # Negative numbers count from the last positional argument.
     static = names | numbers | {i + len(args) for i in numbers if i < 0}
     return Miss(
-        function, args, kwargs, static.__contains__, False, options, fun, is_call(), program
+        function, args, kwargs, static.__contains__, False, options, fun, is_call(), is_shared
     )

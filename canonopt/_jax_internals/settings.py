@@ -4,7 +4,7 @@ import contextlib
 import importlib.metadata
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import jax
@@ -33,6 +33,47 @@ def _text(value: Any) -> str:
     # The objects for `set_xla_metadata` and for axis names have no text of their own.
     held = (getattr(value, name, None) for name in type(value).__slots__)
     return ", ".join(str(dict(item)) for item in held if isinstance(item, Mapping) and item)
+
+
+def tracing_context() -> Hashable:
+    """Return the settings and contexts by which `jax.jit` finds a trace.
+
+    Relies on `trace_context` of `jax._src.config`. None if that is gone: then a program without a
+    trace for the context is found, and traced again.
+    """
+    try:
+        from jax._src import config
+
+        return config.trace_context()
+    except (ImportError, AttributeError):
+        return None
+
+
+def whole_context() -> Hashable:
+    """Return all that a trace can depend on besides the function and its arguments.
+
+    The whole of `jax.config`, whose values are those of this thread, and the contexts of Flax that
+    change what its modules do.
+    """
+    return (tracing_context(), *map(_hashable, jax.config.values.items()), *_contexts_of_flax())
+
+
+def _hashable(value: Any) -> Hashable:
+    return value if isinstance(value, Hashable) else repr(value)
+
+
+def _contexts_of_flax() -> Iterator[Hashable]:
+    """Yield the rules for logical axes, and what equals nothing else while calls are intercepted.
+
+    Relies on `_global_interceptor_stack` of `flax.linen.module`. If it is gone, no two calls are
+    made in one context once that module is imported.
+    """
+    linen, module = sys.modules.get("flax.linen"), sys.modules.get("flax.linen.module")
+    if linen is None or module is None:
+        return
+    yield repr(linen.get_logical_axis_rules())
+    if len(getattr(module, "_global_interceptor_stack", (True,))):
+        yield object()
 
 
 # Settings without a public name in JAX, as users know them.

@@ -14,7 +14,6 @@ from .bytecode import content_of_code as content_of_code
 from .callers import MODULES as MODULES
 from .callers import Caller as Caller
 from .callers import caller_of as caller_of
-from .libraries import HIDDEN_INPUTS as HIDDEN_INPUTS
 from .libraries import REFLECTION as REFLECTION
 from .libraries import impure_name as impure_name
 from .libraries import is_library_class as is_library_class

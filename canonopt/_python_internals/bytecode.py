@@ -4,9 +4,7 @@ All of this is computed once for each code object, so that reading a function ag
 than looking up its globals.
 """
 
-import collections
 import dis
-import re
 import types
 import weakref
 from collections.abc import Callable, Hashable, Iterator
@@ -14,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from .libraries import IMPURE, REFLECTION
+from .libraries import REFLECTION, REFLECTION_ATTRIBUTES
 from .weak import WeakIdMap
 
 
@@ -44,37 +42,26 @@ class Code:
     globals: tuple[str, ...]
     # The names that it reads of other objects, as `lr` in `self.lr`.
     attributes: frozenset[str]
-    # Each variable with an attribute that is read right after it, as ("np", "random"). For `from
-    # numpy import random`, which has no variable for the module, ("random", "random").
-    paths: frozenset[tuple[str, str]]
-    # The modules that it imports when it runs.
-    imports: tuple[str, ...]
+    # Each variable with the attributes that are read right after it: ("np", "random", "normal").
+    paths: frozenset[tuple[str, ...]]
+    # The modules that it imports when it runs, each with what it takes from there.
+    imports: tuple[tuple[str, ...], ...]
     # The right operand of each `is`: the name of a global, or None for anything else. Comparisons
     # with None, True, False and `...` are left out.
     identity_tests: tuple[str | None, ...]
-    # The variables that it only counts up, appends to or resets, whose values change nothing else.
-    counters: frozenset[str]
+    # The captured variables that it stores to.
+    stores: frozenset[str]
+    # Whether dataclasses or attrs wrote it: it compares classes and asks for hashes.
+    is_generated: bool
+    # Whether it can read attributes that it does not name.
+    reads_any_attribute: bool
     # Whether it may do something else with a tracer than with an array, and not fail: it catches
-    # errors, or asks an object what it is.
+    # errors, makes texts, or asks an object what it is.
     can_tell_tracers: bool
-    # Whether it changes something that was there before it ran, so that it may do something else
-    # when it runs again.
-    can_change_things: bool
-
-    def impure_attributes(self, module: types.ModuleType, name: str | None) -> list[str]:
-        """The impure attributes of a module that the code reads, with the name of the module.
-
-        `name` is the variable that holds the module, or None if any variable may hold it.
-        """
-        impure = IMPURE.get(module.__name__)
-        if impure is None:
-            return []
-        read = {attribute for variable, attribute in self.paths if name in (variable, None)}
-        if impure:
-            read &= impure
-        elif not read:  # the module is used in another way
-            return [module.__name__]
-        return [f"{module.__name__}.{attribute}" for attribute in sorted(read)]
+    # Whether it stores into objects, which may have been there before it ran.
+    changes_objects: bool
+    # Whether it stores into variables that were there before it ran.
+    changes_variables: bool
 
 
 # By identity, because code objects of two functions may compare equal.
@@ -82,7 +69,7 @@ _known: WeakIdMap[Code] = WeakIdMap()
 
 
 def code_of(function: types.FunctionType) -> Code:
-    """What is known about the code of `function`."""
+    """Return what is known about the code of `function`."""
     code = function.__code__
     known = _known.get(code)
     if known is None:
@@ -94,44 +81,47 @@ def _read(code: types.CodeType) -> Code:
     names: dict[str, None] = {}
     attributes: set[str] = set()
     tests: list[str | None] = []
-    paths: set[tuple[str, str]] = set()
-    imports: list[str] = []
-    catches = False
-    loads: collections.Counter[str] = collections.Counter()
-    counts: collections.Counter[str] = collections.Counter()
+    paths: set[tuple[str, ...]] = set()
+    imports: dict[tuple[str, ...], None] = {}
     stores: set[str] = set()
-    changes = False
+    seen: set[str] = set()  # names of instructions
+    tells = changes = False
     for each in _with_nested(code):
-        before = None
+        path: tuple[str, ...] = ()
+        imported = ""
         instructions = list(dis.get_instructions(each))
         for i, instruction in enumerate(instructions):
-            if instruction.opname in _GLOBAL:
-                names[instruction.argval] = None
-            elif instruction.opname == "IMPORT_NAME":
-                imports.append(instruction.argval)
-            elif instruction.opcode in dis.hasname:
-                attributes.add(instruction.argval)
-                if instruction.opname == "IMPORT_FROM":
-                    paths.add((instruction.argval, instruction.argval))
-                elif (variable := _variable(before)) is not None:
-                    paths.add((variable, instruction.argval))
-            elif instruction.opname == "IS_OP":
+            opname, name = instruction.opname, instruction.argval
+            seen.add(opname)
+            if opname in _GLOBAL:
+                names[name] = None
+            if opname in _NEUTRAL:
+                continue
+            is_attribute = instruction.opcode in dis.hasname and opname not in _GLOBAL
+            if opname == "IMPORT_NAME":
+                imports[(name,)] = None
+                imported = name
+            elif opname == "IMPORT_FROM":
+                imports[(imported, name)] = None
+            elif is_attribute:
+                attributes.add(name)
+            if path and is_attribute:
+                path += (name,)
+            else:
+                paths.add(path)
+                variable = _variable(instruction)
+                path = () if variable is None else (variable,)
+            if opname == "IS_OP":
                 _note_test(instructions[max(0, i - 6) : i], tests)
-            catches |= _catches(instruction, before)
-            if instruction.opname.startswith("LOAD_") and instruction.opname[5:] in _SHARED:
-                loads[instruction.argval] += 1
-                counts[instruction.argval] += _is_count(instructions[i : i + 11])
-            if instruction.opname in _STORES:
-                stores.add(instruction.argval)
-            changes |= instruction.opname in _CHANGES and each.co_name not in _MAKES
-            before = instruction
-    counters = {name for name, count in counts.items() if count == loads[name]}
-    if not _TELLS_VARIABLES.isdisjoint({*names, *attributes}):
-        counters.clear()
-    changes |= not counters.issuperset(name for name, count in counts.items() if count)
-    changes |= not counters.issuperset(stores & {*code.co_freevars, *names})
-    # What dataclasses writes compares the classes of instances.
-    is_generated = code.co_filename.startswith("<") and code.co_name.startswith("__")
+            if opname in _STORES and (opname.endswith("GLOBAL") or name in code.co_freevars):
+                stores.add(name)
+            tells |= _makes_text(instructions, i) or _catches(instruction, instructions[i - 1])
+            changes |= opname in _CHANGES and each.co_name not in _MAKES
+        paths.add(path)
+    named = {*names, *attributes}
+    is_generated = code.co_name.startswith("__") and code.co_filename.startswith(
+        ("<string>", "<attrs generated")
+    )
     return Code(
         key=key_of(code),
         globals=tuple(names),
@@ -139,10 +129,13 @@ def _read(code: types.CodeType) -> Code:
         paths=frozenset(paths),
         imports=tuple(imports),
         identity_tests=tuple(tests),
-        counters=frozenset(counters),
-        can_tell_tracers=not is_generated
-        and (catches or not _TELLS_TRACERS.isdisjoint({*names, *attributes})),
-        can_change_things=changes,
+        stores=frozenset(stores),
+        is_generated=is_generated,
+        reads_any_attribute=not REFLECTION_ATTRIBUTES.isdisjoint(attributes)
+        or "MATCH_CLASS" in seen,
+        can_tell_tracers=not is_generated and (tells or not _TELLS_TRACERS.isdisjoint(named)),
+        changes_objects=changes or not _MUTATORS.isdisjoint(named),
+        changes_variables=bool(stores),
     )
 
 
@@ -153,83 +146,83 @@ _GLOBAL = frozenset(
 _STORES = frozenset(
     f"{verb}_{kind}" for verb in ("STORE", "DELETE") for kind in ("GLOBAL", "DEREF")
 )
-_CHANGES = frozenset(("STORE_ATTR", "DELETE_ATTR"))
+_CHANGES = frozenset(("STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"))
+# These stand between a variable and its attribute.
+_NEUTRAL = frozenset(("CACHE", "EXTENDED_ARG", "PUSH_NULL", "PRECALL", "NOP"))
 # Functions that change only the object that is made.
 _MAKES = frozenset(("__init__", "__new__", "__post_init__", "setup"))
-# With these, code reads variables that it does not name.
-_TELLS_VARIABLES = frozenset(("locals", "vars", "dir", "cell_contents", "__closure__"))
+# Methods and functions that change a container, an iterator or an attribute.
+# `update`, `add` and `sort` are not among them: optimizers and arrays have these too.
+_MUTATORS = frozenset(
+    "append appendleft clear discard extend extendleft insert pop popitem popleft remove "
+    "reverse rotate setdefault move_to_end setattr delattr __setattr__ __delattr__ "
+    "__setitem__ __delitem__ setitem delitem iadd ior next send write fill setflags".split()
+)
 _SINGLETONS = (None, True, False, ...)
 
 
-# What shares a variable with other functions, after `LOAD_`.
-_SHARED = frozenset(("GLOBAL", "NAME", "DEREF", "CLASSDEREF", "FROM_DICT_OR_GLOBALS"))
-# `n += 1`, `counts["n"] += 1` and `calls.append(x.shape)`, each after the variable is loaded. The
-# instructions differ between versions of Python.
-_COUNTS = tuple(
-    map(
-        re.compile,
-        (
-            r"CONST INPLACE STORE",
-            r"CONST COPY COPY BINARY_SUBSCR CONST INPLACE SWAP SWAP STORE_SUBSCR",
-            r"APPEND (CONST|LOAD_FAST|LOAD_DEREF|LOAD_GLOBAL)( LOAD_ATTR)* (PRECALL )?CALL POP_TOP",
-        ),
-    )
-)
-
-
-def _is_count(instructions: list[dis.Instruction]) -> bool:
-    """Whether the first instruction loads a variable that the others only count up or append to."""
-    variable = instructions[0].argval
-    words = [_word(instruction, variable) for instruction in instructions[1:]]
-    text = " ".join(words)
-    return any(pattern.match(text) for pattern in _COUNTS)
-
-
-def _word(instruction: dis.Instruction, variable: str) -> str:
-    name, argument = instruction.opname, instruction.argval
-    if name in ("LOAD_CONST", "LOAD_SMALL_INT"):
-        return "CONST"
-    if name == "BINARY_OP" and instruction.argrepr in ("+=", "-="):
-        return "INPLACE"
-    if name in ("LOAD_ATTR", "LOAD_METHOD") and argument == "append":
-        return "APPEND"
-    if name.startswith("STORE_") and name[6:] in _SHARED and argument == variable:
-        return "STORE"
-    return name
-
-
-def _catches(instruction: dis.Instruction, before: dis.Instruction | None) -> bool:
-    """Whether an instruction belongs to an `except`, and not to a `with` or a `finally`."""
+def _catches(instruction: dis.Instruction, before: dis.Instruction) -> bool:
+    """Return True if an instruction belongs to an `except`, and not to a `with` or a `finally`."""
     if instruction.opname in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH"):
         return True
-    is_first = before is not None and before.opname == "PUSH_EXC_INFO"
-    return is_first and instruction.opname == "POP_TOP"  # of an `except:` without a class
+    # The first of an `except:` without a class.
+    return before.opname == "PUSH_EXC_INFO" and instruction.opname == "POP_TOP"
 
 
+_TEXTS = frozenset("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE FORMAT_SPEC".split())
+_MAKE_TEXT = frozenset("str repr ascii format print".split())
+_FORMAT = frozenset("tree_pformat tree_pprint pformat pprint".split())
+
+
+def _makes_text(instructions: list[dis.Instruction], i: int) -> bool:
+    """Return True if an instruction may begin to make a text of a value, other than for an error.
+
+    `print("tracing")` makes none.
+    """
+    instruction = instructions[i]
+    is_remainder = instruction.opname == "BINARY_OP" and instruction.argrepr in ("%", "%=")
+    is_named = instruction.opcode in dis.hasname and (
+        instruction.argval in _FORMAT
+        or (instruction.argval in _MAKE_TEXT and instruction.opname in _GLOBAL)
+    )
+    if is_remainder:  # of a string
+        before = [each.argval for each in instructions[max(0, i - 8) : i]]
+        if not any(isinstance(value, str) and "%" in value for value in before):
+            return False
+    elif not is_named and instruction.opname not in _TEXTS:
+        return False
+    rest = [each for each in instructions[i + 1 : i + 40] if each.opname not in _NEUTRAL]
+    if is_named and [each.opname for each in rest[:2]] == ["LOAD_CONST", "CALL"]:
+        return rest[1].arg != 1
+    for each in rest:
+        if each.opname == "RAISE_VARARGS":
+            return False
+        if each.opname.startswith(("STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")):
+            break
+    return True
+
+
+# What tells a tracer from an array, and does not fail for a tracer.
 _TELLS_TRACERS = REFLECTION | {
-    "Tracer",
-    "__class__",
-    "committed",
-    "is_concrete",
-    "sharding",
-    "suppress",
-    "type",
+    *("Tracer", "__class__", "is_concrete", "suppress", "type", "array_equal", "array_equiv"),
+    *("committed", "sharding", "devices", "device", "device_buffer", "layout", "is_deleted"),
+    *("is_fully_addressable", "is_fully_replicated", "addressable_shards", "global_shards"),
+    *("on_device_size_in_bytes", "is_ready", "unsafe_buffer_pointer", "is_tracer", "delete"),
 }
 
 
-def _variable(instruction: dis.Instruction | None) -> str | None:
-    """The variable that an instruction loads, if it loads one."""
-    if instruction is None:
-        return None
+def _variable(instruction: dis.Instruction) -> str | None:
+    """Return the variable that an instruction loads, if it loads one."""
     name, variable = instruction.opname, instruction.argval
-    if name not in _GLOBAL and not name.endswith("DEREF") and "LOAD_FAST" not in name:
+    is_load = name in _GLOBAL or name.endswith("DEREF") or "LOAD_FAST" in name
+    if not is_load or name.startswith(("STORE", "DELETE")):
         return None
     # Since Python 3.13, one instruction may load two variables. The second is on top of the stack.
     return variable[-1] if isinstance(variable, tuple) else variable
 
 
 def _note_test(before: list[dis.Instruction], tests: list[str | None]) -> None:
-    """Notes what an `is` compares with, given the instructions before it."""
+    """Note what an `is` compares with, given the instructions before it."""
     right = before[-1]
     if right.opname == "LOAD_CONST" and any(right.argval is single for single in _SINGLETONS):
         return

@@ -1,4 +1,4 @@
-"""Which code belongs to libraries, and which library functions are impure.
+"""Which code belongs to libraries, and what of them is impure.
 
 canonopt reads the user's functions, and takes those of libraries as constants. That is right unless
 a library function depends on more than its arguments.
@@ -86,35 +86,65 @@ def is_library_class(cls: type) -> bool:
     return known
 
 
-# --- impure functions -------------------------------------------------------------------------
+# --- purity -----------------------------------------------------------------------------------
 
-# Builtins with which code can read attributes that it does not name.
-REFLECTION = frozenset(("getattr", "vars", "hasattr", "dir"))
-# Builtins with which it can read what does not appear in the code at all.
-HIDDEN_INPUTS = frozenset(("globals", "eval", "exec", "__import__", "open", "input"))
-# Modules with functions and values that can differ at each call; an empty set stands for all.
-IMPURE: dict[str, frozenset[str]] = {
-    **dict.fromkeys(("random", "time", "secrets", "uuid", "numpy.random"), frozenset()),
-    "numpy": frozenset(("random", "load", "loadtxt", "genfromtxt", "fromfile", "memmap")),
-    "datetime": frozenset(("datetime", "date")),
-    "os": frozenset(("environ", "environb", "getenv", "urandom", "listdir", "getcwd", "stat")),
-    "sys": frozenset(("argv", "modules", "path", "flags", "_getframe", "gettrace")),
-    "importlib": frozenset(("import_module", "reload")),
-    "inspect": frozenset(("currentframe", "stack", "getsource")),
+# Builtins with which code can read attributes that it does not name, and attributes that do so.
+REFLECTION = frozenset(("getattr", "vars", "hasattr", "dir", "locals"))
+REFLECTION_ATTRIBUTES = frozenset(
+    "__dict__ __getattribute__ __getattr__ format format_map attrgetter methodcaller "
+    "__slots__ __match_args__ getattr_static".split()
+)
+# Builtins that read what does not appear in the code at all.
+_HIDDEN_INPUTS = frozenset(
+    "breakpoint compile eval exec globals hash id input open __import__ memoryview help "
+    "exit quit".split()
+)
+# Modules of the standard library whose functions return the same for the same arguments, and change
+# nothing. What is in no such module is not known to be pure.
+_PURE = frozenset(
+    "abc array base64 binascii bisect builtins cmath collections colorsys contextlib "
+    "copy dataclasses enum fractions functools graphlib hashlib heapq itertools json "
+    "keyword math numbers operator re statistics string struct textwrap types typing "
+    "unicodedata warnings __future__".split()
+)
+# What other libraries read besides their arguments.
+_IMPURE = {
+    "numpy": frozenset(
+        "random load loadtxt genfromtxt fromfile memmap geterr seterr get_printoptions "
+        "printoptions DataSource open_memmap errstate".split()
+    ),
+    "jax": frozenset(("load", "io_callback_impl", "process_time")),
+    "equinox": frozenset(("tree_deserialise_leaves", "default_deserialise_filter_spec")),
 }
 
 
 _WRITTEN_IN = {"posix": "os", "nt": "os"}  # what functions say instead of where they are
 
 
-def impure_name(value: Any) -> str | None:
-    """The name of a library function that can return different values at each call: `time.time`.
+def impure_name(value: Any, module: types.ModuleType | None = None) -> str | None:
+    """Return the name of a value of a library that may be another one each time, or return others.
 
-    Or of a class with such methods, as `datetime.datetime`; None for all others.
+    Such as `time.time`, or `os.environ`. None for all others. It is judged by the module that
+    defines the value; `module` is where it was found, for one that does not say so.
     """
-    module = str(getattr(value, "__module__", None))
-    module = _WRITTEN_IN.get(module, module)
-    names = IMPURE.get(module)
-    if names is None or (isinstance(value, type) and not names):  # such as `uuid.UUID`
-        return None
-    return f"{module}.{value.__name__}" if not names or value.__name__ in names else None
+    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    defined = getattr(value, "__module__", None) if isinstance(name, str) else None
+    if isinstance(value, types.ModuleType):
+        defined, name = value.__name__, ""
+    elif not isinstance(defined, str):
+        if module is None:
+            return None
+        defined = module.__name__
+    defined = _WRITTEN_IN.get(defined, defined)
+    package = defined.partition(".")[0]
+    if defined == "builtins" or (defined == "None" and package == "None"):
+        return f"{name}()" if name in _HIDDEN_INPUTS else None
+    full = f"{defined}.{name}".strip(".") if name else defined
+    if package in sys.stdlib_module_names:
+        return None if package in _PURE or package.lstrip("_") in _PURE else full
+    last = str(name or defined).rpartition(".")[2]
+    return (
+        full
+        if last in _IMPURE.get(package, ()) or (".random" in f".{defined}." and package == "numpy")
+        else None
+    )

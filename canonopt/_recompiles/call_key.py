@@ -23,7 +23,7 @@ import numpy as np
 import optax
 from jax.sharding import Mesh, Sharding
 
-from .._identity import captured_arrays, described, read_without_arrays
+from .._identity import described, read_call
 from .._jax_internals import (
     Array,
     Miss,
@@ -164,13 +164,13 @@ def call_key_of_miss(miss: Miss, function: Any) -> CallKey:
         filtered=miss.filtered,
         options=miss.options,
     )
-    record = record_of_jitted(function, miss.program, miss.filtered)
+    record = record_of_jitted(function, miss.is_shared, miss.filtered)
     records = {FUNCTION_PATH: record, **key.records}
     return attrs.evolve(
         key,
         records=records,
         is_jitted_by_jax=is_by_jax,
-        is_jitted_by_canonopt=miss.program is not None,
+        is_jitted_by_canonopt=miss.is_shared,
     )
 
 
@@ -185,10 +185,10 @@ def shapes_of_miss(miss: Miss) -> str:
     return ", ".join([*texts, *map(text_of, static)]) or "nothing"
 
 
-def record_of_jitted(function: Any, program: Hashable = None, filtered: bool = False) -> Static:
+def record_of_jitted(function: Any, is_shared: bool = False, filtered: bool = False) -> Static:
     """The record of a function that is jitted, as `canonopt.jit` compares it.
 
-    `program` is what stands for the function in the key of JAX, if it is not the function itself.
+    `is_shared` says that functions with one key share a program.
     """
     # What `assert_max_traces` makes of a function.
     if attribute(attribute(function, "__code__"), "co_qualname") == "_counted.<locals>.counted":
@@ -201,15 +201,15 @@ def record_of_jitted(function: Any, program: Hashable = None, filtered: bool = F
     # Bound methods of one object are equal, but `jax.jit` tells them apart.
     if isinstance(function, types.MethodType) and not filtered:
         record = attrs.evolve(record, token=token_of(function))
-    if program is not None:
-        record = attrs.evolve(record, token=("program", program))
     if budget.words <= 0:  # too large to be read again
         return record
     with contextlib.suppress(Exception):
-        reading = read_without_arrays(function, captured_arrays(function), explain=True)
+        reading, _ = read_call(function, explain=True)
         found = None if reading.is_comparable else (reading.incomparable or (None,))[0]
         why = found and f"{described(function, found)[1]} {found.why}. {found.fix}"
         record = attrs.evolve(record, key=reading.key, why_not_shared=why)
+        if is_shared:
+            record = attrs.evolve(record, token=("program", reading.key))
     return record
 
 

@@ -4,7 +4,8 @@ import functools
 import inspect
 import types
 import warnings
-from collections.abc import Callable, Iterator
+import weakref
+from collections.abc import Callable, Hashable, Iterator
 from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
 import attrs
@@ -15,10 +16,10 @@ import jax.extend.core.primitives
 import jax.numpy as jnp
 import jax.tree_util as jtu
 
-from .._identity import captured_arrays, hoist, is_in_place, read_without_arrays
 from .._jax_internals import HidingFailedCallbacks, Jitted, error_of_equinox
-from .jitting import JittedFunction
+from .._python_internals import WeakIdMap
 from .partition import Static, cut, cut_output
+from .programs import Body, Calls
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -103,13 +104,19 @@ def filter_jit(fn: Any = None, *, donate: Donate = "none", **options: Any) -> An
             f"filter_jit decides itself what is static and donated, so it does not take "
             f"{', '.join(refused)}. Write donate=... to donate arrays."
         )
-    names = _names_of(fn)
-    jitted, function, own = _program_of(fn, names, options)
-    hoisted = function if isinstance(function, Static) else hoist(fn)
-    leaves, treedef = jtu.tree_flatten(options)
-    key = *names, tuple(leaves), treedef
-    call = _Call(jitted, function, hoisted, key, inspect.signature(fn), donate)
-    return eqx.module_update_wrapper(_FilterJitted(names[0], own, call))
+    static, own = None, ()
+    if not (isinstance(fn, _FUNCTIONS) and jtu.all_leaves((fn,))):
+        arrays, static = cut(fn)
+        own = tuple(arrays)
+    call = _Call(None if own else fn, static, inspect.signature(fn), _names_of(fn), options, donate)
+    return eqx.module_update_wrapper(_FilterJitted(call.names[0], own, call))
+
+
+# These are leaves, and each object has programs of its own. Other callables are cut like arguments.
+_FUNCTIONS = (
+    *(types.FunctionType, types.MethodType, functools.partial),
+    *(Jitted, jax.custom_jvp, jax.custom_vjp),
+)
 
 
 def _names_of(fn: Any) -> tuple[str, str]:
@@ -137,8 +144,8 @@ class _FilterJitted(eqx.Module):
 
     @property
     def __wrapped__(self) -> Any:
-        function = self._call.function
-        return function.restore(iter(self._own)) if isinstance(function, Static) else function
+        call = self._call
+        return call.static.restore(iter(self._own)) if call.fn is None else call.fn
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
@@ -151,11 +158,25 @@ class _FilterJitted(eqx.Module):
             raise
 
     def lower(self, /, *args: Any, **kwargs: Any) -> "Lowered":
-        call = self._call
-        return Lowered(call.jitted.lower(*call.split(self._own, args, kwargs)), call, self._own)
+        kept, donated, static = self._call.split(self._own, args, kwargs)
+        return Lowered(self._call.program_for(static).lowered(kept, donated), self._call, self._own)
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self if instance is None else eqx.Partial(self, instance)
+
+    # --- for the reader of functions ----------------------------------------------------------
+
+    @property
+    def __captured_function__(self) -> Any:
+        return self.__wrapped__
+
+    @property
+    def __captured_options__(self) -> dict[str, Any]:
+        return {**self._call.options, "donate": self._call.donate}
+
+    def with_function(self, fn: Any) -> Any:
+        """Return the same for another function."""
+        return filter_jit(fn, **self.__captured_options__)
 
 
 @attrs.frozen(eq=False)
@@ -188,44 +209,138 @@ class Compiled:
         return output.build(arrays)
 
 
-@attrs.frozen
+# The static part of a call: of the function, if that is no leaf, and of the arguments.
+_Statics: TypeAlias = tuple[Static | None, Static]
+_MAX_STATICS = 4096  # as many as JAX remembers calls of one function
+
+
 class _Call:
     """What all calls of one filter-jitted function have in common."""
 
-    jitted: JittedFunction = attrs.field(eq=False)
-    # The function, or what it is besides its arrays.
-    function: "Static | Callable[..., Any]" = attrs.field(eq=False)
-    # What stands for it in a comparison: one object for functions that do the same.
-    _hoisted: Any
-    _options: Any
-    _signature: inspect.Signature = attrs.field(eq=False)
-    _donate: Donate
-    # How many arguments, all positional, `inspect.Signature.bind` would not change.
-    _unchanged: range = attrs.field(eq=False, init=False)
-    is_silent: bool = attrs.field(eq=False, init=False)
-    # By which Equinox finds where the stack inside of the function ends.
-    key: bytes = attrs.field(eq=False, init=False)
+    def __init__(
+        self,
+        fn: Any,
+        static: Static | None,
+        signature: inspect.Signature,
+        names: tuple[str, str],
+        options: dict[str, Any],
+        donate: Donate,
+    ) -> None:
+        # The function, if it has no arrays, and its static part, if it is no leaf.
+        self.fn, self.static = fn, static
+        self.names, self.options, self.donate = names, options, donate
+        self._signature = signature
+        # How many arguments, all positional, `inspect.Signature.bind` would not change.
+        self._unchanged = _positional(signature)
+        self.is_silent = donate.startswith("all")
+        # By which Equinox finds where the stack inside of the function ends.
+        self.key = id(self).to_bytes(8, "little")
+        leaves, structure = jtu.tree_flatten(options)
+        key = (donate, *leaves, structure)
+        # As in Equinox, functions of one name that are equal have one set of programs.
+        self._programs = (
+            _programs_of(*names, *key)
+            if static is not None
+            else _known.setdefault(fn, {}).setdefault(key, {})
+        )
+        self._last: tuple[_Statics, _Program] | None = None
 
-    def __attrs_post_init__(self) -> None:
-        object.__setattr__(self, "_unchanged", _positional(self._signature))
-        object.__setattr__(self, "is_silent", self._donate.startswith("all"))
-        object.__setattr__(self, "key", id(self).to_bytes(8, "little"))
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Call) and self._programs is other._programs
+
+    def __hash__(self) -> int:
+        return hash(self.names)
 
     def split(
         self, own: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[list[Any], list[Any], tuple[Static | None, Static]]:
-        """The arrays to keep, those to donate, and the static rest."""
+    ) -> tuple[list[Any], list[Any], _Statics]:
+        """Return the arrays to keep, those to donate, and the static rest."""
         if kwargs or len(args) not in self._unchanged:
             bound = self._signature.bind(*args, **kwargs)
             args, kwargs = bound.args, bound.kwargs
         arrays, static = cut((args, kwargs))
-        function = self.function if isinstance(self.function, Static) else None
         if own:
             arrays += own
-        if self._donate == "none":
-            return arrays, [], (function, static)
-        first = len(cut(args[:1])[0]) if self._donate.endswith("-except-first") else 0
-        return arrays[:first], arrays[first:], (function, static)
+        if self.donate == "none":
+            return arrays, [], (self.static, static)
+        first = len(cut(args[:1])[0]) if self.donate.endswith("-except-first") else 0
+        return arrays[:first], arrays[first:], (self.static, static)
+
+    def program_for(self, statics: _Statics) -> "_Program":
+        """Return the program for a function and arguments whose static parts are these."""
+        last = self._last
+        if last is not None and last[0] == statics:
+            last[1].parts = statics
+            return last[1]
+        found = self._programs.get(statics)
+        if found is None:
+            while len(self._programs) >= _MAX_STATICS:
+                self._programs.pop(next(iter(self._programs)), None)
+            made = _Program(self.fn, statics, self.names, self.options)
+            found = self._programs.setdefault(statics, made)
+        found.parts = statics
+        self._last = statics, found
+        return found
+
+
+_known: WeakIdMap[dict[Any, dict[_Statics, "_Program"]]] = WeakIdMap()
+
+
+@functools.lru_cache(maxsize=256)
+def _programs_of(*_: Hashable) -> dict[_Statics, "_Program"]:
+    return {}
+
+
+class _Program:
+    """The function of the calls with equal static parts, which takes the arrays."""
+
+    statics = (frozenset[int](), frozenset[str]())
+
+    def __init__(
+        self, fn: Any, parts: _Statics, names: tuple[str, str], options: dict[str, Any]
+    ) -> None:
+        # A function has this as long as it lives.
+        self._find = weakref.ref(fn) if parts[0] is None else lambda: fn
+        # The static parts of the last call. A trace has those of the call that it is made for.
+        self.parts = parts
+        self.options = {**options, "donate_argnums": 1}
+
+        def call(kept: list[Any], donated: list[Any]) -> Any:
+            body = self.body()
+            return body.run(body.fn, (kept, donated), {})
+
+        call.__name__, call.__qualname__ = names
+        vars(call)["__call_of_user__"] = lambda *arrays: _restored(
+            self._find(), self.parts, *arrays
+        )
+        self.wrapped = call
+        self.plain: Any = jax.jit(call, **self.options)
+        self.calls = Calls()
+
+    def lowered(self, kept: list[Any], donated: list[Any]) -> Any:
+        """Lower what `jax.jit` made, and call that from now on: it knows what it has traced."""
+        self.calls.is_plain = True
+        return self.plain.lower(kept, donated)
+
+    def body(self) -> Body:
+        fn, parts = self._find(), self.parts
+
+        def run(fn: Any, arrays: tuple[list[Any], list[Any]], _: dict[str, Any]) -> Any:
+            function, args, kwargs = _restored(fn, parts, *arrays)
+            # The first is a result of the program itself, to wait for.
+            return jnp.array(0), *cut_output(function(*args, **kwargs))
+
+        return Body(fn, run, parts if fn is None else parts[1:])
+
+
+def _restored(fn: Any, parts: _Statics, kept: list[Any], donated: list[Any]) -> Any:
+    """Return the function and the arguments of a call, given their static parts and arrays."""
+    arrays = iter([*kept, *donated])
+    of_function, of_arguments = parts
+    args, kwargs = of_arguments.restore(arrays)
+    if fn is None and of_function is not None:
+        fn = of_function.restore(arrays)
+    return fn, args, kwargs
 
 
 def _positional(signature: inspect.Signature) -> range:
@@ -245,19 +360,23 @@ def _positional(signature: inspect.Signature) -> range:
 def _run(call: _Call, own: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     __tracebackhide__ = True
     __equinox_jit_id__ = call.key  # noqa: F841, for `error_of_equinox`
-    parts = call.split(own, args, kwargs)
+    kept, donated, statics = call.split(own, args, kwargs)
+    try:
+        program = call.program_for(statics)
+    except TypeError as error:  # a static part has no hash
+        raise ValueError(_NOT_HASHABLE.format(error)) from error
     try:
         with HidingFailedCallbacks():
             if call.is_silent:
                 with warnings.catch_warnings():
                     warnings.filterwarnings("ignore", "Some donated buffers were not usable")
-                    marker, arrays, output = call.jitted(*parts)
+                    marker, arrays, output = program.calls(program, (kept, donated), {})
             else:
-                marker, arrays, output = call.jitted(*parts)
+                marker, arrays, output = program.calls(program, (kept, donated), {})
             if output.may_fail is not False and not isinstance(marker, jax.core.Tracer):
                 marker.block_until_ready()
                 if output.may_fail is None:
-                    output.may_fail = _may_fail(call.jitted, parts)
+                    output.may_fail = _may_fail(program, kept, donated)
         return output.build(arrays)
     except (jax.errors.JaxRuntimeError, ValueError) as error:
         found = error_of_equinox(error, call.key)
@@ -266,14 +385,18 @@ def _run(call: _Call, own: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[
     raise found  # outside of the block, so without the long error of XLA as its context
 
 
-def _may_fail(jitted: Any, parts: tuple[Any, ...]) -> bool:
+def _may_fail(program: Any, *arrays: list[Any]) -> bool:
     """Whether a program that has just run may raise an error when it runs."""
     if jax.config.jax_disable_jit or jax.config.jax_check_tracer_leaks:  # pyright: ignore
         return True  # there is no trace, or tracing is not cached
-    jaxpr = jitted.jaxpr_of(*parts)
+    jaxpr = program.calls.jaxpr_of(program, arrays)
     return bool(jaxpr.effects) or not all(
         equation.primitive in _harmless() for equation in _equations(jaxpr)
     )
+
+
+# As JAX says it.
+_NOT_HASHABLE = "Non-hashable static arguments are used in a jit function: {}"
 
 
 @functools.cache
@@ -294,68 +417,3 @@ def _equations(jaxpr: Any) -> Iterator[Any]:
             for inner in parameter if isinstance(parameter, tuple | list) else (parameter,):
                 if hasattr(getattr(inner, "jaxpr", inner), "eqns"):
                     yield from _equations(inner)
-
-
-# --- programs -------------------------------------------------------------------------------------
-
-
-def _program_of(
-    fn: Any, names: tuple[str, str], options: dict[str, Any]
-) -> tuple[JittedFunction, "Static | Callable[..., Any]", tuple[Any, ...]]:
-    """The jitted function for `fn`, the static part of `fn`, and its arrays."""
-    if (isinstance(fn, _FUNCTIONS) and jtu.all_leaves((fn,))) or _is_around_functions(fn):
-        return _jit(fn, *names, options), fn, ()
-    arrays, static = cut(fn)
-    leaves, treedef = jtu.tree_flatten(options)
-    return _shared(*names, tuple(leaves), treedef), static, tuple(arrays)
-
-
-def _is_around_functions(fn: Any) -> bool:
-    """Whether a pytree has no arrays but functions that may be made again, which can be read.
-
-    As `equinox.filter_grad(loss)` has.
-    """
-    leaves = jtu.tree_leaves(fn)
-    made = (isinstance(leaf, types.FunctionType) and not is_in_place(leaf) for leaf in leaves)
-    if any(map(eqx.is_array, leaves)) or not any(made):
-        return False
-    try:
-        return read_without_arrays(fn, captured_arrays(fn)).is_comparable
-    except Exception:  # something cannot be copied
-        return False
-
-
-@functools.lru_cache(maxsize=256)
-def _shared(name: str, qualname: str, leaves: tuple[Any, ...], treedef: Any) -> JittedFunction:
-    """For functions that are in the static part of each call: one for all of a name, as in Equinox.
-
-    The same object for each, since one that is made while JAX traces would trace again.
-    """
-    return _jit(None, name, qualname, treedef.unflatten(leaves))
-
-
-# What is read to find out whether another does the same. Other callables are static, and compared
-# as Equinox compares them.
-_FUNCTIONS = (
-    *(types.FunctionType, types.MethodType, functools.partial),
-    *(Jitted, jax.custom_jvp, jax.custom_vjp),
-)
-
-
-def _jit(fn: Any, name: str, qualname: str, options: dict[str, Any]) -> JittedFunction:
-    """Jits `fn`, or the function in the static part of each call if there is none."""
-
-    def call(kept: list[Any], donated: list[Any], static: tuple[Static | None, Static]) -> Any:
-        function, args, kwargs = restored(kept, donated, static)
-        # The first is a result of the program itself, to wait for.
-        return jnp.array(0), *cut_output(function(*args, **kwargs))
-
-    def restored(kept: list[Any], donated: list[Any], static: tuple[Static | None, Static]) -> Any:
-        arrays = iter([*kept, *donated])
-        static_function, static_arguments = static
-        args, kwargs = static_arguments.restore(arrays)
-        return static_function.restore(arrays) if static_function else fn, args, kwargs
-
-    call.__name__, call.__qualname__ = name, qualname
-    vars(call)["__call_of_user__"] = restored
-    return JittedFunction(call, {**options, "donate_argnums": 1, "static_argnums": 2})

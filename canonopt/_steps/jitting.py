@@ -5,120 +5,108 @@ import types
 from typing import Any
 
 import jax
-from jax.core import Tracer
+import jax.tree_util as jtu
 
-from .._errors import DeletedArrayError, LimitError
-from .._jax_internals import NotTraced, name_of
-from .binding import Bound, Caller, bind, programs, traced
+from .._errors import LimitError
+from .._jax_internals import named_arguments, parameters_of_jitted
+from .._python_internals import WeakIdMap
+from .programs import Body, Calls, programs
+
+# The calls of each function, by options: `jax.jit` made again for one function finds its programs.
+_known: WeakIdMap[dict[Any, Calls]] = WeakIdMap()
+
+
+def calls_of(fn: Any, options: dict[str, Any]) -> Calls:
+    """Return the calls of one function object that is jitted with these options."""
+    leaves, structure = jtu.tree_flatten(options)
+    try:
+        return _known.setdefault(fn, {}).setdefault((*leaves, structure), Calls())
+    except TypeError:  # it takes no weak reference, or an option has no hash
+        return Calls()
 
 
 class JittedFunction:
     """What `canonopt.jit` returns. Used like what `jax.jit` returns."""
 
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:
-        # Checks both, and is called where no program can be shared.
-        self._plain: Any = jax.jit(fn, **options)
-        vars(self).update(getattr(fn, "__dict__", {}), **vars(self))
+        jitted = _Jitted(fn, options)
+        vars(self).update(getattr(fn, "__dict__", {}))
         functools.update_wrapper(self, fn, updated=())
         self.__wrapped__ = fn
-        self.options = options
-        self._bound: Bound | None = None
+        # One attribute, since the user's function may have attributes of any name.
+        self._canonopt = jitted, calls_of(fn, options)
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        jitted, calls = self._canonopt
+        return calls(jitted, args, kwargs)
+
+    # --- for the reader of functions ----------------------------------------------------------
 
     @property
     def __captured_function__(self) -> Any:
         return self.__wrapped__
 
+    @property
+    def __captured_options__(self) -> dict[str, Any]:
+        return self._canonopt[0].options
+
     def with_function(self, fn: Any) -> "JittedFunction":
-        """The same for another function."""
-        return JittedFunction(fn, self.options)
-
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        bound = self._bound
-        if bound is None:
-            bound = self._bound = bind(self.__wrapped__, self.options, args, kwargs)
-        if bound.program is None:
-            return self._plain(*args, **kwargs)
-        caller = Caller(bound)
-        try:
-            if not bound.is_new:
-                with bound.program.lock:
-                    return bound.program.call(caller, bound.arguments, *args, **kwargs)
-        except NotTraced:
-            # After an error JAX would not run this call without Python any more. So no later caller
-            # may equal the one of this call.
-            caller.is_good = False
-        except (ValueError, RuntimeError) as error:
-            _check_arrays_exist(bound, error)
-            is_placed = isinstance(error, ValueError) and bound.arguments
-            if not is_placed or not bound.set_arguments(args, kwargs):  # on other devices
-                raise
-        finally:
-            bound.is_fresh &= bound.is_new
-        return self._trace_and_call(bound, args, kwargs)
-
-    def _trace_and_call(self, bound: Bound, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        self._bound, is_traced = traced(bound, self._plain, args, kwargs)
-        bound = self._bound
-        bound.is_fresh = False
-        if not is_traced or bound.program is None:
-            return self._plain(*args, **kwargs)
-        try:
-            with bound.program.lock:
-                return bound.program.call(Caller(bound), bound.arguments, *args, **kwargs)
-        except NotTraced:  # another thread has cleared the program since
-            return self._plain(*args, **kwargs)
-        except (ValueError, RuntimeError) as error:
-            _check_arrays_exist(bound, error)
-            raise
-
-    def jaxpr_of(self, *args: Any, **kwargs: Any) -> Any:
-        """The traced program that a call with these arguments has run."""
-        bound = self._bound
-        if bound is None or bound.program is None:
-            return self._plain.trace(*args, **kwargs).jaxpr
-        try:
-            with bound.program.lock:
-                made = bound.program.call.trace(Caller(bound), bound.arguments, *args, **kwargs)
-            return made.jaxpr
-        except NotTraced:  # the call ran the function as `jax.jit` has it, since it had changed
-            return self._plain.trace(*args, **kwargs).jaxpr
+        """Return the same for another function."""
+        return JittedFunction(fn, self.__captured_options__)
 
     # --- as `jax.jit` has them --------------------------------------------------------------------
 
-    def lower(self, *args: Any, **kwargs: Any) -> Any:
-        return self._plain.lower(*args, **kwargs)
+    def lower(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self._made_plain().lower(*args, **kwargs)
 
-    def trace(self, *args: Any, **kwargs: Any) -> Any:
-        return self._plain.trace(*args, **kwargs)
+    def trace(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self._made_plain().trace(*args, **kwargs)
 
-    def eval_shape(self, *args: Any, **kwargs: Any) -> Any:
-        return self._plain.eval_shape(*args, **kwargs)
+    def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
+        return self._made_plain().eval_shape(*args, **kwargs)
+
+    def _made_plain(self) -> Any:
+        """Return what `jax.jit` made, and call that from now on: it knows what it has traced."""
+        jitted, calls = self._canonopt
+        calls.is_plain = True
+        return jitted.plain
 
     def clear_cache(self) -> None:
-        """Forgets the programs, also for other functions that do the same."""
-        self._plain.clear_cache()
-        if self._bound is not None and self._bound.program is not None:
-            with self._bound.program.lock:
-                self._bound.program.call.clear_cache()
-        self._bound = None
+        """Forget the programs, also for other functions that do the same."""
+        jitted, calls = self._canonopt
+        jitted.plain.clear_cache()
+        calls.clear()
+
+    def _cache_size(self) -> int:
+        jitted, calls = self._canonopt
+        return jitted.plain._cache_size() + len(calls)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
+
+    def __reduce__(self) -> Any:
+        return functools.partial(jit, **self.__captured_options__), (self.__wrapped__,)
 
     def __repr__(self) -> str:
         return f"canonopt.jit({self.__wrapped__!r})"
 
 
-def _check_arrays_exist(bound: Bound, error: Exception) -> None:
-    """Raises `DeletedArrayError` if a call failed since a captured array has been deleted."""
-    for array in bound.replaced:
-        if isinstance(array, jax.Array) and not isinstance(array, Tracer) and array.is_deleted():
-            raise DeletedArrayError(
-                f"{name_of(bound.fn)} captures a {array.dtype.name}{[*array.shape]} array that has "
-                f"been deleted or donated. `jax.jit` copies captured arrays into each program; "
-                f"`canonopt.jit` passes them to it at each call.",
-                "Capture a copy: `jnp.copy(array)`.",
-            ) from error
+class _Jitted:
+    """A function with the options of `jax.jit`."""
+
+    def __init__(self, fn: Any, options: dict[str, Any]) -> None:
+        self.wrapped, self.options = fn, options
+        # Checks both, and is called where no program can be shared.
+        self.plain: Any = jax.jit(fn, **options)
+        numbers, names = named_arguments(parameters_of_jitted(fn), options, "static")
+        self.statics = frozenset(numbers), frozenset(names)
+
+    def body(self) -> Body:
+        return Body(self.wrapped, _run)
+
+
+def _run(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    return fn(*args, **kwargs)
 
 
 def jit(fn: Any = None, /, **options: Any) -> Any:
@@ -130,15 +118,15 @@ def jit(fn: Any = None, /, **options: Any) -> Any:
 
     ```python
     >>> import canonopt, jax.numpy as jnp
-    >>> traces = []
     >>> def fit(data):
     ...     @canonopt.jit
     ...     def step(x):
-    ...         traces.append(x)
-    ...         return x - 0.5 * (x - data.mean())
-    ...     return step(1.0)
-    >>> float(fit(jnp.zeros(4))), float(fit(jnp.ones(4))), len(traces)
-    (0.5, 1.0, 1)
+    ...         print("tracing")
+    ...         return x - 0.5 * (x - data)
+    ...     return float(step(1.0))
+    >>> fit(0.0), fit(0.0)
+    tracing
+    (0.5, 0.5)
 
     ```
 

@@ -62,8 +62,16 @@ class Static:
         other._equals = (self, *other._equals[:3])
         return True
 
+    # --- for the reader of functions, which reads exact values --------------------------------
+
+    def __canonical_key__(self, _: object) -> Hashable:
+        return tuple(i for i, _ in self._others)
+
+    def __canonical_parts__(self, _: object) -> tuple[Any, ...]:
+        return (self._treedef, *(leaf for _, leaf in self._others))
+
     def restore(self, arrays: Iterator[Any]) -> Any:
-        """The pytree, with the next of `arrays` in the places where it had arrays."""
+        """Return the pytree, with the next of `arrays` in the places where it had arrays."""
         others = dict(self._others)
         leaves = []
         for i in range(self._treedef.num_leaves):
@@ -276,9 +284,24 @@ def _is_in_init(module: Any, fields: dict[str, Any]) -> bool:
 # --- what a call returns ------------------------------------------------------------------------
 
 
+class _Place:
+    """Stands for an array in an output."""
+
+    __canonicalized__ = True  # each is like the other
+
+    def __repr__(self) -> str:
+        return "array"
+
+
+_PLACE = _Place()
+_array_types.add(_Place)
+
+
 def cut_output(out: Any) -> tuple[list[Any], "Output"]:
-    """The arrays in what a function returned, and what builds the like of other arrays."""
-    return cut(out)[0], Output(out)
+    """Return the arrays in what a function returned, and what builds the like of other arrays."""
+    leaves, treedef = jtu.tree_flatten(out)
+    arrays = [leaf for leaf in leaves if _is_array(leaf)]
+    return arrays, Output((treedef, *(_PLACE if _is_array(leaf) else leaf for leaf in leaves)))
 
 
 @jtu.register_static
@@ -289,17 +312,27 @@ class Output:
     unflattening them, and are known from then on.
     """
 
-    def __init__(self, out: Any) -> None:
+    def __init__(self, structure: tuple[Any, ...], may_fail: bool | None = None) -> None:
+        # The structure of the pytree, and its leaves that are not arrays.
+        self.structure = structure
         # Whether the program may raise an error while it runs, so that a call has to wait for it.
         # None as long as it is not known.
-        self.may_fail: bool | None = None
+        self.may_fail = may_fail
+        self._is_planned = False
+
+    def with_structure(self, structure: tuple[Any, ...]) -> "Output":
+        """Return an output of the same program with other objects."""
+        return Output(structure, self.may_fail)
+
+    def _make_plan(self) -> None:
+        treedef, *found = self.structure
         plan = _Plan()
-        leaves, self._treedef = jtu.tree_flatten(out, is_leaf=_is_module)
+        leaves, self._treedef = jtu.tree_flatten(treedef.unflatten(found), is_leaf=_is_module)
         places = [plan.add(leaf) for leaf in leaves]
         # Parts are in one list: arrays, then modules, then tuples and all else.
         starts = 0, plan.arrays, plan.arrays + len(plan.kinds)
 
-        def place_of(place: _Place) -> int:
+        def place_of(place: _Where) -> int:
             return starts[place[0]] + place[1]
 
         self._kinds, self._attributes = plan.kinds, plan.attributes
@@ -311,9 +344,12 @@ class Output:
             (place_of(place), start, stop, static) for place, start, stop, static in plan.known
         ]
         self._leaves = [*map(place_of, places)]
+        self._is_planned = True
 
     def build(self, arrays: list[Any]) -> Any:
-        """What the function returned, with these arrays."""
+        """Return what the function returned, with these arrays."""
+        if not self._is_planned:
+            self._make_plan()
         modules = [*map(object.__new__, self._kinds)]
         attributes = [*map(dict.copy, self._attributes)]
         parts = arrays + modules
@@ -337,7 +373,7 @@ def _getter(places: list[int]) -> Callable[[list[Any]], Iterable[Any]]:
 
 
 # Whether a part is an array (0), a module (1) or something else (2), and which one of these.
-_Place: TypeAlias = tuple[int, int]
+_Where: TypeAlias = tuple[int, int]
 
 
 class _Plan:
@@ -347,11 +383,11 @@ class _Plan:
         self.arrays = 0
         self.kinds: list[type] = []
         self.attributes: list[dict[str, Any]] = []  # of each module, without its arrays
-        self.fields: list[tuple[int, str, _Place]] = []  # of which module, and what it holds
-        self.rest: list[tuple[Callable[[list[Any]], Any], list[_Place]]] = []
-        self.known: list[tuple[_Place, int, int, Static]] = []
+        self.fields: list[tuple[int, str, _Where]] = []  # of which module, and what it holds
+        self.rest: list[tuple[Callable[[list[Any]], Any], list[_Where]]] = []
+        self.known: list[tuple[_Where, int, int, Static]] = []
 
-    def add(self, leaf: Any) -> _Place:
+    def add(self, leaf: Any) -> _Where:
         if not _is_module(leaf):
             return self._add_frozen(leaf)
         start = self.arrays
@@ -367,7 +403,7 @@ class _Plan:
             lambda parts: static.restore(iter(parts)), [(0, i) for i in range(start, stop)]
         )
 
-    def _add_frozen(self, node: Any) -> _Place:
+    def _add_frozen(self, node: Any) -> _Where:
         if _is_array(node):
             self.arrays += 1
             return 0, self.arrays - 1
@@ -386,6 +422,6 @@ class _Plan:
                 attributes[name] = None
         return 1, number
 
-    def _add_rest(self, make: Callable[[list[Any]], Any], parts: list[_Place]) -> _Place:
+    def _add_rest(self, make: Callable[[list[Any]], Any], parts: list[_Where]) -> _Where:
         self.rest.append((make, parts))
         return 2, len(self.rest) - 1

@@ -1,0 +1,329 @@
+"""One program for functions that are made again: which call may run which program.
+
+`Calls` has the calls of one function object. The first call with arguments of a kind reads all that
+the function and its arguments bring, and looks up the program for that key. A program is what
+`jax.jit` makes of the function without the arrays that it captures: these are its first argument.
+It has one trace, so nothing that another function has traced is run without such a look. What
+cannot be shown to be the same is called as `jax.jit` calls it.
+"""
+
+import threading
+from collections.abc import Callable, Hashable, Iterable
+from typing import Any, Protocol
+
+import attrs
+import jax
+import jax.core
+import jax.tree_util as jtu
+
+from .._errors import DeletedArrayError
+from .._identity import (
+    cleared,
+    is_in_place,
+    read_call,
+    with_arrays,
+)
+from .._jax_internals import (
+    NotTraced,
+    jit_with_first,
+    kept_by,
+    name_of,
+    tracing_context,
+    whole_context,
+)
+from .._python_internals import BoundedStore
+from .leaves import as_argument
+from .templates import fill, slotted
+
+# --- programs -------------------------------------------------------------------------------------
+
+
+class Program:
+    """What `jax.jit` makes of a function without the arrays that it captures, for one trace."""
+
+    bytes = 0  # of its constants
+    template: Any = None  # the structure of its output, see `slotted`
+
+    def __init__(self, jitted: "Jitted", count: int, pinned: Iterable[Any]) -> None:
+        mark = self.mark = object()
+
+        def call(arrays: tuple[Any, ...], /, *args: Any, **kwargs: Any) -> Any:
+            tracing, _thread.tracing = _thread.tracing, None
+            if tracing is None or tracing.mark is not mark:
+                raise NotTraced(mark)
+            return tracing.run(arrays, args, kwargs)
+
+        # For reports. The call that misses JAX's cache is always the last one of this thread.
+        vars(call)["__canonical_call__"] = lambda _, *args: (_thread.fn, args)
+        self.call = jit_with_first(call, jitted.wrapped, jitted.options, count)
+        self.pinned = pinned  # of which the key has the ids
+
+
+class _Thread(threading.local):
+    fn: Any = None  # what JAX is called for
+    tracing: "_Tracing | None" = None  # what is traced next
+
+
+_thread = _Thread()
+programs: BoundedStore[Program | None] = BoundedStore(
+    1024, 1 << 28, lambda program: 0 if program is None else program.bytes
+)
+# Keys of functions that fail with tracers for their arrays, or keep them.
+_not_shared: BoundedStore[bool] = BoundedStore(1024)
+cleared.update((programs, _not_shared))
+
+
+class Jitted(Protocol):
+    """A function that is jitted."""
+
+    wrapped: Callable[..., Any]  # what `jax.jit` is given: its name and signature count
+    options: dict[str, Any]
+    plain: Any  # what `jax.jit` makes of it
+    # The static arguments, by number and by name.
+    statics: tuple[frozenset[int], frozenset[str]]
+
+    def body(self) -> "Body":
+        """Return what is called now."""
+        ...
+
+
+@attrs.frozen(eq=False)
+class Body:
+    """What a jitted function calls."""
+
+    fn: Any  # is copied with tracers in place of the arrays that it captures
+    run: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]  # calls `fn` or its copy
+    beside: tuple[Any, ...] = ()  # what else is read
+
+
+@attrs.define(eq=False)
+class _Tracing:
+    """The function that a program is traced for."""
+
+    mark: object
+    body: Body
+    arrays: list[Any]
+    output: Any = None  # the structure of what the function returned
+    copy: Any = None
+
+    def run(self, tracers: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        fn = self.body.fn
+        if self.arrays:
+            new = {id(array): tracer for array, tracer in zip(self.arrays, tracers, strict=True)}
+            self.copy = with_arrays(fn, lambda array: new.get(id(array), array))
+            fn = self.copy.function
+        result = self.body.run(fn, args, kwargs)
+        leaves, output = jtu.tree_flatten(result)
+        if not all(map(_is_typed, leaves)):
+            return result  # which JAX refuses, and names the place
+        self.output = output
+        return leaves
+
+
+def _is_typed(leaf: Any) -> bool:
+    try:
+        jax.typeof(leaf)
+    except TypeError:
+        return False
+    return True
+
+
+# --- calls ----------------------------------------------------------------------------------------
+
+
+@attrs.frozen(eq=False)
+class _Use:
+    """A program, as one function runs it."""
+
+    program: Program
+    arrays: tuple[Any, ...]
+    output: Any
+
+    def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Run the program. Raises `NotTraced` if it has no trace for these arguments."""
+        _thread.fn = jitted.wrapped
+        try:
+            leaves = self.program.call(self.arrays, *args, **kwargs)
+        except (ValueError, RuntimeError) as error:
+            for array in self.arrays:
+                if not isinstance(array, jax.core.Tracer) and array.is_deleted():
+                    raise _deleted(jitted, array) from error
+            raise
+        finally:
+            _thread.fn = None
+        return self.output.unflatten(leaves)
+
+    def is_not_traced(self, error: NotTraced) -> bool:
+        return error.args[0] is self.program.mark
+
+
+def _deleted(jitted: Jitted, array: Any) -> DeletedArrayError:
+    return DeletedArrayError(
+        f"{name_of(jitted.wrapped)} captures a {array.dtype.name}{[*array.shape]} array that has "
+        f"been deleted or donated. `jax.jit` copies captured arrays into each program; "
+        f"`canonopt.jit` passes them to it at each call.",
+        "Capture a copy: `jnp.copy(array)`.",
+    )
+
+
+_MAX_KINDS = 4096  # as many as JAX remembers calls of one function
+_NEW: Any = object()
+
+
+class Calls:
+    """The calls of one function object.
+
+    Its programs are found by what `jax.jit` compares: types of arrays, structure, and static values
+    by `==`. So within one function, calls hit as they do with `jax.jit`.
+    """
+
+    __slots__ = ("__weakref__", "_by_kind", "_is_steady", "_last", "is_plain")
+
+    def __init__(self) -> None:
+        self._by_kind: dict[Hashable, _Use | None] = {}
+        self._last: _Use | None = None
+        # Whether the last two calls ran one program. Then it is tried first: that costs less than
+        # to look at the arguments, but 0.8 ms if it fails.
+        self._is_steady = False
+        self.is_plain = False  # whether new kinds of arguments are no longer looked at
+
+    def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        use = self._last
+        if use is not None and self._is_steady:
+            try:
+                return use(jitted, args, kwargs)
+            except NotTraced as error:
+                if not use.is_not_traced(error):
+                    raise
+        if self.is_plain and not self._by_kind:
+            return jitted.plain(*args, **kwargs)
+        return self._look_up(jitted, args, kwargs)
+
+    def _look_up(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        config: Any = jax.config
+        if config.jax_disable_jit or config.jax_debug_nans or config.jax_check_tracer_leaks:
+            return jitted.plain(*args, **kwargs)
+        try:
+            kind = _kind_of(jitted, args, kwargs)
+            use = self._by_kind.get(kind, _NEW)
+        except (TypeError, ValueError):  # `jax.jit` says what is wrong
+            return jitted.plain(*args, **kwargs)
+        if use is None:
+            self._last = None
+            return jitted.plain(*args, **kwargs)
+        if use is not _NEW:
+            self._is_steady, self._last = use is self._last, use
+            try:
+                return use(jitted, args, kwargs)
+            except NotTraced as error:  # JAX has forgotten its programs
+                if not use.is_not_traced(error):
+                    raise
+        use, result = (None, None) if self.is_plain else _started(kind, jitted, args, kwargs)
+        self.is_plain |= use is None
+        if use is not None or self._by_kind:
+            while len(self._by_kind) >= _MAX_KINDS:
+                self._by_kind.pop(next(iter(self._by_kind)), None)
+            self._by_kind[kind] = use
+        self._is_steady, self._last = len(self._by_kind) == 1, use
+        return jitted.plain(*args, **kwargs) if use is None else result
+
+    def jaxpr_of(self, jitted: Jitted, args: tuple[Any, ...]) -> Any:
+        """Return the traced program that a call with these arguments has just run."""
+        use = self._last
+        if use is None:
+            return jitted.plain.trace(*args).jaxpr
+        return use.program.call.trace(use.arrays, *args).jaxpr
+
+    def __len__(self) -> int:
+        return sum(use is not None for use in [*self._by_kind.values()])
+
+    def clear(self) -> None:
+        """Forget the programs, also for other functions that do the same."""
+        for use in [*self._by_kind.values()]:
+            if use is not None:
+                use.program.call.clear_cache()
+        self._by_kind.clear()
+        self._last, self._is_steady = None, False
+
+
+def _kind_of(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Return what `jax.jit` compares of a call to find a trace."""
+    numbers, names = jitted.statics
+    count = len(args)
+    numbers = {i + count if i < 0 else i for i in numbers}
+    static = tuple(arg for i, arg in enumerate(args) if i in numbers)
+    static += tuple((name, kwargs[name]) for name in sorted(names & kwargs.keys()))
+    dynamic = [arg for i, arg in enumerate(args) if i not in numbers]
+    named = {name: arg for name, arg in kwargs.items() if name not in names}
+    leaves, structure = jtu.tree_flatten((dynamic, named))
+    return tuple(map(jax.typeof, leaves)), structure, static, tracing_context()
+
+
+# --- the first call with arguments of a kind ------------------------------------------------------
+
+
+def _started(
+    kind: Any, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[_Use | None, Any]:
+    """Return the program for a function and arguments of this kind, and its result for these.
+
+    None if the function is to be called as `jax.jit` calls it.
+    """
+    avals, structure, static, _ = kind
+    body = jitted.body()
+    beside = (*body.beside, structure, *static, *_flat(jitted.options))
+    reading, arrays = read_call(body.fn, beside)
+    key = (reading.key, avals, whole_context())
+    if not reading.is_comparable or _not_shared.get(key):
+        return None, None
+    given = [x for x in jtu.tree_leaves((args, kwargs)) if isinstance(x, jax.Array)]
+    donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(jitted.options)
+    values = tuple(as_argument(array, given, donates) for array in arrays)
+    program = programs.get(key)
+    if program is not None:
+        use = _Use(program, values, fill(program.template, reading.objects))
+        try:
+            return use, use(jitted, args, kwargs)
+        except NotTraced as error:  # JAX has forgotten its programs
+            if not use.is_not_traced(error):
+                raise
+            programs.discard(key, program)
+    program = Program(jitted, len(structure.children()[0].children()), reading.pinned)
+    tracing = _thread.tracing = _Tracing(program.mark, body, arrays)
+    _thread.fn = jitted.wrapped
+    try:
+        traced = program.call.trace(values, *args, **kwargs)
+    except Exception:
+        if tracing.copy is None:
+            raise
+        _not_shared.set(key, True)
+        return None, None
+    finally:
+        _thread.tracing = _thread.fn = None
+    program.bytes, keeps_code = kept_by(traced.jaxpr)
+    template = slotted(tracing.output, reading.objects)
+    if arrays and (keeps_code or template is None or not tracing.copy.is_unchanged()):
+        _not_shared.set(key, True)  # tracers are left in what it made or changed
+        return None, None
+    use = _Use(program, values, tracing.output)
+    is_same = read_call(body.fn, beside, before=reading)[0].key == reading.key
+    try:
+        result = use(jitted, args, kwargs)
+    except NotTraced as error:  # JAX keeps no traces
+        if not use.is_not_traced(error):
+            raise
+        return None, None
+    # A static argument that only equals itself would be kept, for nobody to find.
+    if is_same and not keeps_code and template is not None and not any(map(_is_object, static)):
+        program.template = template
+        programs.setdefault(key, program)
+    return use, result
+
+
+def _flat(options: dict[str, Any]) -> list[Any]:
+    return [(name, *jtu.tree_flatten(option)) for name, option in sorted(options.items())]
+
+
+def _is_object(value: Any) -> bool:
+    """Return True if a value equals only itself and is not what a module has under a name."""
+    return type(value).__hash__ is object.__hash__ and not is_in_place(value)
