@@ -1,6 +1,5 @@
 """Rules for functions and other callables, which are read by what they do."""
 
-import builtins
 import functools
 import inspect
 import operator
@@ -23,13 +22,11 @@ from .._errors import (
 )
 from .._jax_internals import Jitted, function_of_partial, jit_options, rebinds_only_if_set
 from .._python_internals import (
-    REFLECTION,
     Code,
     cells_of,
     code_of,
     impure_name,
     is_bound,
-    is_library_class,
     is_library_function,
     is_stable,
     rebindable_variables,
@@ -146,7 +143,7 @@ def _add_annotations(reader: Reader, annotations: dict[str, Any], mode: Mode) ->
     reader.out.append(len(annotations))
     for name, value in annotations.items():
         reader.out.append(name)
-        if isinstance(value, type) and is_library_class(value):
+        if isinstance(value, type) and impure_name(value):
             reader.add_identity(value)
         else:
             reader.add(value, mode)
@@ -199,14 +196,9 @@ def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode)
 def read_stable(reader: Reader, value: Any, mode: Mode) -> None:
     """Reads what a library has under its name: by identity, unless it is impure."""
     reader.add_identity(value)
-    if value in _REFLECTION:
-        reader.reads_any_attribute = True
+    reader.note_reached(value)
     if name := impure_name(value):
         reader.stop(reader.function or value, impure(name))
-
-
-_REFLECTION = tuple(vars(builtins)[name] for name in REFLECTION)
-_REFLECTION += (operator.attrgetter, operator.methodcaller, object.__getattribute__)
 
 
 # --- what is made of functions --------------------------------------------------------------------
@@ -297,6 +289,9 @@ def read_jitted(reader: Reader, value: Any, mode: Mode) -> None:
         reader.add(structure, "held")
 
 
+_LRU_CACHED = type(functools.lru_cache(len))
+
+
 @_unless_stable
 def read_lru_cached(reader: Reader, value: Any, mode: Mode) -> None:
     """Reads what `functools.lru_cache` returned."""
@@ -311,7 +306,9 @@ def _read_cached_function(reader: Reader, value: Any, mode: Mode) -> None:
     objects can then differ although their functions are the same, so the object itself counts.
     """
     inner = reader.read_ahead(value.__wrapped__, inside(mode))
-    if inner.reads_data:
+    if inner.reads_data and type(value) is _LRU_CACHED:
+        reader.stop(value, CACHE)  # it may be cleared at any time
+    elif inner.reads_data:
         reader.add_identity(value, CACHE)
     reader.out += inner.out
 
@@ -338,8 +335,12 @@ def read_signature(reader: Reader, value: inspect.Signature, mode: Mode) -> None
 
 
 def read_reference(reader: Reader, value: Any, mode: Mode) -> None:
-    """Stops at a proxy or a weak reference, whose target may be another one later."""
-    reader.stop(type(value), HIDDEN)
+    """Reads the target of a weak reference now, and stops at a proxy, or if it may die later."""
+    if mode == "now" and type(value) is weakref.ReferenceType:
+        reader.out.append(type(value))
+        reader.add(value(), mode)
+    else:
+        reader.stop(type(value), HIDDEN)
 
 
 CALLABLES: dict[type, Rule] = {
@@ -358,7 +359,7 @@ CALLABLES: dict[type, Rule] = {
     operator.attrgetter: read_getter,
     operator.methodcaller: read_getter,
     Jitted: read_jitted,
-    type(functools.lru_cache(len)): read_lru_cached,
+    _LRU_CACHED: read_lru_cached,
     jax.custom_jvp: read_with_derivative_rule,
     jax.custom_vjp: read_with_derivative_rule,
     inspect.Signature: read_signature,

@@ -98,10 +98,10 @@ def read_call(
     **Returns:** the reading, and the jax arrays that `fn` captures and whose values are not in it.
     """
     cells = None if before is None else before.library_cells
-    arrays = [a for a in captured_arrays(fn) if not is_integer_scalar(a)]
-    if arrays:
-        places = {id(array): Placeholder(i, array) for i, array in enumerate(arrays)}
-        with contextlib.suppress(Exception):  # its class may not be made as others are
+    with contextlib.suppress(Exception):  # something cannot be taken apart, or made as others are
+        arrays = [array for array in captured_arrays(fn) if not is_integer_scalar(array)]
+        if arrays:
+            places = {id(array): Placeholder(i, array) for i, array in enumerate(arrays)}
             copy = with_arrays(fn, lambda array: places.get(id(array), array)).function
             reading = read(now=(copy, *beside), explain=explain, library_cells=cells)
             if reading.takes_tracers:

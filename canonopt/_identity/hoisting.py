@@ -13,8 +13,8 @@ import jax
 import jax.tree_util as jtu
 
 from .._errors import HoistError, Incomparable
-from .._python_internals import WeakIdMap, is_constant
-from .interning import PLAIN, Table, Watched, read
+from .._python_internals import BoundedStore, WeakIdMap, is_constant
+from .interning import PLAIN, Table, Watched, cleared, read
 from .parts import ATTRIBUTES, callable_kind, kind_of
 from .reader import Reading
 from .values import is_record
@@ -29,6 +29,10 @@ _callables: Table[Any] = Table()
 _watched: WeakIdMap[weakref.ref[Watched]] = WeakIdMap()
 # From each callable that was given to `hoist` to what it returned.
 _results: WeakIdMap[weakref.ref[Any]] = WeakIdMap()
+# These take no weak references, and hold nothing but names and numbers.
+_GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
+_getters: BoundedStore[Any] = BoundedStore(1024)
+cleared.add(_getters)
 
 
 def hoist(fn: F, *, strict: bool = False) -> F:
@@ -79,6 +83,9 @@ def hoist(fn: F, *, strict: bool = False) -> F:
         problem = f"{name} is compared by identity, because {part} {found[0].why}."
         raise HoistError(problem, found[0].fix, path=path)
     kind: Any = type(fn)
+    if kind in _GETTERS:
+        reading = read((fn,))
+        return _getters.setdefault(reading.key, fn) if not reading.can_change else fn
     if not kind.__weakrefoffset__ or _watched.get(fn) is not None or is_constant(fn):
         return fn
     # The same function gives the same result, even if what it reads has changed: JAX would find its

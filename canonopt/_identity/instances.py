@@ -111,7 +111,7 @@ def read_enum(reader: Reader, value: enum.Enum, mode: Mode) -> None:
     reader.add_identity(value)
     if not is_library_class(type(value)):
         reader.add_class(type(value))
-        attributes = {n: part for n, part in vars(value).items() if not n.startswith("_")}
+        attributes = {n: part for n, part in vars(value).items() if n == "_value_" or n[0] != "_"}
         reader.can_change = True
         reader.add_named(attributes, "live")
 
@@ -359,8 +359,16 @@ def read_struct(reader: Reader, value: jax.ShapeDtypeStruct, mode: Mode) -> None
     reader.add(value.sharding, mode)
 
 
+def attributes_of(value: Any) -> dict[str, Any]:
+    """Return the attributes of an instance, whatever its class does if it is asked for them."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+
+
 def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None:
-    attributes = getattr(value, "__dict__", None) or {}
+    attributes = attributes_of(value)
     if layout.is_frozen and layout.computed:
         attributes = _without_computed(reader, type(value), layout, attributes)
     if mode == "given" and issubclass(type(value), eqx.Module):

@@ -22,7 +22,7 @@ import jax.tree_util as jtu
 
 from .._jax_internals import Jitted, function_of_partial, jit_options
 from .._python_internals import cells_of, is_bound, is_stable_callable
-from .instances import has_only_attributes, is_frozen_record
+from .instances import attributes_of, has_only_attributes, is_frozen_record
 from .reader import ATOMS
 from .values import instance_with, is_record, record_with
 
@@ -148,21 +148,17 @@ def _by_attributes(attributes: Callable[[Any], dict[str, Any]]) -> Kind:
     )
 
 
-def _all_attributes(value: Any) -> dict[str, Any]:
-    return getattr(value, "__dict__", None) or {}
-
-
 def _dynamic_attributes(value: Any) -> dict[str, Any]:
     """Return the attributes of an instance without the static fields of a module."""
     if not isinstance(value, eqx.Module):
-        return _all_attributes(value)
+        return attributes_of(value)
     static = {f.name for f in dataclasses.fields(value) if f.metadata.get("static", False)}
     return {name: part for name, part in vars(value).items() if name not in static}
 
 
 # --- the table ------------------------------------------------------------------------------------
 
-ATTRIBUTES = _by_attributes(_all_attributes)  # of any instance
+ATTRIBUTES = _by_attributes(attributes_of)  # of any instance
 _FROZEN = _by_attributes(_dynamic_attributes)
 _PARTIAL = Kind(partial_items, _make_partial)
 _DICT = Kind(
@@ -177,7 +173,9 @@ _INSTANCE = Kind(
     ATTRIBUTES.items,
     InTwoSteps(
         lambda value, _: object.__new__(type(value)),
-        lambda made, value, parts: vars(made).update(zip(vars(value), parts, strict=True)),
+        lambda made, value, parts: attributes_of(made).update(
+            zip(attributes_of(value), parts, strict=True)
+        ),
     ),
 )
 # Not by `iter`, which the class may define in another way.

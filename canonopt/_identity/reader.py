@@ -22,7 +22,7 @@ import numpy as np
 from .._errors import HIDDEN, IDENTITY_TEST, TOO_LARGE, Incomparable, Reason, impure
 from .._jax_internals import Jitted
 from .._python_internals import (
-    REFLECTION,
+    TELLS_TRACERS,
     Code,
     WeakIdMap,
     attribute_of,
@@ -32,7 +32,9 @@ from .._python_internals import (
     is_constant_to,
     is_dunder,
     is_library_class,
+    is_library_function,
     is_library_module,
+    reflects,
     token_of,
 )
 
@@ -320,17 +322,17 @@ class Reader:
         self._changes_objects |= code.changes_objects
         self.reads_any_attribute |= code.reads_any_attribute
         self.note_attributes(code.attributes)
-        for name in () if code.is_generated else code.identity_tests:
-            if can_tell_apart(name, namespace):
+        for name in code.hidden_inputs:
+            self.stop(function, impure(name))
+        for path in () if code.is_generated else code.identity_tests:
+            if can_tell_apart(path, namespace):
                 self.stop(function, IDENTITY_TEST)
         for name in code.globals:
             value = namespace.get(name, _MISSING)
             if value is _MISSING:
                 self.out.append(BUILTIN)
-                value = vars(builtins).get(name)
                 if not code.is_generated:
-                    self._judge(function, value)
-                self.reads_any_attribute |= name in REFLECTION
+                    self._judge(function, vars(builtins).get(name))
                 continue
             self.reads_data |= not isinstance(value, _CODE)
             if type(value) is types.ModuleType:
@@ -364,8 +366,17 @@ class Reader:
         self._judge(function, found, module)
 
     def _judge(self, function: Any, value: Any, module: Any = builtins) -> None:
-        if name := impure_name(value, module):
+        """Judges what `function` has reached in a library."""
+        if isinstance(value, types.FunctionType) and not is_library_function(value):
+            self.add(value, "live")  # which was put there
+        elif name := impure_name(value, module):
             self.stop(function, impure(name))
+        self.note_reached(value)
+
+    def note_reached(self, value: Any) -> None:
+        """Notes what a value of a library can do, under whatever name it is called."""
+        self.reads_any_attribute |= reflects(value)
+        self._can_tell_tracers |= getattr(value, "__name__", None) in TELLS_TRACERS
 
     def _add_module(self, module: types.ModuleType) -> None:
         token = _library_tokens.get(module)
@@ -381,6 +392,9 @@ class Reader:
     def add_class(self, cls: type) -> None:
         """Adds a class by identity; for the user's, also the attributes that code names."""
         self.out.append(token_of(cls))
+        if id(cls) not in self._seen:
+            self._seen[id(cls)] = (len(self._alive), "live")
+            self._alive.append(cls)
         meta: Any = type(cls)
         for base in (*cls.__mro__, *meta.__mro__):
             if not is_library_class(base):
@@ -406,7 +420,7 @@ class Reader:
         for owner, done in self._owners:
             namespace: Any = vars(owner)
             if self.reads_any_attribute:
-                names = [name for name in namespace if not is_dunder(name)]
+                names = [n for n in namespace if not is_dunder(n) or n == "__match_args__"]
             else:
                 names = [name for name in named if name in namespace]
             if isinstance(owner, types.ModuleType):

@@ -20,7 +20,8 @@ import numpy as np
 import optax
 
 from .._errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
-from .._python_internals import is_stable_callable
+from .._jax_internals import node_functions
+from .._python_internals import is_library_class, is_stable_callable
 from .callables import read_jitted, read_stable
 from .instances import (
     is_config,
@@ -230,6 +231,12 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
     kind, static = data
     reader.out.append(jtu.PyTreeDef)
     reader.add_class(kind)
+    if not is_library_class(kind) and not issubclass(kind, eqx.Module):
+        functions = node_functions(kind)
+        if functions is None:
+            reader.stop(kind)
+        else:
+            reader.add_all(functions, "live")
     if issubclass(kind, eqx.Module):  # a tuple that the structure keeps
         _read_static(reader, static)
     else:

@@ -20,6 +20,7 @@ from .functions import functions_inside as functions_inside
 from .functions import is_jitted as is_jitted
 from .functions import jit_options as jit_options
 from .functions import name_in_events as name_in_events
+from .functions import node_functions as node_functions
 from .functions import rebinds_only_if_set as rebinds_only_if_set
 from .jaxprs import kept_by as kept_by
 from .options import jit_with_first as jit_with_first

@@ -161,6 +161,19 @@ def name_in_events(function: Any) -> str:
     return str(getattr(function, "__name__", "<unnamed function>"))
 
 
+def node_functions(kind: type) -> tuple[Any, ...] | None:
+    """Return the functions with which a pytree type was registered, if there are any.
+
+    Relies on `_registry` of `jax._src.tree_util`. None if that is gone.
+    """
+    try:
+        from jax._src import tree_util
+
+        return tuple(tree_util._registry.get(kind, ()))
+    except (ImportError, AttributeError, TypeError):
+        return None
+
+
 # Classes whose instances do not change after they are made, with the attributes that define them.
 # If JAX has moved a class, builds that hold an instance of it are no longer merged.
 IMMUTABLE: dict[str, tuple[str, ...]] = {

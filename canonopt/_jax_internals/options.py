@@ -12,8 +12,8 @@ def jit_with_first(
 ) -> Any:
     """Return `jax.jit(call, **options)`, where `call` takes one traced argument more, and first.
 
-    The options are those for `fn`, of which `count` positional arguments are traced. `call` gets the name and the signature of `fn`, by which JAX
-    finds static arguments.
+    The options are those for `fn`, of which `count` positional arguments are traced. `call` gets
+    the name and the signature of `fn`, by which JAX finds static arguments.
     """
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
         if hasattr(fn, name):

@@ -4,10 +4,12 @@ import contextlib
 import importlib.metadata
 import re
 import sys
+import warnings
 from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 import jax
+import numpy as np
 
 from .._errors import UnsupportedVersionError
 
@@ -52,10 +54,15 @@ def tracing_context() -> Hashable:
 def whole_context() -> Hashable:
     """Return all that a trace can depend on besides the function and its arguments.
 
-    The whole of `jax.config`, whose values are those of this thread, and the contexts of Flax that
-    change what its modules do.
+    The whole of `jax.config`, whose values are those of this thread, the contexts of Flax that
+    change what its modules do, and those of NumPy and `warnings`, which make errors of warnings.
     """
-    return (tracing_context(), *map(_hashable, jax.config.values.items()), *_contexts_of_flax())
+    return (
+        tracing_context(),
+        *map(_hashable, jax.config.values.items()),
+        *_contexts_of_flax(),
+        *map(repr, (np.geterr(), np.get_printoptions(), warnings.filters)),
+    )
 
 
 def _hashable(value: Any) -> Hashable:

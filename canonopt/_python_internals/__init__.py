@@ -8,19 +8,20 @@ canonopt go through these names.
 """
 
 from .bounded_store import BoundedStore as BoundedStore
+from .bytecode import TELLS_TRACERS as TELLS_TRACERS
 from .bytecode import Code as Code
 from .bytecode import code_of as code_of
 from .bytecode import content_of_code as content_of_code
 from .callers import MODULES as MODULES
 from .callers import Caller as Caller
 from .callers import caller_of as caller_of
-from .libraries import REFLECTION as REFLECTION
 from .libraries import impure_name as impure_name
 from .libraries import is_library_class as is_library_class
 from .libraries import is_library_code as is_library_code
 from .libraries import is_library_file as is_library_file
 from .libraries import is_library_function as is_library_function
 from .libraries import is_library_module as is_library_module
+from .libraries import reflects as reflects
 from .namespaces import ClassAttribute as ClassAttribute
 from .namespaces import InstanceAttribute as InstanceAttribute
 from .namespaces import attribute_of as attribute_of

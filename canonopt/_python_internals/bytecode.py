@@ -12,7 +12,7 @@ from typing import Any
 
 import attrs
 
-from .libraries import REFLECTION, REFLECTION_ATTRIBUTES
+from .libraries import HIDDEN_ATTRIBUTES, REFLECTION, REFLECTION_ATTRIBUTES
 from .weak import WeakIdMap
 
 
@@ -46,15 +46,17 @@ class Code:
     paths: frozenset[tuple[str, ...]]
     # The modules that it imports when it runs, each with what it takes from there.
     imports: tuple[tuple[str, ...], ...]
-    # The right operand of each `is`: the name of a global, or None for anything else. Comparisons
-    # with None, True, False and `...` are left out.
-    identity_tests: tuple[str | None, ...]
+    # The right operand of each `is`: the name of a global and attributes of it, or nothing for
+    # anything else. Comparisons with None, True, False and `...` are left out.
+    identity_tests: tuple[tuple[str, ...], ...]
     # The captured variables that it stores to.
     stores: frozenset[str]
     # Whether dataclasses or attrs wrote it: it compares classes and asks for hashes.
     is_generated: bool
     # Whether it can read attributes that it does not name.
     reads_any_attribute: bool
+    # The attributes with which it reads variables of other code.
+    hidden_inputs: tuple[str, ...]
     # Whether it may do something else with a tracer than with an array, and not fail: it catches
     # errors, makes texts, or asks an object what it is.
     can_tell_tracers: bool
@@ -80,7 +82,7 @@ def code_of(function: types.FunctionType) -> Code:
 def _read(code: types.CodeType) -> Code:
     names: dict[str, None] = {}
     attributes: set[str] = set()
-    tests: list[str | None] = []
+    tests: list[tuple[str, ...]] = []
     paths: set[tuple[str, ...]] = set()
     imports: dict[tuple[str, ...], None] = {}
     stores: set[str] = set()
@@ -103,6 +105,7 @@ def _read(code: types.CodeType) -> Code:
                 imported = name
             elif opname == "IMPORT_FROM":
                 imports[(imported, name)] = None
+                attributes.add(name)
             elif is_attribute:
                 attributes.add(name)
             if path and is_attribute:
@@ -133,7 +136,8 @@ def _read(code: types.CodeType) -> Code:
         is_generated=is_generated,
         reads_any_attribute=not REFLECTION_ATTRIBUTES.isdisjoint(attributes)
         or "MATCH_CLASS" in seen,
-        can_tell_tracers=not is_generated and (tells or not _TELLS_TRACERS.isdisjoint(named)),
+        hidden_inputs=tuple(HIDDEN_ATTRIBUTES & attributes),
+        can_tell_tracers=not is_generated and (tells or not TELLS_TRACERS.isdisjoint(named)),
         changes_objects=changes or not _MUTATORS.isdisjoint(named),
         changes_variables=bool(stores),
     )
@@ -203,7 +207,7 @@ def _makes_text(instructions: list[dis.Instruction], i: int) -> bool:
 
 
 # What tells a tracer from an array, and does not fail for a tracer.
-_TELLS_TRACERS = REFLECTION | {
+TELLS_TRACERS = REFLECTION | {
     *("Tracer", "__class__", "is_concrete", "suppress", "type", "array_equal", "array_equiv"),
     *("committed", "sharding", "devices", "device", "device_buffer", "layout", "is_deleted"),
     *("is_fully_addressable", "is_fully_replicated", "addressable_shards", "global_shards"),
@@ -221,7 +225,7 @@ def _variable(instruction: dis.Instruction) -> str | None:
     return variable[-1] if isinstance(variable, tuple) else variable
 
 
-def _note_test(before: list[dis.Instruction], tests: list[str | None]) -> None:
+def _note_test(before: list[dis.Instruction], tests: list[tuple[str, ...]]) -> None:
     """Note what an `is` compares with, given the instructions before it."""
     right = before[-1]
     if right.opname == "LOAD_CONST" and any(right.argval is single for single in _SINGLETONS):
@@ -230,7 +234,11 @@ def _note_test(before: list[dis.Instruction], tests: list[str | None]) -> None:
         return  # `type(x) is type(y)`: classes are always compared by identity
     if "HAS_DEFAULT_FACTORY" in str(right.argval):
         return  # in the `__init__` that dataclasses writes
-    tests.append(right.argval if right.opname in _GLOBAL else None)
+    path = [right.argval]
+    while before[-1].opname == "LOAD_ATTR" and len(before) > 1:
+        before = before[:-1]
+        path.insert(0, before[-1].argval)
+    tests.append(tuple(path) if before[-1].opname in _GLOBAL else ())
 
 
 def nested_in(code: types.CodeType) -> Iterator[types.CodeType]:

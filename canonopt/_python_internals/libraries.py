@@ -4,7 +4,9 @@ canonopt reads the user's functions, and takes those of libraries as constants. 
 a library function depends on more than its arguments.
 """
 
+import builtins
 import functools
+import operator
 import os
 import site
 import sys
@@ -94,6 +96,22 @@ REFLECTION_ATTRIBUTES = frozenset(
     "__dict__ __getattribute__ __getattr__ format format_map attrgetter methodcaller "
     "__slots__ __match_args__ getattr_static".split()
 )
+_REFLECTS = (
+    *(vars(builtins)[name] for name in REFLECTION),
+    *(operator.attrgetter, operator.methodcaller, object.__getattribute__),
+)
+
+
+def reflects(value: Any) -> bool:
+    """Return True for what reads attributes that code does not name."""
+    return any(value is each for each in _REFLECTS)
+
+
+# Attributes with which it can read the variables of other code, or all classes.
+HIDDEN_ATTRIBUTES = frozenset(
+    "__builtins__ __closure__ __code__ __defaults__ __globals__ __kwdefaults__ __subclasses__ "
+    "cell_contents f_back f_builtins f_globals f_locals gi_frame tb_frame".split()
+)
 # Builtins that read what does not appear in the code at all.
 _HIDDEN_INPUTS = frozenset(
     "breakpoint compile eval exec globals hash id input open __import__ memoryview help "
@@ -103,7 +121,7 @@ _HIDDEN_INPUTS = frozenset(
 # nothing. What is in no such module is not known to be pure.
 _PURE = frozenset(
     "abc array base64 binascii bisect builtins cmath collections colorsys contextlib "
-    "copy dataclasses enum fractions functools graphlib hashlib heapq itertools json "
+    "copy dataclasses enum fnmatch fractions functools graphlib hashlib heapq itertools json "
     "keyword math numbers operator re statistics string struct textwrap types typing "
     "unicodedata warnings __future__".split()
 )

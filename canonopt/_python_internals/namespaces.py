@@ -9,7 +9,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .libraries import is_library_module
+from .libraries import is_library_function, is_library_module
 from .weak import WeakIdMap
 
 # --- values that a module has under a name ------------------------------------------------------
@@ -92,16 +92,21 @@ def _holds(namespace: dict[str, Any], value: Any) -> bool:
     return any(each is value for each in namespace.values())
 
 
-def can_tell_apart(name: str | None, namespace: dict[str, Any]) -> bool:
-    """Whether `x is NAME` can tell two values apart that have the same key."""
-    if name is None:
+def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
+    """Return True if `x is NAME` or `x is NAME.ATTRIBUTE` can tell values of one key apart."""
+    if not path:
         return True
     # Other values, such as a sentinel, are compared by identity in any case.
-    value = namespace.get(name)
-    if isinstance(value, type):
-        return False
+    value = namespace.get(path[0])
+    for name in path[1:]:
+        of_enum = value.__members__ if isinstance(value, enum.EnumType) else {}
+        value = of_enum.get(name, getattr(value, "__dict__", {}).get(name))
     is_record = dataclasses.is_dataclass(value) or hasattr(value, "__attrs_attrs__")
-    return is_record or isinstance(value, types.FunctionType | functools.partial | tuple | str)
+    is_equal_to_others = isinstance(value, types.FunctionType | functools.partial | tuple | str)
+    is_lifted = hasattr(value, "__array__")  # an array may become an argument
+    return not isinstance(value, type | enum.Enum) and (
+        is_record or is_equal_to_others or is_lifted
+    )
 
 
 # --- attributes of classes ----------------------------------------------------------------------
@@ -116,8 +121,10 @@ _CALLED = frozenset(("init", "update", "setup", "tree_flatten", "tree_unflatten"
 
 
 def is_called_by_name(name: str, value: Any) -> bool:
-    """Whether an attribute of a class is a method that Python or a library calls by its name."""
-    is_known = name in _CALLED or (is_dunder(name) and name != "__repr__")
+    """Return True for an attribute of a class that Python or a library asks for by its name."""
+    if name == "__repr__" and isinstance(value, types.FunctionType) and is_library_function(value):
+        return False  # what dataclasses makes
+    is_known = name in _CALLED or is_dunder(name)
     return is_known and isinstance(value, types.FunctionType | staticmethod | classmethod)
 
 

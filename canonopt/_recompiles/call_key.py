@@ -11,7 +11,7 @@ import dataclasses
 import inspect
 import re
 import types
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Set
+from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import attrs

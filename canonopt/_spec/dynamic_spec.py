@@ -322,7 +322,7 @@ class _Dynamic(Configured):
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         leaves = jtu.tree_leaves(self) if mode == "now" else ()
-        return (*super().__canonical_parts__(mode), *leaves)
+        return (*super().__canonical_parts__("held"), *leaves)
 
 
 # --- the public function ------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import jax.tree_util as jtu
 import optax
 
 from .._errors import NotAFactoryError, ParameterError
-from .._identity import Mode, is_in_place, leads_to_objects
+from .._identity import Mode, is_in_place
 from .._optax_compat import as_transform, is_transformation, number_or_none
 from .._python_internals import ClassAttribute, InstanceAttribute
 from .._steps import init_like_grads
@@ -128,11 +128,19 @@ class Configured(Parametrised):
         return _restore, (self._factory, self._factory.to_pickle(self.parameters()))
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
-        is_kept = mode == "now" and not leads_to_objects(Configured.__canonical_parts__(self, mode))
-        return self if is_kept else self._internals.token
+        known = self._internals
+        if mode != "now":
+            return known.token
+        return self if known.watched is None else "spec"
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
-        return () if (known := self._internals).watched is None else known.roots
+        known = self._internals
+        if known.watched is None:
+            return ()
+        if mode != "now":
+            return known.roots
+        # In full, since an equal spec may be another object, as with a schedule of Optax's own.
+        return (known.factory, known.build(), *self.parameters().values())
 
 
 def _restore(factory: SpecFactory, parameters: dict[str, Any]) -> Any:

@@ -16,7 +16,7 @@ import jax.extend.core.primitives
 import jax.numpy as jnp
 import jax.tree_util as jtu
 
-from .._jax_internals import HidingFailedCallbacks, Jitted, error_of_equinox
+from .._jax_internals import HidingFailedCallbacks, Jitted, NotTraced, error_of_equinox
 from .._python_internals import WeakIdMap
 from .partition import Static, cut, cut_output
 from .programs import Body, Calls
@@ -37,11 +37,11 @@ def filter_jit(
 
 @overload
 def filter_jit(
-    fn: Callable[P, T], *, donate: Donate = "none", **options: Any
+    fun: Callable[P, T], *, donate: Donate = "none", **options: Any
 ) -> Callable[P, T]: ...
 
 
-def filter_jit(fn: Any = None, *, donate: Donate = "none", **options: Any) -> Any:
+def filter_jit(fun: Any = None, *, donate: Donate = "none", **options: Any) -> Any:
     """`equinox.filter_jit` at the price of `jax.jit`, and for functions that are made again.
 
     Arrays are traced, everything else is static, and a function may return anything, just as with
@@ -85,17 +85,17 @@ def filter_jit(fn: Any = None, *, donate: Donate = "none", **options: Any) -> An
 
     **Arguments:**
 
-    - `fn`: any callable, such as a function, a method, a module or a `jax.tree_util.Partial`.
-        Arrays in a module or a `Partial` are traced. Without `fn`, the result is a decorator.
+    - `fun`: any callable, such as a function, a method, a module or a `jax.tree_util.Partial`.
+        Arrays in a module or a `Partial` are traced. Without `fun`, the result is a decorator.
     - `donate`: which arrays to donate: `"all"`, `"all-except-first"`, which keeps those of the
         first argument, or `"none"`. With `"warn"` and `"warn-except-first"`, JAX warns of donated
         arrays that it could not use.
     - `options`: further arguments of `jax.jit`, such as `inline`.
 
-    **Returns:** a function with the signature of `fn`, and with the method `lower`. It is an
+    **Returns:** a function with the signature of `fun`, and with the method `lower`. It is an
     `equinox.Module`, so in a class it is a method.
     """
-    if fn is None:
+    if fun is None:
         return functools.partial(filter_jit, donate=donate, **options)
     if donate not in _DONATE:
         raise ValueError(f"donate must be one of {', '.join(map(repr, _DONATE))}, not {donate!r}.")
@@ -104,11 +104,15 @@ def filter_jit(fn: Any = None, *, donate: Donate = "none", **options: Any) -> An
             f"filter_jit decides itself what is static and donated, so it does not take "
             f"{', '.join(refused)}. Write donate=... to donate arrays."
         )
+    if options:
+        jax.jit(_names_of, **options)  # checks them
     static, own = None, ()
-    if not (isinstance(fn, _FUNCTIONS) and jtu.all_leaves((fn,))):
-        arrays, static = cut(fn)
+    if not (isinstance(fun, _FUNCTIONS) and jtu.all_leaves((fun,))):
+        arrays, static = cut(fun)
         own = tuple(arrays)
-    call = _Call(None if own else fn, static, inspect.signature(fn), _names_of(fn), options, donate)
+    call = _Call(
+        None if own else fun, static, inspect.signature(fun), _names_of(fun), options, donate
+    )
     return eqx.module_update_wrapper(_FilterJitted(call.names[0], own, call))
 
 
@@ -163,6 +167,9 @@ class _FilterJitted(eqx.Module):
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self if instance is None else eqx.Partial(self, instance)
+
+    def __reduce__(self) -> Any:
+        return functools.partial(filter_jit, **self.__captured_options__), (self.__wrapped__,)
 
     # --- for the reader of functions ----------------------------------------------------------
 
@@ -238,11 +245,13 @@ class _Call:
         leaves, structure = jtu.tree_flatten(options)
         key = (donate, *leaves, structure)
         # As in Equinox, functions of one name that are equal have one set of programs.
-        self._programs = (
-            _programs_of(*names, *key)
-            if static is not None
-            else _known.setdefault(fn, {}).setdefault(key, {})
-        )
+        if static is not None:
+            self._programs = _programs_of(*names, *key)
+        elif isinstance(fn, types.MethodType):  # methods of one object are equal
+            of_object = _known.setdefault(fn.__self__, {})
+            self._programs = of_object.setdefault((fn.__func__, *key), {})
+        else:
+            self._programs = _known.setdefault(fn, {}).setdefault(key, {})
         self._last: tuple[_Statics, _Program] | None = None
 
     def __eq__(self, other: object) -> bool:
@@ -300,7 +309,7 @@ class _Program:
         self, fn: Any, parts: _Statics, names: tuple[str, str], options: dict[str, Any]
     ) -> None:
         # A function has this as long as it lives.
-        self._find = weakref.ref(fn) if parts[0] is None else lambda: fn
+        self._find = _weakly(fn) if parts[0] is None else lambda: fn
         # The static parts of the last call. A trace has those of the call that it is made for.
         self.parts = parts
         self.options = {**options, "donate_argnums": 1}
@@ -331,6 +340,14 @@ class _Program:
             return jnp.array(0), *cut_output(function(*args, **kwargs))
 
         return Body(fn, run, parts if fn is None else parts[1:])
+
+
+def _weakly(fn: Any) -> Callable[[], Any]:
+    """Return what finds a function as long as it lives, and a method as long as its object does."""
+    if not isinstance(fn, types.MethodType):
+        return weakref.ref(fn)
+    function, owner = fn.__func__, weakref.ref(fn.__self__)
+    return lambda: types.MethodType(function, owner())
 
 
 def _restored(fn: Any, parts: _Statics, kept: list[Any], donated: list[Any]) -> Any:
@@ -389,7 +406,10 @@ def _may_fail(program: Any, *arrays: list[Any]) -> bool:
     """Whether a program that has just run may raise an error when it runs."""
     if jax.config.jax_disable_jit or jax.config.jax_check_tracer_leaks:  # pyright: ignore
         return True  # there is no trace, or tracing is not cached
-    jaxpr = program.calls.jaxpr_of(program, arrays)
+    try:
+        jaxpr = program.calls.jaxpr_of(program, arrays)
+    except NotTraced:
+        return True
     return bool(jaxpr.effects) or not all(
         equation.primitive in _harmless() for equation in _equations(jaxpr)
     )

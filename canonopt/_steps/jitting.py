@@ -72,7 +72,7 @@ class JittedFunction:
         return jitted.plain
 
     def clear_cache(self) -> None:
-        """Forget the programs, also for other functions that do the same."""
+        """Forget the programs of this function, which is traced again."""
         jitted, calls = self._canonopt
         jitted.plain.clear_cache()
         calls.clear()

@@ -38,7 +38,7 @@ def strongly_typed(leaf: Any) -> jax.ShapeDtypeStruct:
 
 
 def type_of(leaf: Any) -> Any:
-    return (leaf.shape, leaf.dtype, leaf.weak_type)
+    return (leaf.shape, leaf.dtype, getattr(leaf, "weak_type", False))  # a random key has none
 
 
 def as_type(leaf: Any, wanted: Any) -> Any:

@@ -201,7 +201,7 @@ class Calls:
 
     def _look_up(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         config: Any = jax.config
-        if config.jax_disable_jit or config.jax_debug_nans or config.jax_check_tracer_leaks:
+        if config.jax_disable_jit:
             return jitted.plain(*args, **kwargs)
         try:
             kind = _kind_of(jitted, args, kwargs)
@@ -218,6 +218,9 @@ class Calls:
             except NotTraced as error:  # JAX has forgotten its programs
                 if not use.is_not_traced(error):
                     raise
+        # To find a nan, JAX runs the function again; to find leaks, it keeps no traces.
+        self.is_plain |= config.jax_debug_nans or config.jax_debug_infs
+        self.is_plain |= config.jax_check_tracer_leaks
         use, result = (None, None) if self.is_plain else _started(kind, jitted, args, kwargs)
         self.is_plain |= use is None
         if use is not None or self._by_kind:
@@ -228,7 +231,10 @@ class Calls:
         return jitted.plain(*args, **kwargs) if use is None else result
 
     def jaxpr_of(self, jitted: Jitted, args: tuple[Any, ...]) -> Any:
-        """Return the traced program that a call with these arguments has just run."""
+        """Return the traced program that a call with these arguments has just run.
+
+        Raises `NotTraced` if JAX has forgotten it.
+        """
         use = self._last
         if use is None:
             return jitted.plain.trace(*args).jaxpr
@@ -238,12 +244,9 @@ class Calls:
         return sum(use is not None for use in [*self._by_kind.values()])
 
     def clear(self) -> None:
-        """Forget the programs, also for other functions that do the same."""
-        for use in [*self._by_kind.values()]:
-            if use is not None:
-                use.program.call.clear_cache()
+        """Forget the programs, and look for no others: the function is to be traced again."""
         self._by_kind.clear()
-        self._last, self._is_steady = None, False
+        self._last, self._is_steady, self.is_plain = None, False, True
 
 
 def _kind_of(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -15,8 +15,13 @@ import jax
 import jax.tree_util as jtu
 import numpy as np
 
-from .._identity import ATOMS, is_record, record_with
-from .._python_internals import is_library_function, is_stable_callable
+from .._identity import ATOMS, has_only_attributes, is_record, record_with
+from .._python_internals import (
+    is_in_place,
+    is_library_class,
+    is_library_function,
+    is_stable_callable,
+)
 
 
 @attrs.frozen
@@ -35,9 +40,12 @@ def slotted(structure: Any, objects: Sequence[Any]) -> Any:
     places = {id(value): i for i, value in enumerate(objects)}
 
     def swap(value: Any) -> Any:
-        if id(value) in places:
+        if isinstance(value, type):
+            if id(value) in places or is_in_place(value):
+                return value
+        elif id(value) in places:
             return Slot(places[id(value)])
-        if _is_immutable(value):
+        elif _is_immutable(value):
             return value
         raise _Other(value)
 
@@ -76,6 +84,7 @@ def _swapped_structure(structure: Any, swap: Callable[[Any], Any]) -> Any:
     if data is None:  # of a leaf, or of no leaf at all
         return structure
     kind, static = data
+    swap(kind)  # a class that the function made belongs to it
     children = structure.children()
     made = [_swapped_structure(child, swap) for child in children]
     if issubclass(kind, dict):  # its keys, in a list that JAX makes
@@ -101,7 +110,7 @@ def _is(a: Any, b: Any) -> bool:
 
 
 _IMMUTABLE = (
-    *(type, enum.Enum, np.dtype, np.generic, complex, types.ModuleType, jax.ShapeDtypeStruct),
+    *(enum.Enum, np.dtype, np.generic, complex, types.ModuleType, jax.ShapeDtypeStruct),
     *(jax.sharding.Sharding, jax.sharding.Mesh, jax.sharding.PartitionSpec, jax.Device),
 )
 
@@ -112,4 +121,7 @@ def _is_immutable(value: Any) -> bool:
         return True
     if isinstance(value, types.FunctionType) and not value.__closure__ and not vars(value):
         return is_library_function(value)
+    kind: Any = type(value)
+    if is_library_class(kind) and has_only_attributes(kind) and not vars(value):
+        return True  # a sentinel, such as what Equinox has for a field that is missing
     return is_stable_callable(value)
