@@ -1,7 +1,14 @@
 """What a code object reads, and which code objects have one key."""
 
+import builtins
+import functools
 import gc
+import math
+import operator
+import os
+import time
 import types
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -22,9 +29,9 @@ def reads_names(config):
 def test_names_that_code_reads():
     code = code_of(reads_names)
     assert code.globals == ("RATE", "len")
-    assert code.imports == ("math",)
+    assert code.imports == (("math",),)
     assert code.attributes == {"pi", "rates"}
-    assert code.paths == {("math", "pi"), ("config", "rates")}
+    assert {("math", "pi"), ("RATE",), ("config", "rates")} <= code.paths
 
 
 def test_names_that_nested_code_reads():
@@ -40,34 +47,80 @@ def test_identity_tests():
     def compares(a, b):
         return a is None, a is RATE, a is b, type(a) is type(b), a is not True
 
-    assert code_of(compares).identity_tests == ("RATE", None)
+    assert code_of(compares).identity_tests == (("RATE",), ())
+    compared = code_of(lambda a: (a is types.FunctionType, a is not np.pi))
+    assert compared.identity_tests == (("types", "FunctionType"), ("np", "pi"))
 
 
-def module(name):
-    return types.ModuleType(name)
+alias, chain, clock = np.random, np, time.time
+
+REACHED = {
+    "numpy.random": lambda: np.random.normal(),
+    "an alias of numpy.random": lambda: alias.normal(),
+    "another name of numpy": lambda: chain.random.normal(),
+    "time": lambda: time.time(),
+    "an alias of time.time": lambda: clock(),
+    "a file": lambda: Path("settings").read_text(),
+    "a file by os": lambda: os.path.exists("settings"),
+    "the environment": lambda: os.environ["HOME"],
+    "a module that is passed on": lambda: str(os),
+    "open": lambda: open("settings"),
+    "builtins.open": lambda: builtins.open("settings"),
+    "globals": lambda: globals(),
+    "the variables of a function": lambda: loads_two_variables.__globals__,
+    "hash": lambda: hash("text"),
+    "is": lambda x: x is chain,
+}
 
 
-def uses_modules():
-    import time
-
-    import numpy as np
-
-    return np.random.normal(), np.ones(2), time.time()
+@pytest.mark.parametrize("name", REACHED)
+def test_what_is_impure_is_judged_by_the_object_that_is_reached(name):
+    is_module = name == "is"  # which is compared by identity in any case
+    assert read((REACHED[name],)).is_comparable == is_module
 
 
-@pytest.mark.parametrize(
-    ("name", "variable", "impure"),
-    [
-        ("numpy", "np", ["numpy.random"]),
-        ("numpy", None, ["numpy.random"]),
-        ("numpy", "another", []),
-        ("time", "time", ["time.time"]),
-        ("time", "another", ["time"]),
-        ("math", None, []),
-    ],
-)
-def test_impure_attributes(name, variable, impure):
-    assert code_of(uses_modules).impure_attributes(module(name), variable) == impure
+PURE = {
+    "math": lambda x: math.sqrt(x),
+    "numpy": lambda x: np.sqrt(2) * np.pi + np.prod(x.shape),
+    "functools": lambda x: functools.partial(x),
+    "operator": lambda x: operator.mul(x, 2),
+    "builtins": lambda x: sum(len(y) for y in zip(x, range(3), strict=True)),
+    "print": lambda x: print(x),
+}
+
+
+@pytest.mark.parametrize("name", PURE)
+def test_what_is_pure_is_not_refused(name):
+    assert read((PURE[name],)).is_comparable
+
+
+CHANGES = {
+    "append": lambda x: config.append(x),
+    "item": lambda x: operator.setitem(config, 0, x),
+    "attribute": lambda x: setattr(config, "x", x),
+    "text": lambda x: f"{x}",
+    "named text": lambda x: str(x),
+    "print": lambda x: print(x),
+    "type": lambda x: type(x),
+    "reflection": lambda x: getattr(x, "shape", None),
+}
+config = [1.0]
+
+
+@pytest.mark.parametrize("name", CHANGES)
+def test_code_that_could_tell_or_keep_tracers_gets_none(name):
+    assert not read((CHANGES[name],)).takes_tracers
+
+
+def raises(x):
+    if x.ndim:
+        raise ValueError(f"{x} has axes")
+    print("tracing")
+    return config[0] * x
+
+
+def test_code_that_makes_texts_for_errors_only_gets_tracers():
+    assert read((raises,)).takes_tracers
 
 
 def loads_two_variables(x):
@@ -88,7 +141,6 @@ def imports_from():
 
 @pytest.mark.parametrize("function", [loads_two_variables, stores_and_loads, imports_from])
 def test_impure_attributes_of_a_module_that_is_imported_in_the_function(function):
-    assert code_of(function).impure_attributes(np, None) == ["numpy.random"]
     assert not read((function,)).is_comparable
 
 

@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 import pytest
-from flax import nnx
+from flax import linen, nnx
 from jax._src import api_util, linear_util, pjit
 from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding
@@ -35,6 +35,7 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt import _jax_internals
+from canonopt._identity import read
 from canonopt._identity.instances import is_immutable
 from canonopt._jax_internals import (
     function_of_partial,
@@ -173,26 +174,50 @@ def test_staging_is_found_out_by_a_new_array_too(monkeypatch):
     assert stagings()
 
 
-def test_texts_of_tracers_are_noticed_in_their_own_thread():
-    original, noticed = jax.core.Tracer.__repr__, []
+def test_the_functions_of_a_pytree_type_are_found(monkeypatch):
+    class Box:
+        def __init__(self, x):
+            self.x = x
 
-    def other_thread(x):
-        assert "Tracer" in str(x)
-        return x
+    def flatten(box):
+        return (box.x,), None
 
-    def body(x):
-        with _jax_internals.on_texts_of_tracers(lambda tracer: noticed.append(tracer is x)):
-            with _jax_internals.on_texts_of_tracers(lambda _: noticed.append("inner")):
-                str(x)
-            thread = threading.Thread(target=jax.jit(other_thread), args=(1.0,))
-            thread.start()
-            thread.join()
-            assert all("Tracer" in text for text in (f"{x}", repr([x]), str(x)))
-        return x
+    def unflatten(_, children):
+        return Box(*children)
 
-    jax.jit(body)(1.0)
-    assert noticed == ["inner", True, True, True, True]
-    assert jax.core.Tracer.__repr__ is original
+    jax.tree_util.register_pytree_node(Box, flatten, unflatten)
+    structure = jax.tree.structure(Box(1.0))
+    assert _jax_internals.node_functions(Box) == (flatten, unflatten)
+    assert read(now=(structure,)).is_comparable
+    monkeypatch.delattr("jax._src.tree_util._registry")
+    assert _jax_internals.node_functions(Box) is None
+    assert not read(now=(structure,)).is_comparable  # what they do is not known
+
+
+def test_the_whole_context_tells_settings_apart():
+    contexts = [
+        contextlib.nullcontext(),
+        jax.enable_x64(True),
+        jax.default_prng_impl("rbg"),
+        jax.default_matmul_precision("float32"),
+        np.errstate(all="raise"),
+        linen.logical_axis_rules([("batch", "data")]),
+        linen.intercept_methods(lambda call, args, kwargs, context: call(*args, **kwargs)),
+    ]
+    found = []
+    for context in contexts:
+        with context:
+            found.append(_jax_internals.whole_context())
+    assert len({*found}) == len(found)
+    assert _jax_internals.whole_context() == found[0]
+
+
+def test_without_the_tracing_context_settings_still_count(monkeypatch):
+    monkeypatch.delattr("jax._src.config.trace_context")
+    assert _jax_internals.tracing_context() is None
+    before = _jax_internals.whole_context()
+    with jax.enable_x64(True):
+        assert _jax_internals.whole_context() != before
 
 
 def test_results_that_are_computed_alike_are_one():
@@ -607,6 +632,9 @@ MOVED = {
     ],
     "jax._src.config.trace_context": [
         (elsewhere("jax._src.config", "trace_context"), None),
+    ],
+    "jax._src.tree_util._registry": [
+        (elsewhere("jax._src.tree_util", "_registry"), None),
     ],
     "jax._src.config.trace_context_names": [
         (elsewhere("jax._src.config", trace_context_names=lambda: ()), None),

@@ -15,6 +15,7 @@ import attrs
 import jax
 
 from .._jax_internals import Jitted
+from .._python_internals import WeakIdMap
 from .interning import read
 from .parts import MAX_NODES, WHOLE, Copy, Graph
 from .reader import Mode, Reading
@@ -107,3 +108,18 @@ def read_call(
             if reading.takes_tracers:
                 return reading, arrays
     return read(now=(fn, *beside), explain=explain, library_cells=cells), []
+
+
+# From functions that `jit` shares with no other to the reason, for reports.
+_reasons: WeakIdMap[str] = WeakIdMap()
+
+
+def note_not_shared(fn: Any, reason: str) -> None:
+    """Note why a function runs a program of its own. `reason` follows "it is not shared: "."""
+    with contextlib.suppress(TypeError):  # it takes no weak reference
+        _reasons.set(fn, reason)
+
+
+def why_not_shared(fn: Any) -> str | None:
+    """Return the reason that was noted for a function."""
+    return _reasons.get(fn)

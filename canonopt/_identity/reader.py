@@ -101,6 +101,8 @@ class Reading:
     # The functions that were read, with their parts. None if comparing these again does not show
     # every change, apart from changes to lists and dicts that were given.
     functions: list[tuple[Any, ...]] | None
+    # Whether the values of a NumPy array count that is reached like what may be an argument.
+    has_numpy: bool
     # Objects of which the key has the id: kept, so that no other object gets it.
     pinned: list[Any]
     # The objects that count once, such as functions and instances, in the order of the key: in two
@@ -120,7 +122,7 @@ class Reader:
     _can_tell_tracers = _changes_variables = _changes_objects = holds_mutable = False
     # The function that was read last. What its module has under a name is constant to it.
     function: Any = None
-    reads_any_attribute = False
+    reads_any_attribute = has_numpy = False
     # Attributes with which code reads files.
     refused_attributes: frozenset[str] = frozenset()
 
@@ -168,6 +170,7 @@ class Reader:
             not (self._can_tell_tracers or stores),
             self.incomparable,
             self.functions,
+            self.has_numpy,
             self.pinned,
             self._alive,
             self.library_cells,
@@ -308,6 +311,7 @@ class Reader:
         self.holds_mutable |= inner.holds_mutable
         self.is_comparable &= inner.is_comparable
         self.reads_any_attribute |= inner.reads_any_attribute
+        self.has_numpy |= inner.has_numpy
         self.refused_attributes |= inner.refused_attributes
         return inner
 
@@ -345,14 +349,15 @@ class Reader:
                 self.stop(function, impure(f"the module {name!r}"))
             else:
                 self._judge_path(function, module, attributes)
+                self.judge_paths(function, module, code, None)  # its variable is not known
                 self.add(module, "live")
 
     def judge_paths(
-        self, function: Any, module: types.ModuleType, code: Code, variable: str
+        self, function: Any, module: types.ModuleType, code: Code, variable: str | None
     ) -> None:
         """Stops if `function` reads of a module, which it has as `variable`, what is impure."""
         for name, *attributes in filter(None, code.paths):
-            if name == variable:
+            if variable is None or name == variable:
                 self._judge_path(function, module, attributes)
 
     def _judge_path(self, function: Any, found: Any, attributes: Iterable[str]) -> None:

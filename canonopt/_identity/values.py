@@ -174,6 +174,7 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
             reader.stop(value, TOO_LARGE)
             return
         reader.holds_mutable = True
+        reader.has_numpy |= mode == "now"
         # Dtypes with fields, and those of `ml_dtypes`, have the `str` of raw bytes. NumPy may read
         # and add up in the order in which the values are in memory.
         dtype = (value.dtype.str, repr(value.dtype))

@@ -12,7 +12,7 @@ import jax.numpy as jnp
 
 from .._jax_internals import Array, code_of_sharding
 from .._python_internals import MODULES
-from .._texts import ASKS_FOR_VALUES, COMMITTED_BY_ORBAX, Advice
+from .._texts import COMMITTED_BY_ORBAX, Advice
 from .call_key import INEXACT, CallKey, is_inside, state_misfits_model
 from .records import (
     Node,
@@ -299,7 +299,7 @@ def static_advice(
     if kind == "transformation":
         return _transformation_advice(path, root, found, new)
     if kind == "function":
-        return _function_advice(found, old, new)
+        return _function_advice(found, function, old, new)
     if kind == "callable":
         is_mixed = root in new.modules_of_flax or _has_numbers(root, new)
         # A value that holds it is neither a function nor a pytree.
@@ -376,7 +376,12 @@ def parameter_advice(spec: str, steps: str, found: StaticDifference, new: CallKe
     return attrs.evolve(_assigning(spec, code, new), hint=hint)
 
 
-def _function_advice(found: StaticDifference, old: CallKey, new: CallKey) -> Advice:
+_PASS_IT = "jit one function, and pass what differs as an argument"
+
+
+def _function_advice(
+    found: StaticDifference, function: Static, old: CallKey, new: CallKey
+) -> Advice:
     if found.name == "captured variable 'argnums'":
         return Advice(hint="make each gradient function once: other argnums are another program")
     is_by_library = bool(new.caller.packages - {"jax", "equinox", "canonopt"})
@@ -385,9 +390,11 @@ def _function_advice(found: StaticDifference, old: CallKey, new: CallKey) -> Adv
         return Advice(hint="define and jit the function once")
     if not found.is_same_to_canonopt:
         # The program of the first one has the values of the first one.
-        return Advice(hint="jit one function, and pass what differs as an argument")
+        is_numpy = new.is_jitted_by_canonopt and function.why_not_shared
+        hint = function.why_not_shared if is_numpy else _PASS_IT
+        return Advice(hint=hint)
     if old.is_jitted_by_canonopt or new.is_jitted_by_canonopt:
-        return Advice(hint=ASKS_FOR_VALUES)
+        return Advice(hint=_PASS_IT)
     name, module = ("filter_jit", "eqx") if new.filtered else ("jit", "jax")
     return _replacing(module, name, "functions that do the same run one program", new)
 

@@ -23,7 +23,7 @@ import numpy as np
 import optax
 from jax.sharding import Mesh, Sharding
 
-from .._identity import described, read_call
+from .._identity import described, read_call, why_not_shared
 from .._jax_internals import (
     Array,
     Miss,
@@ -151,6 +151,7 @@ def call_key_of(
 def call_key_of_miss(miss: Miss, function: Any) -> CallKey:
     """The key of a call that a jit cache has no entry for; `function` is the user's in it."""
     is_inside = function is not miss.function
+    is_of_canonopt = miss.is_shared or why_not_shared(miss.function) is not None
     is_by_jax = is_inside and str(attribute(miss.function, "__module__")).startswith("jax.")
     if is_inside:  # JAX may have flattened the arguments
         with contextlib.suppress(TypeError):
@@ -170,7 +171,7 @@ def call_key_of_miss(miss: Miss, function: Any) -> CallKey:
         key,
         records=records,
         is_jitted_by_jax=is_by_jax,
-        is_jitted_by_canonopt=miss.is_shared,
+        is_jitted_by_canonopt=is_of_canonopt,
     )
 
 
@@ -207,6 +208,7 @@ def record_of_jitted(function: Any, is_shared: bool = False, filtered: bool = Fa
         reading, _ = read_call(function, explain=True)
         found = None if reading.is_comparable else (reading.incomparable or (None,))[0]
         why = found and f"{described(function, found)[1]} {found.why}. {found.fix}"
+        why = why_not_shared(function) or why
         record = attrs.evolve(record, key=reading.key, why_not_shared=why)
         if is_shared:
             record = attrs.evolve(record, token=("program", reading.key))

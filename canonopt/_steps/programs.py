@@ -20,6 +20,7 @@ from .._errors import DeletedArrayError
 from .._identity import (
     cleared,
     is_in_place,
+    note_not_shared,
     read_call,
     with_arrays,
 )
@@ -68,8 +69,8 @@ _thread = _Thread()
 programs: BoundedStore[Program | None] = BoundedStore(
     1024, 1 << 28, lambda program: 0 if program is None else program.bytes
 )
-# Keys of functions that fail with tracers for their arrays, or keep them.
-_not_shared: BoundedStore[bool] = BoundedStore(1024)
+# From keys of functions that were traced and cannot share a program to the reason.
+_not_shared: BoundedStore[str] = BoundedStore(1024)
 cleared.update((programs, _not_shared))
 
 
@@ -96,6 +97,10 @@ class Body:
     beside: tuple[Any, ...] = ()  # what else is read
 
 
+class _Asked(Exception):
+    """A function failed with tracers for its arrays. `jax.jit` traces it again."""
+
+
 @attrs.define(eq=False)
 class _Tracing:
     """The function that a program is traced for."""
@@ -112,7 +117,12 @@ class _Tracing:
             new = {id(array): tracer for array, tracer in zip(self.arrays, tracers, strict=True)}
             self.copy = with_arrays(fn, lambda array: new.get(id(array), array))
             fn = self.copy.function
-        result = self.body.run(fn, args, kwargs)
+        try:
+            result = self.body.run(fn, args, kwargs)
+        except Exception as error:
+            if self.copy is None:
+                raise
+            raise _Asked(_ASKS) from error
         leaves, output = jtu.tree_flatten(result)
         if not all(map(_is_typed, leaves)):
             return result  # which JAX refuses, and names the place
@@ -277,8 +287,13 @@ def _started(
     beside = (*body.beside, structure, *static, *_flat(jitted.options))
     reading, arrays = read_call(body.fn, beside)
     key = (reading.key, avals, whole_context())
-    if not reading.is_comparable or _not_shared.get(key):
+    reason = _not_shared.get(key)
+    if reason is not None:
+        note_not_shared(body.fn, reason)
+    if reason is not None or not reading.is_comparable:
         return None, None
+    if reading.has_numpy:
+        note_not_shared(body.fn, _NUMPY)
     given = [x for x in jtu.tree_leaves((args, kwargs)) if isinstance(x, jax.Array)]
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(jitted.options)
     values = tuple(as_argument(array, given, donates) for array in arrays)
@@ -299,17 +314,21 @@ def _started(
     except Exception:
         if tracing.copy is None:
             raise
-        _not_shared.set(key, True)
+        _refuse(key, body.fn, _ASKS)
         return None, None
     finally:
         _thread.tracing = _thread.fn = None
     program.bytes, keeps_code = kept_by(traced.jaxpr)
     template = slotted(tracing.output, reading.objects)
-    if arrays and (keeps_code or template is None or not tracing.copy.is_unchanged()):
-        _not_shared.set(key, True)  # tracers are left in what it made or changed
-        return None, None
-    use = _Use(program, values, tracing.output)
     is_same = read_call(body.fn, beside, before=reading)[0].key == reading.key
+    is_copy_same = tracing.copy is None or tracing.copy.is_unchanged()
+    reason = _KEEPS if keeps_code else _RETURNS if template is None else None
+    reason = _CHANGES if not (is_same and is_copy_same) else reason
+    if reason is not None:
+        _refuse(key, body.fn, reason)
+        if arrays and (keeps_code or template is None or not is_copy_same):
+            return None, None  # tracers are left in what it made or changed
+    use = _Use(program, values, tracing.output)
     try:
         result = use(jitted, args, kwargs)
     except NotTraced as error:  # JAX keeps no traces
@@ -317,10 +336,31 @@ def _started(
             raise
         return None, None
     # A static argument that only equals itself would be kept, for nobody to find.
-    if is_same and not keeps_code and template is not None and not any(map(_is_object, static)):
+    if reason is None and not any(map(_is_object, static)):
         program.template = template
         programs.setdefault(key, program)
     return use, result
+
+
+_ASKS = (
+    "it asks for the value of an array that it captures. Pass the array as an argument, or capture "
+    "a Python number."
+)
+_CHANGES = (
+    "it changes what it reads or captures while it is traced. Return what the trace is to keep; "
+    "to count traces, use canonopt.compile_log."
+)
+_KEEPS = (
+    "its program calls code of it again, as callbacks and rules for derivatives do. Define these "
+    "at the top level of a module."
+)
+_RETURNS = "it returns an object that is not one of its arguments. Make that outside of it."
+_NUMPY = "it captures a NumPy array, whose values are constants. Capture jnp.asarray(array)."
+
+
+def _refuse(key: Hashable, fn: Any, reason: str) -> None:
+    _not_shared.set(key, reason)
+    note_not_shared(fn, reason)
 
 
 def _flat(options: dict[str, Any]) -> list[Any]:

@@ -27,7 +27,6 @@ from .values import is_spec as is_spec
 from .values import place_of as place_of
 from .values import shortened as shortened
 from .values import text_of as text_of
-from .verdicts import ASKS_FOR_VALUES as ASKS_FOR_VALUES
 from .verdicts import COMMITTED_BY_ORBAX as COMMITTED_BY_ORBAX
 from .verdicts import HANDFUL as HANDFUL
 from .verdicts import PAIR as PAIR

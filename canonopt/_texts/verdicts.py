@@ -10,10 +10,6 @@ from .causes import Change
 PAIR, HANDFUL = 2, 5
 
 # Advice in words.
-ASKS_FOR_VALUES = (
-    "where a function asks for the value of an array, in Python or with NumPy, each value is a "
-    "program: pass the array as an argument, or compute with jax.numpy"
-)
 COMMITTED_BY_ORBAX = (
     "if it was restored: orbax commits arrays, and canonopt.restore_like(like, load) leaves them "
     "as they are in like"

@@ -1,6 +1,7 @@
 """The line to write: it fits the argument, the leaf and the failure."""
 
 import collections
+import re
 import typing
 from typing import Any
 
@@ -13,7 +14,7 @@ import pytest
 
 import canonopt
 from canonopt._recompiles import CauseLine, Change
-from canonopt._texts import ASKS_FOR_VALUES, cause_lines
+from canonopt._texts import cause_lines
 
 from ..support.scenarios import Table, loss_fn, named, ones
 
@@ -32,23 +33,42 @@ def test_functions_of_a_variable_that_changed_are_not_the_same_code():
     }
 
 
-def test_a_function_of_canonopt_jit_that_asks_for_values_is_told_to_take_an_argument():
-    def fit(data):
-        return canonopt.jit(lambda x: x - np.mean(data))(1.0)
+def with_numpy(data):
+    return canonopt.jit(lambda x: x - np.mean(data))
 
-    def fit_with_jax(data):
-        return canonopt.jit(lambda x: x - jnp.mean(data))(1.0)
 
+def asking(data):
+    return canonopt.jit(lambda x: x - float(data))
+
+
+def counting(data):
+    def step(x):
+        traces.append(1)
+        return x - data
+
+    return canonopt.jit(step)
+
+
+traces = []
+
+
+@pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])
+@pytest.mark.parametrize(
+    ("make", "make_array", "hint"),
+    [
+        (with_numpy, np.atleast_1d, "captures a NumPy array, .* Capture jnp.asarray"),
+        (asking, jnp.asarray, "asks for the value of an array that it captures. Pass the array"),
+        (counting, jnp.asarray, "changes what it reads .* to count traces, use .*compile_log"),
+    ],
+    ids=["numpy", "asking", "counting"],
+)
+def test_the_report_says_why_a_function_is_not_shared(make, make_array, hint, jit, monkeypatch):
+    monkeypatch.setattr(canonopt, "jit", jit)
     with canonopt.compile_log() as log:
         for i in range(3):
-            fit(np.arange(3.0) + i)
-    causes = log["<lambda>"].causes()
-    assert causes and all(cause.fixes == () for cause in causes)
-    assert all(ASKS_FOR_VALUES in cause.hints for cause in causes)
-    with canonopt.compile_log() as log:  # as the hint says
-        for i in range(3):
-            fit_with_jax(np.arange(3.0) + i)
-    assert log["<lambda>"].compiles == 1
+            make(make_array(3.0 + i))(1.0)
+    assert re.search(f"hint: the function itself is new each time: it {hint}", str(log))
+    assert "in place of jax.jit" not in str(log)
 
 
 SAME = "another object made by the same code"
