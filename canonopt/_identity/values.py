@@ -242,7 +242,13 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
         _read_static(reader, static)
     else:
         reader.add(tuple(static) if kind is dict else static, mode)  # the names, in a new list
-    reader.add_all(value.children(), mode)
+    children = value.children()
+    reader.out.append(len(children))
+    for child in children:
+        if child.node_data() is None:  # a leaf, as most are
+            reader.out.append(None)
+        else:
+            reader.add(child, mode)
 
 
 def _read_static(reader: Reader, static: Any) -> None:

@@ -44,6 +44,7 @@ class Program:
 
     bytes = 0  # of its constants
     template: Any = None  # the structure of its output, see `slotted`
+    has_slots = False  # whether that is another one for each function
 
     def __init__(self, jitted: "Jitted", count: int, pinned: Iterable[Any]) -> None:
         mark = self.mark = object()
@@ -299,7 +300,9 @@ def _started(
     values = tuple(as_argument(array, given, donates) for array in arrays)
     program = programs.get(key)
     if program is not None:
-        use = _Use(program, values, fill(program.template, reading.objects))
+        template = program.template
+        output = fill(template, reading.objects) if program.has_slots else template
+        use = _Use(program, values, output)
         try:
             return use, use(jitted, args, kwargs)
         except NotTraced as error:  # JAX has forgotten its programs
@@ -337,7 +340,7 @@ def _started(
         return None, None
     # A static argument that only equals itself would be kept, for nobody to find.
     if reason is None and not any(map(_is_object, static)):
-        program.template = template
+        program.template, program.has_slots = template, template is not tracing.output
         programs.setdefault(key, program)
     return use, result
 

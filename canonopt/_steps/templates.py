@@ -41,13 +41,13 @@ def slotted(structure: Any, objects: Sequence[Any]) -> Any:
 
     def swap(value: Any) -> Any:
         if isinstance(value, type):
-            if id(value) in places or is_in_place(value):
+            if id(value) in places or value is types.NoneType or is_in_place(value):
                 return value
-        elif id(value) in places:
-            return Slot(places[id(value)])
         elif _is_immutable(value):
             return value
-        raise _Other(value)
+        elif id(value) in places:
+            return Slot(places[id(value)])
+        raise _Other
 
     try:
         return _swapped(structure, swap)

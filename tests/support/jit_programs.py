@@ -1,0 +1,695 @@
+"""Programs that jit functions, change what these read, and call them: written at random, as text.
+
+A program is a list of cells, as a notebook has them. `write(random)` writes one, `run(program,
+library)` runs it with JAX and Equinox or with canonopt and returns what each call gave, and
+`difference(program)` says where the two part. Each run executes the text in a module of its own.
+
+    python -m tests.support.jit_programs 17                        # one program, and what differs
+    python -m tests.support.jit_programs --count 10000 --start 17  # which of many seeds differ
+
+The state of a program is made of *places*: each has a text that sets it up, an expression that
+reads it, and statements that change it. A *body* reads places and arguments. A `make` function
+makes the body again, and the rest of the program builds, calls and changes.
+"""
+
+import argparse
+import contextlib
+import dataclasses
+import os
+import random
+import sys
+import threading
+import time
+import types
+import warnings
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+from unittest import mock
+
+from .compiling import FLAGS
+
+if __name__ == "__main__":
+    os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *FLAGS])
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import jax.tree_util as jtu
+import numpy as np
+
+import canonopt
+
+Random = random.Random
+HEAD = """\
+import collections, contextvars, dataclasses, enum, functools, itertools, os, sys, types, typing
+import equinox as eqx, jax, jax.numpy as jnp, numpy as np, optax
+import canonopt"""
+
+
+@dataclasses.dataclass(frozen=True)
+class Program:
+    """The text of each cell. After an error the next cell is run."""
+
+    cells: tuple[str, ...]
+    has_effects: bool = False
+
+    @property
+    def text(self) -> str:
+        return "\n\n# %%\n".join((HEAD, *self.cells))
+
+
+# --- running ------------------------------------------------------------------------------------
+
+_compiles = 0
+
+
+def _note_compile(event: str, _: float, fun_name: str | None = None, **__: object) -> None:
+    global _compiles
+    names = ("step", "lambda", "__call__", "<unnamed")
+    if event.endswith("backend_compile_duration") and any(n in str(fun_name) for n in names):
+        _compiles += 1
+
+
+jax.monitoring.register_event_duration_secs_listener(_note_compile)
+
+
+class _Compiled:
+    """The compiled programs by their text. Most of the time would go into compiling them again."""
+
+    def __init__(self) -> None:
+        from jax._src import compiler
+
+        self.module, self.original = compiler, compiler.compile_or_get_cached
+        self.found: dict[Any, Any] = {}
+
+    def __call__(self, backend: Any, computation: Any, devices: Any, *args: Any) -> Any:
+        key = str(computation), tuple(map(str, np.ravel(devices)))
+        if key not in self.found:
+            self.found[key] = self.original(backend, computation, devices, *args)
+        return self.found[key]
+
+    def used(self) -> Any:
+        return mock.patch.object(self.module, "compile_or_get_cached", self)
+
+
+_compiled = _Compiled()
+
+
+class Run:
+    """One run of a program, with one library."""
+
+    def __init__(self, program: Program, library: types.ModuleType) -> None:
+        self.program, self.records = program, []
+        self.jits = {"jit": library.jit, "filter_jit": library.filter_jit}
+
+    def __call__(self) -> list[Any]:
+        module = types.ModuleType("generated_program")
+        before = set(sys.modules)
+        sys.modules[module.__name__] = module
+        names = {"note": self.note, "both": self.both, "latest": lambda *args: None, "setters": {}}
+        vars(module).update(names, **self.jits)
+        canonopt.clear_caches()
+        try:
+            with warnings.catch_warnings(), mock.patch.dict(os.environ), _compiled.used():
+                warnings.simplefilter("ignore")
+                for number, text in enumerate((HEAD, *self.program.cells)):
+                    try:
+                        exec(compile(text, f"<cell {number}>", "exec"), vars(module))
+                    except Exception as error:
+                        self.records.append(type(error).__name__)
+        finally:
+            for name in set(sys.modules) - before:
+                if name.startswith("generated_"):
+                    del sys.modules[name]
+        return self.records
+
+    # --- what the text of a program calls ---------------------------------------------------
+
+    def note(self, function: Callable[..., Any], *args: Any) -> None:
+        """Record what a call gives."""
+        self.records.append(outcome(function, *args))
+
+    def both(self, *functions: Callable[[], Any]) -> None:
+        """Record what calls in two threads give."""
+        results: list[Any] = [None] * len(functions)
+
+        def work(i: int) -> None:
+            results[i] = outcome(functions[i])
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(len(functions))]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.records += results
+
+
+def outcome(function: Callable[..., Any], *args: Any) -> Any:
+    """Return what a call gives, as plain values: the bits of arrays, and names of errors."""
+    try:
+        result = function(*args)
+    except Exception as error:
+        return type(error).__name__
+    given: dict[int, str] = {}
+    for path, part in parts(args):
+        given.setdefault(id(part), path)
+    return tuple((path, seen(part, given)) for path, part in parts(result))
+
+
+def parts(tree: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield all that is in a tree, static fields included."""
+    yield path, tree
+    inside: Iterable[tuple[Any, Any]] = ()
+    if isinstance(tree, dict):
+        inside = tree.items()
+    elif isinstance(tree, tuple | list):
+        inside = enumerate(tree)
+    elif dataclasses.is_dataclass(tree) or type(tree).__module__ == "generated_program":
+        inside = getattr(tree, "__dict__", {}).items()
+    if not isinstance(tree, type):
+        for name, part in inside:
+            yield from parts(part, f"{path}.{name}")
+
+
+def seen(value: Any, given: dict[int, str]) -> Any:
+    if isinstance(value, jax.Array):
+        if jnp.issubdtype(value.dtype, jax.dtypes.prng_key):
+            return str(value.dtype), seen(jax.random.key_data(value), given)
+        array = np.asarray(value)
+        return str(array.dtype), value.weak_type, array.shape, array.tolist(), array.tobytes()
+    if isinstance(value, np.ndarray | np.generic):
+        return type(value).__name__, str(value.dtype), value.shape, value.tobytes()
+    if isinstance(value, str | int | float | complex | None):
+        return type(value).__name__, repr(value)
+    return type(value).__name__, getattr(value, "__name__", ""), given.get(id(value), "other")
+
+
+THEIRS: Any = types.SimpleNamespace(jit=jax.jit, filter_jit=eqx.filter_jit)
+
+
+def run(program: Program, library: Any) -> list[Any]:
+    """Return what each call gives."""
+    return Run(program, library)()
+
+
+@dataclasses.dataclass(frozen=True)
+class Compared:
+    """What both runs gave, and how often each compiled."""
+
+    program: Program
+    theirs: list[Any]
+    ours: list[Any]
+    compiles: tuple[int, int]
+
+    @property
+    def is_merged(self) -> bool:
+        return self.compiles[1] < self.compiles[0]
+
+    @property
+    def index(self) -> int | None:
+        """Return the number of the first record that differs."""
+        pairs = zip(self.theirs, self.ours, strict=False)
+        where = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
+        parted = len(self.theirs) != len(self.ours)
+        return min(map(len, (self.theirs, self.ours))) if where is None and parted else where
+
+    def __str__(self) -> str:
+        head = f"{len(self.theirs)} records, {self.compiles} compiles"
+        if self.index is not None:
+            theirs, ours = ((*r, None)[self.index] for r in (self.theirs, self.ours))
+            head = f"Record {self.index} differs.\n  JAX:      {theirs}\n  canonopt: {ours}"
+        return f"{head}\n\n{self.program.text}\n"
+
+
+def compared(program: Program, library: Any = canonopt) -> Compared:
+    """Run a program with both libraries."""
+    first = _compiles
+    theirs = run(program, THEIRS)
+    second = _compiles
+    ours = run(program, library)
+    return Compared(program, theirs, ours, (second - first, _compiles - second))
+
+
+def shrink(program: Program, library: Any = canonopt) -> Program:
+    """Return a program that differs too, from which no cell and no line can be left out."""
+
+    def without(cells: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+        for i in reversed(range(len(cells))):
+            yield cells[:i] + cells[i + 1 :]
+        for i, cell in enumerate(cells):
+            lines = cell.split("\n")
+            for j in reversed(range(len(lines) if len(lines) > 1 else 0)):
+                yield (*cells[:i], "\n".join(lines[:j] + lines[j + 1 :]), *cells[i + 1 :])
+
+    def is_smaller(cells: tuple[str, ...]) -> bool:
+        found = compared(dataclasses.replace(program, cells=cells), library)
+        return found.index is not None and "SyntaxError" not in found.theirs
+
+    while cells := next(filter(is_smaller, without(program.cells)), None):
+        program = dataclasses.replace(program, cells=cells)
+    return program
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+NUMBERS = "1 1.0 True 2 2.0 3.0 0.0 -0.0 -1.0 np.float32(2.0) np.int64(2)".split()
+ARRAYS = ["jnp.arange(3.0)", "jnp.array([2.0, 1.0, 3.0])", "jnp.float32(2.0)", "jnp.asarray(3.0)"]
+ARRAYS += ["np.array([2.0, 1.0, 3.0])", "jnp.asarray(2)"]
+ODD = ["jnp.array(2)", "jnp.ones((2, 3))", "np.arange(3.0)", "jnp.arange(3, dtype='int8')"]
+SCALARS = ["1.0", "2.0", "jnp.float32(2.0)", "np.float32(-0.0)", "0.0", "jnp.asarray(3.0)"]
+VECTORS = ["jnp.arange(3.0)", "jnp.array([2.0, 1.0, 3.0])", "np.arange(3, dtype='float32')"]
+INTEGERS = ["1", "True", "jnp.array([1, 2, 3])", "np.int64(2)", "jnp.arange(3, dtype='int8')"]
+
+# Setup, text in `make`, readers, and changes: {n} is a name, {u} and {v} are values.
+PLACES = [
+    ("{n} = {u}", "", "{n}", "{n} = {v}; globals()['{n}'] = {v}"),
+    ("{n}0 = {u}", "{n} = {n}0", "{n}; (lambda: {n})()", "{n}0 = {v}"),
+    (
+        "{n}0 = {u}",
+        "{n} = {n}0\ndef set_{n}(value):\n    nonlocal {n}\n    {n} = value\nsetters['{n}'] = set_{n}",
+        "{n}; (lambda: {n})()",
+        "setters['{n}']({v}); {n}0 = {v}",
+    ),
+    (
+        "{n}0 = {u}\ndef {n}_of(k):\n    def inner(y):\n        return y * k\n    return inner",
+        "{n} = {n}_of({n}0)",
+        "{n}(1.0); {n}(x)",
+        "{n}0 = {v}; latest.__globals__['{n}0'] = {v}",
+    ),
+    (
+        "class {n}C:\n    def __init__(self, rate):\n        self.rate = rate\n"
+        "    def scaled(self, y):\n        return y * self.rate\n    @property\n"
+        "    def twice(self):\n        return self.rate * 2\n{n} = {n}C({u})",
+        "{n}_captured = {n}",
+        "{n}.rate; {n}.scaled(1); {n}.twice; {n}_captured.rate; {n}_captured.scaled(x); "
+        "getattr({n}, 'rate'); vars({n}_captured)['rate']",
+        "{n}.rate = {v}; {n} = {n}C({v}); {n}.__dict__['rate'] = {v}; {n}C.twice = {v}; "
+        "{n}C.scaled = lambda self, y: y + self.rate; {n}.scaled = lambda y: y * {v}",
+    ),
+    (
+        "class {n}Base:\n    rate = {u}\nclass {n}({n}Base):\n    other = 1",
+        "",
+        "{n}.rate; {n}().rate; type({n}()).rate; {n}.__dict__.get('rate', 1)",
+        "{n}.rate = {v}; {n}Base.rate = {v}; setattr({n}Base, 'rate', {v})",
+    ),
+    (
+        "class {n}C:\n    __slots__ = ('rate',)\n    def __call__(self, y):\n"
+        "        return y * self.rate\n{n} = {n}C()\n{n}.rate = {u}",
+        "{n}_captured = {n}",
+        "{n}.rate; {n}(x); {n}_captured(1.0)",
+        "{n}.rate = {v}; {n}C.__call__ = lambda self, y: y + self.rate",
+    ),
+    (
+        "@dataclasses.dataclass(frozen=True)\nclass {n}C:\n    rate: object\n    name: str = 'a'\n"
+        "{n} = {n}C({u})",
+        "{n}_captured = {n}",
+        "{n}.rate; {n}_captured.rate; len({n}.name); dataclasses.astuple({n})[0]",
+        "{n} = {n}C({v}); {n} = dataclasses.replace({n}, rate={v}); "
+        "object.__setattr__({n}, 'rate', {v}); {n} = {n}C({v}, 'bb')",
+    ),
+    (
+        "{n} = {{'rate': {u}, 'more': [1.0, {u}]}}",
+        "{n}_captured = {n}",
+        "{n}['rate']; {n}_captured['more'][-1]; len({n}['more']); [*{n}_captured.values()][0]; "
+        "sum({n}['more']); ({n} | {{'a': 1}})['rate']; {n}.get('other', 1)",
+        "{n}['rate'] = {v}; {n}['more'][-1] = {v}; {n}['more'].append(2.0); {n}.update(rate={v}); "
+        "{n}['rate'] = {n}.pop('rate'); {n} = {{**{n}, 'rate': {v}}}; {n}['other'] = {v}",
+    ),
+    (
+        "{n} = np.array([1.0, 2.0, 3.0])",
+        "{n}_captured = {n}",
+        "{n}; {n}_captured; {n}[0]; float({n}_captured[1]); {n}_captured.sum(); len({n})",
+        "{n} = {n}.copy(); {n} = {n} * 2; {n} = {n}.astype('int32'); {n} = {n}[::-1]; {n}[0] = 5",
+    ),
+    (
+        "class {n}(enum.Enum):\n    A = {u}\n    B = 3.0\n{n}_now = {n}.A",
+        "{n}_captured = {n}_now",
+        "{n}_now.value; {n}_captured.value; {n}.A.value; (2 if {n}_now is {n}.A else 3)",
+        "{n}_now = {n}.B; {n}_now = {n}.A; {n}.A._value_ = {v}",
+    ),
+    (
+        "{n}_rate = {u}\ndef {n}_inner(y):\n    return y * {n}_rate\n"
+        "def {n}(y, k=1.0):\n    return {n}_inner(y) * k",
+        "",
+        "{n}(1.0); {n}(x); [*map({n}, [1.0])][0]; jax.vmap({n})(jnp.ones(3))",
+        "{n}_rate = {v}; exec('def {n}_inner(y):\\n    return y + {n}_rate'); "
+        "{n}.__defaults__ = ({v},); {n}_inner.__code__ = (lambda y: y * 5.0).__code__; "
+        "{n} = lambda y: y * {v}; {n} = functools.partial({n}_inner)",
+    ),
+    (
+        "{n} = sys.modules['generated_{n}'] = types.ModuleType('generated_{n}')\n"
+        "exec('rate = {w}\\ndef scaled(y):\\n    return y * rate', vars({n}))",
+        "",
+        "{n}.rate; {n}.scaled(1.0); {n}.scaled(x); __import__('generated_{n}').rate",
+        "{n}.rate = {v}; exec('def scaled(y):\\n    return y + rate', vars({n})); "
+        "exec('rate = {w}', vars({n})); {n}.scaled = lambda y: y * {v}",
+    ),
+    (
+        "{n} = functools.partial(lambda y, k: y * k, k={u})",
+        "{n}_captured = {n}",
+        "{n}(1.0); {n}_captured(x); {n}.keywords['k']",
+        "{n} = functools.partial({n}.func, k={v}); {n}.keywords['k'] = {v}; "
+        "{n} = functools.partial({n}, k={v})",
+    ),
+    ("{n} = lambda y: y * {u}", "", "{n}(1.0); {n}(x)", "{n} = lambda y: y * {v}"),
+    (
+        "{n} = contextvars.ContextVar('{n}', default={u})",
+        "",
+        "{n}.get()",
+        "{n}.set({v})",
+    ),
+    (
+        "os.environ['GENERATED_{n}'] = '1'",
+        "",
+        "float(os.environ['GENERATED_{n}']); int(os.getenv('GENERATED_{n}'))",
+        "os.environ['GENERATED_{n}'] = '2'; os.environ.update(GENERATED_{n}='3')",
+    ),
+    (
+        "{n} = types.SimpleNamespace(rate={u}, inner=types.SimpleNamespace(rate={u}))",
+        "{n}_captured = {n}.inner",
+        "{n}.rate; {n}.inner.rate; {n}_captured.rate",
+        "{n}.rate = {v}; {n}.inner.rate = {v}; {n}.inner = types.SimpleNamespace(rate={v})",
+    ),
+    (
+        "{n} = collections.deque([{u}, 2.0])\n{n}_view = types.MappingProxyType(dict(rate={u}))",
+        "{n}_captured = {n}_view",
+        "{n}[0]; {n}_captured['rate']; sum({n}); len({n})",
+        "{n}[0] = {v}; {n}.rotate(); {n}_view = types.MappingProxyType(dict(rate={v}))",
+    ),
+    (
+        "class {n}C(eqx.Module):\n    rate: object\n    name: object = eqx.field(static=True)\n"
+        "    def __call__(self, y):\n        return y * self.rate * self.name\n{n} = {n}C({u}, 1.0)",
+        "{n}_captured = {n}",
+        "{n}.rate; {n}(x); {n}_captured(1.0); {n}_captured.name",
+        "{n} = {n}C({v}, 1); {n} = {n}C({u}, {w}); {n}C.__call__ = lambda self, y: y + self.rate; "
+        "{n} = eqx.tree_at(lambda m: m.rate, {n}, {v})",
+    ),
+    (
+        "{n}_key = jax.random.key(3)",
+        "",
+        "jax.random.key_data(jax.random.key(3)).sum(); jax.random.randint({n}_key, (), 0, 9)",
+        "{n}_key = jax.random.key(4); {n}_key = {n}_key.copy()",
+    ),
+]
+
+# What a body does beside: setup, line of the body, readers, and changes.
+EFFECTS = [
+    ("{n} = [1.0]", "{n}.append(2.0)", "sum({n}); len({n})", "{n}.append(1.0); {n} = [3.0]"),
+    ("{n} = {{'n': 1}}", "{n}['n'] += 1", "{n}['n']", "{n}['n'] = 5; {n} = {{'n': 1}}"),
+    ("{n} = itertools.count(1)", "{n}_now = next({n})", "{n}_now", "{n} = itertools.count(2)"),
+    (
+        "{n}_rate = {u}\n@functools.cache\ndef {n}(k):\n    return k * {n}_rate",
+        "pass",
+        "{n}(1)",
+        "{n}_rate = {v}; {n}.cache_clear()",
+    ),
+    (
+        "class {n}C:\n    rate = {u}\n    @functools.cached_property\n    def twice(self):\n"
+        "        return self.rate * 2\n{n} = {n}C()",
+        "pass",
+        "{n}.twice",
+        "{n}.rate = {v}; {n} = {n}C(); vars({n}).clear()",
+    ),
+]
+USES = """\
+y = y * {r}
+y = y + {r}
+y = jnp.where(y > 1, y, {r})
+y = jax.lax.scan(lambda c, _: (c + {r}, None), y + {r}, length=2)[0]
+y = (lambda k: y * k)({r})
+y = jax.jit(lambda z: z + {r})(y)
+y = jit(lambda z: z * {r})(y)
+y = y + sum({r} for _ in range(2))
+y = y + 1 if {r} is None else y * {r}
+y = y + (2 if {r} else 3)
+y = y * float({r})
+y = y * len(str({r}))
+y = y * (2 if isinstance({r}, float) else 3)
+y = jax.vmap(lambda z: z * {r})(y)
+y = jax.grad(lambda z: jnp.sum(z * {r}))(y)
+y = functools.partial(jnp.add, {r})(y)
+y = (y * {r}, y)[{r} is {r}]""".splitlines()
+
+# Setup, readers of the argument `p`, values, and changes.
+STATIC = [
+    ("", "p; (2 if type(p) is float else 3); str(p).count('-')", "; ".join(NUMBERS), "pass"),
+    ("", "len(p); p[0]; p[-1]", "(1, 2); (1.0, 2); (True, 2); (0.0, -0.0); (-0.0, 0.0)", "pass"),
+    ("", "len(p); (2 if p == 'a' else 3)", "'a'; 'bb'; ('a',); ['a']", "pass"),
+    (
+        "{n}_rate = {u}\ndef {n}(y):\n    return y * {n}_rate",
+        "p(1.0); p(x)",
+        "{n}; lambda y: y + 1; lambda y: y * {n}_rate; functools.partial({n}); {n}",
+        "{n}_rate = {v}; {n}.__code__ = (lambda y: y * 5.0).__code__; {n} = lambda y: y * {v}",
+    ),
+    (
+        "@dataclasses.dataclass(frozen=True)\nclass {n}:\n    rate: object\n    bias = {u}\n"
+        "    def scaled(self, y):\n        return y * self.rate + self.bias",
+        "p.rate; p.scaled(x); p.bias",
+        "{n}(1); {n}(1.0); {n}(True); {n}(0.0); {n}(-0.0); {n}(jnp.sin)",
+        "{n}.bias = {v}; {n}.scaled = lambda self, y: y * self.rate",
+    ),
+    (
+        "class {n}:\n    def __init__(self, name, rate):\n        self.name, self.rate = name, rate\n"
+        "    def __eq__(self, other):\n        return self.name == other.name\n"
+        "    def __hash__(self):\n        return hash(self.name)\n{n}_one = {n}('b', {u})",
+        "p.rate; len(p.name)",
+        "{n}('a', 2.0); {n}('a', 3.0); {n}_one; {n}('a', {u})",
+        "{n}_one.rate = {v}; {n}_one = {n}('b', {v})",
+    ),
+    (
+        "class {n}(enum.Enum):\n    A = {u}\n    B = 2.0",
+        "p.value; (2 if p is {n}.A else 3); len(p.name)",
+        "{n}.A; {n}.B",
+        "{n}.A._value_ = {v}; pass",
+    ),
+    (
+        "class {n}:\n    rate = {u}\n    def scaled(self, y):\n        return y * self.rate\n"
+        "{n}_one = {n}()",
+        "p.rate; p.scaled(x)",
+        "{n}_one; {n}_one; {n}()",
+        "{n}_one.rate = {v}; {n}.rate = {v}; {n}.scaled = lambda self, y: y + self.rate",
+    ),
+]
+TREES = [
+    (
+        "{n}_rate = {u}\nclass {n}(eqx.Module):\n    w: object\n    name: object = "
+        "eqx.field(static=True)\n    def __call__(self, y):\n        return y * self.w * {n}_rate",
+        "p(x); p.w; (p.name if isinstance(p.name, float | int) else len(str(p.name)))",
+        "{n}({a}, 1); {n}({a}, 1.0); {n}({a}, True); {n}({a}, 'a'); {n}({a}, 0.0); {n}({a}, -0.0); "
+        "{n}({a}, (1, 2.0)); {n}({a}, jnp.sin); {n}({a}, lambda: 1)",
+        "{n}_rate = {v}; {n}.__call__ = lambda self, y: y + self.w",
+    ),
+    (
+        "{n}_rate = {u}\n@jax.tree_util.register_pytree_node_class\nclass {n}:\n"
+        "    def __init__(self, w, aux):\n        self.w, self.aux = w, aux\n"
+        "    def tree_flatten(self):\n        return (self.w,), self.aux\n    @classmethod\n"
+        "    def tree_unflatten(cls, aux, children):\n        return cls(*children, aux)\n"
+        "    def scaled(self, y):\n        return y * self.w * {n}_rate",
+        "p.scaled(x); p.w; (p.aux if isinstance(p.aux, float | int) else p.aux(1.0))",
+        "{n}({a}, 1); {n}({a}, 1.0); {n}({a}, -0.0); {n}({a}, 0.0); {n}({a}, lambda y: y * {n}_rate)",
+        "{n}_rate = {v}; {n}.scaled = lambda self, y: y + self.w",
+    ),
+    (
+        "{n}_rate = {u}\nclass {n}(typing.NamedTuple):\n    w: object\n    b: object\n"
+        "    def scaled(self, y):\n        return y * self.w + {n}_rate",
+        "p.scaled(x); p.b; len(p)",
+        "{n}({a}, 1.0); {n}({a}, 1); {n}({a}, {a}); {n}({a}, None)",
+        "{n}_rate = {v}; {n}.scaled = lambda self, y: y * self.w",
+    ),
+    (
+        "",
+        "p['w']; sum(jax.tree.leaves(p)); len(p)",
+        "dict(w={a}); dict(w={a}, b=1.0); dict(b=1, w={a}); collections.OrderedDict(w={a}, b=2.0)",
+        "pass",
+    ),
+]
+FILTERED = [
+    (
+        "{n}_rate = {u}\ndef {n}_f(y):\n    return y * {n}_rate\nclass {n}(eqx.Module):\n"
+        "    w: object\n    fn: object\n    rate: object = 1.0",
+        "p.fn(x); p.fn(p.w); p.rate",
+        "{n}({a}, {n}_f); {n}({a}, lambda y: y * 2.0); {n}({a}, lambda y: y * {n}_rate); "
+        "{n}({a}, functools.partial({n}_f)); {n}({a}, {n}_f, 1); {n}({a}, {n}_f, True)",
+        "{n}_rate = {v}; exec('def {n}_f(y):\\n    return y + {n}_rate')",
+    ),
+    (
+        "{n}_rate = {u}\n{n} = optax.sgd(lambda count: {n}_rate)",
+        "p.update(y, p.init(y), y)[0]; p.update(x, p.init(x))[0]",
+        "{n}; optax.sgd(2.0); optax.sgd(lambda count: {n}_rate); canonopt.sgd(2.0); "
+        "canonopt.sgd(lambda count: {n}_rate); optax.chain(optax.sgd(1.0), optax.scale(2.0)); "
+        "canonopt.sgd(lambda count: 2.0); canonopt.sgd(canonopt.dynamic(2.0))",
+        "{n}_rate = {v}; {n} = optax.sgd(lambda count: {n}_rate)",
+    ),
+]
+SETTINGS = ["jax.enable_x64(True)", "jax.default_prng_impl('rbg')", "jax.disable_jit()"]
+SETTINGS += ["jax.numpy_rank_promotion('raise')", "jax.numpy_dtype_promotion('strict')"]
+CALLS = [
+    *["note({f}, {args})"] * 10,
+    "note(lambda: jax.jit(lambda x: {f}({args}))({x}))",
+    "note(lambda: jit(lambda x: {f}({args}))({x}))",
+    "note(lambda: jax.lax.scan(lambda c, x: (c + 1, {f}({args})), 0, jnp.arange(2.0))[1])",
+    "with {setting}:\n    note({f}, {args})",
+]
+CALLS_BY_X = {
+    "note(lambda: jax.grad(lambda x: jnp.sum(jax.tree.leaves({f}({args}))[0]))({x}))": SCALARS,
+    "note(lambda: jax.vmap(lambda x: {f}({args}))({x}))": VECTORS,
+}
+BUILDS = ["{jit}(make())"] * 4 + ["{jit}(functools.partial(make()))", "{jit}(latest)"]
+
+
+class _Writer:
+    def __init__(self, random: Random) -> None:
+        self.random, self.cells = random, []
+        self.is_filter = random.random() < 0.5
+        self.has_effects = random.random() < 0.2
+        self.changes: list[str] = []
+        self.restores: list[str] = []
+        self.functions: list[str] = []
+        self.before: dict[str, str] = {}
+
+    def filled(self, text: str, name: str = "") -> str:
+        """A text with values in it."""
+        any_value = self.random.choices([NUMBERS, ARRAYS, ODD], [20, 6, 1])[0]
+        u, v = self.before.setdefault(name, self.random.choice(NUMBERS)), self.random.choice(any_value)
+        return text.format(n=name, u=u, v=v, w=self.random.choice(NUMBERS[:4]), a=self.array())
+
+    def array(self) -> str:
+        return self.random.choice([*ARRAYS, "jnp.array([2.0, 1.0, 3.0])", "2.0"])
+
+    def place(self, row: tuple[str, str, str, str], name: str) -> tuple[list[str], list[str]]:
+        """The lines of `make` for a place, and the readers."""
+        setup, local, readers, changes = row
+        if self.random.random() < 0.3:
+            self.before[name] = self.random.choice(ARRAYS)
+        self.cells.append(self.filled(setup, name))
+        for change in changes.split("; "):
+            self.changes.append((change, name))
+        count = self.random.choice((1, 1, 1, 2))
+        reads = [self.filled(self.random.choice(readers.split("; ")), name) for _ in range(count)]
+        return self.filled(local, name).splitlines(), reads
+
+    def body(self) -> None:
+        random, local, lines, reads = self.random, [], [], []
+        for i in range(random.choice((1, 1, 2, 2, 3))):
+            more, found = self.place(random.choice(PLACES), f"a{i}")
+            local, reads = local + more, reads + found
+        if self.has_effects:
+            row = random.choice(EFFECTS)
+            _, found = self.place((row[0], "", row[2], row[3]), "e")
+            lines, reads = [self.filled(row[1], "e")], reads + found
+        tables = [None, None, STATIC, TREES, FILTERED if self.is_filter else STATIC]
+        self.table = random.choice(tables)
+        if self.table:
+            setup, readers, values, changes = random.choice(self.table)
+            _, found = self.place((setup, "", readers, changes), "p")
+            reads = reads + found
+            self.values = [self.filled(random.choice(values.split("; ")), "p") for _ in range(3)]
+        random.shuffle(reads)
+        for read in reads:
+            use = random.choice(USES if random.random() < 0.25 else USES[:7])
+            lines.append(use.format(r=read.replace("(x)", random.choice(("(x)", "(y)")))))
+        lines.insert(0, "y = x")
+        returned = ["y", "y", "y, x", "dict(y=y)"] + ["y, p", "p, y"] * (self.table is not None)
+        lines.append(f"return {random.choice(returned)}")
+        head = f"def step(x{', p' if self.table else ''}):"
+        default = random.random() < 0.2
+        if default:
+            self.cells.append(self.filled("d0 = {u}", "d"))
+            self.changes += [("d0 = {v}", "d"), ("latest.__kwdefaults__['d'] = {v}", "d")]
+            head = head.replace("):", ", *, d=d0):")
+            lines.insert(-1, "y = y * d")
+        if self.has_effects and "_now" in lines[1]:
+            pass
+        inner = "\n    ".join([*local, head, *(f"    {line}" for line in lines)])
+        end = "    global latest\n    latest = step\n    return step"
+        self.cells.append(f"def make():\n    {inner}\n{end}")
+        options = ", static_argnums=1" if self.table is STATIC and not self.is_filter else ""
+        options += random.choice(["", "", "", ", inline=True"])
+        self.options = options
+        self.made = len(self.cells) - 1
+
+    def build(self) -> None:
+        jit = "filter_jit" if self.is_filter else "jit"
+        text = self.random.choice(BUILDS)
+        if self.functions and self.random.random() < 0.1:
+            self.cells.append(self.cells[self.made])
+        name = f"f{len(self.functions)}"
+        self.functions.append(name)
+        text = text.format(jit=jit).removesuffix(")") + self.options + ")"
+        self.cells.append(f"{name} = {text}")
+
+    def arguments(self, x: str) -> str:
+        if not self.table:
+            return x
+        return f"{x}, {self.random.choice(self.values)}"
+
+    def call(self) -> None:
+        random = self.random
+        recent = self.functions[-1] if random.random() < 0.7 else random.choice(self.functions)
+        x = random.choice(self.xs)
+        text = random.choice(CALLS + [text for text, xs in CALLS_BY_X.items() if x in xs])
+        args = self.arguments("x" if "lambda x" in text or "lambda c, x" in text else x)
+        setting = random.choice(SETTINGS)
+        if random.random() < 0.05 and not self.has_effects:
+            text = "both(lambda: {f}({args}), lambda: {g}({args}))"
+        other = random.choice(self.functions)
+        self.cells.append(text.format(f=recent, g=other, args=args, x=x, setting=setting))
+
+    def change(self) -> None:
+        change, name = self.random.choice(self.changes)
+        self.cells.append(self.filled(change, name))
+        if self.random.random() < 0.3:  # and back
+            self.build()
+            self.call()
+            self.cells.append(change.format(n=name, u=self.before[name], v=self.before[name], w="1"))
+
+    def clear(self) -> None:
+        self.cells.append(self.random.choice(["jax.clear_caches()", f"{self.functions[-1]} = None"]))
+
+
+def write(random: Random) -> Program:
+    """A program, at random."""
+    writer = _Writer(random)
+    writer.body()
+    kinds = [SCALARS, VECTORS, random.choice((SCALARS, VECTORS, INTEGERS))]
+    writer.xs = [random.choice(random.choice(kinds)) for _ in range(2)]
+    writer.build()
+    writer.call()
+    for _ in range(random.randint(3, 9)):
+        if random.random() < 0.4:
+            writer.change()
+        if random.random() < 0.7:
+            writer.build()
+        writer.call()
+    return Program(tuple(writer.cells), writer.has_effects)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m tests.support.jit_programs")
+    parser.add_argument("seed", type=int, nargs="?", default=0)
+    parser.add_argument("--count", type=int)
+    parser.add_argument("--start", type=int, default=0)
+    options = parser.parse_args()
+    if options.count is None:
+        found = compared(write(Random(options.seed)))
+        if found.index is not None:
+            found = compared(shrink(found.program))
+        return print(found)
+    differ = merged = plain = 0
+    start = time.monotonic()
+    for number, seed in enumerate(range(options.start, options.start + options.count), 1):
+        if number % 200 == 0:
+            jax.clear_caches()
+        found = compared(write(Random(seed)))
+        differ += found.index is not None
+        if not found.program.has_effects:
+            plain, merged = plain + 1, merged + found.is_merged
+        if found.index is not None:
+            print(f"seed {seed} differs", flush=True)
+    seconds = time.monotonic() - start
+    print(f"{options.count} programs in {seconds:.0f} s: {differ} differ; of {plain} without effects, "
+          f"{merged} merged")
+
+
+if __name__ == "__main__":
+    main()
