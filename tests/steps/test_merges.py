@@ -39,15 +39,16 @@ JITS = {
 CASES = []
 
 
-def case(*jits, name=None, tolerance=0.0, marks=()):
-    """Adds a fit to the table, once with each of the jits."""
-
-    def add(fit):
+def add(fits, *jits, tolerance=0.0, marks=()):
+    """Adds fits to the table by their names, each once with each of the jits."""
+    for name, fit in fits.items():
         for jit in jits or JITS:
             values = fit, *JITS[jit], tolerance
-            CASES.append(pytest.param(*values, id=f"{name or fit.__name__}-{jit}", marks=marks))
+            CASES.append(pytest.param(*values, id=f"{name}-{jit}", marks=marks))
 
-    return add
+
+def case(*jits, **options):
+    return lambda fit: add({fit.__name__: fit}, *jits, **options)
 
 
 # Captured arrays are constants of the program of JAX, which XLA may fold.
@@ -104,20 +105,6 @@ def train(jit, key, loss=square_loss, params=None, optim=None, **options):
     return repeat(step, params, opt_state, data=make_data(key))
 
 
-# --- optimizers and schedules ---------------------------------------------------------------------
-
-OPTIMIZERS = {
-    f"adam_of_{name}": lambda build=build: optax.adam(build(optax))
-    for name, build in catalogue.SCHEDULES.items()
-} | {
-    "canonopt_of_raw_schedule": lambda: canonopt.adam(optax.cosine_decay_schedule(0.1, 10)),
-    "canonopt_of_spec_schedule": lambda: canonopt.adam(canonopt.cosine_decay_schedule(0.1, 10)),
-}
-
-for name, make in OPTIMIZERS.items():
-    case(name=name)(lambda jit, key, make=make: train(jit, key, optim=make()))
-
-
 class Trainer:
     """Jits its own method, which reads an optimizer, a rate and arrays from `self`."""
 
@@ -138,22 +125,54 @@ class Trainer:
         return repeat(self.step, make_params(), self.optim.init(make_params()))
 
 
-@captures_arrays()
-def trainer_with_a_spec(jit, key):
-    return Trainer(jit, key, canonopt.adam(1e-2)).fit()
+class Recurrent(eqx.Module):
+    cell: eqx.nn.GRUCell
+
+    def __init__(self, key):
+        self.cell = eqx.nn.GRUCell(1, 4, key=key)
+
+    def __call__(self, x):
+        step = lambda hidden, x: (self.cell(x, hidden), None)  # noqa: E731
+        return jax.lax.scan(step, jnp.zeros(4), x[:, None])[0].sum()
 
 
-@captures_arrays()
-def trainer_with_raw_optax(jit, key):
-    return Trainer(jit, key, optax.adam(optax.cosine_decay_schedule(1e-2, 100))).fit()
+OPTIMIZERS = {
+    "canonopt_of_raw_schedule": lambda: canonopt.adam(optax.cosine_decay_schedule(0.1, 10)),
+    "canonopt_of_spec_schedule": lambda: canonopt.adam(canonopt.cosine_decay_schedule(0.1, 10)),
+} | {
+    f"optax_of_{name}": lambda build=build: optax.adam(build(optax))
+    for name, build in catalogue.SCHEDULES.items()
+}
+TRAINED = {
+    "trainer_of_spec": lambda: canonopt.adam(1e-2),
+    "trainer_of_raw_optax": lambda: optax.adam(optax.cosine_decay_schedule(1e-2, 100)),
+}
+MODELS = {
+    "model_relu": make_mlp,
+    "model_lambda": lambda key: make_mlp(key, activation=lambda x: x * jax.nn.sigmoid(x)),
+    "model_partial": lambda key: make_mlp(key, activation=functools.partial(jax.nn.elu, alpha=0.5)),
+    "model_recurrent": Recurrent,
+    "model_convolution": lambda key: eqx.nn.Sequential(
+        [
+            eqx.nn.Lambda(lambda x: x[None]),
+            eqx.nn.Conv1d(1, 2, 2, key=key),
+            eqx.nn.Lambda(lambda x: jax.nn.relu(x).sum()),
+        ]
+    ),
+}
 
 
-# --- jitted functions in a step -------------------------------------------------------------------
+def add_each(fit, table, *jits, **options):
+    """Adds fits that differ in what a row of a table makes."""
+    add({name: functools.partial(fit, row) for name, row in table.items()}, *jits, **options)
 
 
-@case()
-def jitted_loss(jit, key):
-    return train(jit, key, jit(lambda *args: square_loss(*args)))
+add_each(lambda row, jit, key: train(jit, key, optim=row()), OPTIMIZERS)
+add_each(lambda row, jit, key: Trainer(jit, key, row()).fit(), TRAINED, tolerance=1e-6)
+add_each(lambda row, jit, key: train(jit, key, model_loss, row(key)), MODELS, "filter_jit")
+
+
+# --- other steps ----------------------------------------------------------------------------------
 
 
 @case("filter_jit")
@@ -189,70 +208,15 @@ def folds(jit, key):
     return [fit_fold(x[~part], y[~part], x[part], y[part]) for part in parts]
 
 
-# --- models that are arguments --------------------------------------------------------------------
-
-
-class Recurrent(eqx.Module):
-    cell: eqx.nn.GRUCell
-
-    def __init__(self, key):
-        self.cell = eqx.nn.GRUCell(1, 4, key=key)
-
-    def __call__(self, x):
-        step = lambda hidden, x: (self.cell(x, hidden), None)  # noqa: E731
-        return jax.lax.scan(step, jnp.zeros(4), x[:, None])[0].sum()
-
-
-class Convolution(eqx.Module):
-    conv: eqx.nn.Conv1d
-    activation: Callable
-
-    def __init__(self, key):
-        self.conv = eqx.nn.Conv1d(1, 2, 2, key=key)
-        self.activation = lambda x: jax.nn.relu(x) * 2
-
-    def __call__(self, x):
-        return self.activation(self.conv(x[None])).sum()
-
-
-class Field(eqx.Module):
-    decay: jax.Array
-
-    def __call__(self, t, y, args):
-        return -self.decay * y
-
-
 def solve(field, y0):
-    times = {"t0": 0.0, "t1": 1.0, "dt0": 0.5}
     term, solver = diffrax.ODETerm(field), diffrax.Euler()
-    return diffrax.diffeqsolve(term, solver, **times, y0=y0, max_steps=2).ys[0]
+    return diffrax.diffeqsolve(term, solver, 0.0, 1.0, 0.5, y0, max_steps=2).ys[0]
 
 
-def normalized_loss(model, state, x, y):
-    batched = jax.vmap(model, axis_name="batch", in_axes=(0, None), out_axes=(0, None))
-    predicted, state = batched(x, state)
-    return jnp.mean((predicted - y[:, None]) ** 2), state
-
-
-class Dense(flax.linen.Module):
-    activation: Callable
-
+class Linear(flax.linen.Module):
     @flax.linen.compact
     def __call__(self, x):
-        return flax.linen.Dense(1)(self.activation(flax.linen.Dense(4)(x)))[:, 0]
-
-
-MODELS = {
-    "relu": make_mlp,
-    "lambda": lambda key: make_mlp(key, activation=lambda x: x * jax.nn.sigmoid(x)),
-    "partial": lambda key: make_mlp(key, activation=functools.partial(jax.nn.elu, alpha=0.5)),
-    "recurrent": Recurrent,
-    "convolution": Convolution,
-}
-
-for name, make in MODELS.items():
-    fit = lambda jit, key, make=make: train(jit, key, model_loss, make(key))  # noqa: E731
-    case("filter_jit", name=f"model_{name}")(fit)
+        return flax.linen.Dense(1)(x)[:, 0]
 
 
 @case("filter_jit")
@@ -269,9 +233,14 @@ def model_with_dropout(jit, key):
 
 @case("filter_jit")
 def model_with_batch_norm(jit, key):
+    def loss(model, state, x, y):
+        batched = jax.vmap(model, axis_name="batch", in_axes=(0, None), out_axes=(0, None))
+        predicted, state = batched(x, state)
+        return jnp.mean((predicted - y[:, None]) ** 2), state
+
     @jit
     def step(model, state, x, y):
-        grads, state = eqx.filter_grad(normalized_loss, has_aux=True)(model, state, x, y)
+        grads, state = eqx.filter_grad(loss, has_aux=True)(model, state, x, y)
         return descend(model, grads), state
 
     norm = functools.partial(eqx.nn.BatchNorm, axis_name="batch", mode="batch")
@@ -281,8 +250,8 @@ def model_with_batch_norm(jit, key):
 
 @case("filter_jit", marks=pytest.mark.slow)
 def diffrax_model(jit, key):
-    loss = lambda field, x, y: jnp.mean((solve(field, x) - x) ** 2)  # noqa: E731
-    return train(jit, key, loss, Field(jax.random.normal(key, 3)))
+    loss = lambda mlp, x, y: jnp.mean((solve(lambda t, y, args: mlp(y), x[0]) - y[0]) ** 2)  # noqa: E731
+    return train(jit, key, loss, eqx.nn.MLP(3, 3, 4, 1, key=key))
 
 
 @case("filter_jit", marks=pytest.mark.slow)
@@ -297,7 +266,7 @@ def diffrax_closure(jit, key):
 
 @case()
 def flax_linen(jit, key):
-    model = Dense(flax.linen.relu)
+    model = Linear()
     loss = lambda params, x, y: jnp.mean((model.apply(params, x) - y) ** 2)  # noqa: E731
     return train(jit, key, loss, model.init(key, jnp.ones((8, 3))))
 
@@ -305,12 +274,9 @@ def flax_linen(jit, key):
 @case()
 def flax_nnx(jit, key):
     graph, params = flax.nnx.split(flax.nnx.Linear(3, 1, rngs=flax.nnx.Rngs(key)))
-    loss = lambda params, *data: normalized(flax.nnx.merge(graph, params), *data)  # noqa: E731
-    normalized = lambda model, x, y: jnp.mean((model(x)[:, 0] - y) ** 2)  # noqa: E731
+    model = lambda params, x: flax.nnx.merge(graph, params)(x)[:, 0]  # noqa: E731
+    loss = lambda params, x, y: jnp.mean((model(params, x) - y) ** 2)  # noqa: E731
     return train(jit, key, loss, params)
-
-
-# --- transformations of JAX, and trees ------------------------------------------------------------
 
 
 @captures_arrays()
@@ -342,6 +308,19 @@ def ensemble(jit, key):
     return repeat(jit(jax.vmap(step, (0, None, None))), params, data=make_data(key))
 
 
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["w"], meta_fields=["scale"])
+@dataclasses.dataclass
+class Node:
+    w: jax.Array
+    scale: float = 1.0
+
+
+@case()
+def registered_dataclass(jit, key):
+    loss = lambda node, x, y: jnp.mean((x @ node.w * node.scale - y) ** 2)  # noqa: E731
+    return train(jit, key, loss, Node(jnp.zeros(3)))
+
+
 class State(NamedTuple):
     params: dict
     count: jax.Array
@@ -357,28 +336,15 @@ def named_tuple(jit, key):
     return repeat(step, State(make_params(), jnp.zeros((), int)), data=make_data(key))
 
 
-@functools.partial(jax.tree_util.register_dataclass, data_fields=["w"], meta_fields=["scale"])
-@dataclasses.dataclass
-class Node:
-    w: jax.Array
-    scale: float = 1.0
-
-
-@case()
-def registered_dataclass(jit, key):
-    loss = lambda node, x, y: jnp.mean((x @ node.w * node.scale - y) ** 2)  # noqa: E731
-    return train(jit, key, loss, Node(jnp.zeros(3)))
-
-
 @case("jit")
 def static_argnums(jit, key):
     step = jit(lambda x, n, name: getattr(jnp, name)(x) * n, static_argnums=(1, 2))
-    return [step(make_data(key)[0], n, name) for n, name in ((2, "tanh"), (3, "sin"))]
+    return step(make_data(key)[0], 2, "tanh")
 
 
 @case("jit")
 def donate_argnums(jit, key):
-    return train(jit, key, optim=canonopt.adam(0.1), donate_argnums=(0, 1))
+    return train(jit, key, donate_argnums=(0, 1))
 
 
 # --- what a step captures, and plain Python in it -------------------------------------------------
@@ -414,8 +380,8 @@ soft_abs.defjvps(lambda dx, answer, x: x / answer * dx)
 TABLE = np.linspace(0.5, 1.5, 3, dtype=np.float32)
 
 
-def make_losses(key):
-    """Makes losses again, with what they capture: constants, and arrays."""
+def make_losses(jit, key):
+    """Makes losses that capture constants, and losses that capture arrays."""
     mode, settings, table = Mode.TRAIN, Settings(), TABLE.copy()
     hidden = jax.checkpoint(lambda x: jnp.tanh(x) * 2)
 
@@ -452,6 +418,7 @@ def make_losses(key):
         "local_lists_and_dicts": local_lists_and_dicts,
         "checks_and_prints": checks_and_prints,
         "checked_types": checked_types,
+        "jitted_loss": jit(lambda *args: square_loss(*args)),
         "enum_equals": lambda *args: square_loss(*args) * (2 if mode == Mode.TRAIN else 1),
         "enum_is": lambda *args: square_loss(*args) * (2 if mode is Mode.TRAIN else 1),
         "keywords": lambda params, x, y: square_loss(params, empty(scaled(x)), y),
@@ -466,10 +433,10 @@ def make_losses(key):
     }
 
 
-for i, (names, add) in enumerate(zip(make_losses(None), [case, captures_arrays], strict=True)):
-    for name in names:
-        fit = lambda jit, key, i=i, n=name: train(jit, key, make_losses(key)[i][n])  # noqa: E731
-        add(name=f"captured_{name}")(fit)
+for i, tolerance in enumerate([0.0, 1e-6]):
+    rows = {name: name for name in make_losses(jax.jit, None)[i]}
+    fit = lambda name, jit, key, i=i: train(jit, key, make_losses(jit, key)[i][name])  # noqa: E731
+    add_each(fit, rows, tolerance=tolerance)
 
 
 # --- the tests ------------------------------------------------------------------------------------
@@ -485,15 +452,14 @@ def test_further_fits_trace_and_compile_nothing(fit, ours, theirs, tolerance):
     assert [entry.name for entry in log.functions if entry.traces] == [], str(log)
     assert all_compiles() == before
     for key, result in zip(keys, results, strict=True):
-        expected = eqx.filter(fit(theirs, key), eqx.is_array)
-        jax.tree.map(
-            functools.partial(assert_equal, tolerance), eqx.filter(result, eqx.is_array), expected
-        )
+        assert_equal(result, fit(theirs, key), tolerance)
 
 
-def assert_equal(tolerance, ours, theirs):
-    assert (ours.dtype, ours.shape) == (theirs.dtype, theirs.shape)
-    np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+def assert_equal(ours, theirs, tolerance):
+    ours, theirs = (jax.tree.leaves(eqx.filter(tree, eqx.is_array)) for tree in (ours, theirs))
+    assert [(x.dtype, x.shape) for x in ours] == [(x.dtype, x.shape) for x in theirs] != []
+    for our, their in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(our, their, rtol=tolerance, atol=tolerance)
 
 
 class Scaled(eqx.Module):
