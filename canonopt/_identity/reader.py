@@ -101,7 +101,7 @@ class Reading:
     # The functions that were read, with their parts. None if comparing these again does not show
     # every change, apart from changes to lists and dicts that were given.
     functions: list[tuple[Any, ...]] | None
-    # Whether the values of a NumPy array count that is reached like what may be an argument.
+    # Whether a NumPy array is read that can be changed in place.
     has_numpy: bool
     # Objects of which the key has the id: kept, so that no other object gets it.
     pinned: list[Any]

@@ -2,7 +2,6 @@
 
 import collections
 import enum
-import hashlib
 import pathlib
 import re
 import types
@@ -37,8 +36,7 @@ from .instances import (
 )
 from .reader import HoldsArray, Mode, Reader, Rule
 
-# Of a NumPy array, which is read at each build; of one that is read once for a program.
-MAX_BYTES, MAX_BYTES_NOW = 1 << 16, 1 << 28
+MAX_BYTES = 1 << 16  # of a NumPy array, which is read at each build
 
 
 # --- numbers, dtypes and names ----------------------------------------------------------------
@@ -170,21 +168,19 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
         else:
             reader.add_identity(value, ARRAY)
     elif type(value) is np.ndarray and not value.dtype.hasobject:
-        if value.nbytes > (MAX_BYTES_NOW if mode == "now" else MAX_BYTES):
+        if value.nbytes > MAX_BYTES:
             reader.stop(value, TOO_LARGE)
             return
         reader.holds_mutable = True
-        reader.has_numpy |= mode == "now"
+        reader.has_numpy |= value.flags.writeable
         # Dtypes with fields, and those of `ml_dtypes`, have the `str` of raw bytes. NumPy may read
         # and add up in the order in which the values are in memory.
         dtype = (value.dtype.str, repr(value.dtype))
         reader.out += (np.ndarray, *dtype, value.shape, value.strides, value.flags.writeable)
-        if mode == "held":
-            reader.add_identity(value, ARRAY)
+        # As long as a program with it lives, JAX takes for an array what it has once made of it.
+        reader.add_identity(value, None if mode == "live" else ARRAY)
         reader.can_change = reader.reads_data = True
-        is_large = value.nbytes > MAX_BYTES
-        data = value.tobytes()
-        reader.out.append(hashlib.blake2b(data).digest() if is_large else data)
+        reader.out.append(value.tobytes())
     else:
         reader.stop(value, ARRAY)
 

@@ -9,7 +9,7 @@ import jax
 import jax.core
 import numpy as np
 
-from .._python_internals import captured_by, is_library_file
+from .._python_internals import captured_by, is_library_class, is_library_file
 
 
 def kept_by(program: Any) -> tuple[int, bool]:
@@ -39,13 +39,15 @@ def _is_users_code(value: Any) -> bool:
         return is_users and bool(value.__closure__ or value.__defaults__)
     if isinstance(value, types.MethodType | types.BuiltinFunctionType):
         owner = value.__self__
-        return not (owner is None or isinstance(owner, types.ModuleType) or _is_jaxs(owner))
-    is_plain = isinstance(value, type | functools.partial) or _is_jaxs(value)
+        return not (owner is None or isinstance(owner, types.ModuleType) or _is_of_library(owner))
+    is_plain = isinstance(value, type | functools.partial) or _is_of_library(value)
     return callable(value) and not is_plain
 
 
-def _is_jaxs(value: Any) -> bool:
-    return type(value).__module__.partition(".")[0] in ("jax", "jaxlib")
+def _is_of_library(value: Any) -> bool:
+    """Return True for an object of a library: what it holds counts, as with a list of functions."""
+    kind = type(value)
+    return kind.__module__ != "builtins" and is_library_class(kind)
 
 
 def _values_in(program: Any) -> Iterator[Any]:
@@ -77,3 +79,5 @@ def _values_in(program: Any) -> Iterator[Any]:
             pending += (value.f, value.transforms, getattr(value, "f_transformed", None))
         elif hasattr(value, "callback_func"):  # of `jax.pure_callback`
             pending.append(value.callback_func)
+        elif callable(value) and _is_of_library(value) and hasattr(value, "__dict__"):
+            pending += vars(value).values()

@@ -135,8 +135,8 @@ def jit(fn: Any = None, /, **options: Any) -> Any:
     one gets another program. If something cannot be read, the function is a new one at each call,
     as in `jax.jit`.
 
-    A captured array whose value the function asks for in Python, as in `int(n)`, `if flag:` or
-    `print(n)`, is part of the program. So is a NumPy array that NumPy computes with.
+    A function that changes what it reads while it is traced, asks a captured array for its value,
+    or reads a NumPy array is traced each time, as by `jax.jit`, and the report says why.
 
     **Arguments:**
 
@@ -144,7 +144,7 @@ def jit(fn: Any = None, /, **options: Any) -> Any:
     - `options`: those of `jax.jit`.
 
     **Returns:** a function that is called as that of `jax.jit`, with its methods: `lower`, `trace`,
-    `eval_shape` (these three trace the function again) and `clear_cache`.
+    `eval_shape` and `clear_cache`. After these the function is one of `jax.jit`, and not shared.
 
     **Raises:** what `jax.jit` raises, and `DeletedArrayError` if a captured array has been deleted
     or donated: its data is not in the program.

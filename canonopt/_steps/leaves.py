@@ -232,13 +232,6 @@ def as_argument(array: Any, given: list[jax.Array], donates: bool) -> Any:
         return as_type(jnp.copy(array), array) if donates else array
 
 
-def is_asked_by_jax(array: Any) -> bool:
-    """Whether JAX asks for the value of an array if it can, as for the exponent of a power."""
-    if isinstance(array, jax.core.Tracer) or array.ndim:
-        return False
-    return jnp.issubdtype(array.dtype, np.integer)
-
-
 def _is_with(array: Any, other: Any) -> bool:
     if isinstance(other, jax.core.Tracer):
         return True

@@ -288,13 +288,11 @@ def _started(
     beside = (*body.beside, structure, *static, *_flat(jitted.options))
     reading, arrays = read_call(body.fn, beside)
     key = (reading.key, avals, whole_context())
-    reason = _not_shared.get(key)
+    reason = _NUMPY if reading.has_numpy else _not_shared.get(key)
     if reason is not None:
         note_not_shared(body.fn, reason)
     if reason is not None or not reading.is_comparable:
         return None, None
-    if reading.has_numpy:
-        note_not_shared(body.fn, _NUMPY)
     given = [x for x in jtu.tree_leaves((args, kwargs)) if isinstance(x, jax.Array)]
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(jitted.options)
     values = tuple(as_argument(array, given, donates) for array in arrays)
@@ -358,7 +356,8 @@ _KEEPS = (
     "at the top level of a module."
 )
 _RETURNS = "it returns an object that is not one of its arguments. Make that outside of it."
-_NUMPY = "it captures a NumPy array, whose values are constants. Capture jnp.asarray(array)."
+# While a program with a constant from it lives, JAX takes old values for those of the array.
+_NUMPY = "it reads a NumPy array, which may change in place. Read jnp.asarray(array) instead."
 
 
 def _refuse(key: Hashable, fn: Any, reason: str) -> None:

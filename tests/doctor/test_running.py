@@ -227,7 +227,11 @@ def waiting(folder, *options):
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_signals_are_passed_on(number, tmp_path):
-    process, _ = waiting(tmp_path)
+    before = signal.signal(number, signal.SIG_DFL)  # under nohup, processes ignore SIGHUP
+    try:
+        process, _ = waiting(tmp_path)
+    finally:
+        signal.signal(number, before)
     process.send_signal(number)
     _, errors = process.communicate(timeout=60)
     assert process.returncode == 128 + number

@@ -56,7 +56,7 @@ traces = []
 @pytest.mark.parametrize(
     ("make", "make_array", "hint"),
     [
-        (with_numpy, np.atleast_1d, "captures a NumPy array, .* Capture jnp.asarray"),
+        (with_numpy, np.atleast_1d, "reads a NumPy array, .* Read jnp.asarray"),
         (asking, jnp.asarray, "asks for the value of an array that it captures. Pass the array"),
         (counting, jnp.asarray, "changes what it reads .* to count traces, use .*compile_log"),
     ],

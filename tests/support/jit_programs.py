@@ -13,8 +13,8 @@ makes the body again, and the rest of the program builds, calls and changes.
 """
 
 import argparse
-import contextlib
 import dataclasses
+import gc
 import os
 import random
 import sys
@@ -34,7 +34,6 @@ if __name__ == "__main__":
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.tree_util as jtu
 import numpy as np
 
 import canonopt
@@ -266,7 +265,8 @@ PLACES = [
     ("{n}0 = {u}", "{n} = {n}0", "{n}; (lambda: {n})()", "{n}0 = {v}"),
     (
         "{n}0 = {u}",
-        "{n} = {n}0\ndef set_{n}(value):\n    nonlocal {n}\n    {n} = value\nsetters['{n}'] = set_{n}",
+        "{n} = {n}0\ndef set_{n}(value):\n    nonlocal {n}\n    {n} = value\n"
+        "setters['{n}'] = set_{n}",
         "{n}; (lambda: {n})()",
         "setters['{n}']({v}); {n}0 = {v}",
     ),
@@ -378,7 +378,8 @@ PLACES = [
     ),
     (
         "class {n}C(eqx.Module):\n    rate: object\n    name: object = eqx.field(static=True)\n"
-        "    def __call__(self, y):\n        return y * self.rate * self.name\n{n} = {n}C({u}, 1.0)",
+        "    def __call__(self, y):\n        return y * self.rate * self.name\n"
+        "{n} = {n}C({u}, 1.0)",
         "{n}_captured = {n}",
         "{n}.rate; {n}(x); {n}_captured(1.0); {n}_captured.name",
         "{n} = {n}C({v}, 1); {n} = {n}C({u}, {w}); {n}C.__call__ = lambda self, y: y + self.rate; "
@@ -425,7 +426,7 @@ y = y + (2 if {r} else 3)
 y = y * float({r})
 y = y * len(str({r}))
 y = y * (2 if isinstance({r}, float) else 3)
-y = jax.vmap(lambda z: z * {r})(y)
+y = jax.vmap(lambda z: z * {r}, axis_size=2, in_axes=None)(y)
 y = jax.grad(lambda z: jnp.sum(z * {r}))(y)
 y = functools.partial(jnp.add, {r})(y)
 y = (y * {r}, y)[{r} is {r}]""".splitlines()
@@ -449,8 +450,10 @@ STATIC = [
         "{n}.bias = {v}; {n}.scaled = lambda self, y: y * self.rate",
     ),
     (
-        "class {n}:\n    def __init__(self, name, rate):\n        self.name, self.rate = name, rate\n"
-        "    def __eq__(self, other):\n        return self.name == other.name\n"
+        "class {n}:\n    def __init__(self, name, rate):\n"
+        "        self.name, self.rate = name, rate\n"
+        "    def __eq__(self, other):\n"
+        "        return type(other) is {n} and self.name == other.name\n"
         "    def __hash__(self):\n        return hash(self.name)\n{n}_one = {n}('b', {u})",
         "p.rate; len(p.name)",
         "{n}('a', 2.0); {n}('a', 3.0); {n}_one; {n}('a', {u})",
@@ -486,7 +489,8 @@ TREES = [
         "    def tree_unflatten(cls, aux, children):\n        return cls(*children, aux)\n"
         "    def scaled(self, y):\n        return y * self.w * {n}_rate",
         "p.scaled(x); p.w; (p.aux if isinstance(p.aux, float | int) else p.aux(1.0))",
-        "{n}({a}, 1); {n}({a}, 1.0); {n}({a}, -0.0); {n}({a}, 0.0); {n}({a}, lambda y: y * {n}_rate)",
+        "{n}({a}, 1); {n}({a}, 1.0); {n}({a}, -0.0); {n}({a}, 0.0); "
+        "{n}({a}, lambda y: y * {n}_rate)",
         "{n}_rate = {v}; {n}.scaled = lambda self, y: y + self.w",
     ),
     (
@@ -542,15 +546,14 @@ class _Writer:
         self.random, self.cells = random, []
         self.is_filter = random.random() < 0.5
         self.has_effects = random.random() < 0.2
-        self.changes: list[str] = []
-        self.restores: list[str] = []
+        self.changes: list[tuple[str, str]] = []
         self.functions: list[str] = []
         self.before: dict[str, str] = {}
 
     def filled(self, text: str, name: str = "") -> str:
         """A text with values in it."""
-        any_value = self.random.choices([NUMBERS, ARRAYS, ODD], [20, 6, 1])[0]
-        u, v = self.before.setdefault(name, self.random.choice(NUMBERS)), self.random.choice(any_value)
+        table = self.random.choices([NUMBERS, ARRAYS, ODD], [20, 6, 1])[0]
+        u, v = self.before.setdefault(name, self.random.choice(NUMBERS)), self.random.choice(table)
         return text.format(n=name, u=u, v=v, w=self.random.choice(NUMBERS[:4]), a=self.array())
 
     def array(self) -> str:
@@ -589,7 +592,9 @@ class _Writer:
             use = random.choice(USES if random.random() < 0.25 else USES[:7])
             lines.append(use.format(r=read.replace("(x)", random.choice(("(x)", "(y)")))))
         lines.insert(0, "y = x")
-        returned = ["y", "y", "y, x", "dict(y=y)"] + ["y, p", "p, y"] * (self.table is not None)
+        returned = ["y", "y", "y, x", "dict(y=y)"] + ["y, p", "p, y"] * (
+            self.table in (TREES, FILTERED) or (self.is_filter and self.table == STATIC)
+        )
         lines.append(f"return {random.choice(returned)}")
         head = f"def step(x{', p' if self.table else ''}):"
         default = random.random() < 0.2
@@ -598,8 +603,6 @@ class _Writer:
             self.changes += [("d0 = {v}", "d"), ("latest.__kwdefaults__['d'] = {v}", "d")]
             head = head.replace("):", ", *, d=d0):")
             lines.insert(-1, "y = y * d")
-        if self.has_effects and "_now" in lines[1]:
-            pass
         inner = "\n    ".join([*local, head, *(f"    {line}" for line in lines)])
         end = "    global latest\n    latest = step\n    return step"
         self.cells.append(f"def make():\n    {inner}\n{end}")
@@ -611,7 +614,7 @@ class _Writer:
     def build(self) -> None:
         jit = "filter_jit" if self.is_filter else "jit"
         text = self.random.choice(BUILDS)
-        if self.functions and self.random.random() < 0.1:
+        if self.functions and self.random.random() < 0.1:  # as a cell that is run again
             self.cells.append(self.cells[self.made])
         name = f"f{len(self.functions)}"
         self.functions.append(name)
@@ -628,10 +631,10 @@ class _Writer:
         recent = self.functions[-1] if random.random() < 0.7 else random.choice(self.functions)
         x = random.choice(self.xs)
         text = random.choice(CALLS + [text for text, xs in CALLS_BY_X.items() if x in xs])
-        args = self.arguments("x" if "lambda x" in text or "lambda c, x" in text else x)
-        setting = random.choice(SETTINGS)
         if random.random() < 0.05 and not self.has_effects:
             text = "both(lambda: {f}({args}), lambda: {g}({args}))"
+        args = self.arguments("x" if "lambda x" in text or "lambda c, x" in text else x)
+        setting = random.choice(SETTINGS)
         other = random.choice(self.functions)
         self.cells.append(text.format(f=recent, g=other, args=args, x=x, setting=setting))
 
@@ -641,10 +644,13 @@ class _Writer:
         if self.random.random() < 0.3:  # and back
             self.build()
             self.call()
-            self.cells.append(change.format(n=name, u=self.before[name], v=self.before[name], w="1"))
+            self.cells.append(
+                change.format(n=name, u=self.before[name], v=self.before[name], w="1")
+            )
 
     def clear(self) -> None:
-        self.cells.append(self.random.choice(["jax.clear_caches()", f"{self.functions[-1]} = None"]))
+        """Drop programs, or a jitted function."""
+        self.cells.append(self.random.choice(["jax.clear_caches()", f"{self.functions[0]} = None"]))
 
 
 def write(random: Random) -> Program:
@@ -655,9 +661,11 @@ def write(random: Random) -> Program:
     writer.xs = [random.choice(random.choice(kinds)) for _ in range(2)]
     writer.build()
     writer.call()
-    for _ in range(random.randint(3, 9)):
+    for _ in range(random.randint(3, 7)):
         if random.random() < 0.4:
             writer.change()
+        if random.random() < 0.02:
+            writer.clear()
         if random.random() < 0.7:
             writer.build()
         writer.call()
@@ -675,6 +683,7 @@ def main() -> None:
         if found.index is not None:
             found = compared(shrink(found.program))
         return print(found)
+    gc.freeze()  # what has been imported
     differ = merged = plain = 0
     start = time.monotonic()
     for number, seed in enumerate(range(options.start, options.start + options.count), 1):
@@ -685,10 +694,12 @@ def main() -> None:
         if not found.program.has_effects:
             plain, merged = plain + 1, merged + found.is_merged
         if found.index is not None:
-            print(f"seed {seed} differs", flush=True)
+            print(f"seed {seed} differs\n{found}", flush=True)
     seconds = time.monotonic() - start
-    print(f"{options.count} programs in {seconds:.0f} s: {differ} differ; of {plain} without effects, "
-          f"{merged} merged")
+    print(
+        f"{options.count} programs in {seconds:.0f} s: {differ} differ; "
+        f"of {plain} without effects, {merged} merged"
+    )
 
 
 if __name__ == "__main__":
