@@ -34,6 +34,7 @@ from .._python_internals import (
     is_library_class,
     is_library_function,
     is_library_module,
+    is_stable_callable,
     reflects,
     token_of,
 )
@@ -335,8 +336,11 @@ class Reader:
             value = namespace.get(name, _MISSING)
             if value is _MISSING:
                 self.out.append(BUILTIN)
-                if not code.is_generated:
-                    self._judge(function, vars(builtins).get(name))
+                value = vars(builtins).get(name, UNBOUND)
+                if not is_stable_callable(value) and value is not NotImplemented:
+                    self.add(value, "live")  # which somebody has put there, or will
+                elif not code.is_generated:
+                    self._judge(function, value)
                 continue
             self.reads_data |= not isinstance(value, _CODE)
             if type(value) is types.ModuleType:
@@ -374,6 +378,8 @@ class Reader:
         """Judges what `function` has reached in a library."""
         if isinstance(value, types.FunctionType) and not is_library_function(value):
             self.add(value, "live")  # which was put there
+        elif type(value) in ATOMS or isinstance(value, float | tuple):
+            self.add(tuple(value) if isinstance(value, tuple) else value, "live")
         elif name := impure_name(value, module):
             self.stop(function, impure(name))
         self.note_reached(value)

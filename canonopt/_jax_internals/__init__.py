@@ -26,6 +26,7 @@ from .jaxprs import kept_by as kept_by
 from .options import jit_with_first as jit_with_first
 from .options import named_arguments as named_arguments
 from .options import parameters_of_jitted as parameters_of_jitted
+from .options import stand_at as stand_at
 from .owners import identity_of_code as identity_of_code
 from .owners import innermost as innermost
 from .owners import is_helper as is_helper

@@ -1,6 +1,7 @@
 """`jax.jit` of a function that takes one argument more, before those of the user's function."""
 
 import inspect
+import types
 from collections.abc import Callable
 from typing import Any
 
@@ -20,12 +21,13 @@ def jit_with_first(
             setattr(call, name, getattr(fn, name))
     parameters = parameters_of_jitted(fn)
     # Under a name that the function does not have.
-    first = inspect.Parameter("canonopt_arrays_", inspect.Parameter.POSITIONAL_ONLY)
+    first = inspect.Parameter("captured_arrays_", inspect.Parameter.POSITIONAL_ONLY)
     if parameters:
         # Without the defaults, which may be arrays.
         rest = [p.replace(default=p.default if p.default is p.empty else None) for p in parameters]
         signature = inspect.Signature([first, *rest])
         call.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+        stand_at(call, fn)
     options = dict(options)
     for kind in ("static", "donate"):
         numbers, names = named_arguments(parameters, options, kind)
@@ -36,6 +38,16 @@ def jit_with_first(
         of_each = [given] * count if _is_one_sharding(given) else given
         options["in_shardings"] = (None, *of_each)
     return jax.jit(call, **options)
+
+
+def stand_at(call: Any, fn: Any) -> None:
+    """Let the errors of JAX name the place of `fn` for `call`, which has a signature of its own.
+
+    JAX names the innermost function. `fn` itself would be kept.
+    """
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    if code is not None:
+        call.__wrapped__ = types.SimpleNamespace(__name__=call.__name__, __code__=code)
 
 
 def parameters_of_jitted(fn: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -4,6 +4,7 @@ import abc
 import os
 import threading
 import time
+from collections.abc import Iterator
 from typing import Any
 
 import attrs
@@ -264,6 +265,9 @@ class CompileLog:
         """
         found = [log for log in (*self.functions, *self.helpers) if log.name == name]
         return found[0] if len(found) == 1 else _total(name, found)
+
+    def __iter__(self) -> Iterator[FunctionLog]:
+        return iter(self.functions)
 
     def __str__(self) -> str:
         lines = aligned([_TITLES, *self._rows()])

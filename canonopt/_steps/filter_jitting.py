@@ -16,7 +16,13 @@ import jax.extend.core.primitives
 import jax.numpy as jnp
 import jax.tree_util as jtu
 
-from .._jax_internals import HidingFailedCallbacks, Jitted, NotTraced, error_of_equinox
+from .._jax_internals import (
+    HidingFailedCallbacks,
+    Jitted,
+    NotTraced,
+    error_of_equinox,
+    stand_at,
+)
 from .._python_internals import WeakIdMap
 from .partition import Static, cut, cut_output
 from .programs import Body, Calls
@@ -319,6 +325,8 @@ class _Program:
             return body.run(body.fn, (kept, donated), {})
 
         call.__name__, call.__qualname__ = names
+        vars(call)["__signature__"] = inspect.signature(call)
+        stand_at(call, fn)
         vars(call)["__call_of_user__"] = lambda *arrays: _restored(
             self._find(), self.parts, *arrays
         )

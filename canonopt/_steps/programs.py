@@ -98,7 +98,7 @@ class Body:
     beside: tuple[Any, ...] = ()  # what else is read
 
 
-class _Asked(Exception):
+class NotShared(Exception):
     """A function failed with tracers for its arrays. `jax.jit` traces it again."""
 
 
@@ -123,7 +123,7 @@ class _Tracing:
         except Exception as error:
             if self.copy is None:
                 raise
-            raise _Asked(_ASKS) from error
+            raise NotShared(_ASKS) from error
         leaves, output = jtu.tree_flatten(result)
         if not all(map(_is_typed, leaves)):
             return result  # which JAX refuses, and names the place

@@ -1,7 +1,7 @@
 """Counts how often the body of a function runs, without a change that canonopt would see.
 
-A function that changes what it reads is not shared. What a library changes does not count, so `note`
-says that it comes from one.
+A function that changes what it reads is not shared. What a library changes does not count, so
+`note` says that it comes from one.
 """
 
 import os

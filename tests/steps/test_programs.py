@@ -4,12 +4,17 @@ Each program below takes `jax.jit` or `canonopt.jit`, makes functions with it, c
 yields what they return.
 """
 
+import builtins
 import contextlib
+import copy
 import dataclasses
 import functools
 import gc
 import io
 import logging
+import os
+import pickle
+import sys
 import threading
 import weakref
 
@@ -641,6 +646,30 @@ def the_captured_array_is_donated(jit):
     yield step(jnp.ones(3))
 
 
+@program
+def names_in_builtins(jit):
+    for value in (2.0, 3.0):
+        builtins.name_of_a_test = value
+        yield jit(lambda x: x * name_of_a_test)(x)  # noqa: F821
+    del builtins.name_of_a_test
+    yield attempt(jit(lambda x: x * name_of_a_test), x)  # noqa: F821
+
+
+@program
+def one_function_jitted_again(jit):
+    box = {"scale": 2.0}
+
+    def step(x):
+        return x * box["scale"]
+
+    yield jit(step)(x)
+    box["scale"] = 3.0
+    yield jit(step)(x), jit(step)(xs), jit(lambda x: step(x))(x)
+    again = jit(step)
+    again.clear_cache()
+    yield again(x)
+
+
 @pytest.mark.parametrize("function", PROGRAMS)
 def test_gives_the_numbers_of_jax_jit(function):
     ours, theirs = (outcomes(function, jit) for jit in (canonopt.jit, jax.jit))
@@ -671,6 +700,104 @@ def test_many_threads():
         for thread in threads:
             thread.join()
         assert not failures
+
+
+@pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])
+def test_a_compiled_call_does_not_wait_for_a_trace(jit):
+    is_tracing, is_called = threading.Event(), threading.Event()
+
+    def make(waits):
+        def step(x):
+            if x.ndim == waits:
+                is_tracing.set()
+                assert is_called.wait(30)
+            return x + 1
+
+        return jit(step)
+
+    make(1)(x)
+    tracing = threading.Thread(target=make(1), args=(xs,))
+    tracing.start()
+    assert is_tracing.wait(30)
+    assert make(1)(x) == 3  # of the same code, and compiled
+    is_called.set()
+    tracing.join(30)
+    assert not tracing.is_alive()
+
+
+@pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])
+def test_functions_that_call_each_other_from_two_threads(jit):
+    barrier = threading.Barrier(2, timeout=30)
+
+    def make():
+        def even(x):
+            return odd(x[0]) + 1 if x.ndim else x
+
+        def odd(x):
+            if x.ndim == 1 and threading.current_thread() is not threading.main_thread():
+                barrier.wait()  # both threads are inside of a trace
+            return even(x[0]) * 2 if x.ndim else x
+
+        even, odd = jit(even), jit(odd)
+        return even, odd
+
+    results = []
+    threads = [
+        threading.Thread(target=lambda step=step: results.append(step(jnp.ones((2, 2)))))
+        for step in (make()[0], make()[0])
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert results == [3.0, 3.0]
+
+
+# --- what is asked of `jax.jit` besides ----------------------------------------------------------
+
+
+@pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])
+def test_copies_and_pickles_are_functions_of_the_same(jit):
+    step = jit(doubled)
+    for _ in range(2):  # before and after a call
+        for again in (copy.copy(step), copy.deepcopy([step])[0], pickle.loads(pickle.dumps(step))):
+            assert np.array_equal(again(xs), 2 * xs)
+        step(xs)
+
+
+def doubled(x):
+    return x * 2
+
+
+def test_what_is_lowered_by_hand_compiles_once():
+    def lowered_by_hand(x):
+        return x * 2
+
+    step = canonopt.jit(lowered_by_hand)
+    step.lower(xs).compile()
+    step(xs)
+    assert compiles("lowered_by_hand") == 1
+
+
+@pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])
+def test_errors_name_the_line_of_the_user(jit):
+    def asks(x):
+        return 1 if x > 0 else 2
+
+    with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
+        jit(asks)(x)
+    assert f"asks at {__file__}" in str(caught.value)
+
+
+def test_a_static_value_of_the_platform_is_read_by_value():
+    def make():
+        return canonopt.jit(lambda x: x * (2 if os.name and sys.version_info > (3, 8) else 1))
+
+    with canonopt.compile_log() as log:
+        for _ in range(3):
+            make()(xs)
+    assert log["<lambda>"].traces == 1
+    assert [found.name for found in log] == ["<lambda>"]
 
 
 # --- how often a function is traced and compiled -------------------------------------------------
