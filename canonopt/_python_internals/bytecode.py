@@ -219,7 +219,7 @@ def _variable(instruction: dis.Instruction) -> str | None:
     """Return the variable that an instruction loads, if it loads one."""
     name, variable = instruction.opname, instruction.argval
     is_load = name in _GLOBAL or name.endswith("DEREF") or "LOAD_FAST" in name
-    if not is_load or name.startswith(("STORE", "DELETE")):
+    if not is_load or "LOAD" not in name:
         return None
     # Since Python 3.13, one instruction may load two variables. The second is on top of the stack.
     return variable[-1] if isinstance(variable, tuple) else variable

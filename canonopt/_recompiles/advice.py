@@ -390,9 +390,8 @@ def _function_advice(
         return Advice(hint="define and jit the function once")
     if not found.is_same_to_canonopt:
         # The program of the first one has the values of the first one.
-        is_numpy = new.is_jitted_by_canonopt and function.why_not_shared
-        hint = function.why_not_shared if is_numpy else _PASS_IT
-        return Advice(hint=hint)
+        why = function.why_not_shared if new.is_jitted_by_canonopt else None
+        return Advice(hint=why or _PASS_IT)
     if old.is_jitted_by_canonopt or new.is_jitted_by_canonopt:
         return Advice(hint=_PASS_IT)
     name, module = ("filter_jit", "eqx") if new.filtered else ("jit", "jax")

@@ -154,8 +154,8 @@ class _FilterJitted(eqx.Module):
 
     @property
     def __wrapped__(self) -> Any:
-        call = self._call
-        return call.static.restore(iter(self._own)) if call.fn is None else call.fn
+        fn, static = self._call.fn, self._call.static
+        return static.restore(iter(self._own)) if fn is None and static is not None else fn
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
