@@ -180,7 +180,9 @@ def seen(value: Any, given: dict[int, str]) -> Any:
         return type(value).__name__, str(value.dtype), value.shape, value.tobytes()
     if isinstance(value, str | int | float | complex | None):
         return type(value).__name__, repr(value)
-    return type(value).__name__, getattr(value, "__name__", ""), given.get(id(value), "other")
+    # An immutable value may be an equal one: nothing but `is` can tell.
+    where = "" if isinstance(value, tuple | str) else given.get(id(value), "other")
+    return type(value).__name__, getattr(value, "__name__", ""), where
 
 
 THEIRS: Any = types.SimpleNamespace(jit=jax.jit, filter_jit=eqx.filter_jit)
