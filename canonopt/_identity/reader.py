@@ -403,9 +403,10 @@ class Reader:
     def add_class(self, cls: type) -> None:
         """Adds a class by identity; for the user's, also the attributes that code names."""
         self.out.append(token_of(cls))
-        if id(cls) not in self._seen:
-            self._seen[id(cls)] = (len(self._alive), "live")
-            self._alive.append(cls)
+        if id(cls) in self._seen:
+            return
+        self._seen[id(cls)] = (len(self._alive), "live")
+        self._alive.append(cls)
         meta: Any = type(cls)
         for base in (*cls.__mro__, *meta.__mro__):
             if not is_library_class(base):

@@ -220,6 +220,9 @@ def _children(value: Any) -> tuple[list[Any] | None, Any]:
         return None, None
 
 
+_ModuleMeta: Any = type(eqx.Module)
+
+
 def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
     data = value.node_data()
     if data is None:  # of a leaf, or of no leaf at all
@@ -228,13 +231,14 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
     kind, static = data
     reader.out.append(jtu.PyTreeDef)
     reader.add_class(kind)
-    if not is_library_class(kind) and not issubclass(kind, eqx.Module):
+    is_module = type(kind) is _ModuleMeta  # `issubclass` takes ten times as long, for an ABC
+    if not is_module and not is_library_class(kind):
         functions = node_functions(kind)
         if functions is None:
             reader.stop(kind)
         else:
             reader.add_all(functions, "live")
-    if issubclass(kind, eqx.Module):  # a tuple that the structure keeps
+    if is_module:  # a tuple that the structure keeps
         _read_static(reader, static)
     else:
         reader.add(tuple(static) if kind is dict else static, mode)  # the names, in a new list
@@ -307,8 +311,11 @@ class Keyed(Protocol):
 
 
 def read_keyed(reader: Reader, value: Keyed, mode: Mode) -> None:
+    parts = tuple(value.__canonical_parts__(mode))
+    if mode == "now" and parts and reader.was_seen(value, mode):
+        return
     reader.out.append(value.__canonical_key__(mode))
-    reader.add_all(value.__canonical_parts__(mode), "now" if mode == "now" else "held")
+    reader.add_all(parts, "now" if mode == "now" else "held")
 
 
 def rule_for(value: Any) -> Rule:

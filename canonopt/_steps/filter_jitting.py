@@ -24,6 +24,7 @@ from .._jax_internals import (
     stand_at,
 )
 from .._python_internals import WeakIdMap
+from .jitting import NOT_GIVEN
 from .partition import Static, cut, cut_output
 from .programs import Body, Calls
 
@@ -47,7 +48,7 @@ def filter_jit(
 ) -> Callable[P, T]: ...
 
 
-def filter_jit(fun: Any = None, *, donate: Donate = "none", **options: Any) -> Any:
+def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any) -> Any:
     """`equinox.filter_jit` at the price of `jax.jit`, and for functions that are made again.
 
     Arrays are traced, everything else is static, and a function may return anything, just as with
@@ -101,7 +102,7 @@ def filter_jit(fun: Any = None, *, donate: Donate = "none", **options: Any) -> A
     **Returns:** a function with the signature of `fun`, and with the method `lower`. It is an
     `equinox.Module`, so in a class it is a method.
     """
-    if fun is None:
+    if fun is NOT_GIVEN:
         return functools.partial(filter_jit, donate=donate, **options)
     if donate not in _DONATE:
         raise ValueError(f"donate must be one of {', '.join(map(repr, _DONATE))}, not {donate!r}.")

@@ -109,7 +109,10 @@ def _run(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return fn(*args, **kwargs)
 
 
-def jit(fn: Any = None, /, **options: Any) -> Any:
+NOT_GIVEN: Any = object()
+
+
+def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     """`jax.jit`, for functions that are made again: one program for all that do the same.
 
     `jax.jit` knows a function by identity. So a step that is made inside of a `fit()` is traced and
@@ -149,7 +152,7 @@ def jit(fn: Any = None, /, **options: Any) -> Any:
     **Raises:** what `jax.jit` raises, and `DeletedArrayError` if a captured array has been deleted
     or donated: its data is not in the program.
     """
-    if fn is None:
+    if fn is NOT_GIVEN:
         return functools.partial(jit, **options)
     return JittedFunction(fn, options)
 

@@ -40,12 +40,15 @@ def slotted(structure: Any, objects: Sequence[Any]) -> Any:
     places = {id(value): i for i, value in enumerate(objects)}
 
     def swap(value: Any) -> Any:
+        is_seen = id(value) in places
         if isinstance(value, type):
-            if id(value) in places or value is types.NoneType or is_in_place(value):
-                return value
-        elif _is_immutable(value):
+            is_whole = is_seen or value is types.NoneType or is_in_place(value)
+        else:
+            is_spec = hasattr(type(value), "__canonicalized__")
+            is_whole = _is_immutable(value) or (is_spec and not is_seen)
+        if is_whole:
             return value
-        elif id(value) in places:
+        if is_seen:
             return Slot(places[id(value)])
         raise _Other
 
@@ -70,7 +73,7 @@ def _swapped(value: Any, swap: Callable[[Any], Any]) -> Any:
     if hasattr(kind, "with_structure"):  # an `Output`
         new = _swapped(value.structure, swap)
         return value if new is value.structure else value.with_structure(new)
-    if kind is tuple or is_record(kind):
+    if kind is tuple or (is_record(kind) and not hasattr(kind, "__canonicalized__")):
         items = [*tuple.__iter__(value)]
         made = [_swapped(item, swap) for item in items]
         if all(map(_is, made, items)):
@@ -95,6 +98,8 @@ def _swapped_structure(structure: Any, swap: Callable[[Any], Any]) -> Any:
         new = _swapped(static, swap)
     if new is static and all(map(_is, made, children)):
         return structure
+    if new is not static and issubclass(kind, tuple):
+        raise _Other  # a spec: JAX would take it for a named tuple
     return jtu.PyTreeDef.from_node_data_and_children(jtu.default_registry, (kind, new), made)
 
 
@@ -117,7 +122,7 @@ _IMMUTABLE = (
 
 def _is_immutable(value: Any) -> bool:
     """Return True if functions of one key have this very object, or one just like it."""
-    if isinstance(value, _IMMUTABLE) or hasattr(type(value), "__canonicalized__"):
+    if isinstance(value, _IMMUTABLE):
         return True
     if isinstance(value, types.FunctionType) and not value.__closure__ and not vars(value):
         return is_library_function(value)

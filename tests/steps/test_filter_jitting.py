@@ -645,6 +645,39 @@ def test_a_function_in_a_wrapper_of_equinox_is_read_as_well(name):
         assert sum(found.traces for found in log.functions) == is_new
 
 
+OPTIMS = {
+    "static": lambda: canonopt.adam(1e-3),
+    "dynamic": lambda: canonopt.sgd(canonopt.dynamic(2.0)),
+    "schedule": lambda: canonopt.sgd(lambda count: 0.1),
+    "raw": lambda: optax.sgd(0.1),
+    "of raw": lambda: canonopt.adam(optax.cosine_decay_schedule(1e-3, 10)),
+}
+
+
+@pytest.mark.parametrize("name", OPTIMS)
+def test_an_optimizer_that_is_returned_is_the_one_that_was_given(name):
+    def fit(optim):
+        @canonopt.filter_jit
+        def returns_optim(optim, held, x):
+            return optim, held, optim.update(x, optim.init(x), x)[0]
+
+        return returns_optim(optim, {"held": optim}, X)
+
+    for _ in range(3):
+        optim = OPTIMS[name]()
+        found, held, updates = fit(optim)
+        assert type(found) is type(held["held"]) is type(optim)
+        if name != "dynamic":  # whose numbers are other arrays
+            assert all(a is b for a, b in zip(found, optim, strict=True))
+        np.testing.assert_array_equal(updates, fit(optim)[2])
+
+
+def test_nothing_is_no_function():
+    for jit in (canonopt.jit, canonopt.filter_jit):
+        with pytest.raises(TypeError):
+            jit(None)
+
+
 def test_a_wrapper_that_cannot_be_read_is_compared_as_equinox_compares_it():
     traces, box = [], threading.Lock()
 

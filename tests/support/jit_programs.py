@@ -255,7 +255,7 @@ def shrink(program: Program, library: Any = canonopt) -> Program:
 
 NUMBERS = "1 1.0 True 2 2.0 3.0 0.0 -0.0 -1.0 np.float32(2.0) np.int64(2)".split()
 ARRAYS = ["jnp.arange(3.0)", "jnp.array([2.0, 1.0, 3.0])", "jnp.float32(2.0)", "jnp.asarray(3.0)"]
-ARRAYS += ["np.array([2.0, 1.0, 3.0])", "jnp.asarray(2)"]
+ARRAYS += ["np.array([2.0, 1.0, 3.0], np.float32)", "jnp.asarray(2)"]
 ODD = ["jnp.array(2)", "jnp.ones((2, 3))", "np.arange(3.0)", "jnp.arange(3, dtype='int8')"]
 SCALARS = ["1.0", "2.0", "jnp.float32(2.0)", "np.float32(-0.0)", "0.0", "jnp.asarray(3.0)"]
 VECTORS = ["jnp.arange(3.0)", "jnp.array([2.0, 1.0, 3.0])", "np.arange(3, dtype='float32')"]
@@ -318,7 +318,7 @@ PLACES = [
         "{n}['rate'] = {n}.pop('rate'); {n} = {{**{n}, 'rate': {v}}}; {n}['other'] = {v}",
     ),
     (
-        "{n} = np.array([1.0, 2.0, 3.0])",
+        "{n} = np.array([1.0, 2.0, 3.0], np.float32)",
         "{n}_captured = {n}",
         "{n}; {n}_captured; {n}[0]; float({n}_captured[1]); {n}_captured.sum(); len({n})",
         "{n} = {n}.copy(); {n} = {n} * 2; {n} = {n}.astype('int32'); {n} = {n}[::-1]; {n}[0] = 5",
