@@ -146,23 +146,20 @@ def impure_name(value: Any, module: types.ModuleType | None = None) -> str | Non
     defines the value; `module` is where it was found, for one that does not say so.
     """
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    defined = getattr(value, "__module__", None) if isinstance(name, str) else None
+    defined = getattr(value, "__module__", None)
     if isinstance(value, types.ModuleType):
-        defined, name = value.__name__, ""
-    elif not isinstance(defined, str):
+        defined, name = value.__name__, None
+    elif not (isinstance(name, str) and isinstance(defined, str)):
         if module is None:
             return None
         defined = module.__name__
     defined = _WRITTEN_IN.get(defined, defined)
     package = defined.partition(".")[0]
-    if defined == "builtins" or (defined == "None" and package == "None"):
+    if package == "builtins":
         return f"{name}()" if name in _HIDDEN_INPUTS else None
-    full = f"{defined}.{name}".strip(".") if name else defined
+    full = f"{defined}.{name}" if isinstance(name, str) else defined
     if package in sys.stdlib_module_names:
-        return None if package in _PURE or package.lstrip("_") in _PURE else full
-    last = str(name or defined).rpartition(".")[2]
-    return (
-        full
-        if last in _IMPURE.get(package, ()) or (".random" in f".{defined}." and package == "numpy")
-        else None
-    )
+        is_impure = _PURE.isdisjoint((package, package.lstrip("_")))
+    else:
+        is_impure = not _IMPURE.get(package, frozenset()).isdisjoint(full.split("."))
+    return full if is_impure else None

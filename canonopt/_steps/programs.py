@@ -7,6 +7,7 @@ It has one trace, so nothing that another function has traced is run without suc
 cannot be shown to be the same is called as `jax.jit` calls it.
 """
 
+import operator
 import threading
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Protocol
@@ -67,9 +68,7 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-programs: BoundedStore[Program | None] = BoundedStore(
-    1024, 1 << 28, lambda program: 0 if program is None else program.bytes
-)
+programs: BoundedStore[Program] = BoundedStore(1024, 1 << 28, operator.attrgetter("bytes"))
 # From keys of functions that were traced and cannot share a program to the reason.
 _not_shared: BoundedStore[str] = BoundedStore(1024)
 cleared.update((programs, _not_shared))
