@@ -9,7 +9,7 @@ import jax
 import jax.core
 import numpy as np
 
-from .._python_internals import captured_by, is_library_class, is_library_file
+from .._python_internals import captured_by, is_library_file
 
 
 def kept_by(program: Any) -> tuple[int, bool]:
@@ -45,9 +45,8 @@ def _is_users_code(value: Any) -> bool:
 
 
 def _is_of_library(value: Any) -> bool:
-    """Return True for an object of a library: what it holds counts, as with a list of functions."""
-    kind = type(value)
-    return kind.__module__ != "builtins" and is_library_class(kind)
+    """Return True for an object of JAX or Equinox. What those of Equinox hold counts, not they."""
+    return type(value).__module__.partition(".")[0] in ("jax", "jaxlib", "equinox")
 
 
 def _values_in(program: Any) -> Iterator[Any]:
@@ -79,5 +78,5 @@ def _values_in(program: Any) -> Iterator[Any]:
             pending += (value.f, value.transforms, getattr(value, "f_transformed", None))
         elif hasattr(value, "callback_func"):  # of `jax.pure_callback`
             pending.append(value.callback_func)
-        elif callable(value) and _is_of_library(value) and hasattr(value, "__dict__"):
-            pending += vars(value).values()
+        elif type(value).__module__.startswith("equinox.") and hasattr(value, "__dict__"):
+            pending += vars(value).values()  # as of `equinox.filter_custom_vjp`
