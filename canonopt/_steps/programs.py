@@ -177,7 +177,6 @@ def _deleted(jitted: Jitted, array: Any) -> DeletedArrayError:
 
 
 _MAX_KINDS = 4096  # as many as JAX remembers calls of one function
-_NEW: Any = object()
 
 
 class Calls:
@@ -190,7 +189,8 @@ class Calls:
     __slots__ = ("__weakref__", "_by_kind", "_is_steady", "_last", "is_plain")
 
     def __init__(self) -> None:
-        self._by_kind: dict[Hashable, _Use | None] = {}
+        # None for those that are called as `jax.jit` calls them.
+        self._by_kind: dict[Hashable, tuple[_Use, ...] | None] = {}
         self._last: _Use | None = None
         # Whether the last two calls ran one program. Then it is tried first: that costs less than
         # to look at the arguments, but 0.8 ms if it fails.
@@ -215,19 +215,21 @@ class Calls:
             return jitted.plain(*args, **kwargs)
         try:
             kind = _kind_of(jitted, args, kwargs)
-            use = self._by_kind.get(kind, _NEW)
+            uses = self._by_kind.get(kind, ())
         except (TypeError, ValueError):  # `jax.jit` says what is wrong
             return jitted.plain(*args, **kwargs)
-        if use is None:
+        if uses is None:
             self._last = None
             return jitted.plain(*args, **kwargs)
-        if use is not _NEW:
-            self._is_steady, self._last = use is self._last, use
+        for use in uses:
             try:
-                return use(jitted, args, kwargs)
-            except NotTraced as error:  # JAX has forgotten its programs
+                result = use(jitted, args, kwargs)
+            except NotTraced as error:  # JAX has forgotten it, or tells 1 from True here
                 if not use.is_not_traced(error):
                     raise
+                continue
+            self._is_steady, self._last = use is self._last, use
+            return result
         # To find a nan, JAX runs the function again; to find leaks, it keeps no traces.
         self.is_plain |= config.jax_debug_nans or config.jax_debug_infs
         self.is_plain |= config.jax_check_tracer_leaks
@@ -236,7 +238,7 @@ class Calls:
         if use is not None or self._by_kind:
             while len(self._by_kind) >= _MAX_KINDS:
                 self._by_kind.pop(next(iter(self._by_kind)), None)
-            self._by_kind[kind] = use
+            self._by_kind[kind] = None if use is None else (*uses[-3:], use)
         self._is_steady, self._last = len(self._by_kind) == 1, use
         return jitted.plain(*args, **kwargs) if use is None else result
 
@@ -251,7 +253,7 @@ class Calls:
         return use.program.call.trace(use.arrays, *args).jaxpr
 
     def __len__(self) -> int:
-        return sum(use is not None for use in [*self._by_kind.values()])
+        return sum(len(uses or ()) for uses in [*self._by_kind.values()])
 
     def clear(self) -> None:
         """Forget the programs, and look for no others: the function is to be traced again."""
