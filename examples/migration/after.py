@@ -78,7 +78,6 @@ def evaluate(model, x, y):
 def calibrate(logits, y, steps=20):
     """The temperature that the logits need to be divided by."""
     optim = canonopt.sgd(0.1, momentum=0.9)
-    y = jnp.asarray(y)
 
     @canonopt.jit
     def calibrate_step(log_temperature, opt_state):
@@ -118,7 +117,7 @@ def cross_validate():
             optim = make_optim(rate, steps=EPOCHS * (~held_out).sum() // BATCH_SIZE)
             trained, loss, norm = train(model, optim, x[~held_out], y[~held_out])
             logits, accuracy = evaluate(trained, x[held_out], y[held_out])
-            temperature = calibrate(logits, y[held_out])
+            temperature = calibrate(logits, jnp.asarray(y[held_out]))
             results.append((rate, fold, trained, loss, norm, accuracy, temperature))
     return results
 

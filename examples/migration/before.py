@@ -113,7 +113,7 @@ def cross_validate():
             optim = make_optim(rate, steps=EPOCHS * (~held_out).sum() // BATCH_SIZE)
             trained, loss, norm = train(model, optim, x[~held_out], y[~held_out])
             logits, accuracy = evaluate(trained, x[held_out], y[held_out])
-            temperature = calibrate(logits, y[held_out])
+            temperature = calibrate(logits, jnp.asarray(y[held_out]))
             results.append((rate, fold, trained, loss, norm, accuracy, temperature))
     return results
 
