@@ -312,7 +312,9 @@ class Keyed(Protocol):
 
 def read_keyed(reader: Reader, value: Keyed, mode: Mode) -> None:
     parts = tuple(value.__canonical_parts__(mode))
-    if mode == "now" and parts and reader.was_seen(value, mode):
+    # A spec that is read in full may be another object than an equal one.
+    is_spec = hasattr(type(value), "__canonicalized__")
+    if is_spec and mode == "now" and parts and reader.was_seen(value, mode):
         return
     reader.out.append(value.__canonical_key__(mode))
     reader.add_all(parts, "now" if mode == "now" else "held")

@@ -672,6 +672,23 @@ def test_an_optimizer_that_is_returned_is_the_one_that_was_given(name):
         np.testing.assert_array_equal(updates, fit(optim)[2])
 
 
+def test_a_model_and_a_state_that_are_seen_first_are_those_that_are_known():
+    """Modules of one structure have one `Static` once they are known, and their own before."""
+    model = mlp()
+    state = optax.adam(1e-3).init(eqx.filter(model, eqx.is_array))
+
+    def fit():
+        def known_or_not(model, state):
+            return plus_one(model), plus_one(state)
+
+        canonopt.filter_jit(known_or_not)(model, state)
+
+    with canonopt.compile_log() as log:
+        for _ in range(3):
+            fit()
+    assert log["known_or_not"].traces == log["known_or_not"].compiles == 1
+
+
 def test_nothing_is_no_function():
     for jit in (canonopt.jit, canonopt.filter_jit):
         with pytest.raises(TypeError):
