@@ -127,6 +127,7 @@ def _is_immutable(value: Any) -> bool:
     if isinstance(value, types.FunctionType) and not value.__closure__ and not vars(value):
         return is_library_function(value)
     kind: Any = type(value)
-    if is_library_class(kind) and has_only_attributes(kind) and not vars(value):
+    has_none = getattr(value, "__dict__", None) == {}
+    if has_none and is_library_class(kind) and has_only_attributes(kind):
         return True  # a sentinel, such as what Equinox has for a field that is missing
     return is_stable_callable(value)

@@ -689,6 +689,18 @@ def test_a_model_and_a_state_that_are_seen_first_are_those_that_are_known():
     assert log["known_or_not"].traces == log["known_or_not"].compiles == 1
 
 
+SENTINELS = (object(), ..., NotImplemented, None, eqx.nn.State, len, np.dtype("float32"))
+
+
+@pytest.mark.parametrize("sentinel", SENTINELS, ids=lambda sentinel: type(sentinel).__name__)
+def test_a_sentinel_is_returned_as_it_was_given(sentinel):
+    for _ in range(2):
+        step = canonopt.filter_jit(lambda x, s: (x, s, {"s": s}))
+        for _ in range(2):
+            _, found, held = step(X, sentinel)
+            assert found is held["s"] is sentinel
+
+
 def test_nothing_is_no_function():
     for jit in (canonopt.jit, canonopt.filter_jit):
         with pytest.raises(TypeError):
