@@ -1,4 +1,4 @@
-"""What a traced program keeps: constants, and code that runs with it or after it."""
+"""Finds the constants of a traced program, and the code that runs with it or after it."""
 
 import functools
 import types

@@ -41,7 +41,7 @@ from .templates import fill, slotted
 
 
 class Program:
-    """What `jax.jit` makes of a function without the arrays that it captures, for one trace."""
+    """A result of `jax.jit` for a function without the arrays that it captures, for one trace."""
 
     bytes = 0  # of its constants
     template: Any = None  # the structure of its output, see `slotted`
@@ -90,7 +90,7 @@ class Jitted(Protocol):
 
 @attrs.frozen(eq=False)
 class Body:
-    """What a jitted function calls."""
+    """The function that is called, and how, at one moment."""
 
     fn: Any  # is copied with tracers in place of the arrays that it captures
     run: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]  # calls `fn` or its copy
@@ -294,7 +294,8 @@ def _started(
         note_not_shared(body.fn, reason)
     if reason is not None or not reading.is_comparable:
         return None, None
-    given = [x for x in jtu.tree_leaves((args, kwargs)) if isinstance(x, jax.Array)]
+    leaves = jtu.tree_leaves((args, kwargs)) if arrays else ()
+    given = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(jitted.options)
     values = tuple(as_argument(array, given, donates) for array in arrays)
     program = programs.get(key)

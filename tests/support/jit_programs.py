@@ -195,7 +195,7 @@ def run(program: Program, library: Any) -> list[Any]:
 
 @dataclasses.dataclass(frozen=True)
 class Compared:
-    """What both runs gave, and how often each compiled."""
+    """The records of both runs, and how often each compiled."""
 
     program: Program
     theirs: list[Any]
