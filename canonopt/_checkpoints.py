@@ -13,8 +13,8 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 
-from ._errors import CheckpointError
 from ._steps import as_type, struct_of, uncommitted
+from .errors import CheckpointError
 
 _Tree = TypeVar("_Tree")
 

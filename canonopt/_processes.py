@@ -22,7 +22,6 @@ import jax.tree_util as jtu
 import numpy as np
 from jax.sharding import Mesh, Sharding
 
-from ._errors import MissingProcessError, ProcessMismatchError
 from ._identity import closure_items, partial_items
 from ._jax_internals import Jitted, Processes, array_text, jit_options, processes, sharding_text
 from ._numbers import Dynamic
@@ -36,6 +35,7 @@ from ._python_internals import (
 )
 from ._spec import Configured, internals_of
 from ._texts import PLAIN, fields_of, text_of
+from .errors import MissingProcessError, ProcessMismatchError
 
 # How many times it was called. All processes call it in the same order, so this names a call.
 _calls = itertools.count()

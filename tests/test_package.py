@@ -32,7 +32,7 @@ LOWEST = Path(__file__).parent.parent / "requirements" / "lowest.txt"
 
 CATALOGUE = ("optimizers", "transforms", "schedules", "contrib")
 FACE = ("__init__", "__main__", "_checkpoints", "_processes", *CATALOGUE)
-GROUND = ("_errors", "_python_internals", "_jax_internals", "_optax_compat", "_texts")
+GROUND = ("errors", "_python_internals", "_jax_internals", "_optax_compat", "_texts")
 # The rooms, each with those below it: nothing else may be imported but the ground.
 ROOMS: dict[str, tuple[str, ...]] = {
     "_identity": (),

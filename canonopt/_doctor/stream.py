@@ -16,7 +16,6 @@ from typing import Any
 
 import attrs
 
-from .._errors import UnsupportedVersionError
 from .._jax_internals import Array, Compile
 from .._recompiles import (
     MAX_ENTRIES,
@@ -31,6 +30,7 @@ from .._recompiles import (
     record_everywhere,
 )
 from .._texts import COUNTS, SLOW_SECONDS, STAGES, alike_items
+from ..errors import UnsupportedVersionError
 
 VERSION = 1  # of the lines. A new field is no new version.
 _MAX_TEXT = 1000  # characters of each string

@@ -11,15 +11,6 @@ from typing import Any
 import jax
 import jax.tree_util as jtu
 
-from .._errors import (
-    CACHE,
-    HIDDEN,
-    NO_RULE,
-    UNKNOWN_JIT,
-    has_attributes,
-    impure,
-    rebindable,
-)
 from .._jax_internals import Jitted, function_of_partial, jit_options, rebinds_only_if_set
 from .._python_internals import (
     Code,
@@ -31,6 +22,15 @@ from .._python_internals import (
     is_stable,
     rebindable_variables,
     token_of,
+)
+from ..errors import (
+    CACHE,
+    HIDDEN,
+    NO_RULE,
+    UNKNOWN_JIT,
+    has_attributes,
+    impure,
+    rebindable,
 )
 from .reader import UNBOUND, Mode, Reader, Rule, inside
 

@@ -12,8 +12,8 @@ import equinox as eqx
 import jax
 import jax.tree_util as jtu
 
-from .._errors import HoistError, Incomparable
 from .._python_internals import BoundedStore, WeakIdMap, is_constant
+from ..errors import HoistError, Incomparable
 from .interning import PLAIN, Table, Watched, cleared, read
 from .parts import ATTRIBUTES, callable_kind, kind_of
 from .reader import Reading

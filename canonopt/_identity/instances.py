@@ -22,9 +22,9 @@ import attrs
 import equinox as eqx
 import jax
 
-from .._errors import CHANGES, HIDDEN, NO_VALUE, ConstantError, impure, mutable
 from .._jax_internals import IMMUTABLE
 from .._python_internals import WeakIdMap, impure_name, is_library_class, token_of
+from ..errors import CHANGES, HIDDEN, NO_VALUE, ConstantError, impure, mutable
 from .reader import Mode, Reader
 
 # --- promises -----------------------------------------------------------------------------------

@@ -19,7 +19,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._errors import HIDDEN, IDENTITY_TEST, TOO_LARGE, Incomparable, Reason, impure
 from .._jax_internals import Jitted
 from .._python_internals import (
     TELLS_TRACERS,
@@ -38,6 +37,7 @@ from .._python_internals import (
     reflects,
     token_of,
 )
+from ..errors import HIDDEN, IDENTITY_TEST, TOO_LARGE, Incomparable, Reason, impure
 
 # How a value is reached, which decides whether its identity counts:
 # - "given": an argument of a factory. Containers count by their items; arrays are refused.

@@ -18,9 +18,9 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
-from .._errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .._jax_internals import node_functions
 from .._python_internals import is_library_class, is_stable_callable
+from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .callables import read_jitted, read_stable
 from .instances import (
     is_config,

@@ -11,7 +11,7 @@ from typing import Any
 import jax
 import numpy as np
 
-from .._errors import UnsupportedVersionError
+from ..errors import UnsupportedVersionError
 
 
 def key_context() -> dict[str, str]:

@@ -15,7 +15,7 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 
-from .._errors import CanonoptError
+from ..errors import CanonoptError
 
 # An update is traced up to 2**3 times.
 _MAX_QUESTIONS = 3

@@ -15,9 +15,9 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 
-from .._errors import CanonoptError, DynamicSpecError
 from .._identity import HoldsArray, Mode
 from .._python_internals import token_of
+from ..errors import CanonoptError, DynamicSpecError
 from . import double_float
 from .conditionals import current
 from .number import (

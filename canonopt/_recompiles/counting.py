@@ -13,12 +13,6 @@ from typing import Any, Literal, TypeAlias, TypeVar, get_args, overload
 import equinox as eqx
 import jax
 
-from .._errors import (
-    ExcessError,
-    LimitError,
-    NotJittedError,
-    RecompileWarning,
-)
 from .._jax_internals import (
     frames_to_the_user,
     functions_inside,
@@ -30,6 +24,12 @@ from .._jax_internals import (
     without_own_frame,
 )
 from .._texts import cause_lines, place_of
+from ..errors import (
+    ExcessError,
+    LimitError,
+    NotJittedError,
+    RecompileWarning,
+)
 from .call_key import CallKey, call_key_of
 from .differences import Entry
 from .listeners import active, check_compiles, recording, watch

@@ -14,7 +14,6 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from .._errors import ExcessError, RecompileWarning
 from .._jax_internals import (
     Compile,
     Miss,
@@ -33,6 +32,7 @@ from .._jax_internals import (
     users_function,
 )
 from .._python_internals import WeakIdMap
+from ..errors import ExcessError, RecompileWarning
 from .call_key import CallKey, call_key_of_miss, shapes_of_miss
 from .differences import Entry
 from .log import MAX_ENTRIES, CompileLog, FunctionLog, Recorder

@@ -14,7 +14,6 @@ from typing import Any, Protocol
 import attrs
 import equinox as eqx
 
-from .._errors import DynamicSpecError, ParameterError, SharedSpecError
 from .._identity import Watched, config_items, copied_config, is_config, is_namedtuple
 from .._optax_compat import (
     annotation_of,
@@ -25,6 +24,7 @@ from .._optax_compat import (
     takes_tree,
 )
 from .._python_internals import new_token
+from ..errors import DynamicSpecError, ParameterError, SharedSpecError
 from .parameters import FactoryParameters
 
 # --- what a spec was built from -----------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Any, ParamSpec, overload
 
 import optax
 
-from .._errors import NotAFactoryError, NotMirroredError
+from ..errors import NotAFactoryError, NotMirroredError
 from .arguments import Internals
 from .factory import Factory, builder_of, factory_of, register
 from .spec import Configured, ScheduleSpec, Spec, internals_of

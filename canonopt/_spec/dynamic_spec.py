@@ -16,12 +16,12 @@ import jax.core
 import jax.tree_util as jtu
 import optax
 
-from .._errors import DynamicSpecError
 from .._identity import HoldsArray, Mode, Table, Watched, leads_to_objects, read
 from .._jax_internals import makes_tracers
 from .._numbers import ArrayNeeded, Dynamic, ValueNeeded, both_branches, first_branch, traced
 from .._optax_compat import as_transform
 from .._python_internals import token_of
+from ..errors import DynamicSpecError
 from .arguments import Internals, SpecFactory
 from .paths import (
     Assemble,

@@ -10,9 +10,9 @@ from typing import Any
 import attrs
 import optax
 
-from .._errors import NotATransformationError, ParameterError
 from .._optax_compat import is_transformation, mentions_transformation, needs_transformation
 from .._python_internals import parameters_of
+from ..errors import NotATransformationError, ParameterError
 
 _Kind = inspect.Parameter
 

@@ -21,7 +21,6 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 
-from .._errors import ParameterError
 from .._identity import (
     HoldsArray,
     config_items,
@@ -34,6 +33,7 @@ from .._identity import (
 )
 from .._numbers import NUMBERS, Dynamic, converted
 from .._python_internals import token_of
+from ..errors import ParameterError
 from .arguments import copied, is_iterator, steps
 
 

@@ -13,11 +13,11 @@ import jax
 import jax.tree_util as jtu
 import optax
 
-from .._errors import NotAFactoryError, ParameterError
 from .._identity import Mode, is_in_place
 from .._optax_compat import as_transform, is_transformation, number_or_none
 from .._python_internals import ClassAttribute, InstanceAttribute
 from .._steps import init_like_grads
+from ..errors import NotAFactoryError, ParameterError
 from .arguments import Internals, SpecFactory
 from .paths import Parametrised, find, hyperparameters, replaced
 

@@ -20,9 +20,9 @@ import numpy as np
 import optax
 from jax.sharding import NamedSharding
 
-from .._errors import ExtraArgsError, UnsettledStateError
 from .._jax_internals import attribute
 from .._python_internals import captured_by
+from ..errors import ExtraArgsError, UnsettledStateError
 from .leaves import (
     as_type,
     chosen_shardings,

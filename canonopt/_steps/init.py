@@ -8,8 +8,8 @@ import jax
 import jax.numpy as jnp
 import optax
 
-from .._errors import LossError, NotATransformationError
 from .._optax_compat import is_transformation
+from ..errors import LossError, NotATransformationError
 from .fixed_point import preserved_state
 
 

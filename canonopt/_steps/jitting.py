@@ -7,9 +7,9 @@ from typing import Any
 import jax
 import jax.tree_util as jtu
 
-from .._errors import LimitError
 from .._jax_internals import named_arguments, parameters_of_jitted
 from .._python_internals import WeakIdMap
+from ..errors import LimitError
 from .programs import Body, Calls, programs
 
 # The calls of each function, by options: `jax.jit` made again for one function finds its programs.

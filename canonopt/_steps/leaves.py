@@ -16,8 +16,8 @@ import numpy as np
 from jax.extend.core import JaxprEqn, Literal, jaxpr_as_fun
 from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
-from .._errors import PlacementError, UpdatesError
 from .._jax_internals import distinct_slices
+from ..errors import PlacementError, UpdatesError
 
 _Model = TypeVar("_Model")
 _Path = tuple[Any, ...]

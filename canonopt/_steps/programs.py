@@ -17,7 +17,6 @@ import jax
 import jax.core
 import jax.tree_util as jtu
 
-from .._errors import DeletedArrayError
 from .._identity import (
     cleared,
     is_in_place,
@@ -34,6 +33,7 @@ from .._jax_internals import (
     whole_context,
 )
 from .._python_internals import BoundedStore
+from ..errors import DeletedArrayError
 from .leaves import as_argument
 from .templates import fill, slotted
 

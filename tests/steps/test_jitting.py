@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import canonopt
-from canonopt._errors import LimitError
 from canonopt._jax_internals import MissWatch
+from canonopt.errors import LimitError
 
 from ..support.counting import compiles
 

@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ..._errors import ConfigError
 from ..._optax_compat import annotation_of, is_numeric, members_of
+from ...errors import ConfigError
 from ..factory import Factory
 from ..spec import Configured, Spec
 

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ..._errors import ConfigError
+from ...errors import ConfigError
 from ..spec import Configured
 from .reading import from_config
 from .writing import to_config

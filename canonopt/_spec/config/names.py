@@ -9,8 +9,8 @@ from typing import Any
 
 import optax
 
-from ..._errors import ConfigError
 from ..._identity import HoldsArray, read
+from ...errors import ConfigError
 from ..builders import catalogue, factory_behind
 from ..factory import Factory
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import optax
 
-from ..._errors import CanonoptError, ConfigError, ConfigWarning
+from ...errors import CanonoptError, ConfigError, ConfigWarning
 from ..factory import Factory
 from ..spec import Spec
 from .form import (

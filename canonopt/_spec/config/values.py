@@ -8,9 +8,9 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 
-from ..._errors import CanonoptError, ConfigError
 from ..._identity import is_namedtuple
 from ..._numbers import converted
+from ...errors import CanonoptError, ConfigError
 from ..dynamic_spec import dynamic
 from .form import (
     NONE,

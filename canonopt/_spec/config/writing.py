@@ -12,10 +12,10 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from ..._errors import ConfigError
 from ..._identity import is_namedtuple
 from ..._numbers import Dynamic
 from ..._optax_compat import is_transformation
+from ...errors import ConfigError
 from ..builders import factory_behind
 from ..factory import Factory
 from ..spec import Configured, Spec
