@@ -8,6 +8,7 @@ import typing as _typing
 import optax as _optax
 
 from . import contrib as contrib
+from . import errors as errors
 from . import optimizers as optimizers
 from . import schedules as schedules
 from . import transforms as transforms
@@ -29,30 +30,6 @@ from ._steps import init_like_grads as init_like_grads
 from ._steps import jit as jit
 from ._steps import keep_programs as keep_programs
 from .errors import CanonoptError as CanonoptError
-from .errors import CheckpointError as CheckpointError
-from .errors import ConfigError as ConfigError
-from .errors import ConfigWarning as ConfigWarning
-from .errors import ConstantError as ConstantError
-from .errors import DeletedArrayError as DeletedArrayError
-from .errors import DynamicSpecError as DynamicSpecError
-from .errors import ExcessError as ExcessError
-from .errors import ExtraArgsError as ExtraArgsError
-from .errors import HoistError as HoistError
-from .errors import LimitError as LimitError
-from .errors import LossError as LossError
-from .errors import MissingProcessError as MissingProcessError
-from .errors import NotAFactoryError as NotAFactoryError
-from .errors import NotATransformationError as NotATransformationError
-from .errors import NotJittedError as NotJittedError
-from .errors import NotMirroredError as NotMirroredError
-from .errors import ParameterError as ParameterError
-from .errors import PlacementError as PlacementError
-from .errors import ProcessMismatchError as ProcessMismatchError
-from .errors import RecompileWarning as RecompileWarning
-from .errors import SharedSpecError as SharedSpecError
-from .errors import UnsettledStateError as UnsettledStateError
-from .errors import UnsupportedVersionError as UnsupportedVersionError
-from .errors import UpdatesError as UpdatesError
 from .optimizers import *
 from .schedules import *
 from .transforms import *
@@ -96,6 +73,8 @@ else:
     __all__ = [name for name in (*globals(), *_LATER) if not name.startswith("_")]
 
     def __getattr__(name: str) -> object:
+        if name.endswith(("Error", "Warning")) and hasattr(errors, name):
+            return getattr(errors, name)
         if name not in _LATER:
             return _find_in(_optax, name)
         return _import_later(globals(), name, _LATER[name])

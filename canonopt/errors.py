@@ -20,11 +20,6 @@ class CanonoptError(Exception):
     - `before`, `after`: what differs, in words.
     """
 
-    __module__ = "canonopt"
-
-    def __init_subclass__(cls) -> None:
-        cls.__module__ = "canonopt"  # where users find it, and what a traceback shows
-
     def __init__(
         self,
         problem: str,
@@ -161,13 +156,9 @@ class UnsupportedVersionError(CanonoptError, RuntimeError):
 class RecompileWarning(UserWarning):
     """A function with `mode="warn"` was traced or compiled more often than its limit allows."""
 
-    __module__ = "canonopt"
-
 
 class ConfigWarning(UserWarning):
     """The data of a spec were written with another version of Optax, which has other parameters."""
-
-    __module__ = "canonopt"
 
 
 # --- why a value is not the same as that of another build ---------------------------------------

@@ -326,7 +326,7 @@ MISFITS = {
 @pytest.mark.parametrize("misfit", MISFITS)
 def test_what_does_not_fit_is_named_before_anything_is_read(misfit):
     make, lines = MISFITS[misfit]
-    with pytest.raises(canonopt.CheckpointError) as caught:
+    with pytest.raises(canonopt.errors.CheckpointError) as caught:
         canonopt.restore_like(make(), pytest.fail, canonopt.manifest(small()))
     assert str(caught.value).splitlines() == [
         "Nothing was restored, since the checkpoint was saved from another tree:",
@@ -353,7 +353,9 @@ def test_a_manifest_is_one_line_of_json():
 def test_another_shape_is_found_without_a_manifest(library, tmp_path):
     saved = LIBRARIES[library](tmp_path, small())
     like = small(shape=(4, 4))
-    with pytest.raises(canonopt.CheckpointError, match="Nothing was restored, since") as caught:
+    with pytest.raises(
+        canonopt.errors.CheckpointError, match="Nothing was restored, since"
+    ) as caught:
         canonopt.restore_like(like, saved.load)
     assert "like['model']['w']" in str(caught.value)
     if library == "flax":  # which does not compare shapes
@@ -369,7 +371,7 @@ def test_a_file_that_was_cut_off(library, tmp_path):
     assert saved.files
     for file in saved.files:
         file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    with pytest.raises(canonopt.CheckpointError) as caught:
+    with pytest.raises(canonopt.errors.CheckpointError) as caught:
         canonopt.restore_like(like, saved.load, saved.manifest)
     first, reason, fix = str(caught.value).splitlines()
     all_leaves = "like['model']['b'], like['model']['w'], like['opt_state'][0].count and 5 more"
@@ -388,17 +390,19 @@ def test_a_file_that_was_cut_off(library, tmp_path):
 
 @pytest.mark.parametrize("cut", ["", '{"w": "float', b"[]", '{"w": 3}', {"w": "float32[2]"}])
 def test_a_manifest_that_was_cut_off(cut):
-    with pytest.raises(canonopt.CheckpointError, match="cannot be read from the checkpoint"):
+    with pytest.raises(canonopt.errors.CheckpointError, match="cannot be read from the checkpoint"):
         canonopt.restore_like(small(), pytest.fail, cut)
 
 
 def test_a_tree_of_other_containers():
     data = flax.serialization.to_bytes(small())
     load = lambda _: flax.serialization.msgpack_restore(data)  # noqa: E731
-    with pytest.raises(canonopt.CheckpointError, match=r"\['opt_state'\]\['0'\]\['count'\]"):
+    with pytest.raises(canonopt.errors.CheckpointError, match=r"\['opt_state'\]\['0'\]\['count'\]"):
         canonopt.restore_like(small(), load)
     like = {"a": [1.0, 2.0]}
-    with pytest.raises(canonopt.CheckpointError, match=r"\(\*, \*\).* -> .*\[\*, \*\].* @ like"):
+    with pytest.raises(
+        canonopt.errors.CheckpointError, match=r"\(\*, \*\).* -> .*\[\*, \*\].* @ like"
+    ):
         canonopt.restore_like(like, lambda _: {"a": (1.0, 2.0)})
 
 
@@ -426,7 +430,7 @@ ORDERS = {
 @pytest.mark.parametrize("order", ORDERS)
 def test_leaves_in_another_order_are_not_taken_for_each_other(order):
     saved, like, mark = ORDERS[order]
-    with pytest.raises(canonopt.CheckpointError, match="saved from another tree") as caught:
+    with pytest.raises(canonopt.errors.CheckpointError, match="saved from another tree") as caught:
         canonopt.restore_like(like, pytest.fail, canonopt.manifest(saved))
     assert f"leaf 1 -> leaf 0 @ like{mark}down" in str(caught.value)
     assert f"leaf 0 -> leaf 1 @ like{mark}up" in str(caught.value)
@@ -474,7 +478,7 @@ def test_a_number_comes_back_as_it_is(number):
 
 
 def test_a_tree_that_is_one_leaf():
-    with pytest.raises(canonopt.CheckpointError, match=r"checkpoint: like\n  OSError: cut"):
+    with pytest.raises(canonopt.errors.CheckpointError, match=r"checkpoint: like\n  OSError: cut"):
         canonopt.restore_like(jnp.ones(2), lambda _: raised(OSError("cut")))
 
 

@@ -188,7 +188,7 @@ def test_a_config_that_changes_is_another_configuration():
     changed = canonopt.join_schedules(schedules, one)
     assert changed is not schedule
     assert float(changed(12)) == 1.0
-    with pytest.raises(canonopt.SharedSpecError, match="one has been changed since"):
+    with pytest.raises(canonopt.errors.SharedSpecError, match="one has been changed since"):
         schedule(12)
 
 
@@ -204,7 +204,7 @@ def test_a_config_that_changes_is_another_configuration():
 )
 def test_a_config_is_refused_where_jax_would_take_it_for_a_leaf(build, path):
     message = f"needs a tree for {path}, and JAX takes an OmegaConf "
-    with pytest.raises(canonopt.ParameterError, match=re.escape(message)) as raised:
+    with pytest.raises(canonopt.errors.ParameterError, match=re.escape(message)) as raised:
         build()
     assert "Write OmegaConf.to_container(value, resolve=True), or _convert_: all" in str(
         raised.value
@@ -213,7 +213,9 @@ def test_a_config_is_refused_where_jax_would_take_it_for_a_leaf(build, path):
 
 
 def test_a_list_of_transformations_in_a_config_is_to_be_unpacked():
-    with pytest.raises(canonopt.NotATransformationError, match=r"Unpack it: canonopt\.chain"):
+    with pytest.raises(
+        canonopt.errors.NotATransformationError, match=r"Unpack it: canonopt\.chain"
+    ):
         canonopt.chain(config([canonopt.sgd(0.1)]))
 
 
@@ -247,5 +249,5 @@ def test_the_default_of_lr_is_as_if_not_given():
     default = inspect.signature(canonopt.adam).parameters["lr"].default
     assert repr(default) == "<not given>"
     assert canonopt.adam(1e-3, lr=default) is canonopt.adam(1e-3)
-    with pytest.raises(canonopt.ParameterError, match="adam needs learning_rate"):
+    with pytest.raises(canonopt.errors.ParameterError, match="adam needs learning_rate"):
         canonopt.adam(lr=default)

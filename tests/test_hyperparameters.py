@@ -68,7 +68,7 @@ def tried(name):
     for path in numbers(spec):
         try:
             found = types_of(jax.eval_shape(run, canonopt.dynamic(spec, path)))
-        except canonopt.DynamicSpecError as error:
+        except canonopt.errors.DynamicSpecError as error:
             refused[path] = str(error)
         except TypeError as error:  # a factory that asks for the type; the note names the number
             (note,) = [note for note in error.__notes__ if note.startswith("Given as canonopt.dyn")]
@@ -162,7 +162,7 @@ def test_schedules_are_traced_or_refuse_by_name(name):
             dynamic = canonopt.dynamic(schedule, path)
             found = np.asarray([dynamic(count) for count in counts], np.float32)
             traced = jax.jit(lambda schedule, counts: jax.vmap(schedule)(counts))(dynamic, counts)
-        except canonopt.DynamicSpecError as error:
+        except canonopt.errors.DynamicSpecError as error:
             assert str(error).startswith(f"{path.rpartition('.')[2]} of canonopt.")
             continue
         assert bits(found) == bits(expected), path

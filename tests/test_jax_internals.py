@@ -753,7 +753,7 @@ def test_counts_are_right_or_an_error_says_what_has_moved(first_use, monkeypatch
             continue
         if count is count_below and error == COMPILE:
             continue  # has no compiles
-        with pytest.raises(canonopt.UnsupportedVersionError) as caught:
+        with pytest.raises(canonopt.errors.UnsupportedVersionError) as caught:
             count()
         assert caught.value.name == error
         if error != COMPILE:
@@ -868,7 +868,7 @@ def raise_not_found(name):
 def test_once_counting_works_again_nothing_is_raised(first_use, monkeypatch):
     with monkeypatch.context() as context:
         elsewhere("jax._src.pjit")(context)
-        with pytest.raises(canonopt.UnsupportedVersionError):
+        with pytest.raises(canonopt.errors.UnsupportedVersionError):
             canonopt.assert_max_traces(len)
     count_in_a_log()
     # A second watch does not keep the first one from being checked.
@@ -992,7 +992,7 @@ def fail(x):
 
 def test_a_call_without_a_compile_does_not_count_as_a_missing_event(first_use):
     refused = canonopt.assert_max_traces(jax.jit(fresh()[0]), 0)
-    with pytest.raises(canonopt.ExcessError):
+    with pytest.raises(canonopt.errors.ExcessError):
         refused(X)
     assert listeners._is_compile_due
     with canonopt.compile_log() as log:
@@ -1060,7 +1060,7 @@ def test_a_program_shows_the_functions_that_run_later(make):
 def test_without_the_store_of_jax_distributed_no_processes_are_compared(monkeypatch, move):
     monkeypatch.setattr(jax.distributed, "is_initialized", lambda: True)
     move(monkeypatch)
-    with pytest.raises(canonopt.UnsupportedVersionError) as caught:
+    with pytest.raises(canonopt.errors.UnsupportedVersionError) as caught:
         canonopt.assert_same_across_processes(canonopt.adam(1e-3))
     expected = f"canonopt cannot compare processes with jax {jax.__version__}: jax._src.distributed"
     assert str(caught.value).startswith(expected)

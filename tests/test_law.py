@@ -804,7 +804,9 @@ def test_a_promise_makes_instances_comparable():
         return canonopt.sgd(lambda count: config.lr)
 
     one = Config(0.1)
-    with pytest.raises(canonopt.HoistError, match=r"canonopt\.register_constant\(.*Config\)"):
+    with pytest.raises(
+        canonopt.errors.HoistError, match=r"canonopt\.register_constant\(.*Config\)"
+    ):
         canonopt.hoist((lambda c: lambda count: c.lr)(one), strict=True)
     assert build(one) is build(one)
     assert build(one) is not build(Config(0.1))
@@ -841,7 +843,7 @@ def test_a_second_promise_replaces_the_first():
     ],
 )
 def test_what_is_no_promise(arguments, message):
-    with pytest.raises(canonopt.ConstantError, match=message):
+    with pytest.raises(canonopt.errors.ConstantError, match=message):
         canonopt.register_constant(*arguments)
 
 
@@ -853,7 +855,9 @@ def test_a_factory_that_changes_what_it_reads_takes_no_traced_value():
         calls.append(scale)
         return optax.sgd(scale * len(calls))
 
-    with pytest.raises(canonopt.DynamicSpecError, match="changes what it reads when it is called"):
+    with pytest.raises(
+        canonopt.errors.DynamicSpecError, match="changes what it reads when it is called"
+    ):
         build(canonopt.dynamic(0.1))
 
 
@@ -868,7 +872,9 @@ def test_a_factory_that_would_read_something_else_takes_no_traced_value():
     updates = jnp.ones(())
     assert float(optim.update(updates, optim.init(updates))[0]) == np.float32(-0.2)
     config.lr = 0.5
-    with pytest.raises(canonopt.DynamicSpecError, match="has changed since the spec was built"):
+    with pytest.raises(
+        canonopt.errors.DynamicSpecError, match="has changed since the spec was built"
+    ):
         optim.update(updates, optim.init(updates))
     optim = build(config, canonopt.dynamic(2.0))
     assert float(optim.update(updates, optim.init(updates))[0]) == -1.0

@@ -102,7 +102,7 @@ def test_one_process_returns_at_once(monkeypatch):
 
 def test_processes_without_a_coordinator_cannot_be_compared(monkeypatch):
     monkeypatch.setattr(jax, "process_count", lambda: 4)
-    with pytest.raises(canonopt.MissingProcessError) as caught:
+    with pytest.raises(canonopt.errors.MissingProcessError) as caught:
         canonopt.assert_same_across_processes(canonopt.adam(1e-3))
     assert str(caught.value) == (
         "canonopt.assert_same_across_processes compares 4 processes through the coordinator of "

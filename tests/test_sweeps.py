@@ -166,7 +166,7 @@ def test_several_names_and_names_in_containers():
     [
         (
             lambda: canonopt.dynamic(canonopt.adam(0.1), "learnin_rate"),
-            canonopt.ParameterError,
+            canonopt.errors.ParameterError,
             "There is no hyperparameter 'learnin_rate'. Did you mean 'learning_rate'? "
             "Those of this spec are: learning_rate, b1, b2, eps, eps_root",
         ),
@@ -174,74 +174,74 @@ def test_several_names_and_names_in_containers():
             lambda: canonopt.dynamic(
                 canonopt.chain(canonopt.sgd(0.1), canonopt.adam(0.1)), "learning_rate"
             ),
-            canonopt.ParameterError,
+            canonopt.errors.ParameterError,
             "'learning_rate' may be any of args[0].learning_rate, args[1].learning_rate. "
             "Write the whole path of the one you mean.",
         ),
         (
             lambda: canonopt.dynamic(canonopt.sgd(0.1, momentum=0.9)),
-            canonopt.DynamicSpecError,
+            canonopt.errors.DynamicSpecError,
             "canonopt.dynamic needs the names of the hyperparameters to trace. "
             "Those of this spec are: learning_rate, momentum, nesterov.",
         ),
         (
             lambda: canonopt.dynamic(chain(0.1), "args[1].lr"),
-            canonopt.DynamicSpecError,
+            canonopt.errors.DynamicSpecError,
             "canonopt.dynamic takes a number or an array, and args[1].learning_rate is canonopt.",
         ),
         (
             lambda: canonopt.dynamic(chain(0.1), "args[1].lr"),
-            canonopt.DynamicSpecError,
+            canonopt.errors.DynamicSpecError,
             "Name one of its own: args[1].learning_rate.init_value, args[1].learning_rate.peak",
         ),
         (
             lambda: canonopt.dynamic(canonopt.sgd(0.1), "momentum"),
-            canonopt.DynamicSpecError,
+            canonopt.errors.DynamicSpecError,
             "takes a number or an array, and momentum is None. Give it a number, as in "
             "canonopt.dynamic(1e-3).",
         ),
         (
             lambda: canonopt.dynamic("0.1"),
-            canonopt.DynamicSpecError,
+            canonopt.errors.DynamicSpecError,
             "canonopt.dynamic takes a number or an array, and got '0.1'.",
         ),
         (
             lambda: canonopt.dynamic(2**40),
-            canonopt.DynamicSpecError,
+            canonopt.errors.DynamicSpecError,
             "canonopt.dynamic traces an integer as int32, and its value is 1099511627776, which "
             "does not fit. Write a float, as in canonopt.dynamic(1e12), or leave out "
             "canonopt.dynamic: a Python number is part of the program.",
         ),
         (
             lambda: canonopt.dynamic([1, -(2**31) - 1]),
-            canonopt.DynamicSpecError,
+            canonopt.errors.DynamicSpecError,
             "as int32, and its value is -2147483649, which does not fit.",
         ),
         (
             # JAX would cut it.
             lambda: canonopt.dynamic(np.uint64(2**40)),
-            canonopt.DynamicSpecError,
+            canonopt.errors.DynamicSpecError,
             "as uint32, and its value is 1099511627776, which does not fit.",
         ),
         (
             lambda: canonopt.dynamic(canonopt.adam(2**40), "lr"),
-            canonopt.DynamicSpecError,
+            canonopt.errors.DynamicSpecError,
             "as int32, and learning_rate is 1099511627776, which does not fit.",
         ),
         (
             lambda: canonopt.dynamic(0.1, "lr"),
-            canonopt.DynamicSpecError,
+            canonopt.errors.DynamicSpecError,
             "canonopt.dynamic takes names together with a spec, and got 0.1. Write "
             "canonopt.dynamic(spec, 'learning_rate') or canonopt.dynamic(1e-3).",
         ),
         (
             lambda: canonopt.adam(0.1).replace(b3=1),
-            canonopt.ParameterError,
+            canonopt.errors.ParameterError,
             "adam has no parameter 'b3'",
         ),
         (
             lambda: chain(0.1).replace(b3=1),
-            canonopt.ParameterError,
+            canonopt.errors.ParameterError,
             "There is no hyperparameter 'b3'.",
         ),
     ],
@@ -287,7 +287,7 @@ REMEDY = (
     ids=["an integer", "a float"],
 )
 def test_what_a_factory_asks_for_is_refused_when_it_is_built(build, path, text):
-    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)) as raised:
+    with pytest.raises(canonopt.errors.DynamicSpecError, match=re.escape(text)) as raised:
         build()
     assert raised.value.path == path
 
@@ -383,11 +383,11 @@ def test_an_ensemble_that_cannot_be_built_at_once_is_refused_with_how_to_stack_i
         "peak_value of canonopt.warmup_cosine_decay_schedule has shape (2,), and a Python `if`, a "
         f"comparison or an assertion needs one number. Write one number. {TO_STACK}"
     )
-    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)):
+    with pytest.raises(canonopt.errors.DynamicSpecError, match=re.escape(text)):
         chain(canonopt.dynamic([1e-3, 1e-2]))
     # If a single one cannot be traced either, the error says that.
     text = "decay_steps of canonopt.cosine_decay_schedule cannot be traced"
-    with pytest.raises(canonopt.DynamicSpecError, match=text):
+    with pytest.raises(canonopt.errors.DynamicSpecError, match=text):
         canonopt.cosine_decay_schedule(0.1, canonopt.dynamic([10, 20]))
 
 
@@ -457,7 +457,9 @@ def test_special_values_are_decided_each_by_its_own_number():
     for values in ((0.0, 1.0, 1.0), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)):
         optim = with_special_values(*map(canonopt.dynamic, values), 1.0)
         assert scale(optim) == scale(with_special_values(*values, 1.0))
-    with pytest.raises(canonopt.DynamicSpecError, match=r"d of .* cannot be traced: its value is"):
+    with pytest.raises(
+        canonopt.errors.DynamicSpecError, match=r"d of .* cannot be traced: its value is"
+    ):
         scale(with_special_values(*map(canonopt.dynamic, (1.0, 2.0, 3.0, 4.0))))
 
 
@@ -477,7 +479,9 @@ NAMED = pytest.mark.parametrize("name, number", [("eps", 0.1), ("power", 2)])
 @NAMED
 def test_what_an_update_asks_for_is_refused_in_the_step(name, number):
     optim = asking(canonopt.dynamic(0.1), **{name: canonopt.dynamic(number)})
-    with pytest.raises(canonopt.DynamicSpecError, match=rf"{name} of .*asking cannot be traced"):
+    with pytest.raises(
+        canonopt.errors.DynamicSpecError, match=rf"{name} of .*asking cannot be traced"
+    ):
         jax.jit(train_step)(optim, PARAMS, ())
 
 
@@ -690,7 +694,7 @@ def test_a_state_like_the_gradients_is_one_trace_and_one_compile():
 def test_a_static_argument_is_refused():
     text = "Pass it as an ordinary argument (take it out of static_argnums and static_argnames)"
     optim = canonopt.adam(canonopt.dynamic(0.1))
-    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)):
+    with pytest.raises(canonopt.errors.DynamicSpecError, match=re.escape(text)):
         hash(optim)
     for options in ({"static_argnums": 0}, {"static_argnames": "optim"}):
         with pytest.raises(ValueError, match=re.escape(text)):

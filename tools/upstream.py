@@ -108,7 +108,7 @@ def _new_factories() -> Iterator[str]:
 def _mirrored(namespace: types.ModuleType, name: str) -> Any:
     try:
         return value_of(namespace, name)
-    except canonopt.NotMirroredError:
+    except canonopt.errors.NotMirroredError:
         return None
 
 

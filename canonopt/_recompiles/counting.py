@@ -114,7 +114,7 @@ def assert_max_traces(
     >>> double(jnp.ones(2))
     Traceback (most recent call last):
         ...
-    canonopt.ExcessError: double (...) is traced for the 2nd time, and max_traces=1.
+    canonopt.errors.ExcessError: double (...) is traced for the 2nd time, and max_traces=1.
       x: shape: float32[1] -> float32[2]
       hint: pad or drop what is left over, so that x has one shape
 
@@ -169,7 +169,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     >>> double(jax.device_put(jnp.ones(1), jax.devices()[0]))
     Traceback (most recent call last):
         ...
-    canonopt.ExcessError: <lambda> (...) is compiled for the 2nd time, and max_compiles=1.
+    canonopt.errors.ExcessError: <lambda> (...) is compiled for the 2nd time, and max_compiles=1.
       x: commitment: not committed -> committed
       hint: before the call, for what it passes as x: x = jax.device_put(x, jax.devices()[0])
 

@@ -719,7 +719,7 @@ def test_strict_names_what_is_compared_by_identity(name):
     function = build()
     shown = getattr(function, "__qualname__", type(function).__qualname__)
     with pytest.raises(
-        canonopt.HoistError, match=f"is compared by identity, because {because}"
+        canonopt.errors.HoistError, match=f"is compared by identity, because {because}"
     ) as info:
         hoist(function, strict=True)
     error = info.value
@@ -732,7 +732,9 @@ def test_strict_names_what_is_compared_by_identity(name):
 
 def test_strict_names_a_tracer():
     def body(x):
-        with pytest.raises(canonopt.HoistError, match=r"weak_f32\[\], is a tracer\. Pass it as an"):
+        with pytest.raises(
+            canonopt.errors.HoistError, match=r"weak_f32\[\], is a tracer\. Pass it as an"
+        ):
             hoist(captured(x), strict=True)
         return x
 
@@ -740,7 +742,7 @@ def test_strict_names_a_tracer():
 
 
 def test_the_facts_of_an_error_are_fields():
-    with pytest.raises(canonopt.HoistError) as info:
+    with pytest.raises(canonopt.errors.HoistError) as info:
         hoist(captured([1]), strict=True)
     assert info.value.path == "captured variable 'value'"
     assert info.value.fix == "Capture a tuple or a frozenset instead, or pass it as an argument."
@@ -753,7 +755,7 @@ def test_a_part_of_a_function_that_calls_itself_is_named():
         return function(n - 1) if n else items
 
     with pytest.raises(
-        canonopt.HoistError, match=rf"its captured variable 'items', \[1\], {CHANGED}"
+        canonopt.errors.HoistError, match=rf"its captured variable 'items', \[1\], {CHANGED}"
     ):
         hoist(function, strict=True)
 
@@ -761,5 +763,5 @@ def test_a_part_of_a_function_that_calls_itself_is_named():
 @pytest.mark.parametrize("value", [3, None, "name", [len], jnp.ones(2)], ids=repr)
 def test_what_is_not_callable_cannot_be_hoisted(value):
     message = r"hoist needs a callable, and got .*write canonopt\.canonicalize\(model\)"
-    with pytest.raises(canonopt.HoistError, match=message):
+    with pytest.raises(canonopt.errors.HoistError, match=message):
         hoist(value)

@@ -228,14 +228,14 @@ def widened_by(step, x=lambda i: ones(4, 3)):
 
 @pytest.mark.parametrize("limit", [canonopt.assert_max_traces, canonopt.assert_max_compiles])
 def test_a_model_that_a_step_widens_names_the_cure_in_an_assertion(limit):
-    with pytest.raises(canonopt.ExcessError) as caught:
+    with pytest.raises(canonopt.errors.ExcessError) as caught:
         widened_by(limit(jax.jit(step_with(eqx.apply_updates))))
     assert caught.value.fix == APPLY
     widened_by(limit(jax.jit(step_with(canonopt.apply_updates))))
 
 
 def test_a_model_that_a_step_widens_names_the_cure_below_the_jit():
-    with pytest.raises(canonopt.ExcessError) as caught:
+    with pytest.raises(canonopt.errors.ExcessError) as caught:
         widened_by(jax.jit(canonopt.assert_max_traces(step_with(eqx.apply_updates))))
     assert caught.value.fix == APPLY
     widened_by(jax.jit(canonopt.assert_max_traces(step_with(canonopt.apply_updates))))

@@ -101,14 +101,14 @@ def test_raises_below_and_above(jit):
         call(ones(8, 1))
         call(ones(8, 1))
         message = r"body \(.*test_counting\.py:\d+\) is traced for the 2nd time, and max_traces=1"
-        with pytest.raises(canonopt.ExcessError, match=message) as caught:
+        with pytest.raises(canonopt.errors.ExcessError, match=message) as caught:
             call(ones(8, 2))
         assert "shape: float32[" in str(caught.value)
         assert "hint: pad or drop what is left over" in str(caught.value)
         if jit is jax.pmap and jax.__version_info__ < (0, 9):
             continue  # after any error in its function, that pmap fails with one of its own
         # Also the next time, though JAX may have kept the trace.
-        with pytest.raises(canonopt.ExcessError, match="and max_traces=1"):
+        with pytest.raises(canonopt.errors.ExcessError, match="and max_traces=1"):
             call(ones(8, 2))
         # Nothing is broken: what is known still runs, as before.
         np.testing.assert_array_equal(call(ones(8, 1)), 2 * ones(8, 1))
@@ -262,13 +262,13 @@ class JittedObject:
 def test_an_object_whose_call_is_jitted(make):
     watched, compiled = canonopt.assert_max_traces(make()), canonopt.assert_max_compiles(make(), 2)
     watched(ones(1)), watched(ones(1))
-    with pytest.raises(canonopt.ExcessError, match="is traced for the 2nd time") as caught:
+    with pytest.raises(canonopt.errors.ExcessError, match="is traced for the 2nd time") as caught:
         watched(ones(2))
     assert "x: shape: float32[1] -> float32[2]" in str(caught.value)
     for size in (3, 3, 4):  # the others are in the one cache of the class
         compiled(ones(size))
     assert (watched.log.traces, compiled.log.compiles) == (2, 2)
-    with pytest.raises(canonopt.ExcessError, match="is compiled for the 3rd time"):
+    with pytest.raises(canonopt.errors.ExcessError, match="is compiled for the 3rd time"):
         compiled(ones(5))
 
 
@@ -493,7 +493,7 @@ def test_warnings_come_three_times_and_the_last_says_so(where):
         warnings.simplefilter("always")
         for size in range(1, 9):
             call(ones(size))
-    messages = [str(w.message) for w in caught if w.category is canonopt.RecompileWarning]
+    messages = [str(w.message) for w in caught if w.category is canonopt.errors.RecompileWarning]
     assert len(messages) == 3
     assert "for the 2nd time, and max_traces=1" in messages[0]
     last = "No more warnings for 60 s."
@@ -513,7 +513,7 @@ def test_warnings_come_three_times_and_the_last_says_so(where):
 def test_warnings_are_of_the_line_that_calls_the_step(watch):
     call = watch(Truth().function())
     call(ones(1, 1))
-    with pytest.warns(canonopt.RecompileWarning) as caught:
+    with pytest.warns(canonopt.errors.RecompileWarning) as caught:
         line = inspect.currentframe().f_lineno + 1
         call(ones(1, 2))
     assert [(w.filename, w.lineno) for w in caught] == [(__file__, line)]
@@ -558,7 +558,7 @@ def test_the_limit_is_what_is_allowed(count):
     for size in range(1, count + 1):
         call(ones(size))
     nth = {2: "2nd", 3: "3rd", 4: "4th", 5: "5th"}[count + 1]
-    with pytest.raises(canonopt.ExcessError, match=f"{nth} time, and max_traces={count}"):
+    with pytest.raises(canonopt.errors.ExcessError, match=f"{nth} time, and max_traces={count}"):
         call(ones(9))
 
 
@@ -593,9 +593,9 @@ def test_arguments_that_are_refused(arguments, message):
     assertions += [canonopt.assert_max_compiles] if not names & set(arguments) else []
     for refuse in assertions:
         for functions in ((), (jax.jit(Truth().function()),)):
-            with pytest.raises(canonopt.LimitError, match=re.escape(message)):
+            with pytest.raises(canonopt.errors.LimitError, match=re.escape(message)):
                 refuse(*functions, **arguments)
-    with pytest.raises(canonopt.LimitError, match="n must be an int, not 'step'"):
+    with pytest.raises(canonopt.errors.LimitError, match="n must be an int, not 'step'"):
         canonopt.assert_max_traces("step")
 
 
@@ -611,7 +611,7 @@ def test_arguments_that_are_refused(arguments, message):
 def test_functions_without_a_name_get_the_name_inside(make, name):
     watched = canonopt.assert_max_compiles(make())
     watched(ones(1))
-    with pytest.raises(canonopt.ExcessError) as caught:
+    with pytest.raises(canonopt.errors.ExcessError) as caught:
         watched(ones(2))
     place = r" \(.*test_counting\.py:\d+\)" if name == "named_body" else ""
     assert re.match(f"{name}{place} is compiled for the 2nd time", str(caught.value))
@@ -621,7 +621,7 @@ def test_an_excess_has_its_facts_as_attributes():
     call = canonopt.assert_max_traces(jax.jit(Truth().function()))
     call(ones(1))
     for _ in range(2):  # the second error is made from the first
-        with pytest.raises(canonopt.ExcessError) as caught:
+        with pytest.raises(canonopt.errors.ExcessError) as caught:
             call(ones(2))
         error = caught.value
         facts = (error.path, error.before, error.after)
@@ -649,7 +649,9 @@ def test_a_repeated_excess_has_the_same_explanation(watch):
     call = watch(Truth().function())
     call(ones(1))
     for _ in range(3):
-        with pytest.raises(canonopt.ExcessError, match=r"x: shape: float32\[1\] -> float32\[2\]"):
+        with pytest.raises(
+            canonopt.errors.ExcessError, match=r"x: shape: float32\[1\] -> float32\[2\]"
+        ):
             call(ones(2))
 
 
@@ -684,7 +686,7 @@ def test_a_compile_without_a_trace_names_the_leaf(jit, before, after, says):
     )
     call({"w": one, "b": array})
     call({"w": one, "b": array})
-    with pytest.raises(canonopt.ExcessError) as caught:
+    with pytest.raises(canonopt.errors.ExcessError) as caught:
         call({"w": other, "b": array})
     first, cause, *_ = str(caught.value).splitlines()
     assert first.startswith("body (")
@@ -735,7 +737,7 @@ def test_another_transformation_is_another_program(under):
     watched = canonopt.assert_max_compiles(jax.jit(lambda x: loss(x)))
     watched(ones(3))
     message = r"for the 2nd time, and max_compiles=1.\n  .*by itself -> under jax.(grad|vmap)"
-    with pytest.raises(canonopt.ExcessError, match=message):
+    with pytest.raises(canonopt.errors.ExcessError, match=message):
         under(watched)
     watched(ones(3))
 
@@ -751,7 +753,7 @@ def test_a_jitted_function_under_pmap_is_traced_as_often_as_its_body_runs():
     for _ in range(2):
         watched(jnp.ones((1, 3)))
     assert watched.log.traces == len(runs) == 1
-    with pytest.raises(canonopt.ExcessError, match="is traced for the 2nd time"):
+    with pytest.raises(canonopt.errors.ExcessError, match="is traced for the 2nd time"):
         watched(jnp.ones((1, 4)))
     assert watched.log.traces == len(runs) == 2
 
@@ -787,7 +789,7 @@ def test_a_compile_by_hand_counts_for_the_lowered_function(stage, compiled_by):
     assert (one.log.compiles, two.log.compiles) == (1, 2)
     compiled_by(third.compile), compiled_by(third.compile)  # what JAX does once
     fourth = lowered(one, ones(4))
-    with pytest.raises(canonopt.ExcessError, match="is compiled for the 3rd time"):
+    with pytest.raises(canonopt.errors.ExcessError, match="is compiled for the 3rd time"):
         compiled_by(fourth.compile)
     assert (one.log.compiles, two.log.compiles) == (3, 2)
 
@@ -800,14 +802,16 @@ def test_compiles_as_a_decorator_with_a_limit():
 
     for size in (1, 2, 1):
         double(ones(size))
-    with pytest.raises(canonopt.ExcessError, match="for the 3rd time, and max_compiles=2"):
+    with pytest.raises(canonopt.errors.ExcessError, match="for the 3rd time, and max_compiles=2"):
         double(ones(3))
     assert double.log.traces == 3
 
 
 @pytest.mark.parametrize("plain", [lambda x: x, len, functools.partial(len), eqx.nn.Identity()])
 def test_assert_max_compiles_refuses_a_plain_function(plain):
-    with pytest.raises(canonopt.NotJittedError, match="needs a jitted function, not ") as caught:
+    with pytest.raises(
+        canonopt.errors.NotJittedError, match="needs a jitted function, not "
+    ) as caught:
         canonopt.assert_max_compiles(plain)
     assert "canonopt.assert_max_compiles(jax.jit(f))" in str(caught.value)
     assert isinstance(caught.value, TypeError)
@@ -847,6 +851,8 @@ def test_a_watched_function_that_calls_itself_is_counted_once_each():
 def test_a_function_that_a_library_jits_itself_is_explained():
     median = canonopt.assert_max_traces(jnp.median)
     median(jnp.ones(3))
-    with pytest.raises(canonopt.ExcessError, match=r"a: shape: float32\[3\] -> float32\[4\]"):
+    with pytest.raises(
+        canonopt.errors.ExcessError, match=r"a: shape: float32\[3\] -> float32\[4\]"
+    ):
         median(jnp.ones(4))
     assert median.log.traces == 2

@@ -733,7 +733,7 @@ def test_what_equinox_wraps_is_the_function_itself():
 
 def test_what_was_made_again_around_an_assertion_is_named():
     inner = canonopt.assert_max_traces(lambda x: x * 2)
-    with pytest.raises(canonopt.ExcessError) as caught:
+    with pytest.raises(canonopt.errors.ExcessError) as caught:
         for _ in range(2):
             jax.jit(lambda x: inner(x))(ones(3))
     assert "what is jitted\n  around it was made again" in str(caught.value)

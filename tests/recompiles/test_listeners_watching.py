@@ -201,7 +201,7 @@ def test_a_failure_of_canonopt_is_a_note_in_the_log(monkeypatch):
     assert (log["step"].traces, log["step"].compiles) == (2, 2)
     assert log.problems == ["RuntimeError: a mistake"]
     assert "canonopt failed to find something out: RuntimeError: a mistake" in str(log)
-    with pytest.raises(canonopt.ExcessError, match="no earlier call to compare with"):
+    with pytest.raises(canonopt.errors.ExcessError, match="no earlier call to compare with"):
         canonopt.assert_max_traces(jax.jit(fresh()[0]), 0)(ones(1))
 
 
@@ -279,7 +279,7 @@ def test_a_traceback_has_no_frame_of_canonopt(jit):
 
 def test_the_error_of_a_limit_shows_no_frames_of_canonopt():
     watched = canonopt.assert_max_traces(jax.jit(fresh()[0]), 0)
-    with pytest.raises(canonopt.ExcessError) as caught:
+    with pytest.raises(canonopt.errors.ExcessError) as caught:
         watched(ones(1))
     found = traceback.extract_tb(caught.value.__traceback__)
     assert [frame.filename for frame in found if "/canonopt/_" in frame.filename] == []

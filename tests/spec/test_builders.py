@@ -57,7 +57,7 @@ def test_the_shared_table_has_every_factory():
     ],
 )
 def test_what_is_not_mirrored_names_optax(get, message):
-    with pytest.raises(canonopt.NotMirroredError) as caught:
+    with pytest.raises(canonopt.errors.NotMirroredError) as caught:
         get()
     assert message in str(caught.value)
     assert isinstance(caught.value, AttributeError)
@@ -71,7 +71,9 @@ def test_names_that_optax_has_moved_are_found_with_its_warning():
 
 def test_a_factory_that_the_installed_optax_lacks_says_so_when_called():
     missing = Mirror(optax, "canonopt.optimizers", page="optimizers").an_optimizer_of_tomorrow
-    with pytest.raises(canonopt.NotMirroredError, match=r"optax .* has no an_optimizer_of_tomor"):
+    with pytest.raises(
+        canonopt.errors.NotMirroredError, match=r"optax .* has no an_optimizer_of_tomor"
+    ):
         missing(1e-3)
 
 

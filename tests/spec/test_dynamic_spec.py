@@ -216,7 +216,7 @@ MESSAGE = re.escape(
 
 def test_a_dynamic_spec_is_refused_as_a_static_argument():
     for spec in (canonopt.adam(jnp.float32(0.1)), canonopt.constant_schedule(jnp.ones(()))):
-        with pytest.raises(canonopt.DynamicSpecError, match=MESSAGE):
+        with pytest.raises(canonopt.errors.DynamicSpecError, match=MESSAGE):
             hash(spec)
     with pytest.raises(ValueError, match=MESSAGE):
         jax.jit(update, static_argnums=0)(canonopt.adam(jnp.float32(0.1)), PARAMS)
@@ -229,7 +229,7 @@ def test_a_static_field_of_a_module_is_refused_where_it_is_hashed():
     with pytest.warns(UserWarning, match="array is being set as static"):
         trainer = Trainer(canonopt.adam(canonopt.dynamic(0.1)))
     refused = r"canonopt.adam\(learning_rate=canonopt.dynamic\(0.1\)\) " + MESSAGE
-    with pytest.raises(canonopt.DynamicSpecError, match=refused):
+    with pytest.raises(canonopt.errors.DynamicSpecError, match=refused):
         hash(trainer)
     with pytest.raises(ValueError, match=refused):
         jax.jit(lambda trainer: 0, static_argnums=0)(trainer)
@@ -256,7 +256,9 @@ def test_a_spec_whose_values_have_been_taken_out_is_shown_and_combined_again(res
 
 def test_a_spec_whose_values_have_been_taken_out_is_not_hashed(rest):
     text = "is what is left of a spec whose arrays have been taken out, so it cannot be hashed"
-    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(f"{rest!r} {text}")) as raised:
+    with pytest.raises(
+        canonopt.errors.DynamicSpecError, match=re.escape(f"{rest!r} {text}")
+    ) as raised:
         hash(rest)
     assert "Combine the two first, eqx.combine(arrays, spec), and pass" in str(raised.value)
 
@@ -279,7 +281,7 @@ def test_a_spec_whose_values_have_been_taken_out_is_not_run(rest, use):
         "as eqx.partition(spec, eqx.is_array) does. Combine the two first, "
         "eqx.combine(arrays, spec), and use what that gives."
     )
-    with pytest.raises(canonopt.DynamicSpecError, match=re.escape(text)):
+    with pytest.raises(canonopt.errors.DynamicSpecError, match=re.escape(text)):
         use(rest)
 
 
@@ -322,9 +324,9 @@ def test_a_dynamic_spec_equals_itself_only():
 
 
 def test_errors_are_raised_when_it_is_built():
-    with pytest.raises(canonopt.NotATransformationError):
+    with pytest.raises(canonopt.errors.NotATransformationError):
         canonopt.masked(jnp.float32(0.1), True)
-    with pytest.raises(canonopt.ParameterError):
+    with pytest.raises(canonopt.errors.ParameterError):
         canonopt.adam(jnp.float32(0.1), b3=1)
 
 

@@ -67,10 +67,11 @@ def test_a_schedule_factory_of_ones_own():
 
 
 def test_what_is_no_factory():
-    with pytest.raises(canonopt.NotAFactoryError, match="needs a function that builds"):
+    with pytest.raises(canonopt.errors.NotAFactoryError, match="needs a function that builds"):
         canonopt.canonical(optax.adam(1e-3))
     with pytest.raises(
-        canonopt.NotAFactoryError, match="returned 3, which is neither a gradient transformation"
+        canonopt.errors.NotAFactoryError,
+        match="returned 3, which is neither a gradient transformation",
     ):
         canonopt.canonical(lambda: 3)()
 
@@ -383,7 +384,9 @@ def test_equal_containers_that_part_are_refused_where_one_spec_stands_for_both()
     schedule = canonopt.piecewise_constant_schedule(1.0, one)
     assert canonopt.piecewise_constant_schedule(1.0, other) is schedule
     one[5] = 100.0
-    with pytest.raises(canonopt.SharedSpecError, match="was given equal lists or dicts more than"):
+    with pytest.raises(
+        canonopt.errors.SharedSpecError, match="was given equal lists or dicts more than"
+    ):
         schedule(10)
     assert float(canonopt.piecewise_constant_schedule(1.0, other)(10)) == 0.25
 
@@ -451,5 +454,5 @@ def test_equal_containers_that_part_are_refused_however_the_factory_keeps_them(k
     spec = build(place(rates))
     assert build(place(other)) is spec
     other.append(1.0)
-    with pytest.raises(canonopt.SharedSpecError):
+    with pytest.raises(canonopt.errors.SharedSpecError):
         spec.init({"w": jnp.ones(1)})

@@ -63,7 +63,7 @@ PARAMS = {"w": jnp.ones((2, 2)), "b": jnp.ones(2)}
     ],
 )
 def test_calls_that_do_not_fit(call, message):
-    with pytest.raises(canonopt.ParameterError, match=re.escape(message)):
+    with pytest.raises(canonopt.errors.ParameterError, match=re.escape(message)):
         call()
     with pytest.raises(TypeError):
         call()
@@ -103,7 +103,7 @@ def test_calls_that_do_not_fit(call, message):
     ],
 )
 def test_something_that_is_no_transformation(call, message):
-    with pytest.raises(canonopt.NotATransformationError, match=re.escape(message)):
+    with pytest.raises(canonopt.errors.NotATransformationError, match=re.escape(message)):
         call()
 
 
@@ -154,7 +154,7 @@ def test_something_that_is_no_transformation(call, message):
 )
 def test_text_for_a_number_is_refused_when_it_is_given(call, path, fix):
     message = re.escape(f"needs a number for {path}, and got the string '")
-    with pytest.raises(canonopt.ParameterError, match=message) as raised:
+    with pytest.raises(canonopt.errors.ParameterError, match=message) as raised:
         call()
     assert (raised.value.path, raised.value.fix) == (path, fix)
 
@@ -194,7 +194,7 @@ def test_arguments_of_every_kind_are_bound_as_python_binds_them():
     updates, _ = spec.update(1.0, spec.init(1.0))
     assert updates == 21
     assert spec.replace(b=3) is factory(1, 3, 3, c=5, e=6)
-    with pytest.raises(canonopt.ParameterError, match=r"factory needs b, c\."):
+    with pytest.raises(canonopt.errors.ParameterError, match=r"factory needs b, c\."):
         factory(1)
 
 
@@ -292,7 +292,7 @@ def test_a_call_is_bound_as_python_binds_it(source, call):
     parameters = parameters_of(f)
     expected = bound_by_python(f, args, kwargs)
     if expected is None:
-        with pytest.raises(canonopt.ParameterError, match=r"^f (got|has|needs|takes) .*\.$"):
+        with pytest.raises(canonopt.errors.ParameterError, match=r"^f (got|has|needs|takes) .*\.$"):
             parameters.bind(args, kwargs)
         return
     bound = parameters.bind(args, kwargs)
@@ -366,7 +366,7 @@ def test_what_calls_say_that_python_refuses(source, args, kwargs, message):
     f = function(source)
     with pytest.raises(TypeError):
         f(*args, **kwargs)
-    with pytest.raises(canonopt.ParameterError, match=re.escape(message)):
+    with pytest.raises(canonopt.errors.ParameterError, match=re.escape(message)):
         parameters_of(f).bind(args, kwargs)
 
 
@@ -429,7 +429,7 @@ def test_values_by_the_names_of_parameters(source, named, current, expected):
     ],
 )
 def test_names_of_parameters_that_do_not_fit(source, named, message):
-    with pytest.raises(canonopt.ParameterError, match=re.escape(message)):
+    with pytest.raises(canonopt.errors.ParameterError, match=re.escape(message)):
         parameters_of(function(source)).from_fields(named)
 
 

@@ -284,7 +284,9 @@ def test_gradients_at_hand_stand_in_for_a_loss():
         state = canonopt.init_like_grads(params, grads=grads, optim=canonopt.adam(1e-3))
         assert optax.tree.get(state, "mu")["frozen"] is None
     for kwargs in ({}, {"grads": params, "loss_fn": lambda p: p["w"].sum()}):
-        with pytest.raises(canonopt.LossError, match="needs either loss_fn, the second argument"):
+        with pytest.raises(
+            canonopt.errors.LossError, match="needs either loss_fn, the second argument"
+        ):
             canonopt.init_like_grads(params, optim=canonopt.adam(1e-3), **kwargs)
 
 
@@ -386,7 +388,7 @@ def test_a_state_that_keeps_changing_names_each_leaf():
             },
         ),
     )
-    with pytest.raises(canonopt.UnsettledStateError) as caught:
+    with pytest.raises(canonopt.errors.UnsettledStateError) as caught:
         canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
     error = caught.value
     assert str(error).splitlines() == [
@@ -410,7 +412,7 @@ def test_a_state_that_keeps_changing_names_each_leaf():
 def test_a_state_that_changes_its_structure_names_each_leaf(before, after, line):
     optim = stateful(lambda params: before, lambda u, s, p=None: (u, after))
     text = "changes the structure of its own state, so the second step is traced again"
-    with pytest.raises(canonopt.UnsettledStateError, match=text) as caught:
+    with pytest.raises(canonopt.errors.UnsettledStateError, match=text) as caught:
         canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
     assert str(caught.value).splitlines()[1:] == [
         line,

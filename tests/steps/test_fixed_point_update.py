@@ -119,7 +119,7 @@ def test_an_unknown_required_argument_is_named():
         "init_like_grads(..., extra_args={'temperature': ...})."
     )
     for build in WRAPPERS.values():
-        with pytest.raises(canonopt.ExtraArgsError, match=message) as caught:
+        with pytest.raises(canonopt.errors.ExtraArgsError, match=message) as caught:
             canonopt.init_like_grads(parameters(), loss_fn, X, optim=build(optim))
         assert caught.value.path == "temperature"
         assert isinstance(caught.value.__cause__, TypeError)

@@ -103,7 +103,7 @@ def test_keyword_arguments_and_auxiliary_results():
 def test_frozen_parts_get_no_state():
     trained, frozen = eqx.partition(model(), lambda leaf: False)
     del trained
-    with pytest.raises(canonopt.LossError, match="No leaf of the model gets a gradient"):
+    with pytest.raises(canonopt.errors.LossError, match="No leaf of the model gets a gradient"):
         canonopt.grads_like(jax.tree.map(lambda x: None, frozen), lambda m: jnp.zeros(()))
 
 
@@ -131,13 +131,15 @@ def test_the_step_keeps_the_structure():
     ],
 )
 def test_a_loss_that_is_no_scalar(loss, has_aux, message):
-    with pytest.raises(canonopt.LossError, match=re.escape(message)):
+    with pytest.raises(canonopt.errors.LossError, match=re.escape(message)):
         canonopt.grads_like(model(), loss, X, has_aux=has_aux)
 
 
 @pytest.mark.parametrize("optim", [None, 1e-3, canonopt.adam])
 def test_the_optimizer_forgotten_or_not_built(optim):
-    with pytest.raises(canonopt.NotATransformationError, match="needs the optimizer as optim="):
+    with pytest.raises(
+        canonopt.errors.NotATransformationError, match="needs the optimizer as optim="
+    ):
         canonopt.init_like_grads(model(), loss_fn, X, optim=optim)
 
 
@@ -146,7 +148,7 @@ def test_numpy_leaves_count_as_equinox_counts_them():
     expected = eqx.filter(params, eqx.is_inexact_array)
     loss = lambda p: jnp.sum(p["w"])  # noqa: E731
     if expected["w"] is None:
-        with pytest.raises(canonopt.LossError):
+        with pytest.raises(canonopt.errors.LossError):
             canonopt.grads_like(params, loss)
     else:
         assert canonopt.grads_like(params, loss)["w"] is params["w"]

@@ -122,5 +122,5 @@ def test_updates_of_structs_are_those_of_arrays():
     assert canonopt.apply_updates(model, updates) == model
     assert canonopt.apply_updates({"w": jnp.ones(4)}, {"w": update})["w"] == update
     other = jax.ShapeDtypeStruct((5,), jnp.float32)
-    with pytest.raises(canonopt.UpdatesError, match=r"model\['w'\] is .*and its update is"):
+    with pytest.raises(canonopt.errors.UpdatesError, match=r"model\['w'\] is .*and its update is"):
         canonopt.apply_updates(model, updates | {"w": other})

@@ -309,7 +309,7 @@ def test_a_captured_array_that_is_gone(deletes, calls):
         r"copies .* Capture a copy: `jnp.copy\(array\)`.$"
     )
     for given in (scale, xs[:3]):
-        with pytest.raises(canonopt.DeletedArrayError, match=message) as caught:
+        with pytest.raises(canonopt.errors.DeletedArrayError, match=message) as caught:
             step(given)
         assert isinstance(caught.value, RuntimeError) and caught.value.__cause__ is not None
     other = jnp.arange(3.0)

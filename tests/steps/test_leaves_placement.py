@@ -284,7 +284,7 @@ def test_parameters_on_two_meshes_or_devices():
         "b": jax.ShapeDtypeStruct((8,), jnp.float32),
     }
     for params in (on_meshes, on_devices):
-        with pytest.raises(canonopt.PlacementError) as caught:
+        with pytest.raises(canonopt.errors.PlacementError) as caught:
             canonopt.init_like_grads(params, grads=grads, optim=canonopt.adam(1e-3))
         error = caught.value
         assert str(error).splitlines() == [

@@ -330,7 +330,7 @@ def test_a_donated_model_is_reused():
     ],
 )
 def test_updates_that_do_not_match_the_model(params, updates, path, before, after):
-    with pytest.raises(canonopt.UpdatesError) as caught:
+    with pytest.raises(canonopt.errors.UpdatesError) as caught:
         canonopt.apply_updates(params, updates)
     error = caught.value
     assert isinstance(error, ValueError)
@@ -349,7 +349,7 @@ def test_an_update_for_a_function_names_the_leaf():
         lambda m: m.activation, updates_for(before), 1.0, is_leaf=lambda node: node is None
     )
     with pytest.raises(
-        canonopt.UpdatesError, match=r"function tanh.* and its update is 1\.0\."
+        canonopt.errors.UpdatesError, match=r"function tanh.* and its update is 1\.0\."
     ) as caught:
         canonopt.apply_updates(before, updates)
     assert caught.value.path == "model.activation"
@@ -357,6 +357,6 @@ def test_an_update_for_a_function_names_the_leaf():
 
 def test_a_layer_with_other_static_values_is_named():
     one, other = (eqx.nn.LayerNorm(3, eps) for eps in (1e-5, 1e-6))
-    with pytest.raises(canonopt.UpdatesError) as caught:
+    with pytest.raises(canonopt.errors.UpdatesError) as caught:
         canonopt.apply_updates({"layers": [one, one]}, {"layers": [one, other]})
     assert caught.value.path == "model['layers'][1]"

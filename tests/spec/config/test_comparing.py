@@ -114,7 +114,9 @@ def test_a_function_counts_by_its_name():
     digest = canonopt.fingerprint(spec)
     assert digest == canonopt.fingerprint(spec)
     assert digest != canonopt.fingerprint(spec, registry={"matrices": is_matrix})
-    with pytest.raises(canonopt.ConfigError, match=r"^spec\.mask is <function .* has no name"):
+    with pytest.raises(
+        canonopt.errors.ConfigError, match=r"^spec\.mask is <function .* has no name"
+    ):
         canonopt.fingerprint(canonopt.adamw(1e-3, mask=lambda params: params))
 
 
@@ -276,5 +278,7 @@ def test_malformed_values_are_compared_as_they_are(value):
 
 
 def test_data_of_something_else_are_refused():
-    with pytest.raises(canonopt.ConfigError, match="The data need the keys canonopt and spec"):
+    with pytest.raises(
+        canonopt.errors.ConfigError, match="The data need the keys canonopt and spec"
+    ):
         canonopt.diff(adam(1e-3), {"learning_rate": 1e-3})

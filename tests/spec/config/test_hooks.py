@@ -46,7 +46,9 @@ def test_specs_themselves_and_containers_of_them(converter):
 
 def test_a_schedule_in_place_of_an_optimizer_is_refused(converter):
     data = converter.unstructure(SCHEDULE)
-    with pytest.raises(canonopt.ConfigError, match=r"^spec is canonopt\.linear_.*, and a Spec is"):
+    with pytest.raises(
+        canonopt.errors.ConfigError, match=r"^spec is canonopt\.linear_.*, and a Spec is"
+    ):
         converter.structure(data, canonopt.Spec)
 
 
@@ -56,4 +58,4 @@ def test_errors_have_the_path(converter):
     with pytest.raises(cattrs.ClassValidationError) as caught:
         converter.structure(data, Experiment)
     (error,) = caught.value.exceptions
-    assert isinstance(error, canonopt.ConfigError) and error.path == "spec.b1"
+    assert isinstance(error, canonopt.errors.ConfigError) and error.path == "spec.b1"

@@ -50,7 +50,7 @@ def changed(change, spec=CHAIN):
 
 def refused(data, registry=REGISTRY):
     before = copy.deepcopy(data)
-    with pytest.raises(canonopt.ConfigError) as caught:
+    with pytest.raises(canonopt.errors.ConfigError) as caught:
         canonopt.from_config(data, registry=registry)
     assert data == before
     return caught.value
@@ -326,7 +326,7 @@ def test_whatever_is_in_data_is_read_or_refused_with_its_path(value):
     data = changed(lambda spec: spec.update(value=value), holding(1))
     try:
         spec = canonopt.from_config(data, registry=REGISTRY)
-    except canonopt.ConfigError as error:
+    except canonopt.errors.ConfigError as error:
         assert error.path and error.path.startswith("spec.value") and error.fix is not None
     else:
         # What was read can be written, and is then the same.
@@ -429,14 +429,14 @@ def test_new_parameters_have_their_defaults_and_are_listed():
         "their defaults: spec.args[1].mask, spec.args[1].nesterov. Write them with "
         "canonopt.to_config again to keep what they are now."
     )
-    with pytest.warns(canonopt.ConfigWarning, match=f"^{re.escape(message)}$") as caught:
+    with pytest.warns(canonopt.errors.ConfigWarning, match=f"^{re.escape(message)}$") as caught:
         assert canonopt.from_config(data) is CHAIN
     assert caught[0].filename == __file__
 
 
 def test_a_new_parameter_without_a_default_is_an_error():
     data = of_another_version(lambda spec: spec.pop("learning_rate"))
-    with pytest.warns(canonopt.ConfigWarning):
+    with pytest.warns(canonopt.errors.ConfigWarning):
         assert "spec.args[1] lacks learning_rate of adamw" in str(refused(data))
 
 
@@ -458,7 +458,7 @@ def test_parameters_that_are_gone_are_listed():
 def test_defaults_that_are_functions_are_listed():
     data = of_another_version(lambda spec: None, canonopt.lbfgs())
     with pytest.warns(
-        canonopt.ConfigWarning,
+        canonopt.errors.ConfigWarning,
         match=r"installed\. Defaults that are functions may differ: spec\.linesearch\. Write them",
     ):
         assert canonopt.from_config(data) is canonopt.lbfgs()

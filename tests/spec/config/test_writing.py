@@ -248,7 +248,7 @@ def test_a_factory_of_a_library_has_the_name_of_its_function(monkeypatch):
     data = canonopt.to_config(spec)
     assert data["spec"]["parameters"]["value"] == {"name": "library:tuned"}
     with pytest.raises(
-        canonopt.ConfigError, match=r"^spec\.value is 'library:tuned', which is nei"
+        canonopt.errors.ConfigError, match=r"^spec\.value is 'library:tuned', which is nei"
     ):
         canonopt.from_config(data, registry={**NAMES, f"{__name__}:holding": holding, "f": factory})
     assert again(spec, "json", f=library.tuned) is spec
@@ -266,7 +266,7 @@ def test_a_parameter_with_a_reserved_name_is_in_a_table_of_its_own():
 
 
 def refused(spec, **registry):
-    with pytest.raises(canonopt.ConfigError) as caught:
+    with pytest.raises(canonopt.errors.ConfigError) as caught:
         canonopt.to_config(spec, **registry)
     return caught.value
 
@@ -339,9 +339,13 @@ def test_traced_values_are_refused():
     def write(rate):
         canonopt.to_config(canonopt.sgd(rate))
 
-    with pytest.raises(canonopt.ConfigError, match=r"learning_rate is a tracer\. Call .* outside"):
+    with pytest.raises(
+        canonopt.errors.ConfigError, match=r"learning_rate is a tracer\. Call .* outside"
+    ):
         jax.jit(write)(jnp.float32(1e-3))
-    with pytest.raises(canonopt.ConfigError, match=r"learning_rate has no value: it is traced, or"):
+    with pytest.raises(
+        canonopt.errors.ConfigError, match=r"learning_rate has no value: it is traced, or"
+    ):
         jax.jit(write)(canonopt.dynamic(1e-3))
 
 
