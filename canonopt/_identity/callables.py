@@ -60,10 +60,6 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     out.append(types.FunctionType)
     reader.can_change = True
     reader.function = function
-    # `has_same_parts` compares these again. Not a function that was reached through a global: the
-    # reading just before it has read that global.
-    if mode == "held" and reader.functions is not None:
-        reader.functions.append(parts_of(function))
     if "__wrapped__" in attributes and _read_type_checked(reader, function, mode):
         return
     _add_code(reader, function, code, mode)
@@ -91,17 +87,6 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     # The globals of a library are taken to be constant.
     if not is_library:
         reader.add_globals(function, code)
-
-
-def parts_of(function: types.FunctionType) -> tuple[Any, ...]:
-    """The replaceable parts of a function: its code and defaults, and the ids of other values."""
-    named, closure = function.__kwdefaults__, function.__closure__
-    # `__kwdefaults__` is a dict that can be changed in place, `__defaults__` is a tuple.
-    ids = [id(value) for value in named.values()] if named else []
-    if closure:
-        # Only the ids, or a value that a variable no longer has would be kept alive.
-        ids += [id(cell.cell_contents) if is_bound(cell) else 0 for cell in closure]
-    return function, function.__code__, function.__defaults__, ids
 
 
 def _add_code(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
@@ -221,8 +206,6 @@ def read_partial(reader: Reader, value: functools.partial, mode: Mode) -> None:
     if reader.was_seen(value, mode):
         return
     inner = inside(mode)
-    # The parts of functions do not show a change of `keywords`, which is a dict.
-    reader.functions = None
     reader.out.append(type(value))
     if vars(value):
         reader.add_identity(value, has_attributes(vars(value)))
@@ -305,19 +288,19 @@ def _read_cached_function(reader: Reader, value: Any, mode: Mode) -> None:
     If the function reads data that can change, what is kept may be from before a change. Two such
     objects can then differ although their functions are the same, so the object itself counts.
     """
-    inner = reader.read_ahead(value.__wrapped__, inside(mode))
-    if inner.reads_data and type(value) is _LRU_CACHED:
-        reader.stop(value, CACHE)  # it may be cleared at any time
-    elif inner.reads_data:
-        reader.add_identity(value, CACHE)
-    reader.out += inner.out
+
+    def judge(reads_data: bool) -> None:
+        if reads_data and type(value) is _LRU_CACHED:
+            reader.stop(value, CACHE)  # it may be cleared at any time
+        elif reads_data:
+            reader.add_identity(value, CACHE)
+
+    reader.add_judged(value.__wrapped__, inside(mode), judge)
 
 
 @_unless_stable
 def read_with_derivative_rule(reader: Reader, value: Any, mode: Mode) -> None:
     """Reads a `jax.custom_jvp` or `jax.custom_vjp`."""
-    # The parts of functions do not show a rule that is set later, by `defjvp` or `defvjp`.
-    reader.functions = None
     reader.out.append(type(value))
     if vars(value).get("jvp", vars(value).get("fwd")) is None:
         reader.add_identity(value, NO_RULE)

@@ -236,8 +236,6 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
         return
     if reader.was_seen(value, mode):
         return
-    # The parts of functions do not show a change of an attribute.
-    reader.functions = None
     reader.add_class(cls)
     if cls is object:  # a sentinel
         reader.add_identity(value, NO_VALUE)
@@ -370,7 +368,9 @@ def attributes_of(value: Any) -> dict[str, Any]:
 def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None:
     attributes = attributes_of(value)
     if layout.is_frozen and layout.computed:
-        attributes = _without_computed(reader, type(value), layout, attributes)
+        attributes = dict(attributes)
+        for name in layout.computed.intersection(attributes):
+            _add_computed(reader, type(value), name, attributes.pop(name), mode)
     if mode == "given" and issubclass(type(value), eqx.Module):
         # Its leaves are given, like those of a dict. Its static fields are held by whoever made it,
         # who can change a list in there.
@@ -393,20 +393,13 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
         reader.add(_NUMBERS[base](value), mode)
 
 
-def _without_computed(
-    reader: Reader, cls: type, layout: _Layout, attributes: dict[str, Any]
-) -> dict[str, Any]:
-    """Leave out the cached properties whose functions read nothing that can change.
+def _add_computed(reader: Reader, cls: type, name: str, value: Any, mode: Mode) -> None:
+    """Adds a cached property: its value only if its function reads what can change.
 
-    Another instance computes these when they are asked for, and finds the same.
+    Otherwise another instance computes it when it is asked for, and finds the same.
     """
-    kept = dict(attributes)
-    for name in layout.computed.intersection(attributes):
-        inner = reader.read_ahead(inspect.getattr_static(cls, name).func, "live")
-        reader.out += inner.out
-        if not inner.reads_data and inner.is_comparable:
-            del kept[name]
-    return kept
+    function = inspect.getattr_static(cls, name).func
+    reader.add_judged(function, "live", lambda reads: reader.add(value, mode) if reads else None)
 
 
 # Not `int(value)` and so on, which a subclass may have defined in another way.

@@ -18,11 +18,11 @@ import weakref
 from collections.abc import Callable, Collection, Hashable
 from typing import Any, Generic, TypeVar
 
-from .callables import CALLABLES, parts_of
-from .reader import ATOMS, MAX_WORDS, Reader, Reading
+from .callables import CALLABLES
+from .reader import ATOMS, MAX_WORDS, After, Reader, Reading
 from .values import VALUES, rule_for
 
-_RULES = {**CALLABLES, **VALUES}
+_RULES = {**CALLABLES, **VALUES, After: lambda reader, value, mode: value.call()}
 
 
 def read(
@@ -62,7 +62,7 @@ def _read_plain(values: Collection[Any]) -> Reading:
     for value in values:
         kind = type(value)
         key += (kind, repr(value) if kind is float and (not value or value != value) else value)
-    return Reading(tuple(key), True, False, False, False, True, None, [], False, [], [], {})
+    return Reading(tuple(key), True, False, False, False, True, None, False, [], [], {})
 
 
 # --- tables -------------------------------------------------------------------------------------
@@ -213,10 +213,6 @@ class Watched:
         """Says where the object is; `anchor` is a weak reference to what the table has for it."""
         self._table, self._key, self._anchor = table, key, anchor
 
-    @property
-    def has_containers(self) -> bool:
-        return self._reading.has_containers
-
     def is_unchanged(self) -> bool:
         """Reads again. If anything has changed, the object leaves its table."""
         if self._read_again().key == self._reading.key:
@@ -225,22 +221,3 @@ class Watched:
             self._is_dropped = True
             self._table.discard(self._key, self._anchor())
         return False
-
-    def has_same_parts(self) -> bool:
-        """A cheaper `is_unchanged`, for right after another value with the same key was read.
-
-        Then globals, and what counts by identity, are the same. What may differ is a part of a
-        function that was replaced since, such as its defaults.
-        """
-        functions = self._reading.functions
-        if self._is_dropped:
-            return False
-        if functions is not None and all(map(_is_whole, functions)):
-            return True
-        return self.is_unchanged()
-
-
-def _is_whole(parts: tuple[Any, ...]) -> bool:
-    function, code, defaults, ids = parts
-    _, code_now, defaults_now, ids_now = parts_of(function)
-    return code is code_now and defaults is defaults_now and ids == ids_now

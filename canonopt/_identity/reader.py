@@ -76,6 +76,15 @@ SEEN, PENDING, IDENTITY, MODULE, BUILTIN, FIELD, UNBOUND = map(
     _Mark, ("seen", "pending", "identity", "module", "builtin", "field", "unbound")
 )
 _MISSING: Any = object()
+
+
+@attrs.frozen
+class After:
+    """A part that adds nothing itself: a function to call when the parts before it are read."""
+
+    call: Callable[[], None]
+
+
 Rule: TypeAlias = "Callable[[Reader, Any, Mode], None]"
 ATOMS = frozenset((type(None), bool, int, str, bytes, type(...)))
 
@@ -99,9 +108,6 @@ class Reading:
     takes_tracers: bool
     # What another build is unlikely to have, if asked for.
     incomparable: list[Incomparable] | None
-    # The functions that were read, with their parts. None if comparing these again does not show
-    # every change, apart from changes to lists and dicts that were given.
-    functions: list[tuple[Any, ...]] | None
     # Whether a NumPy array is read that can be changed in place.
     has_numpy: bool
     # Objects of which the key has the id: kept, so that no other object gets it.
@@ -140,7 +146,6 @@ class Reader:
         self._max_words = max_words
         self.library_cells = {} if library_cells is None else library_cells
         self.incomparable: list[Incomparable] | None = [] if explain else None
-        self.functions: list[tuple[Any, ...]] | None = []
         self.out: list[Hashable] = []
         self.pinned: list[Any] = []
         self._pending: list[tuple[Any, Mode]] = []
@@ -170,7 +175,6 @@ class Reader:
             *flags,
             not (self._can_tell_tracers or stores),
             self.incomparable,
-            self.functions,
             self.has_numpy,
             self.pinned,
             self._alive,
@@ -291,30 +295,19 @@ class Reader:
         self.is_comparable = False
         self.note(value, reason)
 
-    def read_ahead(self, value: Any, mode: Mode) -> "Reader":
-        """Reads a part at once, for a rule that must know what it reads.
+    def add_judged(self, value: Any, mode: Mode, judge: Callable[[bool], None]) -> None:
+        """Adds a part, and calls `judge` when all of it is read: does it read data?"""
+        before, self.reads_data = self.reads_data, False
 
-        The rule has to add the `out` of the returned reader to that of this one.
-        """
-        inner = Reader(self._rules, self._rule_for, False, self._max_words, self.library_cells)
-        inner._seen, inner._alive, inner.pinned = self._seen, self._alive, self.pinned
-        inner._attributes, inner._owners = self._attributes, self._owners
-        inner.incomparable, inner.functions = self.incomparable, self.functions
-        inner.add(value, mode)
-        inner._finish()
-        self.functions = inner.functions
-        self.reads_data |= inner.reads_data
-        self.can_change |= inner.can_change
-        self.has_containers |= inner.has_containers
-        self._can_tell_tracers |= inner._can_tell_tracers
-        self._changes_variables |= inner._changes_variables
-        self._changes_objects |= inner._changes_objects
-        self.holds_mutable |= inner.holds_mutable
-        self.is_comparable &= inner.is_comparable
-        self.reads_any_attribute |= inner.reads_any_attribute
-        self.has_numpy |= inner.has_numpy
-        self.refused_attributes |= inner.refused_attributes
-        return inner
+        def done() -> None:
+            if self._read_owners():
+                self.add(After(done), mode)
+                return
+            reads_data, self.reads_data = self.reads_data, self.reads_data or before
+            judge(reads_data)
+
+        self.add(value, mode)
+        self.add(After(done), mode)
 
     # --- names: globals, and attributes of modules and classes --------------------------------
 

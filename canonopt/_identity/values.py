@@ -203,7 +203,6 @@ def read_node(reader: Reader, value: Any, mode: Mode) -> None:
         read_instance(reader, value, "held" if mode == "given" else mode)
         return
     reader.add_class(type(value))
-    reader.functions = None
     reader.can_change = reader.has_containers = True
     reader.add(tuple(static) if type(static) is list else static, mode)
     reader.add_all(children, mode)

@@ -29,7 +29,6 @@ from .arguments import (
     Internals,
     check_plain,
     copied,
-    is_changed,
     reference_counts,
     split_iterators,
 )
@@ -113,7 +112,7 @@ class Factory:
         has_function = self.is_stable and types.FunctionType in map(type, values)
         if has_function and (key := _key_with_functions(values, len(args), kwargs)) is not None:
             found = self.spellings.get(key)
-            if found and (found.watched is None or found.watched.has_same_parts()):
+            if found and (found.watched is None or found.watched.is_unchanged()):
                 return found.spec
         spec = self._from_given(self.signature.bind(args, kwargs))
         internals = self.internals_of(spec)
@@ -182,11 +181,8 @@ class Factory:
         watched, (_, earlier) = internals.watched, internals.roots
         assert watched is not None
         others = [i for i, value in enumerate(values) if value is not earlier[i]]
-        if others:
-            has_changed = watched.has_containers and any(map(is_changed, earlier, internals.kept))
-            is_same = watched.is_unchanged() if has_changed else watched.has_same_parts()
-            if not is_same:
-                return False
+        if others and not watched.is_unchanged():
+            return False
         if internals.keeps_containers:
             for i in others:
                 internals.share(values[i], earlier[i])
