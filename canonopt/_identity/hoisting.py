@@ -8,12 +8,12 @@ import weakref
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-import equinox as eqx
 import jax
 import jax.tree_util as jtu
 
 from .._python_internals import BoundedStore, WeakIdMap, is_constant
 from ..errors import HoistError, Incomparable
+from .instances import is_module_class
 from .interning import PLAIN, Table, Watched, cleared, read
 from .parts import ATTRIBUTES, callable_kind, kind_of
 from .reader import Reading
@@ -155,6 +155,8 @@ def _guarded_function(function: Any, watched: Watched) -> Any:
 def described(fn: Any, found: Incomparable) -> tuple[str | None, str]:
     """Return the path in `fn` to what cannot be compared, and the subject of a sentence on it."""
     path = " of ".join(reversed(list(_path_to(found.part, fn, set())))) or None
+    import equinox as eqx
+
     text = eqx.tree_pformat(found.part, width=10_000)
     text = text if len(text) <= 60 else f"{text[:57]}..."
     return path, f"its {path}, {text}," if path else "it"
@@ -238,6 +240,8 @@ def hoisted_field(**kwargs: Any) -> Any:
     **Returns:** what `equinox.field` returns. A value that is not callable, such as None, does not
     change.
     """
+    import equinox as eqx
+
     convert = kwargs.pop("converter", None)
 
     def converter(value: Any) -> Any:
@@ -273,7 +277,7 @@ class _Walk:
             return node.update(weak_type=False) if node.weak_type else node
         if hasattr(kind, "__canonicalized__"):  # a spec
             return node
-        is_module = isinstance(node, eqx.Module)  # taken apart with its static fields, no leaves
+        is_module = is_module_class(kind)  # taken apart with its static fields, no leaves
         if not (is_module or kind in _TREES or is_record(kind)):
             return self._pytree(node)
         known: Any = ATTRIBUTES if is_module else kind_of(node)

@@ -19,11 +19,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
 import attrs
-import equinox as eqx
 import jax
 
 from .._jax_internals import IMMUTABLE
-from .._python_internals import WeakIdMap, impure_name, is_library_class, token_of
+from .._python_internals import WeakIdMap, impure_name, is_library_class, loaded, token_of
 from ..errors import CHANGES, HIDDEN, NO_VALUE, ConstantError, impure, mutable
 from .reader import Mode, Reader
 
@@ -187,7 +186,7 @@ def _is_frozen(cls: type) -> bool:
 
     Two of them that look alike are then merged, so every other class is taken to be mutable.
     """
-    if issubclass(cls, eqx.Module):
+    if is_module_class(cls):
         return True
     # The parameters of this very class, because a subclass need not be frozen. A `__new__` of its
     # own may keep what no field shows.
@@ -198,6 +197,17 @@ def _is_frozen(cls: type) -> bool:
         is_frozen = cls.__setattr__.__name__ == "_frozen_setattrs"
         return is_frozen and cls.__eq__ is not object.__eq__ and cls.__new__ is object.__new__
     return False
+
+
+def is_module_class(cls: type) -> bool:
+    """Return True for `equinox.Module` and its subclasses."""
+    # By the metaclass, since `issubclass` takes ten times as long, for an ABC.
+    return isinstance(cls, type(loaded("equinox", "Module")))
+
+
+def static_fields(module: Any) -> set[str]:
+    """Return the names of the static fields of an Equinox module."""
+    return {f.name for f in dataclasses.fields(module) if f.metadata.get("static", False)}
 
 
 def has_only_attributes(cls: type) -> bool:
@@ -371,10 +381,10 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
         attributes = dict(attributes)
         for name in layout.computed.intersection(attributes):
             _add_computed(reader, type(value), name, attributes.pop(name), mode)
-    if mode == "given" and issubclass(type(value), eqx.Module):
+    if mode == "given" and is_module_class(type(value)):
         # Its leaves are given, like those of a dict. Its static fields are held by whoever made it,
         # who can change a list in there.
-        static = {f.name for f in dataclasses.fields(value) if f.metadata.get("static", False)}
+        static = static_fields(value)
         held = {name: part for name, part in attributes.items() if name in static}
         reader.add_named(held, "held", immutable=type(value).__module__.startswith("equinox."))
         attributes = {name: part for name, part in attributes.items() if name not in static}

@@ -7,7 +7,6 @@ value with something else in place of some of these.
 
 import collections
 import copy
-import dataclasses
 import functools
 import itertools
 import operator
@@ -16,13 +15,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
-import equinox as eqx
 import jax
 import jax.tree_util as jtu
 
 from .._jax_internals import Jitted, function_of_partial, jit_options
 from .._python_internals import cells_of, is_bound, is_stable_callable
-from .instances import attributes_of, has_only_attributes, is_frozen_record
+from .instances import (
+    attributes_of,
+    has_only_attributes,
+    is_frozen_record,
+    is_module_class,
+    static_fields,
+)
 from .reader import ATOMS
 from .values import instance_with, is_record, record_with
 
@@ -150,9 +154,9 @@ def _by_attributes(attributes: Callable[[Any], dict[str, Any]]) -> Kind:
 
 def _dynamic_attributes(value: Any) -> dict[str, Any]:
     """Return the attributes of an instance without the static fields of a module."""
-    if not isinstance(value, eqx.Module):
+    if not is_module_class(type(value)):
         return attributes_of(value)
-    static = {f.name for f in dataclasses.fields(value) if f.metadata.get("static", False)}
+    static = static_fields(value)
     return {name: part for name, part in vars(value).items() if name not in static}
 
 

@@ -10,21 +10,20 @@ from collections.abc import Hashable, Iterable
 from math import copysign
 from typing import Any, Protocol
 
-import equinox as eqx
 import jax
 import jax.core
 import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
-import optax
 
 from .._jax_internals import node_functions
-from .._python_internals import is_library_class, is_stable_callable
+from .._python_internals import is_library_class, is_stable_callable, loaded
 from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .callables import read_jitted, read_stable
 from .instances import (
     is_config,
     is_immutable,
+    is_module_class,
     read_by_identity,
     read_class,
     read_config,
@@ -219,9 +218,6 @@ def _children(value: Any) -> tuple[list[Any] | None, Any]:
         return None, None
 
 
-_ModuleMeta: Any = type(eqx.Module)
-
-
 def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
     data = value.node_data()
     if data is None:  # of a leaf, or of no leaf at all
@@ -230,7 +226,7 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
     kind, static = data
     reader.out.append(jtu.PyTreeDef)
     reader.add_class(kind)
-    is_module = type(kind) is _ModuleMeta  # `issubclass` takes ten times as long, for an ABC
+    is_module = is_module_class(kind)
     if not is_module and not is_library_class(kind):
         functions = node_functions(kind)
         if functions is None:
@@ -272,7 +268,7 @@ def is_namedtuple(kind: type) -> bool:
 
 def is_record(kind: type) -> bool:
     """Whether instances of `kind` are made of their fields: named tuples and transformations."""
-    return is_namedtuple(kind) or issubclass(kind, optax.GradientTransformation)
+    return is_namedtuple(kind) or issubclass(kind, loaded("optax", "GradientTransformation"))
 
 
 def record_with(record: Any, items: Iterable[Any]) -> Any:
@@ -329,6 +325,8 @@ def rule_for(value: Any) -> Rule:
     for bases, rule in _BY_BASE:
         if issubclass(kind, bases):
             return rule
+    if is_module_class(kind):
+        return read_instance
     if is_immutable(kind):
         return read_immutable
     if is_config(kind):
@@ -353,7 +351,6 @@ _BY_BASE: tuple[tuple[Any, Rule], ...] = (
     (np.dtype, read_numpy_dtype),
     (type, read_class),
     (enum.Enum, read_enum),
-    (eqx.Module, read_instance),
     ((jax.sharding.Sharding, jax.sharding.Mesh), read_comparable),
     (jax.sharding.PartitionSpec, read_partition_spec),
 )

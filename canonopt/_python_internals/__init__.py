@@ -34,6 +34,7 @@ from .namespaces import is_dunder as is_dunder
 from .namespaces import is_in_place as is_in_place
 from .namespaces import is_stable as is_stable
 from .namespaces import is_stable_callable as is_stable_callable
+from .namespaces import loaded as loaded
 from .places import place_of_line as place_of_line
 from .rebinding import captured_by as captured_by
 from .rebinding import cells_of as cells_of

@@ -51,6 +51,14 @@ def import_later(namespace: dict[str, Any], name: str, module: str) -> Any:
     return found
 
 
+def loaded(module: str, name: str) -> Any:
+    """Return what a module has under a name, if it has been imported.
+
+    Otherwise an empty tuple, of which nothing is an instance or a subclass.
+    """
+    return getattr(sys.modules.get(module), name, ())
+
+
 def is_in_place(value: Any) -> bool:
     """Whether `value` is what its module has under its name, as functions and classes are."""
     found: Any = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
