@@ -10,13 +10,15 @@ as NumPy's can be, is the same array. `object.__setattr__` on a module goes unno
 import collections
 import dataclasses
 import enum
+import functools
 import itertools
 import operator
 import types
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any, TypeAlias
+from typing import Any
 
+import attrs
 import equinox as eqx
 import jax.core
 import jax.tree_util as jtu
@@ -139,92 +141,75 @@ _LIBRARIES = ("builtins", "jax", "jaxlib", "numpy")
 # weakly: the programs that it belongs to keep it.
 _known: WeakIdMap[tuple[list[Any], weakref.ref[Static]] | None] = WeakIdMap()
 _statics: Table[Static] = Table(stays=True)
+_NEW: Any = object()
 
 
 def _known_or_cut(module: Any) -> tuple[list[Any], Static]:
     known = _known.get(module, _NEW)
+    if known is not _NEW and known is not None and (static := known[1]()) is not None:
+        return known[0], static
+    arrays, static = _partition(*jtu.tree_flatten(module))
     if known is _NEW:
         # Finding out whether it can change takes as long as the rest, so not at the first time.
         _known.set(module, None)
-        return _partition(*jtu.tree_flatten(module))
-    static = None if known is None else known[1]()
-    if known is not None and static is not None:
-        return known[0], static
-    arrays, static, is_frozen = _cut_module(module)
-    if is_frozen:
+    elif (key := _exact_key(module)) is not None:
+        static = _statics.setdefault(key, static)
         _known.set(module, (arrays, weakref.ref(static)))
     return arrays, static
-
-
-_NEW: Any = object()
-
-
-def _cut_module(module: Any) -> tuple[list[Any], Static, bool]:
-    """The arrays of a module, the rest of it, and whether it cannot change."""
-    key: list[Hashable] = []
-    arrays: list[Any] = []
-    try:
-        _read_frozen(module, key, arrays)
-    except _CanChange:
-        return *_partition(*jtu.tree_flatten(module)), False
-    found = _statics.get(tuple(key))
-    if found is None:
-        _, static = _partition(*jtu.tree_flatten(module))
-        found = _statics.setdefault(tuple(key), static)
-    return arrays, found, True
 
 
 class _CanChange(Exception):
     """A part of a module can change, or may be equal to something else in a way of its own."""
 
 
+def _exact_key(module: Any) -> Hashable:
+    """Return what all but the arrays of a module is, by type and exact value.
+
+    By exact value, because a function that takes 1 and True for one may be traced for either. None
+    if the module can change.
+    """
+    key: list[Hashable] = []
+    pending = [module]
+    try:
+        while pending:
+            node = pending.pop()
+            level = None if type(node) in _array_types else _flatten_one_level(node)
+            if level is not None:
+                children, static = level
+                _check_frozen(node, static)
+                key += (type(node), _exact(static))
+                pending += children
+            else:
+                key.append(_ARRAY if _is_array(node) else _exact(node))
+    except _CanChange:
+        return None
+    return tuple(key)
+
+
+_flatten_one_level = jtu.default_registry.flatten_one_level
 _ARRAY = object()
 
 
-def _read_frozen(node: Any, key: list[Hashable], arrays: list[Any]) -> None:
-    """Collects the arrays in the order of a flatten, and what all else is, by type and exact value.
-
-    By exact value, because a function that takes 1 and True for one may be traced for either.
-    """
-    kind = type(node)
-    if kind in _array_types:
-        key.append(_ARRAY)
-        arrays.append(node)
-    elif type(kind) is _ModuleMeta:
-        cls = _classes.get(kind) or _classes.setdefault(kind, _Class(node))
-        fields = cls.fields_of(node)
-        key.append(kind)
+def _check_frozen(node: Any, static: Any) -> None:
+    """Raise `_CanChange` for a node other than a frozen module, a tuple or a named tuple."""
+    if _is_module(node):
+        # `__init__` may still set what it sets, and so may others if the class allows it.
         try:
-            for name in cls.static:
-                key.append(_exact(fields[name]))
-            for name in cls.dynamic:
-                _read_frozen(fields[name], key, arrays)
-        except KeyError:
-            raise _CanChange from None  # it has other attributes instead
-    elif node is None:
-        key.append(None)
-    elif kind is tuple or _is_plain_namedtuple(kind, node):
-        key += (kind, len(node))
-        for child in node:
-            _read_frozen(child, key, arrays)
-    elif _is_array(node):
-        key.append(_ARRAY)
-        arrays.append(node)
-    else:
-        if kind not in ATOMS and not jtu.all_leaves((node,)):
-            raise _CanChange
-        key.append(_exact(node))
+            for name, value in _attributes_of(node).items():
+                setattr(node, name, value)
+                raise _CanChange
+        except dataclasses.FrozenInstanceError:
+            pass
+    elif not (node is None or type(node) is tuple or static is type(node)):
+        raise _CanChange
 
 
-def _is_plain_namedtuple(kind: type, node: Any) -> bool:
-    if not issubclass(kind, tuple):
-        return False
-    level = jtu.default_registry.flatten_one_level(node)
-    return level is not None and level[1] is kind
+def _attributes_of(module: Any) -> dict[str, Any]:
+    return object.__getattribute__(module, "__dict__")  # not through a Python function of Equinox
 
 
 def _exact(value: Any) -> Hashable:
-    """What only equals that of the same value, or of one that is alike to the last bit."""
+    """Return what only equals that of the same value, or of one that is alike to the last bit."""
     kind = type(value)
     if kind in ATOMS:
         return kind, value
@@ -244,50 +229,15 @@ def _exact(value: Any) -> Hashable:
     raise _CanChange
 
 
-class _Class:
-    """The fields of a class of modules."""
-
-    def __init__(self, module: Any) -> None:
-        paths, _ = jtu.tree_flatten_with_path(module, is_leaf=lambda node: node is not module)
-        self.dynamic: tuple[str, ...] = tuple(path[0].name for path, _ in paths)
-        names = [field.name for field in dataclasses.fields(module)]
-        self.static = tuple(name for name in names if name not in self.dynamic)
-        self._count = len(names)
-        self._is_frozen = type(module).__setattr__ is eqx.Module.__setattr__
-
-    def fields_of(self, module: Any) -> dict[str, Any]:
-        fields = _attributes_of(module)
-        # A wrapper has attributes beside its fields, and `__init__` may still set what it sets.
-        if not self._is_frozen or len(fields) != self._count or _is_in_init(module, fields):
-            raise _CanChange
-        return fields
-
-
-# JAX keeps the classes of all pytrees too.
-_classes: dict[type, _Class] = {}
-
-
-def _attributes_of(module: Any) -> dict[str, Any]:
-    return object.__getattribute__(module, "__dict__")  # not through a Python function of Equinox
-
-
-def _is_in_init(module: Any, fields: dict[str, Any]) -> bool:
-    for name, value in fields.items():
-        try:
-            setattr(module, name, value)
-        except dataclasses.FrozenInstanceError:
-            return False
-        return True
-    return False
-
-
 # --- what a call returns ------------------------------------------------------------------------
 
 
+@attrs.frozen(eq=False)
 class _Place:
-    """Stands for an array in an output."""
+    """Stands for an array in an output, by its place among the arrays."""
 
     __canonicalized__ = True  # each is like the other
+    number: int | None = None
 
     def __repr__(self) -> str:
         return "array"
@@ -318,38 +268,71 @@ class Output:
         # Whether the program may raise an error while it runs, so that a call has to wait for it.
         # None as long as it is not known.
         self.may_fail = may_fail
-        self._is_planned = False
 
     def with_structure(self, structure: tuple[Any, ...]) -> "Output":
         """Return an output of the same program with other objects."""
         return Output(structure, self.may_fail)
 
-    def _make_plan(self) -> None:
+    @functools.cached_property
+    def build(self) -> Callable[[list[Any]], Any]:
+        """The function that returns what the function returned, with other arrays."""
         treedef, *found = self.structure
-        plan = _Plan()
-        leaves, self._treedef = jtu.tree_flatten(treedef.unflatten(found), is_leaf=_is_module)
-        places = [plan.add(leaf) for leaf in leaves]
-        # Parts are in one list: arrays, then modules, then tuples and all else.
-        starts = 0, plan.arrays, plan.arrays + len(plan.kinds)
+        numbers = itertools.count()
+        leaves = [_Place(next(numbers)) if leaf is _PLACE else leaf for leaf in found]
+        leaves, treedef = jtu.tree_flatten(treedef.unflatten(leaves), is_leaf=_is_module)
+        return _Builder(treedef, leaves, next(numbers)).build
 
-        def place_of(place: _Where) -> int:
-            return starts[place[0]] + place[1]
 
-        self._kinds, self._attributes = plan.kinds, plan.attributes
-        self._rest = [(make, [*map(place_of, parts)]) for make, parts in plan.rest]
-        self._owners = _getter([owner for owner, _, _ in plan.fields])
-        self._names = [name for _, name, _ in plan.fields]
-        self._values = _getter([place_of(place) for _, _, place in plan.fields])
-        self._known = [
-            (place_of(place), start, stop, static) for place, start, stop, static in plan.known
-        ]
-        self._leaves = [*map(place_of, places)]
-        self._is_planned = True
+class _Builder:
+    """Builds an output in as few steps as there are.
+
+    The parts of an output are in one list: the arrays, then the modules, then all else.
+    """
+
+    def __init__(self, treedef: Any, leaves: list[Any], count: int) -> None:
+        self._treedef = treedef
+        self._modules = [module for leaf in leaves for module in _modules_in(leaf)]
+        self._places = {id(module): count + i for i, module in enumerate(self._modules)}
+        self._kinds = [*map(type, self._modules)]
+        self._first = count + len(self._modules)  # of the rest
+        self._attributes = [dict(_attributes_of(module)) for module in self._modules]
+        # What makes a part, and the places of what it is made of.
+        self._rest: list[tuple[Callable[[list[Any]], Any], list[int]]] = []
+        # Each attribute that is made anew: of which module, its name, and the place of its value.
+        fields: list[tuple[int, str, int]] = []
+        for i, (module, attributes) in enumerate(zip(self._modules, self._attributes, strict=True)):
+            nodes = [id(child) for child in _flatten_one_level(module)[0] if _is_made(child)]
+            for name, value in attributes.items():
+                if id(value) in nodes:
+                    fields.append((i, name, self._place_of(value)))
+                    attributes[name] = None
+        self._leaves = [*map(self._place_of, leaves)]
+        self._owners, self._values = (_getter([field[i] for field in fields]) for i in (0, 2))
+        self._names = [name for _, name, _ in fields]
+        # Modules that are known from then on, with the places of their arrays.
+        self._known: list[tuple[int, slice, Static]] = []
+        for place, leaf in zip(self._leaves, leaves, strict=True):
+            if _is_module(leaf) and (key := _exact_key(leaf)) is not None:
+                arrays, static = _partition(*jtu.tree_flatten(leaf))
+                start = arrays[0].number if arrays else 0
+                of_arrays = slice(start, start + len(arrays))
+                self._known.append((place, of_arrays, _statics.setdefault(key, static)))
+
+    def _place_of(self, node: Any) -> int:
+        if type(node) is _Place:
+            return node.number
+        if id(node) in self._places:
+            return self._places[id(node)]
+        if _flatten_one_level(node) is None:
+            make, places = (lambda _: node), []
+        else:
+            children, structure = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
+            make, places = structure.unflatten, [*map(self._place_of, children)]
+        self._rest.append((make, places))
+        return self._first + len(self._rest) - 1
 
     def build(self, arrays: list[Any]) -> Any:
-        """Return what the function returned, with these arrays."""
-        if not self._is_planned:
-            self._make_plan()
+        """Return the output with these arrays."""
         modules = [*map(object.__new__, self._kinds)]
         attributes = [*map(dict.copy, self._attributes)]
         parts = arrays + modules
@@ -357,71 +340,31 @@ class Output:
             parts.append(make([parts[place] for place in places]))
         _exhaust(map(operator.setitem, self._owners(attributes), self._names, self._values(parts)))
         _exhaust(map(object.__setattr__, modules, itertools.repeat("__dict__"), attributes))
-        for place, start, stop, static in self._known:
-            _known.set(parts[place], (arrays[start:stop], weakref.ref(static)))
+        for place, of_arrays, static in self._known:
+            _known.set(parts[place], (arrays[of_arrays], weakref.ref(static)))
         return self._treedef.unflatten([parts[place] for place in self._leaves])
 
 
 _exhaust = collections.deque[Any](maxlen=0).extend
 
 
+def _modules_in(node: Any) -> Iterator[Any]:
+    """Yield all modules in a pytree."""
+    level = None if type(node) is _Place else _flatten_one_level(node)
+    if level is not None:
+        if _is_module(node):
+            yield node
+        for child in level[0]:
+            yield from _modules_in(child)
+
+
+def _is_made(node: Any) -> bool:
+    """Return True for an array, and for a node, which is another object in each output."""
+    return type(node) is _Place or (node is not None and _flatten_one_level(node) is not None)
+
+
 def _getter(places: list[int]) -> Callable[[list[Any]], Iterable[Any]]:
-    """What gets the items at `places` from a list."""
+    """Return what gets the items at `places` from a list."""
     if len(places) > 1:
         return operator.itemgetter(*places)
     return lambda items: [items[place] for place in places]
-
-
-# Whether a part is an array (0), a module (1) or something else (2), and which one of these.
-_Where: TypeAlias = tuple[int, int]
-
-
-class _Plan:
-    """The steps in which an output is built."""
-
-    def __init__(self) -> None:
-        self.arrays = 0
-        self.kinds: list[type] = []
-        self.attributes: list[dict[str, Any]] = []  # of each module, without its arrays
-        self.fields: list[tuple[int, str, _Where]] = []  # of which module, and what it holds
-        self.rest: list[tuple[Callable[[list[Any]], Any], list[_Where]]] = []
-        self.known: list[tuple[_Where, int, int, Static]] = []
-
-    def add(self, leaf: Any) -> _Where:
-        if not _is_module(leaf):
-            return self._add_frozen(leaf)
-        start = self.arrays
-        arrays, static, is_frozen = _cut_module(leaf)
-        stop = start + len(arrays)
-        if is_frozen:
-            place = self._add_frozen(leaf)
-            if place[0] == 1:
-                self.known.append((place, start, stop, static))
-            return place
-        self.arrays = stop
-        return self._add_rest(
-            lambda parts: static.restore(iter(parts)), [(0, i) for i in range(start, stop)]
-        )
-
-    def _add_frozen(self, node: Any) -> _Where:
-        if _is_array(node):
-            self.arrays += 1
-            return 0, self.arrays - 1
-        if not any(map(_is_array, jtu.tree_leaves(node))):
-            return self._add_rest(lambda _: node, [])
-        if not _is_module(node):
-            make = tuple if type(node) is tuple else type(node)._make
-            return self._add_rest(make, [self._add_frozen(child) for child in node])
-        attributes = dict(_attributes_of(node))
-        number = len(self.kinds)
-        self.kinds.append(type(node))
-        self.attributes.append(attributes)
-        for name in _classes[type(node)].dynamic:
-            if any(map(_is_array, jtu.tree_leaves(attributes[name]))):
-                self.fields.append((number, name, self._add_frozen(attributes[name])))
-                attributes[name] = None
-        return 1, number
-
-    def _add_rest(self, make: Callable[[list[Any]], Any], parts: list[_Where]) -> _Where:
-        self.rest.append((make, parts))
-        return 2, len(self.rest) - 1

@@ -150,10 +150,14 @@ class _Use:
     output: Any
 
     def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """Run the program. Raises `NotTraced` if it has no trace for these arguments."""
+        """Run the program; `_UNTRACED` if it has no trace for these arguments."""
         _thread.fn = jitted.wrapped
         try:
             leaves = self.program.call(self.arrays, *args, **kwargs)
+        except NotTraced as error:
+            if error.args[0] is not self.program.mark:  # of a function that this one calls
+                raise
+            return _UNTRACED
         except (ValueError, RuntimeError) as error:
             for array in self.arrays:
                 if not isinstance(array, jax.core.Tracer) and array.is_deleted():
@@ -163,8 +167,8 @@ class _Use:
             _thread.fn = None
         return self.output.unflatten(leaves)
 
-    def is_not_traced(self, error: NotTraced) -> bool:
-        return error.args[0] is self.program.mark
+
+_UNTRACED: Any = object()
 
 
 def _deleted(jitted: Jitted, array: Any) -> DeletedArrayError:
@@ -200,11 +204,9 @@ class Calls:
     def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         use = self._last
         if use is not None and self._is_steady:
-            try:
-                return use(jitted, args, kwargs)
-            except NotTraced as error:
-                if not use.is_not_traced(error):
-                    raise
+            result = use(jitted, args, kwargs)
+            if result is not _UNTRACED:
+                return result
         if self.is_plain and not self._by_kind:
             return jitted.plain(*args, **kwargs)
         return self._look_up(jitted, args, kwargs)
@@ -222,14 +224,10 @@ class Calls:
             self._last = None
             return jitted.plain(*args, **kwargs)
         for use in uses:
-            try:
-                result = use(jitted, args, kwargs)
-            except NotTraced as error:  # JAX has forgotten it, or tells 1 from True here
-                if not use.is_not_traced(error):
-                    raise
-                continue
-            self._is_steady, self._last = use is self._last, use
-            return result
+            result = use(jitted, args, kwargs)
+            if result is not _UNTRACED:  # JAX has forgotten it, or tells 1 from True here
+                self._is_steady, self._last = use is self._last, use
+                return result
         # To find a nan, JAX runs the function again; to find leaks, it keeps no traces.
         self.is_plain |= config.jax_debug_nans or config.jax_debug_infs
         self.is_plain |= config.jax_check_tracer_leaks
@@ -303,12 +301,10 @@ def _started(
         template = program.template
         output = fill(template, reading.objects) if program.has_slots else template
         use = _Use(program, values, output)
-        try:
-            return use, use(jitted, args, kwargs)
-        except NotTraced as error:  # JAX has forgotten its programs
-            if not use.is_not_traced(error):
-                raise
-            programs.discard(key, program)
+        result = use(jitted, args, kwargs)
+        if result is not _UNTRACED:
+            return use, result
+        programs.discard(key, program)  # JAX has forgotten its programs
     program = Program(jitted, len(structure.children()[0].children()), reading.pinned)
     tracing = _thread.tracing = _Tracing(program.mark, body, arrays)
     _thread.fn = jitted.wrapped
@@ -332,11 +328,8 @@ def _started(
         if arrays and (keeps_code or template is None or not is_copy_same):
             return None, None  # tracers are left in what it made or changed
     use = _Use(program, values, tracing.output)
-    try:
-        result = use(jitted, args, kwargs)
-    except NotTraced as error:  # JAX keeps no traces
-        if not use.is_not_traced(error):
-            raise
+    result = use(jitted, args, kwargs)
+    if result is _UNTRACED:  # JAX keeps no traces
         return None, None
     # A static argument that only equals itself would be kept, for nobody to find.
     if reason is None and not any(map(_is_object, static)):

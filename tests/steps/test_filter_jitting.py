@@ -408,7 +408,7 @@ def test_looking_for_what_may_fail_traces_nothing():
 def looked_into(monkeypatch):
     """The modules whose leaves are collected."""
     found = []
-    for name in ("_cut_module", "_partition"):
+    for name in ("_exact_key", "_partition"):
         original = getattr(partition, name)
 
         def noting(first, *rest, original=original):
