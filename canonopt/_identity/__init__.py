@@ -34,6 +34,7 @@ from .interning import clear_caches as clear_caches
 from .interning import cleared as cleared
 from .interning import read as read
 from .parts import closure_items as closure_items
+from .parts import kind_of as kind_of
 from .parts import partial_items as partial_items
 from .reader import ATOMS as ATOMS
 from .reader import HoldsArray as HoldsArray

@@ -36,7 +36,6 @@ from .owners import jits_itself as jits_itself
 from .owners import name_of as name_of
 from .owners import users_function as users_function
 from .settings import context_of_calls as context_of_calls
-from .settings import default_settings as default_settings
 from .settings import key_context as key_context
 from .settings import tracing_context as tracing_context
 from .settings import unsupported as unsupported
@@ -45,7 +44,6 @@ from .settings import x64_state as x64_state
 from .shardings import code_of_sharding as code_of_sharding
 from .shardings import devices_of as devices_of
 from .shardings import sharding_text as sharding_text
-from .shardings import spans_devices as spans_devices
 from .slices import distinct_slices as distinct_slices
 from .tracing import NotTraced as NotTraced
 from .tracing import call_site as call_site

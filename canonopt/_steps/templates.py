@@ -6,6 +6,7 @@ that were read for another function, it is the structure of what that function r
 """
 
 import enum
+import operator
 import types
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ import jax
 import jax.tree_util as jtu
 import numpy as np
 
-from .._identity import ATOMS, has_only_attributes, is_record, record_with
+from .._identity import ATOMS, has_only_attributes, is_record, kind_of
 from .._python_internals import (
     is_in_place,
     is_library_class,
@@ -74,11 +75,8 @@ def _swapped(value: Any, swap: Callable[[Any], Any]) -> Any:
         new = _swapped(value.structure, swap)
         return value if new is value.structure else value.with_structure(new)
     if kind is tuple or (is_record(kind) and not hasattr(kind, "__canonicalized__")):
-        items = [*tuple.__iter__(value)]
-        made = [_swapped(item, swap) for item in items]
-        if all(map(_is, made, items)):
-            return value
-        return tuple(made) if kind is tuple else record_with(value, made)
+        known: Any = kind_of(value)
+        return known.mapped(value, lambda part: _swapped(part, swap))
     return swap(value)
 
 
@@ -96,7 +94,7 @@ def _swapped_structure(structure: Any, swap: Callable[[Any], Any]) -> Any:
             raise _Other
     else:
         new = _swapped(static, swap)
-    if new is static and all(map(_is, made, children)):
+    if new is static and all(map(operator.is_, made, children)):
         return structure
     if new is not static and issubclass(kind, tuple):
         raise _Other  # a spec: JAX would take it for a named tuple
@@ -108,10 +106,6 @@ def _keys(static: Any) -> Sequence[Any]:
     if isinstance(static, tuple) and len(static) == 2 and isinstance(static[1], list | tuple):
         return (static[0], *static[1])
     return static
-
-
-def _is(a: Any, b: Any) -> bool:
-    return a is b
 
 
 _IMMUTABLE = (
