@@ -69,10 +69,6 @@ class ConstantError(CanonoptError, TypeError):
     """`register_constant` was given a value that is not a class, or a key that is not callable."""
 
 
-class SharedSpecError(CanonoptError, ValueError):
-    """A spec is shared by two builds whose lists or dicts were equal and no longer are."""
-
-
 class DynamicSpecError(CanonoptError, TypeError):
     """A spec that holds arrays was used where only a static one is allowed."""
 

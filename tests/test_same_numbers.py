@@ -183,11 +183,3 @@ def test_errors_and_warnings_are_compared():
     assert run(Program(("warnings.warn('program: hello')",)), optax) == [
         ("warnings", "program: hello")
     ]
-
-
-def test_an_error_of_canonopts_counts_only_where_containers_have_parted():
-    error = Failed(canonopt.CanonoptError, "", containers_parted=True)
-    number = run(READS_A_GLOBAL, optax)[0]
-    assert programs.agree(number, error)
-    assert not programs.agree(number, dataclasses.replace(error, containers_parted=False))
-    assert not programs.agree(number, Failed(ValueError, "", containers_parted=True))

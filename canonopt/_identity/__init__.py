@@ -26,6 +26,7 @@ from .instances import config_with as config_with
 from .instances import copied_config as copied_config
 from .instances import has_only_attributes as has_only_attributes
 from .instances import is_config as is_config
+from .instances import is_frozen_record as is_frozen_record
 from .instances import register_constant as register_constant
 from .interning import PLAIN as PLAIN
 from .interning import Table as Table

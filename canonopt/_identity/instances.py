@@ -381,7 +381,9 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
         attributes = dict(attributes)
         for name in layout.computed.intersection(attributes):
             _add_computed(reader, type(value), name, attributes.pop(name), mode)
-    if mode == "given" and is_module_class(type(value)):
+    if mode == "given" and not is_frozen_record(type(value)):
+        mode = "held"
+    elif mode == "given" and is_module_class(type(value)):
         # Its leaves are given, like those of a dict. Its static fields are held by whoever made it,
         # who can change a list in there.
         static = static_fields(value)

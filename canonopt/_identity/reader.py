@@ -100,9 +100,6 @@ class Reading:
     can_change: bool
     # Whether some of what can change is data, and not only code that could be defined again.
     reads_data: bool
-    # Whether lists or dicts were given. Their identity does not count, so two that are equal now
-    # may differ later.
-    has_containers: bool
     # Whether the functions do the same with tracers in place of arrays: no code that was read may
     # tell the two apart, other than by an error, or keep them by storing into something.
     takes_tracers: bool
@@ -125,7 +122,6 @@ class Reader:
     is_comparable = True
     can_change = False
     reads_data = False
-    has_containers = False
     _can_tell_tracers = _changes_variables = _changes_objects = holds_mutable = False
     # The function that was read last. What its module has under a name is constant to it.
     function: Any = None
@@ -168,7 +164,7 @@ class Reader:
             map(self.refused_attributes.intersection, self._attributes)
         ):
             self.stop(self.function, impure("a file"))
-        flags = (self.is_comparable, self.can_change, self.reads_data, self.has_containers)
+        flags = (self.is_comparable, self.can_change, self.reads_data)
         stores = self._changes_variables or (self._changes_objects and self.holds_mutable)
         return Reading(
             tuple(self.out),
@@ -276,7 +272,6 @@ class Reader:
         """Adds the identity of a mutable value where it counts; returns the mode of its parts."""
         self.can_change = self.holds_mutable = True
         if mode == "given":
-            self.has_containers = True
             return mode
         self.reads_data = True
         if mode == "held":

@@ -22,6 +22,7 @@ from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .callables import read_jitted, read_stable
 from .instances import (
     is_config,
+    is_frozen_record,
     is_immutable,
     is_module_class,
     read_by_identity,
@@ -196,14 +197,15 @@ def is_integer_scalar(array: jax.Array) -> bool:
 
 
 def read_node(reader: Reader, value: Any, mode: Mode) -> None:
-    """Reads a node of a registered pytree type: by its children and its static data."""
+    """Reads a node of a registered pytree type, by its children if it is given and frozen."""
     children, static = _children(value) if mode == "given" else (None, None)
-    if children is None:
+    if children is None or not is_frozen_record(type(value)):
+        if any(isinstance(leaf, jax.Array | np.ndarray) for leaf in jtu.tree_leaves(children)):
+            raise HoldsArray
         read_instance(reader, value, "held" if mode == "given" else mode)
         return
     reader.add_class(type(value))
-    reader.can_change = reader.has_containers = True
-    reader.add(tuple(static) if type(static) is list else static, mode)
+    reader.add(tuple(static) if type(static) is list else static, "held")
     reader.add_all(children, mode)
 
 

@@ -40,8 +40,6 @@ from .rebinding import captured_by as captured_by
 from .rebinding import cells_of as cells_of
 from .rebinding import is_bound as is_bound
 from .rebinding import rebindable_variables as rebindable_variables
-from .recorded_warnings import recording_warnings as recording_warnings
-from .recorded_warnings import warn_again as warn_again
 from .signatures import parameters_of as parameters_of
 from .signatures import signature_with_alias as signature_with_alias
 from .weak import WeakIdMap as WeakIdMap

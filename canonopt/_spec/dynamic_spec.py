@@ -22,7 +22,7 @@ from .._numbers import ArrayNeeded, Dynamic, ValueNeeded, both_branches, first_b
 from .._optax_compat import as_transform
 from .._python_internals import token_of
 from ..errors import DynamicSpecError
-from .arguments import Internals, SpecFactory
+from .arguments import Internals, SpecFactory, check_no_iterator
 from .paths import (
     Assemble,
     Note,
@@ -215,6 +215,7 @@ class _DynamicInternals(Internals):
 
 def make_dynamic(factory: SpecFactory, parameters: dict[str, Any]) -> Configured:
     """The spec with these parameters, whose arrays are its leaves."""
+    check_no_iterator(factory, parameters)
     taken = TakenApart(parameters)
     paths, children = tuple(taken.children), tuple(taken.children.values())
     held = () if factory.is_stable else (factory.function,)

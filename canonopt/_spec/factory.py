@@ -24,14 +24,8 @@ from .._identity import (
 )
 from .._jax_internals import is_at_top_level, makes_tracers, x64_state
 from .._optax_compat import callable_tree_as_function, dtype_of
-from .._python_internals import recording_warnings, signature_with_alias, token_of, warn_again
-from .arguments import (
-    Internals,
-    check_plain,
-    copied,
-    reference_counts,
-    split_iterators,
-)
+from .._python_internals import signature_with_alias, token_of
+from .arguments import Copies, Internals, check_no_iterator, check_plain, copied
 from .dynamic_spec import make_dynamic
 from .parameters import FactoryParameters, NotGiven
 from .paths import expression, is_data
@@ -116,8 +110,8 @@ class Factory:
                 return found.spec
         spec = self._from_given(self.signature.bind(args, kwargs))
         internals = self.internals_of(spec)
-        # A warning is shown again at each call, and a random key depends on a setting of JAX.
-        if internals.is_rebuilt and not (internals.warned or _KEYS & {*self.signature.names}):
+        # A random key depends on a setting of JAX.
+        if internals.is_rebuilt and not _KEYS & {*self.signature.names}:
             if self.is_stable and not has_function and all(map(_is_plain, values)):
                 key = None if has_negative_zero(values) else _spelling(args, kwargs)
                 internals.has_zero |= 0.0 in values
@@ -128,6 +122,7 @@ class Factory:
     def from_fields(self, fields: dict[str, Any], current: dict[str, Any] | None = None) -> Any:
         """The spec with parameters given by name, as `attrs.evolve` and pickle give them."""
         given = self.signature.from_fields(fields, current)
+        check_no_iterator(self, {n: v for n, v in given.items() if n not in fields})
         return self._from_given(self.signature.differing(given))
 
     def _from_given(self, given: dict[str, Any]) -> Any:
@@ -140,66 +135,44 @@ class Factory:
                 given = given | {name: dtype_of(given[name])}
         if signature.transformations:
             signature.check_transformations(given)
-        kept, differing = given, signature.differing(given)
-        if not are_numbers and any(hasattr(type(v), "__next__") for v in differing.values()):
-            given, kept = split_iterators(given)
-            differing = {name: given[name] for name in differing}
-        parameters = signature.template | kept
+        differing, is_complete = signature.differing(given), True
+        if not are_numbers:
+            copies = Copies()
+            differing = {name: copies.of(value) for name, value in differing.items()}
+            given, is_complete = given | differing, copies.is_complete
+        parameters = signature.template | given
         held, values = (() if self.is_stable else (self.function,)), tuple(differing.values())
         try:
             reading = read(held, values)
         except HoldsArray:
             return make_dynamic(self, parameters)
+        is_comparable = reading.is_comparable and is_complete
         key = (_x64.value, _settings(_config), tuple(differing), reading.key)
-        found = self.specs.get(key) if reading.is_comparable else None
-        if found and (found.watched is None or self._is_still_same(found, values)):
-            warn_again(found.warned)
+        found = self.specs.get(key) if is_comparable else None
+        if found and (found.watched is None or found.watched.is_unchanged()):
             found.is_rebuilt = True
             return found.spec
-        # The factory, or whoever gave them, may change containers later.
-        may_change = reading.can_change or not reading.is_comparable
-        if may_change:
-            parameters |= {name: copied(value) for name, value in kept.items()}
-        spec = self.build(given, parameters, may_change)
+        if reading.can_change:  # the factory may change what it is given, and the fields stay
+            parameters |= {name: copied(value) for name, value in differing.items()}
+        spec = self.build(given, parameters)
         internals = self.internals_of(spec)
-        internals.roots, internals.names = (held, values), tuple(differing)
-        internals.kept = tuple([parameters[n] for n in differing]) if may_change else values
-        if internals.is_temporary or not reading.is_comparable:
+        internals.roots = held, values
+        if internals.is_temporary or not is_comparable:
             return spec
         if reading.can_change:
             if read(held, values).key != reading.key:
-                return spec  # the factory has changed its arguments, and would do so again
+                return spec  # the factory has changed what was read
             internals.watched = Watched(reading, lambda: read(held, values))
             internals.watched.stands_in(self.specs, key, weakref.ref(internals))
         return self.specs.setdefault(key, internals).spec  # another thread may have been faster
 
-    def _is_still_same(self, internals: Internals, values: tuple[Any, ...]) -> bool:
-        """Whether a spec with the key of what was read just now still stands for it.
-
-        Notes containers that were given for the spec, and may change independently.
-        """
-        watched, (_, earlier) = internals.watched, internals.roots
-        assert watched is not None
-        others = [i for i, value in enumerate(values) if value is not earlier[i]]
-        if others and not watched.is_unchanged():
-            return False
-        if internals.keeps_containers:
-            for i in others:
-                internals.share(values[i], earlier[i])
-        return True
-
-    def build(
-        self, given: dict[str, Any], parameters: dict[str, Any], may_change: bool = True
-    ) -> Any:
+    def build(self, given: dict[str, Any], parameters: dict[str, Any]) -> Any:
         """A new spec with these `parameters`. Calls the function with `given`."""
-        before = reference_counts(given.values()) if may_change else []
         # An interned spec outlives the trace that may be going on.
         with contextlib.nullcontext() if is_at_top_level() else jax.ensure_compile_time_eval():
-            made, warned = recording_warnings(lambda: self.call(given))
-        after = reference_counts(given.values()) if may_change else []
-        keeps = len(after) != len(before) or any(map(operator.gt, after, before))
+            made = self.call(given)
         is_plain = self._has_plain_defaults and all(map(_is_plain, given.values()))
-        internals = Internals(self, made, warned=warned, keeps_containers=keeps, is_plain=is_plain)
+        internals = Internals(self, made, is_plain=is_plain)
         if makes_tracers():  # and a user's factory may hide them in specs that it builds
             internals.is_temporary = not self.is_stable or leads_to_objects((made,))
         internals.spec = self._wrap(made, parameters, internals)
@@ -288,7 +261,7 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
             key = (_x64.value, *map(type, args), *args)
         try:
             entry = find(key)
-        except TypeError:  # an argument that cannot be hashed: an array, a list
+        except Exception:  # an argument that cannot be hashed: an array, a list, a user's object
             entry = None
         if entry is not None:
             found = entry()
@@ -328,7 +301,7 @@ def _key_with_functions(values: tuple, positional: int, names: Iterable[str]) ->
         reading = read((), values)
     except HoldsArray:
         return None
-    if not reading.is_comparable or reading.has_containers:
+    if not reading.is_comparable:
         return None
     return (_x64.value, _settings(_config), positional, *names, reading.key)
 

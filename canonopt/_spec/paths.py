@@ -7,7 +7,6 @@ containers among them, and the specs inside.
 import difflib
 import enum
 import functools
-import itertools
 import math
 import re
 import sys
@@ -34,7 +33,7 @@ from .._identity import (
 from .._numbers import NUMBERS, Dynamic, converted
 from .._python_internals import token_of
 from ..errors import ParameterError
-from .arguments import copied, is_iterator, steps
+from .arguments import copied, steps
 
 
 # `spec` imports this module, so this module cannot import the class of specs.
@@ -199,18 +198,8 @@ class TakenApart:
     def _keep(self, value: Any) -> Assemble:
         self.static.append(value)
         self.key.append("static")
-        if not is_iterator(value):
-            kept = copied(value)
-            # Each call of the factory gets a copy of its own, which it may change.
-            return lambda _: copied(kept)
-        source = [value]
-
-        def again(_: Iterator[Any]) -> Any:
-            # The factory is called for each trace, and consumes a whole iterator each time.
-            source[0], one = itertools.tee(source[0])
-            return one
-
-        return again
+        # Each call of the factory gets a copy of its own, which it may change.
+        return lambda _: copied(value)
 
 
 def _holds_array(value: Any) -> bool:

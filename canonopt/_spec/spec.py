@@ -85,7 +85,7 @@ class Configured(Parametrised):
             spec = replaced(self, paths, lambda spec, new: spec.replace(**new))
         if not own and within:
             return spec
-        return factory.from_fields(own, spec.parameters() | spec._internals.given())
+        return factory.from_fields(own, spec.parameters())
 
     def hyperparameters(self) -> dict[str, Any]:
         """The hyperparameters by path, including those of specs inside this one: a dict to log.

@@ -2,8 +2,9 @@
 
 import collections
 import copy
+import dataclasses
 import functools
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import hypothesis.strategies as st
 import jax
@@ -223,13 +224,23 @@ class Node:
         return cls(*children, static)
 
 
-def test_registered_pytrees_count_by_type_structure_and_leaves():
-    assert key(Node(1, "a")) == key(Node(1, "a"))
-    assert key(Node(1, "a")) != key(Node(1.0, "a"))
-    assert key(Node(1, 0.0)) != key(Node(1, -0.0))
-    assert key(Node(1, "a")) != key((1, "a"))
-    with pytest.raises(HoldsArray):
-        key(Node(jnp.ones(2), "a"))
+@jax.tree_util.register_dataclass
+@dataclasses.dataclass(frozen=True)
+class FrozenNode:
+    child: Any
+    static: Any = dataclasses.field(metadata={"static": True})
+
+
+def test_registered_pytrees_count_by_type_structure_and_leaves_if_they_cannot_change():
+    assert key(FrozenNode(1, "a")) == key(FrozenNode(1, "a"))
+    assert key(FrozenNode(1, "a")) != key(FrozenNode(1.0, "a"))
+    assert key(FrozenNode(1, 0.0)) != key(FrozenNode(1, -0.0))
+    assert key(FrozenNode(1, "a")) != key((1, "a"))
+    node = Node(1, "a")
+    assert key(node) == key(node) != key(Node(1, "a"))
+    for kind in (Node, FrozenNode):
+        with pytest.raises(HoldsArray):
+            key(kind(jnp.ones(2), "a"))
 
 
 def test_a_value_that_cannot_be_flattened_counts_by_identity():

@@ -1,6 +1,7 @@
 """canonical(): anyone's factory, and what every factory has to hold to."""
 
 import collections
+import copy
 import gc
 import itertools
 import warnings
@@ -100,42 +101,24 @@ def test_the_error_of_a_factory_comes_through_untouched_and_leaves_nothing():
         canonopt.named_chain(("a", canonopt.clip(1.0)), ("a", canonopt.clip(2.0)))
 
 
+@pytest.mark.usefixtures("restored_caches")
 @pytest.mark.parametrize("name", catalogue.WARNING)
-def test_warnings_are_raised_at_every_call(name):
-    for _ in range(3):
-        with pytest.warns(catalogue.WARNING[name]):
-            catalogue.ALL[name](canonopt)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        specs = [catalogue.ALL[name](canonopt) for _ in range(2)]
-    assert specs[0] is specs[1]
+def test_a_warning_is_shown_when_the_factory_runs(name):
+    canonopt.clear_caches()
+    with pytest.warns(catalogue.WARNING[name]) as caught:
+        specs = [catalogue.ALL[name](canonopt) for _ in range(3)]
+    assert len(caught) == 1
+    assert specs[0] is specs[1] is specs[2]
+
+
+@pytest.mark.usefixtures("restored_caches")
+@pytest.mark.parametrize("name", catalogue.WARNING)
+def test_a_warning_that_is_an_error_leaves_nothing(name):
+    canonopt.clear_caches()
     for _ in range(2):
         with warnings.catch_warnings(), pytest.raises(catalogue.WARNING[name]):
             warnings.simplefilter("error")
             catalogue.ALL[name](canonopt)
-
-
-def test_a_warning_is_raised_once_a_call_wherever_it_comes_from():
-    @canonopt.canonical
-    def warns(value):
-        warnings.warn("careful", UserWarning, stacklevel=2)
-        return optax.scale(value)
-
-    @canonopt.canonical
-    def outer(value):
-        return optax.chain(warns(value))
-
-    for build_it in (lambda: warns(1.0), lambda: outer(1.0), lambda: canonopt.chain(warns(2.0))):
-        for _ in range(2):
-            with pytest.warns(UserWarning, match="careful") as caught:
-                build_it()
-            assert len(caught) == 1
-
-
-def test_a_factory_that_does_not_warn_leaves_the_filters_alone():
-    before = list(warnings.filters), warnings.showwarning
-    canonopt.adam(0.987654)
-    assert (list(warnings.filters), warnings.showwarning) == before
 
 
 # --- identity over all factories --------------------------------------------------------------
@@ -366,93 +349,152 @@ def test_a_configuration_that_is_built_once_is_freed_with_what_is_in_it():
     assert [part() for part in parts] == [None] * 20
 
 
-def test_a_container_that_is_changed_after_the_build_is_seen_as_optax_sees_it():
-    def rates(lib):
-        boundaries = {5: 0.5}
-        schedule = lib.piecewise_constant_schedule(1.0, boundaries)
-        yield float(schedule(10))
-        boundaries[5] = 100.0
-        yield float(schedule(10))
-        yield float(lib.piecewise_constant_schedule(1.0, {5: 0.5})(10))
-        yield float(lib.piecewise_constant_schedule(1.0, boundaries)(10))
+# --- a spec is a snapshot -------------------------------------------------------------------------
 
-    assert list(rates(canonopt)) == list(rates(optax)) == [0.5, 100.0, 0.5, 100.0]
+UPDATES = {"w": jnp.ones(2), "b": jnp.ones(2)}
 
 
-def test_equal_containers_that_part_are_refused_where_one_spec_stands_for_both():
-    one, other = {5: 0.25}, {5: 0.25}
-    schedule = canonopt.piecewise_constant_schedule(1.0, one)
-    assert canonopt.piecewise_constant_schedule(1.0, other) is schedule
-    one[5] = 100.0
-    with pytest.raises(
-        canonopt.errors.SharedSpecError, match="was given equal lists or dicts more than"
-    ):
-        schedule(10)
-    assert float(canonopt.piecewise_constant_schedule(1.0, other)(10)) == 0.25
+def updates_of(optim):
+    made, _ = optim.update(UPDATES, optim.init(UPDATES), UPDATES)
+    return jax.tree.map(lambda array: array.tolist(), made)
 
 
-class Static(eqx.Module):
-    rates: list = eqx.field(static=True)
+class Tree(eqx.Module):
+    w: list
+    b: list
 
 
-def test_a_spec_keeps_what_a_list_in_a_static_field_was():
-    build = canonopt.canonical(lambda config: optax.scale(config.rates[0]))
-    config = Static([0.5])
-    spec = build(config)
-    config.rates[0] = 2.0
-    assert spec.parameters()["config"].rates == [0.5]
-    update = lambda spec: spec.update(jnp.ones(()), spec.init(jnp.ones(())))[0]  # noqa: E731
-    assert update(spec) == update(spec.replace()) == 0.5
-    assert update(build(config)) == 2.0
+def rate_read_late(read):
+    return canonopt.canonical(lambda given: optax.sgd(lambda count: read(given)))
 
 
-def sum_of_rates(rates):
-    return optax.sgd(sum(rates))
+SNAPSHOTS = [
+    (lambda given: canonopt.partition({"x": canonopt.sgd(0.5)}, given), {"w": "x", "b": "x"}),
+    (lambda given: canonopt.masked(canonopt.sgd(0.5), given), {"w": True, "b": False}),
+    (rate_read_late(lambda given: given[0]), [0.5]),
+    (rate_read_late(lambda given: sum(given)), {0.5}),
+    (rate_read_late(lambda given: given[0]), collections.deque([0.5], 4)),
+    (rate_read_late(lambda given: given["a"][0]["b"]), {"a": ({"b": 0.5},)}),
+    (rate_read_late(lambda given: given["b"]), collections.OrderedDict(b=0.5)),
+    (rate_read_late(lambda given: given["b"]), collections.defaultdict(float, b=0.5)),
+    (rate_read_late(lambda given: given.w[0]), Tree([0.5], [])),
+    (canonopt.canonical(lambda given: optax.scale(given[0])), np.array([0.5, 0.5])),
+]
 
 
-def nested_sum_of_rates(config):
-    return optax.sgd(config["rates"][0][0])
+def change(value):
+    """Changes each container in `value`, to its very depth."""
+    if isinstance(value, dict):
+        for item in value.values():
+            change(item)
+        value.update(dict.fromkeys(value, 8.0))
+    elif isinstance(value, tuple | eqx.Module):
+        for item in value if isinstance(value, tuple) else vars(value).values():
+            change(item)
+    elif isinstance(value, set):
+        value.add(8.0)
+    elif isinstance(value, np.ndarray):
+        value[:] = 8.0
+    elif isinstance(value, list | collections.deque) and value:
+        value[0] = 8.0
 
 
-@pytest.mark.parametrize(
-    ("factory", "make"),
-    [
-        (sum_of_rates, lambda: [0.5]),
-        (sum_of_rates, lambda: collections.deque([0.5])),
-        (nested_sum_of_rates, lambda: {"rates": ([0.5],)}),
-    ],
-)
-def test_equal_containers_may_part_after_a_factory_that_keeps_none_of_them(factory, make):
-    build = canonopt.canonical(factory)
-    one, other = make(), make()
-    spec = build(one)
-    assert build(other) is spec
-    for container in (other, one):
-        container.clear()
-        updates, _ = spec.update({"w": jnp.ones(1)}, spec.init({"w": jnp.ones(1)}))
-        assert updates["w"] == -0.5
+@pytest.mark.parametrize(("build", "given"), SNAPSHOTS)
+def test_a_container_that_is_changed_after_the_build_changes_nothing(build, given):
+    given, equal = copy.deepcopy(given), copy.deepcopy(given)
+    spec = build(given)
+    text, expected = repr(spec), updates_of(spec)
+    change(given)
+    assert (repr(spec), updates_of(spec)) == (text, expected)
+    if not jax.tree.leaves(spec):
+        assert spec.replace() is build(equal) is spec
+        assert repr(build(given)) != text
 
 
-@pytest.mark.parametrize(
-    "keep",
-    [
-        lambda rates: lambda count: rates[0],
-        lambda rates: lambda count, inner=(rates,): inner[0][0],
-        lambda rates: (lambda iterator: lambda count: next(iterator))(iter(rates)),
-    ],
-)
-@pytest.mark.parametrize("place", [lambda x: x, lambda x: (x,), lambda x: {"a": [x]}])
-def test_equal_containers_that_part_are_refused_however_the_factory_keeps_them(keep, place):
-    def factory(config):
-        while type(config) is not list or type(config[0]) is list:
-            (config,) = config.values() if type(config) is dict else config
-        return optax.scale_by_schedule(keep(config))
+def test_a_factory_that_changes_what_it_was_given_changes_no_field():
+    @canonopt.canonical
+    def build(config, scale=1.0):
+        return optax.sgd(config.pop("lr", 7.0) * scale)
 
-    build = canonopt.canonical(factory)
-    rates = [0.5]
-    other = [0.5]
-    spec = build(place(rates))
-    assert build(place(other)) is spec
-    other.append(1.0)
-    with pytest.raises(canonopt.errors.SharedSpecError):
-        spec.init({"w": jnp.ones(1)})
+    given = {"lr": 0.5}
+    spec = build(given)
+    assert given == spec.parameters()["config"] == {"lr": 0.5}
+    assert updates_of(build(given)) == updates_of(spec) == {"w": [-0.5] * 2, "b": [-0.5] * 2}
+    assert updates_of(spec.replace(scale=2.0))["w"] == [-1.0, -1.0]
+
+
+def test_a_transformation_that_changes_what_its_factory_was_given_is_not_shared():
+    build = canonopt.canonical(
+        lambda rates: optax.stateless(lambda u, _: optax.tree.scale(rates.pop(), u))
+    )
+    spec = build([0.5, 2.0])
+    assert build([0.5, 2.0]) is spec
+    assert updates_of(spec)["w"] == [2.0, 2.0]
+    assert updates_of(build([0.5, 2.0]))["w"] == [2.0, 2.0]
+    assert updates_of(spec)["w"] == [0.5, 0.5]
+
+
+def test_a_container_in_two_places_is_still_one():
+    build = canonopt.canonical(lambda a, b: optax.sgd(0.5 if a is b else 0.25))
+    one = [1]
+    assert updates_of(build(one, one))["w"] == [-0.5, -0.5]
+    assert updates_of(build([1], [1]))["w"] == [-0.25, -0.25]
+    cycle = [1]
+    cycle.append(cycle)
+    inside = canonopt.canonical(lambda c: optax.sgd(0.5 if c[1] is c else 0.25))
+    assert updates_of(inside(cycle))["w"] == [-0.5, -0.5]
+
+
+def test_a_set_whose_order_no_copy_has_is_passed_on_and_not_merged():
+    build = canonopt.canonical(lambda names: optax.sgd({9: 0.25, 2: 0.5}[next(iter(names))]))
+    crowded = set(range(100))
+    crowded -= {0, 1, *range(3, 9), *range(10, 100)}
+    assert [*crowded] == [2, 9] != [*set(crowded)]
+    assert build(crowded) is not build(crowded)
+    assert updates_of(build(crowded))["w"] == [-0.5, -0.5]
+
+
+class Box:
+    """Any object that may change."""
+
+    def __init__(self, rate):
+        self.rate = rate
+
+
+def test_any_other_object_is_passed_on_as_it_is():
+    build = canonopt.canonical(lambda box: optax.sgd(lambda count: box.rate))
+    box = Box(0.5)
+    spec = build(box)
+    assert spec.parameters()["box"] is box
+    assert build(Box(0.5)) is not spec
+    box.rate = 0.25
+    assert updates_of(spec)["w"] == [-0.25, -0.25]
+
+
+def test_an_iterator_is_passed_on_and_nothing_is_merged():
+    @canonopt.canonical
+    def build(stages, factor=1.0):
+        return optax.chain(*stages, optax.scale(factor))
+
+    specs = [build(optax.scale(x) for x in (2.0, 3.0)) for _ in range(2)]
+    assert specs[0] is not specs[1]
+    assert [updates_of(spec)["w"] for spec in specs] == [[6.0, 6.0]] * 2
+    message = (
+        r"stages of .*build\) is an iterator, which has been read.*Write stages=list\(\.\.\.\)"
+    )
+    with pytest.raises(canonopt.errors.ParameterError, match=message):
+        specs[0].replace(factor=2.0)
+    with pytest.raises(canonopt.errors.ParameterError, match=message):
+        build(iter([optax.scale(2.0)]), canonopt.dynamic(2.0))
+
+
+class Unhashable:
+    def __hash__(self):
+        raise ValueError("no hash")
+
+
+def test_a_parameter_whose_hash_raises_is_as_in_optax():
+    build = canonopt.canonical(lambda value, k: optax.sgd(k))
+    for _ in range(3):
+        assert updates_of(build(Unhashable(), 0.5))["w"] == [-0.5, -0.5]
+        assert updates_of(build({"a": Unhashable()}, k=0.5))["w"] == [-0.5, -0.5]

@@ -75,8 +75,6 @@ class Failed:
 
     error: type[BaseException]
     message: str = dataclasses.field(compare=False)
-    # Whether one spec stands for two builds, whose containers were equal and are so no longer.
-    containers_parted: bool = dataclasses.field(default=False, compare=False)
 
 
 def bits(tree: Any) -> tuple[Any, ...]:
@@ -158,9 +156,7 @@ class Run:
         self._steps_at_build = steps_at_build
         self._built: dict[int, tuple[Any, Any]] = {}
         self.forget()
-        # The containers that were given to the build of a spec.
-        self._given: list[Any] = []
-        self._builds: list[tuple[Any, list[Any]]] = []
+        self._warned: set[str] = set()
 
     def __call__(self) -> list[Any]:
         name = "program_of_optax" if self.lib is optax else "program_of_canonopt"
@@ -188,7 +184,10 @@ class Run:
                 exec(compile(text, file, "exec"), vars(module))
             except Exception as error:
                 self.records.append(Failed(type(error), str(error)))
-        said = [str(w.message) for w in caught if str(w.message).startswith("program:")]
+        # Each once: a factory warns when it runs, and canonopt runs it once for a configuration.
+        texts = dict.fromkeys(str(w.message) for w in caught)
+        said = [text for text in texts if text.startswith("program:") and text not in self._warned]
+        self._warned.update(said)
         if said:
             self.records.append(("warnings", *said))
 
@@ -210,7 +209,7 @@ class Run:
             if ours
             else self._noting
             if self._steps_at_build
-            else same,
+            else on_copies,
             "hoist": canonopt.hoist if ours else same,
             "canonicalize": canonopt.canonicalize if ours else same,
             "dynamic": canonopt.dynamic if ours else same,
@@ -218,7 +217,7 @@ class Run:
             "clear_caches": canonopt.clear_caches if ours else lambda: None,
             "replaced": replaced if ours else built_anew,
             **{"step": self.step, "call": self.call, "forget": self.forget},
-            **{"given": self.given, "made": self.made, "note": self.records.append},
+            **{"given": same if ours else copied, "note": self.records.append},
             # The younger objects: a program's own are among them, and the rest takes long.
             "collect": lambda: gc.collect(1) and None,
         }
@@ -247,7 +246,7 @@ class Run:
     def _noting(self, factory: Any) -> Any:
         if isinstance(factory, classmethod):
             return classmethod(self._noting(factory.__func__))
-        return _noting(factory, self._note_build)
+        return on_copies(_noting(factory, self._note_build))
 
     # --- what the text of a program calls ---------------------------------------------------
 
@@ -255,17 +254,6 @@ class Run:
         """Makes the jitted steps anew: what they kept alive may go."""
         self._traces: dict[_Key, Any] = {}
         self._jitted = _jitted_steps() if self.program.compiled else {}
-
-    def given(self, container: Any) -> Any:
-        """A container that is given to the build which follows."""
-        self._given.append(container)
-        return container
-
-    def made(self, spec: Any) -> Any:
-        """A spec whose build was given containers."""
-        self._builds.append((spec, self._given))
-        self._given = []
-        return spec
 
     def step(self, optim: Any, how: str) -> None:
         """Records the numbers of a step."""
@@ -276,8 +264,7 @@ class Run:
                 self.at_build[len(self.records)] = self._built[id(optim)][1]
             self.records.append(bits(updates(optim, how)))
         except Exception as error:
-            parted = self._containers_parted(optim)
-            self.records.append(Failed(type(error), str(error), parted))
+            self.records.append(Failed(type(error), str(error)))
 
     def call(self, made: Any) -> None:
         """Records what a hoisted function, or a model with one, computes in a jitted function."""
@@ -291,15 +278,6 @@ class Run:
             self.records.append(bits(result))
         except Exception as error:
             self.records.append(Failed(type(error), str(error)))
-
-    def _containers_parted(self, optim: Any) -> bool:
-        builds = [containers for spec, containers in self._builds if spec is optim]
-        return any(
-            first is not second and repr(first) != repr(second)
-            for one in builds
-            for other in builds
-            for first, second in zip(one, other, strict=False)
-        )
 
     def _way(self, optim: Any, how: str) -> str:
         """How `how` is done: functions are no arguments, and what holds arrays is not static."""
@@ -396,6 +374,26 @@ def _noting(factory: Callable[..., Any], note: Callable[[Any], Any]) -> Callable
     if isinstance(factory, types.FunctionType):
         functools.update_wrapper(noted, factory)
     return noted
+
+
+def copied(value: Any) -> Any:
+    """What canonopt makes of an argument: containers are copied when a spec is built."""
+    if type(value) is tuple or type(value) is list:
+        return type(value)(map(copied, value))
+    if type(value) is dict:
+        return {name: copied(item) for name, item in value.items()}
+    return copy.copy(value) if type(value) is set else value
+
+
+def on_copies(factory: Any) -> Any:
+    """Optax's side of `canonopt.canonical`: the factory gets copies of containers."""
+    if isinstance(factory, classmethod):
+        return classmethod(on_copies(factory.__func__))
+
+    def build(*args: Any, **kwargs: Any) -> Any:
+        return factory(*copied(args), **copied(kwargs))
+
+    return functools.update_wrapper(build, factory) if hasattr(factory, "__name__") else build
 
 
 def _update_of(update: Any, state: Any, params: Any) -> Any:
@@ -516,8 +514,6 @@ def counted_builds() -> Iterator[collections.Counter[int]]:
 def agree(theirs: Any, ours: Any) -> bool:
     if isinstance(theirs, Failed) and theirs.message.startswith("unhashable type"):
         return True  # by jax.jit, of something that canonopt.hoist can compare
-    if isinstance(ours, Failed) and not isinstance(theirs, Failed):
-        return ours.containers_parted and issubclass(ours.error, canonopt.CanonoptError)
     if isinstance(ours, Failed) and isinstance(theirs, Failed):
         return issubclass(ours.error, theirs.error)
     return theirs == ours
@@ -1316,7 +1312,7 @@ _FACTORIES: tuple[tuple[str, tuple[str, ...]], ...] = (
 
 FACTORIES = tuple(Factory(setup, calls) for setup, calls in _FACTORIES)
 
-# Containers that a build is given: Optax reads them when it is traced.
+# Containers that a build is given, and that Optax reads when it is traced: it is given copies.
 CONTAINERS: tuple[tuple[str, tuple[str, ...], tuple[str, ...]], ...] = (
     (
         "{n} = {{'w': True, 'b': False}}",
@@ -1491,7 +1487,7 @@ class _Writer:
         n = self.name("d")
         self.cell(setup.format(n=n))
         self.changes.extend(functools.partial(change.format, n=n) for change in changes)
-        self.recipes.append(f"made({self.random.choice(builds).format(n=n)})")
+        self.recipes.append(self.random.choice(builds).format(n=n))
 
     # --- actions ----------------------------------------------------------------------------
 

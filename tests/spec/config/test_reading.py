@@ -229,9 +229,11 @@ def test_an_error_of_the_factory_has_the_path():
     assert str(error).endswith(" Correct its parameters.")
 
 
+@pytest.mark.usefixtures("restored_caches")
 def test_a_warning_of_the_factory_is_no_error_of_the_data():
     with pytest.warns(DeprecationWarning):
         data = canonopt.to_config(canonopt.optimistic_adam(1e-3))
+    canonopt.clear_caches()
     with pytest.raises(DeprecationWarning):  # the tests make errors of warnings
         canonopt.from_config(data)
 
