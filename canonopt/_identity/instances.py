@@ -19,7 +19,6 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, TypeVar, overload
 
 import attrs
-import jax
 
 from .._jax_internals import IMMUTABLE
 from .._python_internals import WeakIdMap, impure_name, is_library_class, loaded, token_of
@@ -360,11 +359,6 @@ def read_path(reader: Reader, value: pathlib.PurePath, mode: Mode) -> None:
     reader.out += (type(value), str(value))
     if isinstance(value, pathlib.Path):
         reader.refused_attributes |= _OF_FILES
-
-
-def read_struct(reader: Reader, value: jax.ShapeDtypeStruct, mode: Mode) -> None:
-    reader.out += (type(value), value.shape, str(value.dtype), bool(value.weak_type))
-    reader.add(value.sharding, mode)
 
 
 def attributes_of(value: Any) -> dict[str, Any]:

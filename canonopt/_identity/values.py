@@ -2,11 +2,12 @@
 
 import collections
 import enum
+import operator
 import pathlib
 import re
 import types
 import typing
-from collections.abc import Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable
 from math import copysign
 from typing import Any, Protocol
 
@@ -32,7 +33,6 @@ from .instances import (
     read_immutable,
     read_instance,
     read_path,
-    read_struct,
 )
 from .reader import HoldsArray, Mode, Reader, Rule
 
@@ -48,10 +48,6 @@ def has_negative_zero(values: Iterable[Any]) -> bool:
         if not value and type(value) is float and copysign(1.0, value) < 0:
             return True
     return False
-
-
-def read_complex(reader: Reader, value: complex, mode: Mode) -> None:
-    reader.out += (complex, repr(value))
 
 
 def read_numpy_scalar(reader: Reader, value: np.generic, mode: Mode) -> None:
@@ -77,14 +73,25 @@ def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
         reader.stop(value)  # of `numpy.frompyfunc`: the function in it cannot be read
 
 
-def read_range(reader: Reader, value: Any, mode: Mode) -> None:
+# Types of values that are what these parts are, and cannot change.
+_PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
+    complex: lambda value: [repr(value)],
+    **dict.fromkeys((range, slice), operator.attrgetter("start", "stop", "step")),
+    re.Pattern: operator.attrgetter("pattern", "flags"),
+    typing.ForwardRef: lambda value: [value.__forward_arg__],
+    frozenset: list,  # in the order in which it iterates: a factory may read that
+    jax.ShapeDtypeStruct: lambda value: [
+        value.shape,
+        str(value.dtype),
+        bool(value.weak_type),
+        value.sharding,
+    ],
+}
+
+
+def read_parts(reader: Reader, value: Any, mode: Mode) -> None:
     reader.out.append(type(value))
-    for part in (value.start, value.stop, value.step):
-        reader.add(part, mode)
-
-
-def read_pattern(reader: Reader, value: Any, mode: Mode) -> None:
-    reader.out += (type(value), type(value.pattern), value.pattern, value.flags)
+    reader.add_all(_PARTS[type(value)](value), mode)
 
 
 def read_annotation(reader: Reader, value: Any, mode: Mode) -> None:
@@ -92,10 +99,6 @@ def read_annotation(reader: Reader, value: Any, mode: Mode) -> None:
     reader.out.append(type(value))
     reader.add(typing.get_origin(value), mode)
     reader.add_all((tuple(p) if type(p) is list else p for p in typing.get_args(value)), mode)
-
-
-def read_forward_reference(reader: Reader, value: typing.ForwardRef, mode: Mode) -> None:
-    reader.out += (type(value), value.__forward_arg__)
 
 
 def read_comparable(reader: Reader, value: Any, mode: Mode) -> None:
@@ -124,11 +127,6 @@ def read_tuple(reader: Reader, value: tuple, mode: Mode) -> None:
     reader.out.append(tuple.__len__(value))
     for item in tuple.__iter__(value):
         reader.add(item, mode)
-
-
-def read_frozenset(reader: Reader, value: frozenset, mode: Mode) -> None:
-    reader.out.append(frozenset)
-    reader.add_all(value, mode)  # in the order in which it iterates: a factory may read that
 
 
 def read_container(reader: Reader, value: Any, mode: Mode) -> None:
@@ -359,20 +357,14 @@ _BY_BASE: tuple[tuple[Any, Rule], ...] = (
 
 
 VALUES: dict[type, Rule] = {
-    complex: read_complex,
-    range: read_range,
-    slice: read_range,
+    **dict.fromkeys(_PARTS, read_parts),
     tuple: read_tuple,
-    frozenset: read_frozenset,
     **dict.fromkeys((list, dict, set, collections.deque), read_container),
     **dict.fromkeys((collections.OrderedDict, collections.defaultdict), read_container),
     types.MappingProxyType: read_mapping_proxy,
     np.ndarray: read_array,
     np.ufunc: read_ufunc,
     type: read_class,
-    re.Pattern: read_pattern,
-    typing.ForwardRef: read_forward_reference,
-    jax.ShapeDtypeStruct: read_struct,
     **dict.fromkeys((pathlib.PurePosixPath, pathlib.PureWindowsPath), read_path),
     **dict.fromkeys((pathlib.PosixPath, pathlib.WindowsPath), read_path),
     **dict.fromkeys((typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple), read_by_identity),
