@@ -132,7 +132,8 @@ def partition(rate=0.1):
 def test_a_config_counts_by_what_is_in_it():
     assert partition() is partition()
     assert partition(0.2) is not partition()
-    assert partition() is not canonopt.partition(dict(partition().transforms), labels)
+    transforms = {"a": canonopt.sgd(0.1), "b": canonopt.adam(1e-3)}
+    assert partition() is canonopt.partition(transforms, labels)  # Optax gets plain containers
     expected = optax.partition({"a": optax.sgd(0.1), "b": optax.adam(1e-3)}, labels)
     assert jax.tree.all(jax.tree.map(jnp.array_equal, update(partition()), update(expected)))
     pieces = lambda: canonopt.piecewise_constant_schedule(1.0, config({10: 0.1}))  # noqa: E731
@@ -161,9 +162,22 @@ def test_a_factory_may_take_a_config():
     assert build(more={"a": [1]}) is build(more={"a": [1]})
     assert build(more={"a": [1]}) is not build(more={"a": [2]})
     assert build(later="???") is build(later="???")
+    assert build(more={"a": [1]}).config.more.a == [1]
     read_only = OmegaConf.create({"clip": 1.0, "lr": 0.1})
     OmegaConf.set_readonly(read_only, True)
     assert of_config(read_only) is not build()
+
+
+def test_a_config_that_a_factory_is_given_may_stand_beside_a_traced_number_and_hold_none():
+    @canonopt.canonical
+    def build(config, scale):
+        return optax.sgd(config.lr * scale)
+
+    made = lambda scale: build(OmegaConf.create({"lr": 0.5}), canonopt.dynamic(scale))  # noqa: E731
+    assert jax.tree.structure(made(1.0)) == jax.tree.structure(made(2.0))
+    assert update(made(2.0))["w"].tolist() == [-1.0, -1.0]
+    with pytest.raises(canonopt.errors.DynamicSpecError, match="config is an OmegaConf DictConfig"):
+        build(config({"lr": canonopt.dynamic(0.5)}), 1.0)
 
 
 def test_an_interpolation_counts_by_its_value_now():

@@ -20,12 +20,7 @@ from .hoisting import canonicalize as canonicalize
 from .hoisting import described as described
 from .hoisting import hoist as hoist
 from .hoisting import hoisted_field as hoisted_field
-from .instances import config_items as config_items
-from .instances import config_options as config_options
-from .instances import config_with as config_with
-from .instances import copied_config as copied_config
 from .instances import has_only_attributes as has_only_attributes
-from .instances import is_config as is_config
 from .instances import is_frozen_record as is_frozen_record
 from .instances import register_constant as register_constant
 from .interning import PLAIN as PLAIN

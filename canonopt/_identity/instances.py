@@ -7,22 +7,20 @@ change.
 """
 
 import collections
-import copy
 import dataclasses
 import enum
 import functools
 import inspect
 import pathlib
-import sys
 import types
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, overload
 
 import attrs
 
 from .._jax_internals import IMMUTABLE
 from .._python_internals import WeakIdMap, impure_name, is_library_class, loaded, token_of
-from ..errors import CHANGES, HIDDEN, NO_VALUE, ConstantError, impure, mutable
+from ..errors import HIDDEN, NO_VALUE, ConstantError, impure, mutable
 from .reader import Mode, Reader
 
 # --- promises -----------------------------------------------------------------------------------
@@ -288,68 +286,6 @@ def _name_of(kind: type) -> str:
 
 def is_immutable(kind: type) -> bool:
     return _name_of(kind) in _IMMUTABLE
-
-
-def is_config(kind: type) -> bool:
-    """Whether `kind` is OmegaConf's type of dicts or of lists, which need not be installed."""
-    return _name_of(kind) in ("omegaconf.dictconfig.DictConfig", "omegaconf.listconfig.ListConfig")
-
-
-def config_items(value: Any) -> Any:
-    """The items of a config in a dict or a list, with interpolations resolved.
-
-    An item that is missing is the text that marks it. `None` if there is none of the items.
-    """
-    is_missing = sys.modules["omegaconf"].OmegaConf.is_missing
-    try:
-        items = {key: "???" if is_missing(value, key) else value[key] for key in _keys(value)}
-    except Exception:  # an interpolation that leads nowhere
-        return None
-    return items if isinstance(value, Mapping) else list(items.values())
-
-
-def copied_config(value: Any) -> Any:
-    """A copy of a config that does not change with it, nor with another that it refers to."""
-    if config_items(value) is None:
-        return value
-    omegaconf, made = sys.modules["omegaconf"], copy.deepcopy(value)
-    with omegaconf.read_write(made):
-        omegaconf.OmegaConf.resolve(made)
-    return made
-
-
-def config_with(value: Any, items: Any) -> Any:
-    """A copy of a config with other items: as many, by name or in order."""
-    omegaconf, made = sys.modules["omegaconf"], copied_config(value)
-    named = items.items() if isinstance(items, dict) else zip(_keys(made), items, strict=True)
-    flags = {"allow_objects": True, "readonly": False, "struct": False}
-    with omegaconf.flag_override(made, [*flags], [*flags.values()]):
-        for key, item in named:
-            made[key] = item
-    return made
-
-
-def config_options(value: Any) -> tuple[Hashable, ...]:
-    """What else a config is, besides its items."""
-    config = sys.modules["omegaconf"].OmegaConf
-    return config.get_type(value), config.is_readonly(value), config.is_struct(value)
-
-
-def _keys(value: Any) -> Iterable[Any]:
-    return list(value) if isinstance(value, Mapping) else range(len(value))
-
-
-def read_config(reader: Reader, value: Any, mode: Mode) -> None:
-    items = config_items(value)
-    if items is None:
-        reader.stop(value, HIDDEN)
-        return
-    if reader.was_seen(value, mode):
-        return
-    reader.add_class(type(value))
-    mode = reader.enter_mutable(value, mode, CHANGES)
-    reader.add_all(config_options(value), mode)
-    reader.add_named(items, mode) if type(items) is dict else reader.add_all(items, mode)
 
 
 _OF_FILES = frozenset(dir(pathlib.Path)) - frozenset(dir(pathlib.PurePath))

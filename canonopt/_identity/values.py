@@ -22,13 +22,11 @@ from .._python_internals import is_library_class, is_stable_callable, loaded
 from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .callables import read_jitted, read_stable
 from .instances import (
-    is_config,
     is_frozen_record,
     is_immutable,
     is_module_class,
     read_by_identity,
     read_class,
-    read_config,
     read_enum,
     read_immutable,
     read_instance,
@@ -329,8 +327,6 @@ def rule_for(value: Any) -> Rule:
         return read_instance
     if is_immutable(kind):
         return read_immutable
-    if is_config(kind):
-        return read_config
     if issubclass(kind, jax.Device):
         return read_by_identity
     if is_record(kind):

@@ -5,6 +5,7 @@ import copy
 import functools
 import operator
 import re
+import sys
 import types
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,9 +17,6 @@ import numpy as np
 
 from .._identity import (
     Watched,
-    config_items,
-    copied_config,
-    is_config,
     is_frozen_record,
     is_namedtuple,
 )
@@ -129,9 +127,11 @@ class Copies:
     """Copies of the containers among the arguments of one build.
 
     A container that is in two places is copied once. Any other object that may change stays itself.
+    `of_config` says what becomes of a config of OmegaConf's.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, of_config: Callable[[Any], Any]) -> None:
+        self._of_config = of_config
         # By the id of each container, which is kept so that no other object gets that id.
         self._made: dict[int, tuple[Any, Any]] = {}
         # False if something is left that cannot be copied as it is.
@@ -167,7 +167,7 @@ class Copies:
             made.flags.writeable = value.flags.writeable
             return made
         if is_config(kind):
-            return copied_config(value)
+            return self._of_config(value)
         if kind is tuple or is_namedtuple(kind):
             items = list(tuple.__iter__(value))  # the class may define another `__iter__`
             made = [*map(self.of, items)]
@@ -186,18 +186,52 @@ class Copies:
 
 def copied(value: Any) -> Any:
     """Return `value` with copies of the containers in it."""
-    return Copies().of(value)
+    return Copies(copied_config).of(value)
 
 
 def steps(value: Any) -> Iterator[tuple[str, Any]]:
-    """The items of a dict, list, tuple or config, each with the step of a path that leads to it."""
-    if is_config(type(value)):
-        yield from steps(config_items(value))
+    """The items of a dict, list or tuple, each with the step of a path that leads to it."""
     # Of these exact types, because whoever replaces an item has to make the container again.
-    elif type(value) is dict:
+    if type(value) is dict:
         yield from ((f"[{key!r}]", item) for key, item in value.items())
     elif type(value) in (tuple, list) or is_namedtuple(type(value)):
         yield from ((f"[{i}]", item) for i, item in enumerate(value))
+
+
+# --- OmegaConf ----------------------------------------------------------------------------------
+
+# Optax's factories get plain containers. Another factory may read `config.lr`, so it gets a config.
+
+
+def is_config(kind: type) -> bool:
+    """Return True for OmegaConf's types of dicts and lists, which need not be installed."""
+    return kind.__name__ in ("DictConfig", "ListConfig") and kind.__module__.startswith("omegaconf")
+
+
+def plain_config(value: Any) -> Any:
+    """Return a config as a dict or a list, with interpolations resolved."""
+    return sys.modules["omegaconf"].OmegaConf.to_container(value, resolve=True)
+
+
+def copied_config(value: Any) -> Any:
+    """Return a copy of a config that does not change with it, nor with another it refers to."""
+    omegaconf, made = sys.modules["omegaconf"], copy.deepcopy(value)
+    with omegaconf.read_write(made):
+        omegaconf.OmegaConf.resolve(made)
+    return made
+
+
+def in_key(value: Any) -> Any:
+    """Return what is read in place of an argument: configs by what is in them."""
+    return Copies(_config_in_key).of(value) if "omegaconf" in sys.modules else value
+
+
+def _config_in_key(value: Any) -> Any:
+    config = sys.modules["omegaconf"].OmegaConf
+    names = list(value) if isinstance(value, Mapping) else range(len(value))
+    items = [in_key(None if config.is_missing(value, n) else value[n]) for n in names]
+    kind, options = config.get_type(value), (config.is_readonly(value), config.is_struct(value))
+    return type(value), kind, options, list(names), items
 
 
 # --- iterators ----------------------------------------------------------------------------------

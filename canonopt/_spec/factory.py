@@ -25,7 +25,16 @@ from .._identity import (
 from .._jax_internals import is_at_top_level, makes_tracers, x64_state
 from .._optax_compat import callable_tree_as_function, dtype_of
 from .._python_internals import signature_with_alias, token_of
-from .arguments import Copies, Internals, check_no_iterator, check_plain, copied
+from .arguments import (
+    Copies,
+    Internals,
+    check_no_iterator,
+    check_plain,
+    copied,
+    copied_config,
+    in_key,
+    plain_config,
+)
 from .dynamic_spec import make_dynamic
 from .parameters import FactoryParameters, NotGiven
 from .paths import expression, is_data
@@ -102,7 +111,7 @@ class Factory:
         Remembers the call as it was written when it finds the spec, not when it builds it: the key
         keeps the specs among the arguments alive for longer than the spec itself.
         """
-        values, key = (*args, *kwargs.values()), None
+        values, key = tuple(map(in_key, (*args, *kwargs.values()))), None
         has_function = self.is_stable and types.FunctionType in map(type, values)
         if has_function and (key := _key_with_functions(values, len(args), kwargs)) is not None:
             found = self.spellings.get(key)
@@ -137,13 +146,13 @@ class Factory:
             signature.check_transformations(given)
         differing, is_complete = signature.differing(given), True
         if not are_numbers:
-            copies = Copies()
+            copies = Copies(plain_config if self.is_checked else copied_config)
             differing = {name: copies.of(value) for name, value in differing.items()}
             given, is_complete = given | differing, copies.is_complete
         parameters = signature.template | given
         held, values = (() if self.is_stable else (self.function,)), tuple(differing.values())
         try:
-            reading = read(held, values)
+            reading = read(held, tuple(map(in_key, values)))
         except HoldsArray:
             return make_dynamic(self, parameters)
         is_comparable = reading.is_comparable and is_complete
@@ -160,9 +169,10 @@ class Factory:
         if internals.is_temporary or not is_comparable:
             return spec
         if reading.can_change:
-            if read(held, values).key != reading.key:
+            read_again = lambda: read(held, tuple(map(in_key, values)))  # noqa: E731
+            if read_again().key != reading.key:
                 return spec  # the factory has changed what was read
-            internals.watched = Watched(reading, lambda: read(held, values))
+            internals.watched = Watched(reading, read_again)
             internals.watched.stands_in(self.specs, key, weakref.ref(internals))
         return self.specs.setdefault(key, internals).spec  # another thread may have been faster
 

@@ -22,18 +22,14 @@ import numpy as np
 
 from .._identity import (
     HoldsArray,
-    config_items,
-    config_options,
-    config_with,
-    is_config,
     is_in_place,
     is_namedtuple,
     read,
 )
 from .._numbers import NUMBERS, Dynamic, converted
 from .._python_internals import token_of
-from ..errors import ParameterError
-from .arguments import copied, steps
+from ..errors import DynamicSpecError, ParameterError
+from .arguments import copied, in_key, is_config, steps
 
 
 # `spec` imports this module, so this module cannot import the class of specs.
@@ -134,8 +130,6 @@ def _replaced(value: Any, changes: Mapping[str, Any], replace: Callable, path: s
     parts = [new.get(step, part) for step, part in _parts(value)]
     if type(value) is dict:
         return dict(zip(value, parts, strict=True))
-    if is_config(type(value)):
-        return config_with(value, parts)
     return list(parts) if type(value) is list else tuple.__new__(type(value), parts)
 
 
@@ -165,9 +159,12 @@ class TakenApart:
             return self._keep(value)
         kind: Any = type(value)
         if is_config(kind):
-            self.key += (token_of(kind), *config_options(value))
-            build_items, kept = self._take(config_items(value), path), copied(value)
-            return lambda taken: config_with(kept, build_items(taken))
+            raise DynamicSpecError(
+                f"{path} is an OmegaConf {kind.__name__} that holds an array or a number that is "
+                "traced.",
+                "Write OmegaConf.to_container(value, resolve=True).",
+                path=path,
+            )
         if kind is dict:
             names = tuple(value)
             self.key += (dict, len(names))
@@ -196,7 +193,7 @@ class TakenApart:
         return lambda taken: eqx.combine(next(taken), rest, is_leaf=_is_number)
 
     def _keep(self, value: Any) -> Assemble:
-        self.static.append(value)
+        self.static.append(in_key(value))
         self.key.append("static")
         # Each call of the factory gets a copy of its own, which it may change.
         return lambda _: copied(value)
@@ -204,7 +201,7 @@ class TakenApart:
 
 def _holds_array(value: Any) -> bool:
     try:
-        read((), (value,))
+        read((), (in_key(value),))
     except HoldsArray:
         return True
     return False
@@ -370,8 +367,6 @@ def expression(value: Any) -> str:
     if type(value) is dict:
         items = (f"{expression(k)}: {expression(v)}" for k, v in value.items())
         return f"{{{', '.join(items)}}}"
-    if is_config(type(value)) and (items := config_items(value)) is not None:
-        return f"omegaconf.OmegaConf.create({expression(items)}, flags={{'allow_objects': True}})"
     if isinstance(value, enum.Enum):
         # The `repr` of a member is no Python expression.
         return f"{type(value).__module__}.{type(value).__qualname__}.{value.name}"
