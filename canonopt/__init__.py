@@ -1,83 +1,50 @@
 """Optax specs that a training step is traced once for, and compiled once.
 
 `canonopt.adam(lr=1e-3)` is an optax transformation, and the same object whenever it is built again.
+`import canonopt as optax` has all public names of Optax: factories build specs, and everything else
+is Optax's own object.
 """
 
-import typing as _typing
-
-import optax as _optax
-
-from . import contrib as contrib
-from . import errors as errors
-from . import optimizers as optimizers
-from . import schedules as schedules
-from . import transforms as transforms
-from ._identity import canonicalize as canonicalize
-from ._identity import clear_caches as clear_caches
-from ._identity import hoist as hoist
-from ._identity import hoisted_field as hoisted_field
-from ._identity import register_constant as register_constant
-from ._python_internals import import_later as _import_later
-from ._spec import ScheduleSpec as ScheduleSpec
-from ._spec import Spec as Spec
-from ._spec import canonical as canonical
-from ._spec import dynamic as dynamic
-from ._spec import find_in as _find_in
-from ._steps import apply_updates as apply_updates
-from ._steps import filter_jit as filter_jit
-from ._steps import grads_like as grads_like
-from ._steps import init_like_grads as init_like_grads
-from ._steps import jit as jit
-from ._steps import keep_programs as keep_programs
-from .errors import CanonoptError as CanonoptError
-from .optimizers import *
-from .schedules import *
-from .transforms import *
+import importlib as _importlib
 
 __version__ = "0.2.0"
 
+# A module is imported when one of its names is asked for: most runs count nothing, write no data
+# and use no Equinox. `python tools/stubs.py` writes the names for type checkers.
+_MODULE_OF = {
+    name: module
+    for module, names in {
+        "_checkpoints": "manifest restore_like",
+        "_identity": "canonicalize clear_caches hoist hoisted_field register_constant",
+        "_processes": "assert_same_across_processes",
+        "_recompiles": "CompileLog assert_max_compiles assert_max_traces compile_log",
+        "_spec": "ScheduleSpec Spec canonical dynamic",
+        "_spec.config": (
+            "Difference Differences diff fingerprint from_config register_hooks to_config"
+        ),
+        "_steps": "apply_updates filter_jit grads_like init_like_grads jit keep_programs",
+        "errors": "CanonoptError",
+    }.items()
+    for name in names.split()
+}
+_MODULES = (
+    *"assignment contrib errors experimental losses microbatching optimizers perturbations".split(),
+    *"projections schedules second_order transforms tree tree_utils".split(),
+)
 
-if _typing.TYPE_CHECKING:
-    from ._checkpoints import manifest as manifest
-    from ._checkpoints import restore_like as restore_like
-    from ._processes import assert_same_across_processes as assert_same_across_processes
-    from ._recompiles import CompileLog as CompileLog
-    from ._recompiles import assert_max_compiles as assert_max_compiles
-    from ._recompiles import assert_max_traces as assert_max_traces
-    from ._recompiles import compile_log as compile_log
-    from ._spec.config import Difference as Difference
-    from ._spec.config import Differences as Differences
-    from ._spec.config import diff as diff
-    from ._spec.config import fingerprint as fingerprint
-    from ._spec.config import from_config as from_config
-    from ._spec.config import register_hooks as register_hooks
-    from ._spec.config import to_config as to_config
-else:
-    # Imported when they are asked for: most training runs count nothing and write no data.
-    _LATER = {
-        "CompileLog": "_recompiles",
-        "Difference": "_spec.config",
-        "Differences": "_spec.config",
-        "assert_max_compiles": "_recompiles",
-        "assert_max_traces": "_recompiles",
-        "assert_same_across_processes": "_processes",
-        "compile_log": "_recompiles",
-        "diff": "_spec.config",
-        "fingerprint": "_spec.config",
-        "from_config": "_spec.config",
-        "manifest": "_checkpoints",
-        "register_hooks": "_spec.config",
-        "restore_like": "_checkpoints",
-        "to_config": "_spec.config",
-    }
-    __all__ = [name for name in (*globals(), *_LATER) if not name.startswith("_")]
 
-    def __getattr__(name: str) -> object:
-        if name.endswith(("Error", "Warning")) and hasattr(errors, name):
-            return getattr(errors, name)
-        if name not in _LATER:
-            return _find_in(_optax, name)
-        return _import_later(globals(), name, _LATER[name])
+def __getattr__(name: str) -> object:
+    if name in _MODULES:
+        return _importlib.import_module(f"{__name__}.{name}")
+    if name in _MODULE_OF:
+        found = getattr(_importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
+        globals()[name] = found
+        return found
+    if name == "__all__":
+        return __dir__()
+    return _importlib.import_module("._spec", __name__).find_in(__name__, name)
 
-    def __dir__() -> list[str]:
-        return [*{**globals(), **_LATER}]
+
+def __dir__() -> list[str]:
+    of_optax = _importlib.import_module("._spec", __name__).names_of(__name__)
+    return sorted({*of_optax, *_MODULES, *_MODULE_OF})

@@ -106,6 +106,40 @@ def _aliases() -> dict[tuple[str, ...], str]:
     return found
 
 
+def is_factory(value: Any) -> bool:
+    """Return True for a public value of Optax that builds transformations or schedules.
+
+    Relies on Optax annotating what its functions return, except those in `_NOT_ANNOTATED`.
+    """
+    function = value.func if isinstance(value, functools.partial) else value
+    if not isinstance(function, types.FunctionType):
+        return function is optax.MultiSteps
+    returned = function.__annotations__.get("return")
+    if returned is None:
+        return function.__name__ in _NOT_ANNOTATED
+    return mentions_transformation(returned) or returned == optax.Schedule
+
+
+_NOT_ANNOTATED = frozenset(
+    ("dog", "dowg", "hutchinson_estimator_diag_hessian", "monitor", "scale_by_factored_rms")
+)
+
+
+def is_factory_of_factories(factory: Any) -> bool:
+    """Return True for a factory that returns another, as `optax.inject_hyperparams` does."""
+    returned = getattr(factory, "__annotations__", {}).get("return")
+    return not isinstance(returned, type) and mentions_transformation(returned)
+
+
+def is_optimizer(factory: Any) -> bool:
+    """Return True for a factory that Optax documents as an optimizer.
+
+    Relies on the module in which Optax has these, and affects only `canonopt.optimizers`.
+    """
+    function = factory.func if isinstance(factory, functools.partial) else factory
+    return function.__module__ == "optax._src.alias"
+
+
 def callable_tree_as_function(name: str, value: Any, parameters: Mapping[str, Any]) -> Any:
     """`value`, or a function that returns it if Optax would mistake that tree for a function.
 

@@ -61,10 +61,6 @@ class NotAFactoryError(CanonoptError, TypeError):
     """`canonical` was given a function that returns neither a transformation nor a schedule."""
 
 
-class NotMirroredError(CanonoptError, AttributeError):
-    """A name that is missing in Optax, or is not a factory there."""
-
-
 class ConstantError(CanonoptError, TypeError):
     """`register_constant` was given a value that is not a class, or a key that is not callable."""
 

@@ -1,6 +1,6 @@
 """MkDocs hook: lists the factories in place of lines `::: catalogue optimizers` and the like.
 
-The lists come from each module's `__all__`, so that they are those of the installed optax.
+The lists come from the modules, so that they are those of the installed optax.
 """
 
 import importlib
@@ -36,7 +36,8 @@ def _listing(name: str) -> str:
     namespace = "canonopt.contrib" if name == "contrib" else "canonopt"
     page, theirs = _PAGES[name]
     lines = []
-    for factory in sorted(module.__all__, key=str.lower):
+    factories = [n for n in module.__all__ if hasattr(getattr(module, n), "factory")]
+    for factory in sorted(factories, key=str.lower):
         link = f"{_API}{_ELSEWHERE.get(factory, page)}.html#{theirs}.{factory}"
         parameters = ", ".join(_parameters(getattr(module, factory)))
         lines.append(f"- [`{namespace}.{factory}`]({link})<br>`({parameters})`")

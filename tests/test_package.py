@@ -7,12 +7,15 @@ import ast
 import graphlib
 import importlib
 import importlib.metadata
+import operator
+import pickle
 import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import optax
 import pytest
 
 import canonopt
@@ -31,7 +34,12 @@ MODULES = {name: ast.parse(path.read_text()) for name, path in PATHS.items()}
 LOWEST = Path(__file__).parent.parent / "requirements" / "lowest.txt"
 
 CATALOGUE = ("optimizers", "transforms", "schedules", "contrib")
-FACE = ("__init__", "__main__", "_checkpoints", "_processes", *CATALOGUE)
+# The other modules that Optax has, too. They have its names.
+OF_OPTAX = (
+    *("assignment", "experimental", "losses", "microbatching", "perturbations", "projections"),
+    *("second_order", "tree", "tree_utils"),
+)
+FACE = ("__init__", "__main__", "_checkpoints", "_processes", *CATALOGUE, *OF_OPTAX)
 GROUND = ("errors", "_python_internals", "_jax_internals", "_optax_compat", "_texts")
 # The rooms, each with those below it: nothing else may be imported but the ground.
 ROOMS: dict[str, tuple[str, ...]] = {
@@ -221,11 +229,21 @@ def run(code: str) -> str:
     return done.stdout
 
 
-def test_importing_canonopt_imports_nothing_more_than_its_dependencies():
+def imported_by(code: str) -> set[str]:
+    return {*run(f"import sys\n{code}\nprint(*sys.modules)").split()}
+
+
+def test_importing_canonopt_imports_nothing():
+    added = imported_by("import canonopt") - imported_by("")
+    assert {name.partition(".")[0] for name in added} - sys.stdlib_module_names == {"canonopt"}
+    assert {name for name in added if name.startswith("canonopt.")} == set()
+
+
+def test_what_is_imported_is_what_is_asked_for():
     added = run(
         "import sys, attr, attrs, equinox, jax, optax, optax.contrib\n"
         "before = set(sys.modules)\n"
-        "import canonopt\n"
+        "import canonopt; canonopt.adam(1e-3)\n"
         "print(*sorted({name.partition('.')[0] for name in set(sys.modules) - before}))"
     )
     beyond = set(added.split()) - sys.stdlib_module_names
@@ -236,20 +254,32 @@ def test_importing_canonopt_imports_nothing_more_than_its_dependencies():
 def test_what_most_runs_do_not_use_is_imported_when_it_is_asked_for():
     rooms = {"_recompiles", "_texts", "_processes", "_checkpoints", "_doctor"}
     later = {f"canonopt.{name}" for name in (*rooms, "_spec.config")}
-    before, after = run(
-        "import sys, canonopt; canonopt.adam(1e-3); print(*sys.modules)\n"
-        "canonopt.compile_log, canonopt.assert_same_across_processes\n"
-        "canonopt.manifest, canonopt.diff\n"
-        "print(*sys.modules)"
-    ).splitlines()
-    assert not later & {*before.split()}
-    assert later - {*after.split()} == {"canonopt._doctor"}
+    assert not later & imported_by("import canonopt; canonopt.adam(1e-3)")
+    asked = "canonopt.compile_log, canonopt.assert_same_across_processes, canonopt.manifest"
+    found = imported_by(f"import canonopt; {asked}, canonopt.diff")
+    assert later - found == {"canonopt._doctor"}
 
 
-def test_names_that_are_imported_later_are_names_of_the_package():
+def test_all_names_are_listed_and_imported_with_a_star():
     printed = run("from canonopt import *; import canonopt; print(compile_log, *dir(canonopt))")
-    assert {"compile_log", "CompileLog", "assert_max_traces"} <= {*printed.split()}
+    assert {"compile_log", "adam", "errors", "losses", "GradientTransformation"} <= {
+        *printed.split()
+    }
     assert printed.startswith("<function compile_log")
+
+
+def test_only_one_name_of_optax_is_another_function():
+    """The names that are canonopt's own, and no factories."""
+    own = {*canonopt._MODULE_OF} & {*dir(optax)}
+    assert own == {"apply_updates"}
+
+
+@pytest.mark.parametrize("name", ["adam", "contrib.muon", "losses.l2_loss", "jit", "Spec"])
+def test_a_name_is_pickled_and_found_in_a_new_process(name: str):
+    value = operator.attrgetter(name)(canonopt)
+    text = pickle.dumps(value).hex()
+    printed = run(f"import pickle; print(pickle.loads(bytes.fromhex({text!r})).__qualname__)")
+    assert printed.strip() == name.rpartition(".")[2]
 
 
 def test_importing_canonopt_starts_no_backend():

@@ -1,13 +1,14 @@
-"""Writes the stubs of the catalogue, which give type checkers optax's signatures.
+"""Write the stubs that show editors and type checkers what `canonopt` has, and Optax's docstrings.
 
-    python tools/stubs.py            # write canonopt/optimizers.pyi and the other three
-    python tools/stubs.py --check    # exit with 1 and the names that differ
+    python -m tools.stubs            # write canonopt/__init__.pyi and those of the catalogue
+    python -m tools.stubs --check    # exit with 1 and name the stubs that differ
 
-The catalogue has one line for each factory and makes its functions when it is imported, so a type
-checker sees no parameters there. The stubs hold those of the installed optax.
+The modules of the catalogue and `canonopt` itself look their names up when they are asked for, so
+a type checker sees none there. The stubs hold those of the installed Optax.
 """
 
 import argparse
+import ast
 import inspect
 import re
 import sys
@@ -22,11 +23,19 @@ import numpy as np
 import optax
 import optax.transforms
 
+import canonopt
 from canonopt import contrib, optimizers, schedules, transforms
 from canonopt._spec.builders import FactoryOfFactories
 from canonopt._spec.factory import Factory
 
-MODULES = (optimizers, transforms, schedules, contrib)
+# Each with the module of Optax that has the rest of its names.
+CATALOGUE = {
+    optimizers: optax,
+    transforms: optax.transforms,
+    schedules: optax.schedules,
+    contrib: optax.contrib,
+}
+MODULES = (*CATALOGUE, canonopt)
 
 # What an annotation is called, and where from. A name is matched by what it stands for, so one
 # that is built from others comes after them.
@@ -101,27 +110,44 @@ for _path, _annotation in _ALIASES:
 
 
 def entry(name: str, factory: Factory) -> str:
-    """The stub of one factory: a line for each of its two ways to call it, or for the one."""
+    """Return the stub of one factory: an overload for each of its two ways to call it, or one."""
     parameters = list(factory.signature.parameters.values())
+    doc = inspect.getdoc(factory.function) or ""
     at = next((i for i, p in enumerate(parameters) if p.name == "learning_rate"), None)
     if at is None:
-        return _def(name, parameters, factory)
+        return _def(name, parameters, factory, doc)
     # `lr` is a keyword, and so is all that follows it.
     lr = parameters[at].replace(name="lr", default=inspect.Parameter.empty)
     keywords = (p.replace(kind=p.KEYWORD_ONLY) for p in (lr, *parameters[at + 1 :]))
-    ways = (parameters, [*parameters[:at], *keywords])
-    return "\n".join(f"@overload\n{_def(name, way, factory)}" for way in ways)
+    # Editors show the docstrings of all overloads, so one has it.
+    first = _def(name, parameters, factory, doc)
+    second = _def(name, [*parameters[:at], *keywords], factory, "")
+    return f"@overload\n{first}\n@overload\n{second}"
 
 
-def _def(name: str, parameters: Iterable[inspect.Parameter], factory: Factory) -> str:
+def _def(name: str, parameters: Iterable[inspect.Parameter], factory: Factory, doc: str) -> str:
     written = []
     stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     for p in parameters:
         if p.kind is p.KEYWORD_ONLY and not any(word.startswith("*") for word in written):
             written.append("*")
-        default = "" if p.default is p.empty else " = ..."
+        default = "" if p.default is p.empty else f" = {_default(p.default)}"
         written.append(f"{stars.get(p.kind, '')}{p.name}: {words(p.annotation)}{default}")
-    return f"def {name}({', '.join(written)}) -> {_returned(factory)}: ..."
+    head = f"def {name}({', '.join(written)}) -> {_returned(factory)}:"
+    if not doc:
+        return f"{head} ..."
+    quoted = doc.replace("\\", "\\\\").replace('"""', '\\"""').rstrip('"')
+    lines = "\n".join(f"    {line}".rstrip() for line in quoted.splitlines())
+    return f'{head}\n    """{lines.strip()}\n    """'
+
+
+def _default(value: Any) -> str:
+    """Return `value` as Python source, or `...` if it has none."""
+    try:
+        ast.literal_eval(repr(value))
+    except (ValueError, SyntaxError):
+        return "..."
+    return repr(value)
 
 
 def _returned(factory: Factory) -> str:
@@ -136,27 +162,43 @@ def _returned(factory: Factory) -> str:
 
 
 def entries(module: types.ModuleType) -> dict[str, str]:
-    """The stub of each factory of a catalogue module, by name."""
-    return {name: entry(name, vars(getattr(module, name))["factory"]) for name in module.__all__}
+    """Return the stub of each factory of a module of the catalogue, by name."""
+    builders = {name: getattr(module, name) for name in module.__all__}
+    factories = {n: vars(b).get("factory") for n, b in builders.items() if inspect.isfunction(b)}
+    return {name: entry(name, factory) for name, factory in factories.items() if factory}
 
 
 def stub(module: types.ModuleType) -> str:
-    """The text of the stub of a catalogue module."""
+    """Return the text of the stub of a module."""
+    lines = _face() if module is canonopt else _of_catalogue(module)
+    names = ", ".join(f'"{name}"' for name in module.__all__)
+    header = f"# Written by tools/stubs.py from optax {optax.__version__}."
+    return "\n".join([header, "", *lines[0], "", f"__all__ = [{names}]", "", *lines[1], ""])
+
+
+def _of_catalogue(module: types.ModuleType) -> tuple[list[str], list[str]]:
     defs = entries(module)
+    others = [name for name in module.__all__ if name not in defs]
     body = "\n".join(defs.values())
-    return "\n".join(
-        [
-            f"# Written by tools/stubs.py from optax {optax.__version__}.",
-            "",
-            *_imports(body),
-            "",
-            # Also what makes `from .optimizers import *` hand the names on.
-            f"__all__ = [{', '.join(map(repr, defs))}]".replace("'", '"'),
-            "",
-            body,
-            "",
-        ]
-    )
+    return [*_imports(body), *_again(CATALOGUE[module].__name__, others)], [body]
+
+
+def _face() -> tuple[list[str], list[str]]:
+    found, factories = [], {name for module in CATALOGUE for name in entries(module)}
+    for module in canonopt._MODULES:
+        found.append(f"from . import {module} as {module}")
+    for name, module in canonopt._MODULE_OF.items():
+        found += _again(f".{module}", [name])
+    rest = {*canonopt.__all__} - {*canonopt._MODULES, *canonopt._MODULE_OF}
+    for module in (optimizers, transforms, schedules):
+        found += _again(
+            f".{module.__name__.rpartition('.')[2]}", rest & factories & {*entries(module)}
+        )
+    return [*found, *_again("optax", rest - factories)], ["__version__: str"]
+
+
+def _again(module: str, names: Iterable[str]) -> list[str]:
+    return [f"from {module} import {name} as {name}" for name in sorted(names)]
 
 
 def _imports(body: str) -> list[str]:
@@ -172,42 +214,37 @@ def _imports(body: str) -> list[str]:
     return sorted(lines, key=lambda line: line.startswith("from ."))
 
 
-def read(path: Path) -> tuple[str, dict[str, str]]:
-    """The version of optax that a stub was written from, and its entries by name."""
-    text = path.read_text()
-    version = re.search(r"from optax (\S+)\.$", text, re.MULTILINE)
-    found: dict[str, str] = {}
-    for way, name in re.findall(r"^((?:@overload\n)?def (\w+).*)$", text, re.MULTILINE):
-        found[name] = f"{found[name]}\n{way}" if name in found else way
-    return version[1] if version else "", found
+def names_in(text: str) -> list[str]:
+    """Return the names that a stub has, in `__all__`."""
+    found = re.search(r"^__all__ = (.*)$", text, re.MULTILINE)
+    return ast.literal_eval(found[1]) if found else []
 
 
-def differences(module: types.ModuleType, path: Path) -> list[str]:
-    """The names for which the stub at `path` is not what this script would write.
+def differs(module: types.ModuleType, text: str) -> bool:
+    """Return True if `text` is not the stub of a module that this script would write.
 
-    With another optax than the one it was written from, only which names there are counts.
+    With another Optax than the one it was written from, only which names there are counts.
     """
-    version, found = read(path)
-    if version != optax.__version__:
-        return sorted(found.keys() ^ set(module.__all__))
-    wanted = entries(module)
-    names = [n for n in {**wanted, **found} if wanted.get(n) != found.get(n)]
-    return names or ["(header)"] * (path.read_text() != stub(module))
+    if f"from optax {optax.__version__}." not in text:
+        return names_in(text) != module.__all__
+    return text != stub(module)
+
+
+def path_of(module: types.ModuleType) -> Path:
+    return Path(typing.cast(str, module.__file__)).with_suffix(".pyi")
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(description="Write the stubs of the catalogue.")
+    parser = argparse.ArgumentParser(description="Write the stubs of canonopt.")
     parser.add_argument("--check", action="store_true", help="write nothing, name what differs")
     check = parser.parse_args().check
-    differ = False
-    for module in MODULES:
-        path = Path(typing.cast(str, module.__file__)).with_suffix(".pyi")
-        if not check:
-            path.write_text(stub(module))
-        elif names := differences(module, path):
-            differ = True
-            print(f"{path.name} differs: {', '.join(names)}. Run python tools/stubs.py.")
-    return int(differ)
+    differ = [module for module in MODULES if differs(module, path_of(module).read_text("utf-8"))]
+    for module in differ:
+        if check:
+            print(f"{path_of(module).name} differs. Run python -m tools.stubs.")
+        else:
+            path_of(module).write_text(stub(module), "utf-8")
+    return int(check and bool(differ))
 
 
 if __name__ == "__main__":

@@ -107,6 +107,9 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
     # Other values, such as a sentinel, are compared by identity in any case.
     value = namespace.get(path[0])
     for name in path[1:]:
+        if isinstance(value, types.ModuleType):
+            value = getattr(value, name, None)  # canonopt has its names when they are asked for
+            continue
         of_enum = value.__members__ if isinstance(value, enum.EnumType) else {}
         value = of_enum.get(name, getattr(value, "__dict__", {}).get(name))
     is_record = dataclasses.is_dataclass(value) or hasattr(value, "__attrs_attrs__")

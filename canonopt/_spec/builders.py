@@ -1,17 +1,23 @@
-"""Functions that build specs: `canonical`, for any factory, and `Mirror`, for those of Optax."""
+"""Functions that build specs: `canonical` for any factory, the catalogue for those of Optax."""
 
+import functools
+import importlib
 import inspect
 import operator
 import sys
 import types
-from collections.abc import Callable
-from typing import Any, ParamSpec, overload
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, NamedTuple, ParamSpec, overload
 
 import optax
+import optax.contrib
+import optax.schedules
+import optax.transforms
 
-from ..errors import NotAFactoryError, NotMirroredError
+from .._optax_compat import is_factory, is_factory_of_factories, is_optimizer
+from ..errors import NotAFactoryError
 from .arguments import Internals
-from .factory import Factory, builder_of, factory_of, register
+from .factory import Factory, factory_of, register
 from .spec import Configured, ScheduleSpec, Spec, internals_of
 
 P = ParamSpec("P")
@@ -61,7 +67,10 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
             "Give it the factory itself, as in canonopt.canonical(optax.adam).",
         )
     factory = factory_behind(function)
-    return function if factory is not None else factory_of(function).builder
+    if factory is not None:
+        return function
+    tuple(catalogue.values())  # `canonical(optax.adam)` is `canonopt.adam`
+    return factory_of(function).builder
 
 
 def factory_behind(value: Any) -> Factory | None:
@@ -120,88 +129,120 @@ def _factory_made_by(outer: Factory, parameters: dict[str, Any]) -> Factory:
     return vars(outer.from_fields(parameters))["factory"]
 
 
-# --- Optax's factories --------------------------------------------------------------------------
+# --- the catalogue: a function that builds specs for each factory of Optax ----------------------
 
-# The function that builds specs for each name that Optax has a factory under: "adam",
-# "contrib.muon". Filled when the catalogue is imported.
-catalogue: dict[str, Callable[..., Any]] = {}
+# Optax's namespaces with factories, by the module of canonopt that stands for each.
+_NAMESPACES = {
+    "canonopt": optax,
+    "canonopt.contrib": optax.contrib,
+    "canonopt.schedules": optax.schedules,
+    "canonopt.transforms": optax.transforms,
+}
 
 
-class Mirror:
-    """One of Optax's namespaces, as functions that build specs.
+class _Entry(NamedTuple):
+    module: str
+    name: str
+    function: Any
 
-    `mirror.adam` is `canonical(optax.adam)`. For a name that the installed Optax does not have it
-    is a function that raises an error, so that one removal does not break the rest.
+
+@functools.cache
+def _entries() -> list[_Entry]:
+    return [
+        _Entry(module, name, value)
+        for module, namespace in _NAMESPACES.items()
+        for name, value in vars(namespace).items()
+        if not name.startswith("_") and is_factory(value)
+    ]
+
+
+@functools.cache
+def _homes() -> dict[int, _Entry]:
+    """The first place of each factory by its id: `canonopt`, if Optax has it at the top level."""
+    found: dict[int, _Entry] = {}
+    for entry in _entries():
+        found.setdefault(id(entry.function), entry)
+    return found
+
+
+def in_place_of(value: Any) -> Any:
+    """Return the function that builds specs if `value` is a factory of Optax, or else `value`."""
+    entry = _homes().get(id(value))
+    if entry is None:
+        return value
+    # Its module has the function from now on, as pickles and `is_in_place` expect.
+    module = vars(importlib.import_module(entry.module))
+    if entry.name not in module:
+        kind = FactoryOfFactories if is_factory_of_factories(value) else Factory
+        module[entry.name] = register(kind, value, entry.name, entry.module, of_optax=True)
+    return module[entry.name]
+
+
+class _Catalogue(Mapping[str, Callable[..., Any]]):
+    """The functions that build specs, by Optax's names: "adam", "contrib.muon"."""
+
+    @functools.cached_property
+    def _functions(self) -> dict[str, Any]:
+        entries = [e for e in _entries() if e.module == _homes()[id(e.function)].module]
+        return {f"{e.module}.{e.name}".removeprefix("canonopt."): e.function for e in entries}
+
+    def __getitem__(self, name: str) -> Callable[..., Any]:
+        return in_place_of(self._functions[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._functions)
+
+    def __len__(self) -> int:
+        return len(self._functions)
+
+
+catalogue = _Catalogue()
+
+
+# --- the modules that users import --------------------------------------------------------------
+
+
+def names_of(module: str) -> list[str]:
+    """Return the public names that a module of canonopt has from Optax."""
+    if module == "canonopt.optimizers":
+        return [e.name for e in _entries() if e.module == "canonopt" and is_optimizer(e.function)]
+    names = {name for name in dir(_NAMESPACES[module]) if not name.startswith("_")}
+    if module == "canonopt.transforms":
+        others = {*names_of("canonopt.optimizers"), *names_of("canonopt.schedules")}
+        names |= {e.name for e in _entries() if e.module == "canonopt"} - others
+    return sorted(names)
+
+
+def find_in(module: str, name: str) -> Any:
+    """Return what a module of canonopt has under one of Optax's names; also for its `__getattr__`.
+
+    **Raises:** `AttributeError` if Optax has no such name.
     """
-
-    def __init__(self, namespace: types.ModuleType, module: str, page: str) -> None:
-        self._namespace = namespace
-        self._page = f"https://optax.readthedocs.io/en/latest/api/{page}.html#optax."
-        self._module = module
-        # The names that were asked for, for `__all__`.
-        self.mirrored: list[str] = []
-
-    def __getattr__(self, name: str) -> Callable[..., Any]:
-        if name.startswith("_"):
-            raise AttributeError(name)  # doctest and inspect ask for __wrapped__
-        return self._mirrored(Factory, name)
-
-    def factory_of_factories(self, name: str) -> Callable[..., Any]:
-        return self._mirrored(FactoryOfFactories, name)
-
-    def _mirrored(self, kind: type[Factory], name: str) -> Callable[..., Any]:
-        self.mirrored.append(name)
-        # Not `getattr`, with which Optax warns of a deprecated name.
-        function = vars(self._namespace).get(name)
-        if function is not None:
-            where = f"{self._namespace.__name__}.{name}".removeprefix("optax.")
-            builder = register(kind, function, name, self._module, page=self._page + where)
-            catalogue[name if vars(optax).get(name) is function else where] = builder
-            return builder
-        message = f"{self._namespace.__name__} {optax.__version__} has no {name}."
-
-        def missing(*args: Any, **kwargs: Any) -> Any:
-            raise NotMirroredError(message, path=name)
-
-        missing.__name__ = missing.__qualname__ = name
-        missing.__module__ = self._module
-        return missing
+    if name == "__all__":
+        return names_of(module)
+    if not name.startswith("_"):
+        for namespace in (_NAMESPACES.get(module, optax), optax):
+            # Optax warns here if the name is deprecated.
+            found = getattr(namespace, name, in_place_of)
+            if found is not in_place_of:
+                return in_place_of(found)
+    raise AttributeError(
+        f"Neither {module} nor optax {optax.__version__} has {name!r}.",
+        name=name,
+        obj=sys.modules[module],
+    )
 
 
-def find_in(namespace: types.ModuleType, name: str) -> Any:
-    """The value of a name that a module of canonopt lacks. Optax may have moved a factory.
-
-    Raises `NotMirroredError`, which refers to Optax if that has something else by this name.
-    """
-    where = namespace.__name__
-    # Optax warns here if the name is deprecated.
-    found = None if name.startswith("__") else getattr(namespace, name, None)
-    if found is None:
-        raise NotMirroredError(
-            f"Neither canonopt nor {where} {optax.__version__} has {name!r}.", path=name
-        )
-    builder = builder_of(found)
-    if builder is None:
-        raise NotMirroredError(
-            f"canonopt has no {name!r}: it builds neither a transformation nor a schedule, so "
-            "there is nothing to intern.",
-            f"Use {where}.{name}.",
-            path=name,
-        )
-    return builder
+# --- tools that put canonopt in Optax's place ---------------------------------------------------
 
 
 def mirrored_names() -> dict[str, tuple[str, Any]]:
     """From the name of each of Optax's factories, `optax.adam`, to canonopt's name and function."""
     found = {}
-    for namespace in (optax, optax.contrib, optax.schedules, optax.transforms):
-        for name, value in vars(namespace).items():
-            builder = None if name.startswith("_") else builder_of(value)
-            if builder is not None:
-                # `optax.transforms` has again what `optax` has.
-                owner = optax if vars(optax).get(name) is value else namespace
-                ours = f"canonopt{owner.__name__.removeprefix('optax')}.{name}"
-                found[f"{namespace.__name__}.{name}"] = ours, builder
+    for entry in _entries():
+        home = _homes()[id(entry.function)]
+        theirs = f"{entry.module.replace('canonopt', 'optax')}.{entry.name}"
+        found[theirs] = f"{home.module}.{home.name}", in_place_of(entry.function)
     return found
 
 
@@ -211,9 +252,10 @@ def replace_in_optax() -> None:
     Optax's own modules go on with what they have, and so do those of canonopt.
     """
     original = types.SimpleNamespace(**vars(optax))
+    replaced = mirrored_names()
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "canonopt" and vars(module).get("optax") is optax:
             vars(module)["optax"] = original
-    for theirs, (_, builder) in mirrored_names().items():
+    for theirs, (_, builder) in replaced.items():
         namespace, _, name = theirs.rpartition(".")
         setattr(sys.modules[namespace], name, builder)

@@ -4,7 +4,6 @@ import contextlib
 import functools
 import importlib
 import operator
-import sys
 import types
 import weakref
 from collections.abc import Callable, Iterable
@@ -234,10 +233,7 @@ class Factory:
         """Python source for the function that builds the specs."""
         if not self._is_importable():
             return f"canonopt.canonical({expression(self.function)})"
-        module = self.module
-        if getattr(sys.modules["canonopt"], self.name, None) is self.builder:
-            module = "canonopt"
-        return self.name if module == "__main__" else f"{module}.{self.name}"
+        return self.name if self.module == "__main__" else f"{self.module}.{self.name}"
 
     def describe(self, parameters: dict[str, Any]) -> str:
         """Python source for the spec with these parameters."""
@@ -344,28 +340,22 @@ _builders: Table[Any] = Table(stays=True)
 
 
 def register(
-    kind: type[Factory], function: Callable[..., Any], name: str, module: str, page: str = ""
+    kind: type[Factory],
+    function: Callable[..., Any],
+    name: str,
+    module: str,
+    of_optax: bool = False,
 ) -> Callable[..., Any]:
-    """The function that builds specs in place of `function`: always the same one.
-
-    `page` is where the documentation of one of Optax's functions is, for the docstring.
-    """
+    """The function that builds specs in place of `function`: always the same one."""
     reading = read((function,))
     builder = _builder_for(reading, function)
     if builder is None:
-        builder = kind(function, name, module, of_optax=bool(page)).builder
-        if page:
-            builder.__doc__ = f"Like {page}, interned.\n\n{builder.__doc__}"
+        builder = kind(function, name, module, of_optax).builder
         # The key contains ids of objects that the reading keeps alive.
         vars(builder)["factory"].reading = reading
         if reading.is_comparable:
             builder = _builders.setdefault(reading.key, builder)
     return builder
-
-
-def builder_of(function: Any) -> Callable[..., Any] | None:
-    """The function that builds specs in place of `function`, if there is one already."""
-    return _builder_for(read((function,)), function)
 
 
 def _builder_for(reading: Reading, function: Any) -> Any:

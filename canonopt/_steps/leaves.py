@@ -241,12 +241,14 @@ def _is_with(array: Any, other: Any) -> bool:
 # --- a model plus updates ---------------------------------------------------------------------
 
 
-def apply_updates(model: _Model, updates: Any) -> _Model:
-    """`model` plus `updates`, where each leaf of the model keeps its dtype and its weak type.
+def apply_updates(params: _Model, updates: Any) -> _Model:
+    """Return `params` plus `updates`, where each leaf keeps its dtype and its weak type.
 
     Use it instead of `equinox.apply_updates`, which returns bf16 parameters as f32 if the updates
-    are f32, so the next step is traced again. The numbers are those of `optax.apply_updates`: the
-    sum is computed in the wider dtype and rounded to the dtype of the parameter.
+    are f32, so the next step is traced again. It takes what `optax.apply_updates` takes, and the
+    numbers are the same: the sum is computed in the wider dtype and rounded to the dtype of the
+    parameter. The one difference: Optax returns weakly typed parameters as strongly typed ones, so
+    the next step is traced again, and here they stay weakly typed.
 
     ```python
     >>> import canonopt, jax.numpy as jnp
@@ -259,12 +261,12 @@ def apply_updates(model: _Model, updates: Any) -> _Model:
 
     **Arguments:**
 
-    - `model`: any pytree. `None` stays `None`.
+    - `params`: the model, any pytree. `None` stays `None`.
     - `updates`: a pytree of the same structure, for example what `optim.update` returns for the
         gradients of `equinox.filter_grad`. `None` leaves the leaf, or the part of the model, at its
         place as it is; leaves that are not arrays or numbers need that.
 
-    **Returns:** a pytree of `model`'s type. The sums are arrays, also those of NumPy arrays and
+    **Returns:** a pytree of the type of `params`. Sums are arrays, also those of NumPy arrays and
     Python numbers, which become weakly typed as in a trace. For a `jax.ShapeDtypeStruct` in the
     model or the updates, the sum is one too, with the sharding of the model's leaf.
 
@@ -272,12 +274,12 @@ def apply_updates(model: _Model, updates: Any) -> _Model:
     """
     kept = {path for path, update in _leaves_or_none(updates) if update is None}
     leaves, structure = jtu.tree_flatten_with_path(
-        model, lambda path, node: node is None or path in kept, is_leaf_takes_path=True
+        params, lambda path, node: node is None or path in kept, is_leaf_takes_path=True
     )
     try:
         matching = structure.flatten_up_to(updates)
     except ValueError as error:
-        raise _mismatch(*_first_difference(model, updates)) from error
+        raise _mismatch(*_first_difference(params, updates)) from error
     updated = [
         leaf if leaf is None or update is None else _updated(path, leaf, update)
         for (path, leaf), update in zip(leaves, matching, strict=True)

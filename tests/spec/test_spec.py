@@ -236,12 +236,11 @@ def test_repr_shows_what_differs_from_the_defaults():
     assert repr(canonopt.identity()) == "canonopt.identity()"
 
 
-def test_help_shows_signature_parameters_and_the_page_of_optax():
+def test_help_shows_the_signature_and_the_docstring_of_optax():
     text = pydoc.render_doc(canonopt.adam, renderer=pydoc.plaintext)
     assert "adam(learning_rate:" in "".join(text.split())
     assert "nesterov" in text
     assert "The Adam optimizer." in text
-    assert "https://optax.readthedocs.io/en/latest/api/optimizers.html#optax.adam" in text
     assert canonopt.adam.__name__ == "adam"
 
 

@@ -4,11 +4,24 @@ import functools
 from typing import assert_type
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 
 import canonopt
+from canonopt.losses import l2_loss
+
+# --- a drop-in for optax ---
+
+assert_type(canonopt.global_norm({"w": jnp.ones(2)}), jax.Array)
+canonopt.losses.l2_loss(jnp.ones(2))
+l2_loss(jnp.ones(2))
+canonopt.tree.norm({"w": jnp.ones(2)})
+canonopt.contrib.MuonDimensionNumbers()
+transformation: canonopt.GradientTransformation = optax.sgd(0.1)
+rate: canonopt.ScalarOrSchedule = canonopt.schedules.constant_schedule(0.1)
+canonopt.apply_updates(params={"w": jnp.ones(2)}, updates={"w": jnp.ones(2)})
 
 schedule = canonopt.cosine_decay_schedule(1e-3, decay_steps=100)
 

@@ -1,0 +1,3 @@
+"""The names of `optax.assignment`."""
+
+from optax.assignment import *

@@ -1,0 +1,3 @@
+"""The names of `optax.experimental`."""
+
+from optax.experimental import *

@@ -1,0 +1,3 @@
+"""The names of `optax.losses`."""
+
+from optax.losses import *

@@ -1,0 +1,3 @@
+"""The names of `optax.microbatching`."""
+
+from optax.microbatching import *

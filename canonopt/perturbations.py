@@ -1,0 +1,3 @@
+"""The names of `optax.perturbations`."""
+
+from optax.perturbations import *

@@ -1,0 +1,3 @@
+"""The names of `optax.projections`."""
+
+from optax.projections import *

@@ -1,0 +1,3 @@
+"""The names of `optax.tree`."""
+
+from optax.tree import *
