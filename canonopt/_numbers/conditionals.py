@@ -4,89 +4,67 @@ This is for an `if` that treats one value apart, as `0.0 if peak == 0.0 else end
 factory asks anything else in an `if`, each answer is another program, and it gets an error.
 
 `both_branches` runs a function once for each combination of answers. A number that is compared
-finds the current `Branches` by a context variable, since user code lies between the two.
+finds the current run by a context variable, since user code lies between the two.
 """
 
-import contextlib
 import contextvars
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable
 from typing import Any
 
+import attrs
 import jax
 import jax.numpy as jnp
-
-from ..errors import CanonoptError
 
 # An update is traced up to 2**3 times.
 _MAX_QUESTIONS = 3
 
 
-class Branches:
-    """The questions that one run of a function asks, and the answers it gets."""
+@attrs.frozen
+class _Run:
+    """One run of a function, with the answers it gets and the questions it asks."""
 
-    def __init__(self, answers: tuple[bool, ...]) -> None:
-        self._answers = answers
-        # By key: the place in the order, the traced boolean that decides it, and an object to keep.
-        self.questions: dict[Hashable, tuple[int, Any, Any]] = {}
-        # The name of the number that JAX has asked for its array last, and has not taken it.
-        self.not_converted: str | None = None
-
-    def answer(self, key: Hashable, decides: Any, kept: Any) -> bool | None:
-        """The answer for this run, or `None` if there are too many questions.
-
-        `kept` is an object whose id is in `key`, and which therefore has to stay alive.
-        """
-        asked = len(self.questions)
-        place, *_ = self.questions.setdefault(key, (asked, decides, kept))
-        if place >= _MAX_QUESTIONS:
-            return None
-        return self._answers[place] if place < len(self._answers) else False
+    answers: tuple[bool, ...]
+    # By key: the place in the order, the traced boolean that decides it, and an object to keep.
+    questions: dict[Hashable, tuple[int, Any, Any]] = attrs.field(factory=dict)
 
 
-class ArrayNeeded(CanonoptError, TypeError):
-    """A function of `jax.lax`, which takes arrays only, was given the traced number `name`."""
-
-    def __init__(self, name: str) -> None:
-        problem = f"{name} is traced, and jax.lax takes arrays only."
-        super().__init__(problem, f"Write jnp.asarray({name}).", path=name)
-        self.args = (name,)  # which pickle calls this with
-        self.name = name
+_current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("current", default=None)
 
 
-_current: contextvars.ContextVar[Branches | None] = contextvars.ContextVar("branches", default=None)
+def answer_of(key: Hashable, decides: Any, kept: Any) -> bool | None:
+    """Return the answer to a question in the current run, or `None` if there are too many.
+
+    `kept` is an object whose id is in `key`, and which therefore has to stay alive.
+    """
+    run = _current.get()
+    if run is None:
+        return None
+    place, *_ = run.questions.setdefault(key, (len(run.questions), decides, kept))
+    if place >= _MAX_QUESTIONS:
+        return None
+    return run.answers[place] if place < len(run.answers) else False
 
 
-def current() -> Branches | None:
-    return _current.get()
-
-
-@contextlib.contextmanager
-def _answering(answers: tuple[bool, ...]) -> Iterator[Branches]:
-    branches = Branches(answers)
-    token = _current.set(branches)
+def _run(function: Callable[[], Any], answers: tuple[bool, ...]) -> tuple[Any, list[Any]]:
+    """Return the result of `function`, and for each question what decides it."""
+    run = _Run(answers)
+    token = _current.set(run)
     try:
-        yield branches
-    except (TypeError, ValueError) as error:
-        if branches.not_converted is not None and not isinstance(error, CanonoptError):
-            raise ArrayNeeded(branches.not_converted) from error
-        raise
+        return function(), [decides for _, decides, _ in run.questions.values()]
     finally:
         _current.reset(token)
 
 
-def first_branch(run: Callable[[], Any]) -> Any:
-    """The result of `run` if each answer is no, for callers that do not depend on the answers."""
-    with _answering(()):
-        return run()
+def first_branch(function: Callable[[], Any]) -> Any:
+    """Return the result if each answer is no, for callers that do not depend on the answers."""
+    return _run(function, ())[0]
 
 
-def both_branches(run: Callable[[], Any], answers: tuple[bool, ...] = ()) -> Any:
-    """The result of `run`, a pytree, selected by the traced booleans that decide the questions."""
-    with _answering(answers) as branches:
-        result = run()
-    questions = list(branches.questions.values())
+def both_branches(function: Callable[[], Any], answers: tuple[bool, ...] = ()) -> Any:
+    """Return the result, a pytree, selected by the traced booleans that decide the questions."""
+    result, questions = _run(function, answers)
     if len(questions) == len(answers):
         return result
-    _, decides, _ = questions[len(answers)]
-    yes, no = both_branches(run, (*answers, True)), both_branches(run, (*answers, False))
+    decides = questions[len(answers)]
+    yes, no = (both_branches(function, (*answers, answer)) for answer in (True, False))
     return jax.tree.map(lambda a, b: a if a is b else jnp.where(decides, a, b), yes, no)

@@ -16,7 +16,6 @@ Most of the care below is for XLA, which simplifies programs by rules that hold 
 not for rounded ones. Where a rounding error is the point, an `optimization_barrier` hides it.
 """
 
-import functools
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any, TypeAlias
@@ -39,27 +38,27 @@ _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 
 
 def split(number: Any) -> DoubleFloat:
-    """A Python number, or a list of them, as NumPy arrays."""
+    """Return a Python number, or an array of them, as NumPy arrays."""
     with np.errstate(all="ignore"):
         return _split(as_double(number), np, lambda x: x)
 
 
 def split_traced(number: jax.Array) -> DoubleFloat:
-    """A float64 as float32 arrays, in a program."""
+    """Return a float64 as float32 arrays, in a program."""
     with jax.enable_x64(True):
         # XLA may drop a conversion to float32 and back. Then the error of `value` would be zero.
         return _split(number, jnp, jax.lax.optimization_barrier)
 
 
 def join(number: DoubleFloat) -> np.ndarray:
-    """The inverse of `split`, as a float64 NumPy array."""
+    """Return the inverse of `split`, a float64 NumPy array."""
     with np.errstate(all="ignore"):
         value, rest, tail = (None if part is None else np.asarray(part) for part in number)
         return _join(value, rest, tail, np)
 
 
 def join_traced(number: DoubleFloat) -> jax.Array:
-    """The inverse of `split_traced`, without a derivative."""
+    """Return the inverse of `split_traced`, without a derivative."""
     with jax.enable_x64(True):
         value, rest, tail = (None if part is None else _without_derivative(part) for part in number)
         return _join(value, rest, tail, jnp)
@@ -93,7 +92,7 @@ def _join(value: Any, rest: Any, tail: Any, xp: ModuleType) -> Any:
 
 
 def _value_as_double(value: Any, xp: ModuleType) -> Any:
-    """`value`, or zero if it is subnormal: XLA would flush it, so `rest` holds the whole number."""
+    """Return `value`, or zero if it is subnormal: XLA would flush it, and `rest` holds it all."""
     return xp.where(abs(value) < _SMALLEST_NORMAL, np.float32(0), value).astype(np.float64)
 
 
@@ -101,7 +100,7 @@ def _value_as_double(value: Any, xp: ModuleType) -> Any:
 
 
 def compute(function: Callable[..., Any], *numbers: Any) -> jax.Array:
-    """`function` of float64 numbers. NumPy arrays are constants of the program."""
+    """Return `function` of float64 numbers. NumPy arrays are constants of the program."""
     with jax.enable_x64(True):
         return function(*map(_hidden, numbers))
 
@@ -112,19 +111,8 @@ def _hidden(x: Any) -> jax.Array:
 
 
 def as_double(number: Any) -> np.ndarray:
-    """A Python number or a list of them as float64. An integer that is too large is an infinity."""
-    try:
-        return np.asarray(number, np.float64)
-    except OverflowError:
-        return np.asarray(_as_floats(np.asarray(number, object)), np.float64)
-
-
-@functools.partial(np.frompyfunc, nin=1, nout=1)
-def _as_floats(number: Any) -> float:
-    try:
-        return float(number)
-    except OverflowError:
-        return np.inf if number > 0 else -np.inf
+    """Return a Python number, or an array of them, as float64."""
+    return np.asarray(number, np.float64)
 
 
 def add(a: Any, b: Any) -> Any:
@@ -141,59 +129,13 @@ def multiply(a: Any, b: Any) -> Any:
     return abs(a * b) * (jnp.sign(a) * jnp.sign(b))
 
 
-def floor_divide(a: Any, b: Any) -> Any:
-    """`a // b`, by the algorithm of CPython's `float.__floordiv__`."""
-    rest = jnp.fmod(a, b)
-    quotient = (a - rest) / b
-    quotient = jnp.where((rest != 0) & ((b < 0) != (rest < 0)), quotient - 1, quotient)
-    floor = jnp.floor(quotient)
-    floor = jnp.where(quotient - floor > 0.5, floor + 1, floor)
-    return jnp.where((quotient == 0) | (b == 0), jnp.copysign(floor, a / b), floor)
-
-
-def remainder(a: Any, b: Any) -> Any:
-    """`a % b`, by the algorithm of CPython's `float.__mod__`."""
-    rest = jnp.fmod(a, b)
-    rest = jnp.where((rest != 0) & ((b < 0) != (rest < 0)), rest + b, rest)
-    return jnp.where(rest == 0, jnp.copysign(0.0, b), rest)
-
-
-def map_numbers(function: Callable[..., Any], *numbers: Any) -> Any:
-    """`function` of Python numbers, or of lists of them.
-
-    Where Python raises an error, the result is what a program computes, which cannot raise one:
-    infinity or not-a-number.
-    """
-
-    def apply(*numbers: Any) -> Any:
-        try:
-            with np.errstate(all="ignore"):
-                result = function(*numbers)
-        except (ZeroDivisionError, OverflowError):
-            if all(isinstance(x, int) for x in numbers) and function.__name__ in _OF_INTEGERS:
-                raise
-            with np.errstate(all="ignore"):
-                result = float(function(*map(as_double, numbers)))
-        # In Python a negative number to the power of a fraction is complex, in JAX it is NaN.
-        is_complex = isinstance(result, complex) and not any(
-            isinstance(x, complex) for x in numbers
-        )
-        return np.nan if is_complex else result
-
-    if not any(isinstance(x, list) for x in numbers):
-        return apply(*numbers)
-    found = np.frompyfunc(apply, len(numbers), 1)(*(np.asarray(x, object) for x in numbers))
-    return found.tolist()
-
-
-_OF_INTEGERS = ("floordiv", "mod")
-
-
 # --- weak types and derivatives -----------------------------------------------------------------
 
 
 def converted(x: Any, dtype: Any, is_weak: bool) -> jax.Array:
-    """`x` with another dtype, weakly typed or not. No function of `jax.numpy` can do that."""
+    """Return `x` with this dtype, weakly typed or not. No function of `jax.numpy` can do that."""
+    if isinstance(x, jax.Array) and (x.dtype, x.weak_type) == (dtype, is_weak):
+        return x
     with jax.enable_x64(True):
         return convert_element_type_p.bind(
             jnp.asarray(x), new_dtype=np.dtype(dtype), weak_type=is_weak, sharding=None
@@ -202,7 +144,7 @@ def converted(x: Any, dtype: Any, is_weak: bool) -> jax.Array:
 
 @jax.custom_jvp
 def with_derivative_of(smooth: jax.Array, value: jax.Array) -> jax.Array:
-    """`value` with the derivative of `smooth`, which is the same number in single precision."""
+    """Return `value` with the derivative of `smooth`, the same number in single precision."""
     return value
 
 

@@ -1,4 +1,4 @@
-"""Python numbers that are traced: the value of `canonopt.dynamic(1e-3)`.
+"""Python numbers that are traced: the values of `canonopt.dynamic(1e-3)`.
 
 In a factory and in an update such a number does what a float does: it promotes weakly, computes
 with other numbers in double precision, and is rounded where it meets an array. Only its value is
@@ -8,9 +8,10 @@ not available in a trace.
 import functools
 import operator
 from collections.abc import Callable, Hashable
-from typing import Any, NoReturn
+from typing import Any
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
@@ -19,55 +20,132 @@ from .._identity import HoldsArray, Mode
 from .._python_internals import token_of
 from ..errors import CanonoptError, DynamicSpecError
 from . import double_float
-from .conditionals import current
-from .number import (
-    FLOATS,
-    Number,
-    dtype_of,
-)
+from .conditionals import answer_of
 
-NUMBERS = int | float | complex | np.generic
+NUMBERS = int | float | np.number | np.bool_
+
+# By the type of a number, the dtypes of its array.
+_DTYPES = {
+    bool: jnp.bool_,
+    int: jnp.integer,
+    float: jnp.floating,
+    np.float64: jnp.floating,
+}
+_FLOATS = (float, np.float64)
+_COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
 
 
-class Dynamic(Number):
-    """A number that is traced. `canonopt.dynamic` makes it."""
+def _of_array(name: str) -> property:
+    return property(lambda number: getattr(number.as_array(), name))
 
-    __slots__ = ("_question",)
+
+class Dynamic:
+    """A number that is traced. `canonopt.dynamic` makes it.
+
+    `value` is the array that JAX makes of the number, strongly typed. If that is a float32, `rest`
+    and `tail` hold the remaining bits, see `double_float`; otherwise they are `None`. All three are
+    leaves, which a pytree transformation may replace with anything.
+
+    `kind` is the type of the number: `bool`, `int` or `float`, or `numpy.float64`, which JAX does
+    not promote weakly. It is static, and from it `as_array` gives the array its weak type. So a
+    checkpoint, which loses weak types, changes neither a leaf nor a result.
+
+    `name` is the parameter that a factory was given the number for, if any.
+    """
+
+    # `token_of` needs the weak reference.
+    __slots__ = ("__weakref__", "exact", "kind", "name", "question", "rest", "tail", "value")
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+    # So NumPy's arrays and scalars leave their operators to this class: `array * x`.
+    __array_ufunc__ = None
 
     # Without annotations, by which tyro would take a number apart.
-    def __init__(self, *args, **kwargs):
-        super().__init__(*args, **kwargs)
+    def __init__(self, value, rest=None, tail=None, name=None, kind=float, exact=None):
+        self.value = value
+        self.rest = rest
+        self.tail = tail
+        self.name = name
+        self.kind = kind
+        # An array of the Python numbers that the leaves were made from, or the float64 tracer. It
+        # is not part of the pytree: a copy with other leaves does not have it.
+        self.exact = exact
         # For the result of `x == 0.0` or `x != 0.0`: a key that identifies the comparison, the
         # array whose id is in that key, and whether it is `!=`. A Python `if` on the result can be
         # answered both ways, see `conditionals`.
-        self._question: tuple[Hashable, Any, bool] | None = None
+        self.question: tuple[Hashable, Any, bool] | None = None
 
-    def __array_ufunc__(self, ufunc: Any, method: str, *inputs: Any, **kwargs: Any) -> Any:
-        """`numpy.sqrt(x)`, `array * x` and `numpy.float64(2) * x`."""
-        name = ufunc.__name__
-        function = getattr(jnp, name, None)
-        if method != "__call__" or kwargs or function is None:
-            self.refuse(f"numpy.{name}")
-        if name in _OF_UFUNCS:
-            return _OF_UFUNCS[name](*inputs)
-        return function(*map(_as_array, inputs))
+    @classmethod
+    def of(cls, numbers: Any, kind: type, name: str | None = None) -> "Dynamic":
+        """Return a number, or the numbers of the members of an ensemble in a list or an array."""
+        dtype, exact = dtype_of(kind), _as_python(numbers, kind)
+        is_split = kind in _FLOATS and dtype != np.float64
+        leaves = double_float.split(exact) if is_split else (exact.astype(dtype),)
+        return cls(*map(jnp.asarray, leaves), name=name, kind=kind, exact=exact)
+
+    def named(self, name: str) -> "Dynamic":
+        """Return the same number, for the parameter of this name."""
+        return Dynamic(self.value, self.rest, self.tail, name, self.kind, self.exact)
+
+    # --- its value --------------------------------------------------------------------------------
+
+    def numbers(self) -> Any:
+        """Return the Python number, or a list of them; `None` if it is traced or taken out."""
+        known = self.known()
+        return None if known is None else known.tolist()
+
+    def known(self) -> np.ndarray | None:
+        """Return an array of the Python numbers; `None` if they are traced or taken out."""
+        if self.exact is not None:
+            return None if isinstance(self.exact, jax.Array) else self.exact
+        parts = (self.value, self.rest, self.tail)
+        if self.value is None or not all(map(_is_concrete, jtu.tree_leaves(parts))):
+            return None
+        kind = self.kind_held()
+        if kind is None:
+            return np.asarray(self.value)
+        joined = double_float.join(parts) if kind in _FLOATS else np.asarray(self.value)
+        return _as_python(joined, kind)
+
+    def kind_held(self) -> type | None:
+        """Return `kind`, or `None` if an array of another type has replaced the value."""
+        dtype = getattr(self.value, "dtype", None)
+        is_held = dtype is not None and jnp.issubdtype(dtype, _DTYPES[self.kind])
+        return self.kind if is_held else None
+
+    def as_double(self) -> Any:
+        """Return the number as float64: for NumPy if it is known, else traced."""
+        if isinstance(self.exact, jax.Array):
+            return self.exact
+        known = self.known()
+        if known is not None:
+            return known.astype(np.float64)
+        return double_float.join_traced((self.value, self.rest, self.tail))
+
+    def as_array(self) -> Any:
+        """Return the array that JAX makes of the number, under the current `jax_enable_x64`."""
+        kind = self.kind_held()
+        if kind is None:
+            return self.value
+        # A checkpoint or NumPy may have dropped the weak type.
+        convert = functools.partial(
+            double_float.converted, dtype=dtype_of(kind), is_weak=kind in (int, float)
+        )
+        if kind not in _FLOATS or self.value.dtype == dtype_of(kind):
+            return convert(self.value)
+        # `jax_enable_x64` has changed since.
+        return double_float.with_derivative_of(convert(self.value), convert(self.as_double()))
+
+    __jax_array__ = as_array
+    shape, ndim, size = map(_of_array, ("shape", "ndim", "size"))
+    dtype, weak_type = map(_of_array, ("dtype", "weak_type"))
 
     @property
-    def __jax_array__(self) -> Callable[[], Any]:
-        # `jax.numpy` looks up this method and calls it. `jax.lax` takes arrays only: it looks the
-        # method up, and raises an error without a call.
-        branches = current()
-        if branches is None or self.name is None:
-            return self.as_array
-        branches.not_converted = self.name
+    def aval(self) -> Any:
+        """The type of the array. `jnp.asarray` reads the weak type from it."""
+        return jax.typeof(self.as_array())
 
-        def convert() -> Any:
-            branches.not_converted = None
-            return self.as_array()
-
-        return convert
-
-    # --- as a number ------------------------------------------------------------------------------
+    def astype(self, dtype: Any) -> Any:
+        return self.as_array().astype(dtype)
 
     # Outside of factories a concrete number has a value like any other. A number that a factory was
     # given has a name, and never tells its value: a program that depended on it would be wrong for
@@ -79,47 +157,44 @@ class Dynamic(Number):
     def __int__(self) -> int:
         return int(self._asked("int(...)"))
 
-    def __complex__(self) -> complex:
-        return complex(self._asked("complex(...)"))
-
     def __index__(self) -> int:
         return operator.index(self._asked("a shape, a range or an index"))
-
-    def __bool__(self) -> bool:
-        by = "a Python `if`, a comparison or an assertion"
-        if self.name is not None and self._question is not None:
-            key, compared, is_negated = self._question
-            if self.ndim:  # under `jax.vmap` it would be one number, and could be answered
-                raise ValueNeeded(self.name, by, self.shape)
-            known = self.known()
-            if known is not None:
-                return bool(known)
-            branches = current()
-            # `!=` asks the same question as `==`, so that both get answers that agree.
-            is_equal = ~self.value if is_negated else self.value
-            answer = None if branches is None else branches.answer(key, is_equal, compared)
-            if answer is not None:
-                return answer is not is_negated
-        return bool(self._asked(by))
-
-    def __round__(self, digits: int | None = None) -> Any:
-        return round(self._asked("round(...)"), digits)
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.asarray(self._asked("a NumPy function"), dtype)
 
+    def __bool__(self) -> bool:
+        by = "a Python `if`, a comparison or an assertion"
+        if self.name is not None and self.question is not None:
+            key, compared, is_negated = self.question
+            if self.ndim:  # under `jax.vmap` it would be one number, and could be answered
+                raise ValueNeeded(self.name, by, self.shape)
+            if self.known() is not None:
+                return bool(self.numbers())
+            # `!=` asks the same question as `==`, so that both get answers that agree.
+            is_equal = ~self.value if is_negated else self.value
+            answer = answer_of(key, is_equal, compared)
+            if answer is not None:
+                return answer is not is_negated
+        return bool(self._asked(by))
+
     def _asked(self, by: str) -> Any:
-        """The Python number, for a caller that needs it for `by`."""
+        """Return the Python number, for a caller that needs it for `by`."""
         if self.name is not None:
-            self.refuse(by)
-        number = self.numbers()
+            raise ValueNeeded(self.name, by)
         # For a tracer, JAX raises its own error.
-        return self.value if isinstance(number, Dynamic) else number
+        return self.value if self.known() is None else self.numbers()
 
-    def refuse(self, by: str) -> NoReturn:
-        raise ValueNeeded(self.name or "a dynamic value", by)
+    def __format__(self, spec: str) -> str:
+        number = self.numbers()
+        return repr(self) if number is None else format(number, spec)
 
-    __hash__ = None  # pyright: ignore[reportAssignmentType]
+    def __repr__(self) -> str:
+        number = self.numbers()
+        if number is None:
+            return f"canonopt.dynamic({self.value})"
+        # NumPy's own text names no module, or `np`.
+        return f"canonopt.dynamic({repr(number).replace('np.float64(', 'numpy.float64(')})"
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
         if mode != "given":
@@ -129,6 +204,34 @@ class Dynamic(Number):
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         return ()
+
+    # --- arithmetic -------------------------------------------------------------------------------
+
+    def __neg__(self) -> Any:
+        return _compute(operator.neg, self)
+
+
+# `jnp.where` and other functions of JAX are jitted, and take pytrees.
+jtu.register_dataclass(Dynamic, ["value", "rest", "tail"], ["name", "kind"])
+
+
+def _is_concrete(part: Any) -> bool:
+    if isinstance(part, jax.core.Tracer):
+        return False
+    if isinstance(part, jax.Array):
+        # This process cannot read the shards of others.
+        return part.is_fully_addressable or part.is_fully_replicated
+    return isinstance(part, np.ndarray | np.generic)
+
+
+def _as_python(numbers: Any, kind: type) -> np.ndarray:
+    """Return an array of numbers of this type, which are Python objects."""
+    return np.asarray(np.frompyfunc(kind, 1, 1)(numbers), object)
+
+
+def dtype_of(kind: type) -> np.dtype:
+    """Return the dtype of the array that JAX makes of a number of this type."""
+    return jnp.result_type(kind(0))
 
 
 class ValueNeeded(CanonoptError, TypeError):
@@ -144,16 +247,16 @@ class ValueNeeded(CanonoptError, TypeError):
         self.name, self.by, self.shape = name, by, shape
 
 
-def traced(value: Any, path: str = "") -> Any:
-    """`value` as a traced number; an array is returned unchanged.
+# --- from a Python number -----------------------------------------------------------------------
 
-    Raises `DynamicSpecError` for anything else, which names `path` if given.
+
+def traced(value: Any, path: str = "") -> Any:
+    """Return `value` as a traced number, and an array unchanged.
+
+    **Raises:** `DynamicSpecError` for anything else, which names `path` if given.
     """
     if isinstance(value, Dynamic | jax.Array | np.ndarray):
         return value
-    if isinstance(value, np.generic) and type(value) is not np.float64:
-        _check_fits(value, path)
-        return jnp.asarray(value)
     members = value if isinstance(value, list | tuple) and value else [value]
     if not all(isinstance(member, NUMBERS) for member in members):
         raise DynamicSpecError(
@@ -162,14 +265,22 @@ def traced(value: Any, path: str = "") -> Any:
             "Give it a number, as in canonopt.dynamic(1e-3).",
             path=path or None,
         )
-    if np.asarray(value).dtype != np.float64:  # integers in a list with floats become floats
+    kinds = {*map(type, members)}
+    is_float64 = kinds == {np.float64}
+    if not is_float64 and any(issubclass(kind, np.generic) for kind in kinds):
         for member in members:
             _check_fits(member, path)
-    return Dynamic.of(value)
+        return jnp.asarray(value)
+    # NumPy's dtype for an integer that fits none of its integer types is `object`.
+    kind = {"b": bool, "f": float}.get(np.asarray(value).dtype.kind, int)
+    if kind is int:  # integers in a list with floats become floats
+        for member in members:
+            _check_fits(member, path)
+    return Dynamic.of(value, np.float64 if is_float64 else kind)
 
 
 def _check_fits(number: Any, path: str) -> None:
-    """Raises for an integer that JAX would refuse, or truncate if it is one of NumPy's."""
+    """Raise for an integer that JAX would refuse, or truncate if it is one of NumPy's."""
     if not isinstance(number, int | np.integer):
         return
     dtype = jnp.result_type(int)
@@ -188,139 +299,83 @@ def _check_fits(number: Any, path: str) -> None:
 
 # --- arithmetic ---------------------------------------------------------------------------------
 
-# An operation is computed by the first of these ways that applies:
-# 1. With an array: `jax.numpy` computes it, from the arrays that JAX makes of the numbers.
-# 2. With concrete numbers: Python computes it.
-# 3. With floats that are tracers: twice, exactly in float64 and once more in the default precision.
-#    The result has the value of the first and the derivative of the second, since `join_traced`
-#    and bit-level rounding have no useful derivative.
-# 4. With integers or booleans that are tracers: `jax.numpy` computes it.
+
+def _compute(function: Callable[..., Any], *operands: Any) -> Any:
+    """Return `function` of numbers, or of numbers and arrays, by the first way that applies.
+
+    1. With an array: `jax.numpy` computes it, from the arrays that JAX makes of the numbers.
+    2. With known numbers: NumPy computes it in double precision, or Python if all are integers.
+    3. With floats that are tracers: twice, exactly in float64 and once more in the default
+       precision. The result has the value of the first and the derivative of the second, since
+       `join_traced` and bit-level rounding have no useful derivative.
+    4. With integers or booleans that are tracers: `jax.numpy` computes it.
+    """
+    if not all(isinstance(x, Dynamic | NUMBERS | jax.Array | np.ndarray) for x in operands):
+        return NotImplemented
+    compares = function in _COMPARISONS
+    kind = _kind_of_result(operator.add if compares else function, *map(_kind, operands))
+    if kind is None:
+        return function(*map(_as_array, operands))
+    numbers = [x for x in operands if isinstance(x, Dynamic)]
+    name = " and ".join(dict.fromkeys(x.name for x in numbers if x.name)) or None
+    if kind is int and function is operator.pow:
+        if isinstance(operands[1], Dynamic):
+            # In Python the exponent decides the type: 2**-1 is a float, 2**1 an integer.
+            raise ValueNeeded(operands[1].name or "a dynamic value", "the exponent of an integer")
+        kind = float if operands[1] < 0 else int
+    # `-1 * learning_rate` is frequent. In general a product needs all parts of the number, and each
+    # part is one more argument of the program.
+    ones = [x for x in operands if type(x) in (int, float) and x in (1, -1)]
+    if function is operator.mul and ones and kind is numbers[0].kind:
+        return numbers[0] if ones == [1] else -numbers[0]
+    made = functools.partial(Dynamic, name=name, kind=bool if compares else kind)
+    if all(x.known() is not None for x in numbers):
+        known = [x.known() if isinstance(x, Dynamic) else x for x in operands]
+        with np.errstate(all="ignore"):
+            found = function(*(map(double_float.as_double, known) if kind in _FLOATS else known))
+        return Dynamic.of(found, bool if compares else kind, name)
+    if kind is int:
+        return made(function(*(_as_array(x, int) for x in operands)))
+    if function is operator.neg:
+        (x,) = numbers
+        exact = None if x.exact is None else double_float.compute(function, x.exact)
+        parts = (None if part is None else -part for part in (x.value, x.rest, x.tail))
+        return made(*parts, exact=exact)
+    exact = double_float.compute(_IN_DOUBLE.get(function, function), *map(_as_double, operands))
+    if compares:
+        return made(exact)
+    smooth = function(*map(_as_single, operands))
+    dtype = dtype_of(kind)
+    value, *rest = (exact,) if dtype == np.float64 else double_float.split_traced(exact)
+    value = double_float.converted(value, dtype, is_weak=kind is float)
+    return made(double_float.with_derivative_of(smooth, value), *rest, exact=exact)
 
 
-def _as_array(x: Any) -> Any:
-    return x.as_array() if isinstance(x, Dynamic) else x
+@functools.cache
+def _kind_of_result(function: Callable[..., Any], *types: Any) -> type | None:
+    """Return the type of what Python and NumPy compute from numbers of these types.
+
+    `None` if JAX computes with such numbers in the same precision.
+    """
+    kind = None if None in types else type(function(*(each(1) for each in types)))
+    return kind if kind in (int, *_FLOATS) else None
 
 
-def _known(x: Any) -> Any:
-    return x.known() if isinstance(x, Dynamic) else x
-
-
-def _joined_names(*operands: Any) -> str | None:
-    names = [x.name for x in operands if isinstance(x, Dynamic) and x.name]
-    return " and ".join(dict.fromkeys(names)) or None
-
-
-def _kind(x: Any) -> Any:
+def _kind(x: Any) -> type | None:
     if isinstance(x, Dynamic):
         return x.kind_held()
     if isinstance(x, np.generic):
         return type(x)
     # Not a subclass: that of an enumeration takes no other number.
-    return next(kind for kind in (bool, int, float, complex) if isinstance(x, kind))
+    return next((kind for kind in (bool, int, float) if isinstance(x, kind)), None)
 
 
-@functools.cache
-def _kind_of_result(function: Callable[..., Any], *types: Any) -> type | None:
-    """The type of what Python and NumPy compute from numbers of these types.
-
-    `None` if JAX computes with such numbers in the same precision.
-    """
-    if None in types:
-        return None
-    try:
-        kind = type(function(*(each(1) for each in types)))
-    except TypeError:
-        return None
-    return kind if kind in (int, *FLOATS) else None
-
-
-def _binary(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    """`function` of two numbers, or of a number and an array."""
-    dynamic: Dynamic
-    dynamic, other = (a, b) if isinstance(a, Dynamic) else (b, a)
-    if isinstance(other, jax.Array | np.ndarray):
-        return function(_as_array(a), _as_array(b))
-    if not isinstance(other, Dynamic | NUMBERS):
-        return NotImplemented
-    kind = _kind_of_result(function, _kind(a), _kind(b))
-    # `-1 * learning_rate` is frequent. In general a product needs all parts of the number, and each
-    # part is one more argument of the program.
-    if name == "mul" and type(other) in (int, float) and other in (1, -1) and kind is dynamic.kind:
-        return dynamic if other == 1 else _unary("neg", operator.neg, dynamic)
-    known = (_known(a), _known(b))
-    if kind is not None and None not in known:
-        return Dynamic.of(double_float.map_numbers(function, *known), _joined_names(a, b))
-    if kind is int and name == "pow":
-        if isinstance(b, Dynamic):
-            # In Python the exponent decides the type: 2**-1 is a float, 2**1 an integer.
-            b.refuse("the exponent of an integer")
-        kind = float if b < 0 else int
-    if kind in FLOATS:
-        exact = double_float.compute(_IN_DOUBLE.get(name, function), _as_double(a), _as_double(b))
-        exponent = b if name == "pow" and type(b) is int else _as_single(b)
-        return _rounded(exact, function(_as_single(a), exponent), kind, _joined_names(a, b))
-    a, b = (_without_bool(a), _without_bool(b)) if kind is int else (a, b)
-    return Dynamic(function(_as_array(a), _as_array(b)), name=_joined_names(a, b), kind=kind)
-
-
-_IN_DOUBLE: dict[str, Callable[[Any, Any], Any]] = {
-    "add": double_float.add,
-    "mul": double_float.multiply,
-    "floordiv": double_float.floor_divide,
-    "mod": double_float.remainder,
-}
-
-
-def _compare(name: str, function: Callable[[Any, Any], Any], a: Any, b: Any) -> Any:
-    if isinstance(b, jax.Array | np.ndarray):
-        return function(_as_array(a), b)
-    if not isinstance(b, Dynamic | NUMBERS):
-        return NotImplemented
-    kind = _kind_of_result(operator.add, _kind(a), _kind(b))
-    known = (_known(a), _known(b))
-    if kind is not None and None not in known:
-        result = Dynamic.of(double_float.map_numbers(function, *known), _joined_names(a, b))
-    elif kind in FLOATS:
-        found = double_float.compute(function, _as_double(a), _as_double(b))
-        result = Dynamic(found, name=_joined_names(a, b), kind=bool)
-    else:
-        result = Dynamic(function(_as_array(a), _as_array(b)), name=_joined_names(a, b), kind=bool)
-    # Only floats: if a factory compares an integer, a number of steps for one, the answer decides
-    # what the program is. The key has the array and the special value, so that a factory that asks
-    # twice gets one answer.
-    is_float = jnp.issubdtype(a.dtype, jnp.floating)
-    if name in ("eq", "ne") and is_float and isinstance(b, int | float):
-        result._question = ((id(a.value), b), a.value, name == "ne")
-    return result
-
-
-def _unary(name: str, function: Callable[[Any], Any], a: Dynamic) -> Dynamic:
-    kind, known = a.kind_held(), a.known()
-    if kind is not None and known is not None:
-        return Dynamic.of(double_float.map_numbers(function, known), a.name)
-    if kind in FLOATS and name == "neg":
-        negative = (None if part is None else -part for part in (a.value, a.rest, a.tail))
-        made = Dynamic(*negative, name=a.name, kind=kind)
-        made.exact = None if a.exact is None else double_float.compute(function, a.exact)
-        return made
-    if kind in FLOATS:
-        return _rounded(
-            double_float.compute(function, _as_double(a)), function(_as_array(a)), kind, a.name
-        )
-    kind = int if kind is bool else kind
-    return Dynamic(function(_as_array(_without_bool(a))), name=a.name, kind=kind)
-
-
-def _rounded(exact: jax.Array, smooth: jax.Array, kind: Any, name: str | None) -> Dynamic:
-    """The number with the value of `exact`, a float64, and the derivative of `smooth`."""
-    dtype = dtype_of(kind)
-    value, *parts = (exact,) if dtype == np.float64 else double_float.split_traced(exact)
-    value = double_float.with_derivative_of(
-        smooth, double_float.converted(value, dtype, kind is float)
-    )
-    made = Dynamic(value, *parts, name=name, kind=kind)
-    made.exact = exact
-    return made
+def _as_array(x: Any, kind: type | None = None) -> Any:
+    if not isinstance(x, Dynamic):
+        return x
+    if kind is int:  # Python adds booleans as integers, JAX does not
+        return double_float.converted(x.value, dtype_of(int), is_weak=True)
+    return x.as_array()
 
 
 def _as_double(x: Any) -> Any:
@@ -329,62 +384,40 @@ def _as_double(x: Any) -> Any:
 
 def _as_single(x: Any) -> Any:
     if not isinstance(x, Dynamic):
-        dtype = dtype_of(float)
         # NumPy warns of a number that becomes an infinity in float32.
         with np.errstate(over="ignore"):
-            return double_float.as_double(x).astype(dtype).item()
-    if x.kind_held() in FLOATS:
+            return double_float.as_double(x).astype(dtype_of(float)).item()
+    if x.kind_held() in _FLOATS:
         return x.as_array()
-    return double_float.converted(x.value, dtype_of(float), True)
+    return double_float.converted(x.value, dtype_of(float), is_weak=True)
 
 
-def _without_bool(x: Any) -> Any:
-    """`x`, or an integer if it is a boolean: Python adds booleans as integers, JAX does not."""
-    if not isinstance(x, Dynamic) or x.kind_held() is not bool:
-        return x
-    return Dynamic(double_float.converted(x.value, dtype_of(int), True), name=x.name, kind=int)
+# The operators that Optax needs. A number has no others: no `//`, `%` or `abs`.
+_IN_DOUBLE: dict[Any, Any] = {operator.add: double_float.add, operator.mul: double_float.multiply}
+_OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow)
 
 
-def _methods(name: str, ufunc: str) -> None:
-    function = getattr(operator, name)
-    setattr(Dynamic, f"__{name}__", lambda a, b: _binary(name, function, a, b))
-    setattr(Dynamic, f"__r{name}__", lambda b, a: _binary(name, function, a, b))
-    _OF_UFUNCS[ufunc] = functools.partial(_binary, name, function)
+def _add_operator(function: Callable[..., Any]) -> None:
+    name = function.__name__
+    setattr(Dynamic, f"__{name}__", lambda a, b: _compute(function, a, b))
+    setattr(Dynamic, f"__r{name}__", lambda b, a: _compute(function, a, b))
 
 
-def _comparison(name: str, reflected: str, ufunc: str) -> None:
-    function = getattr(operator, name)
-    compare = functools.partial(_compare, name, function)
-    setattr(Dynamic, f"__{name}__", lambda a, b: compare(a, b))
-    _OF_UFUNCS[ufunc] = lambda a, b: (
-        compare(a, b) if isinstance(a, Dynamic) else getattr(operator, reflected)(b, a)
-    )
+def _add_comparison(function: Callable[..., Any]) -> None:
+    def compare(a: Dynamic, b: Any) -> Any:
+        result = _compute(function, a, b)
+        # Only floats: if a factory compares an integer, a number of steps for one, the answer
+        # decides what the program is. The key has the array and the special value, so that a
+        # factory that asks twice gets one answer.
+        can_be_asked = isinstance(result, Dynamic) and isinstance(b, int | float)
+        if function in (operator.eq, operator.ne) and can_be_asked and a.kind in _FLOATS:
+            result.question = (id(a.value), b), a.value, function is operator.ne
+        return result
+
+    setattr(Dynamic, f"__{function.__name__}__", compare)
 
 
-def _unary_method(name: str) -> None:
-    function = getattr(operator, name)
-    setattr(Dynamic, f"__{name}__", lambda a: _unary(name, function, a))
-
-
-# By the name of the NumPy function that `array * x` calls.
-_OF_UFUNCS: dict[str, Callable[[Any, Any], Any]] = {}
-
-_methods("add", "add")
-_methods("sub", "subtract")
-_methods("mul", "multiply")
-_methods("truediv", "divide")
-_methods("pow", "power")
-_methods("floordiv", "floor_divide")
-_methods("mod", "remainder")
-_comparison("eq", "eq", "equal")
-_comparison("ne", "ne", "not_equal")
-_comparison("lt", "gt", "less")
-_comparison("le", "ge", "less_equal")
-_comparison("gt", "lt", "greater")
-_comparison("ge", "le", "greater_equal")
-for _name in ("neg", "pos", "abs"):
-    _unary_method(_name)
-
-
-# `jnp.where` and other functions of JAX are jitted, and take pytrees.
-jtu.register_dataclass(Dynamic, ["value", "rest", "tail"], ["name", "kind"])
+for _function in _OPERATORS:
+    _add_operator(_function)
+for _function in _COMPARISONS:
+    _add_comparison(_function)

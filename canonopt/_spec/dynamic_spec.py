@@ -18,7 +18,7 @@ import optax
 
 from .._identity import HoldsArray, Mode, Table, Watched, leads_to_objects, read
 from .._jax_internals import makes_tracers
-from .._numbers import ArrayNeeded, Dynamic, ValueNeeded, both_branches, first_branch, traced
+from .._numbers import Dynamic, ValueNeeded, both_branches, first_branch, traced
 from .._optax_compat import as_transform
 from .._python_internals import token_of
 from ..errors import DynamicSpecError
@@ -57,8 +57,6 @@ class DeferredBuild:
         """What the factory makes, to see what it is and to ask for its attributes."""
         try:
             return first_branch(self._made)
-        except ArrayNeeded as needed:
-            return self._with_array(needed).made
         except Exception as error:
             self._explain(error, is_built=False)
             raise
@@ -84,23 +82,9 @@ class DeferredBuild:
         """
         try:
             return both_branches(lambda: as_arrays(use(self._made())))
-        except ArrayNeeded as needed:
-            return self._with_array(needed).run(use)
         except Exception as error:
             self._explain(error, is_built=True)
             raise
-
-    def _with_array(self, needed: ArrayNeeded) -> "DeferredBuild":
-        """The same call with an array in place of the number that `jax.lax` was given."""
-        # What was computed from several numbers has their names joined.
-        names = needed.name.split(" and ")
-        children = tuple(
-            child.as_array() if path in names and isinstance(child, Dynamic) else child
-            for path, child in zip(self.paths, self.children, strict=True)
-        )
-        if all(map(operator.is_, children, self.children)):
-            raise needed  # the number of another factory, which may call this one
-        return attrs.evolve(self, children=children)
 
     def _made(self) -> Any:
         # In a trace the result may hold tracers of that trace, so it is made again for each trace.

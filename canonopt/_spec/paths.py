@@ -55,13 +55,13 @@ def hyperparameters(spec: Parametrised) -> dict[str, Any]:
 
 
 def _is_hyperparameter(value: Any) -> bool:
-    return isinstance(value, NUMBERS | str | Dynamic | jax.Array | np.ndarray)
+    return isinstance(value, NUMBERS | complex | str | Dynamic | jax.Array | np.ndarray)
 
 
 def _plain(value: Any) -> Any:
     if isinstance(value, Dynamic):
-        value = value.numbers()
-        return value.value if isinstance(value, Dynamic) else value
+        numbers = value.numbers()
+        return value.value if numbers is None else numbers
     return value
 
 

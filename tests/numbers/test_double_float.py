@@ -24,7 +24,7 @@ OPERATIONS = {
     "x / 3": lambda x, y: x / 3,
     "x**2": lambda x, y: x**2,
     "x**-3": lambda x, y: x**-3,
-    "abs(x)**0.5": lambda x, y: abs(x) ** 0.5,
+    "(x * x)**0.5": lambda x, y: (x * x) ** 0.5,
     "(1 - x) / (1 - x**7)": lambda x, y: (1 - x) / (1 - x**7),
     "1 - (1 - x) * y": lambda x, y: 1 - (1 - x) * y,
 }

@@ -28,8 +28,6 @@ jit = partial(jax.jit, compiler_options=AS_FOR_USERS)
 # --- expressions ----------------------------------------------------------------------------------
 
 EXACT = [operator.add, operator.sub, operator.mul, operator.truediv]
-INEXACT = [operator.pow, operator.floordiv, operator.mod]
-UNARY = [operator.neg, operator.abs, operator.pos]
 COMPARISONS = [operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge]
 
 SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.1, 1 / 3, 0.999, 1e-8, 1e-40, -1e-45, 1e-38, 2.0**-126]
@@ -61,11 +59,11 @@ def expressions(draw, operators):
     """From `x`, one to three operators on it, each with `x`, `y` or a number on the other side."""
     tree = "x"
     for _ in range(draw(st.integers(1, 3))):
-        function = draw(st.sampled_from([*operators, draw(st.sampled_from(UNARY))]))
+        function = draw(st.sampled_from([*operators, operator.neg]))
         if function is operator.truediv:
             # XLA makes `x / (y * z)` of `x / y / z`.
             operators = [other for other in operators if other is not function]
-        if function in UNARY:
+        if function is operator.neg:
             tree = (function, tree)
         else:
             other = draw(st.sampled_from("xy") | numbers)
@@ -146,8 +144,8 @@ def test_in_a_program_an_expression_is_what_python_rounds(tree, x, y, both):
 
 
 @pytest.mark.slow
-@partial(of_two_numbers, operators=INEXACT, examples=60)
-def test_in_a_program_powers_and_remainders_are_those_of_python(tree, x, y, both):
+@partial(of_two_numbers, operators=[operator.pow], examples=60)
+def test_in_a_program_powers_are_those_of_python(tree, x, y, both):
     assume(is_held(x) and is_held(y))
     check_expression(tree, x, y, both, maxulp=1)
 
@@ -169,7 +167,7 @@ def test_made_without_x64_and_used_with_it_a_number_has_all_its_bits(tree, x, y,
         check(jit(lambda made: jnp.asarray(evaluate(tree, *[*made, y][:2])))(made), expected)
 
 
-@partial(of_two_numbers, operators=[*EXACT, *INEXACT], examples=300)
+@partial(of_two_numbers, operators=[*EXACT, operator.pow], examples=300)
 def test_outside_of_a_program_an_expression_is_what_python_rounds(tree, x, y, both):
     check_expression(tree, x, y, both, jit=lambda function: function)
 
@@ -238,7 +236,7 @@ def test_an_operator_gives_the_type_and_the_number_of_python(expression, number)
 
 def test_integers_and_floats_that_are_both_dynamic():
     for jit in (lambda function: function, jax.jit):
-        for operation in (*EXACT, operator.pow, operator.mod):
+        for operation in (*EXACT, operator.pow):
             for x, y in ((0.999, 1), (1, 0.999), (3, 7)):
                 if operation is not operator.pow or isinstance(y, float):
                     made = canonopt.dynamic(x), canonopt.dynamic(y)
@@ -246,18 +244,37 @@ def test_integers_and_floats_that_are_both_dynamic():
                     check(found, operation(x, y))
 
 
-def test_an_integer_to_a_dynamic_power_is_refused_in_a_program():
-    assert repr(2 ** canonopt.dynamic(-1)) == "canonopt.dynamic(0.5)"
+@pytest.mark.parametrize("jit", [lambda function: function, jax.jit])
+def test_an_integer_to_a_dynamic_power_is_refused(jit):
     with pytest.raises(TypeError, match="its value is needed for the exponent of an integer"):
-        jax.jit(lambda x: jnp.asarray(2**x))(canonopt.dynamic(3))
+        jit(lambda x: jnp.asarray(2**x))(canonopt.dynamic(3))
+
+
+@pytest.mark.parametrize(
+    "operation", [lambda x: x // 2, lambda x: 2.5 % x, abs, np.sqrt, round, lambda x: 1j * x]
+)
+def test_what_no_factory_of_optax_needs_is_refused(operation):
+    factory = canonopt.canonical(lambda learning_rate: optax.scale(operation(learning_rate)))
+    with pytest.raises(TypeError, match=r"(?s)Dynamic.*Given as canonopt.dynamic\(...\): learning"):
+        factory(canonopt.dynamic(0.5))
+
+
+@pytest.mark.parametrize("function", [*EXACT, operator.pow, *COMPARISONS])
+@pytest.mark.parametrize("array", [np.asarray([0.5, 2.0], np.float32), np.float32(2.0)])
+def test_an_array_of_numpy_may_stand_on_either_side(function, array):
+    for x in (0.3, 3):
+        for number, flipped in ((x, array), (array, x)):
+            dynamic = [canonopt.dynamic(side) if side is x else side for side in (number, flipped)]
+            found = jnp.asarray(function(*dynamic))
+            assert bits(found) == bits(function(*map(jnp.asarray, (number, flipped))))
 
 
 @pytest.mark.parametrize("number", [1e-40, -1e-45, 1e-38, 2.0**-126, 0.0, -0.0])
 def test_a_subnormal_number_is_not_zero(number):
     def run(x):
-        return [jnp.asarray(y) for y in (x == 0.0, x != 0.0, x > 0.0, x < 0, abs(x) > 0)]
+        return [jnp.asarray(y) for y in (x == 0.0, x != 0.0, x > 0.0, x < 0, -x < 0)]
 
-    expected = [number == 0, number != 0, number > 0, number < 0, number != 0]
+    expected = [number == 0, number != 0, number > 0, number < 0, number > 0]
     for jit in (lambda function: function, jax.jit):
         assert [bool(found) for found in jit(run)(canonopt.dynamic(number))] == expected
     assert bool(canonopt.dynamic(number)) == bool(number)
@@ -384,12 +401,6 @@ def test_a_list_that_is_changed_is_no_other_number():
     assert repr(optim.learning_rate) == "canonopt.dynamic([0.1, 0.2])"
 
 
-def test_an_integer_that_no_float_holds_is_an_infinity():
-    for jit in (lambda function: function, jax.jit):
-        found = jit(lambda x: [x < 10**400, x > -(10**400), x == 10**400])(canonopt.dynamic(0.1))
-        assert [bool(each) for each in found] == [True, True, False]
-
-
 def test_numbers_are_promoted_where_arrays_are_not():
     with jax.numpy_dtype_promotion("strict"):
         for x, y in ((0.1, 3), (3, 0.1), (2, 3)):
@@ -457,7 +468,7 @@ def test_an_ensemble_may_be_used_in_the_other_precision(is_wide):
         lambda x: 1 - x,
         lambda x: x * x / 3,
         lambda x: (1 - x**7) ** 0.5,
-        lambda x: 2.0 ** abs(-x) + x % 0.3,
+        lambda x: 2.0**-(-x) + x / 0.3,
         lambda x: 1e-3 * x + x / (1 - x),
     ],
 )
