@@ -70,7 +70,8 @@ def tried(name):
             found = types_of(jax.eval_shape(run, canonopt.dynamic(spec, path)))
         except canonopt.errors.DynamicSpecError as error:
             refused[path] = str(error)
-        except TypeError as error:  # a factory that asks for the type; the note names the number
+        # From a factory that asks for the type, or from jax.lax; the note names the number.
+        except (TypeError, ValueError) as error:
             (note,) = [note for note in error.__notes__ if note.startswith("Given as canonopt.dyn")]
             refused[path] = note.partition(": ")[2]
         else:
