@@ -2,7 +2,7 @@
 
 import argparse
 import contextlib
-import functools
+import importlib.util
 import io
 import os
 import shlex
@@ -16,15 +16,18 @@ from typing import Any, TextIO
 
 import attrs
 
-from .forms import as_json, live_line, print_report
-from .page import as_html
+from .forms import as_annotations, as_html, as_json, as_perfetto, print_report
 from .report import Report
 from .running import Ending, is_watched, run
-from .stream import Event, Process, StreamError, Streams
+from .stream import Process, StreamError, Streams
 
 RECOMPILED = 3  # exit status
 
-_FORMS: dict[str, Callable[[Report], str]] = {"json": as_json, "html": as_html}
+_FORMS: dict[str, Callable[[Report], str]] = {
+    "json": as_json,
+    "html": as_html,
+    "perfetto": as_perfetto,
+}
 
 _USAGE = """\
 canonopt doctor [options] (script.py | -m module) [arguments of the script]
@@ -86,7 +89,9 @@ def command(arguments: Sequence[str], version: str) -> Any:
         doctor.error("--attach-to takes no command: another machine runs it")
     if options.attach_to is None and script in ([], ["-m"]):
         doctor.error("no script to run: canonopt doctor train.py")
-    for path in filter(None, [options.json, options.html]):
+    if options.html is not None and importlib.util.find_spec("rich") is None:
+        doctor.error("--html needs rich. Write: pip install 'canonopt[doctor]'")
+    for path in filter(None, [getattr(options, form) for form in _FORMS]):
         if not os.access(Path(path).absolute().parent, os.W_OK) or os.path.isdir(path):
             doctor.error(f"cannot write {path}: no such folder, or no permission")
     if options.attach_to is not None:
@@ -114,10 +119,13 @@ def _add_options(doctor: argparse.ArgumentParser) -> list[str]:
         help="exit with status 3 after a recompile that can be avoided",
     )
     doctor.add_argument(
-        "--live", action="store_true", help="also print each recompile as it happens"
+        "--all", action="store_true", help="print all of the report, not a screen of it"
     )
     doctor.add_argument(
-        "--all", action="store_true", help="print all of the report, not a screen of it"
+        "--format",
+        choices=("text", "github"),
+        default="text",
+        help="github: also print a warning for each cause, which GitHub shows at the line",
     )
     doctor.add_argument(
         "--try",
@@ -129,13 +137,14 @@ def _add_options(doctor: argparse.ArgumentParser) -> list[str]:
         "--allow": ("FUNCTION:N", "accept N traces and N compiles of a function; may be repeated"),
         "--json": ("FILE", "also write the report as JSON"),
         "--html": ("FILE", "also write the report as an HTML page"),
+        "--perfetto": ("FILE", "also write a timeline that https://ui.perfetto.dev opens"),
         "--streams": ("FOLDER", "keep what each process writes, a file for each"),
         "--attach-to": ("STREAM", "report on such a file or folder, which others may be writing"),
     }
     for name, (metavar, text) in with_value.items():
         action = "append" if name == "--allow" else "store"
         doctor.add_argument(name, metavar=metavar, help=text, action=action)
-    return [*with_value]
+    return ["--format", *with_value]
 
 
 def _made_for_streams(folder: str) -> str | None:
@@ -255,9 +264,8 @@ def _watch(
             made = tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True)
             folder = stack.enter_context(made)  # which a process may still write into
         streams = Streams(Path(folder))
-        poll = functools.partial(_print_new, streams) if options.live else None
         started = time.time()
-        ending = run(script, folder, poll, with_canonopt)
+        ending = run(script, folder, with_canonopt)
         seconds = time.time() - started
         problems = _read(streams)
         if not is_watched(folder):
@@ -281,18 +289,12 @@ def _attach(options: argparse.Namespace, settings: _Settings) -> int:
     """Reports on what others write or have written."""
     streams = Streams(Path(options.attach_to))
     try:
-        events = streams.read()
+        streams.read()
         if not streams.processes:
             raise StreamError(f"{options.attach_to} has no stream of canonopt doctor")
     except (OSError, StreamError) as error:
         _say(f"canonopt doctor: {error}\n")
         return 2
-    if options.live:
-        _print(events, streams)
-        with contextlib.suppress(KeyboardInterrupt):
-            while not all(process.is_ended for process in streams.processes):
-                time.sleep(0.2)
-                _print_new(streams)
     problems = _read(streams)
     processes = streams.processes
     started = min(process.start.time for process in processes)
@@ -314,17 +316,6 @@ def _read(streams: Streams) -> list[str]:
         name = f"{process.name} (pid {process.start.pid}): " if len(streams.processes) > 1 else ""
         problems += [f"{name}{problem}" for problem in process.problems]
     return problems
-
-
-def _print_new(streams: Streams) -> None:
-    """Prints the recompiles since the last time."""
-    with contextlib.suppress(OSError, StreamError):  # the report says it
-        _print(streams.read(), streams)
-
-
-def _print(events: Sequence[Event], streams: Streams) -> None:
-    lines = (live_line(event, len(streams.processes) > 1) for event in events)
-    _say("".join(f"{line}\n" for line in lines if line is not None))
 
 
 def _endings(processes: Sequence[Process], ending: Ending | None) -> list[str]:
@@ -358,11 +349,13 @@ def _finish(
         elif not is_complete:
             status = 1
     # Files first, because the report ends with those that cannot be written.
-    failures = _write_files(report, {"json": options.json, "html": options.html})
+    failures = _write_files(report, {form: getattr(options, form) for form in _FORMS})
     with _stderr() as stream:
         print_report(report, stream, options.all)
     _say("".join(f"canonopt doctor: exit status 3, for {reason}\n" for reason in reasons))
     _say("".join(failures))
+    if options.format == "github":
+        _say(as_annotations(report))
     return status
 
 

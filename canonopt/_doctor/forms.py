@@ -1,14 +1,14 @@
-"""A report as plain text, with rich's tables and colors, and as JSON."""
+"""A report as plain text, with rich's tables and colors, as HTML, JSON, a timeline, annotations."""
 
 import io
 import json
 from collections.abc import Iterator
 from typing import Any, Literal, TextIO, TypeAlias
 
-from .._recompiles import Entry, aligned, cause_of
+from .._recompiles import Entry, aligned
 from .._texts import STAGES
 from .report import STAGE_TITLES, Function, Report, SharedCause, in_seconds, with_short_paths
-from .stream import Event, Process
+from .stream import Process
 
 _MAX_LINES = 40  # below the table: what a screen has room for
 _EVERYTHING = 10**6
@@ -36,23 +36,28 @@ def as_text(report: Report, is_whole: bool = False) -> str:
 
 def print_rich(report: Report, stream: TextIO, is_whole: bool = False) -> None:
     """Raises `ImportError` without rich."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     # Given the stream itself, rich would end the program if the reader of a pipe is gone.
     buffer = io.StringIO()
     is_terminal = stream.isatty()
     # Rich sees only the buffer, so it is told of the terminal. For anything else it would fold the
     # table at 80 columns.
-    console = Console(
-        file=buffer,
-        force_terminal=is_terminal or None,
-        width=None if is_terminal else 200,
-        highlight=False,
-        markup=False,
-        emoji=False,
-    )
+    width = None if is_terminal else 200
+    _render(report, is_whole, file=buffer, force_terminal=is_terminal or None, width=width)
+    stream.write(buffer.getvalue())
+
+
+def as_html(report: Report) -> str:
+    """All of it as one page that needs no other file. Raises `ImportError` without rich."""
+    return _render(report, True, file=io.StringIO(), record=True, width=200).export_html()
+
+
+def _render(report: Report, is_whole: bool, **options: Any) -> Any:
+    """Prints the report to a console of rich with these options, and returns the console."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console(highlight=False, markup=False, emoji=False, **options)
     table = Table(box=None, pad_edge=False)
     first, *numbers, last = report.columns
     table.add_column(first, overflow="fold")
@@ -73,7 +78,7 @@ def print_rich(report: Report, stream: TextIO, is_whole: bool = False) -> None:
     for line, kind in _lines_below(report, is_whole):
         # Not folded, so that the line to write can be copied.
         console.print(Text(line, style=line_styles[kind]), soft_wrap=True)
-    stream.write(buffer.getvalue())
+    return console
 
 
 def _tried_lines(report: Report) -> list[str]:
@@ -147,30 +152,6 @@ def _stage_lines(report: Report) -> list[_Line]:
     return lines
 
 
-def live_line(event: Event, has_others: bool) -> str | None:
-    """What `--live` prints of a trace or a compile, which is None for a first one."""
-    log, entry = event.log, event.entry
-    if event.kind == "trace":
-        is_again, done = entry.traced_again, "traced"
-    else:
-        # What was traced again has been told already.
-        is_again, done = entry.compiled_again and not entry.traced_again, "compiled"
-    if entry.error is not None:
-        what = "failed while traced"
-    elif is_again and log.is_line and not log.is_expected:
-        what = f"compiled {entry.operation} again"
-    elif is_again and not log.is_line:
-        what = f"was {done} again"
-    else:
-        return None
-    process = f"{event.process.name}: " if has_others else ""
-    place = f" ({log.place})" if log.place else ""
-    lines = [f"canonopt doctor: {process}{log.name}{place} {what}, {in_seconds(entry.seconds)}"]
-    if entry.error is not None or entry.explanation is not None:
-        lines += [f"  {line}" for line in cause_of([entry]).report()]
-    return with_short_paths("\n".join(lines))
-
-
 # --- JSON -------------------------------------------------------------------------------------
 
 
@@ -241,3 +222,62 @@ def _cause(shared: SharedCause) -> dict[str, Any]:
 
 def _fields(value: object, *names: str) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
+
+
+# --- a timeline -------------------------------------------------------------------------------
+
+
+def as_perfetto(report: Report) -> str:
+    """A timeline that https://ui.perfetto.dev opens: a row for each function of each process.
+
+    In the trace event format, with times in microseconds:
+    https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
+    """
+    events: list[dict[str, Any]] = []
+    for number, process in enumerate(report.processes):
+        events.append(_named("process_name", process.name, pid=number))
+        logs = [(f, f.logs[process.name]) for f in report.everything if process.name in f.logs]
+        for row, (function, log) in enumerate(logs):
+            events.append(_named("thread_name", function.name, pid=number, tid=row))
+            for entry in log.entries:
+                start = report.seconds_until(entry)
+                for stage in STAGES:
+                    seconds = getattr(entry, stage)
+                    event = {"name": stage.removesuffix("_seconds"), "ph": "X"}
+                    event |= {"ts": start * 1e6, "dur": seconds * 1e6, "pid": number, "tid": row}
+                    about = {"again": entry.is_again, "site": entry.site, "what": entry.operation}
+                    if seconds > 0:
+                        events.append({**event, "args": {**about, "place": function.place}})
+                    start += seconds
+    return json.dumps({"traceEvents": events}) + "\n"
+
+
+def _named(kind: str, name: str, **where: int) -> dict[str, Any]:
+    return {"name": kind, "ph": "M", **where, "args": {"name": name}}
+
+
+# --- annotations ------------------------------------------------------------------------------
+
+
+def as_annotations(report: Report) -> str:
+    """A warning for each cause that can be avoided, which GitHub shows at the line.
+
+    https://docs.github.com/actions/reference/workflow-commands-for-github-actions
+    """
+    lines = []
+    for section in report.sections:
+        file, _, line = section.place.rpartition(":")
+        for title, cause in section.causes:
+            if cause.is_avoidable:
+                text = "\n".join(map(str, cause.report()))
+                place = f"file={_escaped(file)},line={line}," if line.isdecimal() else ""
+                head = _escaped(f"{section.name} {title}")
+                lines.append(f"::warning {place}title={head}::{_escaped(text, ':,')}\n")
+    return "".join(lines)
+
+
+def _escaped(text: str, kept: str = "") -> str:
+    for character in "%\r\n:,":
+        if character not in kept:
+            text = text.replace(character, f"%{ord(character):02X}")
+    return text

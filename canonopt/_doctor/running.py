@@ -4,7 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,6 @@ import attrs
 from .startup import sitecustomize
 
 _STARTUP = str(Path(sitecustomize.__file__).parent)
-_POLL = 0.2  # seconds
 
 
 @attrs.frozen
@@ -25,29 +24,15 @@ class Ending:
     status: int  # as a shell tells it
 
 
-def run(
-    command: Sequence[str],
-    folder: str,
-    poll: Callable[[], None] | None,
-    with_canonopt: bool = False,
-) -> Ending:
+def run(command: Sequence[str], folder: str, with_canonopt: bool = False) -> Ending:
     """Runs a command to its end; the processes write their streams into `folder`.
 
-    **Arguments:**
-
-    - `poll`: called again and again meanwhile, if given.
-    - `with_canonopt`: whether canonopt's factories are to be in the place of Optax's.
-
-    Raises `OSError` if there is no such command.
+    `with_canonopt` puts canonopt's factories in the place of Optax's. Raises `OSError` if there is
+    no such command.
     """
     process = subprocess.Popen(command, env=_environment(folder, with_canonopt))
     with _passing_signals_on(process):
-        while process.returncode is None:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                process.wait(None if poll is None else _POLL)
-            if poll is not None:
-                poll()
-    code = process.returncode
+        code = process.wait()
     if code >= 0:
         return Ending(process.pid, None, code)
     return Ending(process.pid, _name_of(-code), 128 - code)

@@ -10,7 +10,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -197,8 +197,8 @@ class Process:
         """What JAX and libraries compile, by the line of the user's that ran it."""
         return [log for _, log in sorted(self._logs.items()) if log.is_line]
 
-    def add(self, record: dict[str, Any]) -> "Event | None":
-        """Adds a record, and returns it as an event if it is a trace or a compile of the user's.
+    def add(self, record: dict[str, Any]) -> None:
+        """Adds a record; those of a newer version do nothing.
 
         Raises an error, of any of several types, if it is no record of a stream.
         """
@@ -210,18 +210,15 @@ class Process:
         elif kind == "note":
             self.failures.append(str(record["text"]))
         elif kind in ("trace", "compile"):
-            return self._add(kind, record["function"], record.get("entry"))
-        return None  # also for the events of a newer version
+            self._add(record["function"], record.get("entry"))
 
-    def _add(
-        self, kind: str, about: dict[str, Any], entry: dict[str, Any] | None
-    ) -> "Event | None":
+    def _add(self, about: dict[str, Any], entry: dict[str, Any] | None) -> None:
         new = FunctionLog(about["name"], about["place"], is_line=about["kind"] == "line")
         log = self._logs.setdefault(int(about["number"]), new)
         for name in COUNTS:
             setattr(log, name, about[name])
         if entry is None:
-            return None
+            return
         number = int(entry["number"])
         while len(log.entries) <= min(number, MAX_OPERATIONS if log.is_line else MAX_ENTRIES):
             log.entries.append(Entry(None, float(entry["time"])))
@@ -235,17 +232,6 @@ class Process:
             changes = (Change(*(each[name] for name in _CHANGE)) for each in entry["changes"])
             kept = attrs.evolve(kept, explanation=Explanation(0, tuple(changes), ()))
             log.entries[number] = kept
-        return Event(self, kind, log, kept)
-
-
-@attrs.frozen
-class Event:
-    """A trace or a compile that has just been read."""
-
-    process: Process
-    kind: str
-    log: FunctionLog
-    entry: Entry
 
 
 class Streams:
@@ -259,18 +245,16 @@ class Streams:
     def processes(self) -> list[Process]:
         return [process for _, process in self._read.values()]
 
-    def read(self) -> list[Event]:
+    def read(self) -> None:
         """Reads what has been written since.
 
         Raises `StreamError` if a file is no stream, or one of a newer version.
         """
         paths = self._path.glob("*.jsonl") if self._path.is_dir() else [self._path]
-        events = []
         for path in sorted(paths, key=_started):
-            events += self._events(path)
-        return events
+            self._read_file(path)
 
-    def _events(self, path: Path) -> Iterator[Event]:
+    def _read_file(self, path: Path) -> None:
         offset, process = self._read.get(path, (0, None))
         with path.open("rb") as file:
             file.seek(offset)
@@ -280,8 +264,8 @@ class Streams:
                 record = json.loads(line)
                 if process is None:
                     process = _begun(f"p{len(self._read)}", record)
-                elif (event := process.add(record)) is not None:
-                    yield event
+                else:
+                    process.add(record)
             except (LookupError, TypeError, ValueError, AttributeError) as error:
                 if process is None:
                     raise StreamError(f"{path} is not a stream of canonopt doctor") from error

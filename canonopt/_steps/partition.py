@@ -237,7 +237,7 @@ class _Place:
     """Stands for an array in an output, by its place among the arrays."""
 
     __canonicalized__ = True  # each is like the other
-    number: int | None = None
+    number: int = -1
 
     def __repr__(self) -> str:
         return "array"

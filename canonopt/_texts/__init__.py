@@ -13,7 +13,6 @@ from .causes import times as times
 from .counts import COUNTS as COUNTS
 from .counts import STAGES as STAGES
 from .counts import Counts as Counts
-from .markup import changes_markup as changes_markup
 from .markup import log_markup as log_markup
 from .shortening import SLOW_SECONDS as SLOW_SECONDS
 from .shortening import alike_items as alike_items

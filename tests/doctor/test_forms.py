@@ -1,19 +1,25 @@
 """The report as text, with rich, and as JSON."""
 
+import html
 import io
+import json
 import re
 import sys
-import tempfile
-from pathlib import Path
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from canonopt._doctor.forms import as_text, live_line, print_report, print_rich
-from canonopt._doctor.stream import Streams
+from canonopt._doctor.forms import (
+    as_annotations,
+    as_html,
+    as_perfetto,
+    as_text,
+    print_report,
+    print_rich,
+)
 
-from ..support.doctor import HOSTILE, as_lines, records_of, report_of
+from ..support.doctor import HOSTILE, report_of
 
 
 @pytest.mark.slow
@@ -97,52 +103,6 @@ def test_all_shows_all_differences():
     assert as_text(report).count(": shape: ") < 18
 
 
-def live_lines(function, has_others=False):
-    """What `--live` prints of the traces and compiles of a process."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "stream.jsonl"
-        path.write_text("".join(as_lines(records_of(function))))
-        events = Streams(path).read()
-    return [line for event in events if (line := live_line(event, has_others)) is not None]
-
-
-def test_live_lines_are_of_recompiles_in_their_order():
-    @jax.jit
-    def grown(x):
-        return x + 1
-
-    @jax.jit
-    def committed(x):
-        return x + 1
-
-    @jax.jit
-    def failing(x):
-        raise ValueError("no such thing")
-
-    def run():
-        grown(jnp.ones(1))
-        grown(jnp.ones(2))
-        committed(jnp.ones(3))
-        committed(jax.device_put(jnp.ones(3), jax.devices()[0]))
-        with pytest.raises(ValueError, match="no such thing"):
-            failing(jnp.ones(3))
-        grown(jnp.ones(4))
-
-    lines = live_lines(run)
-    heads = [re.sub(r" \(.*\)|, [\d.]+ s$", "", line.splitlines()[0]) for line in lines]
-    assert heads == [
-        "canonopt doctor: grown was traced again",
-        "canonopt doctor: committed was compiled again",
-        "canonopt doctor: failing failed while traced",
-        "canonopt doctor: grown was traced again",
-    ]
-    assert lines[0].splitlines()[1:] == [
-        "  expected: 2 programs are few, x: shape: float32[1] -> float32[2]",
-    ]
-    jax.clear_caches()
-    assert "canonopt doctor: p0: grown (" in live_lines(run, has_others=True)[0]
-
-
 def test_without_rich_the_report_is_plain_text(hostile, monkeypatch):
     monkeypatch.setitem(sys.modules, "rich.console", None)
     stream = io.StringIO()
@@ -155,3 +115,44 @@ def test_rich_shows_markup_as_it_is(hostile, capsys):
     pytest.importorskip("rich")
     print_rich(hostile, sys.stderr)
     assert capsys.readouterr().err.count(HOSTILE) > 5
+
+
+@pytest.mark.slow
+def test_the_page_has_all_of_the_report_and_needs_no_other_file(written):
+    text = html.unescape(re.sub("<[^>]*>", "", written.html))
+    assert "write: import canonopt; model = canonopt.canonicalize(model)" in text
+    assert "recompiles.py fresh_lambda" in text and "<lambda>" not in written.html
+    assert not re.search(r"<script|<link|src=|url\(|@import", written.html)
+
+
+def test_nothing_gets_into_the_page_unescaped(hostile):
+    text = as_html(hostile)
+    assert HOSTILE not in text and html.unescape(text).count(HOSTILE) > 5
+
+
+def test_a_timeline_has_each_stage_of_each_function():
+    report = report_of(many_causes)
+    events = json.loads(as_perfetto(report))["traceEvents"]
+    rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert [*rows.values()][:6] == [*"abcdef"]
+    found = [e for e in events if e["ph"] == "X" and rows[e["pid"], e["tid"]] == "a"]
+    assert [e["name"] for e in found] == ["trace", "lowering", "compile"] * 3
+    assert [e["args"]["again"] for e in found] == [False] * 3 + [True] * 6
+    ends = [e["ts"] + e["dur"] for e in found]
+    assert all(end <= e["ts"] + 1e-3 for end, e in zip(ends, found[1:], strict=False))
+    entries = report.functions[0].entries
+    seconds = sum(entry.seconds for _, entry in entries)
+    assert sum(e["dur"] for e in found) == pytest.approx(seconds * 1e6)
+
+
+def test_annotations_name_the_file_and_the_line(hostile):
+    def grow():
+        step = jax.jit(lambda x, n: x + n, static_argnums=1)
+        for n in range(6):
+            step(jnp.ones(2), n)
+
+    (line,) = as_annotations(report_of(grow)).splitlines()
+    place = rf"file=.*test_forms.py,line={grow.__code__.co_firstlineno + 1},"
+    title = "title=<lambda> was traced and compiled again%2C 5 times"
+    assert re.match(rf"::warning {place}{title}::n: static value: 0 -> 1%0A", line)
+    assert all(found.startswith("::warning ") for found in as_annotations(hostile).splitlines())

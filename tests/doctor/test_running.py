@@ -295,18 +295,6 @@ def test_what_a_killed_doctor_leaves_can_be_reported(tmp_path):
     assert re.search(r"^<lambda> +2 +2 ", done.stderr, re.MULTILINE)
 
 
-@pytest.mark.slow
-def test_live_prints_a_recompile_before_the_end(tmp_path):
-    process, _ = waiting(tmp_path, "--live")
-    assert process.stderr is not None
-    line = process.stderr.readline()
-    assert re.fullmatch(r"canonopt doctor: <lambda> \(waits.py:3\) was traced again, .*\n", line)
-    assert process.poll() is None
-    _, errors = process.communicate(input="", timeout=60)
-    assert errors.count("was traced again") == 0 and HEADING in errors
-    assert process.returncode == 0
-
-
 # --- what is watched ----------------------------------------------------------------------------
 
 GROWS = """

@@ -198,15 +198,15 @@ def test_a_line_is_read_once_it_is_complete(tmp_path):
     lines = as_lines(records_of(work))
     text = "".join(lines)
     path = tmp_path / "stream.jsonl"
-    streams, events = Streams(tmp_path), 0
-    for size in range(0, len(text), 500):
+    streams, whole = Streams(tmp_path), Streams(tmp_path)
+    for size in [*range(0, len(text), 500), len(text)]:
         path.write_text(text[:size])
-        events += len(streams.read())
-    path.write_text(text)
-    events += len(streams.read())
-    assert events == sum(record.get("entry") is not None for record in map(json.loads, lines))
-    assert streams.read() == []
-    assert streams.processes[0].is_ended
+        streams.read()
+    whole.read()
+    (one,), (other,) = streams.processes, whole.processes
+    assert [log.entries for log in one.functions] and one.is_ended
+    counts = [[(log.traces, len(log.entries)) for log in each.functions] for each in (one, other)]
+    assert counts[0] == counts[1] and not one.problems
 
 
 def test_lines_that_cannot_be_read_are_a_problem_and_no_more(tmp_path):
