@@ -2,7 +2,8 @@
 
 import functools
 import types
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import jax
 import jax.tree_util as jtu
@@ -25,10 +26,15 @@ def calls_of(fn: Any, options: dict[str, Any]) -> Calls:
         return Calls()
 
 
-class JittedFunction:
+P = ParamSpec("P")
+Q = ParamSpec("Q")
+T = TypeVar("T")
+
+
+class JittedFunction(Generic[P, T]):
     """What `canonopt.jit` returns. Used like what `jax.jit` returns."""
 
-    def __init__(self, fn: Any, options: dict[str, Any]) -> None:
+    def __init__(self, fn: Callable[P, T], options: dict[str, Any]) -> None:
         jitted = _Jitted(fn, options)
         vars(self).update(getattr(fn, "__dict__", {}))
         functools.update_wrapper(self, fn, updated=())
@@ -36,7 +42,7 @@ class JittedFunction:
         # One attribute, since the user's function may have attributes of any name.
         self._canonopt = jitted, calls_of(fn, options)
 
-    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> T:
         jitted, calls = self._canonopt
         return calls(jitted, args, kwargs)
 
@@ -50,19 +56,19 @@ class JittedFunction:
     def __captured_options__(self) -> dict[str, Any]:
         return self._canonopt[0].options
 
-    def with_function(self, fn: Any) -> "JittedFunction":
+    def with_function(self, fn: Any) -> "JittedFunction[..., Any]":
         """Return the same for another function."""
         return JittedFunction(fn, self.__captured_options__)
 
     # --- as `jax.jit` has them --------------------------------------------------------------------
 
-    def lower(self, /, *args: Any, **kwargs: Any) -> Any:
+    def lower(self, /, *args: P.args, **kwargs: P.kwargs) -> jax.stages.Lowered:
         return self._made_plain().lower(*args, **kwargs)
 
-    def trace(self, /, *args: Any, **kwargs: Any) -> Any:
+    def trace(self, /, *args: P.args, **kwargs: P.kwargs) -> jax.stages.Traced:
         return self._made_plain().trace(*args, **kwargs)
 
-    def eval_shape(self, /, *args: Any, **kwargs: Any) -> Any:
+    def eval_shape(self, /, *args: P.args, **kwargs: P.kwargs) -> Any:
         return self._made_plain().eval_shape(*args, **kwargs)
 
     def _made_plain(self) -> Any:
@@ -81,6 +87,12 @@ class JittedFunction:
         jitted, calls = self._canonopt
         return jitted.plain._cache_size() + len(calls)
 
+    @overload
+    def __get__(self, instance: None, owner: Any = None) -> "JittedFunction[P, T]": ...
+    @overload
+    def __get__(
+        self: "JittedFunction[Concatenate[Any, Q], T]", instance: object, owner: Any = None
+    ) -> Callable[Q, T]: ...
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         return self if instance is None else types.MethodType(self, instance)
 
@@ -112,6 +124,10 @@ def _run(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 NOT_GIVEN: Any = object()
 
 
+@overload
+def jit(**options: Any) -> Callable[[Callable[P, T]], JittedFunction[P, T]]: ...
+@overload
+def jit(fn: Callable[P, T], /, **options: Any) -> JittedFunction[P, T]: ...
 def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
     """`jax.jit`, for functions that are made again: one program for all that do the same.
 

@@ -236,11 +236,25 @@ def test_repr_shows_what_differs_from_the_defaults():
     assert repr(canonopt.identity()) == "canonopt.identity()"
 
 
+def test_help_shows_the_signature_and_the_docstring_of_a_users_factory():
+    @canonopt.canonical
+    def mine(learning_rate: float, momentum: float = 0.9) -> optax.GradientTransformation:
+        """My SGD."""
+        return optax.sgd(learning_rate, momentum)
+
+    for asked in (mine, mine(0.1)):
+        assert "My SGD." in pydoc.render_doc(asked, renderer=pydoc.plaintext)
+    assert "mine(learning_rate: float, momentum: float = 0.9, *, lr: float" in pydoc.render_doc(
+        mine, renderer=pydoc.plaintext
+    )
+
+
 def test_help_shows_the_signature_and_the_docstring_of_optax():
     text = pydoc.render_doc(canonopt.adam, renderer=pydoc.plaintext)
     assert "adam(learning_rate:" in "".join(text.split())
     assert "nesterov" in text
     assert "The Adam optimizer." in text
+    assert canonopt.adam.__doc__ == optax.adam.__doc__
     assert canonopt.adam.__name__ == "adam"
 
 

@@ -1,5 +1,6 @@
 """Uses of specs that type checkers must refuse, and no others."""
 
+import jax
 import jax.numpy as jnp
 import optax
 
@@ -36,6 +37,21 @@ optim.init_like_grads(loss_fn=loss_fn)  # error: Argument missing for parameter 
 canonopt.init_like_grads(params, loss_fn, optim=canonopt.adam)  # error: reportArgumentType
 canonopt.init_like_grads(params, loss_fn, optim=schedule)  # error: "ScheduleSpec"
 canonopt.grads_like(params, params)  # error: "dict[str, Array]"
+
+# --- steps ---
+
+
+@canonopt.jit
+def step(x: jax.Array, scale: float = 1.0) -> jax.Array:
+    return x * scale
+
+
+step()  # error: Argument missing for parameter "x"
+step(jnp.ones(2), scl=2.0)  # error: No parameter named "scl"
+step(jnp.ones(2), scale="2")  # error: "Literal['2']"
+step.lower()  # error: Argument missing for parameter "x"
+print(step(jnp.ones(2)).shpe)  # error: Cannot access attribute "shpe"
+canonopt.jit(1.0)  # error: "float"
 
 # --- a factory of one's own ---
 

@@ -92,6 +92,34 @@ assert_type(canonopt.canonical(optax.constant_schedule)(1.0), canonopt.ScheduleS
 keeps: Callable[[float, int], canonopt.ScheduleSpec] = halving
 canonopt.adam(halving(1e-3))
 
+# --- steps keep the signature of their function ---
+
+
+@canonopt.jit
+def step(x: jax.Array, scale: float = 1.0) -> jax.Array:
+    return x * scale
+
+
+@canonopt.jit(static_argnames="count")
+def repeated(x: jax.Array, *, count: int) -> tuple[jax.Array, int]:
+    return x, count
+
+
+class Trainer:
+    @canonopt.jit(static_argnums=0)
+    def step(self, x: jax.Array) -> jax.Array:
+        return x
+
+
+assert_type(step(jnp.ones(2)), jax.Array)
+assert_type(step(jnp.ones(2), scale=2.0), jax.Array)
+assert_type(repeated(jnp.ones(2), count=2), tuple[jax.Array, int])
+assert_type(Trainer().step(jnp.ones(2)), jax.Array)
+assert_type(canonopt.hoist(step)(jnp.ones(2)), jax.Array)
+step.lower(jnp.ones(2)).compile()
+step.clear_cache()
+keeps_signature: Callable[[jax.Array], jax.Array] = step
+
 layer = eqx.nn.Linear(2, 1, key=jax.random.key(0))
 opt_state = optim.init(layer)
 updates, opt_state = optim.update(layer, opt_state, layer)
