@@ -115,7 +115,7 @@ def _key(call: int) -> str:
 
 
 class _Verdict(NamedTuple):
-    """What process 0 tells the others."""
+    """A message of process 0 to the others."""
 
     missing: list[int]
     # By process: the path, and what is there in process 0 and in that process.
@@ -123,7 +123,7 @@ class _Verdict(NamedTuple):
 
 
 def _lead(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdict:
-    """What process 0 does: it publishes its parts, and waits for what the others found."""
+    """Publish the parts of process 0, and wait for what the others found."""
     key, until = _key(call), time.monotonic() + timeout
     others.set(f"{key}/parts", zlib.compress(json.dumps(parts).encode()))
     while True:
@@ -142,7 +142,7 @@ def _lead(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdi
 
 
 def _follow(others: Processes, call: int, parts: _Parts, timeout: float) -> _Verdict:
-    """What the others do: they compare with the parts of process 0, and wait for its verdict."""
+    """Compare with the parts of process 0, and wait for its verdict, as the others do."""
     key = _key(call)
     published = others.get(f"{key}/parts", timeout)
     if published is None:
@@ -329,7 +329,7 @@ class Description:
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether an object of a library says in its text what it is equal to, as a dtype does."""
+    """Return True if the text of a library's object says what it is equal to, as of a dtype."""
     kind = type(value)
     return is_library_class(kind) and kind.__eq__ is not object.__eq__ and not fields_of(kind)
 

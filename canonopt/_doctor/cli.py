@@ -319,7 +319,7 @@ def _read(streams: Streams) -> list[str]:
 
 
 def _endings(processes: Sequence[Process], ending: Ending | None) -> list[str]:
-    """What is to say of processes that did not end in the usual way."""
+    """Return notes on processes that did not end in the usual way."""
     notes = []
     if ending is not None and ending.signal is not None:
         notes.append(f"The command was killed by {ending.signal}.")

@@ -182,7 +182,7 @@ class _Uses:
 
 
 def _imports_what_canonopt_does(statement: cst.CSTNode) -> bool:
-    """Whether a line is the import of a module that canonopt imports too.
+    """Return True if a line is the import of a module that canonopt imports too.
 
     No other is passed, since it may have to be imported before jax is.
     """
@@ -211,7 +211,7 @@ def _bound_by(assignment: meta.ImportAssignment) -> Iterator[tuple[cst.ImportAli
 
 
 def _stands_for(access: meta.Access, bound: str) -> bool:
-    """Whether a name can be nothing else: it may have been bound in several places."""
+    """Return True if a name can be nothing else: it may have been bound in several places."""
     return all(
         isinstance(found, meta.ImportAssignment) and any(b == bound for _, b in _bound_by(found))
         for found in access.referents
@@ -275,7 +275,7 @@ class _Rewrite(cst.CSTTransformer):
     def _imports(
         self, old: cst.BaseSmallStatement, new: cst.BaseSmallStatement
     ) -> Iterator[cst.BaseSmallStatement]:
-        """What an import becomes; all else stays."""
+        """Yield what an import becomes; all else stays."""
         if old in self._uses.needs_canonopt:
             yield cst.Import([cst.ImportAlias(cst.Name("canonopt"))])
         if not isinstance(old, cst.Import | cst.ImportFrom) or isinstance(

@@ -109,7 +109,7 @@ _Line: TypeAlias = tuple[str, Literal["title", "detail", "fix"]]
 
 
 def _lines_below(report: Report, is_whole: bool) -> Iterator[_Line]:
-    """What is below the table: all of it, or whole causes for as long as there is room."""
+    """Yield what is below the table: all of it, or whole causes for as long as there is room."""
     last = _stage_lines(report)
     room, blocks = _MAX_LINES - len(last), [*_blocks(report, _EVERYTHING if is_whole else 3)]
     for i, block in enumerate(blocks):

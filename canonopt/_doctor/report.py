@@ -37,7 +37,7 @@ class Function:
 
     @property
     def is_repeated(self) -> bool:
-        """Whether a process traced or compiled it again, and need not have."""
+        """Return True if a process traced or compiled it again, and need not have."""
         return any(not log.is_expected for log in self.logs.values())
 
     @property
@@ -52,7 +52,7 @@ class Function:
 
     @property
     def operations(self) -> str:
-        """What a line ran, by name, the most frequent first."""
+        """Return what a line ran, by name, the most frequent first."""
         found = collections.Counter(entry.operation for _, entry in self.entries)
         texts = [f"{name} ({n})" if n > 1 else f"{name}" for name, n in found.most_common()]
         more = [f"and {len(texts) - _MAX_OPERATIONS} more"] if len(texts) > _MAX_OPERATIONS else []
@@ -110,7 +110,7 @@ class Section:
 
 @attrs.frozen
 class Comparison:
-    """What another run of the command has shown."""
+    """This run and another one of the command, side by side."""
 
     title: str
     rows: Sequence[tuple[str, ...]]  # the first has the names of the columns
@@ -217,7 +217,7 @@ class Report:
 
     @property
     def legend(self) -> str | None:
-        """What the columns of the processes show."""
+        """Return what the columns of the processes show."""
         if len(self.processes) < 2:
             return None
         first = self.processes[:_MAX_COLUMNS]
@@ -254,7 +254,7 @@ class Report:
 
     @property
     def helper_rows(self) -> list[tuple[str, str, str, str]]:
-        """What JAX and libraries compile: a row for each line that ran it, most expensive first."""
+        """Return a row for each line that ran what JAX or a library compiles, longest first."""
         return [
             (
                 with_short_paths(helper.place or helper.name),
@@ -279,7 +279,7 @@ class Report:
 
     @property
     def shorter(self) -> list[CauseLine]:
-        """What would shorten the compiles, those that were needed too."""
+        """Return what would shorten the compiles, those that were needed too."""
         lines, both = [], self.everything
         hits, misses = (sum(f.total(n) for f in both) for n in ("cache_hits", "cache_misses"))
         entries = [entry for function in both for _, entry in function.entries]

@@ -50,7 +50,7 @@ def _environment(folder: str, with_canonopt: bool) -> dict[str, str]:
 
 
 def is_watched(folder: str) -> bool:
-    """Whether any Python process has found out that it is to be watched."""
+    """Return True if any Python process has found out that it is to be watched."""
     return os.path.exists(os.path.join(folder, sitecustomize.WATCHED))
 
 
@@ -85,7 +85,7 @@ def _passing_signals_on(process: subprocess.Popen[Any]) -> Iterator[None]:
 
 
 def _is_at_terminal() -> bool:
-    """Whether this process is in the foreground of a terminal."""
+    """Return True if this process is in the foreground of a terminal."""
     try:
         with open(os.ctermid(), "rb") as terminal:
             return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()

@@ -194,7 +194,7 @@ class Process:
 
     @property
     def helpers(self) -> list[FunctionLog]:
-        """What JAX and libraries compile, by the line of the user's that ran it."""
+        """Return what JAX and libraries compile, by the line of the user's that ran it."""
         return [log for _, log in sorted(self._logs.items()) if log.is_line]
 
     def add(self, record: dict[str, Any]) -> None:

@@ -179,7 +179,7 @@ def _layout(cls: type) -> _Layout | None:
 
 
 def _is_frozen(cls: type) -> bool:
-    """Whether instances of `cls` say that they do not change, and compare their fields with `==`.
+    """Return True if instances of `cls` say that they do not change, and compare by their fields.
 
     Two of them that look alike are then merged, so every other class is taken to be mutable.
     """
@@ -355,7 +355,7 @@ _NUMBERS: dict[type, Any] = {
 
 
 def _is_unbound_linen_module(value: Any) -> bool:
-    """Whether `value` is a Flax module that its fields define, not yet bound to variables."""
+    """Return True for a Flax module that its fields define, not yet bound to variables."""
     is_linen = any(
         base.__name__ == "Module" and base.__module__ == "flax.linen.module"
         for base in type(value).__mro__

@@ -57,7 +57,7 @@ PLAIN = ATOMS | {float}
 
 
 def _read_plain(values: Collection[Any]) -> Reading:
-    """What a `Reader` returns for numbers, strings and so on, in a fraction of the time."""
+    """Return what a `Reader` returns for numbers, strings and so on, in a fraction of the time."""
     key: list[Hashable] = []
     for value in values:
         kind = type(value)

@@ -91,7 +91,7 @@ ATOMS = frozenset((type(None), bool, int, str, bytes, type(...)))
 
 @attrs.define(eq=False)
 class Reading:
-    """What was read of some values, at one moment."""
+    """The key of some values at one moment, and what else was found out while they were read."""
 
     key: tuple[Hashable, ...]
     # Whether another build can be the same. If not, the key equals no other.
@@ -242,7 +242,7 @@ class Reader:
         (self._rules.get(type(value)) or self._rule_for(value))(self, value, mode)
 
     def was_seen(self, value: Any, mode: Mode) -> bool:
-        """Whether `value` has been read before; if so, the key says where.
+        """Return True if `value` has been read before; if so, the key says where.
 
         So one object in two places differs from two objects that look alike.
         """

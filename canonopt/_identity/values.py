@@ -41,7 +41,7 @@ MAX_BYTES = 1 << 16  # of a NumPy array, which is read at each build
 
 
 def has_negative_zero(values: Iterable[Any]) -> bool:
-    """Whether one of these plain values is -0.0: another value than 0.0, but the same in a dict."""
+    """Return True if one of these plain values is -0.0, which a dict takes for 0.0."""
     for value in values:  # noqa: SIM110, since `any` takes three times as long
         if not value and type(value) is float and copysign(1.0, value) < 0:
             return True
@@ -260,12 +260,12 @@ def _read_static(reader: Reader, static: Any) -> None:
 
 
 def is_namedtuple(kind: type) -> bool:
-    """Whether `kind` is a named tuple without attributes besides its fields."""
+    """Return True if `kind` is a named tuple without attributes besides its fields."""
     return kind.__bases__ == (tuple,) and hasattr(kind, "_fields") and not kind.__dictoffset__
 
 
 def is_record(kind: type) -> bool:
-    """Whether instances of `kind` are made of their fields: named tuples and transformations."""
+    """Return True for types whose instances are made of fields: named tuples, transformations."""
     return is_namedtuple(kind) or issubclass(kind, loaded("optax", "GradientTransformation"))
 
 
@@ -289,7 +289,7 @@ class Keyed(Protocol):
     """A class of canonopt that writes its own key."""
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
-        """What stands for the object in a key. Raises `HoldsArray` if it has leaves.
+        """Return what stands for the object in a key. Raises `HoldsArray` if it has leaves.
 
         An interned object stands for itself in the key of a function that is traced "now", unless
         it holds arrays or other objects, which the program would keep. If it died when that

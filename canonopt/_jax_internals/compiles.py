@@ -16,7 +16,7 @@ _MAX_NAMES = 1000  # of what was lowered and is not compiled yet, in each thread
 
 @attrs.frozen
 class Compile:
-    """What JAX tells of one compile by XLA."""
+    """One compile by XLA, as JAX reports it."""
 
     name: str
     seconds: float  # or to read it from the persistent compilation cache
@@ -89,7 +89,7 @@ class CompileWatch:
 
 
 class _Thread(threading.local):
-    """What a thread has done for the compile that is reported next."""
+    """The work of a thread for the compile that is reported next."""
 
     def __init__(self) -> None:
         # Whether the persistent cache had what is reported next: JAX has two events for a hit.

@@ -12,7 +12,7 @@ import jax.tree_util as jtu
 
 
 def is_of_filter_jit(function: Any) -> bool:
-    """Whether `equinox.filter_jit` made `function` and gave it to `jax.jit`.
+    """Return True if `equinox.filter_jit` made `function` and gave it to `jax.jit`.
 
     Relies on the qualified name of the function inside of `equinox._jit._filter_jit_cache`.
     """
@@ -76,7 +76,7 @@ _callbacks = logging.getLogger("jax._src.callback")
 
 
 def error_of_equinox(error: Exception, key: bytes) -> Exception | None:
-    """What `equinox.filter_jit` raises in place of `error`. None if it raises `error` itself.
+    """Return the error that `equinox.filter_jit` raises in place of `error`; None for the same.
 
     It is Equinox that makes the new error, of the last one that `equinox.error_if` has noted. The
     stack in it begins at the frame whose variable `__equinox_jit_id__` is `key`. Relies on the name
@@ -108,7 +108,7 @@ _filter_jit = eqx.filter_jit  # also where another stands in for it, as in the t
 
 
 def is_given(found: Any, value: Any) -> bool:
-    """Whether two are one object, or one pytree that `equinox.filter_jit` has built again."""
+    """Return True for one object, or one pytree that `equinox.filter_jit` has built again."""
     if found is value or type(found) is not type(value):
         return found is value
     leaves, others = jtu.tree_leaves(found), jtu.tree_leaves(value)

@@ -57,7 +57,7 @@ def _attributes(jitted: Any) -> dict[str, Any]:
 
 
 def rebinds_only_if_set(function: types.FunctionType, name: str) -> bool:
-    """Whether `function` rebinds its captured variable `name` only if that is not None.
+    """Return True if `function` rebinds its captured variable `name` only if that is not None.
 
     True for one function, the one inside of `jax.vmap`: it sets `spmd_axis_name` to None after
     having asked whether it is something else. Relies on the qualified name of that function.
@@ -121,7 +121,7 @@ _WRAPPING = frozenset(("functools", "jax", "jaxlib", "equinox", "flax"))
 
 
 def is_jitted(function: Any) -> bool:
-    """Whether a function comes from `jax.jit`, `equinox.filter_jit` or the like, or wraps such one.
+    """Return True for a result of `jax.jit`, `equinox.filter_jit` or the like, or a wrapper of one.
 
     Also true for an object whose `__call__` is such a function.
     """
@@ -150,7 +150,7 @@ def _wrapped_call(value: Any) -> Any:
 
 
 def _is_of_jax(function: types.FunctionType) -> bool:
-    """Whether JAX made a function: by its globals, since wrappers take other names."""
+    """Return True if JAX made a function: by its globals, since wrappers take other names."""
     return str(function.__globals__.get("__name__")).startswith("jax.")
 
 

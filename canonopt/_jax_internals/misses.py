@@ -217,7 +217,7 @@ def _jaxpr_of(result: Any) -> Any:
 
 
 def _is_new(jaxpr: Any, found: weakref.WeakValueDictionary[int, Any]) -> bool:
-    """Whether a jaxpr is not in `found`, where it is added.
+    """Return True if a jaxpr is not in `found`, where it is added.
 
     Needed because the count of traces also grows when another thread traces.
     """
@@ -231,7 +231,7 @@ def _is_new(jaxpr: Any, found: weakref.WeakValueDictionary[int, Any]) -> bool:
 def _has_run(
     function: Any, args: tuple, kwargs: dict[str, Any], is_traced: bool, error: BaseException
 ) -> bool:
-    """Whether the body of a function ran before JAX raised an error."""
+    """Return True if the body of a function ran before JAX raised an error."""
     if isinstance(error, NotTraced):
         return False
     try:
@@ -242,7 +242,7 @@ def _has_run(
 
 
 def _takes(function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Whether the signature of `function` accepts the arguments."""
+    """Return True if the signature of `function` accepts the arguments."""
     try:
         inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
     except (TypeError, ValueError):
@@ -251,7 +251,7 @@ def _takes(function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
 
 
 def _came_from(function: Any, error: BaseException) -> bool:
-    """Whether an exception was raised in the body of `function`."""
+    """Return True if an exception was raised in the body of `function`."""
     codes = [attribute(inner, "__code__") for inner in functions_inside(function)]
     return any(code in codes for code in codes_of(error))
 

@@ -48,12 +48,12 @@ def identity_of_code(function: Any) -> object:
 
 
 def is_of_jax(function: Any) -> bool:
-    """Whether JAX defines a function, as it defines those that run its operations."""
+    """Return True if JAX defines a function, as it defines those that run its operations."""
     return _package_of(function) == "jax"
 
 
 def is_helper(function: Any) -> bool:
-    """Whether a library has jitted a function of its own, instead of its user.
+    """Return True if a library has jitted a function of its own, instead of its user.
 
     That is so if the function is defined inside a jitted one, or if the library's own code comes
     before the user's in the stack of the call.
@@ -74,7 +74,7 @@ _known: WeakIdMap[bool] = WeakIdMap()
 
 
 def jits_itself(function: Any) -> bool:
-    """Whether a library jits its function where it is defined, as `jnp.where` is."""
+    """Return True if a library jits its function where it is defined, as `jnp.where` is."""
     known = _known.get(function)
     if known is None:
         known = _jits_itself(function)
@@ -106,7 +106,7 @@ def users_function(function: Any) -> Any:
 
 
 def is_jitted_inside(function: Any) -> bool:
-    """Whether what JAX is given is jitted already, as in `jax.pmap(jax.jit(f))`."""
+    """Return True if what JAX is given is jitted already, as in `jax.pmap(jax.jit(f))`."""
     if is_jitted(function):
         return True
     user = users_function(function)

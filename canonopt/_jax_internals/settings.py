@@ -117,7 +117,7 @@ _SETTINGS = (
 
 
 def context_of_calls() -> dict[str, str]:
-    """What a trace depends on besides the call: the settings in the key, as users know them."""
+    """Return the settings that a trace depends on besides the call, as users know them."""
     context = {_CONTEXT_NAMES.get(name, name): text for name, text in key_context().items()}
     if not context:
         context = {name: str(getattr(jax.config, name, None)) for name in _SETTINGS}

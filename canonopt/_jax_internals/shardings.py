@@ -8,7 +8,7 @@ from jax.sharding import Mesh, NamedSharding, SingleDeviceSharding
 
 
 def spans_devices(sharding: Any) -> bool:
-    """Whether a sharding has more than one device, also if it is one over an abstract mesh."""
+    """Return True for a sharding of more than one device, also over an abstract mesh."""
     return getattr(sharding, "num_devices", 1) > 1
 
 

@@ -79,7 +79,7 @@ _STEPS_PER_EQUATION = 20
 def _slice(
     result: Any, made_by: dict[Any, JaxprEqn], kind_of: dict[Any, Hashable], texts: dict[int, str]
 ) -> tuple[Hashable, list[JaxprEqn], list[Any]]:
-    """What results that are computed alike have in common, the equations, and the arguments."""
+    """Return the key of how a result is computed, its equations, and its arguments."""
     numbers: dict[Any, int] = {}
     key: list[Hashable] = []
     equations: list[JaxprEqn] = []

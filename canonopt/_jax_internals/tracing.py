@@ -21,7 +21,7 @@ class NotTraced(Exception):
 
 
 def is_staging() -> bool:
-    """Whether what runs now becomes part of a program, as a body under `jax.jit` does.
+    """Return True if what runs now becomes part of a program, as a body under `jax.jit` does.
 
     Relies on `unsafe_am_i_under_a_jit` of `jax._src.core`, which looks at the current trace and
     those around it. Later versions have it in `jax.extend` under another name. Falls back to making
@@ -53,7 +53,7 @@ is_at_top_level = top_level_check()
 
 
 def makes_tracers() -> bool:
-    """Whether a new array is a tracer, even in `jax.ensure_compile_time_eval`.
+    """Return True if a new array is a tracer, even in `jax.ensure_compile_time_eval`.
 
     It is one inside of a `jax.shard_map` that runs eagerly, operation by operation.
     """
@@ -65,7 +65,7 @@ def makes_tracers() -> bool:
 
 
 def is_in_backward_pass() -> bool:
-    """Whether JAX runs a backward pass now, and not a call of a jitted function inside of one.
+    """Return True if JAX runs a backward pass now, not a call of a jitted function inside of one.
 
     Relies on the names of the functions that run them, in `jax._src.interpreters.ad` and
     `jax._src.pjit`.
@@ -81,7 +81,7 @@ def is_in_backward_pass() -> bool:
 
 
 def is_call() -> bool:
-    """Whether JAX looks for a trace in order to run it, not only to lower it or to see its shapes.
+    """Return True if JAX looks for a trace to run it, not only to lower it or to see its shapes.
 
     Relies on the names of the functions of `jax._src.pjit` that run one.
     """
@@ -137,7 +137,7 @@ def frames_to_the_user() -> int:
 
 
 def is_in_shard_map() -> bool:
-    """Whether `jax.shard_map` runs its function eagerly, operation by operation.
+    """Return True if `jax.shard_map` runs its function eagerly, operation by operation.
 
     Relies on the name of its module. The operations that it compiles have no names.
     """
@@ -205,7 +205,7 @@ def traces_so_far() -> int:
 
 
 def was_tracing(error: BaseException) -> bool:
-    """Whether an exception was raised while JAX traced a function.
+    """Return True if an exception was raised while JAX traced a function.
 
     Relies on the name `trace_to_jaxpr`. The count above does not do: a function that fails each
     time is a miss of the cache of traces only once.

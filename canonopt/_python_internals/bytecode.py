@@ -35,7 +35,7 @@ _keys: weakref.WeakValueDictionary[Hashable, CodeKey] = weakref.WeakValueDiction
 
 @attrs.frozen(eq=False)
 class Code:
-    """What is known about a code object, including the code nested in it."""
+    """The facts about a code object and the code nested in it."""
 
     key: CodeKey
     # The names that it loads, stores or deletes as globals.
@@ -284,7 +284,7 @@ def _constant(constant: Any) -> Hashable:
 
 
 def content_of_code(code: types.CodeType) -> tuple[Any, ...]:
-    """What a code object does, for another process to compare: with the same text in each.
+    """Return what a code object does, for another process to compare: with the same text in each.
 
     Without the order of sets, which depends on the hash seed.
     """

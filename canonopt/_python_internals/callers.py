@@ -17,7 +17,7 @@ from .libraries import is_library_code
 
 @attrs.frozen
 class Caller:
-    """What the code around a call has names for."""
+    """The names that the code around a call has."""
 
     # By the name of the parameter: what the caller passes, if one can assign to that.
     arguments: Mapping[str, str] = attrs.field(factory=dict)
@@ -174,7 +174,7 @@ def _way_to(start: tuple[Any, Any], end: tuple[Any, Any], node: ast.AST) -> list
 
 
 def _is_assignable(node: ast.expr, frame: types.FrameType) -> bool:
-    """Whether a line in the frame can assign to a variable that the frame reads.
+    """Return True if a line in the frame can assign to a variable that the frame reads.
 
     A function would take one of its module, or of a function around it, for a variable of its own.
     """

@@ -31,7 +31,7 @@ def _library_folders() -> tuple[str, ...]:
 
 @functools.lru_cache(4096)
 def is_library_file(path: str) -> bool:
-    """Whether a file belongs to the standard library, to an installed package or to canonopt."""
+    """Return True for a file of the standard library, of an installed package or of canonopt."""
     if path.startswith("<frozen "):
         return True
     parts = path.replace("\\", "/").split("/")
@@ -45,7 +45,7 @@ def is_library_function(function: types.FunctionType) -> bool:
 
 
 def is_library_code(code: types.CodeType, namespace: dict[str, Any]) -> bool:
-    """Whether this code belongs to a library; `namespace` holds the globals of its function."""
+    """Return True for code of a library; `namespace` holds the globals of its function."""
     path = code.co_filename
     if path.startswith("<") and not path.startswith("<frozen "):
         # Generated code has no file, so the module in which it was run decides.

@@ -18,7 +18,7 @@ _stable: WeakIdMap[bool] = WeakIdMap()
 
 
 def is_stable(value: Any) -> bool:
-    """Whether `value` is what the module of a library has under its name.
+    """Return True if `value` is what the module of a library has under its name.
 
     Then it is the same object whenever it is looked up.
     """
@@ -60,7 +60,7 @@ def loaded(module: str, name: str) -> Any:
 
 
 def is_in_place(value: Any) -> bool:
-    """Whether `value` is what its module has under its name, as functions and classes are."""
+    """Return True if the module of `value` has it under its name, as functions and classes."""
     found: Any = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
     name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
     if not isinstance(name, str) or "<" in name:
@@ -72,7 +72,7 @@ def is_in_place(value: Any) -> bool:
 
 
 def is_constant(fn: Any) -> bool:
-    """Whether a module has the callable `fn` under any name, so that it is one object already."""
+    """Return True if a module has `fn` under any name, so that it is one object already."""
     if is_in_place(fn):
         return True
     if isinstance(fn, types.FunctionType):
@@ -82,7 +82,7 @@ def is_constant(fn: Any) -> bool:
 
 
 def is_constant_to(function: types.FunctionType | None, value: Any) -> bool:
-    """Whether the module of its class, or one that `function` uses, has `value` under a name."""
+    """Return True if the module of its class, or one that `function` uses, has a name for it."""
     if _holds(_module_of(value), value):
         return True
     if function is None:
@@ -148,7 +148,7 @@ _FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType, type(vars(_Na
 
 
 def attribute_of(owner: Any, name: str) -> Any:
-    """What a module or a class has under a name, without the descriptor around it.
+    """Return what a module or a class has under a name, without the descriptor around it.
 
     The function in a method, a property or a cached property; the member of an enum; None for a
     field, which has a value in instances only.

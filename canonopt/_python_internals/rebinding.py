@@ -42,7 +42,7 @@ def cells_of(function: types.FunctionType) -> Iterator[tuple[str, types.CellType
 
 
 def is_bound(cell: types.CellType) -> bool:
-    """Whether a captured variable has a value."""
+    """Return True if a captured variable has a value."""
     try:
         cell.cell_contents  # noqa: B018
     except ValueError:
@@ -185,7 +185,7 @@ def _arguments(code: types.CodeType) -> tuple[str, ...]:
 
 
 def _rebinds(code: types.CodeType, name: str) -> bool:
-    """Whether `code`, or code nested in it, declares `name` nonlocal and stores to it."""
+    """Return True if `code`, or code nested in it, declares `name` nonlocal and stores to it."""
     if name not in code.co_freevars:
         return False
     return any(_is_store(i, name) for i in dis.get_instructions(code)) or any(

@@ -147,7 +147,7 @@ def _names_of(fn: Any) -> tuple[str, str]:
 
 
 class _FilterJitted(eqx.Module):
-    """What `filter_jit` returns: a pytree of the arrays in the function."""
+    """The result of `filter_jit`: a pytree of the arrays in the function."""
 
     fn: str  # for the repr
     _own: tuple[Any, ...] = eqx.field(repr=False)  # the arrays in the function
@@ -195,7 +195,7 @@ class _FilterJitted(eqx.Module):
 
 @attrs.frozen(eq=False)
 class Lowered:
-    """What `filter_jit(...).lower(...)` returns. `lowered` is what `jax.jit` gives."""
+    """The result of `filter_jit(...).lower(...)`. `lowered` is that of `jax.jit`."""
 
     lowered: jax.stages.Lowered
     _call: "_Call"
@@ -229,7 +229,7 @@ _MAX_STATICS = 4096  # as many as JAX remembers calls of one function
 
 
 class _Call:
-    """What all calls of one filter-jitted function have in common."""
+    """The facts that all calls of one filter-jitted function share."""
 
     def __init__(
         self,
@@ -412,7 +412,7 @@ def _run(call: _Call, own: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[
 
 
 def _may_fail(program: Any, *arrays: list[Any]) -> bool:
-    """Whether a program that has just run may raise an error when it runs."""
+    """Return True if a program that has just run may raise an error when it runs."""
     if jax.config.jax_disable_jit or jax.config.jax_check_tracer_leaks:  # pyright: ignore
         return True  # there is no trace, or tracing is not cached
     try:

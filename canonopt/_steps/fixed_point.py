@@ -241,7 +241,7 @@ class Update:
             self._choose_by_first_leaf()
 
     def arguments(self, state: Any) -> tuple[Any, Any, Any]:
-        """What the update of `state` is traced with."""
+        """Return what the update of `state` is traced with."""
         return self._grads, state, self._params
 
     def trace(self, state: Any) -> jax.stages.Traced:

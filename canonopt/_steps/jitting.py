@@ -32,7 +32,7 @@ T = TypeVar("T")
 
 
 class JittedFunction(Generic[P, T]):
-    """What `canonopt.jit` returns. Used like what `jax.jit` returns."""
+    """The result of `canonopt.jit`. Used like that of `jax.jit`."""
 
     def __init__(self, fn: Callable[P, T], options: dict[str, Any]) -> None:
         jitted = _Jitted(fn, options)

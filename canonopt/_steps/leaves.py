@@ -63,7 +63,7 @@ def uncommitted(array: Any) -> jax.Array:
 
 
 def is_abstract(tree: Any) -> bool:
-    """Whether a tree has a `jax.ShapeDtypeStruct` in place of an array."""
+    """Return True if a tree has a `jax.ShapeDtypeStruct` in place of an array."""
     return any(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(tree))
 
 
@@ -210,7 +210,7 @@ def make_in_place(
 
 
 def _is_full(eqn: JaxprEqn) -> bool:
-    """Whether an equation fills an array with a constant, as `jnp.full` does."""
+    """Return True if an equation fills an array with a constant, as `jnp.full` does."""
     return eqn.primitive.name == "broadcast_in_dim" and isinstance(eqn.invars[0], Literal)
 
 
@@ -218,7 +218,7 @@ def _is_full(eqn: JaxprEqn) -> bool:
 
 
 def as_argument(array: Any, given: list[jax.Array], donates: bool) -> Any:
-    """What a program is called with for an array that its function captures, beside `given`."""
+    """Return the argument for an array that a function captures, in a call with `given`."""
     if isinstance(array, jax.core.Tracer):
         return array
     with jax.ensure_compile_time_eval():  # also if an outer function is traced

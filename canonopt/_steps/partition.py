@@ -256,7 +256,7 @@ def cut_output(out: Any) -> tuple[list[Any], "Output"]:
 
 @jtu.register_static
 class Output:
-    """What a function returned when it was traced, without its arrays.
+    """The output of a function when it was traced, without its arrays.
 
     Modules are built from copies of their attributes, all in one go, which takes half as long as
     unflattening them, and are known from then on.

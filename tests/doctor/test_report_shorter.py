@@ -8,7 +8,6 @@ import jax.numpy as jnp
 import pytest
 
 from canonopt._doctor.forms import as_text
-from canonopt._doctor.page import as_html
 from canonopt._doctor.report import Function, Report
 from canonopt._recompiles import Entry, FunctionLog
 from canonopt._texts import alike_items, cache_advice
@@ -85,7 +84,6 @@ def test_the_cache_is_worth_a_line_only_if_it_would_save_a_second():
     assert text.endswith(f"  write: {CACHE}\n")
     used = report_on([log_of("step", (0.1, 0.1, 2.5), cache_hits=3, cache_misses=1)])
     assert as_text(used).endswith("\n  JAX's persistent cache had 3 of 4 programs\n")
-    assert f"<pre>{CACHE}</pre>" in as_html(report_on([log_of("step", (0.1, 0.1, 2.5))]))
 
 
 LAYERS = {f"model.layers[{i}].{name}": "float32[4]" for i in range(9) for name in ("w", "b")}
