@@ -15,7 +15,7 @@ import optax
 
 from .._identity import Mode, is_in_place
 from .._optax_compat import as_transform, is_transformation, number_or_none
-from .._python_internals import ClassAttribute, InstanceAttribute
+from .._python_internals import ClassAttribute, InstanceAttribute, import_later
 from .._steps import init_like_grads
 from ..errors import NotAFactoryError, ParameterError
 from .arguments import Internals, SpecFactory
@@ -113,6 +113,11 @@ class Configured(Parametrised):
         """The value of each parameter, by name."""
         fields = self._factory.signature.fields
         return {name: getattr(self, field) for name, field in fields.items()}
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
+        # pydantic asks for it when a model has a field of this type, and nothing else needs it.
+        return import_later({"__name__": __package__}, "pydantic_schema", "config")(cls)
 
     def __repr__(self) -> str:
         return self._factory.describe(self.parameters())

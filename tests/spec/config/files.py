@@ -1,8 +1,12 @@
-"""The three formats that the data of a spec are written in, and names for functions without one."""
+"""The formats that the data of a spec are written in, and what specs of the tests hold."""
 
+import enum
 import json
 import tomllib
+from typing import NamedTuple
 
+import jax
+import optax
 import tomli_w
 import yaml
 
@@ -28,3 +32,47 @@ def registry_for(spec):
         if not isinstance(part, canonopt.Spec | canonopt.ScheduleSpec | type)
         and (getattr(part, "__name__", "") == "<lambda>" or hasattr(part, "init"))
     }
+
+
+_identity = optax.identity()
+
+
+@canonopt.canonical
+def holding(value, optax=None, *args, none=(), **kwargs):
+    """A factory that takes anything. Two of its parameters have the names of keys in the data."""
+    return _identity
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+class Side(enum.Flag):
+    LEFT = 1
+    RIGHT = 2
+
+
+class Size(NamedTuple):
+    width: float
+    height: int
+
+
+def is_matrix(params):
+    return jax.tree.map(lambda x: x.ndim > 1, params)
+
+
+REGISTRY = {"holding": holding, "Color": Color, "Side": Side, "Size": Size, "m": is_matrix}
+
+
+def again(spec, form="json", **registry):
+    """What is read after `spec` was written in this format."""
+    registry = {**REGISTRY, **registry}
+    data = canonopt.to_config(spec, registry=registry)
+    return canonopt.from_config(FORMATS[form](data), registry=registry)
+
+
+def read_with(change, spec):
+    """What is read from the data of a spec, after `change` was called on them."""
+    data = canonopt.to_config(spec, registry=REGISTRY)
+    change(data["spec"])
+    return canonopt.from_config(data, registry=REGISTRY)

@@ -1,0 +1,204 @@
+"""One table of codecs: what stands in the data for each value that plain data lack.
+
+A spec is a table with the name of its factory and all of its parameters:
+
+    {"optax": "adamw", "learning_rate": 0.001, ..., "mask": {"none": True}}
+
+`"canonical"` stands in place of `"optax"` for a factory of the user's. Numbers, strings, lists and
+tables stand for themselves, and a table with the keys of a `Codec` for another value. JSON, YAML
+and TOML agree on strings, finite numbers, booleans, lists and tables only: TOML has no null, and
+PyYAML and tomli-w write the keys of a table in an order of their own.
+"""
+
+import enum
+import math
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import attrs
+import jax
+import jax.core
+import jax.numpy as jnp
+import numpy as np
+
+from ..._identity import is_namedtuple
+from ..._numbers import Dynamic, converted
+from ..._optax_compat import is_transformation
+from ...errors import ConfigError
+from ..dynamic_spec import dynamic
+
+Data: TypeAlias = bool | int | float | str | list["Data"] | dict[str, "Data"]
+
+
+class Name(str):
+    """The name of an object, in the example of a `Codec`."""
+
+
+@attrs.frozen
+class Codec:
+    """How values of one kind are written and read.
+
+    - `example`: a table that stands for a value. Others have the same keys and types, but whatever
+        can be written in place of a number.
+    - `test`: returns True for a value of this kind.
+    - `write`: returns what the key of the table holds for a value, or a tuple of what each holds.
+        This is written as other values are, or by its name.
+    - `read`: returns the value for what the keys hold. May raise any error.
+    """
+
+    example: dict[str, Any]
+    test: Callable[[Any], bool]
+    write: Callable[[Any], Any]
+    read: Callable[..., Any]
+
+    @property
+    def tag(self) -> str:
+        return next(iter(self.example))
+
+    def read_parts(self, parts: list[Any]) -> Any:
+        for part, example in zip(parts, self.example.values(), strict=True):
+            if type(example) not in (float, Name, type(part)):
+                raise TypeError(f"{part!r} is not of the type of {example!r}")
+        return self.read(*parts)
+
+
+# --- what the codecs do -------------------------------------------------------------------------
+
+
+def _is(kind: type) -> Callable[[Any], bool]:
+    return lambda value: type(value) is kind
+
+
+def _is_known(value: Any) -> bool:
+    """Return True for a dynamic number that is neither traced nor taken out of its spec."""
+    return isinstance(value, Dynamic) and not isinstance(value.numbers(), Dynamic | None)
+
+
+def _is_array(kind: type) -> Callable[[Any], bool]:
+    """Return a test for arrays of dtypes that JAX has. Their numbers are Python's."""
+    return lambda value: (
+        isinstance(value, kind)
+        and not isinstance(value, jax.core.Tracer)
+        and hasattr(jnp, value.dtype.name)
+    )
+
+
+def _content(value: Any) -> tuple[str, list[int], list[Any]]:
+    array = np.asarray(value)
+    # NumPy has no Python numbers for bfloat16 and others that it does not know.
+    numbers = array if array.dtype.kind in "biufc" else array.astype(np.float64)
+    return array.dtype.name, list(array.shape), numbers.reshape(-1).tolist()
+
+
+def _array(name: str, shape: list[int], values: list[Any]) -> np.ndarray:
+    dtype = _jax_type(name).dtype
+    if not {*map(type, values)} <= {bool, int, float, complex}:
+        raise TypeError("these are not numbers")
+    made = np.array(values, dtype if dtype.kind in "biufc" else np.float64).astype(dtype)
+    is_rounded = dtype.kind in "biu" and made.tolist() != values
+    if is_rounded or list((made := made.reshape(shape)).shape) != shape:  # which may have -1
+        raise ValueError(f"the numbers do not fit {name} or the shape")
+    return made
+
+
+def _jax_array(name: str, shape: list[int], values: list[Any], is_weak: bool) -> jax.Array:
+    array = _array(name, shape, values)
+    made = jnp.asarray(array)
+    if made.dtype != array.dtype:
+        problem = f"it has dtype {array.dtype}, which JAX has only with jax_enable_x64."
+        raise ConfigError(problem, "Write jax.config.update('jax_enable_x64', True).")
+    return converted(made, made.dtype, True) if is_weak else made
+
+
+def _jax_type(name: str) -> Any:
+    return getattr(jnp, np.dtype(name).name)
+
+
+def _not_finite(text: str) -> float:
+    if math.isfinite(value := float(text)):
+        raise ValueError(f"{text} is a number itself")
+    return value
+
+
+def _dict(pairs: list[list[Any]]) -> dict[Any, Any]:
+    if len(made := dict(pairs)) != len(pairs):
+        raise ValueError("a key is there twice")
+    return made
+
+
+def _namedtuple(kind: Any, fields: dict[str, Any]) -> Any:
+    if not is_namedtuple(kind) or fields.keys() != {*kind._fields}:
+        raise TypeError("this is not the class, or these are not its fields")
+    return tuple.__new__(kind, [fields[name] for name in kind._fields])
+
+
+# --- the table ----------------------------------------------------------------------------------
+
+# The first whose test a value passes writes it, of those with names if the object has one.
+CODECS = (
+    Codec(
+        {"none": True}, lambda value: value is None, lambda value: True, {True: None}.__getitem__
+    ),
+    Codec({"float": "nan"}, _is(float), repr, _not_finite),
+    Codec({"complex": [0.0, 1.0]}, _is(complex), lambda z: [z.real, z.imag], lambda z: complex(*z)),
+    Codec({"bytes": "00ff"}, _is(bytes), bytes.hex, bytes.fromhex),
+    Codec({"tuple": [1, 2]}, _is(tuple), list, tuple),
+    Codec({"set": [1, 2]}, _is(set), list, set),
+    Codec({"frozenset": [1, 2]}, _is(frozenset), list, frozenset),
+    # For a dict whose order or keys a table would not keep.
+    Codec({"dict": [["key", 1]]}, _is(dict), lambda value: [*map(list, value.items())], _dict),
+    Codec(
+        {"dynamic": 0.001},
+        lambda value: (
+            isinstance(value, Dynamic) and not isinstance(value.numbers(), Dynamic | None)
+        ),
+        Dynamic.numbers,
+        dynamic,
+    ),
+    Codec(
+        {"scalar": "float32", "value": 1.0},
+        _is_array(np.generic),
+        lambda value: (_content(value)[0], *_content(value)[2]),
+        lambda name, value: _array(name, [], [value])[()],
+    ),
+    Codec(
+        {"array": "int32", "shape": [2], "values": [1, 2]}, _is_array(np.ndarray), _content, _array
+    ),
+    Codec(
+        {"jax_array": "int32", "shape": [2], "values": [1, 2], "weak_type": False},
+        _is_array(jax.Array),
+        lambda value: (*_content(value), bool(value.weak_type)),
+        _jax_array,
+    ),
+    Codec({"dtype": "bfloat16"}, _is(type(jnp.float32)), lambda kind: kind.dtype.name, _jax_type),
+    Codec(
+        {"numpy_dtype": "float32"},
+        lambda value: isinstance(value, np.dtype) and value.isnative and hasattr(jnp, value.name),
+        lambda value: value.name,
+        lambda name: _jax_type(name).dtype,
+    ),
+    Codec(
+        {"numpy_type": "float32"},
+        lambda value: isinstance(value, type) and value in _NUMPY_TYPES,
+        lambda value: value.__name__,
+        lambda name: np.dtype(name).type,
+    ),
+    Codec({"name": Name("my_mask")}, lambda value: True, lambda value: value, lambda value: value),
+    Codec(
+        {"namedtuple": Name("train:Size"), "fields": {"height": 1}},
+        lambda value: is_namedtuple(type(value)) and not is_transformation(value),
+        lambda value: (type(value), dict(sorted(zip(value._fields, value, strict=True)))),
+        _namedtuple,
+    ),
+    Codec(
+        {"enum": Name("train:Color"), "member": "RED"},
+        lambda value: isinstance(value, enum.Enum) and value.name in type(value).__members__,
+        lambda value: (type(value), value.name),
+        lambda kind, name: kind.__members__[name],
+    ),
+)
+_NUMPY_TYPES = {np.dtype(code).type for code in "?bhilqBHILQefdFD"}
+BY_KEYS = {frozenset(codec.example): codec for codec in CODECS}
+# `{"default": True}` is the default of Optax, where that is an object without a name. `diff` has
+# "unnamed" for what has no name.
+RESERVED = frozenset((*(c.tag for c in CODECS), "canonical", "optax", "default", "unnamed"))

@@ -1,0 +1,241 @@
+"""A value is the same after a round trip, or refused with its path and what to write."""
+
+import copy
+import math
+import warnings
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import canonopt
+from canonopt._spec.config.codecs import CODECS
+
+from .files import FORMATS, REGISTRY, Color, Side, Size, again, holding, is_matrix, read_with
+
+EDGES = [1, 1.0, True, -0.0, 0.0, 5e-324, 1e-45, 1e16, math.inf, -math.inf, math.nan, 2**70]
+scalars = (
+    st.sampled_from(EDGES)
+    | st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats()
+    | st.complex_numbers()
+    | st.text()
+    | st.binary()
+    | st.sampled_from(["1e-3", "none", "", "nan", "~", "=", "2020-01-01", "a\r\n\x00\x85"])
+    | st.sampled_from([np.float32(0.1), np.float64(0.1), np.int8(3), np.bool_(True)])
+    | st.sampled_from([jnp.bfloat16, np.dtype("int8"), np.float16, float, optax.adam, is_matrix])
+    | st.sampled_from([canonopt.adam, canonopt.adam(1e-3), Color.RED, Side.LEFT, Size(1, 2)])
+)
+keys = st.text() | st.sampled_from(["none", "optax", "dict", "name", "b", "a"])
+values = st.recursive(
+    scalars,
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.lists(inner, max_size=3).map(tuple)
+        | st.dictionaries(keys, inner, max_size=4)
+        | st.dictionaries(st.integers() | st.booleans() | st.none(), inner, max_size=2)
+    ),
+    max_leaves=6,
+)
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@given(value=values)
+def test_a_value_is_the_same_after_a_round_trip(form, value):
+    # Each a value of its own: one list that is given twice is not two lists.
+    spec = holding(value, copy.deepcopy(value), copy.deepcopy(value), more=copy.deepcopy(value))
+    assert again(spec, form) is spec
+
+
+ORDERED = [{"b": 1, "a": 2.0}, {"a": 2.0, "b": 1}]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("value", [{1, 2.0}, frozenset(("a", "b")), [{3}, frozenset()], *ORDERED])
+def test_sets_and_the_order_of_a_dict_are_kept(value, form):
+    assert again(holding(value), form) is holding(value)
+    assert holding(ORDERED[0]) is not holding(ORDERED[1])
+
+
+def test_a_boolean_in_place_of_a_number_is_written():
+    spec = canonopt.adam(1e-3, b1=True)
+    assert again(spec) is spec is not canonopt.adam(1e-3, b1=1)
+
+
+ARRAYS = [
+    canonopt.dynamic(1e-3),
+    canonopt.dynamic(3),
+    canonopt.dynamic(True),
+    canonopt.dynamic(math.inf),
+    canonopt.dynamic(np.float64(0.1)),
+    canonopt.dynamic([1e-3, 3e-4]),
+    jnp.bfloat16(0.1),
+    jnp.asarray(0.1),
+    jnp.arange(6).reshape(2, 3),
+    jnp.zeros((0, 2)),
+    jnp.array([1.5, jnp.nan], jnp.float8_e5m2),
+    np.array([[0.1, -0.0]], np.float64),
+    np.array(2**64 - 1, np.uint64),
+    np.array([1 + 2j], np.complex64),
+    np.array([True]),
+]
+
+
+@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("value", ARRAYS, ids=repr)
+def test_a_dynamic_spec_has_the_same_numbers_after_a_round_trip(value, form):
+    spec = holding({"x": [value]})
+    leaves, structure = jax.tree.flatten(spec)
+    others, other_structure = jax.tree.flatten(again(spec, form))
+    assert structure == other_structure and len(leaves) > 0
+    for leaf, other in zip(leaves, others, strict=True):
+        assert type(leaf) is type(other) and leaf.dtype == other.dtype
+        assert leaf.tobytes() == other.tobytes() and leaf.shape == other.shape
+        assert getattr(leaf, "weak_type", None) == getattr(other, "weak_type", None)
+
+
+BY_HAND = [
+    ({"scalar": "float32", "value": 0.1}, np.float32(0.1)),
+    ({"dtype": "bfloat16"}, jnp.bfloat16),
+    ({"complex": [1, 2]}, 1 + 2j),
+    (None, None),
+    ({"b": 1, "a": 2}, {"a": 2, "b": 1}),
+    ({10: 0.5}, {10: 0.5}),  # a table of YAML
+]
+
+
+@pytest.mark.parametrize(("data", "value"), BY_HAND)
+def test_data_that_were_written_by_hand(data, value):
+    assert read_with(lambda spec: spec.update(value=data), holding(1)) is holding(value)
+
+
+# --- errors -----------------------------------------------------------------------------------
+
+MALFORMED = [
+    ({"none": False}, 'spec.value: none raised KeyError: False. Write it as in {"none": true}.'),
+    ({"float": "1e-3"}, "float raised ValueError: 1e-3 is a number itself. Write it as in {"),
+    ({"float": 1.0}, "float raised TypeError: 1.0 is not of the type of 'nan'. Write it as in {"),
+    ({"complex": ["a"]}, 'Write it as in {"complex": [0.0, 1.0]}.'),
+    ({"bytes": "xyz"}, 'Write it as in {"bytes": "00ff"}.'),
+    ({"tuple": 3}, 'Write it as in {"tuple": [1, 2]}.'),
+    ({"set": [[1]]}, 'Write it as in {"set": [1, 2]}.'),
+    ({"frozenset": "ab"}, 'Write it as in {"frozenset": [1, 2]}.'),
+    ({"dict": [["a", 1], ["a", 2]]}, "a key is there twice. Write it as in {"),
+    ({"dict": [1]}, 'Write it as in {"dict": [["key", 1]]}.'),
+    ({"dtype": "float33"}, 'Write it as in {"dtype": "bfloat16"}.'),
+    ({"dtype": "object"}, "dtype raised AttributeError"),
+    ({"numpy_dtype": 3}, 'Write it as in {"numpy_dtype": "float32"}.'),
+    ({"numpy_dtype": "object"}, "numpy_dtype raised AttributeError"),
+    ({"numpy_type": "int33"}, 'Write it as in {"numpy_type": "float32"}.'),
+    ({"scalar": "int8", "value": 1000}, 'Write it as in {"scalar": "float32", "value": 1.0}.'),
+    ({"scalar": "int8", "value": 0.5}, "the numbers do not fit int8 or the shape"),
+    ({"scalar": "float32", "value": "0.5"}, "these are not numbers"),
+    ({"array": "object", "shape": [], "values": [1]}, "array raised AttributeError"),
+    ({"array": "int8", "shape": [3], "values": [1]}, "cannot reshape array of size 1"),
+    ({"array": "int8", "shape": [-1], "values": [1]}, "do not fit int8 or the shape"),
+    ({"jax_array": "int8", "shape": [], "values": [1], "weak_type": "no"}, "not of the type of"),
+    ({"jax_array": "int8", "shape": 0, "values": 1, "weak_type": False}, "0 is not of the type"),
+    ({"dynamic": "1e-3"}, "spec.value: canonopt.dynamic takes a number or an array, and got '1e-3'."),
+    ({"name": 3}, "spec.value is 3, which is not a name of Optax or in the registry."),
+    ({"namedtuple": "Color", "fields": {}}, "this is not the class, or these are not its fields"),
+    ({"namedtuple": "Size", "fields": {"height": 1}}, "these are not its fields. Write it as in"),
+    ({"namedtuple": "Size", "fields": 1}, "1 is not of the type of {'height': 1}"),
+    ({"enum": "Color", "member": "BLUE"}, "enum raised KeyError: 'BLUE'. Write it as in {"),
+    ({"enum": "m", "member": "RED"}, "enum raised AttributeError"),
+    (
+        {"none": True, "w": 1},
+        'spec.value is {"none": true, "w": 1}, and \'none\' stands for something else. For a dict '
+        'with it, write pairs: {"dict": [["none", ...]]}.',
+    ),
+]
+
+
+@pytest.mark.parametrize(("data", "message"), MALFORMED, ids=[str(v) for v, _ in MALFORMED])
+def test_malformed_data_are_refused(data, message):
+    with pytest.raises(canonopt.ConfigError) as caught:
+        read_with(lambda spec: spec.update(value=data), holding(1))
+    assert caught.value.path == "spec.value" and message in str(caught.value)
+
+
+def test_an_array_that_jax_has_only_with_x64():
+    table = {"jax_array": "float64", "shape": [], "values": [0.1], "weak_type": False}
+    with warnings.catch_warnings(), pytest.raises(canonopt.ConfigError) as caught:
+        warnings.simplefilter("ignore")  # JAX says so too
+        read_with(lambda spec: spec.update(value=table), holding(1))
+    assert str(caught.value) == (
+        "spec.value: it has dtype float64, which JAX has only with jax_enable_x64. "
+        "Write jax.config.update('jax_enable_x64', True)."
+    )
+
+
+NAME_IT = "Define it in a module, or give it a name: canonopt.to_config(spec, registry={'x': ...})."
+WITHOUT_NAME = [
+    (lambda params: params, NAME_IT),
+    (object(), NAME_IT),
+    (Side.LEFT | Side.RIGHT, NAME_IT),
+    ("\ud800", NAME_IT),  # half of a surrogate pair
+    (optax.scale(0.5), "Build it with canonopt."),
+    (jax.random.key(0), "Give an array of another dtype, and the seed in place of a random key."),
+    (np.array(["a"]), "Give an array of another dtype"),
+]
+
+
+@pytest.mark.parametrize(("value", "fix"), WITHOUT_NAME)
+def test_what_has_no_name_is_refused(value, fix):
+    for held, path in ((value, "spec.args[0].value"), ({"b": value, "a": 1}, "...value['b']")):
+        path = path.replace("...", "spec.args[0].")
+        with pytest.raises(canonopt.ConfigError) as caught:
+            canonopt.to_config(canonopt.chain(holding(held)), registry=REGISTRY)
+        assert caught.value.path == path and str(caught.value).startswith(f"{path} is ")
+        assert "which has no name in data." in str(caught.value)
+        assert (caught.value.fix or "").startswith(fix)
+
+
+@pytest.mark.parametrize("rate", [jnp.float32(1e-3), canonopt.dynamic(1e-3)], ids=repr)
+def test_traced_values_are_refused(rate):
+    with pytest.raises(
+        canonopt.ConfigError, match=r"^spec\.learning_rate is .* outside of jax\.jit"
+    ):
+        jax.jit(lambda rate: canonopt.to_config(canonopt.sgd(rate)))(rate)
+
+
+KEYS = {codec.tag: [*codec.example] for codec in CODECS}
+names = st.sampled_from(["adam", "chain", "masked", "linear_schedule", "sgdr_schedule"])
+anything = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from([*REGISTRY, "int8"]),
+    lambda inner: (
+        st.lists(inner, max_size=3)
+        | st.dictionaries(st.sampled_from([*KEYS, "optax", "canonical", "w"]), inner, max_size=2)
+        | st.sampled_from([*KEYS.values()]).flatmap(
+            lambda keys: st.fixed_dictionaries(dict.fromkeys(keys, inner))
+        )
+        | names.flatmap(
+            lambda name: st.fixed_dictionaries(
+                {
+                    "optax": st.just(name),
+                    **dict.fromkeys(getattr(canonopt, name).factory.signature.names, inner),
+                }
+            )
+        )
+    ),
+    max_leaves=8,
+)
+
+
+@given(value=anything)
+@pytest.mark.filterwarnings("ignore")
+def test_whatever_is_in_data_is_read_or_refused_with_its_path(value):
+    try:
+        spec = read_with(lambda spec: spec.update(value=value), holding(1))
+    except canonopt.ConfigError as error:
+        assert error.path and error.path.startswith("spec.value") and error.fix is not None
+    else:
+        # What was read can be written, and is then the same.
+        written = canonopt.to_config(spec, registry=REGISTRY)
+        assert canonopt.to_config(again(spec), registry=REGISTRY) == written

@@ -1,0 +1,286 @@
+"""A spec as plain data is the same object again. What is wrong with data is said with the path."""
+
+import json
+import re
+import types
+
+import attrs
+import cattrs
+import optax
+import pytest
+
+import canonopt
+
+from ...support import catalogue
+from ...support.catalogue import build
+from .files import FORMATS, REGISTRY, holding, is_matrix, read_with, registry_for
+
+CHAIN = canonopt.chain(canonopt.clip(1.0), canonopt.adamw(1e-3))
+HERE = optax.__version__
+
+
+@pytest.mark.parametrize("name", catalogue.ALL)
+def test_a_round_trip_is_the_same_object(name, recwarn):
+    spec = build(name, canonopt)
+    registry = registry_for(spec)
+    data = canonopt.to_config(spec, registry=registry)
+    for form, through in FORMATS.items():
+        assert canonopt.from_config(through(data), registry=registry) is spec, form
+        assert through(data) == data, form
+    assert all(warning.category is catalogue.WARNING.get(name) for warning in recwarn)
+
+
+def test_all_parameters_are_written_with_the_versions():
+    assert canonopt.to_config(canonopt.sgd(canonopt.linear_schedule(1e-3, 0.0, 10))) == {
+        "canonopt": {"format": 1, "optax": HERE},
+        "spec": {
+            "optax": "sgd",
+            "learning_rate": {
+                "optax": "linear_schedule",
+                "init_value": 0.001,
+                "end_value": 0.0,
+                "transition_steps": 10,
+                "transition_begin": 0,
+            },
+            "momentum": {"none": True},
+            "nesterov": False,
+            "accumulator_dtype": {"none": True},
+        },
+    }
+
+
+WRITTEN = [
+    (canonopt.contrib.muon(1e-3), "optax", "contrib.muon"),
+    (canonopt.schedules.constant_schedule(1.0), "optax", "constant_schedule"),
+    (canonopt.transforms.partition({}, {}), "optax", "partition"),
+    (
+        canonopt.inject_hyperparams(canonopt.adam)(1e-3),
+        "optax",
+        {
+            "optax": "inject_hyperparams",
+            "inner_factory": {"name": "canonopt:adam"},
+            "static_args": {"tuple": []},
+            "hyperparam_dtype": {"none": True},
+        },
+    ),
+    (canonopt.lbfgs(), "linesearch", {"default": True}),
+    (canonopt.adam(canonopt.dynamic(1e-3)), "learning_rate", {"dynamic": 0.001}),
+    (holding(1, "a", 2), "optax", "a"),
+    (holding(1, "a", 2), "args", [2]),
+]
+
+
+@pytest.mark.parametrize(("spec", "key", "data"), WRITTEN)
+def test_what_is_written(spec, key, data):
+    assert canonopt.to_config(spec, registry=REGISTRY)["spec"][key] == data
+
+
+@canonopt.canonical
+def naming(canonical):
+    return optax.identity()
+
+
+NOT_WRITTEN = [
+    (optax.adam(1e-3), None, "needs a spec, and got Gradient.* Build it with canonopt, for example"),
+    (
+        canonopt.chain(canonopt.canonical(lambda: optax.identity())()),
+        "spec.args[0]",
+        r"<lambda> .*, which has no name in data\. Define it in a module, or give it a name: ",
+    ),
+    (naming(1), "spec.canonical", r"spec\.canonical has the key of the factory\. Rename it\."),
+]
+
+
+@pytest.mark.parametrize(("spec", "path", "message"), NOT_WRITTEN)
+def test_what_cannot_be_written(spec, path, message):
+    with pytest.raises(canonopt.ConfigError, match=message) as caught:
+        canonopt.to_config(spec)
+    assert caught.value.path == path
+
+
+# --- what is wrong with a spec in data ------------------------------------------------------------
+
+
+def refused(change, version=HERE, registry=REGISTRY):
+    """The error for data of `CHAIN` that `change` has changed."""
+    data = canonopt.to_config(CHAIN)
+    data["canonopt"]["optax"] = version
+    change(data["spec"]["args"][1])
+    with pytest.raises(canonopt.ConfigError) as caught:
+        canonopt.from_config(data, registry=registry)
+    return caught.value
+
+
+ADAM = canonopt.to_config(canonopt.adam(1e-3))["spec"]
+MASKED = {"canonical": "holding", "value": 1, "optax": 2, "args": [], "none": 3}
+INTERPOLATE = canonopt.piecewise_interpolate_schedule("linear", 0.1, {5: 0.5})
+QUADRATIC = canonopt.to_config(INTERPOLATE)["spec"] | {"interpolate_type": "quadratic"}
+JOINED = canonopt.join_schedules([canonopt.constant_schedule(0.1)] * 2, [5])
+BOUNDARIES = canonopt.to_config(JOINED)["spec"] | {"boundaries": ["5"]}
+WRONG = [
+    ({"optax": "adamv"}, "optax", f"is 'adamv', which is not a factory of Optax {HERE}."),
+    ({"optax": 3}, "optax", "is 3, which is not a factory of Optax"),
+    ({"optax": {"x": 1}}, "optax", "is {'x': 1}, which is not a factory of Optax"),
+    ({"optax": ADAM}, "optax", "which is not a factory of Optax"),
+    ({"weight_decy": 0.1}, "weight_decy", "has no parameter 'weight_decy'. Did you mean 'weight_d"),
+    ({"lr": 0.1}, "learning_rate", "adamw got both lr and learning_rate"),
+    ({"b2": ..., "mask": ...}, "b2", "lacks b2, mask of adamw. Write all parameters. The default"),
+    ({"learning_rate": ...}, "learning_rate", "adamw needs learning_rate. Write adamw(learning_ra"),
+    ({"learning_rate": {"default": True}}, "learning_rate", "adamw needs learning_rate"),
+    ({"learning_rate": "1e-3"}, "learning_rate", "needs a number for learning_rate, and got the"),
+    ({"learning_rate": QUADRATIC}, "learning_rate", "raised ValueError: "),
+    ({"learning_rate": BOUNDARIES}, "learning_rate.boundaries[0]", "and got the string '5'"),
+    ({"mask": MASKED}, "mask.kwargs", "lacks kwargs of holding. Write all parameters. The default of k"),
+    ({"mask": b"a"}, "mask", "is b'a', a bytes. Write a number, a string"),
+]
+
+
+@pytest.mark.parametrize(("changes", "path", "message"), WRONG)
+def test_a_wrong_parameter_is_refused_with_its_path(changes, path, message):
+    def change(table):
+        for name, data in changes.items():
+            table.pop(name, None) if data is ... else table.update({name: data})
+
+    error = refused(change)
+    assert (error.path or "").endswith(f"spec.args[1].{path}"), error.path
+    assert message in str(error), str(error)
+
+
+@pytest.mark.parametrize(
+    ("args", "message"),
+    [
+        ([0.1], "spec.args[0]: chain needs a gradient transformation, and args[0] is 0.1."),
+        (0.1, "spec.args: chain takes any number of 'args', and got 0.1 for all of them."),
+    ],
+)
+def test_something_else_than_transformations(args, message):
+    with pytest.raises(canonopt.ConfigError, match=re.escape(message)):
+        read_with(lambda spec: spec.update(args=args), CHAIN)
+
+
+@pytest.mark.usefixtures("restored_caches")
+def test_a_warning_of_the_factory_is_no_error_of_the_data():
+    with pytest.warns(DeprecationWarning):
+        data = canonopt.to_config(canonopt.optimistic_adam(1e-3))
+    canonopt.clear_caches()
+    with pytest.raises(DeprecationWarning):  # the tests make errors of warnings
+        canonopt.from_config(data)
+
+
+# --- the envelope, and types of libraries ---------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        3,
+        canonopt.to_config(CHAIN)["spec"],
+        canonopt.to_config(CHAIN) | {"more": 1},
+        canonopt.to_config(CHAIN) | {"canonopt": {"format": 1}},
+        canonopt.to_config(CHAIN) | {"canonopt": {"format": 2, "optax": HERE}},
+        canonopt.to_config(CHAIN) | {"canonopt": {"format": 1, "optax": 0.3}},
+        canonopt.to_config(CHAIN) | {"spec": {"name": "optax:adam"}},
+        canonopt.to_config(CHAIN) | {"spec": 3},
+    ],
+)
+def test_data_of_something_else_are_refused(data):
+    message = r"^The data need the keys canonopt and spec, .* Write what canonopt\.to_config return"
+    for read in (canonopt.from_config, canonopt.fingerprint):
+        with pytest.raises(canonopt.ConfigError, match=message):
+            read(data)
+
+
+def test_classes_of_a_library_for_data_are_read_as_pythons():
+    class Text(str):
+        pass
+
+    class Real(float):
+        pass
+
+    table = types.MappingProxyType({Text("optax"): Text("scale"), "step_size": Real(0.5)})
+    data = canonopt.to_config(canonopt.scale(0.5)) | {"spec": table}
+    assert canonopt.from_config(data) is canonopt.scale(0.5)
+
+
+# --- another version of Optax -----------------------------------------------------------------
+
+
+def of_another_version(change, spec=CHAIN):
+    data = canonopt.to_config(spec, registry=REGISTRY)
+    data["canonopt"]["optax"] = "0.2.7"
+    change(data["spec"]["args"][1] if spec is CHAIN else data["spec"])
+    return data
+
+
+def test_another_version_without_a_difference_is_silent():
+    assert canonopt.from_config(of_another_version(lambda spec: None)) is CHAIN
+    data = of_another_version(lambda spec: spec.update(b2=0.99))  # as a default that has changed
+    assert canonopt.from_config(data).args[1].b2 == 0.99
+
+
+@pytest.mark.parametrize(
+    ("change", "spec", "paths"),
+    [
+        (lambda s: [s.pop("mask"), s.pop("nesterov")], CHAIN, "spec.args[1].mask, spec.args[1].ne"),
+        (lambda s: None, canonopt.lbfgs(), "spec.linesearch. Write"),
+    ],
+    ids=["new", "a function"],
+)
+def test_what_is_as_in_the_installed_version_is_listed(change, spec, paths):
+    versions = f"Optax 0.2.7 wrote the data, and {HERE} is installed."
+    message = f"^{re.escape(f'{versions} These are as in the installed one: {paths}')}"
+    with pytest.warns(canonopt.ConfigWarning, match=message) as caught:
+        assert canonopt.from_config(of_another_version(change, spec)) is spec
+    assert caught[0].filename == __file__
+
+
+def test_errors_tell_both_versions():
+    for change in (
+        lambda spec: spec.update(optax="adamwx"),
+        lambda spec: spec.update(amsgrad=True),
+        lambda spec: spec.pop("learning_rate"),
+        lambda spec: spec.update(mask=MASKED),  # of the user, and so nothing to do with Optax
+    ):
+        error = refused(change, "0.2.7")
+        assert error.__notes__ == [f"Optax 0.2.7 wrote the data, and {HERE} is installed."]
+
+
+# --- hooks ----------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Experiment:
+    optimizer: canonopt.Spec
+    schedule: canonopt.ScheduleSpec
+    steps: int = 100
+
+
+SCHEDULE = canonopt.linear_schedule(1e-3, 0.0, 10)
+EXPERIMENT = Experiment(canonopt.adamw(SCHEDULE, mask=is_matrix), SCHEDULE)
+
+
+@pytest.fixture
+def converter():
+    made = cattrs.Converter()
+    canonopt.register_hooks(made, registry={"matrices": is_matrix})
+    return made
+
+
+def test_cattrs_writes_and_reads_the_same_specs(converter):
+    data = json.loads(json.dumps(converter.unstructure(EXPERIMENT)))
+    assert data["optimizer"]["spec"]["mask"] == {"name": "matrices"}
+    assert data["schedule"] == canonopt.to_config(SCHEDULE)
+    assert converter.structure(data, Experiment) == EXPERIMENT
+    data = converter.unstructure([EXPERIMENT.optimizer])
+    assert converter.structure(data, list[canonopt.Spec]) == [EXPERIMENT.optimizer]
+
+
+def test_cattrs_tells_what_is_wrong(converter):
+    with pytest.raises(canonopt.ConfigError, match=r"^spec is canonopt\.linear_.*, and a Spec is"):
+        converter.structure(converter.unstructure(SCHEDULE), canonopt.Spec)
+    data = converter.unstructure(EXPERIMENT)
+    data["optimizer"]["spec"]["b1"] = "0.9"
+    with pytest.raises(cattrs.ClassValidationError) as caught:
+        converter.structure(data, Experiment)
+    (error,) = caught.value.exceptions
+    assert isinstance(error, canonopt.ConfigError) and error.path == "spec.b1"

@@ -1,0 +1,109 @@
+"""Objects have names in data, and nothing that data name is imported or run."""
+
+import sys
+import types
+
+import pytest
+
+import canonopt
+
+from .files import REGISTRY, again, holding, is_matrix, read_with
+
+
+def written(value, **registry):
+    return canonopt.to_config(holding(value), registry=REGISTRY | registry)["spec"]["value"]
+
+
+def test_a_function_of_a_module_has_its_name():
+    data = canonopt.to_config(canonopt.adamw(1e-3, mask=is_matrix))
+    assert data["spec"]["mask"] == {"name": f"{is_matrix.__module__}:is_matrix"}
+    assert canonopt.from_config(data, registry={"any": is_matrix}).mask is is_matrix
+
+
+def test_a_name_in_the_registry_comes_first():
+    assert written(is_matrix, m=is_matrix) == {"name": "m"}
+    assert written(len, size=len) == {"name": "size"}
+
+
+def test_a_lambda_has_the_name_of_one_that_does_the_same():
+    def make():
+        return lambda params: params
+
+    spec = canonopt.adamw(1e-3, mask=make())
+    data = canonopt.to_config(spec, registry={"other": len, "all": make()})
+    assert data["spec"]["mask"] == {"name": "all"}
+    assert canonopt.from_config(data, registry={"all": make()}) is spec
+
+
+def test_a_factory_of_the_user_has_the_name_of_its_function():
+    spec = holding(1.0)
+    data = canonopt.to_config(spec)
+    assert data["spec"]["canonical"] == f"{holding.__module__}:holding"
+    assert canonopt.from_config(data, registry={"any": holding}) is spec
+    assert canonopt.from_config(data, registry={data["spec"]["canonical"]: holding}) is spec
+
+
+def test_a_factory_of_a_library_has_the_name_of_its_function(monkeypatch):
+    library = types.ModuleType("library")
+    exec("import optax\ndef tuned(rate): return optax.sgd(rate)", vars(library))
+    monkeypatch.setitem(sys.modules, "library", library)
+    factory = canonopt.canonical(library.tuned)
+    data = canonopt.to_config(factory(0.1))
+    assert data["spec"] == {"canonical": "library:tuned", "rate": 0.1}
+    assert canonopt.from_config(data, registry={"any": factory}) is factory(0.1)
+    # The function itself is another object than what `canonical` returned.
+    spec = holding(library.tuned)
+    assert written(library.tuned) == {"name": "library:tuned"}
+    with pytest.raises(canonopt.ConfigError, match=r"^spec\.value is 'library:tuned', which is no"):
+        again(spec, f=factory)
+    assert again(spec, f=library.tuned) is spec
+
+
+def test_a_registry_is_a_mapping():
+    with pytest.raises(canonopt.ConfigError, match=r"not a mapping .* Write registry={'is_matrix'"):
+        canonopt.to_config(canonopt.adam(1e-3), registry=[is_matrix])
+
+
+# --- nothing is imported or run -----------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", ["os:system", "posix:system", "builtins:eval", "sentinel:boom"])
+def test_names_in_data_are_neither_imported_nor_run(name, tmp_path, monkeypatch):
+    (tmp_path / "sentinel.py").write_text("raise SystemExit('imported')\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    for value in (
+        {"name": name},
+        {"canonical": name, "command": "exit 1"},
+        {"optax": name},
+        {"namedtuple": name, "fields": {}},
+        {"enum": name, "member": "x"},
+    ):
+        with pytest.raises(canonopt.ConfigError, match="Names in data are not imported"):
+            read_with(lambda spec, value=value: spec.update(value=value), holding(1))
+    assert "sentinel" not in sys.modules
+
+
+def boom(*args):
+    raise AssertionError
+
+
+@pytest.mark.parametrize("name", ["boom", "spec", "optax:global_norm"])
+def test_only_factories_are_run(name, monkeypatch):
+    monkeypatch.setitem(REGISTRY, "boom", boom)
+    monkeypatch.setitem(REGISTRY, "spec", canonopt.constant_schedule(0.1))
+    assert again(holding(boom)).value is boom
+    with pytest.raises(canonopt.ConfigError, match=f"is '{name}', which is not a factory in the"):
+        read_with(lambda spec: spec.update(value={"canonical": name, "value": 1}), holding(1))
+
+
+def test_near_names_are_told():
+    for data, near in (
+        ({"name": "optax:adamww"}, "optax:adamw"),
+        ({"canonical": "holdin", "value": 1}, "holding"),
+        ({"optax": "adamv"}, "adam"),
+    ):
+        with pytest.raises(canonopt.ConfigError, match=rf"\. Did you mean '{near}'\?$") as caught:
+            read_with(lambda spec, data=data: spec.update(value=data), holding(1))
+        assert caught.value.path in ("spec.value", "spec.value.canonical", "spec.value.optax")
+    with pytest.raises(canonopt.ConfigError, match=r"from_config\(data, registry={'pmk:z': ...}\)"):
+        read_with(lambda spec: spec.update(value={"name": "pmk:z"}), holding(1))
