@@ -171,7 +171,7 @@ def _pairs(before: Data, after: Data) -> list[tuple[str, Data | None, Data | Non
     return [(step, old.get(step), new.get(step)) for step in {**old, **new}]
 
 
-def _taken_apart(data: Data) -> tuple[str, dict[str, Data]]:
+def _taken_apart(data: Any) -> tuple[str, dict[str, Data]]:
     """Return the kind of `data`, and its parts by the step of a path to each."""
     match data:
         case {"tuple": list(items)}:

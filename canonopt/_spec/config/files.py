@@ -143,13 +143,16 @@ class Writer:
     def _spec(self, factory: Any, parameters: dict[str, Any], path: str) -> dict[str, Data]:
         """Return the table of what a factory builds with these parameters."""
         if factory.made_by is not None:  # inject_hyperparams(optax.adam)
-            key, name = "optax", self._spec(*factory.made_by, f"{path}.optax")
+            outer, given = factory.made_by
+            key, name = "optax", self._spec(outer, given, f"{path}.optax")
         else:
             key, name = self._names.of_factory(factory)
         if name is None and not self._compares:
             raise _without_name(factory.function, path)
         signature = factory.signature
-        table = {key: name or f"{factory.module}:{factory.name} at {id(factory):#x}"}
+        table: dict[str, Any] = {
+            key: name or f"{factory.module}:{factory.name} at {id(factory):#x}"
+        }
         for name, value in parameters.items():
             where = f"{path}.{name}"
             if name == key:
@@ -254,7 +257,7 @@ class _Reader:
             made = self.value(name, path)
             if isinstance(made, types.FunctionType) and (factory := factory_behind(made)):
                 return factory
-        return self._names.find(name, path, key)
+        return factory_behind(self._names.find(name, path, key))
 
     def _spec(
         self, factory: Factory, written: dict[str, Any], path: str, is_other: bool = False

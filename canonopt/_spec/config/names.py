@@ -25,26 +25,19 @@ class Names:
         if not isinstance(registry, Mapping | None):
             problem = f"The registry is {registry!r}, which is not a mapping of names to objects."
             raise ConfigError(problem, "Write registry={'is_matrix': is_matrix}.")
-        self._registry = registry = registry or {}
+        self._registry = registry = {**(registry or {})}
         objects = {qualified_name(value): value for value in registry.values()}
-        own = {
-            name: factory
-            for name, value in registry.items()
-            if isinstance(value, types.FunctionType) and (factory := factory_behind(value))
+        builders: dict[str, Any] = {
+            n: v for n, v in registry.items() if isinstance(v, types.FunctionType)
         }
-        of_functions = {qualified_name(factory.function): factory for factory in own.values()}
-        of_builders = {qualified_name(factory.builder): factory for factory in own.values()}
-        # What may be named under a key of the data, and the objects that have a name.
-        self._known: dict[str, tuple[str, dict[Any, Any]]] = {
-            "optax": (
-                f"a factory of Optax {optax.__version__}",
-                {name: factory_behind(builder) for name, builder in catalogue.items()},
-            ),
-            "canonical": ("a factory in the registry", of_functions | of_builders | own),
-            "name": (
-                "a name of Optax or in the registry",
-                known_objects() | objects | {**registry},
-            ),
+        builders = {name: v for name, v in builders.items() if factory_behind(v) is not None}
+        own = {qualified_name(builder): builder for builder in builders.values()}
+        of_functions = {qualified_name(v.factory.function): v for v in builders.values()}
+        # What a name under each key of the data stands for, and the objects that have one.
+        self._known: dict[str, tuple[str, Mapping[Any, Any]]] = {
+            "optax": (f"a factory of Optax {optax.__version__}", catalogue),
+            "canonical": ("a factory in the registry", of_functions | own | builders),
+            "name": ("a name of Optax or in the registry", known_objects() | objects | registry),
         }
 
     def of(self, value: Any) -> str | None:
@@ -95,7 +88,9 @@ def qualified_name(value: Any) -> str | None:
 @functools.cache
 def known_objects() -> dict[str, Any]:
     """Return Optax's public functions and classes, canonopt's factories, and Python's numbers."""
-    found = {f"builtins:{kind.__name__}": kind for kind in (bool, int, float, complex)}
+    found: dict[str, Any] = {
+        f"builtins:{kind.__name__}": kind for kind in (bool, int, float, complex)
+    }
     # `optax.tree_utils` has other names for what `optax.tree` has.
     for module in (optax, optax.tree, *vars(optax).values()):
         for name, value in vars(module).items() if isinstance(module, types.ModuleType) else ():

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import canonopt
+from canonopt import errors
 from canonopt._spec.config.codecs import CODECS
 
 from .files import FORMATS, REGISTRY, Color, Side, Size, again, holding, is_matrix, read_with
@@ -141,7 +142,10 @@ MALFORMED = [
     ({"array": "int8", "shape": [-1], "values": [1]}, "do not fit int8 or the shape"),
     ({"jax_array": "int8", "shape": [], "values": [1], "weak_type": "no"}, "not of the type of"),
     ({"jax_array": "int8", "shape": 0, "values": 1, "weak_type": False}, "0 is not of the type"),
-    ({"dynamic": "1e-3"}, "spec.value: canonopt.dynamic takes a number or an array, and got '1e-3'."),
+    (
+        {"dynamic": "1e-3"},
+        "spec.value: canonopt.dynamic takes a number or an array, and got",
+    ),
     ({"name": 3}, "spec.value is 3, which is not a name of Optax or in the registry."),
     ({"namedtuple": "Color", "fields": {}}, "this is not the class, or these are not its fields"),
     ({"namedtuple": "Size", "fields": {"height": 1}}, "these are not its fields. Write it as in"),
@@ -158,14 +162,14 @@ MALFORMED = [
 
 @pytest.mark.parametrize(("data", "message"), MALFORMED, ids=[str(v) for v, _ in MALFORMED])
 def test_malformed_data_are_refused(data, message):
-    with pytest.raises(canonopt.ConfigError) as caught:
+    with pytest.raises(errors.ConfigError) as caught:
         read_with(lambda spec: spec.update(value=data), holding(1))
     assert caught.value.path == "spec.value" and message in str(caught.value)
 
 
 def test_an_array_that_jax_has_only_with_x64():
     table = {"jax_array": "float64", "shape": [], "values": [0.1], "weak_type": False}
-    with warnings.catch_warnings(), pytest.raises(canonopt.ConfigError) as caught:
+    with warnings.catch_warnings(), pytest.raises(errors.ConfigError) as caught:
         warnings.simplefilter("ignore")  # JAX says so too
         read_with(lambda spec: spec.update(value=table), holding(1))
     assert str(caught.value) == (
@@ -190,7 +194,7 @@ WITHOUT_NAME = [
 def test_what_has_no_name_is_refused(value, fix):
     for held, path in ((value, "spec.args[0].value"), ({"b": value, "a": 1}, "...value['b']")):
         path = path.replace("...", "spec.args[0].")
-        with pytest.raises(canonopt.ConfigError) as caught:
+        with pytest.raises(errors.ConfigError) as caught:
             canonopt.to_config(canonopt.chain(holding(held)), registry=REGISTRY)
         assert caught.value.path == path and str(caught.value).startswith(f"{path} is ")
         assert "which has no name in data." in str(caught.value)
@@ -199,9 +203,7 @@ def test_what_has_no_name_is_refused(value, fix):
 
 @pytest.mark.parametrize("rate", [jnp.float32(1e-3), canonopt.dynamic(1e-3)], ids=repr)
 def test_traced_values_are_refused(rate):
-    with pytest.raises(
-        canonopt.ConfigError, match=r"^spec\.learning_rate is .* outside of jax\.jit"
-    ):
+    with pytest.raises(errors.ConfigError, match=r"^spec\.learning_rate is .* outside of jax\.jit"):
         jax.jit(lambda rate: canonopt.to_config(canonopt.sgd(rate)))(rate)
 
 
@@ -233,7 +235,7 @@ anything = st.recursive(
 def test_whatever_is_in_data_is_read_or_refused_with_its_path(value):
     try:
         spec = read_with(lambda spec: spec.update(value=value), holding(1))
-    except canonopt.ConfigError as error:
+    except errors.ConfigError as error:
         assert error.path and error.path.startswith("spec.value") and error.fix is not None
     else:
         # What was read can be written, and is then the same.

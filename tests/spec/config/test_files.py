@@ -10,6 +10,7 @@ import optax
 import pytest
 
 import canonopt
+from canonopt import errors
 
 from ...support import catalogue
 from ...support.catalogue import build
@@ -81,7 +82,11 @@ def naming(canonical):
 
 
 NOT_WRITTEN = [
-    (optax.adam(1e-3), None, "needs a spec, and got Gradient.* Build it with canonopt, for example"),
+    (
+        optax.adam(1e-3),
+        None,
+        "needs a spec, and got Gradient.* Build it with canonopt, for exam",
+    ),
     (
         canonopt.chain(canonopt.canonical(lambda: optax.identity())()),
         "spec.args[0]",
@@ -93,7 +98,7 @@ NOT_WRITTEN = [
 
 @pytest.mark.parametrize(("spec", "path", "message"), NOT_WRITTEN)
 def test_what_cannot_be_written(spec, path, message):
-    with pytest.raises(canonopt.ConfigError, match=message) as caught:
+    with pytest.raises(errors.ConfigError, match=message) as caught:
         canonopt.to_config(spec)
     assert caught.value.path == path
 
@@ -106,7 +111,7 @@ def refused(change, version=HERE, registry=REGISTRY):
     data = canonopt.to_config(CHAIN)
     data["canonopt"]["optax"] = version
     change(data["spec"]["args"][1])
-    with pytest.raises(canonopt.ConfigError) as caught:
+    with pytest.raises(errors.ConfigError) as caught:
         canonopt.from_config(data, registry=registry)
     return caught.value
 
@@ -130,7 +135,11 @@ WRONG = [
     ({"learning_rate": "1e-3"}, "learning_rate", "needs a number for learning_rate, and got the"),
     ({"learning_rate": QUADRATIC}, "learning_rate", "raised ValueError: "),
     ({"learning_rate": BOUNDARIES}, "learning_rate.boundaries[0]", "and got the string '5'"),
-    ({"mask": MASKED}, "mask.kwargs", "lacks kwargs of holding. Write all parameters. The default of k"),
+    (
+        {"mask": MASKED},
+        "mask.kwargs",
+        "lacks kwargs of holding. Write all parameters. The default",
+    ),
     ({"mask": b"a"}, "mask", "is b'a', a bytes. Write a number, a string"),
 ]
 
@@ -154,7 +163,7 @@ def test_a_wrong_parameter_is_refused_with_its_path(changes, path, message):
     ],
 )
 def test_something_else_than_transformations(args, message):
-    with pytest.raises(canonopt.ConfigError, match=re.escape(message)):
+    with pytest.raises(errors.ConfigError, match=re.escape(message)):
         read_with(lambda spec: spec.update(args=args), CHAIN)
 
 
@@ -186,7 +195,7 @@ def test_a_warning_of_the_factory_is_no_error_of_the_data():
 def test_data_of_something_else_are_refused(data):
     message = r"^The data need the keys canonopt and spec, .* Write what canonopt\.to_config return"
     for read in (canonopt.from_config, canonopt.fingerprint):
-        with pytest.raises(canonopt.ConfigError, match=message):
+        with pytest.raises(errors.ConfigError, match=message):
             read(data)
 
 
@@ -229,7 +238,7 @@ def test_another_version_without_a_difference_is_silent():
 def test_what_is_as_in_the_installed_version_is_listed(change, spec, paths):
     versions = f"Optax 0.2.7 wrote the data, and {HERE} is installed."
     message = f"^{re.escape(f'{versions} These are as in the installed one: {paths}')}"
-    with pytest.warns(canonopt.ConfigWarning, match=message) as caught:
+    with pytest.warns(errors.ConfigWarning, match=message) as caught:
         assert canonopt.from_config(of_another_version(change, spec)) is spec
     assert caught[0].filename == __file__
 
@@ -276,11 +285,11 @@ def test_cattrs_writes_and_reads_the_same_specs(converter):
 
 
 def test_cattrs_tells_what_is_wrong(converter):
-    with pytest.raises(canonopt.ConfigError, match=r"^spec is canonopt\.linear_.*, and a Spec is"):
+    with pytest.raises(errors.ConfigError, match=r"^spec is canonopt\.linear_.*, and a Spec is"):
         converter.structure(converter.unstructure(SCHEDULE), canonopt.Spec)
     data = converter.unstructure(EXPERIMENT)
     data["optimizer"]["spec"]["b1"] = "0.9"
     with pytest.raises(cattrs.ClassValidationError) as caught:
         converter.structure(data, Experiment)
     (error,) = caught.value.exceptions
-    assert isinstance(error, canonopt.ConfigError) and error.path == "spec.b1"
+    assert isinstance(error, errors.ConfigError) and error.path == "spec.b1"

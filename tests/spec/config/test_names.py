@@ -6,6 +6,7 @@ import types
 import pytest
 
 import canonopt
+from canonopt import errors
 
 from .files import REGISTRY, again, holding, is_matrix, read_with
 
@@ -54,13 +55,13 @@ def test_a_factory_of_a_library_has_the_name_of_its_function(monkeypatch):
     # The function itself is another object than what `canonical` returned.
     spec = holding(library.tuned)
     assert written(library.tuned) == {"name": "library:tuned"}
-    with pytest.raises(canonopt.ConfigError, match=r"^spec\.value is 'library:tuned', which is no"):
+    with pytest.raises(errors.ConfigError, match=r"^spec\.value is 'library:tuned', which is no"):
         again(spec, f=factory)
     assert again(spec, f=library.tuned) is spec
 
 
 def test_a_registry_is_a_mapping():
-    with pytest.raises(canonopt.ConfigError, match=r"not a mapping .* Write registry={'is_matrix'"):
+    with pytest.raises(errors.ConfigError, match=r"not a mapping .* Write registry={'is_matrix'"):
         canonopt.to_config(canonopt.adam(1e-3), registry=[is_matrix])
 
 
@@ -78,7 +79,7 @@ def test_names_in_data_are_neither_imported_nor_run(name, tmp_path, monkeypatch)
         {"namedtuple": name, "fields": {}},
         {"enum": name, "member": "x"},
     ):
-        with pytest.raises(canonopt.ConfigError, match="Names in data are not imported"):
+        with pytest.raises(errors.ConfigError, match="Names in data are not imported"):
             read_with(lambda spec, value=value: spec.update(value=value), holding(1))
     assert "sentinel" not in sys.modules
 
@@ -92,7 +93,7 @@ def test_only_factories_are_run(name, monkeypatch):
     monkeypatch.setitem(REGISTRY, "boom", boom)
     monkeypatch.setitem(REGISTRY, "spec", canonopt.constant_schedule(0.1))
     assert again(holding(boom)).value is boom
-    with pytest.raises(canonopt.ConfigError, match=f"is '{name}', which is not a factory in the"):
+    with pytest.raises(errors.ConfigError, match=f"is '{name}', which is not a factory in the"):
         read_with(lambda spec: spec.update(value={"canonical": name, "value": 1}), holding(1))
 
 
@@ -102,8 +103,8 @@ def test_near_names_are_told():
         ({"canonical": "holdin", "value": 1}, "holding"),
         ({"optax": "adamv"}, "adam"),
     ):
-        with pytest.raises(canonopt.ConfigError, match=rf"\. Did you mean '{near}'\?$") as caught:
+        with pytest.raises(errors.ConfigError, match=rf"\. Did you mean '{near}'\?$") as caught:
             read_with(lambda spec, data=data: spec.update(value=data), holding(1))
         assert caught.value.path in ("spec.value", "spec.value.canonical", "spec.value.optax")
-    with pytest.raises(canonopt.ConfigError, match=r"from_config\(data, registry={'pmk:z': ...}\)"):
+    with pytest.raises(errors.ConfigError, match=r"from_config\(data, registry={'pmk:z': ...}\)"):
         read_with(lambda spec: spec.update(value={"name": "pmk:z"}), holding(1))
