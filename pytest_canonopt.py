@@ -1,4 +1,4 @@
-"""The plugin for pytest: the fixture `compile_log`, the markers `max_traces` and `max_compiles`.
+"""The plugin for pytest: `compile_log`, `no_recompiles`, and limits as markers.
 
 A module outside the package: pytest imports its plugins at the start of each session, and importing
 canonopt imports jax.
@@ -6,7 +6,8 @@ canonopt imports jax.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import AbstractContextManager
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,6 +25,8 @@ def pytest_configure(config: pytest.Config) -> None:
     for name, done in _MARKERS.items():
         text = f"{name}(n, *names): fail if a function is {done} more than n times in the test"
         config.addinivalue_line("markers", f"{text}; functions of these names, or all")
+    text = "no_recompiles(mode=..., allow=..., warmup=...): run the test in canonopt.no_recompiles"
+    config.addinivalue_line("markers", f"{text}, and record its fixtures, to tell what differs")
 
 
 @pytest.fixture
@@ -36,11 +39,57 @@ def compile_log(request: pytest.FixtureRequest) -> Iterator[canonopt.CompileLog]
         yield log
 
 
+@pytest.fixture
+def no_recompiles() -> Iterator[Callable[..., AbstractContextManager[canonopt.CompileLog]]]:
+    """`canonopt.no_recompiles`, to which the rest of the test is the warm-up."""
+    import canonopt
+
+    with canonopt.compile_log(all_threads=True):
+        yield canonopt.no_recompiles
+
+
 _log: pytest.StashKey[canonopt.CompileLog] = pytest.StashKey()
+
+
+_warmup: pytest.StashKey[canonopt.CompileLog] = pytest.StashKey()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup(item: pytest.Item) -> Generator[None, object, object]:
+    if item.get_closest_marker("no_recompiles") is None:
+        return (yield)
+    import canonopt
+
+    with canonopt.compile_log(all_threads=True) as log:
+        result = yield
+    # As long as it lives, the guard compares with what the fixtures have called.
+    item.stash[_warmup] = log
+    return result
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
+    mark = item.get_closest_marker("no_recompiles")
+    if mark is None:
+        return (yield from _counted(item))
+    import canonopt
+
+    try:
+        guard = canonopt.no_recompiles(*mark.args, **mark.kwargs)
+    except (TypeError, canonopt.errors.LimitError) as error:
+        raise pytest.fail.Exception(f"{_written(mark)}: {error}", pytrace=False) from None
+    with guard as log:
+        result = yield from _counted(item)
+    for function in (*log.functions, *log.helpers):
+        for entry in function.entries:
+            if entry.refused:
+                text = "was traced or compiled, and the error did not reach the test:"
+                lines = [f"{function.title} {text}", *entry.why.splitlines()]
+                pytest.fail("\n  ".join(lines), pytrace=False)
+    return result
+
+
+def _counted(item: pytest.Item) -> Generator[None, object, object]:
     limits = {name: found for name in _MARKERS if (found := _limits(item, name))}
     if not limits:
         return (yield)
@@ -51,6 +100,11 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         result = yield
     if item.stash[_log] is log:
         del item.stash[_log]  # the message says it all
+    try:
+        for name in {name for by_name in limits.values() for name in by_name if name}:
+            log[name]  # which raises if no function has this name
+    except canonopt.errors.UnknownFunctionError as error:
+        raise pytest.fail.Exception(str(error), pytrace=False) from None
     excess = "\n\n".join(_excess(log, limits))
     if excess:
         pytest.fail(excess, pytrace=False)
@@ -84,13 +138,17 @@ def _arguments(item: pytest.Item, mark: pytest.Mark) -> tuple[int, list[str]]:
     is_clear = set(mark.kwargs) <= {"n"} and all(isinstance(name, str) for name in names)
     if is_clear and isinstance(count, int) and not isinstance(count, bool):
         return count, names
-    arguments = [*map(repr, mark.args), *(f"{name}={v!r}" for name, v in mark.kwargs.items())]
     pytest.fail(
-        f"@pytest.mark.{mark.name}({', '.join(arguments)}) needs a limit. "
+        f"{_written(mark)} needs a limit. "
         f"Write @pytest.mark.{mark.name}(1), or @pytest.mark.{mark.name}(1, 'step') for functions "
         "of that name only.",
         pytrace=False,
     )
+
+
+def _written(mark: pytest.Mark) -> str:
+    arguments = [*map(repr, mark.args), *(f"{name}={v!r}" for name, v in mark.kwargs.items())]
+    return f"@pytest.mark.{mark.name}({', '.join(arguments)})"
 
 
 def _excess(log: canonopt.CompileLog, limits: dict[str, dict[str | None, int]]) -> Iterator[str]:
@@ -103,10 +161,7 @@ def _excess(log: canonopt.CompileLog, limits: dict[str, dict[str | None, int]]) 
                 count = again and again + 1
             if limit is None or count <= limit:
                 continue
-            where = f" ({function.place})" if function.place else ""
-            lines = [
-                f"{function.name}{where} was {_MARKERS[marker]} {count} times, {marker}({limit})."
-            ]
+            lines = [f"{function.title} was {_MARKERS[marker]} {count} times, {marker}({limit})."]
             for cause in function.causes():
                 lines += [
                     f"  It {cause.title}:",

@@ -17,7 +17,9 @@ _MODULE_OF = {
         "_checkpoints": "manifest restore_like",
         "_identity": "canonicalize clear_caches hoist hoisted_field register_constant",
         "_processes": "assert_same_across_processes",
-        "_recompiles": "CompileLog assert_max_compiles assert_max_traces compile_log",
+        "_recompiles": (
+            "CompileLog assert_max_compiles assert_max_traces compile_log no_recompiles"
+        ),
         "_spec": "ScheduleSpec Spec canonical dynamic",
         "_spec.config": (
             "Difference Differences diff fingerprint from_config register_hooks to_config"

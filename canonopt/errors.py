@@ -109,6 +109,14 @@ class ExcessError(CanonoptError, AssertionError):
         return "\n  write: ".join(filter(None, (self.problem, self.fix)))
 
 
+class RecompileError(ExcessError):
+    """Something was traced or compiled inside of `no_recompiles`."""
+
+
+class UnknownFunctionError(CanonoptError, KeyError):
+    """A log or a marker of pytest was asked for a function, and no function has this name."""
+
+
 class LimitError(CanonoptError, ValueError):
     """An assertion on traces or compiles was given an invalid limit or mode."""
 
@@ -146,7 +154,7 @@ class UnsupportedVersionError(CanonoptError, RuntimeError):
 
 
 class RecompileWarning(UserWarning):
-    """A function with `mode="warn"` was traced or compiled more often than its limit allows."""
+    """With `mode="warn"`: a function was traced or compiled more often than its limit allows."""
 
 
 class ConfigWarning(UserWarning):

@@ -27,7 +27,7 @@ def test_the_facts_are_attributes_and_survive_a_pickle(kind, copied):
     other = copied(error)
     assert type(other) is kind
     assert vars(other) == vars(error) and str(other) == str(error)
-    separator = "\n  write: " if kind is canonopt.errors.ExcessError else " "
+    separator = "\n  write: " if issubclass(kind, canonopt.errors.ExcessError) else " "
     assert str(error) == f"{error.problem}{separator}{error.fix}"
 
 

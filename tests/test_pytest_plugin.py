@@ -264,8 +264,95 @@ def test_a_marker_without_a_limit(session, arguments):
 def test_markers_are_documented(session):
     result = session("", "--markers")
     result.stdout.fnmatch_lines(
-        ["@pytest.mark.max_traces(n, *names): *", "@pytest.mark.max_compiles(n, *names): *"]
+        [
+            "@pytest.mark.max_traces(n, *names): *",
+            "@pytest.mark.max_compiles(n, *names): *",
+            "@pytest.mark.no_recompiles(mode=..., allow=..., warmup=...): *",
+        ]
     )
+
+
+def test_a_misspelt_name_fails(session):
+    result = session("""
+@pytest.mark.max_traces(1, "stepp")
+def test_misspelt():
+    call(step, 1)
+
+@pytest.mark.max_traces(0, "step")
+def test_cached_by_another_test():
+    call(step, 1)
+""")
+    result.assert_outcomes(passed=1, failed=1)
+    result.stdout.fnmatch_lines(["*No function has the name 'stepp'. *step*. Write 'step'."])
+
+
+def test_the_marker_no_recompiles(session):
+    result = session("""
+from concurrent import futures
+import numpy as np
+
+X = [np.ones(size, np.float32) for size in range(9)]
+
+@pytest.fixture
+def warmed():
+    step(X[1])
+
+@pytest.mark.no_recompiles
+def test_cached(warmed):
+    step(X[1])
+
+@pytest.mark.no_recompiles
+def test_told_against_the_fixture(warmed):
+    step(X[1])
+    step(X[2])
+
+@pytest.mark.no_recompiles(warmup=1, allow=("other",))
+def test_with_arguments():
+    jax.clear_caches()
+    step(X[3]), other(X[3]), other(X[4])
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.no_recompiles(mode="warn")
+@pytest.mark.max_traces(0, "other")
+def test_with_another_marker():
+    other(X[5])
+
+@pytest.mark.no_recompiles
+def test_swallowed():
+    with futures.ThreadPoolExecutor() as pool:
+        pool.submit(step, X[6])
+
+@pytest.mark.no_recompiles(1)
+def test_by_position(): pass
+
+@pytest.mark.no_recompiles(warmup=-1)
+def test_invalid(): pass
+""")
+    result.assert_outcomes(passed=2, failed=5)
+    result.stdout.fnmatch_lines_random(
+        [
+            "E *RecompileError: step * was traced inside of no_recompiles(), at *",
+            "other * was traced 1 times, max_traces(0).",
+            "step * was traced or compiled, and the error did not reach the test:",
+            "@pytest.mark.no_recompiles(1): *takes 0 positional arguments*",
+            "@pytest.mark.no_recompiles(warmup=-1): warmup must be 0 or more, not -1. *",
+        ]
+    )
+    result.stdout.fnmatch_lines(["E *x: shape: float32?1? -> float32?2?", "E *hint: pad or drop*"])
+
+
+def test_the_fixture_no_recompiles(session):
+    result = session("""
+def test_served(no_recompiles):
+    x, y = jnp.ones(1), jnp.ones(2)
+    step(x)
+    with no_recompiles():
+        step(x)
+    with no_recompiles(warmup=0):
+        step(y)
+""")
+    result.assert_outcomes(failed=1)
+    result.stdout.fnmatch_lines(["E *RecompileError: step *", "E *x: shape: float32?1? -> *"])
 
 
 def test_a_session_without_it_imports_no_jax(tmp_path):

@@ -32,6 +32,7 @@ from .namespaces import is_constant as is_constant
 from .namespaces import is_constant_to as is_constant_to
 from .namespaces import is_dunder as is_dunder
 from .namespaces import is_in_place as is_in_place
+from .namespaces import is_name_of_code as is_name_of_code
 from .namespaces import is_stable as is_stable
 from .namespaces import is_stable_callable as is_stable_callable
 from .namespaces import loaded as loaded

@@ -3,6 +3,7 @@
 import dataclasses
 import enum
 import functools
+import gc
 import importlib
 import sys
 import types
@@ -69,6 +70,23 @@ def is_in_place(value: Any) -> bool:
         # A class may have a function in a descriptor, and `getattr` makes a method of it.
         found = getattr(found, "__dict__", {}).get(part)
     return getattr(found, "__func__", found) is value
+
+
+def is_name_of_code(name: str) -> bool:
+    """Whether a function or a class has this name, or would have it once its code has run.
+
+    Walks all objects of the garbage collector, some 0.1 s if there is none.
+    """
+    codes = {}
+    for value in gc.get_objects():
+        if isinstance(value, types.FunctionType | type) and value.__name__ == name:
+            return True
+        if isinstance(value, types.FunctionType):
+            codes[id(value.__code__)] = value.__code__
+    found = [*codes.values()]
+    for code in found:
+        found += (inner for inner in code.co_consts if isinstance(inner, types.CodeType))
+    return any(code.co_name == name for code in found)
 
 
 def is_constant(fn: Any) -> bool:

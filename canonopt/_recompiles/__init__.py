@@ -2,8 +2,8 @@
 
 JAX is listened to at each miss of a jit cache. A miss gives a call key, the differences from the
 nearest earlier key, and the lines to write. Others may use the counters (`compile_log`,
-`record_everywhere`, the assertions), the logs, and `Cause.report`, which renders a cause for every
-report.
+`record_everywhere`, the assertions, the guard), the logs, and `Cause.report`, which renders a cause
+for every report.
 """
 
 from .._texts import Cause as Cause
@@ -16,6 +16,7 @@ from .counting import assert_max_traces as assert_max_traces
 from .counting import compile_log as compile_log
 from .differences import Entry as Entry
 from .differences import Explanation as Explanation
+from .guard import no_recompiles as no_recompiles
 from .listeners import check_compiles as check_compiles
 from .listeners import record_everywhere as record_everywhere
 from .log import MAX_ENTRIES as MAX_ENTRIES

@@ -1,20 +1,16 @@
 """How often functions are traced and compiled: the log of a block, and limits on functions."""
 
-import collections
 import contextlib
-import copy
 import functools
 import time
-import warnings
-import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, Literal, TypeAlias, TypeVar, get_args, overload
+from typing import Any, Literal, TypeVar, overload
 
 import equinox as eqx
 import jax
 
 from .._jax_internals import (
-    frames_to_the_user,
+    Compile,
     functions_inside,
     innermost,
     is_jitted,
@@ -23,24 +19,15 @@ from .._jax_internals import (
     name_of,
     without_own_frame,
 )
-from .._texts import cause_lines, place_of
-from ..errors import (
-    ExcessError,
-    LimitError,
-    NotJittedError,
-    RecompileWarning,
-)
+from .._texts import nth, place_of
+from ..errors import LimitError, NotJittedError
+from .alarm import Alarm, Mode, check_limit, check_mode
 from .call_key import CallKey, call_key_of
 from .differences import Entry
-from .listeners import active, check_compiles, recording, watch
+from .listeners import LogRecorder, active, check_compiles, recording, watch
 from .log import CompileLog, FunctionLog, Recorder
 
 F = TypeVar("F", bound=Callable[..., Any])
-Mode: TypeAlias = Literal["raise", "warn", "record"]
-
-# At most so many warnings for one function, within so many seconds. If a loop exceeds the limit in
-# each step, more of them would say nothing new.
-_WARNINGS, _WINDOW = 3, 60
 
 
 @contextlib.contextmanager
@@ -79,7 +66,8 @@ def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
     **Raises:** `UnsupportedVersionError` if JAX has changed so that canonopt cannot count: at the
     start, or at the end if JAX reported no compiles.
     """
-    with recording(all_threads) as log:
+    log = CompileLog()
+    with recording(LogRecorder(log), all_threads):
         yield log
     check_compiles()
 
@@ -147,7 +135,8 @@ def assert_max_traces(
         )
     name, limit = ("max_traces", max_traces) if n is None else ("n", n)
     limit = 1 if limit is None else limit
-    _check_arguments(name, limit, mode)
+    check_limit(name, limit)
+    check_mode(mode)
     if fn is None:
         return functools.partial(assert_max_traces, max_traces=limit, mode=mode)
     if is_jitted(fn):
@@ -187,7 +176,8 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     exceeds the limit. `UnsupportedVersionError`, at once or after the first call, if JAX has
     changed so that canonopt cannot count compiles.
     """
-    _check_arguments("max_compiles", max_compiles, mode)
+    check_limit("max_compiles", max_compiles)
+    check_mode(mode)
     if jitted is None:
         return functools.partial(assert_max_compiles, max_compiles=max_compiles, mode=mode)
     if not is_jitted(jitted):
@@ -196,19 +186,6 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
             "Write canonopt.assert_max_compiles(jax.jit(f)).",
         )
     return _Jitted(jitted, _Limit(jitted, "compiles", max_compiles, mode))
-
-
-def _check_arguments(name: str, limit: object, mode: object) -> None:
-    # To Python, True is an int.
-    if not isinstance(limit, int) or isinstance(limit, bool):
-        raise LimitError(f"{name} must be an int, not {limit!r}.", f"Write {name}=1.", path=name)
-    if limit < 0:
-        raise LimitError(f"{name} must be 0 or more, not {limit}.", f"Write {name}=1.", path=name)
-    if mode not in get_args(Mode):
-        modes = ", ".join(map(repr, get_args(Mode)))
-        raise LimitError(
-            f"mode must be one of {modes}, not {mode!r}.", "Write mode='raise'.", path="mode"
-        )
 
 
 class _Limit(Recorder):
@@ -224,12 +201,9 @@ class _Limit(Recorder):
         self.follows_libraries = any(map(jits_itself, self._targets))
         self._what: Literal["traces", "compiles"] = what
         self._limit = limit
-        self._mode = mode
+        self._alarm = Alarm(mode)
         # Unlike the log, without a compile long after the call.
         self._compiles = 0
-        self._warned: collections.deque[float] = collections.deque(maxlen=_WARNINGS)
-        # JAX keeps the trace of a call that raised, and would run it the next time.
-        self._refused: weakref.WeakKeyDictionary[Any, ExcessError] = weakref.WeakKeyDictionary()
 
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
         inside = functions_inside(function) if function is not None else ()
@@ -247,54 +221,23 @@ class _Limit(Recorder):
         if self._what != "traces":
             return
         if entry.traced:
-            self._check(log.traces, entry, program)
-        elif program is not None and (error := self._refused.get(program)):
-            raise copy.copy(error)
+            self._check("traced", log.traces, entry, program)
+        else:
+            self._alarm.repeat(program)
 
-    def after_compile(self, log: FunctionLog, entry: Entry) -> None:
+    def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
+        if compiled.is_hit:
+            return
         with self._lock:
             self._compiles += 1
         if self._what == "compiles":
-            self._check(self._compiles, entry)
+            self._check("compiled", self._compiles, entry)
 
-    def _check(self, count: int, entry: Entry, program: Any = None) -> None:
-        if count <= self._limit or self._mode == "record":
-            return
-        if self._mode == "raise":
-            error = self._error(count, entry)
-            entry.refused = True
-            if program is not None:
-                self._refused[program] = copy.copy(error)  # the one raised gets a traceback
-            raise error
-        now = time.monotonic()
-        if len(self._warned) == _WARNINGS and now - self._warned[0] < _WINDOW:
-            return
-        self._warned.append(now)
-        text = str(self._error(count, entry))
-        if len(self._warned) == _WARNINGS and now - self._warned[0] < _WINDOW:
-            text += f"\n  No more warnings for {_WINDOW} s."
-        warnings.warn(text, RecompileWarning, stacklevel=frames_to_the_user() + 1)
-
-    def _error(self, count: int, entry: Entry) -> ExcessError:
-        log, verb = self.function_log, {"traces": "traced", "compiles": "compiled"}[self._what]
-        where = f" ({log.place})" if log.place else ""
-        first = f"{log.name}{where} is {verb} for the {_nth(count)} time, and max_{self._what}="
-        problem, fix, facts = [f"{first}{self._limit}."], None, {}
-        found = entry.explanation
-        if found is None or not found.changes:
-            problem += entry.why.splitlines()
-        else:
-            lines = cause_lines(found.changes, None, found.hints, found.fixes)
-            problem += [str(line) for line in lines if line.role != "fix"]
-            fix = "\n  write: ".join(line.text for line in lines if line.role == "fix") or None
-            change = found.changes[0]
-            facts = {"path": change.path, "before": change.before, "after": change.after}
-        return ExcessError("\n  ".join(problem), fix, **facts)
-
-
-def _nth(count: int) -> str:
-    last = 0 if count % 100 in (11, 12, 13) else count % 10
-    return f"{count}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
+    def _check(self, done: str, count: int, entry: Entry, program: Any = None) -> None:
+        if count > self._limit:
+            log, limit = self.function_log, f"max_{self._what}={self._limit}"
+            problem = f"{log.title} is {done} for the {nth(count)} time, and {limit}."
+            self._alarm.sound(log, entry, problem, program)
 
 
 def _is_same_function(function: Any, target: Any) -> bool:

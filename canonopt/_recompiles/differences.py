@@ -82,7 +82,7 @@ _MAX_FIRST, _MAX_LAST = 4, 12
 class Entry:
     """One trace, one compile, or both: what a miss of the jit cache led to."""
 
-    call_key: CallKey | None
+    call_key: CallKey | None = attrs.field(repr=False)  # too long
     at: float  # seconds, of time.perf_counter
     traced: bool = False
     compiled: bool = False
@@ -99,6 +99,8 @@ class Entry:
     compiled_again: bool = False
     # Whether it was traced inside another trace, and so is a part of that program.
     is_nested: bool = False
+    # Whether `canonopt.jit` traced it to find out if others may run the program.
+    is_trial: bool = False
     site: str | None = None  # the line of the user's code that ran it, as `file:line`
     # In the log of a line: what JAX or a library compiled, and for JAX from which shapes to which.
     operation: str | None = None
@@ -106,8 +108,8 @@ class Entry:
     # If the compile was slow: items with the same shapes, such as layers, and how many.
     alike: tuple[str, int] | None = None
     # The keys of earlier calls, until they were compared with this one.
-    earlier: tuple[CallKey, ...] = ()
-    _explanation: Explanation | None = None
+    earlier: tuple[CallKey, ...] = attrs.field(default=(), repr=False)
+    _explanation: Explanation | None = attrs.field(default=None, repr=False)
     _problem: str | None = None
 
     @property

@@ -39,16 +39,14 @@ from .log import MAX_ENTRIES, CompileLog, FunctionLog, Recorder
 
 
 @contextlib.contextmanager
-def recording(all_threads: bool) -> Iterator[CompileLog]:
-    """As `compile_log`, without `check_compiles` at the end."""
-    log = CompileLog()
-    recorder = _LogRecorder(log)
+def recording(recorder: Recorder, all_threads: bool) -> Iterator[None]:
+    """Has a recorder record what this thread does inside the block, or what all threads do."""
     with active(recorder):
         watch.listen()
         if all_threads:
             _everywhere.append(recorder)
         try:
-            yield log
+            yield
         finally:
             if all_threads:
                 _everywhere.remove(recorder)
@@ -63,7 +61,7 @@ def record_everywhere(recorder: Recorder) -> None:
     _everywhere.append(recorder)
 
 
-class _LogRecorder(Recorder):
+class LogRecorder(Recorder):
     """Writes everything into a `CompileLog`."""
 
     def __init__(self, log: CompileLog) -> None:
@@ -76,9 +74,11 @@ class _LogRecorder(Recorder):
         with self._lock:
             return self._log.function_log(name, function)
 
-    def add_operation(self, entry: Entry, compiled: Compile) -> None:
+    def add_operation(self, entry: Entry, compiled: Compile) -> FunctionLog:
         with self._lock:
-            self._log.line_log(entry.site).add_operation(entry, compiled)
+            log = self._log.line_log(entry.site)
+            log.add_operation(entry, compiled)
+        return log
 
     def note_problem(self, problem: str) -> None:
         with self._lock:
@@ -195,6 +195,15 @@ def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
             recorder.note_problem(f"{type(error).__name__}: {error}")
 
 
+def is_inside_recorded(recorder: Recorder) -> bool:
+    """Whether JAX is tracing a function that the recorder will be told of, once it is done."""
+    return any(
+        each is recorder and not is_jitted_inside(running.miss.function)
+        for running in _thread.running
+        for each, _ in running.logs
+    )
+
+
 # --- at a miss --------------------------------------------------------------------------------
 
 
@@ -259,9 +268,15 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
         try:
             recorder.after_miss(log, entry, program)
         except (ExcessError, RecompileWarning):
+            _refuse(found)
             raise
         except Exception as error:
             recorder.note_problem(f"{type(error).__name__}: {error}")
+
+
+def _refuse(found: Sequence[_Recorded]) -> None:
+    for _, _, entry in found:
+        entry.refused = True
 
 
 def _count(
@@ -285,6 +300,7 @@ def _count(
             traced,
             is_nested=running.is_nested,
             site=running.site,
+            is_trial=traced and running.miss.is_shared and not running.miss.is_call,
         )
         found.append((recorder, log, entry))
         if traced:
@@ -364,23 +380,29 @@ def _on_compile(compiled: Compile) -> None:
         found = _recall(_thread.lowered) if is_by_hand else _ready(compiled.name)
         others = [each for each in here if not any(each is other for other, _, _ in found)]
         if others:
-            _add_operation(compiled, others)
+            counted += _add_operation(compiled, others)
         for recorder, log, entry in found:
             if not recorder.is_closed and (e := recorder.add_compile(log, compiled, entry)):
                 counted.append((recorder, log, e))
-    for recorder, log, entry in counted:
-        # Without a block or `.compile()`, the compile is part of a call that ended long ago.
-        if not compiled.is_hit and (recorder in here or is_by_hand):
-            recorder.after_compile(log, entry)
+    try:
+        for recorder, log, entry in counted:
+            # Without a block or `.compile()`, the compile is part of a call that ended long ago.
+            if recorder in here or is_by_hand:
+                recorder.after_compile(log, entry, compiled)
+    except (ExcessError, RecompileWarning):
+        _refuse(counted)
+        raise
 
 
-def _add_operation(compiled: Compile, recorders: Sequence[Recorder]) -> None:
+def _add_operation(compiled: Compile, recorders: Sequence[Recorder]) -> Iterator[_Recorded]:
     """Adds a compile that belongs to no function of the user's to the line that ran it."""
     pending = _thread.operations.pop(compiled.name, None)
     entry = pending or Entry(None, time.perf_counter(), operation=compiled.name)
     site = call_site()
     for recorder in recorders:
-        recorder.add_operation(attrs.evolve(entry, site=site), compiled)
+        own = attrs.evolve(entry, site=site)
+        if (log := recorder.add_operation(own, compiled)) is not None:
+            yield recorder, log, own
 
 
 def _ready(name: str) -> list[_Recorded]:

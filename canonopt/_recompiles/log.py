@@ -1,16 +1,20 @@
 """What was traced and compiled, by function or by line of the user's code, and why."""
 
 import abc
+import difflib
+import functools
 import os
+import re
 import threading
 import time
+import weakref
 from collections.abc import Iterator
 from typing import Any
 
 import attrs
 
 from .._jax_internals import Compile, identity_of_code, innermost
-from .._python_internals import WeakIdMap
+from .._python_internals import WeakIdMap, is_name_of_code
 from .._texts import (
     Cause,
     Counts,
@@ -23,6 +27,7 @@ from .._texts import (
     several_shapes,
     verdict,
 )
+from ..errors import UnknownFunctionError
 from .advice import failure_hints
 from .differences import Entry
 
@@ -120,8 +125,14 @@ class FunctionLog(Counts):
 
     name: str
     place: str | None
-    entries: list[Entry] = attrs.field(factory=list)
+    entries: list[Entry] = attrs.field(factory=list, repr=False)
     is_line: bool = False
+    # What tells this function, or line, from others in one log.
+    key: object = attrs.field(default=None, repr=False)
+
+    @property
+    def title(self) -> str:
+        return f"{self.name} ({self.place})" if self.place else self.name
 
     @property
     def first_seconds(self) -> float:
@@ -245,8 +256,9 @@ class CompileLog:
         self.started = time.perf_counter()
         # What canonopt failed to find out, which does not disturb the program that it watches.
         self.problems: list[str] = []
-        self._logs: dict[tuple[str, str | None, object], FunctionLog] = {}
-        self._lines: dict[str | None, FunctionLog] = {}
+        self._logs: dict[object, FunctionLog] = {}
+        self._lines: dict[object, FunctionLog] = {}
+        _alive[id(self)] = weakref.ref(self, functools.partial(_forget, id(self)))
 
     @property
     def functions(self) -> list[FunctionLog]:
@@ -259,11 +271,15 @@ class CompileLog:
         return [log for log in self._lines.values() if log.events]
 
     def __getitem__(self, name: str) -> FunctionLog:
-        """The counts of all functions of this name together; zeros if there is none.
+        """The counts of all functions of this name together; zeros if it was not traced here.
 
-        Or those of a line: `log["train.py:12"]`.
+        Or those of a line: `log["train.py:12"]`. Raises `UnknownFunctionError` if no function that
+        Python knows has this name.
         """
-        found = [log for log in (*self.functions, *self.helpers) if log.name == name]
+        both = (*self.functions, *self.helpers)
+        found = [log for log in both if log.name == name]
+        if not found and not _LINE.search(name) and not is_name_of_code(name):
+            raise _unknown(name, [log.name for log in both])
         return found[0] if len(found) == 1 else _total(name, found)
 
     def __iter__(self) -> Iterator[FunctionLog]:
@@ -309,12 +325,59 @@ class CompileLog:
         """The log of a function, which is new if there was none."""
         place = place_of(innermost(function))
         key = (name, place, identity_of_code(function))
-        return self._logs.setdefault(key, FunctionLog(name, place))
+        return self._logs.setdefault(key, FunctionLog(name, place, key=key))
 
     def line_log(self, site: str | None) -> FunctionLog:
         """The log of a line, which is new if there was none."""
         name = "no line of yours" if site is None else os.path.basename(site)
-        return self._lines.setdefault(site, FunctionLog(name, site, is_line=True))
+        return self._lines.setdefault(site, FunctionLog(name, site, is_line=True, key=site))
+
+    def entries_like(self, log: FunctionLog) -> list[Entry]:
+        """The entries of the same function or line, of which `log` is of any `CompileLog`."""
+        found = (self._lines if log.is_line else self._logs).get(log.key)
+        return [*found.entries] if found is not None else []
+
+
+# The logs that somebody still has, by id.
+_alive: dict[int, weakref.ref[CompileLog]] = {}
+
+
+def _forget(identity: int, reference: weakref.ref[CompileLog]) -> None:
+    if _alive.get(identity) is reference:  # another log may have the id by now
+        _alive.pop(identity, None)
+
+
+def _earlier(log: FunctionLog, entry: Entry) -> list[Entry]:
+    """The entries of the same function or operation before this one, in all logs."""
+    logs = [each for reference in [*_alive.values()] if (each := reference()) is not None]
+    found = (other for each in logs for other in each.entries_like(log))
+    same = (e for e in found if e.operation == entry.operation and not e.refused)
+    return sorted((e for e in same if e.at < entry.at), key=lambda e: e.at)
+
+
+def compare_with_all(log: FunctionLog, entry: Entry) -> None:
+    """Has an entry compared with the earlier calls in all logs that somebody still has."""
+    keys = (each.call_key for each in _earlier(log, entry))
+    entry.compare_with([key for key in keys if key is not None])
+
+
+def earlier_shapes(log: FunctionLog, entry: Entry) -> list[str]:
+    """The shapes for which an operation was compiled before, by all logs that somebody has."""
+    # Two logs may have noted one compile.
+    found = {e.at: e.shapes for e in _earlier(log, entry) if e.shapes is not None}
+    return [*found.values()]
+
+
+_LINE = re.compile(r":\d+$")  # how the name of a line ends
+
+
+def _unknown(name: str, seen: list[str]) -> UnknownFunctionError:
+    names = ", ".join(dict.fromkeys(seen)) or "nothing"
+    close = difflib.get_close_matches(name, seen, 1)
+    fix = f"Write {close[0]!r}." if close else "Write the name of a function, or of a line."
+    return UnknownFunctionError(
+        f"No function has the name {name!r}. Traced or compiled: {names}.", fix, path=name
+    )
 
 
 def _total(name: str, logs: list[FunctionLog]) -> FunctionLog:
@@ -378,11 +441,18 @@ class Recorder(abc.ABC):
     ) -> None:
         """Called with the jaxpr after each miss, traced or not. May raise."""
 
-    def after_compile(self, log: FunctionLog, entry: Entry) -> None:  # noqa: B027
+    def after_compile(  # noqa: B027
+        self, log: FunctionLog, entry: Entry, compiled: Compile
+    ) -> None:
         """Called after a call or `.compile()` has compiled. May raise."""
 
-    def add_operation(self, entry: Entry, compiled: Compile) -> None:  # noqa: B027
-        """Called when JAX or a library has compiled, with the line of the user's in the entry."""
+    def add_operation(  # noqa: B027
+        self, entry: Entry, compiled: Compile
+    ) -> FunctionLog | None:
+        """Called when JAX or a library has compiled, with the line of the user's in the entry.
+
+        Returns the log of that line, for `after_compile`.
+        """
 
     def note_problem(self, problem: str) -> None:  # noqa: B027
         """Called if canonopt itself has failed."""

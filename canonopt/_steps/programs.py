@@ -33,7 +33,7 @@ from .._jax_internals import (
     whole_context,
 )
 from .._python_internals import BoundedStore
-from ..errors import DeletedArrayError
+from ..errors import DeletedArrayError, ExcessError
 from .leaves import as_argument
 from .templates import fill, slotted
 
@@ -310,8 +310,8 @@ def _started(
     _thread.fn = jitted.wrapped
     try:
         traced = program.call.trace(values, *args, **kwargs)
-    except Exception:
-        if tracing.copy is None:
+    except Exception as error:
+        if tracing.copy is None or isinstance(error, ExcessError):
             raise
         _refuse(key, body.fn, _ASKS)
         return None, None

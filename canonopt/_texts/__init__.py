@@ -9,6 +9,7 @@ from .causes import CauseLine as CauseLine
 from .causes import Change as Change
 from .causes import aligned as aligned
 from .causes import cause_lines as cause_lines
+from .causes import nth as nth
 from .causes import times as times
 from .counts import COUNTS as COUNTS
 from .counts import STAGES as STAGES

@@ -24,7 +24,8 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
-from canonopt._recompiles import counting as limits
+from canonopt._recompiles import alarm
+from canonopt._texts import nth as nth_of
 
 from ..support.scenarios import mesh, on_explicit_axes, ones
 
@@ -521,7 +522,7 @@ def test_warnings_are_of_the_line_that_calls_the_step(watch):
 
 def test_warnings_come_again_after_the_window(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(limits.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(alarm.time, "monotonic", lambda: clock[0])
     call = canonopt.assert_max_traces(jax.jit(Truth().function()), mode="warn")
     counts = []
     for size in range(1, 31):
@@ -541,7 +542,7 @@ def test_warnings_come_again_after_the_window(monkeypatch):
     ("count", "nth"), [(1, "1st"), (3, "3rd"), (11, "11th"), (22, "22nd"), (112, "112th")]
 )
 def test_ordinals(count, nth):
-    assert limits._nth(count) == nth
+    assert nth_of(count) == nth
 
 
 def test_record_mode_only_counts():

@@ -1,6 +1,7 @@
 """`CompileLog`: what it keeps apart, counts together and prints."""
 
 import html
+import re
 
 import jax
 import jax.numpy as jnp
@@ -58,7 +59,37 @@ def test_functions_of_one_name_are_told_apart_and_counted_together():
             jax.jit(step)(ones(3))
     assert len(log.functions) == 2
     assert (log["step"].traces, log["step"].compiles) == (2, 2)
-    assert (log["nothing"].traces, log["nothing"].compiles) == (0, 0)
+
+
+def test_a_function_that_was_not_traced_has_zeros_and_an_unknown_name_raises():
+    step = jax.jit(fresh("step")[0])
+    step(ones(2))
+
+    def unused():
+        class Layer: ...
+
+        def not_run_yet(): ...
+
+    with canonopt.compile_log() as log:
+        step(ones(2))  # cached
+        jax.jit(fresh("evaluate")[0])(ones(2))
+    for name in ("step", "unused", "not_run_yet", "Layer", "train.py:12"):
+        assert (log[name].traces, log[name].compiles) == (0, 0)
+    for name, fix in [("evalute", "Write 'evaluate'."), ("qqq", "Write the name of a function, ")]:
+        text = f"No function has the name '{name}'. Traced or compiled: evaluate. {fix}"
+        with pytest.raises(canonopt.errors.UnknownFunctionError, match=re.escape(text)) as caught:
+            log[name]
+        assert isinstance(caught.value, KeyError)
+
+
+def test_the_repr_of_a_function_and_of_an_entry_is_short():
+    step = jax.jit(lambda tree: tree)
+    with canonopt.compile_log() as log:
+        for size in (1, 2):
+            step({f"k{i}": ones(size) for i in range(99)})
+    print(log)
+    assert "traces=2" in repr(log["<lambda>"])
+    assert max(len(repr(each)) for each in (log["<lambda>"], *log["<lambda>"].entries)) < 1000
 
 
 def test_functions_of_one_line_are_told_apart():
