@@ -3,9 +3,8 @@
 Each error also has the standard type that a user would catch.
 """
 
+import dataclasses
 from typing import Any, NamedTuple
-
-import attrs
 
 
 class CanonoptError(Exception):
@@ -171,7 +170,7 @@ class Reason(NamedTuple):
     fix: str
 
 
-@attrs.frozen(eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class Incomparable:
     """A part of a value that differs from that of another build, even if the two look alike."""
 

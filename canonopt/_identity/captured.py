@@ -6,12 +6,12 @@ leads to an array is copied, and nothing is changed. `read_call` reads a functio
 """
 
 import contextlib
+import dataclasses
 import functools
 import types
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any
 
-import attrs
 import jax
 
 from .._jax_internals import Jitted
@@ -70,7 +70,7 @@ _LEAD_ON |= {tuple, list, dict}
 # --- functions that are called now ---------------------------------------------------------------
 
 
-@attrs.frozen(eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class Placeholder:
     """Stands in a key for an array whose values do not count."""
 

@@ -16,8 +16,6 @@ import types
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, overload
 
-import attrs
-
 from .._jax_internals import IMMUTABLE
 from .._python_internals import WeakIdMap, impure_name, is_library_class, loaded, token_of
 from ..errors import HIDDEN, NO_VALUE, ConstantError, impure, mutable
@@ -119,7 +117,7 @@ def read_by_identity(reader: Reader, value: Any, mode: Mode) -> None:
 # --- where instances keep their state -----------------------------------------------------------
 
 
-@attrs.frozen
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Layout:
     """Where instances of a class keep their state."""
 

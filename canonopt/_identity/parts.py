@@ -7,6 +7,7 @@ value with something else in place of some of these.
 
 import collections
 import copy
+import dataclasses
 import functools
 import itertools
 import operator
@@ -14,7 +15,6 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
-import attrs
 import jax
 import jax.tree_util as jtu
 
@@ -33,7 +33,7 @@ from .values import instance_with, is_record, record_with
 MAX_NODES = 10_000  # of a graph
 
 
-@attrs.frozen
+@dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
     """How values of one kind are taken apart and made again.
 
@@ -56,7 +56,7 @@ class Kind:
         return value if all(map(operator.is_, made, parts)) else self.make(value, made)
 
 
-@attrs.frozen
+@dataclasses.dataclass(frozen=True, slots=True)
 class InTwoSteps:
     """Makes a value that may lead back to itself: first an empty one, then its parts.
 

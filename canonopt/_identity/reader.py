@@ -9,12 +9,12 @@ equals no other.
 """
 
 import builtins
+import dataclasses
 import sys
 import types
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Literal, TypeAlias, cast
 
-import attrs
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -78,7 +78,7 @@ SEEN, PENDING, IDENTITY, MODULE, BUILTIN, FIELD, UNBOUND = map(
 _MISSING: Any = object()
 
 
-@attrs.frozen
+@dataclasses.dataclass(frozen=True, slots=True)
 class After:
     """A part that adds nothing itself: a function to call when the parts before it are read."""
 
@@ -89,7 +89,7 @@ Rule: TypeAlias = "Callable[[Reader, Any, Mode], None]"
 ATOMS = frozenset((type(None), bool, int, str, bytes, type(...)))
 
 
-@attrs.define(eq=False)
+@dataclasses.dataclass(eq=False, slots=True)
 class Reading:
     """The key of some values at one moment, and what else was found out while they were read."""
 

@@ -9,9 +9,6 @@ each of the names in turn. Other modules import from here, not from the modules 
 import typing
 
 from .._python_internals import import_later
-from .filter_jit import HidingFailedCallbacks as HidingFailedCallbacks
-from .filter_jit import error_of_equinox as error_of_equinox
-from .filter_jit import is_given as is_given
 from .functions import IMMUTABLE as IMMUTABLE
 from .functions import Jitted as Jitted
 from .functions import attribute as attribute
@@ -44,7 +41,6 @@ from .settings import x64_state as x64_state
 from .shardings import code_of_sharding as code_of_sharding
 from .shardings import devices_of as devices_of
 from .shardings import sharding_text as sharding_text
-from .slices import distinct_slices as distinct_slices
 from .tracing import NotTraced as NotTraced
 from .tracing import call_site as call_site
 from .tracing import frames_to_the_user as frames_to_the_user
@@ -64,21 +60,29 @@ if typing.TYPE_CHECKING:
     from .compiles import Compile as Compile
     from .distributed import Processes as Processes
     from .distributed import processes as processes
+    from .filter_jit import HidingFailedCallbacks as HidingFailedCallbacks
+    from .filter_jit import error_of_equinox as error_of_equinox
+    from .filter_jit import is_given as is_given
     from .flax_nnx import module_parts as module_parts
     from .misses import Miss as Miss
     from .misses import MissWatch as MissWatch
+    from .slices import distinct_slices as distinct_slices
     from .watching import Watch as Watch
 else:
-    # Only counting and comparing processes need these.
+    # Building a spec needs none of these, and some import much of JAX or Equinox.
     _LATER = {
         "Array": "arrays",
         "Compile": "compiles",
+        "HidingFailedCallbacks": "filter_jit",
         "Miss": "misses",
         "MissWatch": "misses",
         "Processes": "distributed",
         "Watch": "watching",
         "array_of": "arrays",
         "array_text": "arrays",
+        "distinct_slices": "slices",
+        "error_of_equinox": "filter_jit",
+        "is_given": "filter_jit",
         "module_parts": "flax_nnx",
         "processes": "distributed",
     }

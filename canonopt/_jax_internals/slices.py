@@ -1,15 +1,15 @@
 """The parts of a traced program that single results come from, each distinct part once."""
 
 import collections
+import dataclasses
 from collections.abc import Hashable, Sequence
 from typing import Any
 
-import attrs
 import jax
 from jax.extend.core import ClosedJaxpr, JaxprEqn, Literal
 
 
-@attrs.frozen(eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class Slices:
     """Parts of a traced program, with one result for all those that are computed alike."""
 

@@ -8,10 +8,10 @@ finds the current run by a context variable, since user code lies between the tw
 """
 
 import contextvars
+import dataclasses
 from collections.abc import Callable, Hashable
 from typing import Any
 
-import attrs
 import jax
 import jax.numpy as jnp
 
@@ -19,13 +19,13 @@ import jax.numpy as jnp
 _MAX_QUESTIONS = 3
 
 
-@attrs.frozen
+@dataclasses.dataclass(frozen=True, slots=True)
 class _Run:
     """One run of a function, with the answers it gets and the questions it asks."""
 
     answers: tuple[bool, ...]
     # By key: the place in the order, the traced boolean that decides it, and an object to keep.
-    questions: dict[Hashable, tuple[int, Any, Any]] = attrs.field(factory=dict)
+    questions: dict[Hashable, tuple[int, Any, Any]] = dataclasses.field(default_factory=dict)
 
 
 _current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("current", default=None)

@@ -24,7 +24,6 @@ import jax
 import jax.core
 import jax.numpy as jnp
 import numpy as np
-from jax.extend.core.primitives import convert_element_type_p
 
 # `value`, the nearest float32; `rest`, the nearest one to the error of `value`; and `tail`, the
 # remaining error. The last two may be `None`, which stands for zero.
@@ -137,6 +136,9 @@ def converted(x: Any, dtype: Any, is_weak: bool) -> jax.Array:
     if isinstance(x, jax.Array) and (x.dtype, x.weak_type) == (dtype, is_weak):
         return x
     with jax.enable_x64(True):
+        # `jax.extend` imports Pallas, and most specs have no traced number.
+        from jax.extend.core.primitives import convert_element_type_p
+
         return convert_element_type_p.bind(
             jnp.asarray(x), new_dtype=np.dtype(dtype), weak_type=is_weak, sharding=None
         )

@@ -4,13 +4,12 @@ All of this is computed once for each code object, so that reading a function ag
 than looking up its globals.
 """
 
+import dataclasses
 import dis
 import types
 import weakref
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
-
-import attrs
 
 from .libraries import HIDDEN_ATTRIBUTES, REFLECTION, REFLECTION_ATTRIBUTES
 from .weak import WeakIdMap
@@ -33,7 +32,7 @@ class CodeKey:
 _keys: weakref.WeakValueDictionary[Hashable, CodeKey] = weakref.WeakValueDictionary()
 
 
-@attrs.frozen(eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class Code:
     """The facts about a code object and the code nested in it."""
 

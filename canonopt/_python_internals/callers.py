@@ -1,6 +1,7 @@
 """The line of the user's code that is making a call now, and the variables it names."""
 
 import ast
+import dataclasses
 import functools
 import inspect
 import itertools
@@ -10,21 +11,19 @@ import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-import attrs
-
 from .libraries import is_library_code
 
 
-@attrs.frozen
+@dataclasses.dataclass(frozen=True, slots=True)
 class Caller:
     """The names that the code around a call has."""
 
     # By the name of the parameter: what the caller passes, if one can assign to that.
-    arguments: Mapping[str, str] = attrs.field(factory=dict)
+    arguments: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # By the full name of the module, or of a function in it: "jnp" for "jax.numpy".
-    modules: Mapping[str, str] = attrs.field(factory=dict)
+    modules: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # The variables whose values have one of the types that were asked for.
-    variables: Mapping[str, Any] = attrs.field(factory=dict)
+    variables: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # The packages that the call came through.
     packages: frozenset[str] = frozenset()
     # The packages that its variables are from: modules, classes and instances.
