@@ -178,6 +178,8 @@ class Copies:
         """Copy a frozen node of a pytree, such as a module, if there is a container below it."""
         try:
             children, structure = jtu.tree_flatten(value, is_leaf=lambda node: node is not value)
+            if jtu.treedef_is_leaf(structure):
+                return value
             made = [*map(self.of, children)]
             return value if all(map(operator.is_, made, children)) else structure.unflatten(made)
         except Exception:  # its type was registered with functions that fail on it

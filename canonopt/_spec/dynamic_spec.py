@@ -4,163 +4,22 @@ Such a spec is neither interned nor hashed. Its arrays may be traced, or be what
 transformation puts in place of a leaf, so the factory is called only when the transformation runs.
 """
 
-import functools
 import operator
 import weakref
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NoReturn, TypeVar, overload
 
 import attrs
-import jax
-import jax.core
 import jax.tree_util as jtu
 import optax
 
-from .._identity import HoldsArray, Mode, Table, Watched, leads_to_objects, read
-from .._jax_internals import makes_tracers
-from .._numbers import Dynamic, ValueNeeded, both_branches, first_branch, traced
-from .._optax_compat import as_transform
+from .._identity import HoldsArray, Mode, Reading, Table, Watched, leads_to_objects, read
+from .._numbers import traced
 from .._python_internals import token_of
 from ..errors import DynamicSpecError
-from .arguments import Internals, SpecFactory, check_no_iterator
-from .paths import (
-    Assemble,
-    Note,
-    TakenApart,
-    as_arrays,
-    find,
-    how_to_vmap,
-    hyperparameters,
-    is_array,
-    is_taken_out,
-    notes_on,
-    weak_types,
-    with_weak_types,
-)
-from .spec import Configured, class_for, make_spec
-
-# --- calling the factory with traced values -----------------------------------------------------
-
-
-@attrs.frozen(eq=False, slots=False)
-class DeferredBuild:
-    """A call of a factory with traced values, put off until the transformation runs."""
-
-    factory: SpecFactory
-    # The values that may be traced, and the path of each among the parameters.
-    paths: tuple[str, ...]
-    children: tuple[Any, ...]
-    assemble: Assemble
-
-    @property
-    def made(self) -> Any:
-        """What the factory makes, to see what it is and to ask for its attributes."""
-        try:
-            return first_branch(self._made)
-        except Exception as error:
-            self._explain(error, is_built=False)
-            raise
-
-    @property
-    def transform(self) -> optax.GradientTransformationExtraArgs:
-        def init(params: Any) -> Any:
-            return self.run(lambda made: as_transform(made).init(params))
-
-        def update(updates: Any, state: Any, params: Any = None, **extra_args: Any) -> Any:
-            run = lambda made: as_transform(made).update(updates, state, params, **extra_args)  # noqa: E731
-            return self.run(run)
-
-        return optax.GradientTransformationExtraArgs(init, update)
-
-    def schedule(self, count: Any) -> Any:
-        return self.run(lambda made: made(count))
-
-    def run(self, use: Callable[[Any], Any]) -> Any:
-        """Calls `use` with what the factory makes.
-
-        **Raises:** `DynamicSpecError` if that needs the value of a traced number.
-        """
-        try:
-            return both_branches(lambda: as_arrays(use(self._made())))
-        except Exception as error:
-            self._explain(error, is_built=True)
-            raise
-
-    def _made(self) -> Any:
-        # In a trace the result may hold tracers of that trace, so it is made again for each trace.
-        is_kept = self._is_concrete and not makes_tracers()
-        return self._made_once if is_kept else self._make()
-
-    @functools.cached_property
-    def _is_concrete(self) -> bool:
-        return all(
-            is_array(leaf) and not isinstance(leaf, jax.core.Tracer)
-            for leaf in jtu.tree_leaves(self.children)
-        )
-
-    @functools.cached_property
-    def _made_once(self) -> Any:
-        # A trace may be the first to ask, and what is made then must hold no tracer of it.
-        with jax.ensure_compile_time_eval():
-            return self._make()
-
-    def _make(self) -> Any:
-        given = []
-        for path, child in zip(self.paths, self.children, strict=True):
-            if is_taken_out(child):
-                raise DynamicSpecError(
-                    f"{path} of {self.factory.expression} has no value: its values have been taken "
-                    "out of the spec, as eqx.partition(spec, eqx.is_array) does.",
-                    "Combine the two first, eqx.combine(arrays, spec), and use what that gives.",
-                    path=path,
-                )
-            if isinstance(child, Dynamic):
-                # A number with a name refuses to tell its value, and is named in the error.
-                named = child.named(path)
-                child = named.as_array() if self.factory.asks_for_arrays else named
-            given.append(child)
-        parameters = self.assemble(iter(given))
-        return self.factory.call(self.factory.signature.differing(parameters))
-
-    # --- errors -----------------------------------------------------------------------------------
-
-    def _explain(self, error: Exception, is_built: bool) -> None:
-        """Raises what `error` means if that is certain, else adds what is known in a note.
-
-        A number that is asked for its value says which parameter it is. An array cannot say so.
-        """
-        cause: BaseException | None = error
-        while cause is not None:
-            if isinstance(cause, DynamicSpecError):
-                if cause is error:
-                    return
-                raise cause
-            if isinstance(cause, ValueNeeded):
-                raise self._refusal(cause) from error
-            cause = cause.__cause__ or cause.__context__
-        # JAX's errors, and those of checks of arguments, have these types. Of nested factories only
-        # the innermost adds a note.
-        is_noted = any(isinstance(note, Note) for note in getattr(error, "__notes__", ()))
-        if isinstance(error, TypeError | ValueError) and not is_noted:
-            children = dict(zip(self.paths, self.children, strict=True))
-            for note in notes_on(self.factory.expression, children, is_built):
-                error.add_note(note)
-
-    def _refusal(self, needed: ValueNeeded) -> DynamicSpecError:
-        where = f"{needed.name} of {self.factory.expression}"
-        if needed.shape:
-            return DynamicSpecError(
-                f"{where} has shape {needed.shape}, and {needed.by} needs one number.",
-                f"Write one number. {how_to_vmap(is_built=False)}",
-                path=needed.name,
-            )
-        return DynamicSpecError(
-            f"{where} cannot be traced: its value is needed for {needed.by}.",
-            "Write a Python number instead of canonopt.dynamic(...). Then it is part of the "
-            "program, and another value is another compile.",
-            path=needed.name,
-        )
-
+from .arguments import Internals, SpecFactory, check_no_iterator, in_key, is_config
+from .deferred import DeferredBuild, put_in, take_out, weak_dtype, with_weak_type
+from .spec import Configured, class_for, find, make_spec
 
 # --- specs as pytrees ---------------------------------------------------------------------------
 
@@ -174,12 +33,11 @@ class Template:
 
     cls: type[Configured]
     factory: SpecFactory
+    # Where the children go, and the values that are not traced.
+    parameters: dict[str, Any]
     paths: tuple[str, ...]
-    assemble: Assemble
-    # The dtypes of the arrays that were weakly typed when the spec was built, for each child.
-    weak: tuple[tuple[Any, ...], ...]
-    # The values that are not traced, as given.
-    static: tuple[Any, ...]
+    # For each child, its dtype if it was a weakly typed array when the spec was built.
+    weak: tuple[Any, ...]
     watched: Watched | None = None
 
 
@@ -198,17 +56,15 @@ class _DynamicInternals(Internals):
 
 
 def make_dynamic(factory: SpecFactory, parameters: dict[str, Any]) -> Configured:
-    """The spec with these parameters, whose arrays are its leaves."""
+    """Return the spec with these parameters, whose arrays are its leaves."""
     check_no_iterator(factory, parameters)
-    taken = TakenApart(parameters)
-    paths, children = tuple(taken.children), tuple(taken.children.values())
-    held = () if factory.is_stable else (factory.function,)
-    reading = read(held, taken.static)
+    parameters, children = take_out(parameters)
+    reading = _read(factory, parameters)
     # The factory is called here for its errors and its warnings, and to see what it makes.
-    made = DeferredBuild(factory, paths, children, taken.assemble).made
+    made = DeferredBuild(factory, parameters, children).made
     cls = dynamic_class_for(class_for(factory, made))
     # The factory is called again for each trace, and would then make something else.
-    if reading.is_comparable and read(held, taken.static).key != reading.key:
+    if reading.is_comparable and _read(factory, parameters).key != reading.key:
         raise DynamicSpecError(
             f"{factory.expression} changes what it reads when it is called, and a traced value "
             "requires another call of it.",
@@ -217,21 +73,36 @@ def make_dynamic(factory: SpecFactory, parameters: dict[str, Any]) -> Configured
         )
     watched = None
     if reading.can_change and reading.is_comparable:
-        watched = Watched(reading, lambda: read(held, template.static))
-    weak = tuple(map(weak_types, children))
-    template = Template(cls, factory, paths, taken.assemble, weak, tuple(taken.static), watched)
+        watched = Watched(reading, lambda: _read(factory, parameters))
+    weak = tuple(map(weak_dtype, children.values()))
+    template = Template(cls, factory, parameters, tuple(children), weak, watched)
     if reading.is_comparable:
-        key = (token_of(cls), token_of(factory), *taken.key, weak, reading.key)
+        key = (token_of(cls), token_of(factory), weak, reading.key)
         if watched is not None:
             watched.stands_in(_templates, key, weakref.ref(template))
         template = _templates.setdefault(key, template)
-    return _put_together(template, children)
+    return _put_together(template, children.values())
+
+
+def _read(factory: SpecFactory, parameters: dict[str, Any]) -> Reading:
+    """Read what is not traced."""
+    held = () if factory.is_stable else (factory.function,)
+    try:
+        return read(held, tuple(map(in_key, parameters.values())))
+    except HoldsArray:
+        names = [name for name, value in parameters.items() if is_config(type(value))]
+        raise DynamicSpecError(
+            f"{' or '.join(names) or 'An argument'} of {factory.expression} is an OmegaConf config "
+            "that holds an array or a traced number, and JAX does not look into it.",
+            "Write OmegaConf.to_container(value, resolve=True).",
+            path=names[0] if names else None,
+        ) from None
 
 
 def _put_together(template: Template, children: Iterable[Any]) -> Configured:
     cls, factory, children = template.cls, template.factory, tuple(children)
-    values = tuple(map(with_weak_types, children, template.weak))
-    deferred = DeferredBuild(factory, template.paths, values, template.assemble)
+    values = dict(zip(template.paths, map(with_weak_type, children, template.weak), strict=True))
+    deferred = DeferredBuild(factory, template.parameters, values)
     internals = _DynamicInternals(
         factory,
         deferred,
@@ -239,8 +110,7 @@ def _put_together(template: Template, children: Iterable[Any]) -> Configured:
         is_called_again=not factory.is_stable,
         flat=(children, template),
     )
-    parameters = template.assemble(iter(values))
-    return make_spec(cls, parameters, internals, deferred.transform)
+    return make_spec(cls, put_in(template.parameters, values), internals, deferred.transform)
 
 
 # Each call of a jitted function flattens its arguments. A function in Python would take longer.
@@ -302,7 +172,7 @@ class _Dynamic(Configured):
         # Its arrays have been taken out: this is the static rest of a pytree that holds a spec. Or
         # they are read as parts.
         template = _flatten(self)[1]
-        is_kept = mode == "now" and not leads_to_objects(template.static)
+        is_kept = mode == "now" and not leads_to_objects((*template.parameters.values(),))
         return template if is_kept else token_of(template)
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
@@ -368,12 +238,12 @@ def dynamic(value: Any, /, *names: str) -> Any:
     if not names:
         raise DynamicSpecError(
             "canonopt.dynamic needs the names of the hyperparameters to trace.",
-            f"Those of this spec are: {', '.join(hyperparameters(value)) or 'none'}.",
+            f"Those of this spec are: {', '.join(value.hyperparameters()) or 'none'}.",
         )
     changes = {}
     for path, part in (find(value, name) for name in names):
         if isinstance(part, Configured):
-            below = ", ".join(f"{path}.{name}" for name in hyperparameters(part)) or "none"
+            below = ", ".join(f"{path}.{name}" for name in part.hyperparameters()) or "none"
             problem = f"canonopt.dynamic takes a number or an array, and {path} is {part!r}."
             raise DynamicSpecError(problem, f"Name one of its own: {below}.", path=path)
         changes[path] = traced(part, path)

@@ -35,8 +35,8 @@ from .arguments import (
     plain_config,
 )
 from .dynamic_spec import make_dynamic
+from .expressions import expression, is_data
 from .parameters import FactoryParameters, NotGiven
-from .paths import expression, is_data
 from .spec import Configured, ScheduleSpec, Spec, class_for, internals_of, make_spec
 
 _config: Any = jax.config

@@ -3,29 +3,32 @@
 A factory builds them. Each has a class of its own, with a field for each parameter, made here too.
 """
 
+import difflib
 import operator
+import re
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import attrs
 import jax
 import jax.tree_util as jtu
+import numpy as np
 import optax
 
-from .._identity import Mode, is_in_place
+from .._identity import Mode, is_in_place, kind_of
+from .._numbers import NUMBERS, Dynamic
 from .._optax_compat import as_transform, is_transformation, number_or_none
 from .._python_internals import ClassAttribute, InstanceAttribute, import_later
 from .._steps import init_like_grads
 from ..errors import NotAFactoryError, ParameterError
-from .arguments import Internals, SpecFactory
-from .paths import Parametrised, find, hyperparameters, replaced
+from .arguments import Internals, SpecFactory, steps
 
 if TYPE_CHECKING:
     from typing import Self
 
 
-class Configured(Parametrised):
+class Configured:
     """Base class of the specs of transformations and of schedules.
 
     Specs are interned: there is one object for each configuration, as long as anything uses it. So
@@ -78,11 +81,11 @@ class Configured(Parametrised):
         within = {name: v for name, v in changes.items() if name not in own}
         spec = self
         if within:
-            if not any("." in path for path in hyperparameters(self)):
+            if not any("." in path for path in self.hyperparameters()):
                 # No other spec is inside, so this raises the error of an unknown parameter.
                 signature.resolve({n: v for n, v in within.items() if n.isidentifier()})
             paths = {find(self, name)[0]: value for name, value in within.items()}
-            spec = replaced(self, paths, lambda spec, new: spec.replace(**new))
+            spec = _replaced(self, paths)
         if not own and within:
             return spec
         return factory.from_fields(own, spec.parameters())
@@ -102,7 +105,14 @@ class Configured(Parametrised):
         number given as `canonopt.dynamic(1e-3)` is listed as `1e-3`. Masks, dtypes, `None` and so
         on are left out.
         """
-        return hyperparameters(self)
+        listed = {}
+        for path, value in _walk(self):
+            if isinstance(value, Dynamic):
+                numbers = value.numbers()
+                listed[path] = value.value if numbers is None else numbers
+            elif isinstance(value, NUMBERS | complex | str | jax.Array | np.ndarray):
+                listed[path] = value
+        return listed
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Any:
@@ -150,6 +160,76 @@ class Configured(Parametrised):
 
 def _restore(factory: SpecFactory, parameters: dict[str, Any]) -> Any:
     return factory.from_fields(parameters)
+
+
+# --- parameters by path -------------------------------------------------------------------------
+
+# A path such as `args[1].learning_rate.peak_value` leads from a spec through its parameters, the
+# containers among them, and the specs inside.
+
+
+def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield the parts of a spec or a container, each with the step of a path that leads to it."""
+    if isinstance(value, Configured):
+        yield from ((f".{name}", part) for name, part in value.parameters().items())
+    else:
+        yield from steps(value)
+
+
+def _walk(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
+    """Yield each part of `value` with its path, outer parts first."""
+    for step, part in _parts(value):
+        below = (path + step).removeprefix(".")
+        yield below, part
+        yield from _walk(part, below)
+
+
+def find(spec: Configured, name: str) -> tuple[str, Any]:
+    """Return the path that `name` stands for in `spec`, and the value there.
+
+    A name may be the end of a path, if only one path ends so; `lr` stands for `learning_rate`.
+    """
+    parts = dict(_walk(spec))
+    # Not between quotes, where it is a key of a dict.
+    wanted = re.sub(r"(?<![\w'])lr(?![\w'])", "learning_rate", name)
+    found = [path for path in parts if path == wanted]
+    found = found or [path for path in parts if path.endswith(f".{wanted}")]
+    if len(found) == 1:
+        return found[0], parts[found[0]]
+    if found:
+        raise ParameterError(
+            f"{name!r} may be any of {', '.join(found)}.",
+            "Write the whole path of the one you mean.",
+            path=name,
+        )
+    listed = list(spec.hyperparameters())
+    near = difflib.get_close_matches(wanted, [*listed, *(p.rpartition(".")[2] for p in listed)], 1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    raise ParameterError(
+        f"There is no hyperparameter {name!r}.",
+        f"{hint}Those of this spec are: {', '.join(listed) or 'none'}.",
+        path=name,
+    )
+
+
+def _replaced(value: Any, changes: Mapping[str, Any], path: str = "") -> Any:
+    """Return a spec, or a part of one, with other values at some paths."""
+    if path in changes:
+        return changes[path]
+    new = {}
+    for step, part in _parts(value):
+        made = _replaced(part, changes, (path + step).removeprefix("."))
+        if made is not part:
+            new[step] = made
+    if not new:
+        return value
+    if isinstance(value, Configured):
+        return value.replace(**{step.removeprefix("."): part for step, part in new.items()})
+    rule: Any = kind_of(value)
+    return rule.make(value, [new.get(step, part) for step, part in _parts(value)])
+
+
+# --- transformations and schedules ---------------------------------------------------------------
 
 
 class Spec(Configured, optax.GradientTransformationExtraArgs):

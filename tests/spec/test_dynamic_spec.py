@@ -1,5 +1,6 @@
 """Specs that hold arrays: pytrees whose leaves are the arrays."""
 
+import collections
 import copy
 import gc
 import re
@@ -159,6 +160,44 @@ def test_leaves_are_found_in_containers_and_in_order():
     assert update(optim, PARAMS)["w"].shape == (3,)
 
 
+@jax.tree_util.register_pytree_node_class
+class Pair:
+    def __init__(self, *pair):
+        self.pair = pair
+
+    def tree_flatten(self):
+        return self.pair, None
+
+    @classmethod
+    def tree_unflatten(cls, data, children):
+        return cls(*children)
+
+
+@pytest.mark.parametrize(
+    "node, step",
+    [
+        (lambda *pair: collections.OrderedDict(zip("ba", pair, strict=True)), "['b']"),
+        (lambda *pair: collections.defaultdict(list, zip("ba", pair, strict=True)), "['b']"),
+        (lambda *pair: {"z": [*pair], "c": ()}, "['z'][0]"),
+        (collections.namedtuple("Rates", "rate power"), "[0]"),
+        (Pair, "[<flat index 0>]"),
+        (lambda *pair: Constant({"rate": pair}), ".value['rate'][0]"),
+    ],
+)
+def test_a_node_of_any_kind_is_made_again_with_what_is_traced(node, step):
+    @canonopt.canonical
+    def scaled(node):
+        leaves = jax.tree.leaves(node, is_leaf=lambda x: hasattr(x, "numbers"))
+        rate = next(leaf for leaf in leaves if leaf != "text")
+        return optax.scale(rate if type(node) is kind else 0.0)
+
+    kind = type(node(1, 2))
+    optim = scaled(node(canonopt.dynamic(0.5), "text"))
+    ((path, _), *_) = jax.tree_util.tree_leaves_with_path(optim)
+    assert jax.tree_util.keystr(path) == f".node{step}.value"
+    np.testing.assert_allclose(jax.jit(update)(optim, PARAMS)["w"], 0.5)
+
+
 def test_a_mapping_keeps_its_order():
     stages = canonopt.canonical(lambda stages: optax.chain(*stages.values()))
     scale = jnp.float32(0.1)
@@ -277,12 +316,13 @@ def test_a_spec_whose_values_have_been_taken_out_is_not_hashed(rest):
 )
 def test_a_spec_whose_values_have_been_taken_out_is_not_run(rest, use):
     text = (
-        "learning_rate of canonopt.adam has no value: its values have been taken out of the spec, "
+        " of canonopt.adam has no value: its values have been taken out of the spec, "
         "as eqx.partition(spec, eqx.is_array) does. Combine the two first, "
         "eqx.combine(arrays, spec), and use what that gives."
     )
-    with pytest.raises(canonopt.errors.DynamicSpecError, match=re.escape(text)):
+    with pytest.raises(canonopt.errors.DynamicSpecError, match=re.escape(text)) as raised:
         use(rest)
+    assert raised.value.path in ("learning_rate", "learning_rate.value")
 
 
 def test_a_partitioned_spec_is_one_trace_for_many_values():
