@@ -11,7 +11,7 @@ import itertools
 import re
 import types
 import typing
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -125,6 +125,11 @@ _NOT_ANNOTATED = frozenset(
 )
 
 
+def makes_schedules(factory: Any) -> bool:
+    """Return True for a factory of schedules. Relies on Optax annotating them."""
+    return getattr(factory, "__annotations__", {}).get("return") == optax.Schedule
+
+
 def is_factory_of_factories(factory: Any) -> bool:
     """Return True for a factory that returns another, as `optax.inject_hyperparams` does."""
     returned = getattr(factory, "__annotations__", {}).get("return")
@@ -234,7 +239,7 @@ def needs_transformation(annotation: Any) -> bool:
 def takes_number(annotation: Any) -> bool:
     """Whether numbers fit `annotation`, and text does not."""
     members = members_of(annotation)
-    takes_text = any(kind in (Any, str) or _origin(kind) is typing.Literal for kind in members)
+    takes_text = any(k in (Any, str) or typing.get_origin(k) is typing.Literal for k in members)
     return not takes_text and (int in members or float in members)
 
 
@@ -260,14 +265,21 @@ def takes_tree(annotation: Any) -> bool:
 
     Relies on Optax annotating these as `Any`, or as a tree of arrays, which refers to itself.
     """
-    within = annotations_inside(annotation)
+    within = members_of(annotation_inside(annotation))
     return Any in members_of(annotation) or any(type(a) is typing.ForwardRef for a in within)
 
 
-def annotations_inside(annotation: Any) -> list[Any]:
-    """What `annotation` says of the items of a container."""
-    containers = (kind for kind in members_of(annotation) if _origin(kind) is not Callable)
-    return [inside for kind in containers for inside in typing.get_args(kind)]
+def annotation_inside(annotation: Any) -> Any:
+    """What `annotation` says of the items of a container; `None` if no container fits it."""
+    items = []
+    for kind in members_of(annotation):
+        origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+        if isinstance(origin, type) and issubclass(origin, Iterable):
+            items += arguments[1:] if issubclass(origin, Mapping) else arguments
+    items = tuple(item for item in items if item is not ...)
+    return typing.Union[items] if items else None  # noqa: UP007
 
 
-_origin = typing.get_origin
+def takes_function(annotation: Any) -> bool:
+    """Whether a function fits `annotation`, such as a schedule."""
+    return any(typing.get_origin(kind) is Callable for kind in members_of(annotation))

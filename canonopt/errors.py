@@ -42,7 +42,7 @@ class CanonoptError(Exception):
 
 
 class ParameterError(CanonoptError, TypeError):
-    """A factory was called with an unknown, a missing or a repeated parameter."""
+    """A factory was called with a parameter, or a value for one, that it cannot take."""
 
 
 class ConfigError(CanonoptError, ValueError):

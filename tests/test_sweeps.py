@@ -236,7 +236,7 @@ def test_several_names_and_names_in_containers():
         (
             lambda: canonopt.adam(0.1).replace(b3=1),
             canonopt.errors.ParameterError,
-            "adam has no parameter 'b3'",
+            "adam: got an unexpected keyword argument 'b3'",
         ),
         (
             lambda: chain(0.1).replace(b3=1),

@@ -4,11 +4,10 @@ import collections
 import copy
 import functools
 import operator
-import re
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
 import attrs
@@ -19,14 +18,6 @@ from .._identity import (
     Watched,
     is_frozen_record,
     is_namedtuple,
-)
-from .._optax_compat import (
-    annotation_of,
-    annotations_inside,
-    is_numeric,
-    members_of,
-    takes_number,
-    takes_tree,
 )
 from .._python_internals import new_token
 from ..errors import DynamicSpecError, ParameterError
@@ -254,59 +245,3 @@ def check_no_iterator(factory: SpecFactory, values: Mapping[str, Any]) -> None:
                 f"Write {name}=list(...) where the spec is built.",
                 path=name,
             )
-
-
-# --- values from configuration files ------------------------------------------------------------
-
-
-def check_plain(parameters: FactoryParameters, given: Mapping[str, Any]) -> None:
-    """Raises `ParameterError` for an argument of Optax that a configuration file often gets wrong.
-
-    That is text in place of a number, or an OmegaConf config in place of a tree: JAX would take it
-    for a leaf.
-    """
-    for name, value in given.items():
-        if name in parameters.transformations:
-            continue  # `check_transformations` looks at these
-        if isinstance(value, str | Mapping | Sequence):
-            annotation = annotation_of(parameters.parameters[name])
-            _check_numbers(parameters.factory, value, annotation, name)
-            if takes_tree(annotation):
-                _check_tree(parameters.factory, value, name)
-
-
-def _check_numbers(factory: str, value: Any, annotation: Any, path: str) -> None:
-    if isinstance(value, str):
-        if takes_number(annotation) and is_numeric(value):
-            is_int = float not in members_of(annotation) and value.isdecimal()
-            raise ParameterError(
-                f"{factory} needs a number for {path}, and got the string {value!r}.",
-                f"Write {'int' if is_int else 'float'}({value!r}){_in_yaml(value)}.",
-                path=path,
-            )
-        return
-    for step, item in steps(value):
-        for inside in annotations_inside(annotation):
-            _check_numbers(factory, item, inside, path + step)
-
-
-def _check_tree(factory: str, value: Any, path: str) -> None:
-    if is_config(type(value)):
-        raise ParameterError(
-            f"{factory} needs a tree for {path}, and JAX takes an OmegaConf {type(value).__name__} "
-            "for a leaf.",
-            "Write OmegaConf.to_container(value, resolve=True), or _convert_: all in a config for "
-            "Hydra.",
-            path=path,
-        )
-    for step, item in steps(value):
-        _check_tree(factory, item, path + step)
-
-
-def _in_yaml(text: str) -> str:
-    """How to write the number in YAML, if YAML reads this spelling of it as a string."""
-    number = re.fullmatch(r"([-+]?\d+)(\.\d*)?[eE]([-+]?)(\d+)", text)
-    if number is None:
-        return ""
-    digits, fraction, sign, exponent = number.groups()
-    return f", or {digits}{fraction or '.0'}e{sign or '+'}{exponent} in YAML"

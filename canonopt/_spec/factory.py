@@ -28,7 +28,6 @@ from .arguments import (
     Copies,
     Internals,
     check_no_iterator,
-    check_plain,
     copied,
     copied_config,
     in_key,
@@ -36,6 +35,7 @@ from .arguments import (
 )
 from .dynamic_spec import make_dynamic
 from .expressions import expression, is_data
+from .mistakes import check_hyperparameters, check_transformations
 from .parameters import FactoryParameters, NotGiven
 from .spec import Configured, ScheduleSpec, Spec, class_for, internals_of, make_spec
 
@@ -137,12 +137,12 @@ class Factory:
         """The spec with these values, and defaults for the rest: an existing one, or a new one."""
         signature, are_numbers = self.signature, _NUMBERS.issuperset(map(type, given.values()))
         if self.is_checked and not are_numbers:
-            check_plain(signature, given)
+            check_hyperparameters(signature, given)
         for name in self._dtypes:
             if name in given:
                 given = given | {name: dtype_of(given[name])}
         if signature.transformations:
-            signature.check_transformations(given)
+            check_transformations(signature, given)
         differing, is_complete = signature.differing(given), True
         if not are_numbers:
             copies = Copies(plain_config if self.is_checked else copied_config)

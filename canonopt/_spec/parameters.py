@@ -2,19 +2,19 @@
 
 import difflib
 import enum
+import functools
 import inspect
-import typing
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import attrs
-import optax
 
-from .._optax_compat import is_transformation, mentions_transformation, needs_transformation
+from .._optax_compat import is_transformation, mentions_transformation
 from .._python_internals import parameters_of
-from ..errors import NotATransformationError, ParameterError
+from ..errors import ParameterError
 
 _Kind = inspect.Parameter
+_BY_KEYWORD = (_Kind.POSITIONAL_OR_KEYWORD, _Kind.KEYWORD_ONLY)
 
 
 class NotGiven(enum.StrEnum):
@@ -26,7 +26,7 @@ class NotGiven(enum.StrEnum):
         return "<not given>"
 
 
-@attrs.frozen(eq=False)
+@attrs.frozen(eq=False, slots=False)
 class FactoryParameters:
     """The parameters of one factory.
 
@@ -35,30 +35,17 @@ class FactoryParameters:
     """
 
     factory: str
-    parameters: dict[str, inspect.Parameter]
-    names: tuple[str, ...]
+    signature: inspect.Signature
     # The attribute of a spec that holds each parameter.
     fields: dict[str, str]
+    # The defaults, with `()` and `{}` for `*args` and `**kwargs`.
     defaults: dict[str, Any]
-    # Whether the attribute of some parameter has another name.
-    is_renamed: bool
-    # The defaults, in the order of the parameters; None for those without.
-    template: dict[str, Any]
-    # Those that a class with the parameters as fields, in this order, takes by keyword only.
-    keyword_only: frozenset[str]
-    # The parameters that can be given by position, and those that must be.
-    positional: tuple[str, ...]
-    positional_only: tuple[str, ...]
     # The names of `*args` and `**kwargs`.
     variadic: str | None
     keywords: str | None
-    required: frozenset[str]
-    # The parameter that each keyword of a call stands for, whatever else is given.
-    by_keyword: dict[str, str]
-    # Whether `lr` belongs to `**kwargs`, unless the required learning rate is missing without it.
-    lr_may_be_extra: bool
-    # The annotations of the parameters that take a transformation, or a container of them.
-    transformations: dict[str, Any]
+    # The parameters that can be given by position, and those that must be.
+    positional: tuple[str, ...]
+    positional_only: tuple[str, ...]
 
     @classmethod
     def of(
@@ -67,41 +54,64 @@ class FactoryParameters:
         """The parameters of `function`; a field must not hide one of the `reserved` attributes."""
         parameters = parameters_of(function)
         of_kind = {
-            kind: [n for n, p in parameters.items() if p.kind is kind]
+            kind: tuple(n for n, p in parameters.items() if p.kind is kind)
             for kind in type(_Kind.VAR_KEYWORD)
         }
-        either = of_kind[_Kind.POSITIONAL_OR_KEYWORD]
-        variadic = next(iter(of_kind[_Kind.VAR_POSITIONAL]), None)
-        keywords = next(iter(of_kind[_Kind.VAR_KEYWORD]), None)
+        (variadic,), (keywords,) = (
+            of_kind[kind] or (None,) for kind in (_Kind.VAR_POSITIONAL, _Kind.VAR_KEYWORD)
+        )
         defaults = {n: p.default for n, p in parameters.items() if p.default is not p.empty}
         defaults |= {} if variadic is None else {variadic: ()}
         defaults |= {} if keywords is None else {keywords: {}}
-        names = list(parameters)
-        optional = min((names.index(n) for n in defaults), default=len(names))
-        after_default = [n for n in names[optional:] if n not in defaults]
-        by_keyword = {n: n for n in (*either, *of_kind[_Kind.KEYWORD_ONLY])}
-        annotations = {n: p.annotation for n, p in parameters.items()}
-        has_alias = "learning_rate" in by_keyword and "lr" not in parameters
-        if has_alias and keywords is None:
-            by_keyword["lr"] = "learning_rate"
+        positional_only = of_kind[_Kind.POSITIONAL_ONLY]
         return cls(
             factory=name,
-            parameters=parameters,
-            names=tuple(parameters),
-            fields=(fields := _fields(names, reserved)),
-            is_renamed=any(field != name for name, field in fields.items()),
+            signature=inspect.Signature(list(parameters.values())),
+            fields=_fields([*parameters], reserved),
             defaults=defaults,
-            template=dict.fromkeys(names) | defaults,
-            keyword_only=frozenset((*of_kind[_Kind.KEYWORD_ONLY], *after_default)),
-            positional=(*of_kind[_Kind.POSITIONAL_ONLY], *either),
-            positional_only=tuple(of_kind[_Kind.POSITIONAL_ONLY]),
             variadic=variadic,
             keywords=keywords,
-            required=frozenset(n for n in names if n not in defaults),
-            by_keyword=by_keyword,
-            lr_may_be_extra=has_alias and keywords is not None and "learning_rate" not in defaults,
-            transformations={n: a for n, a in annotations.items() if mentions_transformation(a)},
+            positional=(*positional_only, *of_kind[_Kind.POSITIONAL_OR_KEYWORD]),
+            positional_only=positional_only,
         )
+
+    @functools.cached_property
+    def parameters(self) -> Mapping[str, inspect.Parameter]:
+        return self.signature.parameters
+
+    @functools.cached_property
+    def names(self) -> tuple[str, ...]:
+        return tuple(self.parameters)
+
+    @functools.cached_property
+    def is_renamed(self) -> bool:
+        """Whether the attribute of some parameter has another name."""
+        return any(field != name for name, field in self.fields.items())
+
+    @functools.cached_property
+    def template(self) -> dict[str, Any]:
+        """The defaults, in the order of the parameters; None for those without."""
+        return dict.fromkeys(self.names) | self.defaults
+
+    @functools.cached_property
+    def keyword_only(self) -> frozenset[str]:
+        """Those that a class with these fields, in this order, takes by keyword only."""
+        optional = min((self.names.index(n) for n in self.defaults), default=len(self.names))
+        after_default = (n for n in self.names[optional:] if n not in self.defaults)
+        of_call = (n for n, p in self.parameters.items() if p.kind is _Kind.KEYWORD_ONLY)
+        return frozenset((*of_call, *after_default))
+
+    @functools.cached_property
+    def has_alias(self) -> bool:
+        """Whether `learning_rate` can be given as `lr`, in some calls at least."""
+        rate = self.parameters.get("learning_rate")
+        return rate is not None and rate.kind in _BY_KEYWORD and "lr" not in self.parameters
+
+    @functools.cached_property
+    def transformations(self) -> dict[str, Any]:
+        """The annotations of the parameters that take a transformation, or a container of them."""
+        annotations = {n: p.annotation for n, p in self.parameters.items()}
+        return {n: a for n, a in annotations.items() if mentions_transformation(a)}
 
     # --- from a call to values and back -------------------------------------------------------
 
@@ -110,36 +120,39 @@ class FactoryParameters:
 
         Raises `ParameterError` for a call that Python would refuse.
         """
-        given = dict(zip(self.positional, args, strict=False))
-        if len(args) > len(given):
-            if self.variadic is None:
-                raise self._too_many(args)
-            given[self.variadic] = args[len(given) :]
-        if kwargs:
-            extras = {}
-            for keyword, value in kwargs.items():
-                name = self.by_keyword.get(keyword)
-                is_alias = keyword == "lr" and name == "learning_rate"
-                if is_alias and isinstance(value, str) and value == NotGiven.NOT_GIVEN:
-                    continue
-                if name is None:
-                    extras[keyword] = value
-                elif name in given:
-                    raise self._twice(name, kwargs)
-                else:
-                    given[name] = value
-            if extras:
-                self._add_extras(given, extras)
-        # In C, where `complete` would loop in Python.
-        return given if given.keys() >= self.required else self.complete(given)
+        if "lr" in kwargs and self.has_alias:
+            kwargs = self._without_alias(kwargs, (*self.positional[: len(args)], *kwargs))
+        try:
+            return self.signature.bind(*args, **kwargs).arguments
+        except TypeError as error:
+            raise self._refused(str(error), (*self.positional[: len(args)], *kwargs)) from None
 
-    def _add_extras(self, given: dict[str, Any], extras: dict[str, Any]) -> None:
+    def _without_alias(self, named: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
+        """`named` with the name of the learning rate in place of `lr`, if that is what it means.
+
+        A factory with `**kwargs` may have a use for `lr` itself. There it is the learning rate only
+        if that is missing otherwise.
+        """
+        rest = {name: value for name, value in named.items() if name != "lr"}
+        value = named["lr"]
         if self.keywords is None:
-            raise self._unknown(next(iter(extras)))
-        if self.lr_may_be_extra and "lr" in extras and "learning_rate" not in given:
-            given["learning_rate"] = extras.pop("lr")
-        if extras:
-            given[self.keywords] = extras
+            if isinstance(value, str) and value == NotGiven.NOT_GIVEN:
+                return rest
+            if "learning_rate" in rest:
+                raise ParameterError(
+                    f"{self.factory} got both lr and learning_rate, which are one parameter.",
+                    "Write only one of them; in attrs.evolve, learning_rate.",
+                    path="learning_rate",
+                )
+        elif "learning_rate" in given or "learning_rate" in self.defaults:
+            return dict(named)
+        return rest | {"learning_rate": value}
+
+    def takes(self, name: str) -> bool:
+        """Whether `from_fields` accepts the name. In `**kwargs` it must be an identifier."""
+        is_alias = name == "lr" and self.has_alias
+        in_keywords = self.keywords is not None and name.isidentifier()
+        return name in self.parameters or is_alias or in_keywords
 
     def from_fields(
         self, named: Mapping[str, Any], current: Mapping[str, Any] | None = None
@@ -151,57 +164,33 @@ class FactoryParameters:
 
         Raises `ParameterError` for an unknown name, or a missing parameter without a default.
         """
-        return self.complete(self.resolve(named, current))
-
-    def takes(self, name: str) -> bool:
-        """Whether `from_fields` accepts the name. In `**kwargs` it must be an identifier."""
-        return (
-            name in self.parameters
-            or name in self.by_keyword
-            or (self.keywords is not None and name.isidentifier())
-        )
+        given = self.resolve(named, current)
+        for name in self.names:
+            if name not in given and name not in self.defaults:
+                raise self._refused(f"missing a required argument: {name!r}", given)
+        return given
 
     def resolve(
         self, named: Mapping[str, Any], current: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
         """Like `from_fields`, but parameters without a default may be missing."""
-        current = current or {}
-        given, extras = dict(current), {}
-        for name, value in named.items():
-            if name in self.parameters:
-                given[name] = value
-            elif name not in self.by_keyword:
-                extras[name] = value
-            elif "learning_rate" in named:  # the one keyword that is not a parameter's name is lr
-                raise self._twice("learning_rate", named)
-            else:
-                given["learning_rate"] = value
-        if extras and self.keywords is None:
-            raise self._unknown(next(iter(extras)))
+        given = {**(current or {}), **{n: v for n, v in named.items() if n in self.parameters}}
+        others = self._checked_keywords(given.pop(self.keywords, {}))
+        if "lr" in named and self.has_alias and "lr" not in others:
+            named = self._without_alias(named, named)
+            given |= {n: v for n, v in named.items() if n == "learning_rate"}
+        extras = {n: v for n, v in named.items() if n not in self.parameters}
+        if self.keywords is not None:
+            given[self.keywords] = others | extras
+        elif extras:
+            raise self._refused(
+                f"got an unexpected keyword argument {next(iter(extras))!r}", extras
+            )
         if self.variadic in given:
             given[self.variadic] = self._checked_variadic(given[self.variadic])
-        if self.keywords is not None:
-            others = self._checked_keywords(given.pop(self.keywords, {}))
-            # As in a call: the current learning rate of the spec does not count as given.
-            is_rate = "lr" in extras and "lr" not in others and "learning_rate" not in named
-            if self.lr_may_be_extra and is_rate:
-                given["learning_rate"] = extras.pop("lr")
-            given[self.keywords] = others | extras
         for name in (self.variadic, self.keywords):
             if name in given and not given[name]:
                 del given[name]  # as `bind` leaves it out
-        return given
-
-    def complete(self, given: dict[str, Any]) -> dict[str, Any]:
-        """`given`. Raises `ParameterError` if a parameter without a default is missing."""
-        missing = [name for name in self.names if name in self.required and name not in given]
-        if missing:
-            written = (n if n in self.positional_only else f"{n}=..." for n in missing)
-            raise ParameterError(
-                f"{self.factory} needs {', '.join(missing)}.",
-                f"Write {self.factory}({', '.join(written)}).",
-                path=missing[0],
-            )
         return given
 
     def unbind(self, given: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:
@@ -212,12 +201,9 @@ class FactoryParameters:
         kwargs = dict(given)
         rest = () if self.variadic is None else kwargs.pop(self.variadic, ())
         extras = {} if self.keywords is None else kwargs.pop(self.keywords, {})
-        if rest:
-            by_position = self.positional
-        else:
-            by_position = self.positional_only
-            while by_position and by_position[-1] not in kwargs:
-                by_position = by_position[:-1]
+        by_position = self.positional if rest else self.positional_only
+        while by_position and not rest and by_position[-1] not in kwargs:
+            by_position = by_position[:-1]
         args = [kwargs.pop(n) if n in kwargs else self.defaults[n] for n in by_position]
         return (*args, *rest), kwargs | extras
 
@@ -235,61 +221,20 @@ class FactoryParameters:
                 found[name] = value
         return found
 
-    def check_transformations(self, given: Mapping[str, Any]) -> None:
-        """Raises `NotATransformationError` for an argument that has to be a transformation."""
-        for name, annotation in self.transformations.items():
-            if name == self.variadic:
-                for index, item in enumerate(given.get(name, ())):
-                    _check(self.factory, item, annotation, f"{name}[{index}]")
-            elif name in given:
-                _check(self.factory, given[name], annotation, name)
-
     # --- errors -------------------------------------------------------------------------------
 
-    def _too_many(self, args: tuple) -> ParameterError:
-        count = len(self.positional)
-        takes = f"at most {count}" if count else "no"
-        listed = f" ({', '.join(self.positional)})" if count else ""
-        others = [n for n in self.by_keyword if n not in self.positional and n != "lr"]
-        if self.keywords is not None or others:
-            fix = f"Name the others: {', '.join(f'{n}=...' for n in others) or 'name=...'}."
-        else:
-            fix = "Leave out the others."
-        return ParameterError(
-            f"{self.factory} takes {takes} positional argument{'s' * (count != 1)}{listed} "
-            f"and got {len(args)}.",
-            fix,
-        )
-
-    def _twice(self, name: str, kwargs: Mapping[str, Any]) -> ParameterError:
-        if name == "learning_rate" and "lr" not in self.parameters and {"lr", name} <= {*kwargs}:
-            return ParameterError(
-                f"{self.factory} got both lr and learning_rate, which are one parameter.",
-                "Write only one of them; in attrs.evolve, learning_rate.",
-                path=name,
-            )
-        problem = f"{self.factory} got {name!r} twice, the second time as a keyword."
-        return ParameterError(problem, "Write it once.", path=name)
-
-    def _unknown(self, name: str) -> ParameterError:
-        if name in self.positional_only:
-            return ParameterError(
-                f"{self.factory} takes {name!r} by position only.",
-                f"Write {self.factory}({', '.join(self.positional_only)}).",
-                path=name,
-            )
-        if name == self.variadic:
-            return ParameterError(
-                f"{self.factory} takes any number of {name!r}, by position only.",
-                f"Unpack them: {self.factory}({', '.join((*self.positional, f'*{name}'))}).",
-                path=name,
-            )
-        near = difflib.get_close_matches(name, self.names, n=1)
+    def _refused(self, reason: str, given: Collection[str]) -> ParameterError:
+        """The error for a call, with what Python says of it."""
+        unknown = next((name for name in given if name not in self.parameters), None)
+        missing = (name for name in self.names if name not in given and name not in self.defaults)
+        near = difflib.get_close_matches(unknown or "", self.names, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
+        plain = [p.replace(annotation=p.empty) for p in self.parameters.values()]
+        alias = " lr is another name of learning_rate." if self.has_alias else ""
         return ParameterError(
-            f"{self.factory} has no parameter {name!r}.",
-            f"{hint}Its parameters are: {', '.join(self.names) or 'none'}.",
-            path=name,
+            f"{self.factory}: {reason}.",
+            f"{hint}Its signature is {self.factory}{inspect.Signature(plain)}.{alias}",
+            path=unknown or next(missing, None),
         )
 
     def _checked_variadic(self, value: Any) -> tuple:
@@ -304,62 +249,17 @@ class FactoryParameters:
         return tuple(value)
 
     def _checked_keywords(self, value: Any) -> dict[str, Any]:
-        if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        is_dict = isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
+        own = {n for n, p in self.parameters.items() if p.kind in _BY_KEYWORD}
+        if not is_dict or not own.isdisjoint(value):
             raise ParameterError(
                 f"{self.factory} takes further arguments by name in {self.keywords!r}, and got "
                 f"{value!r} for all of them.",
-                f"Write a dict: {self.keywords}={{'name': ...}}.",
+                f"Write a dict of other names than those of its parameters: "
+                f"{self.keywords}={{'name': ...}}.",
                 path=self.keywords,
             )
-        own = next((key for key in value if key in self.by_keyword), None)
-        if own is not None:
-            raise ParameterError(
-                f"{self.factory} got {own!r} in {self.keywords!r}, and has a parameter of that "
-                "name.",
-                f"Take it out of the dict and write {own}=... beside it.",
-                path=own,
-            )
         return dict(value)
-
-
-# --- transformations ----------------------------------------------------------------------------
-
-
-def _check(factory: str, value: Any, annotation: Any, path: str) -> None:
-    if isinstance(annotation, type) and is_transformation(value):
-        return
-    inner = typing.get_args(annotation)
-    if inner == (str, optax.GradientTransformation):
-        # A transformation is a pair too, of functions.
-        is_pair = isinstance(value, tuple | list) and len(value) == 2
-        if not is_pair or is_transformation(value):
-            raise NotATransformationError(
-                f"{factory} takes pairs of a name and a transformation, and {path} is {value!r}.",
-                f'Write {factory}(("clip", canonopt.clip(1.0)), ...).',
-                path=path,
-            )
-        _check(factory, value[1], inner[1], f"{path}[1]")
-    elif optax.GradientTransformation in inner and isinstance(value, Mapping):
-        for key, item in value.items():
-            _check(factory, item, optax.GradientTransformation, f"{path}[{key!r}]")
-    elif needs_transformation(annotation) and not is_transformation(value):
-        if value is None and type(None) in inner:
-            return
-        found, fix = _described(value)
-        raise NotATransformationError(
-            f"{factory} needs a gradient transformation, and {path} is {found}.", fix, path=path
-        )
-
-
-def _described(value: Any) -> tuple[str, str]:
-    """What was given in place of a transformation, and what to write."""
-    if isinstance(value, Sequence) and any(map(is_transformation, value)):
-        found = f"a {type(value).__name__} of {len(value)}"
-        return found, "Unpack it: canonopt.chain(*transforms)."
-    if callable(value):
-        name = getattr(value, "__name__", repr(value))
-        return f"the function {name}", f"Call it, as in {name}(...), if it is a factory."
-    return repr(value), f"Build one, with canonopt.sgd({value!r}) for example."
 
 
 def _is_same_value(value: Any, default: Any) -> bool:
@@ -378,7 +278,7 @@ def _is_same_value(value: Any, default: Any) -> bool:
 _NO_DEFAULT: Any = object()
 
 
-def _fields(names: Sequence[str], reserved: Collection[str]) -> dict[str, str]:
+def _fields(names: Collection[str], reserved: Collection[str]) -> dict[str, str]:
     fields, taken = {}, {*names, *reserved}
     for name in names:
         field = name

@@ -21,7 +21,7 @@ from .._numbers import NUMBERS, Dynamic
 from .._optax_compat import as_transform, is_transformation, number_or_none
 from .._python_internals import ClassAttribute, InstanceAttribute, import_later
 from .._steps import init_like_grads
-from ..errors import NotAFactoryError, ParameterError
+from ..errors import CanonoptError, NotAFactoryError, ParameterError
 from .arguments import Internals, SpecFactory, steps
 
 if TYPE_CHECKING:
@@ -366,7 +366,11 @@ def make_spec(
 
         def init(params: optax.Params) -> optax.OptState:
             internals.check()
-            state = called.init(params)
+            try:
+                state = called.init(params)
+            except Exception as error:
+                _check_leaves(internals.factory, params, error)
+                raise
             internals.check()  # the call may have changed what the transformation reads
             return state
 
@@ -391,6 +395,22 @@ def make_spec(
     # The class is frozen, so this does not go through `__setattr__`.
     vars(spec).update(parameters, _internals=internals)
     return spec
+
+
+def _check_leaves(factory: SpecFactory, params: Any, error: Exception) -> None:
+    """Raise `ParameterError` if `params` has a leaf without a dtype, as a whole model has."""
+    if isinstance(error, CanonoptError):
+        return
+    for path, leaf in jtu.tree_flatten_with_path(params)[0]:
+        if not hasattr(leaf, "dtype") and not isinstance(leaf, bool | int | float | complex):
+            kind = "function" if callable(leaf) else type(leaf).__name__
+            where = jtu.keystr(path)
+            raise ParameterError(
+                f"{factory.name} cannot make a state for {where}, which is a {kind}.",
+                "Write optim.init(eqx.filter(model, eqx.is_inexact_array)), or "
+                "optim.init_like_grads(model, loss_fn, ...).",
+                path=where,
+            ) from error
 
 
 internals_of: Callable[[Configured], Internals] = operator.attrgetter("_internals")

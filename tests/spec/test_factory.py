@@ -211,7 +211,11 @@ def test_a_nan_is_not_remembered_again_at_each_call():
 def test_arrays_do_not_reach_a_table():
     factory = canonopt.adam.factory
     before = len(factory.specs), len(factory.spellings)
-    specs = [canonopt.adam(jnp.float32(0.1)), canonopt.adam(np.ones(())), canonopt.adam([])]
+    specs = [
+        canonopt.adam(jnp.float32(0.1)),
+        canonopt.adam(np.ones(())),
+        canonopt.adamw(0.1, mask=[]),
+    ]
     assert specs[0] is not canonopt.adam(jnp.float32(0.1))
     assert len(factory.specs) <= before[0] + 1
     assert len(factory.spellings) == before[1]

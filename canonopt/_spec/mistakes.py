@@ -1,0 +1,207 @@
+"""Checks of arguments, so that mistakes are found where a spec is built and not when it is traced.
+
+What is refused here is refused by Optax too, if not before the first update. Only a list of one
+number is taken by a few of its factories.
+"""
+
+import difflib
+import re
+import types
+import typing
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import optax
+
+from .._optax_compat import (
+    annotation_inside,
+    annotation_of,
+    is_numeric,
+    is_transformation,
+    makes_schedules,
+    members_of,
+    needs_transformation,
+    takes_function,
+    takes_number,
+    takes_tree,
+)
+from .._optax_compat import (
+    is_factory as is_factory_of_optax,
+)
+from ..errors import NotATransformationError, ParameterError
+from .arguments import is_config, steps
+from .expressions import expression
+from .parameters import FactoryParameters
+from .spec import ScheduleSpec
+
+_NUMBERS = frozenset((float, int, bool, type(None)))
+_DTYPES = ("bfloat16", "float16", "float32", "float64")
+
+
+def check_hyperparameters(parameters: FactoryParameters, given: Mapping[str, Any]) -> None:
+    """Raise `ParameterError` for an argument that a factory of Optax's cannot mean."""
+    for name, value in given.items():
+        if type(value) in _NUMBERS or name in parameters.transformations:
+            continue
+        annotation = annotation_of(parameters.parameters[name])
+        if "dtype" in name and isinstance(value, str):
+            _check_dtype(parameters.factory, value, name)
+        _check_number(parameters.factory, value, annotation, name)
+        if takes_tree(annotation):
+            _check_tree(parameters.factory, value, name)
+
+
+# --- numbers ------------------------------------------------------------------------------------
+
+
+def _check_number(factory: str, value: Any, annotation: Any, path: str) -> None:
+    inside = annotation_inside(annotation)
+    if takes_number(annotation):
+        # A function is none of these: some factories take a schedule and do not say so.
+        what = "a number or a schedule" if takes_function(annotation) else "a number"
+        fix = None
+        if isinstance(value, str) and is_numeric(value):
+            is_int = float not in members_of(annotation) and value.isdecimal()
+            fix = f"Write {'int' if is_int else 'float'}({value!r}){_in_yaml(value)}."
+        elif inside is None and is_factory(value):
+            fix = f"Call it: {path}={_named(value)}(...)."
+        elif inside is None and isinstance(value, str | bytes | Sequence | Mapping | set):
+            fix = f"Write {what}."
+            if type(value) in (list, tuple) and value and {*map(type, value)} <= {float, int}:
+                several = f"canonopt.dynamic({[*value]!r})"
+                fix = f"Write {path}={value[0]!r}, or, for the members of an ensemble, {several}."
+        if fix is not None:
+            problem = f"{factory} needs {what} for {path}, and got {_described(value)}."
+            raise ParameterError(problem, fix, path=path)
+    if inside is not None:
+        for step, item in steps(value):
+            if type(item) not in _NUMBERS:
+                _check_number(factory, item, inside, path + step)
+
+
+def _in_yaml(text: str) -> str:
+    """How to write the number in YAML, if YAML reads this spelling of it as a string."""
+    number = re.fullmatch(r"([-+]?\d+)(\.\d*)?[eE]([-+]?)(\d+)", text)
+    if number is None:
+        return ""
+    digits, fraction, sign, exponent = number.groups()
+    return f", or {digits}{fraction or '.0'}e{sign or '+'}{exponent} in YAML"
+
+
+def _check_dtype(factory: str, value: str, path: str) -> None:
+    try:
+        np.dtype(value)
+    except TypeError:
+        (near,) = difflib.get_close_matches(value, _DTYPES, 1, 0.0)
+        raise ParameterError(
+            f"{factory} needs a dtype for {path}, and got the string {value!r}.",
+            f"Write {path}={near!r}, or jnp.{near}.",
+            path=path,
+        ) from None
+
+
+def _check_tree(factory: str, value: Any, path: str) -> None:
+    if is_config(type(value)):
+        raise ParameterError(
+            f"{factory} needs a tree for {path}, and JAX takes an OmegaConf {type(value).__name__} "
+            "for a leaf.",
+            "Write OmegaConf.to_container(value, resolve=True), or _convert_: all in a config for "
+            "Hydra.",
+            path=path,
+        )
+    for step, item in steps(value):
+        _check_tree(factory, item, path + step)
+
+
+# --- transformations ----------------------------------------------------------------------------
+
+
+def check_transformations(parameters: FactoryParameters, given: Mapping[str, Any]) -> None:
+    """Raise `NotATransformationError` for an argument that has to be a transformation."""
+    for name, annotation in parameters.transformations.items():
+        if name == parameters.variadic:
+            for index, item in enumerate(given.get(name, ())):
+                _check_transformation(parameters.factory, item, annotation, f"{name}[{index}]")
+        elif name in given:
+            _check_transformation(parameters.factory, given[name], annotation, name)
+
+
+def _check_transformation(factory: str, value: Any, annotation: Any, path: str) -> None:
+    if isinstance(annotation, type) and is_transformation(value):
+        return
+    inner = typing.get_args(annotation)
+    if inner == (str, optax.GradientTransformation):
+        # A transformation is a pair too, of functions.
+        is_pair = isinstance(value, tuple | list) and len(value) == 2
+        if not is_pair or is_transformation(value):
+            raise NotATransformationError(
+                f"{factory} takes pairs of a name and a transformation, and {path} is {value!r}.",
+                f'Write {factory}(("clip", canonopt.clip(1.0)), ...).',
+                path=path,
+            )
+        _check_transformation(factory, value[1], inner[1], f"{path}[1]")
+    elif optax.GradientTransformation in inner and isinstance(value, Mapping):
+        for key, item in value.items():
+            _check_transformation(factory, item, optax.GradientTransformation, f"{path}[{key!r}]")
+    elif needs_transformation(annotation) and not is_transformation(value):
+        if value is None and type(None) in inner:
+            return
+        raise NotATransformationError(
+            f"{factory} needs a gradient transformation, and {path} is {_described(value)}.",
+            _how_to_make_a_transformation(value),
+            path=path,
+        )
+
+
+def _how_to_make_a_transformation(value: Any) -> str:
+    if isinstance(value, Sequence) and any(map(is_transformation, value)):
+        return "Unpack it: canonopt.chain(*transforms)."
+    called = f"{_named(value)}(...)"
+    if isinstance(value, type):
+        return f"Make an instance: {called}."
+    if is_factory(value) and not makes_schedules(value):
+        return f"Call it: {called}."
+    if callable(value):
+        schedule = called if is_factory(value) else _named(value)
+        with_it = f"canonopt.scale_by_learning_rate({schedule}), or canonopt.sgd({schedule})."
+        if is_factory(value) or isinstance(value, ScheduleSpec):
+            return f"Write {with_it}"
+        return f"If it is a factory, call it: {called}. If it is a schedule, write {with_it}"
+    return f"Build one, with canonopt.sgd({value!r}) for example."
+
+
+def is_factory(value: Any) -> bool:
+    """Return True for a function that builds specs, or Optax's transformations or schedules."""
+    return isinstance(value, types.FunctionType) and (
+        hasattr(value, "factory") or is_factory_of_optax(value)
+    )
+
+
+# --- texts --------------------------------------------------------------------------------------
+
+
+def _described(value: Any) -> str:
+    if value is None or isinstance(value, int | float):
+        return repr(value)
+    if is_transformation(value):
+        kind = "transformation"
+    elif isinstance(value, type):
+        kind = "class"
+    elif is_factory(value):
+        kind = "factory"
+    elif isinstance(value, ScheduleSpec):
+        kind = "schedule"
+    elif callable(value):
+        kind = "function"
+    else:
+        kind = "string" if isinstance(value, str) else type(value).__name__
+    return f"the {kind} {_named(value)}"
+
+
+def _named(value: Any) -> str:
+    if is_factory(value):
+        return expression(value)
+    text = getattr(value, "__name__", None) if callable(value) else None
+    text = text or repr(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
