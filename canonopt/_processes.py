@@ -24,7 +24,6 @@ from jax.sharding import Mesh, Sharding
 
 from ._identity import closure_items, partial_items
 from ._jax_internals import Jitted, Processes, array_text, jit_options, processes, sharding_text
-from ._numbers import Dynamic
 from ._python_internals import (
     code_of,
     content_of_code,
@@ -33,7 +32,7 @@ from ._python_internals import (
     is_library_function,
     is_stable_callable,
 )
-from ._spec import Configured, internals_of
+from ._spec import Configured, Dynamic, internals_of
 from ._texts import PLAIN, fields_of, text_of
 from .errors import MissingProcessError, ProcessMismatchError
 

@@ -44,9 +44,8 @@ GROUND = ("errors", "_python_internals", "_jax_internals", "_optax_compat", "_te
 # The rooms, each with those below it: nothing else may be imported but the ground.
 ROOMS: dict[str, tuple[str, ...]] = {
     "_identity": (),
-    "_numbers": ("_identity",),
     "_steps": ("_identity",),
-    "_spec": ("_identity", "_numbers", "_steps"),
+    "_spec": ("_identity", "_steps"),
     "_recompiles": ("_identity",),
     "_doctor": ("_identity", "_spec", "_recompiles"),
 }

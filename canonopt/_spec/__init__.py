@@ -1,9 +1,9 @@
 """Specs: Optax transformations and schedules that are one object for one configuration.
 
 `canonical` turns a factory into a function that builds specs, and `dynamic` makes a hyperparameter
-a traced leaf of its spec. `Spec`, `ScheduleSpec` and their base `Configured` are the types;
-`internals_of` gives what a spec knows about its factory. `names_of` and `find_in` say what canonopt
-has under the names of Optax, and `catalogue` lists its factories. `mirrored_names` and
+a traced leaf of its spec, a `Dynamic`. `Spec`, `ScheduleSpec` and their base `Configured` are the
+types; `internals_of` gives what a spec knows about its factory. `names_of` and `find_in` say what
+canonopt has under the names of Optax, and `catalogue` lists its factories. `mirrored_names` and
 `replace_in_optax` are for tools that put canonopt in Optax's place. The folder `config`, imported
 when it is asked for, writes specs as plain data, reads and compares them.
 
@@ -17,6 +17,7 @@ from .builders import find_in as find_in
 from .builders import mirrored_names as mirrored_names
 from .builders import names_of as names_of
 from .builders import replace_in_optax as replace_in_optax
+from .dynamic_number import Dynamic as Dynamic
 from .dynamic_spec import dynamic as dynamic
 from .spec import Configured as Configured
 from .spec import ScheduleSpec as ScheduleSpec

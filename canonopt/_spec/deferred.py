@@ -21,10 +21,12 @@ import optax
 
 from .._identity import PLAIN, Mode, is_namedtuple, kind_of
 from .._jax_internals import makes_tracers
-from .._numbers import Dynamic, ValueNeeded, both_branches, converted, first_branch
 from .._optax_compat import as_transform
 from ..errors import DynamicSpecError
 from .arguments import SpecFactory, copied
+from .conditionals import both_branches, first_branch
+from .double_float import converted
+from .dynamic_number import Dynamic, ValueNeeded
 from .spec import Configured
 
 # --- parameters with holes ----------------------------------------------------------------------

@@ -14,11 +14,11 @@ import jax.tree_util as jtu
 import optax
 
 from .._identity import HoldsArray, Mode, Reading, Table, Watched, leads_to_objects, read
-from .._numbers import traced
 from .._python_internals import token_of
 from ..errors import DynamicSpecError
 from .arguments import Internals, SpecFactory, check_no_iterator, in_key, is_config
 from .deferred import DeferredBuild, put_in, take_out, weak_dtype, with_weak_type
+from .dynamic_number import traced
 from .spec import Configured, class_for, find, make_spec
 
 # --- specs as pytrees ---------------------------------------------------------------------------

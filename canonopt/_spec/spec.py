@@ -17,12 +17,12 @@ import numpy as np
 import optax
 
 from .._identity import Mode, is_in_place, kind_of
-from .._numbers import NUMBERS, Dynamic
 from .._optax_compat import as_transform, is_transformation, number_or_none
 from .._python_internals import ClassAttribute, InstanceAttribute, import_later
 from .._steps import init_like_grads
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
 from .arguments import Internals, SpecFactory, steps
+from .dynamic_number import NUMBERS, Dynamic
 
 if TYPE_CHECKING:
     from typing import Self

@@ -22,9 +22,10 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._identity import is_namedtuple
-from ..._numbers import Dynamic, converted
 from ..._optax_compat import is_transformation
 from ...errors import ConfigError
+from ..double_float import converted
+from ..dynamic_number import Dynamic
 from ..dynamic_spec import dynamic
 
 Data: TypeAlias = bool | int | float | str | list["Data"] | dict[str, "Data"]

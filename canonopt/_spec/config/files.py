@@ -12,10 +12,10 @@ import jax.core
 import numpy as np
 import optax
 
-from ..._numbers import Dynamic
 from ..._optax_compat import is_transformation
 from ...errors import CanonoptError, ConfigError, ConfigWarning
 from ..builders import factory_behind
+from ..dynamic_number import Dynamic
 from ..factory import Factory
 from ..spec import Configured
 from .codecs import BY_KEYS, CODECS, RESERVED, Codec, Data, Name

@@ -109,9 +109,10 @@ def _hidden(x: Any) -> jax.Array:
     return x if isinstance(x, jax.Array) else jax.lax.optimization_barrier(jnp.asarray(x))
 
 
-def as_double(number: Any) -> np.ndarray:
+def as_double(number: Any) -> Any:
     """Return a Python number, or an array of them, as float64."""
-    return np.asarray(number, np.float64)
+    # A scalar, since NumPy takes the powers of an array by another algorithm than Python.
+    return np.asarray(number, np.float64)[()]
 
 
 def add(a: Any, b: Any) -> Any:
