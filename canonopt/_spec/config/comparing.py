@@ -26,16 +26,6 @@ def fingerprint(
     It is the SHA-256 of the data that `to_config` writes, without the version of Optax. Functions
     count by their names, not by what they do.
 
-    ```python
-    >>> import canonopt
-    >>> a, b = (canonopt.adam(canonopt.dynamic(rate)) for rate in (1e-3, 3e-4))
-    >>> canonopt.fingerprint(a) == canonopt.fingerprint(b)
-    False
-    >>> canonopt.fingerprint(a, dynamic=False) == canonopt.fingerprint(b, dynamic=False)
-    True
-
-    ```
-
     **Arguments:**
 
     - `spec`: a spec, or what `to_config` returned.

@@ -12,11 +12,10 @@ import jax.core
 import numpy as np
 import optax
 
-from ..._optax_compat import is_transformation
+from ..._optax_compat import is_transformation, members_of
 from ...errors import CanonoptError, ConfigError, ConfigWarning
 from ..builders import factory_behind
 from ..dynamic_number import Dynamic
-from ..factory import Factory
 from ..spec import Configured
 from .codecs import BY_KEYS, CODECS, RESERVED, Codec, Data, Name
 from .names import Names, merged
@@ -24,6 +23,9 @@ from .names import Names, merged
 if TYPE_CHECKING:
     from cattrs import Converter
     from pydantic_core import CoreSchema
+
+
+_NOT_TEXT = {bool, int, float, type(None)}
 
 
 def to_config(
@@ -226,12 +228,10 @@ class _Reader:
         match data:
             case list():
                 return [self.value(item, f"{path}[{i}]") for i, item in enumerate(data)]
-            case {"canonical": name, **parameters}:
-                factory = self._factory(name, "canonical", f"{path}.canonical")
-                return self._spec(factory, parameters, path)
-            case {"optax": name, **parameters}:
-                factory = self._factory(name, "optax", f"{path}.optax")
-                return self._spec(factory, parameters, path, self._is_other)
+            case {"canonical": name, **written}:
+                return self._spec("canonical", name, written, path)
+            case {"optax": name, **written}:
+                return self._spec("optax", name, written, path)
             case dict() if codec := BY_KEYS.get(frozenset(data)):
                 return self._of_codec(codec, data, path)
             case dict() if reserved := sorted(RESERVED & data.keys()):
@@ -252,27 +252,34 @@ class _Reader:
         example = _text(codec.example)
         return _called(codec.read_parts, parts, codec.tag, f"Write it as in {example}.", path)
 
-    def _factory(self, name: Data, key: str, path: str) -> Any:
+    def _factory(self, key: str, name: Data, path: str) -> Any:
         if isinstance(name, dict):  # inject_hyperparams(optax.adam)
             made = self.value(name, path)
             if isinstance(made, types.FunctionType) and (factory := factory_behind(made)):
                 return factory
         return factory_behind(self._names.find(name, path, key))
 
-    def _spec(
-        self, factory: Factory, written: dict[str, Any], path: str, is_other: bool = False
-    ) -> Any:
-        defaults = factory.signature.defaults
+    def _spec(self, key: str, name: Data, written: dict[str, Any], path: str) -> Any:
+        factory = self._factory(key, name, f"{path}.{key}")
+        is_other, defaults = self._is_other and key == "optax", factory.signature.defaults
         missing = [name for name in defaults if name not in written]
         if missing and not is_other:
             name = missing[0]
             fix = f"Write all parameters. The default of {name} is {defaults[name]!r}."
             problem = f"{path} lacks {', '.join(missing)} of {factory.name}."
             raise ConfigError(problem, fix, path=f"{path}.{name}")
-        missing += [name for name, data in written.items() if data == {"default": True}]
         if is_other:
+            missing += [name for name, data in written.items() if data == {"default": True}]
             self.as_installed += [f"{path}.{name}" for name in missing]
-        given = {n: self.value(d, f"{path}.{n}") for n, d in written.items() if n not in missing}
+        given = {}
+        for name, data in written.items():
+            where, known = f"{path}.{name}", factory.signature.parameters.get(name)
+            if data == {"default": True}:
+                continue
+            if isinstance(data, str) and known and {*members_of(known.annotation)} <= _NOT_TEXT:
+                fix = "Write it without quotes; in YAML with a dot, as in 1.0e-3."
+                raise ConfigError(f"{where} is the string {data!r}.", fix, path=where)
+            given[name] = self.value(data, where)
         return _called(factory.from_fields, given, factory.name, "Correct its parameters.", path)
 
 
@@ -302,13 +309,6 @@ def register_hooks(converter: "Converter", *, registry: Mapping[str, Any] | None
 
     It serves attrs classes and dataclasses with fields of the types `canonopt.Spec` and
     `canonopt.ScheduleSpec`.
-
-    ```python
-    converter = cattrs.Converter()
-    canonopt.register_hooks(converter)
-    data = converter.unstructure(Experiment(optimizer=canonopt.adam(1e-3)))
-    converter.structure(data, Experiment)
-    ```
 
     **Arguments:**
 

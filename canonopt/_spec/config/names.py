@@ -25,20 +25,7 @@ class Names:
         if not isinstance(registry, Mapping | None):
             problem = f"The registry is {registry!r}, which is not a mapping of names to objects."
             raise ConfigError(problem, "Write registry={'is_matrix': is_matrix}.")
-        self._registry = registry = {**(registry or {})}
-        objects = {qualified_name(value): value for value in registry.values()}
-        builders: dict[str, Any] = {
-            n: v for n, v in registry.items() if isinstance(v, types.FunctionType)
-        }
-        builders = {name: v for name, v in builders.items() if factory_behind(v) is not None}
-        own = {qualified_name(builder): builder for builder in builders.values()}
-        of_functions = {qualified_name(v.factory.function): v for v in builders.values()}
-        # What a name under each key of the data stands for, and the objects that have one.
-        self._known: dict[str, tuple[str, Mapping[Any, Any]]] = {
-            "optax": (f"a factory of Optax {optax.__version__}", catalogue),
-            "canonical": ("a factory in the registry", of_functions | own | builders),
-            "name": ("a name of Optax or in the registry", known_objects() | objects | registry),
-        }
+        self._registry = {**(registry or {})}
 
     def of(self, value: Any) -> str | None:
         """Return the name of an object, None if it does not have one."""
@@ -56,7 +43,7 @@ class Names:
 
     def find(self, name: Any, path: str, key: str = "name") -> Any:
         """Return the object of this name. Raises `ConfigError` if it is unknown."""
-        what, known = self._known[key]
+        what, known = self._known(key)
         if isinstance(name, str) and name in known:
             return known[name]
         near = difflib.get_close_matches(str(name), filter(None, known), n=1)
@@ -66,6 +53,19 @@ class Names:
             f"Did you mean {near[0]!r}?" if near else fix,
             path=path,
         )
+
+    def _known(self, key: str) -> tuple[str, Mapping[Any, Any]]:
+        """Return what a name under this key of the data stands for, and the objects with one."""
+        if key == "optax":
+            return f"a factory of Optax {optax.__version__}", catalogue
+        known = {qualified_name(value): value for value in self._registry.values()}
+        known |= self._registry
+        if key == "name":
+            return "a name of Optax or in the registry", known_objects() | known
+        builders = {n: v for n, v in known.items() if isinstance(v, types.FunctionType)}
+        factories = {n: f for n, v in builders.items() if (f := factory_behind(v)) is not None}
+        of_functions = {qualified_name(f.function): f.builder for f in factories.values()}
+        return "a factory in the registry", of_functions | {n: builders[n] for n in factories}
 
 
 def merged(value: Any) -> Any:

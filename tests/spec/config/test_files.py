@@ -155,6 +155,23 @@ def test_a_wrong_parameter_is_refused_with_its_path(changes, path, message):
     assert message in str(error), str(error)
 
 
+@canonopt.canonical
+def scaled(rate: float | None, is_fast: bool = False, name: str = "a"):
+    return optax.scale(rate)
+
+
+@pytest.mark.parametrize(
+    ("spec", "name"),
+    [(CHAIN.args[1], "nesterov"), (scaled(0.1), "rate"), (scaled(0.1), "is_fast")],
+)
+def test_text_in_place_of_a_number_or_a_boolean_is_refused(spec, name):
+    data = canonopt.to_config(spec)
+    data["spec"][name] = "false"
+    message = f"^spec.{name} is the string 'false'. Write it without quotes; in YAML with a dot"
+    with pytest.raises(errors.ConfigError, match=message):
+        canonopt.from_config(data, registry={"scaled": scaled})
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
