@@ -135,6 +135,8 @@ def _namedtuple(kind: Any, fields: dict[str, Any]) -> Any:
 
 # --- the table ----------------------------------------------------------------------------------
 
+_NUMPY_TYPES = {np.dtype(code).type.__name__: np.dtype(code).type for code in "?bhilqBHILQefdFD"}
+
 # The first whose test a value passes writes it, of those with names if the object has one.
 CODECS = (
     Codec(
@@ -180,9 +182,9 @@ CODECS = (
     ),
     Codec(
         {"numpy_type": "float32"},
-        lambda value: isinstance(value, type) and value in _NUMPY_TYPES,
+        lambda value: isinstance(value, type) and _NUMPY_TYPES.get(value.__name__) is value,
         lambda value: value.__name__,
-        lambda name: np.dtype(name).type,
+        _NUMPY_TYPES.__getitem__,
     ),
     Codec({"name": Name("my_mask")}, lambda value: True, lambda value: value, lambda value: value),
     Codec(
@@ -198,7 +200,6 @@ CODECS = (
         lambda kind, name: kind.__members__[name],
     ),
 )
-_NUMPY_TYPES = {np.dtype(code).type for code in "?bhilqBHILQefdFD"}
 BY_KEYS = {frozenset(codec.example): codec for codec in CODECS}
 # `{"default": True}` is the default of Optax, where that is an object without a name. `diff` has
 # "unnamed" for what has no name.

@@ -133,7 +133,7 @@ MALFORMED = [
     ({"dtype": "object"}, "dtype raised AttributeError"),
     ({"numpy_dtype": 3}, 'Write it as in {"numpy_dtype": "float32"}.'),
     ({"numpy_dtype": "object"}, "numpy_dtype raised AttributeError"),
-    ({"numpy_type": "int33"}, 'Write it as in {"numpy_type": "float32"}.'),
+    ({"numpy_type": "void"}, 'Write it as in {"numpy_type": "float32"}.'),
     ({"scalar": "int8", "value": 1000}, 'Write it as in {"scalar": "float32", "value": 1.0}.'),
     ({"scalar": "int8", "value": 0.5}, "the numbers do not fit int8 or the shape"),
     ({"scalar": "float32", "value": "0.5"}, "these are not numbers"),
