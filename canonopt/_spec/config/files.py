@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from pydantic_core import CoreSchema
 
 
-_NOT_TEXT = {bool, int, float, type(None)}
+_NOT_TEXT = (bool, int, float, type(None))
 
 
 def to_config(
@@ -264,10 +264,9 @@ class _Reader:
         is_other, defaults = self._is_other and key == "optax", factory.signature.defaults
         missing = [name for name in defaults if name not in written]
         if missing and not is_other:
-            name = missing[0]
-            fix = f"Write all parameters. The default of {name} is {defaults[name]!r}."
+            fix = f'Write all parameters, for a default {{"{missing[0]}": {{"default": true}}}}.'
             problem = f"{path} lacks {', '.join(missing)} of {factory.name}."
-            raise ConfigError(problem, fix, path=f"{path}.{name}")
+            raise ConfigError(problem, fix, path=f"{path}.{missing[0]}")
         if is_other:
             missing += [name for name, data in written.items() if data == {"default": True}]
             self.as_installed += [f"{path}.{name}" for name in missing]
@@ -276,7 +275,8 @@ class _Reader:
             where, known = f"{path}.{name}", factory.signature.parameters.get(name)
             if data == {"default": True}:
                 continue
-            if isinstance(data, str) and known and {*members_of(known.annotation)} <= _NOT_TEXT:
+            kinds = members_of(known.annotation) if known else (str,)
+            if isinstance(data, str) and all(kind in _NOT_TEXT for kind in kinds):
                 fix = "Write it without quotes; in YAML with a dot, as in 1.0e-3."
                 raise ConfigError(f"{where} is the string {data!r}.", fix, path=where)
             given[name] = self.value(data, where)

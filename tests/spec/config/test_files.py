@@ -129,7 +129,7 @@ WRONG = [
     ({"optax": ADAM}, "optax", "which is not a factory of Optax"),
     ({"weight_decy": 0.1}, "weight_decy", "keyword argument 'weight_decy'. Did you mean 'weight_d"),
     ({"lr": 0.1}, "learning_rate", "adamw got both lr and learning_rate"),
-    ({"b2": ..., "mask": ...}, "b2", "lacks b2, mask of adamw. Write all parameters. The default"),
+    ({"b2": ..., "mask": ...}, "b2", "lacks b2, mask of adamw. Write all parameters, for a"),
     ({"learning_rate": ...}, "learning_rate", "adamw: missing a required argument: "),
     ({"learning_rate": {"default": True}}, "learning_rate", "adamw: missing a required"),
     ({"learning_rate": "1e-3"}, "learning_rate", "schedule for learning_rate, and got the"),
@@ -138,7 +138,7 @@ WRONG = [
     (
         {"mask": MASKED},
         "mask.kwargs",
-        "lacks kwargs of holding. Write all parameters. The default",
+        'for a default {"kwargs": {"default": true}}.',
     ),
     ({"mask": b"a"}, "mask", "is b'a', a bytes. Write a number, a string"),
 ]
