@@ -234,27 +234,17 @@ def test_a_list_of_transformations_in_a_config_is_to_be_unpacked():
 # --- what reads signatures ------------------------------------------------------------------------
 
 
-def test_hydra_zen_takes_lr():
+def test_what_reads_signatures_takes_lr():
     expected = canonopt.adam(1e-3)
-    assert hydra_zen.instantiate(hydra_zen.builds(canonopt.adam, lr=1e-3)) is expected
-    partial = hydra_zen.builds(canonopt.adam, lr=1e-3, zen_partial=True)
-    assert hydra_zen.instantiate(partial)() is expected
     full = hydra_zen.builds(canonopt.adam, populate_full_signature=True)
     assert hydra_zen.instantiate(full, learning_rate=1e-3) is expected
-    text = hydra_zen.to_yaml(full(learning_rate=1e-3))
-    assert instantiate(OmegaConf.create(text)) is expected
-    with pytest.raises(TypeError):
-        hydra_zen.builds(canonopt.clip, lr=1e-3)
-
-
-def test_fiddle_takes_lr():
-    made = fdl.Config(canonopt.chain, canonopt.clip(1.0), fdl.Config(canonopt.adam, lr=1e-3))
-    assert fdl.build(made) is canonopt.chain(canonopt.clip(1.0), canonopt.adam(1e-3))
-    made = fdl.Partial(canonopt.adam)
-    made.lr = 1e-3
-    assert fdl.build(made)() is canonopt.adam(1e-3)
-    with pytest.raises(TypeError):
-        fdl.Config(canonopt.clip, lr=1e-3)
+    assert instantiate(OmegaConf.create(hydra_zen.to_yaml(full(learning_rate=1e-3)))) is expected
+    partial = hydra_zen.builds(canonopt.adam, lr=1e-3, zen_partial=True)
+    assert hydra_zen.instantiate(partial)() is expected
+    assert fdl.build(fdl.Partial(canonopt.adam, lr=1e-3))() is expected
+    for builds in (hydra_zen.builds, fdl.Config):
+        with pytest.raises(TypeError):
+            builds(canonopt.clip, lr=1e-3)
 
 
 def test_the_default_of_lr_is_as_if_not_given():
