@@ -119,8 +119,8 @@ def diff(
     **Arguments:**
 
     - `a`, `b`: specs, or what `to_config` returned for them.
-    - `registry`: names of functions, as for `to_config`. Others are compared as canonopt compares
-        functions, and have no name in the output.
+    - `registry`: names of functions, as for `to_config`. Others are the same if they are one
+        object, as those of specs are that canonopt has merged.
 
     **Returns:** a tuple of `Difference`s. Its text has a line for each.
     """

@@ -18,7 +18,7 @@ from ..builders import factory_behind
 from ..dynamic_number import Dynamic
 from ..spec import Configured
 from .codecs import BY_KEYS, CODECS, RESERVED, Codec, Data, Name
-from .names import Names, merged
+from .names import Names
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -101,13 +101,12 @@ def from_config(data: Mapping[str, Any], *, registry: Mapping[str, Any] | None =
 class Writer:
     """Writes values, with the names in a registry.
 
-    With `compares`, it also writes what has no name: the same for functions that do the same.
+    With `compares`, it also writes what has no name, for a comparison in this process.
     """
 
     def __init__(self, registry: Mapping[str, Any] | None, compares: bool = False) -> None:
         self._names = Names(registry)
         self._compares = compares
-        self._unnamed: list[Any] = []
 
     def value(self, value: Any, path: str) -> Any:
         kind = type(value)
@@ -126,8 +125,7 @@ class Writer:
             if codec.test(value) and (table := self._table(codec, value, path)) is not None:
                 return table
         if self._compares:
-            self._unnamed.append(one := merged(value))  # so that no other gets its id
-            return {"unnamed": repr(one), "id": id(one)}
+            return {"unnamed": repr(value), "id": id(value)}
         raise _without_name(value, path)
 
     def _table(self, codec: Codec, value: Any, path: str) -> dict[str, Data] | None:

@@ -31,7 +31,7 @@ class Names:
         """Return the name of an object, None if it does not have one."""
         items = self._registry.items()
         own = next((name for name, known in items if known is value), None)
-        alike = (name for name, known in items if merged(known) is merged(value))
+        alike = (name for name, known in items if _merged(known) is _merged(value))
         return own or _known_names().get(id(value)) or next(alike, None) or qualified_name(value)
 
     def of_factory(self, factory: Factory) -> tuple[str, str | None]:
@@ -46,13 +46,13 @@ class Names:
         what, known = self._known(key)
         if isinstance(name, str) and name in known:
             return known[name]
-        near = difflib.get_close_matches(str(name), filter(None, known), n=1)
         fix = f"Import it, and write canonopt.from_config(data, registry={{{name!r}: ...}})."
-        raise ConfigError(
-            f"{path} is {name!r}, which is not {what}. Names in data are not imported.",
-            f"Did you mean {near[0]!r}?" if near else fix,
-            path=path,
-        )
+        if near := difflib.get_close_matches(str(name), filter(None, known), n=1):
+            fix = f"Did you mean {near[0]!r}?"
+        elif key == "optax":
+            fix = 'Write a name such as "adam".'
+        problem = f"{path} is {name!r}, which is not {what}. Names in data are not imported."
+        raise ConfigError(problem, fix, path=path)
 
     def _known(self, key: str) -> tuple[str, Mapping[Any, Any]]:
         """Return what a name under this key of the data stands for, and the objects with one."""
@@ -68,7 +68,7 @@ class Names:
         return "a factory in the registry", of_functions | {n: builders[n] for n in factories}
 
 
-def merged(value: Any) -> Any:
+def _merged(value: Any) -> Any:
     """Return one object for all functions that do the same, and any other value as it is."""
     return hoist(value) if type(value) is types.FunctionType else value
 
