@@ -18,7 +18,8 @@ _MODULE_OF = {
         "_identity": "canonicalize clear_caches hoist hoisted_field register_constant",
         "_processes": "assert_same_across_processes",
         "_recompiles": (
-            "CompileLog assert_max_compiles assert_max_traces compile_log no_recompiles"
+            "CompileLog assert_max_compiles assert_max_traces assert_not_stale compile_log "
+            "no_recompiles"
         ),
         "_spec": "ScheduleSpec Spec canonical dynamic",
         "_spec.config": (

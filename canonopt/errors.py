@@ -116,6 +116,13 @@ class UnknownFunctionError(CanonoptError, KeyError):
     """A log or a marker of pytest was asked for a function, and no function has this name."""
 
 
+class StaleReadError(CanonoptError, AssertionError):
+    """A cached program goes on with a value that has changed since it was traced.
+
+    `path` is the value, such as `runtime.weight`.
+    """
+
+
 class LimitError(CanonoptError, ValueError):
     """An assertion on traces or compiles was given an invalid limit or mode."""
 

@@ -19,6 +19,7 @@ from .functions import jit_options as jit_options
 from .functions import name_in_events as name_in_events
 from .functions import node_functions as node_functions
 from .functions import rebinds_only_if_set as rebinds_only_if_set
+from .jaxprs import is_same_program as is_same_program
 from .jaxprs import kept_by as kept_by
 from .options import jit_with_first as jit_with_first
 from .options import named_arguments as named_arguments
@@ -48,6 +49,7 @@ from .tracing import is_at_top_level as is_at_top_level
 from .tracing import is_in_backward_pass as is_in_backward_pass
 from .tracing import is_in_shard_map as is_in_shard_map
 from .tracing import is_staging as is_staging
+from .tracing import is_unwatched as is_unwatched
 from .tracing import listen as listen
 from .tracing import makes_tracers as makes_tracers
 from .tracing import top_level_check as top_level_check
@@ -64,6 +66,14 @@ if typing.TYPE_CHECKING:
     from .filter_jit import error_of_equinox as error_of_equinox
     from .filter_jit import is_given as is_given
     from .flax_nnx import module_parts as module_parts
+    from .hits import HitWatch as HitWatch
+    from .hits import Retrace as Retrace
+    from .hits import function_of_hit as function_of_hit
+    from .hits import function_of_miss as function_of_miss
+    from .hits import retrace_of_hit as retrace_of_hit
+    from .hits import retrace_of_miss as retrace_of_miss
+    from .hits import stands_for_others as stands_for_others
+    from .hits import users_call_of_hit as users_call_of_hit
     from .misses import Miss as Miss
     from .misses import MissWatch as MissWatch
     from .slices import distinct_slices as distinct_slices
@@ -74,17 +84,25 @@ else:
         "Array": "arrays",
         "Compile": "compiles",
         "HidingFailedCallbacks": "filter_jit",
+        "HitWatch": "hits",
         "Miss": "misses",
         "MissWatch": "misses",
         "Processes": "distributed",
+        "Retrace": "hits",
         "Watch": "watching",
         "array_of": "arrays",
         "array_text": "arrays",
         "distinct_slices": "slices",
         "error_of_equinox": "filter_jit",
         "is_given": "filter_jit",
+        "function_of_hit": "hits",
+        "function_of_miss": "hits",
         "module_parts": "flax_nnx",
         "processes": "distributed",
+        "retrace_of_hit": "hits",
+        "retrace_of_miss": "hits",
+        "stands_for_others": "hits",
+        "users_call_of_hit": "hits",
     }
 
     def __getattr__(name: str) -> object:

@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from .settings import default_settings, unsupported
-from .tracing import is_staging, listen
+from .tracing import is_staging, is_unwatched, listen
 
 _MAX_NAMES = 1000  # of what was lowered and is not compiled yet, in each thread
 
@@ -85,7 +85,8 @@ class CompileWatch:
             self._is_seen = self._is_seen or (name != "?" and name in thread.lowered)
             lowering = thread.lowered.pop(name, 0.0)
             cache = "hit" if is_hit else "miss" if _has_persistent_cache() else None
-            self._on_compile(Compile(name, duration_secs, lowering, cache))
+            if not is_unwatched():
+                self._on_compile(Compile(name, duration_secs, lowering, cache))
 
 
 class _Thread(threading.local):

@@ -1,12 +1,15 @@
 """Finds the constants of a traced program, and the code that runs with it or after it."""
 
+import contextlib
 import functools
+import re
 import types
 from collections.abc import Iterator
 from typing import Any
 
 import jax
 import jax.core
+import jax.interpreters.partial_eval as partial_eval
 import numpy as np
 
 from .._python_internals import captured_by, is_library_file
@@ -31,6 +34,96 @@ def kept_by(program: Any) -> tuple[int, bool]:
         else:
             is_code_kept |= _is_users_code(value)
     return sum(constants.values()), is_code_kept
+
+
+def is_same_program(one: Any, other: Any) -> bool:
+    """Return True if two traced programs do the same: their operations with all parameters.
+
+    What no output depends on does not count. Functions in parameters, as of callbacks and of rules
+    for derivatives, count by their names.
+    """
+    return _Comparison().of(_without_dead_code(one), _without_dead_code(other))
+
+
+def _without_dead_code(program: Any) -> Any:
+    with contextlib.suppress(Exception):  # effects of some kinds have no rule
+        jaxpr, _ = partial_eval.dce_jaxpr(
+            program.jaxpr, [True] * len(program.jaxpr.outvars), instantiate=True
+        )
+        return program.replace(jaxpr=jaxpr)
+    return program
+
+
+class _Comparison:
+    """Compares two programs step by step, each inner program once."""
+
+    def __init__(self) -> None:
+        self._known: dict[tuple[int, int], bool] = {}
+
+    def of(self, one: Any, other: Any) -> bool:
+        if one is other:
+            return True
+        if hasattr(one, "eqns") and hasattr(other, "eqns"):
+            key = id(one), id(other)
+            if key not in self._known:
+                self._known[key] = self._of_jaxprs(one, other)
+            return self._known[key]
+        if isinstance(one, _ARRAYS) and isinstance(other, _ARRAYS):
+            return _is_same_array(one, other)
+        if type(one) is not type(other):
+            return False
+        if isinstance(one, tuple | list):
+            return len(one) == len(other) and all(map(self.of, one, other))
+        if isinstance(one, dict):
+            return one.keys() == other.keys() and all(self.of(one[k], other[k]) for k in one)
+        return _text(one) == _text(other)
+
+    def _of_jaxprs(self, one: Any, other: Any) -> bool:
+        if not self.of(list(getattr(one, "consts", ())), list(getattr(other, "consts", ()))):
+            return False
+        one, other = getattr(one, "jaxpr", one), getattr(other, "jaxpr", other)
+        numbers: tuple[dict[Any, int], dict[Any, int]] = {}, {}
+
+        def variables(ours: Any, theirs: Any) -> bool:
+            return len(ours) == len(theirs) and all(map(atoms, ours, theirs))
+
+        def atoms(ours: Any, theirs: Any) -> bool:
+            if ours.aval != theirs.aval or hasattr(ours, "val") != hasattr(theirs, "val"):
+                return False
+            if hasattr(ours, "val"):
+                return self.of(ours.val, theirs.val)
+            first, second = (n.setdefault(v, len(n)) for n, v in zip(numbers, (ours, theirs)))
+            return first == second
+
+        return (
+            variables([*one.constvars, *one.invars], [*other.constvars, *other.invars])
+            and len(one.eqns) == len(other.eqns)
+            and all(
+                ours.primitive is theirs.primitive
+                and variables(ours.invars, theirs.invars)
+                and variables(ours.outvars, theirs.outvars)
+                and self.of(ours.params, theirs.params)
+                for ours, theirs in zip(one.eqns, other.eqns, strict=True)
+            )
+            and variables(one.outvars, other.outvars)
+        )
+
+
+_ARRAYS = (jax.Array, np.ndarray, np.generic)
+
+
+def _is_same_array(one: Any, other: Any) -> bool:
+    if one.dtype != other.dtype or one.shape != other.shape:
+        return False
+    if jax.dtypes.issubdtype(one.dtype, jax.dtypes.extended):
+        one, other = jax.random.key_data(one), jax.random.key_data(other)
+    return np.asarray(one).tobytes() == np.asarray(other).tobytes()
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, int | float | complex | str):
+        return repr(value)
+    return re.sub(r"0x[0-9a-fA-F]+", "", repr(value))
 
 
 def _is_users_code(value: Any) -> bool:

@@ -23,6 +23,7 @@ from .tracing import (
     is_call,
     is_in_backward_pass,
     is_staging,
+    is_unwatched,
     listen_for_traces,
     traces_so_far,
     was_tracing,
@@ -45,6 +46,8 @@ class Miss:
     jitted: Callable[..., Any]
     # Whether the function is called, not only traced, lowered or evaluated for shapes.
     is_call: bool
+    # The positional and keyword arguments of `jitted`.
+    given: tuple[tuple, dict[str, Any]]
     # Whether the program is one of `canonopt.jit`, which functions may share.
     is_shared: bool = False
 
@@ -105,7 +108,7 @@ class MissWatch:
         found: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
         def watched(fun: Any, ji: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-            if self._ours is not watched:
+            if self._ours is not watched or is_unwatched():
                 return original(fun, ji, args, kwargs)
             try:
                 miss = None if passes(fun) else _miss(fun, ji, args, kwargs)
@@ -260,17 +263,18 @@ def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
     options = {name: getattr(info, name, None) for name in (*JIT_OPTIONS, "compiler_options_kvs")}
     for name in ("in_shardings", "out_shardings"):
         options[name] = getattr(info, f"{name}_leaves", None)
-    function, is_shared, before = fun, False, len(args)
+    function, is_shared, before, given = fun, False, len(args), (args, kwargs)
     if (users_call := attribute(fun, "__canonical_call__")) is not None:
         is_shared = True
         function, args = users_call(*args)
     if (call := call_of_filter_jit(function, args)) is not None:
-        return Miss(*call, lambda _: False, True, options, fun, is_call(), is_shared)
+        return Miss(*call, lambda _: False, True, options, fun, is_call(), given, is_shared)
     names, numbers = frozenset(info.static_argnames), frozenset(info.static_argnums)
     # Those of `canonopt.jit` count from before the arguments of the user's function.
     numbers = {i if i < 0 else i - before + len(args) for i in numbers}
     # Negative numbers count from the last positional argument.
     static = names | numbers | {i + len(args) for i in numbers if i < 0}
     return Miss(
-        function, args, kwargs, static.__contains__, False, options, fun, is_call(), is_shared
+        *(function, args, kwargs, static.__contains__, False, options, fun, is_call()),
+        *(given, is_shared),
     )

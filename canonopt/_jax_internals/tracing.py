@@ -4,6 +4,7 @@ import contextlib
 import functools
 import inspect
 import os
+import threading
 import traceback
 import types
 from collections.abc import Callable, Iterator
@@ -150,6 +151,27 @@ def _frames() -> Iterator[types.FrameType]:
     while frame is not None:
         yield frame
         frame = frame.f_back
+
+
+class _Thread(threading.local):
+    is_unwatched = False
+
+
+_thread = _Thread()
+
+
+@contextlib.contextmanager
+def unwatched() -> Iterator[None]:
+    """Let nobody hear what this thread traces and compiles inside the block."""
+    before, _thread.is_unwatched = _thread.is_unwatched, True
+    try:
+        yield
+    finally:
+        _thread.is_unwatched = before
+
+
+def is_unwatched() -> bool:
+    return _thread.is_unwatched
 
 
 # --- events -----------------------------------------------------------------------------------

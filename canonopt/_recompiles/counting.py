@@ -15,6 +15,7 @@ from .._jax_internals import (
     innermost,
     is_jitted,
     is_staging,
+    is_unwatched,
     jits_itself,
     name_of,
     without_own_frame,
@@ -26,12 +27,13 @@ from .call_key import CallKey, call_key_of
 from .differences import Entry
 from .listeners import LogRecorder, active, check_compiles, recording, watch
 from .log import CompileLog, FunctionLog, Recorder
+from .stale import watching
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
 @contextlib.contextmanager
-def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
+def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[CompileLog]:
     """Counts, by function, what is traced and compiled inside the block, whoever jitted it.
 
     ```python
@@ -58,6 +60,8 @@ def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
     **Arguments:**
 
     - `all_threads`: whether to count what other threads do in the meantime, too.
+    - `stale`: whether to report cached calls that go on with a value that has changed since they
+        were traced, as `assert_not_stale` finds them. They are in `log.stale` and in the table.
 
     **Returns:** a context manager that gives a `CompileLog`: `log[name]` for a function's counts,
     `log.functions`, `log.helpers` for what JAX and libraries compile, by the line of yours that ran
@@ -67,7 +71,9 @@ def compile_log(*, all_threads: bool = False) -> Iterator[CompileLog]:
     start, or at the end if JAX reported no compiles.
     """
     log = CompileLog()
-    with recording(LogRecorder(log), all_threads):
+    with recording(LogRecorder(log), all_threads), contextlib.ExitStack() as block:
+        if stale:
+            block.enter_context(watching(log.stale.append, log.note_problem, all_threads))
         yield log
     check_compiles()
 
@@ -254,7 +260,7 @@ def _counted(fn: Any, limit: _Limit) -> Any:
 
     @functools.wraps(fn)
     def counted(*args: Any, **kwargs: Any) -> Any:
-        if not is_staging():
+        if not is_staging() or is_unwatched():
             return fn(*args, **kwargs)
         key = _call_key(fn, args, kwargs)
         limit.count_trace(key)

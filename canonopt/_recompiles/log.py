@@ -30,6 +30,7 @@ from .._texts import (
 from ..errors import UnknownFunctionError
 from .advice import failure_hints
 from .differences import Entry
+from .stale import StaleRead
 
 MAX_ENTRIES = 64  # kept for each function
 MAX_OPERATIONS = 512  # kept for each line
@@ -256,6 +257,8 @@ class CompileLog:
         self.started = time.perf_counter()
         # What canonopt failed to find out, which does not disturb the program that it watches.
         self.problems: list[str] = []
+        # What went on with an old value, if that was asked for.
+        self.stale: list[StaleRead] = []
         self._logs: dict[object, FunctionLog] = {}
         self._lines: dict[object, FunctionLog] = {}
         _alive[id(self)] = weakref.ref(self, functools.partial(_forget, id(self)))
@@ -289,6 +292,8 @@ class CompileLog:
         lines = aligned([_TITLES, *self._rows()])
         for title, cause in self._causes():
             lines += ["", f"{title}:", *(f"  {line}" for line in cause.lines())]
+        for read in self.stale:
+            lines += ["", *read.lines()]
         return "\n".join([*lines, *self._notes()])
 
     def _repr_html_(self) -> str:

@@ -7,6 +7,7 @@ It has one trace, so nothing that another function has traced is run without suc
 cannot be shown to be the same is called as `jax.jit` calls it.
 """
 
+import functools
 import operator
 import threading
 from collections.abc import Callable, Hashable, Iterable
@@ -57,13 +58,33 @@ class Program:
             return tracing.run(arrays, args, kwargs)
 
         # For reports. The call that misses JAX's cache is always the last one of this thread.
-        vars(call)["__canonical_call__"] = lambda _, *args: (_thread.fn, args)
+        vars(call)["__canonical_call__"] = lambda _, *args: (_thread.jitted.wrapped, args)
+        vars(call)["__canonical_trace__"] = functools.partial(_traced_again, mark)
         self.call = jit_with_first(call, jitted.wrapped, jitted.options, count)
         self.pinned = pinned  # of which the key has the ids
 
 
+def _traced_again(
+    mark: object, trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Callable[[], Any]:
+    """Return what traces the function of the call that runs now, as it is then."""
+    jitted = _thread.jitted
+
+    def again() -> Any:
+        body = jitted.body()
+        # What the function captures may be other arrays by now.
+        arrays = read_call(body.fn, body.beside)[1] if args[0] else []
+        _thread.tracing = _Tracing(mark, body, arrays)
+        try:
+            return trace(tuple(arrays), *args[1:], **kwargs)
+        finally:
+            _thread.tracing = None
+
+    return again
+
+
 class _Thread(threading.local):
-    fn: Any = None  # what JAX is called for
+    jitted: Any = None  # what JAX is called for
     tracing: "_Tracing | None" = None  # what is traced next
 
 
@@ -151,7 +172,7 @@ class _Use:
 
     def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the program; `_UNTRACED` if it has no trace for these arguments."""
-        _thread.fn = jitted.wrapped
+        _thread.jitted = jitted
         try:
             leaves = self.program.call(self.arrays, *args, **kwargs)
         except NotTraced as error:
@@ -164,7 +185,7 @@ class _Use:
                     raise _deleted(jitted, array) from error
             raise
         finally:
-            _thread.fn = None
+            _thread.jitted = None
         return self.output.unflatten(leaves)
 
 
@@ -307,7 +328,7 @@ def _started(
         programs.discard(key, program)  # JAX has forgotten its programs
     program = Program(jitted, len(structure.children()[0].children()), reading.pinned)
     tracing = _thread.tracing = _Tracing(program.mark, body, arrays)
-    _thread.fn = jitted.wrapped
+    _thread.jitted = jitted
     try:
         traced = program.call.trace(values, *args, **kwargs)
     except Exception as error:
@@ -316,7 +337,7 @@ def _started(
         _refuse(key, body.fn, _ASKS)
         return None, None
     finally:
-        _thread.tracing = _thread.fn = None
+        _thread.tracing = _thread.jitted = None
     program.bytes, keeps_code = kept_by(traced.jaxpr)
     template = slotted(tracing.output, reading.objects)
     is_same = read_call(body.fn, beside, before=reading)[0].key == reading.key
