@@ -702,7 +702,12 @@ def private_attributes():
 
 def test_each_private_name_has_a_test_without_it():
     names = names_relied_on()
-    covered = {*MOVED, "jax._src.distributed.global_state"}
+    covered = {
+        *MOVED,
+        "jax._src.api._post_hook_state",
+        "jax._src.distributed.global_state",
+        "jax._src.interpreters.partial_eval.dce_jaxpr",
+    }
     modules = {name.rpartition(".")[0] for name in covered}
     assert names - covered - modules == set()
     assert covered - names == {"equinox._jit._filter_jit_cache", "events"}
@@ -1087,3 +1092,101 @@ def test_x64_is_found_out_the_public_way_too(monkeypatch):
         elsewhere("jax._src.config", enable_x64=None)(monkeypatch)
         assert _jax_internals.x64_state().value is True
     assert _jax_internals.x64_state().value is False
+
+
+# --- cached calls -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("all_threads", [False, True])
+def test_a_cached_call_is_heard_with_its_arguments(all_threads):
+    def function(x, *, scale):
+        return scale * x
+
+    def elsewhere():
+        jitted(1.0, scale=2.0)
+
+    jitted, calls = jax.jit(function), []
+    watch = _jax_internals.HitWatch(lambda *call: calls.append(call))
+    jitted(1.0, scale=2.0)
+    watch.start(all_threads)
+    jitted(1.0, scale=2.0)
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    watch.stop(all_threads)
+    jitted(1.0, scale=2.0)
+    assert calls == [(jitted, (1.0,), {"scale": 2.0})] * (2 if all_threads else 1)
+
+
+@pytest.mark.parametrize("hook", [None, object()])
+def test_without_the_hook_of_cached_calls_no_stale_reads_are_found(monkeypatch, hook):
+    if hook is None:
+        monkeypatch.delattr("jax._src.api._post_hook_state")
+    else:
+        monkeypatch.setattr("jax._src.api._post_hook_state", hook)
+    with pytest.raises(canonopt.errors.UnsupportedVersionError, match="find stale reads") as error:
+        _jax_internals.HitWatch(print)
+    assert error.value.name == "jax._src.api._post_hook_state"
+
+
+def test_tracing_afresh_reaches_the_functions_that_are_called():
+    runs = []
+
+    @jax.jit
+    def inner(x):
+        runs.append("inner")
+        return 2 * x
+
+    @jax.jit
+    def outer(x):
+        runs.append("outer")
+        return jax.lax.scan(lambda carry, _: (inner(carry), None), x, None, length=2)[0]
+
+    outer(1.0)
+    again = _jax_internals.retrace_of_hit(outer, (1.0,), {})
+    assert again.cached() is outer.trace(1.0).jaxpr
+    assert runs == ["outer", "inner"]
+    assert _jax_internals.is_same_program(again.afresh(), again.cached())
+    assert runs == ["outer", "inner"] * 2
+    again.afresh()
+    assert runs == ["outer", "inner"] * 3
+    assert outer._cache_size() == 1
+
+
+TABLE = np.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "expected"),
+    [
+        (lambda x: 2 * x, lambda y: 2 * y, True),
+        (lambda x: 2 * x, lambda x: 3 * x, False),
+        (lambda x: x - 1, lambda x: 1 - x, False),
+        (lambda x: 0.0 * x, lambda x: -0.0 * x, False),
+        (lambda x: jnp.nan * x, lambda x: jnp.nan * x, True),
+        (lambda x: x + TABLE, lambda x: x + TABLE.copy(), True),
+        (lambda x: x + TABLE, lambda x: x + TABLE[::-1], False),
+        (lambda x: (2 * x, 5 * x)[0], lambda x: (2 * x, 6 * x)[0], True),
+        (lambda x: jax.jit(lambda y: 2 * y)(x), lambda x: jax.jit(lambda y: 3 * y)(x), False),
+        (lambda x: x.sum(), lambda x: x.max(), False),
+        (
+            lambda x: jax.pure_callback(np.sin, x, x),
+            lambda x: jax.pure_callback(np.sin, x, x),
+            True,
+        ),
+        (lambda x: jax.nn.relu(x), lambda x: jax.nn.relu(x), True),
+    ],
+)
+def test_programs_are_the_same_if_they_do_the_same(one, other, expected):
+    one, other = (jax.jit(function).trace(jnp.ones(3)).jaxpr for function in (one, other))
+    assert _jax_internals.is_same_program(one, other) is expected
+
+
+def test_without_dce_jaxpr_dead_code_counts(monkeypatch):
+    def program(scale):
+        return jax.jit(lambda x: (2 * x, scale * x)[0]).trace(1.0).jaxpr
+
+    assert _jax_internals.is_same_program(program(5), program(6))
+    monkeypatch.delattr("jax.interpreters.partial_eval.dce_jaxpr")
+    assert not _jax_internals.is_same_program(program(5), program(6))
+    assert _jax_internals.is_same_program(program(5), program(5))

@@ -18,10 +18,10 @@ from .tracing import unwatched
 class HitWatch:
     """Calls `on_hit` with the jitted function and its arguments after each call of its C++ cache.
 
-    From `start` to `stop`, in the threads that started it, or in all. What `on_hit` raises, the call
-    raises. Relies on `_post_hook_state` of `jax._src.api`: the hook, which is not part of the key of
-    a jit cache, with which JAX looks for NaNs. A block of `jax.debug_nans` sets and resets it, so
-    until `stop` this object stands in for it there.
+    From `start` to `stop`, in the threads that started it, or in all. What `on_hit` raises, the
+    call raises. Relies on `_post_hook_state` of `jax._src.api`: the hook with which JAX looks for
+    NaNs, which is not part of the key of a jit cache. A block of `jax.debug_nans` sets and resets
+    it, so until `stop` this object stands in for it there.
 
     To make one raises `UnsupportedVersionError` if the hook is gone.
     """

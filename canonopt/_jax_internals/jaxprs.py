@@ -39,8 +39,9 @@ def kept_by(program: Any) -> tuple[int, bool]:
 def is_same_program(one: Any, other: Any) -> bool:
     """Return True if two traced programs do the same: their operations with all parameters.
 
-    What no output depends on does not count. Functions in parameters, as of callbacks and of rules
-    for derivatives, count by their names.
+    Functions in parameters, as of callbacks and of rules for derivatives, count by their names.
+    What no output depends on does not count: that relies on `dce_jaxpr` of
+    `jax.interpreters.partial_eval`. If it is gone, such code counts.
     """
     return _Comparison().of(_without_dead_code(one), _without_dead_code(other))
 
@@ -92,8 +93,8 @@ class _Comparison:
                 return False
             if hasattr(ours, "val"):
                 return self.of(ours.val, theirs.val)
-            first, second = (n.setdefault(v, len(n)) for n, v in zip(numbers, (ours, theirs)))
-            return first == second
+            first, second = numbers
+            return first.setdefault(ours, len(first)) == second.setdefault(theirs, len(second))
 
         return (
             variables([*one.constvars, *one.invars], [*other.constvars, *other.invars])
