@@ -10,6 +10,7 @@ from typing import Any
 import jax
 import jax.core
 import jax.interpreters.partial_eval as partial_eval
+import jax.numpy as jnp
 import numpy as np
 
 from .._python_internals import captured_by, is_library_file
@@ -116,7 +117,7 @@ _ARRAYS = (jax.Array, np.ndarray, np.generic)
 def _is_same_array(one: Any, other: Any) -> bool:
     if one.dtype != other.dtype or one.shape != other.shape:
         return False
-    if jax.dtypes.issubdtype(one.dtype, jax.dtypes.extended):
+    if jnp.issubdtype(one.dtype, jax.dtypes.extended):
         one, other = jax.random.key_data(one), jax.random.key_data(other)
     return np.asarray(one).tobytes() == np.asarray(other).tobytes()
 
