@@ -139,25 +139,16 @@ _NUMPY_TYPES = {np.dtype(code).type.__name__: np.dtype(code).type for code in "?
 
 # The first whose test a value passes writes it, of those with names if the object has one.
 CODECS = (
-    Codec(
-        {"none": True}, lambda value: value is None, lambda value: True, {True: None}.__getitem__
-    ),
+    Codec({"none": True}, _is(type(None)), lambda value: True, {True: None}.__getitem__),
     Codec({"float": "nan"}, _is(float), repr, _not_finite),
     Codec({"complex": [0.0, 1.0]}, _is(complex), lambda z: [z.real, z.imag], lambda z: complex(*z)),
     Codec({"bytes": "00ff"}, _is(bytes), bytes.hex, bytes.fromhex),
     Codec({"tuple": [1, 2]}, _is(tuple), list, tuple),
     Codec({"set": [1, 2]}, _is(set), list, set),
     Codec({"frozenset": [1, 2]}, _is(frozenset), list, frozenset),
-    # For a dict whose order or keys a table would not keep.
-    Codec({"dict": [["key", 1]]}, _is(dict), lambda value: [*map(list, value.items())], _dict),
-    Codec(
-        {"dynamic": 0.001},
-        lambda value: (
-            isinstance(value, Dynamic) and not isinstance(value.numbers(), Dynamic | None)
-        ),
-        Dynamic.numbers,
-        dynamic,
-    ),
+    # A dict whose order or keys a table would not keep. The writer needs the keys for the paths.
+    Codec({"dict": [["key", 1]]}, lambda value: False, list, _dict),
+    Codec({"dynamic": 0.001}, _is_known, Dynamic.numbers, dynamic),
     Codec(
         {"scalar": "float32", "value": 1.0},
         _is_array(np.generic),
