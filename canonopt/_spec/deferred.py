@@ -74,7 +74,7 @@ def _mapped(value: Any, change: Callable[[str, Any], Any], path: str) -> Any:
     changed = change(path, value)
     if changed is not value or isinstance(value, Configured | types.FunctionType):
         return changed
-    parts, make = _parts(value)
+    parts, make = _opened(value)
     made = [_mapped(part, change, path + step) for step, part in parts]
     return value if all(a is b for a, (_, b) in zip(made, parts, strict=True)) else make(made)
 
@@ -82,7 +82,7 @@ def _mapped(value: Any, change: Callable[[str, Any], Any], path: str) -> Any:
 _CONTAINERS = (dict, list, tuple, collections.OrderedDict, collections.defaultdict)
 
 
-def _parts(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
+def _opened(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
     """Return the parts of a node of a pytree by the steps of their paths, and what makes another.
 
     JAX sorts the keys of a dict, and a factory may depend on their order, so containers are taken
@@ -297,8 +297,8 @@ def _how_to_vmap(is_built: bool) -> str:
 def _shapes_in(child: Any) -> list[tuple[str, tuple[int, ...]]]:
     """Return paths and shapes of arrays that may hold one number for each ensemble member."""
     pairs, _ = jtu.tree_flatten_with_path(child, is_leaf=lambda x: isinstance(x, Dynamic))
-    has_members = lambda leaf: getattr(leaf, "ndim", 0) > 0 and leaf.size > 0  # noqa: E731
-    return [(jtu.keystr(keys), part.shape) for keys, part in pairs if has_members(part)]
+    shapes = [(jtu.keystr(keys), getattr(part, "shape", ())) for keys, part in pairs]
+    return [(path, shape) for path, shape in shapes if shape and 0 not in shape]
 
 
 def _is_data_of_key(child: Any) -> bool:

@@ -35,10 +35,6 @@ _FLOATS = (float, np.float64)
 _COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
 
 
-def _of_array(name: str) -> property:
-    return property(lambda number: getattr(number.as_array(), name))
-
-
 class Dynamic:
     """A number that is traced. `canonopt.dynamic` makes it.
 
@@ -136,16 +132,12 @@ class Dynamic:
         return double_float.with_derivative_of(convert(self.value), convert(self.as_double()))
 
     __jax_array__ = as_array
-    shape, ndim, size = map(_of_array, ("shape", "ndim", "size"))
-    dtype, weak_type = map(_of_array, ("dtype", "weak_type"))
-
-    @property
-    def aval(self) -> Any:
-        """The type of the array. `jnp.asarray` reads the weak type from it."""
-        return jax.typeof(self.as_array())
-
-    def astype(self, dtype: Any) -> Any:
-        return self.as_array().astype(dtype)
+    # From `aval`, `jnp.asarray` reads the weak type.
+    aval = property(lambda self: jax.typeof(self.as_array()))
+    shape = property(lambda self: self.value.shape)
+    ndim = property(lambda self: self.value.ndim)
+    dtype = property(lambda self: self.aval.dtype)
+    weak_type = property(lambda self: self.aval.weak_type)
 
     # Outside of factories a concrete number has a value like any other. A number that a factory was
     # given has a name, and never tells its value: a program that depended on it would be wrong for
@@ -265,27 +257,23 @@ def traced(value: Any, path: str = "") -> Any:
             "Give it a number, as in canonopt.dynamic(1e-3).",
             path=path or None,
         )
-    kinds = {*map(type, members)}
-    is_float64 = kinds == {np.float64}
-    if not is_float64 and any(issubclass(kind, np.generic) for kind in kinds):
-        for member in members:
-            _check_fits(member, path)
-        return jnp.asarray(value)
     # NumPy's dtype for an integer that fits none of its integer types is `object`.
-    kind = {"b": bool, "f": float}.get(np.asarray(value).dtype.kind, int)
-    if kind is int:  # integers in a list with floats become floats
-        for member in members:
-            _check_fits(member, path)
-    return Dynamic.of(value, np.float64 if is_float64 else kind)
+    kind: Any = {"b": bool, "f": float}.get(np.asarray(value).dtype.kind, int)
+    if {*map(type, members)} == {np.float64}:
+        kind = np.float64
+    elif any(isinstance(member, np.generic) for member in members):
+        kind = None
+    for member in members if kind in (int, None) else ():  # others become floats
+        _check_fits(member, path)
+    return jnp.asarray(value) if kind is None else Dynamic.of(value, kind)
 
 
 def _check_fits(number: Any, path: str) -> None:
     """Raise for an integer that JAX would refuse, or truncate if it is one of NumPy's."""
     if not isinstance(number, int | np.integer):
         return
-    dtype = jnp.result_type(int)
-    if isinstance(number, np.integer):
-        dtype = np.dtype(f"{number.dtype.kind}{min(number.itemsize, dtype.itemsize)}")
+    kind = type(number) if isinstance(number, np.integer) else int
+    dtype = jax.dtypes.canonicalize_dtype(kind)
     if np.iinfo(dtype).min <= number <= np.iinfo(dtype).max:
         return
     raise DynamicSpecError(

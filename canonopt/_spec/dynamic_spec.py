@@ -61,8 +61,8 @@ def make_dynamic(factory: SpecFactory, parameters: dict[str, Any]) -> Configured
     parameters, children = take_out(parameters)
     reading = _read(factory, parameters)
     # The factory is called here for its errors and its warnings, and to see what it makes.
-    made = DeferredBuild(factory, parameters, children).made
-    cls = dynamic_class_for(class_for(factory, made))
+    deferred = DeferredBuild(factory, parameters, children)
+    cls = dynamic_class_for(class_for(factory, deferred.made))
     # The factory is called again for each trace, and would then make something else.
     if reading.is_comparable and _read(factory, parameters).key != reading.key:
         raise DynamicSpecError(
@@ -81,7 +81,7 @@ def make_dynamic(factory: SpecFactory, parameters: dict[str, Any]) -> Configured
         if watched is not None:
             watched.stands_in(_templates, key, weakref.ref(template))
         template = _templates.setdefault(key, template)
-    return _put_together(template, children.values())
+    return _put_together(template, children.values(), deferred)
 
 
 def _read(factory: SpecFactory, parameters: dict[str, Any]) -> Reading:
@@ -99,10 +99,14 @@ def _read(factory: SpecFactory, parameters: dict[str, Any]) -> Reading:
         ) from None
 
 
-def _put_together(template: Template, children: Iterable[Any]) -> Configured:
+def _put_together(
+    template: Template, children: Iterable[Any], deferred: DeferredBuild | None = None
+) -> Configured:
     cls, factory, children = template.cls, template.factory, tuple(children)
-    values = dict(zip(template.paths, map(with_weak_type, children, template.weak), strict=True))
-    deferred = DeferredBuild(factory, template.parameters, values)
+    if deferred is None:
+        values = map(with_weak_type, children, template.weak)
+        named = dict(zip(template.paths, values, strict=True))
+        deferred = DeferredBuild(factory, template.parameters, named)
     internals = _DynamicInternals(
         factory,
         deferred,
@@ -110,7 +114,8 @@ def _put_together(template: Template, children: Iterable[Any]) -> Configured:
         is_called_again=not factory.is_stable,
         flat=(children, template),
     )
-    return make_spec(cls, put_in(template.parameters, values), internals, deferred.transform)
+    parameters = put_in(template.parameters, deferred.children)
+    return make_spec(cls, parameters, internals, deferred.transform)
 
 
 # Each call of a jitted function flattens its arguments. A function in Python would take longer.

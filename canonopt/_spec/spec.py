@@ -168,7 +168,7 @@ def _restore(factory: SpecFactory, parameters: dict[str, Any]) -> Any:
 # containers among them, and the specs inside.
 
 
-def _parts(value: Any) -> Iterator[tuple[str, Any]]:
+def _steps(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the parts of a spec or a container, each with the step of a path that leads to it."""
     if isinstance(value, Configured):
         yield from ((f".{name}", part) for name, part in value.parameters().items())
@@ -178,7 +178,7 @@ def _parts(value: Any) -> Iterator[tuple[str, Any]]:
 
 def _walk(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield each part of `value` with its path, outer parts first."""
-    for step, part in _parts(value):
+    for step, part in _steps(value):
         below = (path + step).removeprefix(".")
         yield below, part
         yield from _walk(part, below)
@@ -217,7 +217,7 @@ def _replaced(value: Any, changes: Mapping[str, Any], path: str = "") -> Any:
     if path in changes:
         return changes[path]
     new = {}
-    for step, part in _parts(value):
+    for step, part in _steps(value):
         made = _replaced(part, changes, (path + step).removeprefix("."))
         if made is not part:
             new[step] = made
@@ -226,7 +226,7 @@ def _replaced(value: Any, changes: Mapping[str, Any], path: str = "") -> Any:
     if isinstance(value, Configured):
         return value.replace(**{step.removeprefix("."): part for step, part in new.items()})
     rule: Any = kind_of(value)
-    return rule.make(value, [new.get(step, part) for step, part in _parts(value)])
+    return rule.make(value, [new.get(step, part) for step, part in _steps(value)])
 
 
 # --- transformations and schedules ---------------------------------------------------------------

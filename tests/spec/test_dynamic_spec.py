@@ -4,6 +4,7 @@ import collections
 import copy
 import gc
 import re
+import warnings
 
 import equinox as eqx
 import jax
@@ -196,6 +197,21 @@ def test_a_node_of_any_kind_is_made_again_with_what_is_traced(node, step):
     ((path, _), *_) = jax.tree_util.tree_leaves_with_path(optim)
     assert jax.tree_util.keystr(path) == f".node{step}.value"
     np.testing.assert_allclose(jax.jit(update)(optim, PARAMS)["w"], 0.5)
+
+
+def test_a_factory_is_called_once_for_all_updates_outside_of_a_trace():
+    @canonopt.canonical
+    def warned(rate):
+        warnings.warn("called", UserWarning, stacklevel=1)
+        return optax.scale(rate)
+
+    with warnings.catch_warnings(record=True) as found:
+        warnings.simplefilter("always")
+        for rate in (jnp.float32(0.5), canonopt.dynamic(0.5)):
+            optim = warned(rate)
+            for _ in range(2):
+                update(optim, PARAMS)
+    assert [str(each.message) for each in found] == ["called", "called"]
 
 
 def test_a_mapping_keeps_its_order():
