@@ -184,14 +184,14 @@ def attribute_of(owner: Any, name: str) -> Any:
 
 
 class ClassAttribute:
-    """A descriptor for an attribute that a class has and its instances do not."""
+    """A descriptor for an attribute of a class, not of its instances, made when it is read."""
 
-    def __init__(self, value: Any) -> None:
-        self._value = value
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self._value = functools.cache(make)
 
     def __get__(self, instance: Any, owner: type) -> Any:
         if instance is None:
-            return self._value
+            return self._value()
         raise AttributeError(f"only the class {owner.__name__!r} has this attribute")
 
 

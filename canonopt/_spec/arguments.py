@@ -2,6 +2,7 @@
 
 import collections
 import copy
+import dataclasses
 import functools
 import operator
 import sys
@@ -10,7 +11,6 @@ import weakref
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol
 
-import attrs
 import jax.tree_util as jtu
 import numpy as np
 
@@ -58,7 +58,7 @@ class SpecFactory(Protocol):
     def to_pickle(self, parameters: dict[str, Any]) -> dict[str, Any]: ...
 
 
-@attrs.define(eq=False)
+@dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
 class Internals:
     """What a spec knows beside its parameters.
 
@@ -79,7 +79,7 @@ class Internals:
     # The spec, or the function that builds specs. Only if a table may hold this.
     spec: Any = None
     # What stands for the spec in a key.
-    token: int = attrs.field(factory=new_token)
+    token: int = dataclasses.field(default_factory=new_token)
     # Whether the configuration was built again and found in a table.
     is_rebuilt: bool = False
     # Whether a call for it that is remembered has a zero, which equals -0.0.

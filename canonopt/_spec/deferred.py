@@ -6,12 +6,12 @@ stays in its place. `DeferredBuild` fills the holes and calls the factory.
 
 import collections
 import contextlib
+import dataclasses
 import functools
 import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import attrs
 import jax
 import jax.core
 import jax.numpy as jnp
@@ -130,7 +130,7 @@ def _as_arrays(tree: Any) -> Any:
 # --- the call -----------------------------------------------------------------------------------
 
 
-@attrs.frozen(eq=False, slots=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class DeferredBuild:
     """A call of a factory with traced values, put off until the transformation runs."""
 

@@ -4,12 +4,12 @@ Such a spec is neither interned nor hashed. Its arrays may be traced, or be what
 transformation puts in place of a leaf, so the factory is called only when the transformation runs.
 """
 
+import dataclasses
 import operator
 import weakref
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NoReturn, TypeVar, overload
 
-import attrs
 import jax.tree_util as jtu
 import optax
 
@@ -24,7 +24,7 @@ from .spec import Configured, class_for, find, make_spec
 # --- specs as pytrees ---------------------------------------------------------------------------
 
 
-@attrs.frozen(eq=False)
+@dataclasses.dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
 class Template:
     """A dynamic spec without its children: static data that a jit cache compares in every call.
 
@@ -44,11 +44,11 @@ class Template:
 _templates: Table[Template] = Table()
 
 
-@attrs.define(eq=False)
+@dataclasses.dataclass(eq=False, slots=True)
 class _DynamicInternals(Internals):
     # The spec as a pytree. What replaces an array need not be one, so taking the parameters apart
     # again could find other leaves.
-    flat: tuple[tuple[Any, ...], Template] = attrs.field(kw_only=True)
+    flat: tuple[tuple[Any, ...], Template] = dataclasses.field(kw_only=True)
 
     def build(self) -> Any:
         is_transform = issubclass(self.flat[1].cls, optax.GradientTransformation)

@@ -1,5 +1,6 @@
 """A factory's parameters: names, aliases, defaults, and the errors of calls that do not fit."""
 
+import dataclasses
 import difflib
 import enum
 import functools
@@ -7,7 +8,6 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-import attrs
 
 from .._optax_compat import is_transformation, mentions_transformation
 from .._python_internals import parameters_of
@@ -26,7 +26,7 @@ class NotGiven(enum.StrEnum):
         return "<not given>"
 
 
-@attrs.frozen(eq=False, slots=False)
+@dataclasses.dataclass(frozen=True, eq=False)
 class FactoryParameters:
     """The parameters of one factory.
 

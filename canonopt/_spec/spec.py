@@ -4,13 +4,13 @@ A factory builds them. Each has a class of its own, with a field for each parame
 """
 
 import difflib
+import inspect
 import operator
 import re
 import types
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
-import attrs
 import jax
 import jax.tree_util as jtu
 import numpy as np
@@ -19,7 +19,6 @@ import optax
 from .._identity import Mode, is_in_place, kind_of
 from .._optax_compat import as_transform, is_transformation, number_or_none
 from .._python_internals import ClassAttribute, InstanceAttribute, import_later
-from .._steps import init_like_grads
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
 from .arguments import Internals, SpecFactory, steps
 from .dynamic_number import NUMBERS, Dynamic
@@ -40,6 +39,14 @@ class Configured:
     __canonicalized__ = True  # `canonopt.canonicalize` returns a spec unchanged
 
     _internals: Internals
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        from attrs.exceptions import FrozenInstanceError
+
+        raise FrozenInstanceError
+
+    def __delattr__(self, name: str) -> None:
+        setattr(self, name, None)
 
     @property
     def _factory(self) -> SpecFactory:
@@ -300,6 +307,8 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
         self, model: Any, loss_fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any
     ) -> optax.OptState:
         """Like `canonopt.init_like_grads`, with this spec as `optim`."""
+        from .._steps import init_like_grads  # imports Equinox
+
         return init_like_grads(model, loss_fn, *args, optim=self, **kwargs)
 
 
@@ -313,7 +322,7 @@ def _of_pair(*pair: Any, **named: Any) -> optax.GradientTransformationExtraArgs:
 
 
 def _aliases_of(cls: type) -> set[str]:
-    return {field.alias for field in attrs.fields(cls)} if attrs.has(cls) else set()
+    return {field.alias for field in getattr(cls, "__attrs_attrs__", ())}
 
 
 class ScheduleSpec(Configured):
@@ -450,49 +459,58 @@ def class_for(factory: SpecFactory, made: Any) -> type[Configured]:
 
 
 def _make_class(factory: SpecFactory, kind: type[Configured], is_own: bool) -> type[Configured]:
+    """Return a frozen attrs class with a field for each parameter, without the methods of attrs."""
     signature = factory.signature
-    defaults = signature.defaults if is_own else dict.fromkeys(signature.defaults)
-    fields = {
+    fields, keyword_only = signature.fields, signature.keyword_only
+    if is_own:
+        from_fields: Any = lambda cls, fields: factory.from_fields(fields)  # noqa: E731
+        defaults, parameters = signature.defaults, signature.parameters
+    else:
+        from_fields, defaults, parameters = _from_fields, dict.fromkeys(signature.defaults), {}
+    attributes = lambda: _attributes(fields, keyword_only, defaults, parameters, is_own)  # noqa: E731
+    body = {
+        "_from_fields": classmethod(from_fields),
+        # attrs looks it up on the class. OmegaConf, and so Hydra, looks it up on a value, and takes
+        # one that has it for a config.
+        "__attrs_attrs__": ClassAttribute(attributes),
+        "__match_args__": tuple(f for name, f in fields.items() if name not in keyword_only),
+        "__doc__": factory.function.__doc__,
+        "__module__": factory.module,
+    }
+    name = "".join(word[:1].upper() + word[1:] for word in factory.name.split("_"))
+    cls: Any = type(kind)(name, (kind,), body)
+    # A pytree without leaves. A jit cache compares the spec itself.
+    jtu.register_pytree_node(cls, lambda spec: ((), spec), lambda spec, _: spec)
+    return cls
+
+
+def _attributes(
+    fields: dict[str, str],
+    keyword_only: frozenset[str],
+    defaults: dict[str, Any],
+    parameters: dict[str, inspect.Parameter],
+    is_own: bool,
+) -> Any:
+    """Return the fields of a class, as `attrs.fields` does."""
+    import attrs  # a twentieth of the time to import Optax, and most runs never need it
+
+    made = {
         field: attrs.field(
             default=defaults.get(name, attrs.NOTHING),
             # attrs writes the aliases into an `__init__`, which has a `self` of its own.
             alias=f"{name}_" if name == "self" else name,
-            kw_only=name in signature.keyword_only,
+            kw_only=name in keyword_only,
             # tyro makes a flag of each, of the type of the value where this is `Any`.
-            type=number_or_none(signature.parameters[name].annotation if is_own else None),
+            type=number_or_none(parameters[name].annotation) if is_own else Any,
         )
-        for name, field in signature.fields.items()
+        for name, field in fields.items()
     }
-    if is_own:
-        from_fields: Any = lambda cls, fields: factory.from_fields(fields)  # noqa: E731
-    else:
-        from_fields = _from_fields
+    if not is_own:
         # `attrs.evolve` passes on the value of each field, and with this one the factory's method.
-        fields["_rebuild"] = attrs.field(alias=_REBUILD, default=None, type=types.MethodType)
-    cls: Any = attrs.make_class(
-        "".join(word[:1].upper() + word[1:] for word in factory.name.split("_")),
-        fields,
-        bases=(kind,),
-        class_body={
-            "_from_fields": classmethod(from_fields),
-            "__doc__": factory.function.__doc__,
-        },
-        frozen=True,
-        slots=False,
-        init=False,
-        repr=False,
-        eq=False,
-    )
-    made = cls.__attrs_attrs__
-    if "self" in signature.fields:
-        made = type(made)(a.evolve(alias="self") if a.alias == "self_" else a for a in made)
-    # attrs looks it up on the class. OmegaConf, and so Hydra, looks it up on a value, and takes one
-    # that has it for a config.
-    cls.__attrs_attrs__ = ClassAttribute(made)
-    cls.__module__ = factory.module
-    # A pytree without leaves. A jit cache compares the spec itself.
-    jtu.register_pytree_node(cls, lambda spec: ((), spec), lambda spec, _: spec)
-    return cls
+        made["_rebuild"] = attrs.field(alias=_REBUILD, default=None, type=types.MethodType)
+    found: Any = attrs.fields(attrs.make_class("Fields", made))
+    named = (a.evolve(alias="self") if a.alias == "self_" else a for a in found)
+    return type(found)(named) if "self" in fields else found
 
 
 def _from_fields(cls: type[Configured], fields: dict[str, Any]) -> Any:
