@@ -31,7 +31,6 @@ from ._recompiles import no_recompiles as no_recompiles
 from ._spec import ScheduleSpec as ScheduleSpec
 from ._spec import Spec as Spec
 from ._spec import canonical as canonical
-from ._spec import dynamic as dynamic
 from ._spec.config import Difference as Difference
 from ._spec.config import Differences as Differences
 from ._spec.config import diff as diff
@@ -39,6 +38,7 @@ from ._spec.config import fingerprint as fingerprint
 from ._spec.config import from_config as from_config
 from ._spec.config import register_hooks as register_hooks
 from ._spec.config import to_config as to_config
+from ._spec.dynamic_spec import dynamic as dynamic
 from ._steps import apply_updates as apply_updates
 from ._steps import filter_jit as filter_jit
 from ._steps import grads_like as grads_like

@@ -1,11 +1,12 @@
 """Specs: Optax transformations and schedules that are one object for one configuration.
 
-`canonical` turns a factory into a function that builds specs, and `dynamic` makes a hyperparameter
-a traced leaf of its spec, a `Dynamic`. `Spec`, `ScheduleSpec` and their base `Configured` are the
-types; `internals_of` gives what a spec knows about its factory. `names_of` and `find_in` say what
-canonopt has under the names of Optax, and `catalogue` lists its factories. `mirrored_names` and
-`replace_in_optax` are for tools that put canonopt in Optax's place. The folder `config`, imported
-when it is asked for, writes specs as plain data, reads and compares them.
+`canonical` turns a factory into a function that builds specs. A `Dynamic` is a hyperparameter that
+is a traced leaf of its spec; `dynamic_spec` is imported when a spec holds one. `Spec`,
+`ScheduleSpec` and their base `Configured` are the types; `internals_of` gives what a spec knows
+about its factory. `names_of` and `find_in` say what canonopt has under the names of Optax, and
+`catalogue` lists its factories. `mirrored_names` and `replace_in_optax` are for tools that put
+canonopt in Optax's place. The folder `config`, imported when it is asked for, writes specs as plain
+data, reads and compares them.
 
 A new configuration is read with `_identity.read`, which gives its key. The factory is called once
 for each key, and a table holds the spec weakly: see `factory`, then `spec`.
@@ -18,7 +19,6 @@ from .builders import mirrored_names as mirrored_names
 from .builders import names_of as names_of
 from .builders import replace_in_optax as replace_in_optax
 from .dynamic_number import Dynamic as Dynamic
-from .dynamic_spec import dynamic as dynamic
 from .spec import Configured as Configured
 from .spec import ScheduleSpec as ScheduleSpec
 from .spec import Spec as Spec

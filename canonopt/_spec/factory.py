@@ -33,7 +33,6 @@ from .arguments import (
     in_key,
     plain_config,
 )
-from .dynamic_spec import make_dynamic
 from .expressions import expression, is_data
 from .mistakes import check_hyperparameters, check_transformations
 from .parameters import FactoryParameters, NotGiven
@@ -153,6 +152,8 @@ class Factory:
         try:
             reading = read(held, tuple(map(in_key, values)))
         except HoldsArray:
+            from .dynamic_spec import make_dynamic  # most specs hold no array
+
             return make_dynamic(self, parameters)
         is_comparable = reading.is_comparable and is_complete
         key = (_x64.value, _settings(_config), tuple(differing), reading.key)

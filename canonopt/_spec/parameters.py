@@ -8,7 +8,6 @@ import inspect
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
-
 from .._optax_compat import is_transformation, mentions_transformation
 from .._python_internals import parameters_of
 from ..errors import ParameterError
