@@ -168,7 +168,7 @@ def _taken_apart(data: Any) -> tuple[str, dict[str, Data]]:
             return "tuple", {"": items}
         case {"dict": list(pairs)} if all(isinstance(p, list) and len(p) == 2 for p in pairs):
             return "dict", {f"[{_described(key)}]": item for key, item in pairs}
-        case {"optax": name, **parts} | {"canonical": name, **parts}:
+        case {"canonical": name, **parts} | {"optax": name, **parts}:
             return _exact(name), {f".{name}": item for name, item in parts.items()}
         case dict() if RESERVED.isdisjoint(data):
             return "table", {f"[{name!r}]": item for name, item in data.items()}
@@ -184,7 +184,7 @@ def _described(data: Data | None) -> str:
             return "None"
         case list():
             return f"[{', '.join(map(_described, data))}]"
-        case {"optax": name, **parts} | {"canonical": name, **parts}:
+        case {"canonical": name, **parts} | {"optax": name, **parts}:
             given = [f"{name}={_described(item)}" for name, item in parts.items()]
             return f"{name if isinstance(name, str) else _described(name)}({', '.join(given)})"
         case dict() if RESERVED.isdisjoint(data):

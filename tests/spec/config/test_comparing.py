@@ -16,11 +16,8 @@ import canonopt
 
 from ...support import catalogue
 from ...support.catalogue import build
-from .files import FORMATS, registry_for
-
-
-def is_matrix(params):
-    return jax.tree.map(lambda x: x.ndim > 1, params)
+from .files import FORMATS, is_matrix, registry_for
+from .files import holding as keyed
 
 
 @canonopt.canonical
@@ -220,8 +217,9 @@ CASES = {
     "a function": (
         canonopt.adamw(1e-3, mask=is_matrix),
         canonopt.adamw(1e-3),
-        f"mask: {__name__}:is_matrix -> None",
+        f"mask: {is_matrix.__module__}:is_matrix -> None",
     ),
+    "a parameter with the name of a key": (keyed(1, 2), keyed(1, 3), "optax: 2 -> 3"),
 }
 
 
