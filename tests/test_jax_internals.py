@@ -878,7 +878,7 @@ def test_once_counting_works_again_nothing_is_raised(first_use, monkeypatch):
     count_in_a_log()
     # A second watch does not keep the first one from being checked.
     misses._check_misses.cache_clear()
-    misses._check_misses()
+    misses._check_misses(eqx.filter_jit)
     # What was found is not looked for again.
     monkeypatch.setattr(misses, "MissWatch", None)
     count_in_a_log()
@@ -984,7 +984,7 @@ def test_traces_in_other_threads_do_not_disturb_the_check(first_use):
     try:
         for _ in range(20):
             misses._check_misses.cache_clear()
-            misses._check_misses()
+            misses._check_misses(eqx.filter_jit)
     finally:
         stop.set()
         for thread in threads:

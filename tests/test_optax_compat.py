@@ -16,7 +16,6 @@ import canonopt
 from canonopt._optax_compat import (
     annotation_of,
     as_transform,
-    built_as,
     callable_tree_as_function,
     dtype_of,
     is_transformation,
@@ -24,6 +23,7 @@ from canonopt._optax_compat import (
     takes_number,
     takes_tree,
 )
+from canonopt._texts import built_as
 
 from .support import catalogue
 

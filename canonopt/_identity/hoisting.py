@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 import jax
 import jax.tree_util as jtu
 
-from .._python_internals import BoundedStore, WeakIdMap, is_constant
+from .._python_internals import BoundedStore, WeakIdMap, is_constant, loaded
 from ..errors import HoistError, Incomparable
 from .instances import is_module_class
 from .interning import PLAIN, Table, Watched, cleared, read
@@ -155,11 +155,14 @@ def _guarded_function(function: Any, watched: Watched) -> Any:
 def described(fn: Any, found: Incomparable) -> tuple[str | None, str]:
     """Return the path in `fn` to what cannot be compared, and the subject of a sentence on it."""
     path = " of ".join(reversed(list(_path_to(found.part, fn, set())))) or None
-    import equinox as eqx
-
-    text = eqx.tree_pformat(found.part, width=10_000)
+    text = _text(found.part)
     text = text if len(text) <= 60 else f"{text[:57]}..."
     return path, f"its {path}, {text}," if path else "it"
+
+
+def _text(part: Any) -> str:
+    pformat = loaded("equinox", "tree_pformat")
+    return pformat(part, width=10_000) if pformat else repr(part)
 
 
 def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:

@@ -62,8 +62,8 @@ if typing.TYPE_CHECKING:
     from .compiles import Compile as Compile
     from .distributed import Processes as Processes
     from .distributed import processes as processes
-    from .filter_jit import HidingFailedCallbacks as HidingFailedCallbacks
-    from .filter_jit import error_of_equinox as error_of_equinox
+    from .equinox_errors import HidingFailedCallbacks as HidingFailedCallbacks
+    from .equinox_errors import error_of_equinox as error_of_equinox
     from .filter_jit import is_given as is_given
     from .flax_nnx import module_parts as module_parts
     from .hits import HitWatch as HitWatch
@@ -79,11 +79,12 @@ if typing.TYPE_CHECKING:
     from .slices import distinct_slices as distinct_slices
     from .watching import Watch as Watch
 else:
-    # Building a spec needs none of these, and some import much of JAX or Equinox.
+    # Building a spec needs none of these. And counting must not import Equinox or `jax.extend`: that
+    # imports Pallas, which changes what JAX compares of each call.
     _LATER = {
         "Array": "arrays",
         "Compile": "compiles",
-        "HidingFailedCallbacks": "filter_jit",
+        "HidingFailedCallbacks": "equinox_errors",
         "HitWatch": "hits",
         "Miss": "misses",
         "MissWatch": "misses",
@@ -93,7 +94,7 @@ else:
         "array_of": "arrays",
         "array_text": "arrays",
         "distinct_slices": "slices",
-        "error_of_equinox": "filter_jit",
+        "error_of_equinox": "equinox_errors",
         "is_given": "filter_jit",
         "function_of_hit": "hits",
         "function_of_miss": "hits",

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from typing import Any
 
 import attrs
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 
+from .._python_internals import loaded
 from .filter_jit import call_of_filter_jit
 from .functions import JIT_OPTIONS, attribute, functions_inside
 from .settings import default_settings, unsupported
@@ -72,8 +72,8 @@ class MissWatch:
         failed: Callable[[Exception], None] = lambda _: None,
         check: bool = True,
     ) -> None:
-        if check and not getattr(jax.config, "jax_no_tracing", False):  # else it cannot trace
-            _check_misses()
+        if check:
+            self.check()
         try:
             from jax._src import pjit
 
@@ -88,6 +88,11 @@ class MissWatch:
         self._ours: Any = None
         self._original: Any = None
         hide_own_frames()
+
+    def check(self) -> None:
+        """Raises `UnsupportedVersionError` if misses cannot be watched."""
+        if not getattr(jax.config, "jax_no_tracing", False):  # else it cannot trace
+            _check_misses(loaded("equinox", "filter_jit"))
 
     def start(self) -> None:
         current = self._pjit._infer_params
@@ -136,8 +141,10 @@ class MissWatch:
 
 
 @functools.cache  # if it raises, the next use checks again
-def _check_misses() -> None:
+def _check_misses(filter_jit: Any) -> None:
     """Traces small functions, and raises `UnsupportedVersionError` unless all are seen.
+
+    `filter_jit` is that of Equinox, which may not be imported yet.
 
     Takes some milliseconds. Nothing is lowered, so no backend is started.
     """
@@ -174,7 +181,7 @@ def _check_misses() -> None:
 
     def traced(x: Any) -> Any:
         staging.append(is_staging())
-        return jax.grad(pulled)(eqx.filter_jit(filtered)(x))
+        return jax.grad(pulled)((filter_jit or jax.jit)(filtered)(x))
 
     def refused(_: Any) -> Any:
         return object()
@@ -195,7 +202,7 @@ def _check_misses() -> None:
         watch.stop()
     if not {traced, called, refused} <= set(ways):
         raise unsupported("jax._src.pjit._infer_params")
-    if filtered not in ways or not ways[filtered][1]:
+    if filtered not in ways or (filter_jit and not ways[filtered][1]):
         raise unsupported("equinox._jit._filter_jit_cache")
     # A trace whose output JAX refuses has no jaxpr. Only the traceback shows that it took place.
     if not all(traces) or refusals != [True]:

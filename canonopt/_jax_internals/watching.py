@@ -68,6 +68,11 @@ class Watch:
         """Listens to compiles. To be called again, since somebody may clear JAX's listeners."""
         self._compiles.listen()
 
+    def check_misses(self) -> None:
+        """Raises `UnsupportedVersionError` if Equinox was imported since, and is not known."""
+        if self._misses is not None:
+            self._misses.check()
+
     def check_compiles(self) -> None:
         """Raises `UnsupportedVersionError` if JAX reports no compiles."""
         self._compiles.check()

@@ -110,7 +110,9 @@ def _imported(space: Mapping[str, Any], functions: Iterable[str] = ()) -> dict[s
     full = {id(sys.modules[name]): name for name in MODULES.values() if name in sys.modules}
     for function in functions:
         module, _, name = function.rpartition(".")
-        full[id(getattr(sys.modules.get(module), name, _MISSING))] = function
+        # Not by `getattr`, which would import what a module imports when it is asked for.
+        names = getattr(sys.modules.get(module), "__dict__", {})
+        full[id(names.get(name, _MISSING))] = function
     return {full[id(value)]: name for name, value in space.items() if id(value) in full}
 
 

@@ -7,11 +7,10 @@ import contextlib
 import re
 
 import attrs
-import equinox as eqx
 import jax.numpy as jnp
 
 from .._jax_internals import Array, code_of_sharding
-from .._python_internals import MODULES
+from .._python_internals import MODULES, loaded
 from .._texts import COMMITTED_BY_ORBAX, Advice
 from .call_key import INEXACT, CallKey, is_inside, state_misfits_model
 from .records import (
@@ -270,6 +269,10 @@ def context_advice(name: str) -> Advice:
     return Advice(hint=f"the same {name} in every call")
 
 
+IMPORT_ADVICE = Advice(
+    hint="import everything before the first call: a module that was imported since then, such as "
+    "equinox, added this setting to those that JAX compares"
+)
 OPTIONS_ADVICE = Advice(hint="jit the function once, with one set of options")
 TRANSFORM_ADVICE = Advice(
     hint="jax.jit outermost, as in jax.jit(jax.vmap(step)): each transformation of a jitted "
@@ -289,7 +292,8 @@ def static_advice(
     before, after, function = found.before, found.after, found.old_function
     root = _root(path, new)
     owner = new.records.get(path.rpartition(".")[0] or path)
-    if owner in (node_of(eqx.nn.StateIndex), node_of(eqx.nn.State)):
+    kinds = (loaded("equinox.nn", name) for name in ("StateIndex", "State"))
+    if owner in [node_of(kind) for kind in kinds if kind]:
         return Advice(hint="make the model and its state by equinox.nn.make_with_state, once")
     if found.redefined is not None:
         return class_advice(found.redefined)

@@ -15,12 +15,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Set
 from typing import Any
 
 import attrs
-import equinox as eqx
 import jax
 import jax.core
 import jax.tree_util as jtu
 import numpy as np
-import optax
 from jax.sharding import Mesh, Sharding
 
 from .._identity import described, read_call, why_not_shared
@@ -34,8 +32,8 @@ from .._jax_internals import (
     is_given,
     module_parts,
 )
-from .._python_internals import Caller, caller_of, token_of
-from .._texts import fields_of, text_of
+from .._python_internals import Caller, caller_of, loaded, token_of
+from .._texts import fields_of, is_gradient_transformation, text_of
 from .records import (
     Budget,
     Node,
@@ -128,7 +126,7 @@ def call_key_of(
         else:
             tree.add(name, value)
     # `filter_jit` passes the module on as an argument, so its arrays are leaves of the call.
-    if filtered and isinstance(function, eqx.Module):
+    if filtered and isinstance(function, loaded("equinox", "Module")):
         tree.add("self", function)
     # Equinox binds the arguments to the signature, so there a keyword makes no other call.
     return CallKey(
@@ -263,7 +261,7 @@ class _Tree:
         if value is None:
             self.records[path] = Nothing()
             return
-        if isinstance(value, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
+        if _is_array(value) or isinstance(value, jax.ShapeDtypeStruct):
             self.records[path] = array_of(value)
             return
         if (module := module_parts(value)) is not None:
@@ -284,9 +282,9 @@ class _Tree:
             else:
                 self.add_static(path, value)
             return
-        if isinstance(value, optax.GradientTransformation):
+        if is_gradient_transformation(value):
             leaves = jtu.tree_leaves(value)
-            if not any(map(eqx.is_array, leaves)) and (self._filtered or not leaves):
+            if not any(map(_is_array, leaves)) and (self._filtered or not leaves):
                 self.add_static(path, value)  # one thing to the user, instead of two functions
                 return
         if not in_state and _is_state(value):
@@ -299,9 +297,13 @@ class _Tree:
             self.add(path + jtu.keystr((key,)), child, (*outer, id(value)), in_state)
 
 
+def _is_array(value: Any) -> bool:
+    return isinstance(value, jax.Array | np.ndarray | np.generic)
+
+
 def _static_parts(value: Any, children: list[Any], structure: Any) -> Iterator[tuple[str, Any]]:
     """The static data of a pytree node, by field where it has fields."""
-    if isinstance(value, eqx.Module):
+    if isinstance(value, loaded("equinox", "Module")):
         fields = (f.name for f in dataclasses.fields(value) if f.metadata.get("static", False))
         yield from ((f".{name}", getattr(value, name)) for name in fields if hasattr(value, name))
         return
@@ -332,8 +334,8 @@ def _is_state(value: Any) -> bool:
         return bool(value) and all(map(_is_state, value))
     package = type(value).__module__.partition(".")[0]
     is_namedtuple = isinstance(value, tuple) and hasattr(type(value), "_fields")
-    is_transformation = isinstance(value, optax.GradientTransformation)
-    return package in ("optax", "canonopt") and is_namedtuple and not is_transformation
+    is_of_optax = package in ("optax", "canonopt")
+    return is_of_optax and is_namedtuple and not is_gradient_transformation(value)
 
 
 # --- states and models ----------------------------------------------------------------------------

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any, Literal, TypeVar, overload
 
-import equinox as eqx
 import jax
 
 from .._jax_internals import (
@@ -20,6 +19,7 @@ from .._jax_internals import (
     name_of,
     without_own_frame,
 )
+from .._python_internals import loaded
 from .._texts import nth, place_of
 from ..errors import LimitError, NotJittedError
 from .alarm import Alarm, Mode, check_limit, check_mode
@@ -248,7 +248,7 @@ class _Limit(Recorder):
 
 def _is_same_function(function: Any, target: Any) -> bool:
     """Whether two are one function, or copies of one module, which equinox makes."""
-    if function is target or not isinstance(target, eqx.Module):
+    if function is target or not isinstance(target, loaded("equinox", "Module")):
         return function is target
     return type(function) is type(target) and (
         jax.tree.structure(function) == jax.tree.structure(target)

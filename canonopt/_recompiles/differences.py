@@ -14,6 +14,7 @@ import numpy as np
 from .._jax_internals import Array, Compile, devices_of, key_context
 from .._texts import HANDFUL, Change, cause_lines, no_difference
 from .advice import (
+    IMPORT_ADVICE,
     OPTIONS_ADVICE,
     TRANSFORM_ADVICE,
     class_advice,
@@ -270,9 +271,11 @@ def _changes(old: CallKey, new: CallKey, by_key: bool = False) -> Iterator[Chang
             before, after = repr(old.options.get(name)), repr(value)
             yield Change.advised(name, "options", before, after, OPTIONS_ADVICE, HANDFUL)
     for name, value in new.context.items():
-        if old.context.get(name) != value:
-            before = str(old.context.get(name))
-            yield Change.advised(name, "context", before, value, context_advice(name), HANDFUL)
+        if name not in old.context:
+            yield Change.advised(name, "context", "unknown to JAX", value, IMPORT_ADVICE)
+        elif old.context[name] != value:
+            before, advice = old.context[name], context_advice(name)
+            yield Change.advised(name, "context", before, value, advice, HANDFUL)
 
 
 def _is_same(before: Record | None, after: Record | None, by_key: bool) -> bool:

@@ -180,7 +180,10 @@ def check_compiles() -> None:
     There may have been none, if it failed. So this compiles a small function to find out, once.
     """
     global _is_compile_due
-    if _is_compile_due and not is_staging():
+    if is_staging():
+        return
+    watch.check_misses()
+    if _is_compile_due:
         watch.check_compiles()
         _is_compile_due = False
 

@@ -13,7 +13,6 @@ from typing import Any, TypeAlias
 
 import attrs
 import jax.numpy as jnp
-import optax
 
 from .._identity import closure_items, partial_items, read
 from .._jax_internals import Array
@@ -25,6 +24,7 @@ from .._texts import (
     PLAIN,
     cut_to_difference,
     fields_of,
+    is_gradient_transformation,
     is_spec,
     place_of,
     shortened,
@@ -196,7 +196,7 @@ def _why_not_shared(value: Any) -> str | None:
 
 
 def _kind(value: Any) -> str:
-    if isinstance(value, optax.GradientTransformation):
+    if is_gradient_transformation(value):
         return "transformation"
     if isinstance(value, type):
         return "class"

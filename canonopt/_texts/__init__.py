@@ -19,6 +19,8 @@ from .shortening import SLOW_SECONDS as SLOW_SECONDS
 from .shortening import alike_items as alike_items
 from .shortening import cache_advice as cache_advice
 from .shortening import layers_hint as layers_hint
+from .transformations import built_as as built_as
+from .transformations import is_gradient_transformation as is_gradient_transformation
 from .values import MAX_SHOWN as MAX_SHOWN
 from .values import PLAIN as PLAIN
 from .values import cut_to_difference as cut_to_difference

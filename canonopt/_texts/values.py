@@ -11,14 +11,12 @@ from collections.abc import Iterator, Sequence, Sized
 from typing import Any
 
 import attrs
-import equinox as eqx
 import jax
 import numpy as np
-import optax
 
 from .._jax_internals import array_text
-from .._optax_compat import built_as
-from .._python_internals import place_of_line
+from .._python_internals import loaded, place_of_line
+from .transformations import built_as, is_gradient_transformation
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 MAX_SHOWN = 80  # characters of a value in a message
@@ -30,7 +28,7 @@ def shortened(text: str) -> str:
 
 def is_spec(value: Any) -> bool:
     """Whether a transformation is one of canonopt's, which has parameters."""
-    return isinstance(value, optax.GradientTransformation) and attrs.has(type(value))
+    return is_gradient_transformation(value) and attrs.has(type(value))
 
 
 def fields_of(kind: type) -> Sequence[Any]:
@@ -73,7 +71,7 @@ def _pieces(value: Any, depth: int) -> Iterator[str]:
         yield array_text(value)
     elif isinstance(value, type):
         yield value.__qualname__ if depth else f"class {value.__qualname__}"
-    elif callable(value) and not isinstance(value, eqx.Module) and hasattr(value, "__qualname__"):
+    elif callable(value) and not _is_module(value) and hasattr(value, "__qualname__"):
         yield f"<function {value.__qualname__}>" if depth else f"function {value.__qualname__}"
     elif not is_spec(value) and (built := built_as(value)):
         yield built
@@ -93,6 +91,10 @@ def _pieces(value: Any, depth: int) -> Iterator[str]:
             yield label
             yield from _pieces(item, depth + 1)
         yield f",{closing}" if opening == "(" and i == 0 else closing
+
+
+def _is_module(value: Any) -> bool:
+    return isinstance(value, loaded("equinox", "Module"))
 
 
 def _items(value: Any) -> Iterator[tuple[str, Any]] | None:

@@ -1,0 +1,59 @@
+"""What is private in the errors of `equinox.error_if`."""
+
+import contextlib
+import itertools
+import logging
+
+import equinox as eqx
+
+
+class HidingFailedCallbacks(logging.Filterer):
+    """A context in which JAX does not log that a callback has failed: an error says so.
+
+    Relies on the name of the logger and on the text of the message. If these are others, the
+    message is logged.
+    """
+
+    def __enter__(self) -> None:
+        _callbacks.addFilter(self)
+
+    def __exit__(self, *_: object) -> None:
+        _callbacks.removeFilter(self)
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        return record.getMessage() != "jax.pure_callback failed"
+
+
+_callbacks = logging.getLogger("jax._src.callback")
+
+
+def error_of_equinox(error: Exception, key: bytes) -> Exception | None:
+    """Return the error that `equinox.filter_jit` raises in place of `error`; None for the same.
+
+    It is Equinox that makes the new error, of the last one that `equinox.error_if` has noted. The
+    stack in it begins at the frame whose variable `__equinox_jit_id__` is `key`. Relies on the name
+    of that variable, and on `equinox._jit.last_error_info`. If Equinox has moved these, the stack
+    begins at the top of the program.
+    """
+    with contextlib.suppress(ImportError, AttributeError, TypeError):
+        from equinox import _jit
+
+        message, stack = getattr(_jit, "last_error_info", None)  # pyright: ignore
+        inner = itertools.takewhile(lambda piece: piece != key, stack)
+        _jit.last_error_info = message, [piece for piece in inner if isinstance(piece, str)]
+
+    traceback = error.__traceback__
+
+    def raise_again() -> None:
+        raise error
+
+    try:
+        _filter_jit(raise_again)()
+    except eqx.EquinoxRuntimeError as found:
+        return found
+    except type(error):
+        error.__traceback__ = traceback
+    return None
+
+
+_filter_jit = eqx.filter_jit  # also where another stands in for it, as in the tests of Equinox
