@@ -48,6 +48,8 @@ def __getattr__(name: str) -> object:
         return found
     if name == "__all__":
         return __dir__()
+    if name.startswith("_"):  # as pytest asks each module for: nothing is imported for that
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return _imported("_spec").find_in(__name__, name)
 
 

@@ -249,6 +249,48 @@ def test_building_an_optimizer_imports_nothing_but_jax_and_optax():
     assert beyond & {f"canonopt.{name}" for name in later} == set()
 
 
+COUNTING = """
+import sys, jax, numpy as np
+import canonopt.errors
+
+@jax.jit
+def step(x):
+    return 2 * x
+
+def train():
+    for size in (1, 2):
+        step(np.ones(size, np.float32))
+    step(jax.device_put(np.ones(2, np.float32), jax.devices()[0]))
+    jax.jit(lambda x: x + 1)(np.ones(3, np.float32))
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "with canonopt.compile_log(all_threads=True) as log: train()\nassert str(log)",
+        "canonopt.assert_max_traces(step, 2)(1.0); canonopt.assert_max_compiles(step, 2)(1)",
+        "with canonopt.no_recompiles(mode='warn', warmup=2): train()",
+        "from canonopt._doctor import stream; stream.listen(lambda line: None); train()",
+        "import os, pytest\nos.environ['PYTEST_DISABLE_PLUGIN_AUTOLOAD'] = '1'\n"
+        "options = ['-p', 'pytest_canonopt', '-p', 'no:cacheprovider', '--strict-markers']\n"
+        "assert not pytest.main([*options, *sys.argv])",
+    ],
+    ids=["log", "assertions", "guard", "doctor", "plugin"],
+)
+def test_counting_imports_jax_only(code: str, tmp_path: Path):
+    test = tmp_path / "test_it.py"
+    test.write_text(
+        f"{COUNTING}\nimport pytest\n@pytest.mark.max_traces(2, 'step')\ndef test(): train()\n"
+        "@pytest.mark.no_recompiles\ndef test_again(): step(np.ones(1, np.float32))"
+    )
+    # Pallas is what changes JAX's key of a call.
+    names = run(f"{COUNTING}\nsys.argv = [{str(test)!r}]\n{code}\nprint('LOADED', *sys.modules)")
+    loaded = {*names.rpartition("LOADED ")[2].split()}
+    assert {"jax", "canonopt._recompiles"} <= loaded
+    assert not loaded & {"equinox", "optax", "chex", "jax.extend", "jax.experimental.pallas"}
+
+
 def test_all_names_are_listed_and_imported_with_a_star():
     printed = run("from canonopt import *; import canonopt; print(compile_log, *dir(canonopt))")
     assert {"compile_log", "adam", "errors", "losses", "GradientTransformation"} <= {

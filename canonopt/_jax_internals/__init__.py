@@ -79,8 +79,8 @@ if typing.TYPE_CHECKING:
     from .slices import distinct_slices as distinct_slices
     from .watching import Watch as Watch
 else:
-    # Building a spec needs none of these. And counting must not import Equinox or `jax.extend`: that
-    # imports Pallas, which changes what JAX compares of each call.
+    # Building a spec needs none of these. And counting must not import Equinox or `jax.extend`:
+    # they import Pallas, which changes what JAX compares of each call.
     _LATER = {
         "Array": "arrays",
         "Compile": "compiles",

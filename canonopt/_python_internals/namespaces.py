@@ -79,9 +79,10 @@ def is_name_of_code(name: str) -> bool:
     """
     codes = {}
     for value in gc.get_objects():
-        if isinstance(value, types.FunctionType | type) and value.__name__ == name:
+        kind = type(value)  # `isinstance` may run code of an object that stands for another
+        if issubclass(kind, types.FunctionType | type) and value.__name__ == name:
             return True
-        if isinstance(value, types.FunctionType):
+        if kind is types.FunctionType:
             codes[id(value.__code__)] = value.__code__
     found = [*codes.values()]
     for code in found:

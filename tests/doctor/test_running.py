@@ -50,6 +50,16 @@ def test_a_script_does_what_it_does_without_the_doctor(ending):
     assert re.search(rf"^step +{traces} ", report, re.MULTILINE), report
 
 
+def test_it_imports_nothing_that_the_script_does_not():
+    plain = run(*PYTHON, "imports_late.py")
+    _, report, done = doctored("imports_late.py")
+    assert done.stdout == plain.stdout
+    assert plain.stdout.startswith("[]\n")
+    traces = int(plain.stdout.split()[-1])  # which differs between versions of JAX
+    assert re.search(rf"^step +{traces} +{traces} ", report, re.MULTILINE), report
+    assert ("hint: import everything before the first call" in report) == (traces > 1)
+
+
 @pytest.mark.slow
 def test_a_module_runs_as_with_python():
     plain = run(*PYTHON, "-m", "endings", "raises", "-x")
