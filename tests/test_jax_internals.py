@@ -402,7 +402,7 @@ def test_a_backward_pass_differs_from_a_call():
 def test_equinox_makes_its_errors(is_moved, caplog, monkeypatch):
     """Those of `equinox.error_if`, also if it no longer notes them where it does."""
     if is_moved:
-        monkeypatch.setattr("canonopt._jax_internals.filter_jit.itertools", None)
+        monkeypatch.setattr("canonopt._jax_internals.equinox_errors.itertools", None)
 
     @canonopt.filter_jit
     def check(x):
