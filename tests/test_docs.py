@@ -49,6 +49,11 @@ def _python_blocks(page):
             yield text.count("\n", 0, fence.start()) + 1, "".join(lines)
 
 
+def test_the_page_of_all_names_has_them():
+    text = ROOT.joinpath("docs", "api", "index.md").read_text("utf-8")
+    assert {*canonopt._MODULE_OF} - {*re.findall(r"\w+", text)} == set()
+
+
 def test_a_block_that_is_not_run_says_why():
     silent = []
     for page in PAGES:

@@ -334,26 +334,23 @@ def _ways_to_count(state: Any) -> dict[str, Callable[[], Sample]]:
 _IMPORT = """
 import time
 start = time.perf_counter(), time.process_time()
-import optax, equinox
-{more}
+{code}
 print(time.process_time() - start[1])
 """
 _IMPORTS = {
-    "optax and equinox": "",
-    "and canonopt": "import canonopt",
-    "and canonopt, one optimizer built": "import canonopt; canonopt.adam(1e-3)",
-    "and canonopt.compile_log": "import canonopt; canonopt.compile_log",
+    "optax, one optimizer built": "import optax; optax.adam(1e-3)",
+    "canonopt, one optimizer built": "import canonopt; canonopt.adam(1e-3)",
 }
 
 
 def importing(size: Size) -> Part:
     text = """\
-Seconds of the processor to import. What counts and reports is imported when it is asked for."""
+Seconds of the processor to import. What a program does not use is not imported."""
     values: dict[str, list[float]] = {name: [] for name in _IMPORTS}
     names = [*_IMPORTS]
     for turn in range(size.rounds + 1):
         for name in names if turn % 2 else names[::-1]:
-            seconds = float(_python(_IMPORT.format(more=_IMPORTS[name])))
+            seconds = float(_python(_IMPORT.format(code=_IMPORTS[name])))
             if turn:  # the first one may write bytecode
                 values[name].append(seconds)
     lines = {name: [point] for name, point in points(1, values).items()}
