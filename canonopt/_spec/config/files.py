@@ -1,5 +1,6 @@
 """From a spec to plain data and back, with the table of codecs."""
 
+import inspect
 import json
 import math
 import types
@@ -12,7 +13,7 @@ import jax.core
 import numpy as np
 import optax
 
-from ..._optax_compat import is_transformation, members_of
+from ..._optax_compat import is_transformation, members_of, takes_number
 from ...errors import CanonoptError, ConfigError, ConfigWarning
 from ..builders import factory_behind
 from ..dynamic_number import Dynamic
@@ -23,9 +24,6 @@ from .names import Names
 if TYPE_CHECKING:
     from cattrs import Converter
     from pydantic_core import CoreSchema
-
-
-_NOT_TEXT = (bool, int, float, type(None))
 
 
 def to_config(
@@ -273,12 +271,21 @@ class _Reader:
             where, known = f"{path}.{name}", factory.signature.parameters.get(name)
             if data == {"default": True}:
                 continue
-            kinds = members_of(known.annotation) if known else (str,)
-            if isinstance(data, str) and all(kind in _NOT_TEXT for kind in kinds):
-                fix = "Write it without quotes; in YAML with a dot, as in 1.0e-3."
-                raise ConfigError(f"{where} is the string {data!r}.", fix, path=where)
+            if known is not None and _is_mistake(data, known):
+                fix = "Write a number or a boolean, without quotes; in YAML with a dot: 1.0e-3."
+                problem = f"{where} is {_text(data)}, which {factory.name} does not take."
+                raise ConfigError(problem, fix, path=where)
             given[name] = self.value(data, where)
         return _called(factory.from_fields, given, factory.name, "Correct its parameters.", path)
+
+
+def _is_mistake(data: Data, parameter: inspect.Parameter) -> bool:
+    """Return True for text or None in place of a number or a boolean: Optax finds it later."""
+    kinds = members_of(parameter.annotation)
+    if data == {"none": True}:
+        takes_none = type(None) in kinds or parameter.default is None
+        return takes_number(parameter.annotation) and not takes_none
+    return isinstance(data, str) and all(k in (bool, int, float, type(None)) for k in kinds)
 
 
 def _called(function: Callable[[Any], Any], given: Any, name: str, fix: str, path: str) -> Any:
