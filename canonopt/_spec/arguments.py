@@ -1,111 +1,22 @@
-"""The arguments that a spec was built from: checks, copies, and whether they changed since."""
+"""The arguments of factories: copies of containers, configs of OmegaConf, iterators."""
 
 import collections
 import copy
-import dataclasses
-import functools
 import operator
 import sys
 import types
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Protocol
+from typing import Any
 
 import jax.tree_util as jtu
 import numpy as np
 
 from .._identity import (
-    Watched,
     is_frozen_record,
     is_namedtuple,
 )
-from .._python_internals import new_token
-from ..errors import DynamicSpecError, ParameterError
-from .parameters import FactoryParameters
-
-# --- what a spec was built from -----------------------------------------------------------------
-
-
-class SpecFactory(Protocol):
-    """What a spec asks of the factory that built it."""
-
-    name: str
-    module: str
-    function: Callable[..., Any]
-    # Whether the function needs an array where a traced number is given.
-    asks_for_arrays: bool
-    # Spec classes of this factory.
-    classes: dict[Any, Any]
-
-    @functools.cached_property
-    def signature(self) -> FactoryParameters: ...
-    @functools.cached_property
-    def is_stable(self) -> bool:
-        """Whether the function belongs to a library, and never changes."""
-        ...
-
-    @property
-    def expression(self) -> str:
-        """Python source for the function that builds the specs."""
-        ...
-
-    def call(self, given: dict[str, Any]) -> Any:
-        """What the function returns for these values."""
-        ...
-
-    def from_fields(self, fields: dict[str, Any], current: dict[str, Any] | None = None) -> Any: ...
-    def describe(self, parameters: dict[str, Any]) -> str: ...
-    def to_pickle(self, parameters: dict[str, Any]) -> dict[str, Any]: ...
-
-
-@dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
-class Internals:
-    """What a spec knows beside its parameters.
-
-    A table holds it in place of the spec: a tuple cannot be referenced weakly.
-    """
-
-    factory: SpecFactory
-    # What the factory made of the parameters, or a call of it that was put off.
-    made: Any
-    # What is read again when the spec is traced, if any of it can change.
-    watched: Watched | None = None
-    # What is read then: the factory if it is the user's, and the arguments that it was called with.
-    roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
-    # Whether the factory is the user's and is called again for each trace, with traced values.
-    is_called_again: bool = False
-    # Whether what the factory made may hold tracers of a transformation that was running.
-    is_temporary: bool = False
-    # The spec, or the function that builds specs. Only if a table may hold this.
-    spec: Any = None
-    # What stands for the spec in a key.
-    token: int = dataclasses.field(default_factory=new_token)
-    # Whether the configuration was built again and found in a table.
-    is_rebuilt: bool = False
-    # Whether a call for it that is remembered has a zero, which equals -0.0.
-    has_zero: bool = False
-    # Whether the factory never changes, and all parameters are plain values, which lead to no
-    # other object.
-    is_plain: bool = False
-
-    def build(self) -> Any:
-        """What the factory makes of the parameters."""
-        return self.made
-
-    def check(self) -> None:
-        """Read again what the spec was built from.
-
-        **Raises:** `DynamicSpecError` if the factory would now be called with other values.
-        """
-        if self.watched is None or self.watched.is_unchanged() or not self.is_called_again:
-            return
-        raise DynamicSpecError(
-            f"{self.factory.expression} reads something that has changed since the spec was "
-            "built, and a traced value requires another call of it.",
-            "Build the spec again, or write Python numbers instead of the arrays and of "
-            "canonopt.dynamic(...).",
-        )
-
+from ..errors import ParameterError
 
 # --- copies of containers -----------------------------------------------------------------------
 
@@ -131,7 +42,7 @@ class Copies:
     def of(self, value: Any) -> Any:
         """Return `value` with copies of the containers in it."""
         kind = type(value)
-        if kind in _IMMUTABLE:
+        if kind in _IMMUTABLE or hasattr(kind, "__canonicalized__"):  # a spec
             return value
         if id(value) in self._made:
             return self._made[id(value)][1]
@@ -235,12 +146,12 @@ def is_iterator(value: Any) -> bool:
     return hasattr(kind, "__next__") and kind not in weakref.ProxyTypes  # which define all methods
 
 
-def check_no_iterator(factory: SpecFactory, values: Mapping[str, Any]) -> None:
+def check_no_iterator(expression: str, values: Mapping[str, Any]) -> None:
     """Raise `ParameterError` if one of the arguments of an earlier call is an iterator."""
     for name, value in values.items():
         if is_iterator(value):
             raise ParameterError(
-                f"{name} of {factory.expression} is an iterator, which has been read, and the "
+                f"{name} of {expression} is an iterator, which has been read, and the "
                 "factory has to be called again.",
                 f"Write {name}=list(...) where the spec is built.",
                 path=name,

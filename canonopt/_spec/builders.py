@@ -16,9 +16,8 @@ import optax.transforms
 
 from .._optax_compat import is_factory, is_factory_of_factories, is_optimizer
 from ..errors import NotAFactoryError
-from .arguments import Internals
-from .factory import Factory, factory_of, register
-from .spec import Configured, ScheduleSpec, Spec, internals_of
+from .factory import Factory, Internals, internals_of, register
+from .spec import Configured, ScheduleSpec, Spec, class_for, make_spec
 
 P = ParamSpec("P")
 
@@ -70,22 +69,36 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
     if factory is not None:
         return function
     tuple(catalogue.values())  # `canonical(optax.adam)` is `canonopt.adam`
-    return factory_of(function).builder
+    return register(FactoryOfSpecs, function)
 
 
 def factory_behind(value: Any) -> Factory | None:
     """The factory of a spec or of a function that builds specs; `None` for other values."""
     if isinstance(value, Configured):
-        return internals_of(value).factory  # pyright: ignore[reportReturnType]
+        return internals_of(value).factory
     factory = vars(value).get("factory") if isinstance(value, types.FunctionType) else None
     # `functools.wraps` copies the attribute to a wrapper, which may do something else.
     return factory if isinstance(factory, Factory) and factory.builder is value else None
 
 
-# --- factories that build factories -------------------------------------------------------------
+# --- kinds of factories -------------------------------------------------------------------------
 
 
-class FactoryOfFactories(Factory):
+class FactoryOfSpecs(Factory):
+    """A function that builds transformations or schedules."""
+
+    reserved = frozenset((*dir(Spec), *dir(ScheduleSpec), "_internals", "lr"))
+
+    def _wrap(self, made: Any, parameters: dict[str, Any], internals: Internals) -> Any:
+        return make_spec(class_for(self, made), parameters, internals)
+
+    def _with_arrays(self, parameters: dict[str, Any]) -> Any:
+        from .dynamic_spec import make_dynamic  # most specs hold no array
+
+        return make_dynamic(self, parameters)
+
+
+class FactoryOfFactories(FactoryOfSpecs):
     """A function that takes a factory and returns another, as `optax.inject_hyperparams` does.
 
     What it returns is a function that builds specs, the same one for the same arguments.
@@ -99,7 +112,7 @@ class FactoryOfFactories(Factory):
     )
 
 
-class _MadeFactory(Factory):
+class _MadeFactory(FactoryOfSpecs):
     # What `inject_hyperparams` returns keeps arrays in the state, and passes anything else on.
     asks_for_arrays = True
 
@@ -173,7 +186,7 @@ def in_place_of(value: Any) -> Any:
     # Its module has the function from now on, as pickles and `is_in_place` expect.
     module = vars(importlib.import_module(entry.module))
     if entry.name not in module:
-        kind = FactoryOfFactories if is_factory_of_factories(value) else Factory
+        kind = FactoryOfFactories if is_factory_of_factories(value) else FactoryOfSpecs
         module[entry.name] = register(kind, value, entry.name, entry.module, of_optax=True)
     return module[entry.name]
 

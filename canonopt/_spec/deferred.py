@@ -23,10 +23,11 @@ from .._identity import PLAIN, Mode, is_namedtuple, kind_of
 from .._jax_internals import makes_tracers
 from .._optax_compat import as_transform
 from ..errors import DynamicSpecError
-from .arguments import SpecFactory, copied
+from .arguments import copied
 from .conditionals import both_branches, first_branch
 from .double_float import converted
 from .dynamic_number import Dynamic, ValueNeeded
+from .factory import Factory
 from .spec import Configured
 
 # --- parameters with holes ----------------------------------------------------------------------
@@ -134,7 +135,7 @@ def _as_arrays(tree: Any) -> Any:
 class DeferredBuild:
     """A call of a factory with traced values, put off until the transformation runs."""
 
-    factory: SpecFactory
+    factory: Factory
     parameters: dict[str, Any]
     # The values that may be traced, by path: there is a hole for each among the parameters.
     children: dict[str, Any]

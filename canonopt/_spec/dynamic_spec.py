@@ -16,9 +16,10 @@ import optax
 from .._identity import HoldsArray, Mode, Reading, Table, Watched, leads_to_objects, read
 from .._python_internals import token_of
 from ..errors import DynamicSpecError
-from .arguments import Internals, SpecFactory, check_no_iterator, in_key, is_config
+from .arguments import check_no_iterator, in_key, is_config
 from .deferred import DeferredBuild, put_in, take_out, weak_dtype, with_weak_type
 from .dynamic_number import traced
+from .factory import Factory, Internals
 from .spec import Configured, class_for, find, make_spec
 
 # --- specs as pytrees ---------------------------------------------------------------------------
@@ -32,7 +33,7 @@ class Template:
     """
 
     cls: type[Configured]
-    factory: SpecFactory
+    factory: Factory
     # Where the children go, and the values that are not traced.
     parameters: dict[str, Any]
     paths: tuple[str, ...]
@@ -55,9 +56,9 @@ class _DynamicInternals(Internals):
         return self.made.made if is_transform else self.made.schedule
 
 
-def make_dynamic(factory: SpecFactory, parameters: dict[str, Any]) -> Configured:
+def make_dynamic(factory: Factory, parameters: dict[str, Any]) -> Configured:
     """Return the spec with these parameters, whose arrays are its leaves."""
-    check_no_iterator(factory, parameters)
+    check_no_iterator(factory.expression, parameters)
     parameters, children = take_out(parameters)
     reading = _read(factory, parameters)
     # The factory is called here for its errors and its warnings, and to see what it makes.
@@ -84,7 +85,7 @@ def make_dynamic(factory: SpecFactory, parameters: dict[str, Any]) -> Configured
     return _put_together(template, children.values(), deferred)
 
 
-def _read(factory: SpecFactory, parameters: dict[str, Any]) -> Reading:
+def _read(factory: Factory, parameters: dict[str, Any]) -> Reading:
     """Read what is not traced."""
     held = () if factory.is_stable else (factory.function,)
     try:

@@ -9,7 +9,6 @@ from typing import Any
 import jax.numpy as jnp
 
 from .._identity import is_in_place, is_namedtuple
-from .spec import Configured
 
 
 def is_data(value: Any) -> bool:
@@ -18,7 +17,9 @@ def is_data(value: Any) -> bool:
         return all(map(is_data, value))
     if type(value) is dict:
         return all(is_data(name) and is_data(item) for name, item in value.items())
-    if isinstance(value, int | float | complex | str | bytes | Configured) or value is None:
+    if isinstance(value, int | float | complex | str | bytes) or value is None:
+        return True
+    if hasattr(type(value), "__canonicalized__"):  # a spec
         return True
     try:
         return is_in_place(value)

@@ -1,12 +1,14 @@
 """`Factory`: a function that builds transformations or schedules, and the specs it has built."""
 
+import abc
 import contextlib
+import dataclasses
 import functools
 import importlib
 import operator
 import types
 import weakref
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -23,10 +25,10 @@ from .._identity import (
 )
 from .._jax_internals import is_at_top_level, makes_tracers, x64_state
 from .._optax_compat import callable_tree_as_function, dtype_of
-from .._python_internals import signature_with_alias, token_of
+from .._python_internals import new_token, signature_with_alias, token_of
+from ..errors import DynamicSpecError
 from .arguments import (
     Copies,
-    Internals,
     check_no_iterator,
     copied,
     copied_config,
@@ -36,7 +38,6 @@ from .arguments import (
 from .expressions import expression, is_data
 from .mistakes import check_hyperparameters, check_transformations
 from .parameters import FactoryParameters, NotGiven
-from .spec import Configured, ScheduleSpec, Spec, class_for, internals_of, make_spec
 
 _config: Any = jax.config
 _x64 = x64_state()
@@ -47,17 +48,69 @@ _settings = operator.attrgetter(
     "jax_numpy_dtype_promotion",
     *(["jax_default_dtype_bits"] if hasattr(_config, "jax_default_dtype_bits") else []),
 )
+internals_of: Callable[[Any], "Internals"] = operator.attrgetter("_internals")
+
 # Parameters from which a factory makes a random key.
 _KEYS = frozenset(("key", "seed", "rng"))
 _NUMBERS = frozenset((float, int, bool, type(None)))
 
 
-class Factory:
+@dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
+class Internals:
+    """What a spec knows beside its parameters.
+
+    A table holds it in place of the spec: a tuple cannot be referenced weakly.
+    """
+
+    factory: "Factory"
+    # What the factory made of the parameters, or a call of it that was put off.
+    made: Any
+    # What is read again when the spec is traced, if any of it can change.
+    watched: Watched | None = None
+    # What is read then: the factory if it is the user's, and the arguments that it was called with.
+    roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
+    # Whether the factory is the user's and is called again for each trace, with traced values.
+    is_called_again: bool = False
+    # Whether what the factory made may hold tracers of a transformation that was running.
+    is_temporary: bool = False
+    # The spec, or the function that builds specs. Only if a table may hold this.
+    spec: Any = None
+    # What stands for the spec in a key.
+    token: int = dataclasses.field(default_factory=new_token)
+    # Whether the configuration was built again and found in a table.
+    is_rebuilt: bool = False
+    # Whether a call for it that is remembered has a zero, which equals -0.0.
+    has_zero: bool = False
+
+    def build(self) -> Any:
+        """What the factory makes of the parameters."""
+        return self.made
+
+    def check(self) -> None:
+        """Read again what the spec was built from.
+
+        **Raises:** `DynamicSpecError` if the factory would now be called with other values.
+        """
+        if self.watched is None or self.watched.is_unchanged() or not self.is_called_again:
+            return
+        raise DynamicSpecError(
+            f"{self.factory.expression} reads something that has changed since the spec was "
+            "built, and a traced value requires another call of it.",
+            "Build the spec again, or write Python numbers instead of the arrays and of "
+            "canonopt.dynamic(...).",
+        )
+
+
+class Factory(abc.ABC):
     """A function that builds transformations or schedules, and the specs it has built.
 
     There is one behind each function that `canonical` returns. It binds arguments, decides which
     configurations are the same, calls the function once for each, and holds the specs weakly.
+    `builders.py` says what is made of what the function returns.
     """
+
+    # The attributes of specs, which no field hides.
+    reserved: frozenset[str]
 
     # Whether the function needs an array where a traced number is given.
     asks_for_arrays = False
@@ -83,8 +136,7 @@ class Factory:
 
     @functools.cached_property
     def signature(self) -> FactoryParameters:
-        reserved = {*dir(Spec), *dir(ScheduleSpec), "_internals", "lr"}
-        return FactoryParameters.of(self.function, self.name, reserved)
+        return FactoryParameters.of(self.function, self.name, self.reserved)
 
     @functools.cached_property
     def _dtypes(self) -> list[str]:
@@ -92,9 +144,9 @@ class Factory:
         return [n for n in self.signature.names if "dtype" in n] if self._of_optax else []
 
     @functools.cached_property
-    def _has_plain_defaults(self) -> bool:
-        # What a user's factory reads may change, and a key with its spec would not tell.
-        return self.is_stable and all(map(_is_plain, self.signature.defaults.values()))
+    def _remembers_calls(self) -> bool:
+        # What a user's factory reads may change, and a random key depends on a setting of JAX.
+        return self.is_stable and _KEYS.isdisjoint(self.signature.names)
 
     @functools.cached_property
     def is_stable(self) -> bool:
@@ -104,32 +156,23 @@ class Factory:
     # --- building a spec --------------------------------------------------------------------------
 
     def from_call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """The spec of a call that `find` did not find.
-
-        Remembers the call as it was written when it finds the spec, not when it builds it: the key
-        keeps the specs among the arguments alive for longer than the spec itself.
-        """
-        values, key = tuple(map(in_key, (*args, *kwargs.values()))), None
-        has_function = self.is_stable and types.FunctionType in map(type, values)
-        if has_function and (key := _key_with_functions(values, len(args), kwargs)) is not None:
-            found = self.spellings.get(key)
-            if found and (found.watched is None or found.watched.is_unchanged()):
-                return found.spec
+        """The spec of a call that `find` did not find. Remembers the call as it was written."""
         spec = self._from_given(self.signature.bind(args, kwargs))
-        internals = self.internals_of(spec)
-        # A random key depends on a setting of JAX.
-        if internals.is_rebuilt and not _KEYS & {*self.signature.names}:
-            if self.is_stable and not has_function and all(map(_is_plain, values)):
-                key = None if has_negative_zero(values) else _spelling(args, kwargs)
+        values = (*args, *kwargs.values())
+        if self._remembers_calls and all(map(_is_plain, values)):
+            internals = self.internals_of(spec)
+            # The key of a call keeps the specs in it alive for longer than the spec itself. So one
+            # with specs is remembered when the spec is found again.
+            is_new = not internals.is_temporary and PLAIN.issuperset(map(type, values))
+            if (is_new or internals.is_rebuilt) and not has_negative_zero(values):
                 internals.has_zero |= 0.0 in values
-            if key is not None:
-                self.spellings.setdefault(key, internals)
+                self.spellings.setdefault(_spelling(args, kwargs), internals)
         return spec
 
     def from_fields(self, fields: dict[str, Any], current: dict[str, Any] | None = None) -> Any:
         """The spec with parameters given by name, as `attrs.evolve` and pickle give them."""
         given = self.signature.from_fields(fields, current)
-        check_no_iterator(self, {n: v for n, v in given.items() if n not in fields})
+        check_no_iterator(self.expression, {n: v for n, v in given.items() if n not in fields})
         return self._from_given(self.signature.differing(given))
 
     def _from_given(self, given: dict[str, Any]) -> Any:
@@ -152,9 +195,7 @@ class Factory:
         try:
             reading = read(held, tuple(map(in_key, values)))
         except HoldsArray:
-            from .dynamic_spec import make_dynamic  # most specs hold no array
-
-            return make_dynamic(self, parameters)
+            return self._with_arrays(parameters)
         is_comparable = reading.is_comparable and is_complete
         key = (_x64.value, _settings(_config), tuple(differing), reading.key)
         found = self.specs.get(key) if is_comparable else None
@@ -181,8 +222,7 @@ class Factory:
         # An interned spec outlives the trace that may be going on.
         with contextlib.nullcontext() if is_at_top_level() else jax.ensure_compile_time_eval():
             made = self.call(given)
-        is_plain = self._has_plain_defaults and all(map(_is_plain, given.values()))
-        internals = Internals(self, made, is_plain=is_plain)
+        internals = Internals(self, made)
         if makes_tracers():  # and a user's factory may hide them in specs that it builds
             internals.is_temporary = not self.is_stable or leads_to_objects((made,))
         internals.spec = self._wrap(made, parameters, internals)
@@ -200,12 +240,17 @@ class Factory:
         """The factory that made the function and its parameters, if one did."""
         return None
 
-    # `FactoryOfFactories` overrides these two, since what it builds is not a spec.
-
-    def _wrap(self, made: Any, parameters: dict[str, Any], internals: Internals) -> Any:
-        return make_spec(class_for(self, made), parameters, internals)
+    # What the function that users call returns.
 
     internals_of: Callable[[Any], Internals] = staticmethod(internals_of)
+
+    @abc.abstractmethod
+    def _wrap(self, made: Any, parameters: dict[str, Any], internals: Internals) -> Any:
+        """Return the spec for what the function made of the parameters."""
+
+    @abc.abstractmethod
+    def _with_arrays(self, parameters: dict[str, Any]) -> Any:
+        """Return the spec with these parameters, some of which hold arrays."""
 
     def __canonical_key__(self, mode: Any) -> int:
         return token_of(self)
@@ -227,7 +272,7 @@ class Factory:
     def __reduce__(self) -> tuple:
         if self._is_importable():
             return _factory_named, (self.module, self.name)
-        return factory_of, (self.function,)
+        return _factory_of, (type(self), self.function)
 
     @property
     def expression(self) -> str:
@@ -297,20 +342,10 @@ def _spelling(args: tuple, kwargs: dict[str, Any]) -> tuple:
 
 def _is_plain(value: Any) -> bool:
     """Whether a key may hold `value`: it never changes, nor leads back to the spec in the table."""
-    if isinstance(value, Configured):
-        return internals_of(value).is_plain
+    if hasattr(type(value), "__canonicalized__"):
+        known = internals_of(value)
+        return known.watched is None and known.spec is not None
     return type(value) in PLAIN and value == value  # no key is found again by a NaN
-
-
-def _key_with_functions(values: tuple, positional: int, names: Iterable[str]) -> Any:
-    """A key for a call as written, with functions among the arguments. `None` if it has no key."""
-    try:
-        reading = read((), values)
-    except HoldsArray:
-        return None
-    if not reading.is_comparable:
-        return None
-    return (_x64.value, _settings(_config), positional, *names, reading.key)
 
 
 # --- pickles ------------------------------------------------------------------------------------
@@ -320,11 +355,8 @@ def _factory_named(module: str, name: str) -> Factory:
     return vars(_import(module, name))["factory"]
 
 
-def factory_of(function: Callable[..., Any]) -> Factory:
-    """The factory behind the function that builds specs in place of a user's `function`."""
-    name = getattr(function, "__qualname__", type(function).__name__)
-    module = getattr(function, "__module__", "__main__")
-    return vars(register(Factory, function, name, module))["factory"]
+def _factory_of(kind: type[Factory], function: Callable[..., Any]) -> Factory:
+    return vars(register(kind, function))["factory"]
 
 
 def _import(module: str, name: str) -> Any:
@@ -343,11 +375,13 @@ _builders: Table[Any] = Table(stays=True)
 def register(
     kind: type[Factory],
     function: Callable[..., Any],
-    name: str,
-    module: str,
+    name: str | None = None,
+    module: str | None = None,
     of_optax: bool = False,
 ) -> Callable[..., Any]:
     """The function that builds specs in place of `function`: always the same one."""
+    name = name or getattr(function, "__qualname__", type(function).__name__)
+    module = module or getattr(function, "__module__", "__main__")
     reading = read((function,))
     builder = _builder_for(reading, function)
     if builder is None:

@@ -33,7 +33,6 @@ from ..errors import NotATransformationError, ParameterError
 from .arguments import is_config, steps
 from .expressions import expression
 from .parameters import FactoryParameters
-from .spec import ScheduleSpec
 
 _NUMBERS = frozenset((float, int, bool, type(None)))
 _DTYPES = ("bfloat16", "float16", "float32", "float64")
@@ -43,6 +42,9 @@ def check_hyperparameters(parameters: FactoryParameters, given: Mapping[str, Any
     """Raise `ParameterError` for an argument that a factory of Optax's cannot mean."""
     for name, value in given.items():
         if type(value) in _NUMBERS or name in parameters.transformations:
+            continue
+        # A function is no mistake: some factories take a schedule and do not say so.
+        if isinstance(value, types.FunctionType) and not is_factory(value):
             continue
         annotation = annotation_of(parameters.parameters[name])
         if "dtype" in name and isinstance(value, str):
@@ -58,7 +60,6 @@ def check_hyperparameters(parameters: FactoryParameters, given: Mapping[str, Any
 def _check_number(factory: str, value: Any, annotation: Any, path: str) -> None:
     inside = annotation_inside(annotation)
     if takes_number(annotation):
-        # A function is none of these: some factories take a schedule and do not say so.
         what = "a number or a schedule" if takes_function(annotation) else "a number"
         fix = None
         if isinstance(value, str) and is_numeric(value):
@@ -165,7 +166,7 @@ def _how_to_make_a_transformation(value: Any) -> str:
     if callable(value):
         schedule = called if is_factory(value) else _named(value)
         with_it = f"canonopt.scale_by_learning_rate({schedule}), or canonopt.sgd({schedule})."
-        if is_factory(value) or isinstance(value, ScheduleSpec):
+        if is_factory(value) or hasattr(type(value), "__canonicalized__"):
             return f"Write {with_it}"
         return f"If it is a factory, call it: {called}. If it is a schedule, write {with_it}"
     return f"Build one, with canonopt.sgd({value!r}) for example."
@@ -190,7 +191,7 @@ def _described(value: Any) -> str:
         kind = "class"
     elif is_factory(value):
         kind = "factory"
-    elif isinstance(value, ScheduleSpec):
+    elif hasattr(type(value), "__canonicalized__"):
         kind = "schedule"
     elif callable(value):
         kind = "function"

@@ -20,8 +20,9 @@ from .._identity import Mode, is_in_place, kind_of
 from .._optax_compat import as_transform, is_transformation, number_or_none
 from .._python_internals import ClassAttribute, InstanceAttribute, import_later
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
-from .arguments import Internals, SpecFactory, steps
+from .arguments import steps
 from .dynamic_number import NUMBERS, Dynamic
+from .factory import Factory, Internals
 
 if TYPE_CHECKING:
     from typing import Self
@@ -49,7 +50,7 @@ class Configured:
         setattr(self, name, None)
 
     @property
-    def _factory(self) -> SpecFactory:
+    def _factory(self) -> Factory:
         return self._internals.factory
 
     @property
@@ -165,7 +166,7 @@ class Configured:
         return (known.factory, known.build(), *self.parameters().values())
 
 
-def _restore(factory: SpecFactory, parameters: dict[str, Any]) -> Any:
+def _restore(factory: Factory, parameters: dict[str, Any]) -> Any:
     return factory.from_fields(parameters)
 
 
@@ -406,7 +407,7 @@ def make_spec(
     return spec
 
 
-def _check_leaves(factory: SpecFactory, params: Any, error: Exception) -> None:
+def _check_leaves(factory: Factory, params: Any, error: Exception) -> None:
     """Raise `ParameterError` if `params` has a leaf without a dtype, as a whole model has."""
     if isinstance(error, CanonoptError):
         return
@@ -422,9 +423,6 @@ def _check_leaves(factory: SpecFactory, params: Any, error: Exception) -> None:
             ) from error
 
 
-internals_of: Callable[[Configured], Internals] = operator.attrgetter("_internals")
-
-
 # --- classes ------------------------------------------------------------------------------------
 
 # JAX never forgets a class that is registered as a pytree. So each factory of a library has a class
@@ -434,7 +432,7 @@ _shared: dict[Any, type[Configured]] = {}
 _REBUILD = "__rebuild__"  # the alias of a field, see `_make_class`
 
 
-def class_for(factory: SpecFactory, made: Any) -> type[Configured]:
+def class_for(factory: Factory, made: Any) -> type[Configured]:
     """The class of the spec for what `factory` has made."""
     is_transform = is_transformation(made)
     if not is_transform and not callable(made):
@@ -458,7 +456,7 @@ def class_for(factory: SpecFactory, made: Any) -> type[Configured]:
     return _shared[key]
 
 
-def _make_class(factory: SpecFactory, kind: type[Configured], is_own: bool) -> type[Configured]:
+def _make_class(factory: Factory, kind: type[Configured], is_own: bool) -> type[Configured]:
     """Return a frozen attrs class with a field for each parameter, without the methods of attrs."""
     signature = factory.signature
     fields, keyword_only = signature.fields, signature.keyword_only
