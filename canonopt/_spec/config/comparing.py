@@ -11,7 +11,7 @@ import attrs
 import jax
 
 from ..spec import Configured
-from .codecs import RESERVED, Data
+from .codecs import BY_KEYS, RESERVED, Data
 from .files import Writer, enveloped
 
 
@@ -60,10 +60,11 @@ def _with_bits(data: Data, with_values: bool) -> Data:
         return [_with_bits(item, with_values) for item in data]
     if not isinstance(data, dict):
         return data
-    if not with_values and data.keys() == {"dynamic"}:  # a program depends on the types of these
+    codec = None if with_values else BY_KEYS.get(frozenset(data))
+    if codec is not None and codec.tag == "dynamic":  # a program depends on the types of these
         numbers = _with_bits(data["dynamic"], True)
         return {"dynamic": jax.tree.map(lambda number: type(number).__name__, numbers)}
-    if not with_values and not {"array", "jax_array"}.isdisjoint(data):
+    if codec is not None and codec.tag in ("array", "jax_array"):
         data = {name: item for name, item in data.items() if name != "values"}
     return {name: _with_bits(item, with_values) for name, item in data.items()}
 
@@ -190,7 +191,12 @@ def _described(data: Data | None) -> str:
         case dict() if RESERVED.isdisjoint(data):
             items = [f"{name!r}: {_described(item)}" for name, item in data.items()]
             return f"{{{', '.join(items)}}}"
+        case {"unnamed": str(text)}:
+            return text
         case dict():
-            tag, value = next(iter(data.items()))
-            return value if isinstance(value, str) else f"{tag}({_described(value)})"
+            codec = BY_KEYS.get(frozenset(data))
+            keys = [*(data if codec is None else codec.example)]
+            if keys[0] in ("name", "dtype", "float"):
+                return str(data[keys[0]])
+            return f"{keys[0]}({', '.join(_described(data[key]) for key in keys)})"
     return repr(data)

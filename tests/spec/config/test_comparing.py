@@ -106,6 +106,15 @@ def test_a_fingerprint_with_or_without_dynamic_values():
     assert len({digests(rate, dynamic=False) for rate in kinds}) == len(kinds)
 
 
+@canonopt.canonical
+def of_array(array, shape, values):
+    return _identity
+
+
+def test_parameters_with_the_names_of_an_array_count():
+    assert len({canonopt.fingerprint(of_array(1, 2, v), dynamic=False) for v in (1, 2)}) == 2
+
+
 def test_a_function_counts_by_its_name():
     spec = canonopt.adamw(1e-3, mask=is_matrix)
     digest = canonopt.fingerprint(spec)
@@ -218,6 +227,13 @@ CASES = {
         canonopt.adamw(1e-3, mask=is_matrix),
         canonopt.adamw(1e-3),
         f"mask: {is_matrix.__module__}:is_matrix -> None",
+    ),
+    "other numbers": (
+        holding([np.float32(0.5), jnp.float32, np.ones(1, np.int8)]),
+        holding([np.float32(0.25), np.float32, np.zeros(1, np.int8)]),
+        "value[0]: scalar('float32', 0.5) -> scalar('float32', 0.25)\n"
+        "value[1]: float32 -> numpy_type('float32')\n"
+        "value[2]: array('int8', [1], [1]) -> array('int8', [1], [0])",
     ),
     "a parameter with the name of a key": (keyed(1, 2), keyed(1, 3), "optax: 2 -> 3"),
 }
