@@ -4,6 +4,7 @@ A factory builds them. Each has a class of its own, with a field for each parame
 """
 
 import difflib
+import importlib
 import inspect
 import operator
 import re
@@ -18,7 +19,7 @@ import optax
 
 from .._identity import Mode, is_in_place, kind_of
 from .._optax_compat import as_transform, is_transformation, number_or_none
-from .._python_internals import ClassAttribute, InstanceAttribute, import_later
+from .._python_internals import ClassAttribute, InstanceAttribute
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
 from .arguments import steps
 from .dynamic_number import NUMBERS, Dynamic
@@ -135,7 +136,7 @@ class Configured:
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
         # pydantic asks for it when a model has a field of this type, and nothing else needs it.
-        return import_later({"__name__": __package__}, "pydantic_schema", "config")(cls)
+        return importlib.import_module(".config", __package__).pydantic_schema(cls)
 
     def __repr__(self) -> str:
         return self._factory.describe(self.parameters())
