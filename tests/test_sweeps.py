@@ -541,17 +541,6 @@ def test_jax_lax_is_given_no_number(where):
     assert use(jnp.asarray(0.5)) == use(0.5)
 
 
-def test_an_error_after_a_number_has_become_an_array_is_that_of_the_factory():
-    @canonopt.canonical
-    def failing(learning_rate):
-        jnp.asarray(learning_rate)
-        raise ValueError("no")
-
-    with pytest.raises(ValueError) as raised:
-        failing(canonopt.dynamic(0.1))
-    assert str(raised.value) == "no"
-
-
 # --- one trace, one compile, one program ----------------------------------------------------------
 
 
@@ -670,19 +659,7 @@ def test_a_state_like_the_gradients_is_one_trace_and_one_compile():
     assert (count.traces, count.compiles) == (1, 1)
 
 
-# --- where it cannot be, and tracers --------------------------------------------------------------
-
-
-def test_a_static_argument_is_refused():
-    text = "Pass it as an ordinary argument (take it out of static_argnums and static_argnames)"
-    optim = canonopt.adam(canonopt.dynamic(0.1))
-    with pytest.raises(canonopt.errors.DynamicSpecError, match=re.escape(text)):
-        hash(optim)
-    for options in ({"static_argnums": 0}, {"static_argnames": "optim"}):
-        with pytest.raises(ValueError, match=re.escape(text)):
-            jax.jit(train_step, **options)(optim, PARAMS, optim.init(PARAMS))
-    # `filter_jit` has no static arguments: what is no array is static, and this is one.
-    eqx.filter_jit(train_step)(optim, PARAMS, optim.init(PARAMS))
+# --- tracers --------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -260,7 +260,8 @@ def _notes_on(factory: str, children: Mapping[str, Any], is_built: bool) -> Iter
     """Yield what is known about the values that may be traced, and what to write."""
     shaped, numbers, arrays = [], [], []
     for path, child in children.items():
-        if _is_data_of_key(child):
+        is_uint32 = is_array(child) and child.dtype == jnp.uint32
+        if is_uint32 and child.shape[-1:] in ((2,), (4,)):  # of threefry, of rbg
             yield _Note(
                 f"{path} of {factory} has shape {child.shape}: it is the data of a key. Write "
                 "jax.random.key(...) instead of jax.random.PRNGKey(...), or the seed."
@@ -300,13 +301,3 @@ def _shapes_in(child: Any) -> list[tuple[str, tuple[int, ...]]]:
     pairs, _ = jtu.tree_flatten_with_path(child, is_leaf=lambda x: isinstance(x, Dynamic))
     shapes = [(jtu.keystr(keys), getattr(part, "shape", ())) for keys, part in pairs]
     return [(path, shape) for path, shape in shapes if shape and 0 not in shape]
-
-
-def _is_data_of_key(child: Any) -> bool:
-    if not is_array(child) or child.dtype != jnp.uint32 or not child.ndim:
-        return False
-    try:
-        jax.random.wrap_key_data(jnp.asarray(child))
-    except (TypeError, ValueError):
-        return False
-    return True

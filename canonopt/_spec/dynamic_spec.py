@@ -18,7 +18,7 @@ from .._python_internals import token_of
 from ..errors import DynamicSpecError
 from .arguments import check_no_iterator, in_key, is_config
 from .deferred import DeferredBuild, put_in, take_out, weak_dtype, with_weak_type
-from .dynamic_number import traced
+from .dynamic_number import Dynamic, traced
 from .factory import Factory, Internals
 from .spec import Configured, class_for, find, make_spec
 
@@ -60,9 +60,17 @@ def make_dynamic(factory: Factory, parameters: dict[str, Any]) -> Configured:
     """Return the spec with these parameters, whose arrays are its leaves."""
     check_no_iterator(factory.expression, parameters)
     parameters, children = take_out(parameters)
-    reading = _read(factory, parameters)
-    # The factory is called here for its errors and its warnings, and to see what it makes.
     deferred = DeferredBuild(factory, parameters, children)
+    reading = _read(factory, parameters)
+    weak = tuple(map(weak_dtype, children.values()))
+    are_numbers = tuple(isinstance(child, Dynamic) for child in children.values())
+    key = (token_of(factory), weak, are_numbers, reading.key)
+    template = _templates.get(key) if reading.is_comparable else None
+    # A number never tells a factory its value, so the call would be that of an earlier build.
+    are_single = (getattr(child.value, "shape", None) == () for child in children.values())
+    if template is not None and all(are_numbers) and all(are_single):
+        return _put_together(template, children.values(), deferred)
+    # The factory is called here for its errors and its warnings, and to see what it makes.
     cls = dynamic_class_for(class_for(factory, deferred.made))
     # The factory is called again for each trace, and would then make something else.
     if reading.is_comparable and _read(factory, parameters).key != reading.key:
@@ -75,10 +83,8 @@ def make_dynamic(factory: Factory, parameters: dict[str, Any]) -> Configured:
     watched = None
     if reading.can_change and reading.is_comparable:
         watched = Watched(reading, lambda: _read(factory, parameters))
-    weak = tuple(map(weak_dtype, children.values()))
     template = Template(cls, factory, parameters, tuple(children), weak, watched)
     if reading.is_comparable:
-        key = (token_of(cls), token_of(factory), weak, reading.key)
         if watched is not None:
             watched.stands_in(_templates, key, weakref.ref(template))
         template = _templates.setdefault(key, template)

@@ -199,19 +199,29 @@ def test_a_node_of_any_kind_is_made_again_with_what_is_traced(node, step):
     np.testing.assert_allclose(jax.jit(update)(optim, PARAMS)["w"], 0.5)
 
 
-def test_a_factory_is_called_once_for_all_updates_outside_of_a_trace():
+@pytest.mark.parametrize("value", [jnp.float32, canonopt.dynamic])
+def test_a_factory_is_called_for_a_build_and_for_each_trace_of_a_function(value):
     @canonopt.canonical
     def warned(rate):
         warnings.warn("called", UserWarning, stacklevel=1)
         return optax.scale(rate)
 
-    with warnings.catch_warnings(record=True) as found:
+    with warnings.catch_warnings(record=True) as calls:
         warnings.simplefilter("always")
-        for rate in (jnp.float32(0.5), canonopt.dynamic(0.5)):
-            optim = warned(rate)
-            for _ in range(2):
-                update(optim, PARAMS)
-    assert [str(each.message) for each in found] == ["called", "called"]
+        optim = warned(value(0.5))
+        update(optim, PARAMS)
+        update(optim, PARAMS)
+        assert len(calls) == 1
+        jax.jit(optim.update)(PARAMS, optim.init(PARAMS))
+        assert len(calls) == 1  # it is closed over, and no leaf is traced
+        others = [warned(value(rate)) for rate in (0.1, 0.2)]
+        # No factory can tell one number from another.
+        assert len(calls) == (1 if value is canonopt.dynamic else 3)
+        step = jax.jit(lambda optim, params: optim.update(params, (), params))
+        before = len(calls)
+        for each in others:
+            step(each, PARAMS)
+        assert len(calls) == before + 1
 
 
 def test_a_mapping_keeps_its_order():
@@ -273,8 +283,9 @@ def test_a_dynamic_spec_is_refused_as_a_static_argument():
     for spec in (canonopt.adam(jnp.float32(0.1)), canonopt.constant_schedule(jnp.ones(()))):
         with pytest.raises(canonopt.errors.DynamicSpecError, match=MESSAGE):
             hash(spec)
-    with pytest.raises(ValueError, match=MESSAGE):
-        jax.jit(update, static_argnums=0)(canonopt.adam(jnp.float32(0.1)), PARAMS)
+    for options in ({"static_argnums": 0}, {"static_argnames": "optim"}):
+        with pytest.raises(ValueError, match=MESSAGE):
+            jax.jit(update, **options)(canonopt.adam(jnp.float32(0.1)), PARAMS)
 
 
 def test_a_static_field_of_a_module_is_refused_where_it_is_hashed():
