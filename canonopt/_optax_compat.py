@@ -60,7 +60,9 @@ def is_factory(value: Any) -> bool:
     returned = function.__annotations__.get("return")
     if returned is None:
         return function.__name__ in _NOT_ANNOTATED
-    return mentions_transformation(returned) or returned == optax.Schedule
+    if isinstance(returned, type):
+        return issubclass(returned, optax.GradientTransformation)
+    return returned == optax.Schedule or is_factory_of_factories(function)
 
 
 _NOT_ANNOTATED = frozenset(
@@ -75,8 +77,8 @@ def makes_schedules(factory: Any) -> bool:
 
 def is_factory_of_factories(factory: Any) -> bool:
     """Return True for a factory that returns another, as `optax.inject_hyperparams` does."""
-    returned = getattr(factory, "__annotations__", {}).get("return")
-    return not isinstance(returned, type) and mentions_transformation(returned)
+    made = typing.get_args(getattr(factory, "__annotations__", {}).get("return"))
+    return len(made) == 2 and mentions_transformation(made[1])
 
 
 def is_optimizer(factory: Any) -> bool:

@@ -3,7 +3,6 @@
 Each error also has the standard type that a user would catch.
 """
 
-import dataclasses
 from typing import Any, NamedTuple
 
 
@@ -177,13 +176,11 @@ class Reason(NamedTuple):
     fix: str
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class Incomparable:
     """A part of a value that differs from that of another build, even if the two look alike."""
 
-    part: Any
-    why: str
-    fix: str
+    def __init__(self, part: Any, why: str, fix: str) -> None:
+        self.part, self.why, self.fix = part, why, fix
 
 
 # A `fix` is a sentence that names what to write. It is shown after `why`, and also by itself.

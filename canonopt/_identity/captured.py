@@ -6,7 +6,6 @@ leads to an array is copied, and nothing is changed. `read_call` reads a functio
 """
 
 import contextlib
-import dataclasses
 import functools
 import types
 from collections.abc import Callable, Hashable, Iterable
@@ -70,12 +69,11 @@ _LEAD_ON |= {tuple, list, dict}
 # --- functions that are called now ---------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
 class Placeholder:
     """Stands in a key for an array whose values do not count."""
 
-    index: int
-    array: Any
+    def __init__(self, index: int, array: Any) -> None:
+        self.index, self.array = index, array
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
         return ("argument", self.index, jax.typeof(self.array))

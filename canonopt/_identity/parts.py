@@ -7,7 +7,6 @@ value with something else in place of some of these.
 
 import collections
 import copy
-import dataclasses
 import functools
 import itertools
 import operator
@@ -33,7 +32,6 @@ from .values import instance_with, is_record, record_with
 MAX_NODES = 10_000  # of a graph
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class Kind:
     """How values of one kind are taken apart and made again.
 
@@ -43,8 +41,12 @@ class Kind:
         `TypeError` if the value cannot be copied.
     """
 
-    items: Callable[[Any], Iterable[tuple[Any, Any]]]
-    make: Callable[[Any, Sequence[Any]], Any]
+    def __init__(
+        self,
+        items: Callable[[Any], Iterable[tuple[Any, Any]]],
+        make: Callable[[Any, Sequence[Any]], Any],
+    ) -> None:
+        self.items, self.make = items, make
 
     def parts(self, value: Any) -> list[Any]:
         return [part for _, part in self.items(value)]
@@ -56,15 +58,18 @@ class Kind:
         return value if all(map(operator.is_, made, parts)) else self.make(value, made)
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class InTwoSteps:
     """Makes a value that may lead back to itself: first an empty one, then its parts.
 
     `begin` also takes a function that returns the variable to capture in place of another one.
     """
 
-    begin: Callable[[Any, Callable[[types.CellType], types.CellType]], Any]
-    fill: Callable[[Any, Any, Sequence[Any]], None]
+    def __init__(
+        self,
+        begin: Callable[[Any, Callable[[types.CellType], types.CellType]], Any],
+        fill: Callable[[Any, Any, Sequence[Any]], None],
+    ) -> None:
+        self.begin, self.fill = begin, fill
 
     def __call__(self, value: Any, parts: Sequence[Any]) -> Any:
         made = self.begin(value, lambda cell: types.CellType() if is_bound(cell) else cell)

@@ -78,11 +78,11 @@ SEEN, PENDING, IDENTITY, MODULE, BUILTIN, FIELD, UNBOUND = map(
 _MISSING: Any = object()
 
 
-@dataclasses.dataclass(frozen=True, slots=True)
 class After:
     """A part that adds nothing itself: a function to call when the parts before it are read."""
 
-    call: Callable[[], None]
+    def __init__(self, call: Callable[[], None]) -> None:
+        self.call = call
 
 
 Rule: TypeAlias = "Callable[[Reader, Any, Mode], None]"
