@@ -137,6 +137,14 @@ def test_optax_makes_the_same_of_all_spellings_of_a_dtype(name):
             assert optax.tree.get(state, "mu")["w"].dtype == jnp.dtype(name)
 
 
+@pytest.mark.parametrize("rate", [0.1, lambda count: 0.1], ids=["number", "schedule"])
+@pytest.mark.parametrize(
+    "name", "adam adamw nadam nadamw lamb lion adagrad adabelief radam sgd".split()
+)
+def test_a_common_optimizer_is_recognized(name, rate):
+    assert built_as(getattr(optax, name)(rate)) == f"optax.{name}"
+
+
 @pytest.mark.parametrize(
     ("transformation", "expected"),
     [

@@ -380,8 +380,8 @@ def register(
     of_optax: bool = False,
 ) -> Callable[..., Any]:
     """The function that builds specs in place of `function`: always the same one."""
-    name = name or getattr(function, "__qualname__", type(function).__name__)
-    module = module or getattr(function, "__module__", "__main__")
+    name = name or str(getattr(function, "__qualname__", type(function).__name__))
+    module = module or str(getattr(function, "__module__", "__main__"))
     reading = read((function,))
     builder = _builder_for(reading, function)
     if builder is None:

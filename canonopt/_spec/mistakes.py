@@ -69,9 +69,10 @@ def _check_number(factory: str, value: Any, annotation: Any, path: str) -> None:
             fix = f"Call it: {path}={_named(value)}(...)."
         elif inside is None and isinstance(value, str | bytes | Sequence | Mapping | set):
             fix = f"Write {what}."
-            if type(value) in (list, tuple) and value and {*map(type, value)} <= {float, int}:
-                several = f"canonopt.dynamic({[*value]!r})"
-                fix = f"Write {path}={value[0]!r}, or, for the members of an ensemble, {several}."
+            items = [*value] if type(value) in (list, tuple) else []
+            if items and {*map(type, items)} <= {float, int}:
+                several = f"canonopt.dynamic({items!r})"
+                fix = f"Write {path}={items[0]!r}, or, for the members of an ensemble, {several}."
         if fix is not None:
             problem = f"{factory} needs {what} for {path}, and got {_described(value)}."
             raise ParameterError(problem, fix, path=path)

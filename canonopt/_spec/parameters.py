@@ -191,7 +191,7 @@ class FactoryParameters:
     ) -> dict[str, Any]:
         """Like `from_fields`, but parameters without a default may be missing."""
         given = {**(current or {}), **{n: v for n, v in named.items() if n in self.parameters}}
-        others = self._checked_keywords(given.pop(self.keywords, {}))
+        others = self._checked_keywords(given.pop(str(self.keywords), {}))
         if "lr" in named and self.has_alias and "lr" not in others:
             named = self._without_alias(named, named)
             given |= {n: v for n, v in named.items() if n == "learning_rate"}

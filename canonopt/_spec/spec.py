@@ -477,7 +477,8 @@ def _make_class(factory: Factory, kind: type[Configured], is_own: bool) -> type[
         "__module__": factory.module,
     }
     name = "".join(word[:1].upper() + word[1:] for word in factory.name.split("_"))
-    cls: Any = type(kind)(name, (kind,), body)
+    make: Any = type(kind)
+    cls = make(name, (kind,), body)
     # A pytree without leaves. A jit cache compares the spec itself.
     jtu.register_pytree_node(cls, lambda spec: ((), spec), lambda spec, _: spec)
     return cls
@@ -487,14 +488,15 @@ def _attributes(
     fields: dict[str, str],
     keyword_only: frozenset[str],
     defaults: dict[str, Any],
-    parameters: dict[str, inspect.Parameter],
+    parameters: Mapping[str, inspect.Parameter],
     is_own: bool,
 ) -> Any:
     """Return the fields of a class, as `attrs.fields` does."""
     import attrs  # a twentieth of the time to import Optax, and most runs never need it
 
+    field_of: Any = attrs.field
     made = {
-        field: attrs.field(
+        field: field_of(
             default=defaults.get(name, attrs.NOTHING),
             # attrs writes the aliases into an `__init__`, which has a `self` of its own.
             alias=f"{name}_" if name == "self" else name,

@@ -1,11 +1,7 @@
 """How Optax built a transformation, without importing Optax."""
 
-import contextlib
-import functools
-import itertools
 import re
 import types
-from collections.abc import Mapping
 from typing import Any
 
 from .._python_internals import captured_by, loaded
@@ -26,42 +22,38 @@ def built_as(value: Any) -> str | None:
         return None
     if not str(getattr(value.update, "__module__", "")).startswith("optax."):
         return None
-    return f"optax.{_factory_of(value.update, _aliases()).replace(_NESTEROV, '')}"
+    return f"optax.{_factory_of(value.update)}".replace("'", "")
 
 
-_NESTEROV = "'"  # marks a factory that was given `nesterov=True`, which has aliases of its own
+# The common optimizers, by what they chain before the learning rate. `'` is for `nesterov=True`.
+_OPTIMIZERS = {
+    ("scale_by_adam",): "adam",
+    ("scale_by_adam", "add_decayed_weights"): "adamw",
+    ("scale_by_adam'",): "nadam",
+    ("scale_by_adam'", "add_decayed_weights"): "nadamw",
+    ("scale_by_adam", "add_decayed_weights", "scale_by_trust_ratio"): "lamb",
+    ("scale_by_lion", "add_decayed_weights"): "lion",
+    ("scale_by_rss",): "adagrad",
+    ("scale_by_belief",): "adabelief",
+    ("scale_by_radam",): "radam",
+    **dict.fromkeys((("identity",), ("trace",), ("trace'",)), "sgd"),
+}
 
 
-def _factory_of(update: Any, aliases: Mapping[tuple[str, ...], str]) -> str:
+def _factory_of(update: Any) -> str:
     name = str(getattr(update, "__qualname__", type(update).__name__)).partition(".")[0]
     held = captured_by(update) if isinstance(update, types.FunctionType) else {}
     if name == "with_extra_args_support" and "tx" in held:
-        return _factory_of(held["tx"].update, aliases)
+        return _factory_of(held["tx"].update)
     if name == "chain" and "update_fns" in held:
-        parts = tuple(_factory_of(each, aliases) for each in held["update_fns"])
+        parts = [_factory_of(each) for each in held["update_fns"]]
         # A mask is a parameter of `adamw`.
-        alias = aliases.get(tuple(re.sub(r"^masked\((\w+)\)$", r"\1", part) for part in parts))
-        return alias or f"chain({', '.join(parts)})"
+        plain = [re.sub(r"^masked\((\w+)\)$", r"\1", part) for part in parts]
+        known = _OPTIMIZERS.get(tuple(plain[:-1]))
+        is_rate = plain[-1:] in (["scale"], ["scale_by_schedule"])
+        return known if known and is_rate else f"chain({', '.join(parts)})"
     if name == "masked" and "inner" in held:
-        return f"masked({_factory_of(held['inner'].update, aliases)})"
+        return f"masked({_factory_of(held['inner'].update)})"
     if name == "inject_hyperparams" and "inner_factory" in held:
         return f"inject_hyperparams({getattr(held['inner_factory'], '__name__', '...')})"
-    return name + (_NESTEROV if held.get("nesterov") is True else "")
-
-
-@functools.cache
-def _aliases() -> dict[tuple[str, ...], str]:
-    """The optimizers by the transformations that they chain, the most common first."""
-    found: dict[tuple[str, ...], str] = {}
-    settings: list[tuple[str, dict[str, Any]]] = [
-        *((name, {}) for name in ("adam", "adamw", "sgd", "rmsprop", "lion", "adagrad")),
-        *((name, {}) for name in ("adabelief", "lamb", "lars", "nadam", "nadamw", "radam")),
-        ("sgd", {"momentum": 0.9}),
-        ("sgd", {"momentum": 0.9, "nesterov": True}),
-    ]
-    for (name, given), rate in itertools.product(settings, (0.1, lambda _: 0.1)):
-        with contextlib.suppress(Exception):
-            update = loaded("optax", name)(rate, **given).update
-            parts = (_factory_of(each, {}) for each in captured_by(update)["update_fns"])
-            found.setdefault(tuple(parts), name)
-    return found
+    return name + ("'" if held.get("nesterov") is True else "")
