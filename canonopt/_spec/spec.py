@@ -467,8 +467,13 @@ def _make_class(factory: Factory, kind: type[Configured], is_own: bool) -> type[
     else:
         from_fields, defaults, parameters = _from_fields, dict.fromkeys(signature.defaults), {}
     attributes = lambda: _attributes(fields, keyword_only, defaults, parameters, is_own)  # noqa: E731
+    # tyro makes a flag of each field, of this type, or of the type of the value where it is `Any`.
+    kinds = {
+        f: number_or_none(parameters[n].annotation) if is_own else Any for n, f in fields.items()
+    }
     body = {
         "_from_fields": classmethod(from_fields),
+        "__annotations__": kinds | ({} if is_own else {"_rebuild": types.MethodType}),
         # attrs looks it up on the class. OmegaConf, and so Hydra, looks it up on a value, and takes
         # one that has it for a config.
         "__attrs_attrs__": ClassAttribute(attributes),
