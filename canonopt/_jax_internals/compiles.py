@@ -9,7 +9,7 @@ import jax
 import numpy as np
 
 from .settings import default_settings, unsupported
-from .tracing import is_staging, is_unwatched, listen
+from .tracing import is_staging, is_unwatched, listen, unwatched
 
 _MAX_NAMES = 1000  # of what was lowered and is not compiled yet, in each thread
 
@@ -60,7 +60,7 @@ class CompileWatch:
 
         self.listen()  # the user may have cleared all listeners
         try:
-            with default_settings():
+            with default_settings(), unwatched():
                 jax.jit(canonopt_check)()
         except Exception:  # without a device nothing has been compiled before, either
             return

@@ -26,6 +26,7 @@ from .tracing import (
     is_unwatched,
     listen_for_traces,
     traces_so_far,
+    unwatched,
     was_tracing,
     without_own_frame,
 )
@@ -72,6 +73,7 @@ class MissWatch:
         failed: Callable[[Exception], None] = lambda _: None,
         check: bool = True,
     ) -> None:
+        self._is_of_check = not check  # which nobody else hears of
         if check:
             self.check()
         try:
@@ -113,7 +115,7 @@ class MissWatch:
         found: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
         def watched(fun: Any, ji: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-            if self._ours is not watched or is_unwatched():
+            if self._ours is not watched or (is_unwatched() and not self._is_of_check):
                 return original(fun, ji, args, kwargs)
             try:
                 miss = None if passes(fun) else _miss(fun, ji, args, kwargs)
@@ -192,7 +194,7 @@ def _check_misses(filter_jit: Any) -> None:
     # An array would start a backend.
     x = jax.ShapeDtypeStruct((), jnp.float32)
     try:
-        with default_settings():
+        with default_settings(), unwatched():
             jaxpr = jax.jit(traced).trace(x).jaxpr
             with contextlib.suppress(TypeError):
                 jax.jit(refused).trace(x)

@@ -15,6 +15,8 @@ import optax
 import pytest
 
 import canonopt
+from canonopt._jax_internals import misses
+from canonopt._recompiles import listeners
 from canonopt.errors import LimitError, RecompileError, RecompileWarning
 
 from ..support.counting import all_compiles, fresh, line_marked
@@ -179,6 +181,15 @@ def test_the_block_ends_with_an_error_and_leaves_nothing_behind():
     with pytest.raises(RecompileError):
         serve(three)
     step(three)
+
+
+def test_nobody_hears_how_canonopt_checks_that_it_can_count(monkeypatch):
+    with canonopt.no_recompiles() as log, canonopt.compile_log() as other:
+        misses._check_misses.cache_clear()
+        monkeypatch.setattr(listeners.watch._compiles, "_is_seen", False)
+        listeners.watch.check_misses()
+        listeners.watch.check_compiles()
+    assert [*log.functions, *log.helpers, *other.functions, *other.helpers] == []
 
 
 def test_what_is_read_from_the_persistent_cache_counts(tmp_path, monkeypatch):
