@@ -271,7 +271,7 @@ class _Reader:
             where, known = f"{path}.{name}", factory.signature.parameters.get(name)
             if data == {"default": True}:
                 continue
-            if known is not None and _is_mistake(data, known):
+            if known is not None and _is_mistake(data, known, of_optax=key == "optax"):
                 fix = "Write a number or a boolean, without quotes; in YAML with a dot: 1.0e-3."
                 problem = f"{where} is {_text(data)}, which {factory.name} does not take."
                 raise ConfigError(problem, fix, path=where)
@@ -279,11 +279,11 @@ class _Reader:
         return _called(factory.from_fields, given, factory.name, "Correct its parameters.", path)
 
 
-def _is_mistake(data: Data, parameter: inspect.Parameter) -> bool:
+def _is_mistake(data: Data, parameter: inspect.Parameter, of_optax: bool) -> bool:
     """Return True for text or None in place of a number or a boolean: Optax finds it later."""
     kinds = members_of(parameter.annotation)
     if data == {"none": True}:
-        takes_none = type(None) in kinds or parameter.default is None
+        takes_none = type(None) in kinds or parameter.default is None or not of_optax
         return takes_number(parameter.annotation) and not takes_none
     return isinstance(data, str) and all(k in (bool, int, float, type(None)) for k in kinds)
 

@@ -173,6 +173,15 @@ def test_text_in_place_of_a_number_or_a_boolean_is_refused(spec, name):
         canonopt.from_config(data, registry={"scaled": scaled})
 
 
+def test_an_annotation_of_the_user_may_leave_none_out():
+    @canonopt.canonical
+    def halved(rate: float = 1.0):
+        return optax.scale(rate or 0.5)
+
+    data = canonopt.to_config(halved(None), registry={"halved": halved})
+    assert canonopt.from_config(data, registry={"halved": halved}) is halved(None)
+
+
 @pytest.mark.parametrize(
     ("args", "message"),
     [
