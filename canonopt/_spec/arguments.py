@@ -16,7 +16,6 @@ from .._identity import (
     is_frozen_record,
     is_namedtuple,
 )
-from ..errors import ParameterError
 
 # --- copies of containers -----------------------------------------------------------------------
 
@@ -144,15 +143,3 @@ def _config_in_key(value: Any) -> Any:
 def is_iterator(value: Any) -> bool:
     kind = type(value)
     return hasattr(kind, "__next__") and kind not in weakref.ProxyTypes  # which define all methods
-
-
-def check_no_iterator(expression: str, values: Mapping[str, Any]) -> None:
-    """Raise `ParameterError` if one of the arguments of an earlier call is an iterator."""
-    for name, value in values.items():
-        if is_iterator(value):
-            raise ParameterError(
-                f"{name} of {expression} is an iterator, which has been read, and the "
-                "factory has to be called again.",
-                f"Write {name}=list(...) where the spec is built.",
-                path=name,
-            )

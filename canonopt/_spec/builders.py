@@ -48,7 +48,8 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
     **Arguments:**
 
     - `function`: the factory. It is called once for each configuration, with the arguments as
-        given. The globals and the captured variables that it reads are part of the configuration.
+        given, and with copies of the containers among them. The globals and the captured variables
+        that it reads are part of the configuration.
 
     **Returns:** a function with the signature of `function` that returns specs.
 

@@ -16,7 +16,7 @@ import optax
 from .._identity import HoldsArray, Mode, Reading, Table, Watched, leads_to_objects, read
 from .._python_internals import token_of
 from ..errors import DynamicSpecError
-from .arguments import check_no_iterator, in_key, is_config
+from .arguments import in_key, is_config
 from .deferred import DeferredBuild, put_in, take_out, weak_dtype, with_weak_type
 from .dynamic_number import Dynamic, traced
 from .factory import Factory, Internals
@@ -58,7 +58,7 @@ class _DynamicInternals(Internals):
 
 def make_dynamic(factory: Factory, parameters: dict[str, Any]) -> Configured:
     """Return the spec with these parameters, whose arrays are its leaves."""
-    check_no_iterator(factory.expression, parameters)
+    factory.check_no_iterator(parameters)
     parameters, children = take_out(parameters)
     deferred = DeferredBuild(factory, parameters, children)
     reading = _read(factory, parameters)

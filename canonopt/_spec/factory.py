@@ -26,13 +26,13 @@ from .._identity import (
 from .._jax_internals import is_at_top_level, makes_tracers, x64_state
 from .._optax_compat import callable_tree_as_function, dtype_of
 from .._python_internals import new_token, signature_with_alias, token_of
-from ..errors import DynamicSpecError
+from ..errors import DynamicSpecError, ParameterError
 from .arguments import (
     Copies,
-    check_no_iterator,
     copied,
     copied_config,
     in_key,
+    is_iterator,
     plain_config,
 )
 from .expressions import expression, is_data
@@ -172,7 +172,7 @@ class Factory(abc.ABC):
     def from_fields(self, fields: dict[str, Any], current: dict[str, Any] | None = None) -> Any:
         """The spec with parameters given by name, as `attrs.evolve` and pickle give them."""
         given = self.signature.from_fields(fields, current)
-        check_no_iterator(self.expression, {n: v for n, v in given.items() if n not in fields})
+        self.check_no_iterator({n: v for n, v in given.items() if n not in fields})
         return self._from_given(self.signature.differing(given))
 
     def _from_given(self, given: dict[str, Any]) -> Any:
@@ -199,7 +199,11 @@ class Factory(abc.ABC):
         is_comparable = reading.is_comparable and is_complete
         key = (_x64.value, _settings(_config), tuple(differing), reading.key)
         found = self.specs.get(key) if is_comparable else None
-        if found and (found.watched is None or found.watched.is_unchanged()):
+        if found and (
+            found.watched is None
+            or all(map(operator.is_, values, found.roots[1]))  # it has been read just now
+            or found.watched.is_unchanged()
+        ):
             found.is_rebuilt = True
             return found.spec
         if reading.can_change:  # the factory may change what it is given, and the fields stay
@@ -227,6 +231,16 @@ class Factory(abc.ABC):
             internals.is_temporary = not self.is_stable or leads_to_objects((made,))
         internals.spec = self._wrap(made, parameters, internals)
         return internals.spec
+
+    def check_no_iterator(self, values: dict[str, Any]) -> None:
+        """Raise `ParameterError` if an argument of an earlier call is an iterator."""
+        for name in (name for name, value in values.items() if is_iterator(value)):
+            raise ParameterError(
+                f"{name} of {self.expression} is an iterator, which has been read, and the "
+                "factory has to be called again.",
+                f"Write {name}=list(...) where the spec is built.",
+                path=name,
+            )
 
     def call(self, given: dict[str, Any]) -> Any:
         """What the function returns for these values."""
@@ -266,7 +280,10 @@ class Factory(abc.ABC):
         return {n: value for n, value in parameters.items() if n in differing or is_data(value)}
 
     def _is_importable(self) -> bool:
-        found = _import(self.module, self.name)
+        try:
+            found = _import(self.module, self.name)
+        except ImportError:  # of a module that was made by hand
+            return False
         return isinstance(found, types.FunctionType) and vars(found).get("factory") is self
 
     def __reduce__(self) -> tuple:

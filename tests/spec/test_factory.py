@@ -502,3 +502,11 @@ def test_a_parameter_whose_hash_raises_is_as_in_optax():
     for _ in range(3):
         assert updates_of(build(Unhashable(), 0.5))["w"] == [-0.5, -0.5]
         assert updates_of(build({"a": Unhashable()}, k=0.5))["w"] == [-0.5, -0.5]
+
+
+def test_a_spec_of_a_module_that_was_made_by_hand_is_shown_and_replaced():
+    namespace = {"__name__": "made_by_hand", "canonopt": canonopt, "optax": optax}
+    exec("@canonopt.canonical\ndef build(k):\n    return optax.sgd(k)", namespace)
+    spec = namespace["build"](0.5)
+    assert spec.replace(k=0.25) is namespace["build"](0.25)
+    assert repr(spec) == "canonopt.canonical(made_by_hand.build)(k=0.5)"
