@@ -39,7 +39,7 @@ _MAX_TEXT = 1000  # characters of each string
 _ENTRY = (
     *("traced", "compiled", "traced_again", "compiled_again"),
     *(*STAGES, "error", "advice"),
-    *("is_nested", "site", "operation", "shapes", "alike"),
+    *("is_nested", "after_trial", "site", "operation", "shapes", "alike"),
 )
 _CHANGE = ("path", "kind", "before", "after", "fix", "hint", "wanted")
 
@@ -76,7 +76,9 @@ class StreamRecorder(Recorder):
     def add_trace(self, log: FunctionLog, entry: Entry) -> None:
         with contextlib.suppress(Exception):
             super().add_trace(log, entry)
-            self._tell("trace", log, entry)
+            # After a trial, which its entry does not tell any more.
+            for each in log.entries[-2:] if entry.after_trial else (entry,):
+                self._tell("trace", log, each)
 
     def add_compile(
         self, log: FunctionLog, compiled: Compile, entry: Entry | None = None
@@ -225,7 +227,7 @@ class Process:
         kept = log.entries[number]
         kept.at = float(entry["time"])
         for name in _ENTRY:
-            setattr(kept, name, entry[name])
+            setattr(kept, name, entry.get(name))  # an older one has fewer
         kept.advice = tuple(kept.advice)
         kept.alike = None if kept.alike is None else (str(kept.alike[0]), int(kept.alike[1]))
         if "changes" in entry:

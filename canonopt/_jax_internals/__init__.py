@@ -53,6 +53,7 @@ from .tracing import is_unwatched as is_unwatched
 from .tracing import listen as listen
 from .tracing import makes_tracers as makes_tracers
 from .tracing import top_level_check as top_level_check
+from .tracing import unwatched as unwatched
 from .tracing import without_own_frame as without_own_frame
 
 if typing.TYPE_CHECKING:

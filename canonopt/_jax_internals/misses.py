@@ -272,15 +272,17 @@ def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
     options = {name: getattr(info, name, None) for name in (*JIT_OPTIONS, "compiler_options_kvs")}
     for name in ("in_shardings", "out_shardings"):
         options[name] = getattr(info, f"{name}_leaves", None)
-    function, is_shared, before, given = fun, False, len(args), (args, kwargs)
+    function, is_shared, given = fun, False, (args, kwargs)
     if (users_call := attribute(fun, "__canonical_call__")) is not None:
         is_shared = True
         function, args = users_call(*args)
+        # It has an argument more than the user's function, in front.
+        for name in ("static_argnums", "donate_argnums"):
+            numbers = options[name] or ()
+            options[name] = tuple(i if i < 0 else i - len(given[0]) + len(args) for i in numbers)
     if (call := call_of_filter_jit(function, args)) is not None:
         return Miss(*call, lambda _: False, True, options, fun, is_call(), given, is_shared)
-    names, numbers = frozenset(info.static_argnames), frozenset(info.static_argnums)
-    # Those of `canonopt.jit` count from before the arguments of the user's function.
-    numbers = {i if i < 0 else i - before + len(args) for i in numbers}
+    names, numbers = frozenset(info.static_argnames), frozenset(options["static_argnums"] or ())
     # Negative numbers count from the last positional argument.
     static = names | numbers | {i + len(args) for i in numbers if i < 0}
     return Miss(

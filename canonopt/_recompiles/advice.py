@@ -297,6 +297,13 @@ def static_advice(
         return Advice(hint="make the model and its state by equinox.nn.make_with_state, once")
     if found.redefined is not None:
         return class_advice(found.redefined)
+    if kind == "function" and function.stores:
+        names = ", ".join(sorted(function.stores))
+        if found.visible is None or (found.name or "").endswith(tuple(map(repr, function.stores))):
+            return Advice(
+                hint=f"to count traces, write canonopt.compile_log in place of {names}: a function "
+                "that stores to a variable while it is traced is not shared"
+            )
     # If something visible differs, these are two configurations, and nothing would merge them.
     if function.why_not_shared and found.visible is None and before.kind != "value":
         return Advice(hint=f"{path} is new each time: {function.why_not_shared}")

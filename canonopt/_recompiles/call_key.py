@@ -32,7 +32,7 @@ from .._jax_internals import (
     is_given,
     module_parts,
 )
-from .._python_internals import Caller, caller_of, loaded, token_of
+from .._python_internals import Caller, caller_of, code_of, loaded, token_of
 from .._texts import fields_of, is_gradient_transformation, text_of
 from .records import (
     Budget,
@@ -95,6 +95,20 @@ class CallKey:
         """How the call is transformed."""
         words = sorted(_TRANSFORMS.get(name, f"with {name}s") for name in self.tracers)
         return " and ".join(words) or "by itself"
+
+    @property
+    def why_not_shared(self) -> str | None:
+        """Why the function runs a program of its own."""
+        record = self.records.get(FUNCTION_PATH)
+        return record.why_not_shared if isinstance(record, Static) else None
+
+    def with_reason(self, reason: str | None) -> "CallKey":
+        """This key, with what is known by now of why the function is not shared."""
+        record = self.records.get(FUNCTION_PATH)
+        if reason is None or not isinstance(record, Static):
+            return self
+        record = attrs.evolve(record, why_not_shared=reason)
+        return attrs.evolve(self, records={**self.records, FUNCTION_PATH: record})
 
     def note_returned(self, leaves: Iterable[Any]) -> None:
         arrays = (leaf for leaf in leaves if hasattr(leaf, "dtype"))
@@ -200,6 +214,8 @@ def record_of_jitted(function: Any, is_shared: bool = False, filtered: bool = Fa
     # Bound methods of one object are equal, but `jax.jit` tells them apart.
     if isinstance(function, types.MethodType) and not filtered:
         record = attrs.evolve(record, token=token_of(function))
+    if isinstance(function, types.FunctionType):
+        record = attrs.evolve(record, stores=code_of(function).stores)
     if budget.words <= 0:  # too large to be read again
         return record
     with contextlib.suppress(Exception):

@@ -79,6 +79,9 @@ class Explanation:
 _MAX_FIRST, _MAX_LAST = 4, 12
 
 
+TWO_TRACES = "needed two traces"
+
+
 @attrs.define(eq=False)
 class Entry:
     """One trace, one compile, or both: what a miss of the jit cache led to."""
@@ -102,6 +105,8 @@ class Entry:
     is_nested: bool = False
     # Whether `canonopt.jit` traced it to find out if others may run the program.
     is_trial: bool = False
+    # Why JAX had to trace it once more after such a trial.
+    after_trial: str | None = None
     site: str | None = None  # the line of the user's code that ran it, as `file:line`
     # In the log of a line: what JAX or a library compiled, and for JAX from which shapes to which.
     operation: str | None = None
@@ -154,6 +159,8 @@ class Entry:
     def what(self) -> str:
         if self.error is not None:
             return "failed while traced"
+        if self.after_trial is not None and not self.is_again:
+            return TWO_TRACES
         if self.traced:
             return "was traced and compiled" if self.compiled else "was traced"
         return "was compiled"

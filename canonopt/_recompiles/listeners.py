@@ -268,6 +268,8 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
         _count(running, traced, program, seconds, found)
     # Last, because an assertion may raise: by now every recorder has counted.
     for recorder, log, entry in found:
+        if entry.is_trial and not traced:
+            continue  # it was told when it was traced
         try:
             recorder.after_miss(log, entry, program)
         except (ExcessError, RecompileWarning):
@@ -275,6 +277,12 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
             raise
         except Exception as error:
             recorder.note_problem(f"{type(error).__name__}: {error}")
+
+
+def _trial_of(recorder: Recorder, program: Any) -> Entry | None:
+    """The entry in which `canonopt.jit` has traced the program that it calls now."""
+    _, entry = (program is not None and recorder.recall(program)) or (None, None)
+    return entry if entry is not None and entry.is_trial and not entry.compiled else None
 
 
 def _refuse(found: Sequence[_Recorded]) -> None:
@@ -297,6 +305,12 @@ def _count(
     if running.call_key is not None:
         running.call_key.note_returned(outputs)
     for recorder, log in running.logs:
+        entry = None if traced else _trial_of(recorder, program)
+        if entry is not None:
+            if entry.call_key is not None and running.call_key is not None:
+                entry.call_key = entry.call_key.with_reason(running.call_key.why_not_shared)
+            found.append((recorder, log, entry))
+            continue
         entry = Entry(
             running.call_key,
             running.started,

@@ -29,7 +29,7 @@ from .._texts import (
 )
 from ..errors import UnknownFunctionError
 from .advice import failure_hints
-from .differences import Entry
+from .differences import TWO_TRACES, Entry
 from .stale import StaleRead
 
 MAX_ENTRIES = 64  # kept for each function
@@ -41,6 +41,9 @@ def cause_of(entries: list[Entry]) -> Cause:
     first, found = entries[0], entries[0].explanation
     what, seconds = _what_again(entries), sum(entry.seconds for entry in entries)
     sites = tuple(dict.fromkeys(entry.site for entry in entries if entry.site is not None))
+    if first.what == TWO_TRACES:
+        seconds = sum(entry.trace_seconds for entry in entries)
+        return Cause(what, len(entries), seconds, (), first.after_trial, (), (), sites)
     if first.error is not None:
         return Cause(what, len(entries), seconds, (), first.error, (), first.advice, sites)
     if found is None:
@@ -54,7 +57,7 @@ def cause_of(entries: list[Entry]) -> Cause:
 
 def _what_again(entries: list[Entry]) -> str:
     """What had been done before: a second trace may come with the first compile."""
-    if entries[0].error is not None:
+    if entries[0].error is not None or entries[0].what == TWO_TRACES:
         return entries[0].what
     found = {
         "traced": any(entry.traced_again for entry in entries),
@@ -67,8 +70,8 @@ def _what_again(entries: list[Entry]) -> str:
 
 def _cause_key(entry: Entry) -> object:
     """Equal for entries with one cause."""
-    if entry.error is not None or entry.explanation is None:
-        return entry.what, entry.error
+    if entry.error is not None or entry.what == TWO_TRACES or entry.explanation is None:
+        return entry.what, entry.error or entry.after_trial
     # Not by the values: a batch that grows in each step is one cause.
     changes = ((path_of_growth(c), c.kind, c.fix, c.hint) for c in entry.explanation.changes)
     return entry.what, entry.operation, *dict.fromkeys(changes)
@@ -171,17 +174,35 @@ class FunctionLog(Counts):
         """The recompiles and the failed traces, grouped by cause."""
         if self.is_line:
             return _causes_of_line(self.entries)
-        return _causes([e for e in self.entries if e.is_again or e.error is not None])
+        told = (e for e in self.entries if e.is_again or e.error or e.after_trial)
+        return _causes([*told])
 
     def add_trace(self, entry: Entry) -> None:
         # What is traced inside another trace is one program with it, for all of its shapes.
         entry.traced_again = not entry.is_nested and self.traces > self.nested_traces
+        reason = None if entry.call_key is None else entry.call_key.why_not_shared
+        if reason is not None and (trial := self._trial_before(entry)) is not None:
+            # One trace with it, to a user. Nothing is compared with the trial: it looks the same.
+            entry.traced_again, trial.traced_again = trial.traced_again, False
+            entry.trace_seconds, trial.trace_seconds = (
+                entry.trace_seconds + trial.trace_seconds,
+                0.0,
+            )
+            entry.after_trial, trial.error, trial.call_key = reason, None, None
         if entry.error is not None:
             entry.advice = failure_hints(entry.call_key)
         self.traces += 1
         self.nested_traces += entry.is_nested
         self.trace_seconds += entry.trace_seconds
         self._add(entry)
+
+    def _trial_before(self, entry: Entry) -> Entry | None:
+        """The trial of `canonopt.jit` after which JAX traces the function once more."""
+        trial = self.entries[-1] if self.entries else None
+        if trial is None or not trial.is_trial or trial.compiled or entry.is_trial:
+            return None
+        is_one_call = trial.site == entry.site and trial.is_nested == entry.is_nested
+        return trial if is_one_call else None
 
     def add_operation(self, entry: Entry, compiled: Compile) -> None:
         """Counts what a line has compiled."""

@@ -60,6 +60,8 @@ class Static:
     why_not_shared: str | None = attrs.field(eq=False, default=None)
     # Whether the class compares by identity.
     is_unique: bool = attrs.field(eq=False, default=False)
+    # The variables around a function that it stores to.
+    stores: frozenset[str] = attrs.field(eq=False, default=frozenset())
 
     @property
     def is_number(self) -> bool:

@@ -31,6 +31,7 @@ from .._jax_internals import (
     kept_by,
     name_of,
     tracing_context,
+    unwatched,
     whole_context,
 )
 from .._python_internals import BoundedStore
@@ -267,9 +268,10 @@ class Calls:
         Raises `NotTraced` if JAX has forgotten it.
         """
         use = self._last
-        if use is None:
-            return jitted.plain.trace(*args).jaxpr
-        return use.program.call.trace(use.arrays, *args).jaxpr
+        with unwatched():  # it is no call of the user's
+            if use is None:
+                return jitted.plain.trace(*args).jaxpr
+            return use.program.call.trace(use.arrays, *args).jaxpr
 
     def __len__(self) -> int:
         return sum(len(uses or ()) for uses in [*self._by_kind.values()])

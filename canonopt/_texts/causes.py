@@ -105,7 +105,7 @@ class Cause:
     @property
     def is_avoidable(self) -> bool:
         """Whether something ran again that need not. A trace that failed is an error instead."""
-        return not self.is_expected and not self.what.startswith("failed")
+        return not self.is_expected and not self.what.startswith(("failed", "needed"))
 
     @property
     def title(self) -> str:

@@ -43,6 +43,10 @@ def work():
     def inner(x):
         return jnp.sin(x).sum()
 
+    def tried_first():
+        factor = jnp.float32(2.0)
+        return canonopt.jit(lambda x: x * float(factor))
+
     for size in (1, 2, 3):
         grown(jnp.ones(size))
     committed(jnp.ones(3))
@@ -53,6 +57,9 @@ def work():
     jax.grad(inner)(jnp.ones(3))
     jax.clear_caches()
     grown(jnp.ones(3))
+    canonopt.clear_caches()
+    for _ in range(2):
+        tried_first()(jnp.ones(3))
 
 
 def test_what_is_read_is_what_a_compile_log_has(tmp_path):

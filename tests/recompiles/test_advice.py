@@ -71,6 +71,90 @@ def test_the_report_says_why_a_function_is_not_shared(make, make_array, hint, ji
     assert "in place of jax.jit" not in str(log)
 
 
+def test_a_trial_that_failed_is_no_error_of_the_user():
+    canonopt.clear_caches()
+    with canonopt.compile_log() as log:
+        asking(jnp.asarray(3.0))(1.0)
+    found = log["<lambda>"]
+    assert (found.traces, found.compiles) == (2, 1)
+    (cause,) = found.causes()
+    assert (cause.title, cause.is_avoidable) == ("needed two traces, once", False)
+    assert cause.note.startswith("it asks for the value of an array that it captures. Pass the ")
+    assert found.is_expected and "NotShared" not in str(log)
+    canonopt.clear_caches()
+    with canonopt.compile_log() as log:
+        for i in range(3):
+            asking(jnp.asarray(i + 4.0))(1.0)
+    titles = [cause.title for cause in log["<lambda>"].causes()]
+    assert titles == ["needed two traces, once", "was traced and compiled again, twice"]
+    assert sum(cause.seconds for cause in log["<lambda>"].causes()) <= log["<lambda>"].seconds
+
+
+def test_a_trial_of_a_step_that_fails_shows_the_error_only():
+    def step(x):
+        return x if data.sum() > 0 else -x
+
+    data = jnp.ones(3)
+    with canonopt.compile_log() as log, pytest.raises(jax.errors.TracerBoolConversionError):
+        canonopt.jit(step)(1.0)
+    (cause,) = log["step"].causes()
+    assert cause.title == "failed while traced, once"
+    assert cause.note.startswith("TracerBoolConversionError")
+
+
+counted = 0
+
+
+def counting_global():
+    def step(x):
+        global counted
+        counted += 1
+        return x
+
+    return step
+
+
+def counting_nonlocal(n=0):
+    def step(x):
+        nonlocal n
+        n += 1
+        return x
+
+    return step
+
+
+def counting_and_scaling(scale):
+    n = 0
+
+    def step(x):
+        nonlocal n
+        n += 1
+        return x * scale
+
+    return step
+
+
+@pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit, canonopt.jit, canonopt.filter_jit])
+@pytest.mark.parametrize(("make", "name"), [(counting_global, "counted"), (counting_nonlocal, "n")])
+def test_a_step_that_counts_its_traces_is_told_how_to_count(make, name, jit):
+    with canonopt.compile_log() as log:
+        for _ in range(3):
+            jit(make())(1.0)
+    (cause,) = log["step"].causes()
+    assert cause.title == "was traced and compiled again, twice"
+    (hint,) = cause.hints
+    assert hint.startswith(f"to count traces, write canonopt.compile_log in place of {name}: ")
+    assert cause.fixes == ()
+
+
+def test_another_difference_comes_before_the_count():
+    with canonopt.compile_log() as log:
+        for scale in (2.0, 3.0):
+            jax.jit(counting_and_scaling(scale))(1.0)
+    (cause,) = log["step"].causes()
+    assert cause.hints == ("jit one function, and pass what differs as an argument",)
+
+
 SAME = "another object made by the same code"
 CLIPPED = "optax.chain(clip, adamw)"
 
