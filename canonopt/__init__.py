@@ -41,29 +41,28 @@ _MODULES = (
 
 def __getattr__(name: str) -> object:
     if name in _MODULES:
-        return _imported(name)
+        return _importlib.import_module(f"{__name__}.{name}")
     if name in _MODULE_OF:
-        found = getattr(_imported(_MODULE_OF[name]), name)
+        found = getattr(_importlib.import_module(f"{__name__}.{_MODULE_OF[name]}"), name)
         globals()[name] = found
         return found
     if name == "__all__":
         return __dir__()
-    if name.startswith("_"):  # as pytest asks each module for: nothing is imported for that
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return _imported("_spec").find_in(__name__, name)
+    return _specs().find_in(__name__, name)
 
 
 def __dir__() -> list[str]:
-    return sorted({*_imported("_spec").names_of(__name__), *_MODULES, *_MODULE_OF})
+    return sorted({*_specs().names_of(__name__), *_MODULES, *_MODULE_OF})
 
 
-def _imported(module: str) -> _Any:
-    # An import makes objects that stay, so the garbage collector finds nothing. A full collection
-    # of JAX's objects in the middle takes a tenth of the time to import JAX.
+def _specs() -> _Any:
+    _importlib.import_module("optax")
+    # What comes now makes objects that stay, so the garbage collector would find nothing, and a full
+    # collection of the objects of JAX takes a tenth of the time to import JAX.
     is_enabled = _gc.isenabled()
     _gc.disable()
     try:
-        return _importlib.import_module(f"{__name__}.{module}")
+        return _importlib.import_module("._spec", __name__)
     finally:
         if is_enabled:
             _gc.enable()
