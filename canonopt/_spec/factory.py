@@ -314,11 +314,11 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
     # A loop that builds its optimizer again and again pays for this function in each round. So it
     # is written out flat, and so are the keys of a few arguments: `map` takes twice as long.
     def build(*args: Any, **kwargs: Any) -> Any:
-        values, count = args, len(args)
+        values = args
         if kwargs:
             values = (*args, *kwargs.values())
-            key = (_x64.value, tuple(map(type, values)), tuple(kwargs), values)
-        elif count == 1:
+            key = (_x64.value, values, *kwargs, *map(type, values))
+        elif (count := len(args)) == 1:
             key = (_x64.value, type(args[0]), args[0])
         elif count == 2:
             a, b = args
@@ -329,14 +329,12 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
         else:
             key = (_x64.value, *map(type, args), *args)
         try:
-            entry = find(key)
+            found = find(key, _nothing)()
         except Exception:  # an argument that cannot be hashed: an array, a list, a user's object
-            entry = None
-        if entry is not None:
-            found = entry()
-            if found is not None and not (found.has_zero and has_negative_zero(values)):
-                return found.spec
-        return factory.from_call(args, kwargs)
+            found = None
+        if found is None or (found.has_zero and has_negative_zero(values)):
+            return factory.from_call(args, kwargs)
+        return found.spec
 
     find = factory.find
     functools.update_wrapper(build, factory.function, updated=())
@@ -350,11 +348,15 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
     return build
 
 
+def _nothing() -> None:
+    """Stands for a weak reference to nothing."""
+
+
 def _spelling(args: tuple, kwargs: dict[str, Any]) -> tuple:
-    """The key of a call as it was written, which has four items only if there are keywords."""
+    """The key of a call as it was written. It has a tuple in it only if there are keywords."""
     values = (*args, *kwargs.values())
-    kinds = tuple(map(type, values))
-    return (_x64.value, kinds, tuple(kwargs), values) if kwargs else (_x64.value, *kinds, *args)
+    kinds = map(type, values)
+    return (_x64.value, values, *kwargs, *kinds) if kwargs else (_x64.value, *kinds, *args)
 
 
 def _is_plain(value: Any) -> bool:

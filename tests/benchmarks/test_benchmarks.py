@@ -62,12 +62,12 @@ def test_building_again_with_a_function_of_the_user(build, benchmark, report):
     report.ratios(f"building {build.__name__} again", [ratio(ours, theirs, 1000)], limit=3.5)
 
 
-@pytest.mark.parametrize("build", [adam, adamw, chain])
-def test_building_again(build, benchmark, report):
+@pytest.mark.parametrize(("build", "limit"), [(adam, 0.15), (adamw, 0.2), (chain, 0.2)])
+def test_building_again(build, limit, benchmark, report):
     seen = build(canonopt)
     assert benchmark(build, canonopt) is seen
     ours, theirs = (timed(functools.partial(build, lib), 100) for lib in (canonopt, optax))
-    report.ratios(f"building {build.__name__} again", [ratio(ours, theirs, 1000)], limit=0.35)
+    report.ratios(f"building {build.__name__} again", [ratio(ours, theirs, 1000)], limit=limit)
 
 
 def adam_at(library, rate):

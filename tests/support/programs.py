@@ -378,10 +378,14 @@ def _noting(factory: Callable[..., Any], note: Callable[[Any], Any]) -> Callable
 
 def copied(value: Any) -> Any:
     """What canonopt makes of an argument: containers are copied when a spec is built."""
-    if type(value) is tuple or type(value) is list:
+    if type(value) in (tuple, list):
         return type(value)(map(copied, value))
-    if type(value) is dict:
-        return {name: copied(item) for name, item in value.items()}
+    if type(value) in (dict, collections.OrderedDict, collections.defaultdict):
+        made = copy.copy(value)
+        made.update({name: copied(item) for name, item in value.items()})
+        return made
+    if type(value) is collections.deque:
+        return collections.deque(map(copied, value), value.maxlen)
     return copy.copy(value) if type(value) is set else value
 
 
