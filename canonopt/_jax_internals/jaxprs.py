@@ -4,7 +4,7 @@ import contextlib
 import functools
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
@@ -37,14 +37,18 @@ def kept_by(program: Any) -> tuple[int, bool]:
     return sum(constants.values()), is_code_kept
 
 
-def is_same_program(one: Any, other: Any) -> bool:
+def is_same_program(one: Any, other: Any, changed: Sequence[np.ndarray] = ()) -> bool:
     """Return True if two traced programs do the same: their operations with all parameters.
 
     Functions in parameters, as of callbacks and of rules for derivatives, count by their names.
     What no output depends on does not count: that relies on `dce_jaxpr` of
     `jax.interpreters.partial_eval`. If it is gone, such code counts.
+
+    A program keeps the memory of a captured NumPy array, and is compiled with the values that were
+    there. One that has changed in place since then shows others. `changed` are such arrays, which
+    equal none.
     """
-    return _Comparison().of(_without_dead_code(one), _without_dead_code(other))
+    return _Comparison(changed).of(_without_dead_code(one), _without_dead_code(other))
 
 
 def _without_dead_code(program: Any) -> Any:
@@ -59,10 +63,15 @@ def _without_dead_code(program: Any) -> Any:
 class _Comparison:
     """Compares two programs step by step, each inner program once."""
 
-    def __init__(self) -> None:
+    def __init__(self, changed: Sequence[np.ndarray]) -> None:
         self._known: dict[tuple[int, int], bool] = {}
+        self._changed = changed
 
     def of(self, one: Any, other: Any) -> bool:
+        if self._changed and hasattr(other, "__array__") and not isinstance(other, jax.Array):
+            values = np.asarray(other)
+            if any(np.may_share_memory(values, array) for array in self._changed):
+                return False
         if one is other:
             return True
         if hasattr(one, "eqns") and hasattr(other, "eqns"):
@@ -70,7 +79,7 @@ class _Comparison:
             if key not in self._known:
                 self._known[key] = self._of_jaxprs(one, other)
             return self._known[key]
-        if isinstance(one, _ARRAYS) and isinstance(other, _ARRAYS):
+        if all(isinstance(each, _ARRAYS) or hasattr(each, "__array__") for each in (one, other)):
             return _is_same_array(one, other)
         if type(one) is not type(other):
             return False

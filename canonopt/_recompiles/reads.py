@@ -6,6 +6,7 @@ import contextlib
 import enum
 import functools
 import hashlib
+import operator
 import types
 import weakref
 from collections.abc import Callable, Iterator
@@ -55,6 +56,7 @@ class Reads:
     - `codes`: of these functions.
     - `has_effects`: whether running them again may change something, or give something else.
     - `may_change_objects`: whether they store into objects, which may be their own.
+    - `changed_arrays`: the NumPy arrays that the last `changes` found.
     """
 
     def __init__(self, collect: "Callable[[Reads], None]") -> None:
@@ -88,7 +90,8 @@ class Reads:
         def collect(reads: Reads) -> None:
             reads._add_callable(function)
             for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
-                reads._add_argument(value, name)
+                with contextlib.suppress(TypeError):  # a class of a library without a `__dict__`
+                    reads._add_argument(value, name)
 
         return cls(collect)
 
@@ -130,6 +133,7 @@ class Reads:
         """Return the names of the values that differ now, each with the values before and after."""
         holders: list[Any] = [None]
         found: dict[str, tuple[str, str]] = {}
+        self.changed_arrays: list[np.ndarray] = []
         for i, (source, key, get, check, expected) in enumerate(self._steps):
             holder, value = holders[source], _GONE
             if holder is not _GONE:
@@ -147,6 +151,8 @@ class Reads:
             # A function or an object that nobody has any more reads nothing.
             if not is_same and holder is not _GONE and self._paths[i]:
                 before, after = self._text(i), _text(value)
+                if isinstance(value, np.ndarray):
+                    self.changed_arrays.append(value)
                 if before == after:
                     after = f"another {after}" if check is _is_another else f"{after}, other values"
                 found[self._paths[i]] = before, after
@@ -195,10 +201,9 @@ class Reads:
         elif jax.tree_util.all_leaves((value,)):
             self._add_root(value, name)
         else:
-            is_plain = isinstance(value, list | tuple)
-            items = value if is_plain else getattr(value, "__dict__", value)
             for function in _functions_of(type(value), self._names):
                 self._add_callable(function)
+            items = value if isinstance(value, list | tuple | dict) else vars(value)
             for item in [*(items.values() if isinstance(items, dict) else items)][:_MAX_ITEMS]:
                 self._add_argument(item, name, depth + 1)
 
@@ -217,7 +222,9 @@ class Reads:
                 elif hasattr(inner, "__wrapped__"):
                     self._note_wrapper(inner)
             elif isinstance(inner, types.MethodType):
-                self._add_callable(inner.__func__)
+                if inner not in self._seen:  # a method may wrap an equal one
+                    self._seen.add(inner)
+                    self._add_callable(inner.__func__)
                 self._add_root(inner.__self__, next(iter(_names(inner.__func__)), "self"))
             elif isinstance(inner, functools.partial):
                 self._roots[id(inner)] = inner, "self"
@@ -226,6 +233,11 @@ class Reads:
                     self._add(holder, i, lambda p, i: p.args[i], value, name)
                 for name, value in inner.keywords.items():
                     self._add(holder, name, lambda p, name: p.keywords[name], value, name)
+            elif isinstance(inner, jax.custom_jvp | jax.custom_vjp):
+                rules = (getattr(inner, name, None) for name in ("jvp", "fwd", "bwd"))
+                for rule in rules:
+                    if isinstance(rule, types.FunctionType) and not is_library_function(rule):
+                        self._add_function(rule)
             elif not (isinstance(inner, CALLABLES) or hasattr(inner, "call_wrapped")):
                 if hasattr(inner, "__wrapped__") and is_library_class(type(inner)):
                     self._note_wrapper(innermost(type(inner).__call__))
@@ -237,7 +249,9 @@ class Reads:
         code, space = code_of(fn), fn.__globals__
         self._functions[id(fn)] = fn
         self.codes[fn.__code__] = None
+        # A string may be the name of an attribute for `getattr`.
         self._names |= code.attributes
+        self._names.update(c for c in fn.__code__.co_consts if isinstance(c, str))
         self.may_change_objects |= code.changes_objects
         self.has_effects |= code.changes_variables or _is_impure(fn)
         names = [n for n in code.globals if n in space and (id(space), n) not in self._seen]
@@ -278,6 +292,10 @@ class Reads:
         elif isinstance(value, np.ndarray):
             self._texts[len(self._steps)] = _text(value)
             self._step(source, key, get, *_array(value), path)
+        elif isinstance(value, set | frozenset):
+            if len(value) <= _MAX_ITEMS:
+                self._texts[len(self._steps)] = _text(value)
+                self._step(source, key, get, operator.ne, frozenset(value), path)
         elif isinstance(value, types.ModuleType):
             if not is_library_module(value):
                 names = sorted(self._names & vars(value).keys())

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 import attrs
 import jax
+import numpy as np
 
 from .._jax_internals import (
     HitWatch,
@@ -77,7 +78,7 @@ class StaleRead:
 
     def lines(self) -> list[str]:
         """Return the report."""
-        names = [value.path for value in self.values]
+        names = [re.sub(r"^len\((.*)\)$", r"\1", value.path) for value in self.values]
         again = "traced again now, it gives another program"
         if not self.is_confirmed:
             again = "unconfirmed: it changes or reads what is outside, so it was not traced again"
@@ -161,7 +162,7 @@ class _Program:
             return None
         if not any(call >= self._due.get(path, 0) for path in changes):
             return None
-        verdict = self._verdict(retrace)
+        verdict = self._verdict(retrace, self.reads.changed_arrays)
         # What has changed before without an effect is not the cause.
         new = {path for path in changes if path not in self._due} or {*changes}
         self._due.update((path, 2 * call) for path in changes)
@@ -180,7 +181,9 @@ class _Program:
         )
         return self.active
 
-    def _verdict(self, retrace: Callable[[], Retrace]) -> Literal["stale", "fresh", "unknown"]:
+    def _verdict(
+        self, retrace: Callable[[], Retrace], changed: list[np.ndarray]
+    ) -> Literal["stale", "fresh", "unknown"]:
         if self._has_effects:
             return "stale" if self.active is None else "unknown"
         try:
@@ -188,7 +191,7 @@ class _Program:
             cached = self._jaxpr() or again.cached()
             with _silent():
                 now = again.afresh()
-                if is_same_program(now, cached):
+                if is_same_program(now, cached, changed):
                     self._latest = None
                     return "fresh"
                 if self._latest is not None and is_same_program(now, self._latest):
@@ -268,83 +271,95 @@ class StaleWatch:
         return found
 
     def on_hit(self, jitted: Any, args: tuple, kwargs: dict[str, Any]) -> None:
-        function = jitted.__wrapped__
-        known = self.known(function)
-        if known.stands_for_others:
-            function = function_of_hit(jitted, args)
-            known = self.known(function)
-        if not known.is_followed:
-            return
-        known.calls += 1
-        programs = known.programs
-        for program in programs:
-            if program.active is not None or program.reads.differ():
-                break
-        else:
-            if programs:
-                return
+        """Compare what the function of a cached call reads."""
         report = None
-        with self._noting_problems(), self._lock:
-            again = functools.partial(retrace_of_hit, jitted, args, kwargs)
-            if len(programs) == 1:
-                program = programs[0]
+        try:
+            function = getattr(jitted, "__wrapped__", None)
+            if function is None:  # as of some functions of JAX
+                return
+            known = self.known(function)
+            if known.stands_for_others:
+                function = function_of_hit(jitted, args)
+                known = self.known(function)
+            if not known.is_followed:
+                return
+            known.calls += 1
+            for program in known.programs:
+                if program.active is not None or program.reads.differ():
+                    break
             else:
-                jaxpr = again().cached()
-                program = known.by_jaxpr.get(jaxpr)
-                if program is None and function is jitted.__wrapped__:
-                    program = self._programs.get(jaxpr)  # of an equal method
-                if program is None:
-                    users, args, kwargs = users_call_of_hit(jitted, args, kwargs)
-                    reads = Reads.of_call(users, args, kwargs)
-                    program = _Program(jaxpr, reads, reads.may_change_objects)
-                if known.by_jaxpr.get(jaxpr) is None:
-                    known.add(jaxpr, program)
-            report = program.check(function, known.calls, again)
+                if known.programs:
+                    return
+            with self._lock:
+                report = self._compare(known, function, jitted, args, kwargs)
+        except Exception as error:
+            self._note(error)
         if report is not None:
             self._on_report(report)
 
+    def _compare(
+        self, known: _Function, function: Any, jitted: Any, args: tuple, kwargs: dict[str, Any]
+    ) -> StaleRead | None:
+        again = retrace_of_hit(jitted, args, kwargs)
+        if len(known.programs) == 1:
+            return known.programs[0].check(function, known.calls, lambda: again)
+        jaxpr = again.cached()
+        program = known.by_jaxpr.get(jaxpr)
+        if program is None:
+            if function is jitted.__wrapped__:
+                program = self._programs.get(jaxpr)  # of an equal method
+            if program is None:
+                reads = Reads.of_call(*users_call_of_hit(jitted, args, kwargs))
+                program = _Program(jaxpr, reads, reads.may_change_objects)
+            known.add(jaxpr, program)
+        return program.check(function, known.calls, lambda: again)
+
     def enter(self, miss: Miss) -> Any:
-        with self._noting_problems():
+        """Note what a function reads before it is traced, if it is."""
+        try:
             function = function_of_miss(miss)
             known = self.known(function)
-            if known.is_followed:
-                call = miss.function, miss.args, miss.kwargs
-                objects = _objects_in(*call[1:])
-                reads = (p.reads for p in known.programs if p.objects == objects)
-                same = next((each for each in reads if not each.differ()), None)
-                return miss, function, known, same or Reads.of_call(*call), objects
-        return None
+            if not known.is_followed:
+                return None
+            call = miss.function, miss.args, miss.kwargs
+            objects = _objects_in(*call[1:])
+            reads = (p.reads for p in known.programs if p.objects == objects)
+            same = next((each for each in reads if not each.differ()), None)
+            return miss, function, known, same or Reads.of_call(*call), objects
+        except Exception as error:
+            self._note(error)
+            return None
 
     def leave(self, entered: Any, traced: bool, jaxpr: Any) -> None:
+        """Note the program of a miss, and compare what it reads if it was there before."""
         if entered is None or jaxpr is None:
             return
         miss, function, known, reads, objects = entered
         report = None
-        with self._noting_problems(), self._lock:
-            known.calls += miss.is_call
-            program = known.by_jaxpr.get(jaxpr)
-            if program is None and not traced and not miss.is_shared:
-                program = self._programs.get(jaxpr)  # of an equal method
-            if program is None:
-                program = _Program(jaxpr, reads, not traced and reads.may_change_objects)
-                program.objects = objects
-                if traced:
-                    program.after_trace()
-            if known.by_jaxpr.get(jaxpr) is None:
-                known.add(jaxpr, program)
-                self._programs.set(jaxpr, program)
-            if not traced:
-                again = functools.partial(retrace_of_miss, miss)
-                report = program.check(function, known.calls, again)
+        try:
+            with self._lock:
+                known.calls += miss.is_call
+                program = known.by_jaxpr.get(jaxpr)
+                if program is None:
+                    if not (traced or miss.is_shared):
+                        program = self._programs.get(jaxpr)  # of an equal method
+                    if program is None:
+                        program = _Program(jaxpr, reads, not traced and reads.may_change_objects)
+                        program.objects = objects
+                        if traced:
+                            program.after_trace()
+                    known.add(jaxpr, program)
+                    self._programs.set(jaxpr, program)
+                if not traced:
+                    again = functools.partial(retrace_of_miss, miss)
+                    report = program.check(function, known.calls, again)
+        except Exception as error:
+            self._note(error)
         if report is not None:
             self._on_report(report)
 
-    @contextlib.contextmanager
-    def _noting_problems(self) -> Iterator[None]:
-        try:
-            yield
-        except Exception as error:
-            self._on_problem(f"{type(error).__name__}: {error}")
+    def _note(self, error: Exception) -> None:
+        self._on_problem(f"{type(error).__name__}: {error}")
 
 
 def _objects_in(args: tuple, kwargs: dict[str, Any]) -> tuple[int, ...]:
@@ -358,11 +373,15 @@ def _is_of_user(function: Any) -> bool:
     """Return True if a function is the user's, or calls one of the user's."""
     if stands_for_others(function):
         return True
-    for inner in functions_inside(getattr(function, "__func__", function)):
-        if isinstance(inner, types.FunctionType):
-            if not is_library_function(inner):
-                return True
-        elif not (isinstance(inner, CALLABLES) or is_library_class(type(inner))):
+    inside = functions_inside(function)
+    for inner in (*inside, *(each.__func__ for each in inside if hasattr(each, "__func__"))):
+        if isinstance(inner, types.MethodType):
+            is_users = not is_library_class(type(inner.__self__))
+        elif isinstance(inner, types.FunctionType):
+            is_users = not is_library_function(inner)
+        else:
+            is_users = not (isinstance(inner, CALLABLES) or is_library_class(type(inner)))
+        if is_users:
             return True
     return False
 

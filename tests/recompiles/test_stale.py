@@ -23,6 +23,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from flax import linen
 
 import canonopt
 from canonopt._recompiles.stale import StaleRead, watching
@@ -272,6 +273,59 @@ def a_model_that_is_replaced() -> Program:
     return lambda x: model(x), change
 
 
+@stale("args.alpha")
+def an_attribute_by_a_string() -> Program:
+    args = types.SimpleNamespace(alpha=1.0)
+    return lambda x: getattr(args, "alpha") * x, lambda: setattr(args, "alpha", 2.0)  # noqa: B009
+
+
+@stale("mask")
+def an_array_that_the_program_keeps_the_memory_of() -> Program:
+    mask = np.array([True, False, True])
+    return lambda x: jnp.where(mask, x, 0), lambda: mask.fill(False)
+
+
+@stale("frozen")
+def a_set() -> Program:
+    frozen = {"encoder"}
+    return lambda x: x if "decoder" in frozen else -x, lambda: frozen.add("decoder")
+
+
+@stale("weights['backward']")
+def a_rule_for_a_derivative() -> Program:
+    weights = {"backward": 1.0}
+    rule = jax.custom_vjp(lambda x: x)
+    rule.defvjp(lambda x: (x, None), lambda _, g: (weights["backward"] * g,))
+    return jax.grad(lambda x: rule(x).sum()), lambda: weights.update(backward=2.0)
+
+
+class Layer(linen.Module):
+    @linen.compact
+    def __call__(self, x: Any) -> Any:
+        return RATE * linen.relu(x)
+
+
+@stale("RATE")
+def a_module_of_flax() -> Program:
+    return functools.partial(Layer().apply, {}), set_global("RATE", 2.0)
+
+
+@stale("self.rates['slow']")
+def an_object_with_getitem() -> Program:
+    class Rates:
+        def __init__(self) -> None:
+            self.rates = {"slow": 1.0}
+
+        def __getitem__(self, name: str) -> float:
+            return self.rates[name]
+
+        def scale(self, x: Any) -> Any:
+            return self["slow"] * x
+
+    rates = Rates()
+    return rates.scale, lambda: rates.rates.update(slow=2.0)
+
+
 # --- what does not matter ------------------------------------------------------------------------
 
 
@@ -369,6 +423,29 @@ def an_attribute_that_is_set_first_and_then_read() -> Program:
 def an_attribute_of_another_object() -> Program:
     trainer, other = Trainer(), Trainer()
     return lambda x: trainer.step(x), lambda: setattr(other, "lr", 9.0)
+
+
+@innocent
+def another_item_of_a_registry() -> Program:
+    registry = {"loss": lambda x: 2 * x, "metric": lambda x: x}
+    return lambda x: registry["loss"](x), lambda: registry.update(metric=lambda x: 3 * x)
+
+
+@innocent
+def what_a_cache_has_read_before() -> Program:
+    state = types.SimpleNamespace(scale=2.0)
+    table = functools.cache(lambda: state.scale)
+    return lambda x: table() * x, lambda: setattr(state, "scale", 3.0)
+
+
+@innocent
+def an_object_that_is_replaced_by_one_with_the_same_rate() -> Program:
+    config = types.SimpleNamespace(optimizer=types.SimpleNamespace(lr=0.1, steps=0))
+
+    def change() -> None:
+        config.optimizer = types.SimpleNamespace(lr=0.1, steps=7)
+
+    return lambda x: config.optimizer.lr * x, change
 
 
 @innocent
