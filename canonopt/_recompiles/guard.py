@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from .._jax_internals import Compile
-from .._texts import CauseLine, nth, repeated_operation, several_shapes
+from .._texts import CauseLine, nth, repeated_operation, several_shapes, shortened
 from ..errors import LimitError, RecompileError
 from .alarm import Alarm, check_limit, check_mode
 from .call_key import FUNCTION_PATH
@@ -188,9 +188,9 @@ def _lines_of_operation(log: FunctionLog, entry: Entry) -> list[CauseLine]:
         told = repeated_operation(name, earlier.count(shapes))
     else:
         told = several_shapes({name: [*earlier, shapes]})
-    first = CauseLine("note", f"for {shapes}")
+    first = CauseLine("note", f"for {shortened(shapes)}")
     if told is not None:
         return [first, CauseLine("note", told[0]), CauseLine("hint", told[1])]
     if earlier:
-        return [first, CauseLine("note", f"and before that for {earlier[-1]}")]
+        return [first, CauseLine("note", f"and before that for {shortened(earlier[-1])}")]
     return [first, _HOW_TO_RECORD]

@@ -1,5 +1,6 @@
 """Whether something that was compiled again could be avoided, and what to say if it could not."""
 
+import itertools
 import re
 from collections.abc import Mapping, Sequence
 
@@ -112,11 +113,24 @@ def several_shapes(shapes: Mapping[str, Sequence[str]]) -> tuple[str, str] | Non
     None if one line runs for a handful of shapes, or for shapes that have nothing in common.
     """
     count, texts = max((len(set(s)), [*dict.fromkeys(s)]) for s in shapes.values())
+    is_of_list = len({text.count(", ") for text in texts}) > 1
+    texts = [_with_runs_counted(text) for text in texts] if is_of_list else texts
     if count <= HANDFUL or len(_steps(texts)) != 1:
         return None
-    note = f"{count} shapes: the length {_growth(texts) or 'changes at every call'}"
+    how = _growth(texts) or "changes at every call"
+    if is_of_list:
+        hint = "stack the list once, when it is complete, or keep Python numbers in it"
+        return f"{count} shapes: the length of a list {how}", hint
+    note = f"{count} shapes: the length {how}"
     mask = "pad to one length with a mask: jnp.where(jnp.arange(size) < n, x, 0)"
     return note, f"{_JIT}, and {mask}"
+
+
+def _with_runs_counted(shapes: str) -> str:
+    """`3 float32[1] -> float32[3]` for three operands of one shape."""
+    operands, arrow, result = shapes.partition(" -> ")
+    runs = ((text, len([*run])) for text, run in itertools.groupby(operands.split(", ")))
+    return ", ".join(f"{count} {text}" for text, count in runs) + arrow + result
 
 
 def repeated_operation(name: str, count: int) -> tuple[str, str] | None:

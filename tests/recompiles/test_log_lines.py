@@ -290,3 +290,17 @@ def test_counts_of_a_line_are_found_by_its_name():
     line, _ = line_of(log, "by name")
     assert line.name == line_marked(__file__, "by name").rpartition("/")[2]
     assert log[line.name] is line
+
+
+def test_a_list_that_grows_is_told():
+    items = []
+    with canonopt.compile_log() as log:
+        for i in range(8):
+            items.append(jnp.float32(i))
+            jnp.stack(items)  # of a list
+    (cause,) = log[line_marked(__file__, "of a list").rpartition("/")[2]].causes()
+    assert cause.is_avoidable
+    assert cause.note == "8 shapes: the length of a list grows by one at each call"
+    assert cause.hints == (
+        "stack the list once, when it is complete, or keep Python numbers in it",
+    )
