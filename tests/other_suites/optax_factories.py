@@ -26,8 +26,8 @@ def replace() -> None:
     # Canonopt goes on with optax as it is now. With its own factories in it, what a spec does to
     # call optax would make another spec, and so on forever.
     original = types.SimpleNamespace(**vars(optax))
-    rebind(modules_of("canonopt"), {id(optax): original})
     replacements = {id(b.factory.function): b for b in builders(canonopt)}
+    rebind(modules_of("canonopt"), {id(optax): original})
     rebound = rebind(modules_of("optax"), replacements)
     assert rebound == set(replacements), "Optax does not hold some of the factories."
     assert optax.adam is canonopt.adam
