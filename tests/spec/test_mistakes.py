@@ -1,6 +1,8 @@
 """The mistakes of a newcomer: each is an error where it is made, which says what to write."""
 
+import functools
 import re
+from typing import NamedTuple
 
 import equinox as eqx
 import jax
@@ -159,6 +161,24 @@ def test_a_whole_model_is_as_in_optax_where_optax_takes_it():
         canonopt.adam(1e-3).init(params)
     with pytest.raises(TypeError):
         optax.adam(1e-3).init(params)
+
+
+class Decay(NamedTuple):
+    rate: float
+
+    def __call__(self, count):
+        return self.rate / (count + 1)
+
+
+def test_what_is_a_schedule_however_it_is_written_is_no_mistake():
+    def rate(count):
+        return 0.5
+
+    rate.factory = "a note of the user's"
+    for schedule in (Decay(0.5), rate, functools.partial(Decay, 0.5)()):
+        optim = canonopt.sgd(schedule)
+        updates, _ = optim.update(jnp.ones(2), optim.init(jnp.ones(2)))
+        assert updates.tolist() == [-0.5, -0.5]
 
 
 def test_another_error_of_init_comes_through():
