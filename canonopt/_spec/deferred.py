@@ -13,7 +13,6 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
@@ -26,7 +25,7 @@ from ..errors import DynamicSpecError
 from .arguments import copied
 from .conditionals import both_branches, first_branch
 from .double_float import converted
-from .dynamic_number import Dynamic, ValueNeeded
+from .dynamic_number import Dynamic, ValueNeeded, is_concrete
 from .factory import Factory
 from .spec import Configured
 
@@ -175,10 +174,7 @@ class DeferredBuild:
 
     @functools.cached_property
     def _is_concrete(self) -> bool:
-        return all(
-            is_array(leaf) and not isinstance(leaf, jax.core.Tracer)
-            for leaf in jtu.tree_leaves(self.children)
-        )
+        return all(map(is_concrete, jtu.tree_leaves(self.children)))
 
     @functools.cached_property
     def _made_once(self) -> Any:

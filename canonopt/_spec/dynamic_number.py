@@ -94,7 +94,7 @@ class Dynamic:
         if self.exact is not None:
             return None if isinstance(self.exact, jax.Array) else self.exact
         parts = (self.value, self.rest, self.tail)
-        if self.value is None or not all(map(_is_concrete, jtu.tree_leaves(parts))):
+        if self.value is None or not all(map(is_concrete, jtu.tree_leaves(parts))):
             return None
         kind = self.kind_held()
         if kind is None:
@@ -207,7 +207,8 @@ class Dynamic:
 jtu.register_dataclass(Dynamic, ["value", "rest", "tail"], ["name", "kind"])
 
 
-def _is_concrete(part: Any) -> bool:
+def is_concrete(part: Any) -> bool:
+    """Return True if `part` is an array that this process can read."""
     if isinstance(part, jax.core.Tracer):
         return False
     if isinstance(part, jax.Array):
