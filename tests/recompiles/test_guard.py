@@ -154,6 +154,26 @@ def test_threads_raise_where_they_trace():
     assert sorted(size for size, _ in errors) == [3, 4]
 
 
+def test_a_block_inside_of_a_trace_is_a_block_too():
+    def outer(x):
+        with canonopt.no_recompiles():
+            return jax.jit(fresh("inner")[0])(x)
+
+    with pytest.raises(RecompileError, match="inner .* was traced inside"):
+        jax.jit(outer)(X)
+
+
+def test_blocks_may_overlap():
+    first, second = (canonopt.no_recompiles(mode="warn") for _ in range(2))
+    first.__enter__(), second.__enter__()
+    first.__exit__(None, None, None)
+    with pytest.warns(RecompileWarning) as caught:
+        jax.jit(fresh()[0])(X)
+    assert len(caught) == 1
+    second.__exit__(None, None, None)
+    jax.jit(fresh()[0])(X)
+
+
 def test_the_error_of_the_user_comes_first():
     def step(x):
         raise KeyError("no such thing")
