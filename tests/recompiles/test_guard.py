@@ -159,7 +159,7 @@ def test_a_block_inside_of_a_trace_is_a_block_too():
         with canonopt.no_recompiles():
             return jax.jit(fresh("inner")[0])(x)
 
-    with pytest.raises(RecompileError, match="inner .* was traced inside"):
+    with pytest.raises(RecompileError, match=r"inner .* was traced inside"):
         jax.jit(outer)(X)
 
 
