@@ -106,8 +106,8 @@ class _Guard(LogRecorder):
         if entry.error is not None or self._is_allowed(log):
             return
         if entry.traced:
-            # A trial is followed by a trace, or by a compile, that counts. A trace inside of one that
-            # began before the block is no program, and yet the first trace in the block.
+            # A trial is followed by a trace, or by a compile, that counts. A trace inside of one
+            # that began before the block is no program, and yet the first trace in the block.
             count = max(_programs(log) + entry.is_trial, 1)
             self._check(log, entry, count, "traced", program)
         else:
