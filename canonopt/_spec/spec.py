@@ -10,7 +10,7 @@ import operator
 import re
 import types
 from collections.abc import Callable, Hashable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
 import jax.tree_util as jtu
@@ -361,6 +361,11 @@ class ScheduleSpec(Configured):
 # --- making a spec ------------------------------------------------------------------------------
 
 
+# Not written out in `make_spec`, which would make them again for each spec: 1.4 us of 20.
+_Params: TypeAlias = optax.Params | None
+_Updated: TypeAlias = tuple[optax.Updates, optax.OptState]
+
+
 def make_spec(
     cls: type[Configured],
     parameters: dict[str, Any],
@@ -388,9 +393,9 @@ def make_spec(
         def update(
             updates: optax.Updates,
             state: optax.OptState,
-            params: optax.Params | None = None,
+            params: _Params = None,
             **extra_args: Any,
-        ) -> tuple[optax.Updates, optax.OptState]:
+        ) -> _Updated:
             internals.check()
             result = called.update(updates, state, params, **extra_args)
             internals.check()
