@@ -103,6 +103,8 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
     rebindable_names = rebindable_variables(function) if mode == "held" else ()
     for name, cell in cells_of(function):
         value: Any = cell.cell_contents if is_bound(cell) else UNBOUND
+        if reader.was_seen(cell, mode):  # a variable that two functions share
+            continue
         how = mode
         if name in rebindable_names and not (value is None and rebinds_only_if_set(function, name)):
             # Later its value may be another one, for all functions that share this very variable.
@@ -216,6 +218,8 @@ def read_partial(reader: Reader, value: functools.partial, mode: Mode) -> None:
 
 
 def read_method(reader: Reader, value: types.MethodType, mode: Mode) -> None:
+    if reader.was_seen(value, mode):
+        return
     inner = inside(mode)
     reader.out.append(types.MethodType)
     reader.add(value.__func__, inner)
@@ -228,6 +232,7 @@ def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
     # A function that is written in C has its module as `__self__`.
     if owner is not None and not isinstance(owner, types.ModuleType):
         reader.out += (types.BuiltinFunctionType, value.__name__)
+        reader.reads_any_attribute |= value.__name__ in ("format", "format_map")
         reader.add(owner, inside(mode))
     elif is_stable(value):
         read_stable(reader, value, mode)

@@ -101,12 +101,20 @@ def read_call(
         arrays = [array for array in captured_arrays(fn) if not is_integer_scalar(array)]
         if arrays:
             places = {id(array): Placeholder(i, array) for i, array in enumerate(arrays)}
-            copy = with_arrays(fn, lambda array: places.get(id(array), array)).function
-            reading = read(now=(copy, *beside), explain=explain, library_cells=cells)
-            if reading.takes_tracers:
+            copy = with_arrays(fn, lambda array: places.get(id(array), array))
+            reading = read(now=(copy.function, *beside), explain=explain, library_cells=cells)
+            # What meets both an object and its copy can tell them apart.
+            if reading.takes_tracers and not any(map(copy.replaces, reading.objects)):
                 return reading, arrays
+            note_not_shared(fn, _TELLS)
     return read(now=(fn, *beside), explain=explain, library_cells=cells), []
 
+
+_TELLS = (
+    "it captures an array, and may tell a tracer from it or keep that: it makes a text, catches "
+    "errors, asks for a type, stores into objects, or compares by identity. Pass the array as an "
+    "argument."
+)
 
 # From functions that `jit` shares with no other to the reason, for reports.
 _reasons: WeakIdMap[str] = WeakIdMap()

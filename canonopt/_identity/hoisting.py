@@ -11,9 +11,9 @@ from typing import Any, TypeVar
 import jax
 import jax.tree_util as jtu
 
+from .._jax_internals import is_module_class
 from .._python_internals import BoundedStore, WeakIdMap, is_constant, loaded
 from ..errors import HoistError, Incomparable
-from .instances import is_module_class
 from .interning import PLAIN, Table, Watched, cleared, read
 from .parts import ATTRIBUTES, callable_kind, kind_of
 from .reader import Reading

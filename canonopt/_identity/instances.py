@@ -16,10 +16,10 @@ import types
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, overload
 
-from .._jax_internals import IMMUTABLE
-from .._python_internals import WeakIdMap, impure_name, is_library_class, loaded, token_of
+from .._jax_internals import IMMUTABLE, is_module_class
+from .._python_internals import WeakIdMap, impure_name, is_library_class, token_of
 from ..errors import HIDDEN, NO_VALUE, ConstantError, impure, mutable
-from .reader import Mode, Reader
+from .reader import UNBOUND, Mode, Reader
 
 # --- promises -----------------------------------------------------------------------------------
 
@@ -95,6 +95,7 @@ def read_class(reader: Reader, value: type, mode: Mode) -> None:
         reader.add(getattr(value, "array_type", None), mode)
         return
     reader.add_class(value)
+    reader.note_reached(value)
     if not is_library_class(value):
         reader.can_change = True
     elif name := impure_name(value):
@@ -192,12 +193,6 @@ def _is_frozen(cls: type) -> bool:
         is_frozen = cls.__setattr__.__name__ == "_frozen_setattrs"
         return is_frozen and cls.__eq__ is not object.__eq__ and cls.__new__ is object.__new__
     return False
-
-
-def is_module_class(cls: type) -> bool:
-    """Return True for `equinox.Module` and its subclasses."""
-    # By the metaclass, since `issubclass` takes ten times as long, for an ABC.
-    return isinstance(cls, type(loaded("equinox", "Module")))
 
 
 def static_fields(module: Any) -> set[str]:
@@ -320,7 +315,7 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
         attributes = {name: part for name, part in attributes.items() if name not in static}
     reader.add_named(attributes, mode, immutable=type(value).__module__.startswith("equinox."))
     for name in layout.slots:
-        reader.add(getattr(value, name, None), mode)
+        reader.add(getattr(value, name, UNBOUND), mode)
     base: Any = layout.base
     if base is collections.defaultdict:
         reader.add(value.default_factory, mode)
@@ -362,5 +357,9 @@ def _is_unbound_linen_module(value: Any) -> bool:
 
 
 def _read_linen_module(reader: Reader, value: Any, mode: Mode) -> None:
-    fields = [name for name in type(value).__dataclass_fields__ if name not in ("parent", "scope")]
-    reader.add_named({name: getattr(value, name, None) for name in fields}, mode)
+    found = {name: part for name, part in vars(value).items() if name not in _OF_LINEN}
+    reader.add_named(found, mode)
+
+
+# Attributes that say where a Flax module is bound.
+_OF_LINEN = frozenset(("parent", "scope", "_parent_ref", "_id", "_state"))

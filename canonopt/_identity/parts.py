@@ -17,13 +17,12 @@ from typing import Any
 import jax
 import jax.tree_util as jtu
 
-from .._jax_internals import Jitted, function_of_partial, jit_options
+from .._jax_internals import Jitted, function_of_partial, is_module_class, jit_options
 from .._python_internals import cells_of, is_bound, is_stable_callable
 from .instances import (
     attributes_of,
     has_only_attributes,
     is_frozen_record,
-    is_module_class,
     static_fields,
 )
 from .reader import ATOMS
@@ -231,6 +230,8 @@ def kind_of(value: Any) -> Kind | None:
         return _KINDS.get(kind)
     if issubclass(kind, functools.partial):
         return _PARTIAL
+    if hasattr(kind, "__del__"):  # which would run for a copy, too
+        return None
     if hasattr(kind, "__canonicalized__"):
         return _SPEC
     if hasattr(kind, "__captured_function__"):
@@ -300,6 +301,10 @@ class Copy:
         # What was filled, with its parts.
         self._filled: list[tuple[Any, Kind, list[tuple[Any, Any]]]] = []
         self.function = self._copy(graph.root)
+
+    def replaces(self, value: Any) -> bool:
+        """Return True if the copy has another object in the place of this one."""
+        return id(value) in self._changed
 
     def is_unchanged(self) -> bool:
         """Return True if nobody has changed a part of a function, a list or a dict of the copy."""

@@ -9,7 +9,9 @@ equals no other.
 """
 
 import builtins
+import contextlib
 import dataclasses
+import importlib.util
 import sys
 import types
 from collections.abc import Callable, Hashable, Iterable
@@ -19,15 +21,16 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._jax_internals import Jitted
+from .._jax_internals import Jitted, is_module_class, node_functions
 from .._python_internals import (
+    REFLECTION,
     TELLS_TRACERS,
     Code,
     WeakIdMap,
+    asked_for,
     attribute_of,
     can_tell_apart,
     impure_name,
-    is_called_by_name,
     is_constant_to,
     is_dunder,
     is_library_class,
@@ -335,8 +338,9 @@ class Reader:
                 self.judge_paths(function, value, code, name)
             self.add(value, "live")
         for name, *attributes in code.imports:
-            package = namespace.get("__package__") or ""
-            module = sys.modules.get(name) or sys.modules.get(f"{package}.{name}")
+            with contextlib.suppress(ImportError):  # of a relative name without a package
+                name = importlib.util.resolve_name(name, namespace.get("__package__"))
+            module = sys.modules.get(name)
             if module is None:
                 self.stop(function, impure(f"the module {name!r}"))
             else:
@@ -351,6 +355,9 @@ class Reader:
         for name, *attributes in filter(None, code.paths):
             if variable is None or name == variable:
                 self._judge_path(function, module, attributes)
+        is_by_name = code.reads_any_attribute or not REFLECTION.isdisjoint(code.globals)
+        for name in code.attributes if is_by_name else ():
+            self._judge_path(function, module, [name])
 
     def _judge_path(self, function: Any, found: Any, attributes: Iterable[str]) -> None:
         if not is_library_module(found):
@@ -399,6 +406,11 @@ class Reader:
         for base in (*cls.__mro__, *meta.__mro__):
             if not is_library_class(base):
                 self._add_owner(base)
+                for field in vars(base).get("__dataclass_fields__", {}).values():
+                    self.add_named(dict(getattr(field, "metadata", ())), "live")  # converters
+        if not is_library_class(cls):
+            functions = node_functions(cls)
+            self.stop(cls) if functions is None else self.add_all(functions, "live")
 
     def note_attributes(self, names: Iterable[str]) -> None:
         """Notes attributes that code reads, of whichever module or class."""
@@ -417,8 +429,10 @@ class Reader:
         if not self._owners:
             return False
         before, named = len(self.out), {name for names in self._attributes for name in names}
-        for owner, done in self._owners:
+        for place, (owner, done) in enumerate(self._owners):
             namespace: Any = vars(owner)
+            fields = namespace.get("__dataclass_fields__", ())
+            is_frozen = is_module_class(owner) or (fields and owner.__dataclass_params__.frozen)
             if self.reads_any_attribute:
                 names = [n for n in namespace if not is_dunder(n) or n == "__match_args__"]
             else:
@@ -426,15 +440,15 @@ class Reader:
             if isinstance(owner, types.ModuleType):
                 names += [name for name in ("__getattr__",) if name in namespace]
             else:
-                names += [n for n, value in namespace.items() if is_called_by_name(n, value)]
-            # What a class has for a field is its default, and each instance has a value.
-            names = {*names} - namespace.get("__dataclass_fields__", {}).keys()
-            for name in sorted(names - done):
+                names += [*asked_for(owner), *namespace.get("_member_names_", ())]
+            for name in sorted({*names} - done):
                 done.add(name)
                 self.can_change = True
-                self.out += (FIELD, name)
+                self.out += (FIELD, place, name)
                 value = attribute_of(owner, name)
-                self.reads_data |= not isinstance(value, _CODE)
+                # An instance that is frozen has a value of its own in place of a field's default.
+                is_default = name in fields and is_frozen
+                self.reads_data |= not (isinstance(value, _CODE) or is_default)
                 self.add(value, "live")
         return len(self.out) > before
 

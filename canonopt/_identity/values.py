@@ -17,14 +17,13 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 
-from .._jax_internals import node_functions
-from .._python_internals import is_library_class, is_stable_callable, loaded
+from .._jax_internals import is_module_class
+from .._python_internals import is_stable_callable, loaded
 from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .callables import read_jitted, read_stable
 from .instances import (
     is_frozen_record,
     is_immutable,
-    is_module_class,
     read_by_identity,
     read_class,
     read_enum,
@@ -168,7 +167,7 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
             reader.stop(value, TOO_LARGE)
             return
         reader.holds_mutable = True
-        reader.has_numpy |= value.flags.writeable
+        reader.has_numpy = True  # also a view that cannot be written to may show a change
         # Dtypes with fields, and those of `ml_dtypes`, have the `str` of raw bytes. NumPy may read
         # and add up in the order in which the values are in memory.
         dtype = (value.dtype.str, repr(value.dtype))
@@ -225,12 +224,6 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
     reader.out.append(jtu.PyTreeDef)
     reader.add_class(kind)
     is_module = is_module_class(kind)
-    if not is_module and not is_library_class(kind):
-        functions = node_functions(kind)
-        if functions is None:
-            reader.stop(kind)
-        else:
-            reader.add_all(functions, "live")
     if is_module:  # a tuple that the structure keeps
         _read_static(reader, static)
     else:

@@ -15,6 +15,7 @@ from .functions import attribute as attribute
 from .functions import function_of_partial as function_of_partial
 from .functions import functions_inside as functions_inside
 from .functions import is_jitted as is_jitted
+from .functions import is_module_class as is_module_class
 from .functions import jit_options as jit_options
 from .functions import name_in_events as name_in_events
 from .functions import node_functions as node_functions

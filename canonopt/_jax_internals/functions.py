@@ -8,7 +8,7 @@ from typing import Any
 import jax
 import jax.tree_util as jtu
 
-from .._python_internals import captured_by
+from .._python_internals import captured_by, loaded
 
 _WITHOUT_OPTIONS: Any = jax.jit(lambda: None)
 Jitted = type(_WITHOUT_OPTIONS)
@@ -161,11 +161,20 @@ def name_in_events(function: Any) -> str:
     return str(getattr(function, "__name__", "<unnamed function>"))
 
 
+def is_module_class(kind: Any) -> bool:
+    """Return True for `equinox.Module` and its subclasses. Equinox need not be imported."""
+    # By the metaclass, since `issubclass` takes ten times as long, for an ABC.
+    return isinstance(kind, type(loaded("equinox", "Module")))
+
+
 def node_functions(kind: type) -> tuple[Any, ...] | None:
     """Return the functions with which a pytree type was registered, if there are any.
 
-    Relies on `_registry` of `jax._src.tree_util`. None if that is gone.
+    Without those of Equinox's modules, which it makes of their fields. Relies on `_registry` of
+    `jax._src.tree_util`; returns None if that is gone.
     """
+    if is_module_class(kind):
+        return ()
     try:
         from jax._src import tree_util
 

@@ -180,6 +180,8 @@ def _values_in(program: Any) -> Iterator[Any]:
             pending += (*captured_by(value).values(), *(value.__defaults__ or ()))
         elif hasattr(value, "call_wrapped"):  # a `WrappedFun`
             pending += (value.f, value.transforms, getattr(value, "f_transformed", None))
+        elif hasattr(value, "__wrapped__"):  # a rule of `jax.custom_batching.custom_vmap`
+            pending.append(value.__wrapped__)
         elif hasattr(value, "callback_func"):  # of `jax.pure_callback`
             pending.append(value.callback_func)
         elif type(value).__module__.startswith("equinox.") and hasattr(value, "__dict__"):

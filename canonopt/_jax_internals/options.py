@@ -20,8 +20,10 @@ def jit_with_first(
         if hasattr(fn, name):
             setattr(call, name, getattr(fn, name))
     parameters = parameters_of_jitted(fn)
-    # Under a name that the function does not have.
-    first = inspect.Parameter("captured_arrays_", inspect.Parameter.POSITIONAL_ONLY)
+    name = "captured_arrays_"
+    while any(parameter.name == name for parameter in parameters):
+        name += "_"
+    first = inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY)
     if parameters:
         # Without the defaults, which may be arrays.
         rest = [p.replace(default=p.default if p.default is p.empty else None) for p in parameters]

@@ -15,6 +15,7 @@ from .bytecode import content_of_code as content_of_code
 from .callers import MODULES as MODULES
 from .callers import Caller as Caller
 from .callers import caller_of as caller_of
+from .libraries import REFLECTION as REFLECTION
 from .libraries import impure_name as impure_name
 from .libraries import is_library_class as is_library_class
 from .libraries import is_library_code as is_library_code
@@ -24,10 +25,10 @@ from .libraries import is_library_module as is_library_module
 from .libraries import reflects as reflects
 from .namespaces import ClassAttribute as ClassAttribute
 from .namespaces import InstanceAttribute as InstanceAttribute
+from .namespaces import asked_for as asked_for
 from .namespaces import attribute_of as attribute_of
 from .namespaces import can_tell_apart as can_tell_apart
 from .namespaces import import_later as import_later
-from .namespaces import is_called_by_name as is_called_by_name
 from .namespaces import is_constant as is_constant
 from .namespaces import is_constant_to as is_constant_to
 from .namespaces import is_dunder as is_dunder

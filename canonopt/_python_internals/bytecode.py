@@ -6,6 +6,7 @@ than looking up its globals.
 
 import dataclasses
 import dis
+import re
 import types
 import weakref
 from collections.abc import Callable, Hashable, Iterator
@@ -39,11 +40,13 @@ class Code:
     key: CodeKey
     # The names that it loads, stores or deletes as globals.
     globals: tuple[str, ...]
-    # The names that it reads of other objects, as `lr` in `self.lr`.
+    # The names that it may read of other objects, as `lr` in `self.lr`, and all words in strings:
+    # `getattr(self, "lr")`, `model.apply(params, x, method="encode")`.
     attributes: frozenset[str]
     # Each variable with the attributes that are read right after it: ("np", "random", "normal").
     paths: frozenset[tuple[str, ...]]
-    # The modules that it imports when it runs, each with what it takes from there.
+    # The modules that it imports when it runs, each with what it takes from there. A relative name
+    # begins with dots.
     imports: tuple[tuple[str, ...], ...]
     # The right operand of each `is`: the name of a global and attributes of it, or nothing for
     # anything else. Comparisons with None, True, False and `...` are left out.
@@ -81,6 +84,7 @@ def code_of(function: types.FunctionType) -> Code:
 def _read(code: types.CodeType) -> Code:
     names: dict[str, None] = {}
     attributes: set[str] = set()
+    words: set[str] = set()
     tests: list[tuple[str, ...]] = []
     paths: set[tuple[str, ...]] = set()
     imports: dict[tuple[str, ...], None] = {}
@@ -100,8 +104,10 @@ def _read(code: types.CodeType) -> Code:
                 continue
             is_attribute = instruction.opcode in dis.hasname and opname not in _GLOBAL
             if opname == "IMPORT_NAME":
-                imports[(name,)] = None
-                imported = name
+                before = [each.argval for each in instructions[max(0, i - 5) : i]]
+                imported = "." * [each for each in before if isinstance(each, int)][-1] + name
+                imports[(imported,)] = None
+                imports[(imported.partition(".")[0] or imported,)] = None  # the package
             elif opname == "IMPORT_FROM":
                 imports[(imported, name)] = None
                 attributes.add(name)
@@ -117,8 +123,10 @@ def _read(code: types.CodeType) -> Code:
                 _note_test(instructions[max(0, i - 6) : i], tests)
             if opname in _STORES and (opname.endswith("GLOBAL") or name in code.co_freevars):
                 stores.add(name)
-            tells |= _makes_text(instructions, i) or _catches(instruction, instructions[i - 1])
+            tells |= _makes_text(instructions, i) or _catches(instructions, i)
             changes |= opname in _CHANGES and each.co_name not in _MAKES
+            if opname == "LOAD_CONST":
+                words.update(_words(name))
         paths.add(path)
     named = {*names, *attributes}
     is_generated = code.co_name.startswith("__") and code.co_filename.startswith(
@@ -127,7 +135,7 @@ def _read(code: types.CodeType) -> Code:
     return Code(
         key=key_of(code),
         globals=tuple(names),
-        attributes=frozenset(attributes),
+        attributes=frozenset(attributes | words),
         paths=frozenset(paths),
         imports=tuple(imports),
         identity_tests=tuple(tests),
@@ -136,7 +144,8 @@ def _read(code: types.CodeType) -> Code:
         reads_any_attribute=not REFLECTION_ATTRIBUTES.isdisjoint(attributes)
         or "MATCH_CLASS" in seen,
         hidden_inputs=tuple(HIDDEN_ATTRIBUTES & attributes),
-        can_tell_tracers=not is_generated and (tells or not TELLS_TRACERS.isdisjoint(named)),
+        can_tell_tracers=not is_generated
+        and (tells or code.co_name == "__exit__" or not TELLS_TRACERS.isdisjoint(named)),
         changes_objects=changes or not _MUTATORS.isdisjoint(named),
         changes_variables=bool(stores),
     )
@@ -164,12 +173,29 @@ _MUTATORS = frozenset(
 _SINGLETONS = (None, True, False, ...)
 
 
-def _catches(instruction: dis.Instruction, before: dis.Instruction) -> bool:
-    """Return True if an instruction belongs to an `except`, and not to a `with` or a `finally`."""
-    if instruction.opname in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH"):
-        return True
-    # The first of an `except:` without a class.
-    return before.opname == "PUSH_EXC_INFO" and instruction.opname == "POP_TOP"
+def _words(constant: Any) -> Iterator[str]:
+    """Yield the words in a constant: a string, or a tuple with strings."""
+    if isinstance(constant, str):
+        yield from re.findall(r"[^\W\d]\w*", constant) if len(constant) < 100 else ()
+    elif isinstance(constant, tuple | frozenset):
+        for part in constant:
+            yield from _words(part)
+
+
+def _catches(instructions: list[dis.Instruction], i: int) -> bool:
+    """Return True for the handler of an error that may end without raising the error again.
+
+    An `except`, a `finally` that returns; not a `with`, whose context manager is read.
+    """
+    opname = instructions[i].opname
+    if opname != "PUSH_EXC_INFO":
+        return opname in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH")
+    for each in instructions[i + 1 :]:
+        if each.opname == "WITH_EXCEPT_START" or (each.opname == "RERAISE" and each.arg == 0):
+            return False
+        if each.opname in ("PUSH_EXC_INFO", "POP_EXCEPT", "RETURN_VALUE", "RETURN_CONST"):
+            break
+    return True
 
 
 _TEXTS = frozenset("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE FORMAT_SPEC".split())
@@ -207,7 +233,8 @@ def _makes_text(instructions: list[dis.Instruction], i: int) -> bool:
 
 # What tells a tracer from an array, and does not fail for a tracer.
 TELLS_TRACERS = REFLECTION | {
-    *("Tracer", "__class__", "is_concrete", "suppress", "type", "array_equal", "array_equiv"),
+    *("Tracer", "ArrayImpl", "__class__", "is_concrete", "type", "array_equal", "array_equiv"),
+    *("suppress", "ExitStack", "AsyncExitStack", "ensure_compile_time_eval"),
     *("committed", "sharding", "devices", "device", "device_buffer", "layout", "is_deleted"),
     *("is_fully_addressable", "is_fully_replicated", "addressable_shards", "global_shards"),
     *("on_device_size_in_bytes", "is_ready", "unsafe_buffer_pointer", "is_tracer", "delete"),

@@ -83,9 +83,21 @@ def is_library_class(cls: type) -> bool:
     known = _classes.get(cls)
     if known is None:
         module = sys.modules.get(str(cls.__module__))
-        known = module is not None and is_library_module(module)
+        known = module is not None and is_library_module(module) and not _is_made_of(cls, module)
         _classes.setdefault(cls, known)
     return known
+
+
+def _is_made_of(cls: type, module: types.ModuleType) -> bool:
+    """Return True for a class that a user has made by a function of this module.
+
+    Such as `dataclasses.make_dataclass` and `types.new_class`, which name their own module.
+    """
+    is_of_python = cls.__flags__ & _IS_MADE_WHEN_RUN and "<locals>" not in cls.__qualname__
+    return bool(is_of_python) and module.__name__ in ("abc", "dataclasses", "enum", "types")
+
+
+_IS_MADE_WHEN_RUN = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 
 
 # --- purity -----------------------------------------------------------------------------------
@@ -158,6 +170,8 @@ def impure_name(value: Any, module: types.ModuleType | None = None) -> str | Non
     if package == "builtins":
         return f"{name}()" if name in _HIDDEN_INPUTS else None
     full = f"{defined}.{name}" if isinstance(name, str) else defined
+    if full in ("_operator.is_", "_operator.is_not"):  # equal objects are not one object
+        return full
     if package in sys.stdlib_module_names:
         is_impure = _PURE.isdisjoint((package, package.lstrip("_")))
     else:

@@ -10,7 +10,7 @@ import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .libraries import is_library_function, is_library_module
+from .libraries import is_library_class, is_library_function, is_library_module
 from .weak import WeakIdMap
 
 # --- values that a module has under a name ------------------------------------------------------
@@ -142,28 +142,42 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
 # --- attributes of classes ----------------------------------------------------------------------
 
 
-def is_dunder(name: str) -> bool:
-    return name.startswith("__") and name.endswith("__")
-
-
-# Methods that libraries call on the instances of users.
-_CALLED = frozenset(("init", "update", "setup", "tree_flatten", "tree_unflatten"))
-
-
-def is_called_by_name(name: str, value: Any) -> bool:
-    """Return True for an attribute of a class that Python or a library asks for by its name."""
-    if name == "__repr__" and isinstance(value, types.FunctionType) and is_library_function(value):
-        return False  # what dataclasses makes
-    is_known = name in _CALLED or is_dunder(name)
-    return is_known and isinstance(value, types.FunctionType | staticmethod | classmethod)
-
-
 class _Named(NamedTuple):
     name: str
 
 
 # What a class has for a slot, and a named tuple for a field.
 _FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType, type(vars(_Named)["name"]))
+
+
+def is_dunder(name: str) -> bool:
+    return name.startswith("__") and name.endswith("__")
+
+
+# Attributes that libraries ask the instances of users for.
+_ASKED_FOR = frozenset(
+    "init update setup tree_flatten tree_unflatten tree_flatten_with_keys keys shape dtype".split()
+)
+
+
+def asked_for(cls: type) -> list[str]:
+    """Return the attributes of a user's class that Python or a library asks for by their names.
+
+    That is its special methods, and what it defines in place of what a library's class has.
+    """
+    bases = [base for base in cls.__mro__ if base is not object and is_library_class(base)]
+    return [
+        name
+        for name, value in vars(cls).items()
+        if name in _ASKED_FOR
+        or (
+            (callable(value) or hasattr(type(value), "__get__"))
+            and (is_dunder(name) or any(name in vars(base) for base in bases))
+            and not isinstance(value, _FIELDS)
+            # What dataclasses makes.
+            and not (name == "__repr__" and is_library_function(value))
+        )
+    ]
 
 
 def attribute_of(owner: Any, name: str) -> Any:

@@ -1,0 +1,417 @@
+"""What a function reaches without naming it counts, as for `jax.jit` on a new function.
+
+Each case yields what two fits return, between which something has changed.
+"""
+
+import contextlib
+import dataclasses
+import enum
+import functools
+import operator
+import sys
+import types
+from typing import Any, ClassVar
+
+import equinox as eqx
+import flax.linen as nn
+import jax
+import jax.numpy as jnp
+import jax.tree_util as jtu
+import numpy as np
+import pytest
+
+import canonopt
+
+x = jnp.float32(3.0)
+rate = 1.0
+CASES = []
+
+
+def case(function):
+    CASES.append(function)
+    return function
+
+
+def with_rates(fit, *args):
+    """Call `fit` with two values of the global `rate`."""
+    global rate
+    for value in (1.0, 5.0):
+        rate = value
+        yield fit(*args)
+
+
+# --- classes ------------------------------------------------------------------------------------
+
+
+@case
+def defaults_of_fields(jit):
+    @dataclasses.dataclass
+    class Config:
+        lr: float = 0.1
+        shared: ClassVar[float] = 1.0
+        late: float = dataclasses.field(default=2.0, init=False)
+
+    def fit(name):
+        return jit(lambda x: x * Config.lr * Config.shared + Config().late)(x)
+
+    for name in ("lr", "shared", "late"):
+        yield fit(name)
+        setattr(Config, name, 7.0)
+        yield fit(name)
+
+
+def scaled(self, x):
+    return self.w * x * rate
+
+
+@case
+def special_methods_that_are_no_functions(jit):
+    def modules():
+        class Mapped(eqx.Module):
+            w: Any
+            __call__ = eqx.filter_vmap(in_axes=(None, 0))(scaled)
+
+        class Jitted:
+            w = 2.0
+            __call__ = functools.partial(jax.jit, static_argnums=0)(scaled)
+
+        class Bound:
+            w = 2.0
+            __call__ = functools.partialmethod(scaled)
+
+        return Mapped(jnp.ones(())), Jitted(), Bound()
+
+    for module in modules():
+        yield from with_rates(lambda: jit(lambda x: module(x))(jnp.ones(2)))  # noqa: B023
+
+
+@case
+def methods_that_a_library_calls(jit):
+    class Encoder(nn.Module):
+        @nn.compact
+        def encode(self, x):
+            return nn.Dense(2)(x) * rate
+
+    class Cell(nn.RNNCellBase):
+        @nn.compact
+        def __call__(self, carry, x):
+            return carry, x + carry
+
+        def initialize_carry(self, key, shape):
+            return jnp.full(shape, rate)
+
+        num_feature_axes = 1
+
+    one, cell = Encoder(), nn.RNN(Cell())
+    params = one.init(jax.random.key(0), jnp.ones((1, 3)), method="encode")
+    yield from with_rates(
+        lambda: jit(lambda x: one.apply(params, x, method="encode"))(jnp.ones((1, 3)))
+    )
+    yield from with_rates(lambda: jit(lambda x: cell.apply({}, x))(jnp.ones((2, 3))))
+
+    class Converted(eqx.Module):
+        w: Any = eqx.field(converter=lambda w: w * rate)
+
+    yield from with_rates(lambda: jit(lambda x: Converted(x).w)(x))
+
+    class Precision:
+        dtype = np.dtype("float16")
+
+    for dtype in ("float16", "float32"):
+        Precision.dtype = np.dtype(dtype)
+        yield jit(lambda x: x.astype(Precision))(x)
+
+
+@case
+def functions_of_a_registered_node(jit):
+    class Box:
+        def __init__(self, value):
+            self.value = value
+
+    jtu.register_pytree_node(Box, lambda box: ((box.value * rate,), None), lambda _, c: Box(*c))
+    box = Box(2.0)
+    yield from with_rates(lambda: jit(lambda x: x * jtu.tree_leaves(box)[0])(x))
+
+
+@case
+def classes_that_name_the_module_of_a_library(jit):
+    methods = {"scale": lambda self: rate, "w": 1.0}
+    for made in (
+        dataclasses.make_dataclass("Made", [("lr", float, 1.0)], namespace=methods)(),
+        types.new_class("New", (), {}, lambda namespace: namespace.update(methods))(),
+    ):
+        yield from with_rates(lambda: jit(lambda x: x * made.scale())(x))  # noqa: B023
+
+
+@case
+def attributes_of_linen_modules_that_are_no_fields(jit):
+    class Scaled(nn.Module):
+        def __post_init__(self):
+            self.scale = rate
+            super().__post_init__()
+
+    yield from with_rates(lambda: scaled_by(jit, Scaled()))
+
+
+def scaled_by(jit, module):
+    return jit(lambda x: x * module.scale)(x)
+
+
+@case
+def whose_attribute_it_is(jit):
+    class A: ...
+
+    class B: ...
+
+    def fit():
+        return jit(lambda x: x * (getattr(A, "k", 1.0) * 10 + getattr(B, "k", 1.0)))(x)
+
+    A.k = 2.0
+    yield fit()
+    del A.k
+    B.k = 2.0
+    yield fit()
+
+
+@case
+def members_of_an_enum(jit):
+    class Mode(enum.Enum):
+        A = 1
+
+    for scale in (1.0, 2.0):
+        Mode.A.scale = scale
+        yield jit(lambda x: x * Mode["A"].scale)(x)
+        yield jit(lambda x: x * sum(mode.scale for mode in Mode))(x)
+
+
+# --- names and modules --------------------------------------------------------------------------
+
+
+@case
+def modules_that_a_function_imports(jit):
+    package, types_ = types.ModuleType("reached_"), types.ModuleType("reached_.types")
+    package.types, package.__path__ = types_, []
+    sys.modules.update({"reached_": package, "reached_.types": types_})
+    namespace = {"__name__": "reached_.inner", "__package__": "reached_"}
+    exec(
+        "def absolute(x):\n    import reached_.types\n    return x * reached_.k\n"
+        "def relative(x):\n    from .types import k\n    return x * k\n",
+        namespace,
+    )
+    for k in (1.0, 5.0):
+        package.k = types_.k = k
+        for name in ("absolute", "relative"):
+            function = namespace[name]
+            yield jit(types.FunctionType(function.__code__, namespace))(x)
+
+
+class Settings:
+    k = 1.0
+
+
+get = operator.attrgetter("k")
+text = "{0.k}".format
+
+
+@case
+def attributes_by_other_names(jit):
+    for k in (1.0, 5.0):
+        Settings.k = k
+        yield jit(lambda x: x * get(Settings))(x)
+        yield jit(lambda x: x * float(text(Settings)))(x)
+
+
+@case
+def random_state_by_another_name(jit):
+    np.random.seed(0)
+    for _ in range(2):
+        yield jit(lambda x: x * getattr(np, "random").rand())(x)  # noqa: B009
+
+
+@case
+def a_view_of_an_array(jit):
+    base = np.ones(())
+    view = np.broadcast_to(base, (3,))
+    for value in (1.0, 5.0):
+        base[...] = value
+        yield jit(lambda x: x * view)(jnp.ones(3))
+
+
+# --- identity -----------------------------------------------------------------------------------
+
+
+@case
+def functions_that_share_a_variable(jit):
+    def make(n):
+        def push(value):
+            nonlocal n
+            old, n = n, value
+            return old
+
+        return push, lambda: n
+
+    def fit(push, get):
+        def step(x):
+            old = push(5.0)
+            y = x * get()
+            push(old)
+            return y
+
+        return jit(step)(x)
+
+    (push, one), (_, other) = make(1.0), make(1.0)
+    yield fit(push, one)
+    yield fit(push, other)
+
+
+class Trainer:
+    def __init__(self):
+        self.w = jnp.ones(3)
+
+
+trainer = Trainer()
+active, by_trainer = [trainer], {trainer: 2.0}
+
+
+@case
+def objects_that_are_looked_up(jit):
+    def fit(t):
+        yield jit(lambda x: x * (2.0 if t is trainer else 3.0) + t.w)(x)
+        yield jit(lambda x: x * (2.0 if t in active else 3.0) + t.w)(x)
+        yield jit(lambda x: x * by_trainer.get(t, 3.0) + t.w)(x)
+
+    yield from fit(trainer)
+    yield from fit(Trainer())
+
+
+@case
+def equal_tuples(jit):
+    for one, other in [((1, 2), (1, 2)), ((1, 2),) * 2]:
+        yield jit(lambda x: x * (2.0 if operator.is_(one, other) else 3.0))(x)  # noqa: B023
+
+
+# --- what captured arrays are told by -----------------------------------------------------------
+
+
+class Ignoring:
+    def __enter__(self): ...
+
+    def __exit__(self, *_):
+        return True
+
+
+quiet = contextlib.suppress
+ArrayType = type(jnp.zeros(()))
+
+
+@case
+def errors_that_are_swallowed(jit):
+    c = jnp.float32(3.0)
+
+    def by_finally(x):
+        n = 0
+        try:
+            n = int(c)
+        finally:
+            return x + n  # noqa: B012
+
+    def by_context(x):
+        n = 0
+        with Ignoring():
+            n = int(c)
+        return x + n
+
+    def by_alias(x):
+        n = 0
+        with quiet(Exception):
+            n = int(c)
+        return x + n
+
+    for step in (by_finally, by_context, by_alias):
+        yield jit(step)(x)
+
+
+@case
+def types_of_arrays(jit):
+    c = jnp.float32(3.0)
+    yield jit(lambda x: x * (c if isinstance(c, ArrayType) else 0.0))(x)
+
+
+@case
+def values_that_are_computed_while_traced(jit):
+    c = jnp.array([1, 4])
+
+    def step(x):
+        with jax.ensure_compile_time_eval():
+            n = c.max()
+        return jax.lax.fori_loop(0, n, lambda _, y: y * 1.5, x)
+
+    yield jax.grad(jit(step))(x)
+
+
+@case
+def rules_of_custom_vmap(jit):
+    def fit(w):
+        @jax.custom_batching.custom_vmap
+        def f(x):
+            return x * 2
+
+        @f.def_vmap
+        def rule(size, is_batched, x):
+            return x * w, True
+
+        return jax.vmap(jit(lambda x: f(x)))(jnp.ones(2))
+
+    yield fit(jnp.float32(3.0))
+    yield fit(jnp.float32(4.0))
+
+
+@case
+def a_parameter_of_any_name(jit):
+    c = jnp.ones(2)
+    yield jit(lambda captured_arrays_: captured_arrays_ * c)(x)
+
+
+@pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
+def test_gives_the_numbers_of_jax_jit(function):
+    expected, found = ([*map(np.asarray, function(jit))] for jit in (jax.jit, canonopt.jit))
+    assert [(a.dtype, a.tolist()) for a in found] == [(a.dtype, a.tolist()) for a in expected]
+
+
+def test_an_object_with_a_finalizer_is_not_copied():
+    ended = []
+
+    class Holder:
+        def __init__(self):
+            self.w = jnp.ones(2)
+
+        def __del__(self):
+            ended.append(1)
+
+    holder = Holder()
+    for _ in range(2):
+        canonopt.jit(lambda x: x * holder.w)(x)
+    assert not ended and holder.w is not None
+
+
+def test_a_train_state_of_flax_is_shared():
+    from flax.training.train_state import TrainState
+
+    model, tx = nn.Dense(2), canonopt.adam(1e-3)
+
+    def fit():
+        params = model.init(jax.random.key(0), jnp.ones((1, 3)))
+        state = TrainState.create(apply_fn=model.apply, params=params, tx=tx)
+
+        @canonopt.jit
+        def step(state, x):
+            grads = jax.grad(lambda p: state.apply_fn(p, x).sum())(state.params)
+            return state.apply_gradients(grads=grads)
+
+        return step(state, jnp.ones((4, 3)))
+
+    first = fit()
+    with canonopt.compile_log() as log:
+        second = fit()
+    assert "step" not in [found.name for found in log.functions if found.traces], str(log)
+    assert jax.tree.all(jax.tree.map(jnp.array_equal, first, second))
