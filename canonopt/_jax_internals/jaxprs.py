@@ -85,7 +85,7 @@ class _Comparison:
             return False
         if isinstance(one, tuple | list):
             return len(one) == len(other) and all(map(self.of, one, other))
-        if isinstance(one, dict):
+        if isinstance(one, dict) and isinstance(other, dict):
             return one.keys() == other.keys() and all(self.of(one[k], other[k]) for k in one)
         return _text(one) == _text(other)
 

@@ -307,7 +307,8 @@ class _Builder:
                     fields.append((i, name, self._place_of(value)))
                     attributes[name] = None
         self._leaves = [*map(self._place_of, leaves)]
-        self._owners, self._values = (_getter([field[i] for field in fields]) for i in (0, 2))
+        self._owners = _getter([owner for owner, _, _ in fields])
+        self._values = _getter([place for _, _, place in fields])
         self._names = [name for _, name, _ in fields]
         # Modules that are known from then on, with the places of their arrays.
         self._known: list[tuple[int, slice, Static]] = []
