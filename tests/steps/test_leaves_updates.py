@@ -102,7 +102,9 @@ def test_the_numbers_are_those_of_optax(leaf, update):
     ],
 )
 def test_the_structures_are_those_of_optax(params, updates):
-    assert_same_bits(canonopt.apply_updates(params, updates), optax.apply_updates(params, updates))
+    theirs = optax.apply_updates(params=params, updates=updates)
+    assert_same_bits(canonopt.apply_updates(params, updates), theirs)
+    assert_same_bits(canonopt.apply_updates(params=params, updates=updates), theirs)
 
 
 @pytest.mark.parametrize("dtype", FLOATS)
