@@ -5,7 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Literal, TextIO, TypeAlias
 
-from .._recompiles import Entry, aligned
+from .._recompiles import Entry, StaleRead, aligned
 from .._texts import STAGES
 from .report import STAGE_TITLES, Function, Report, SharedCause, in_seconds, with_short_paths
 from .stream import Process
@@ -124,7 +124,13 @@ def _lines_below(report: Report, is_whole: bool) -> Iterator[_Line]:
 
 
 def _blocks(report: Report, most: int) -> Iterator[list[_Line]]:
-    """The lines of each cause. The first of a function has its title, the last its closing."""
+    """The lines of each stale read, then of each cause.
+
+    The first cause of a function has its title, the last its closing.
+    """
+    for read in report.stale:
+        first, *rest = map(with_short_paths, read.lines())
+        yield [("", "detail"), (first, "title"), *((line, "detail") for line in rest)]
     for section in report.sections:
         name = f"{section.name} ({section.place})" if section.place else section.name
         block: list[_Line] = [("", "detail"), (name, "title")]
@@ -168,12 +174,18 @@ def as_json(report: Report) -> str:
             _function(function, report)
             for function in (*report.functions, *(h for h in report.helpers if h.is_repeated))
         ],
+        "stale": [_stale(read) for read in report.stale],
         "shorter": [_fields(line, "role", "text") for line in report.shorter],
         "tried": None if report.tried is None else json.loads(as_json(report.tried)),
         "helpers": len(report.helpers),
         **_fields(report, "helper_compiles", "helper_seconds"),
     }
     return json.dumps(found, indent=2) + "\n"
+
+
+def _stale(read: StaleRead) -> dict[str, Any]:
+    values = [_fields(value, "path", "before", "after", "place") for value in read.values]
+    return {**_fields(read, "function", "place", "since", "calls"), "values": values}
 
 
 def _process(process: Process) -> dict[str, Any]:
@@ -260,19 +272,24 @@ def _named(kind: str, name: str, **where: int) -> dict[str, Any]:
 
 
 def as_annotations(report: Report) -> str:
-    """A warning for each cause that can be avoided, which GitHub shows at the line.
+    """A warning for each stale read and each cause that can be avoided, which GitHub shows at the line.
 
     https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """
-    lines = []
+    found = []
+    for read in report.stale:
+        first, *rest = map(with_short_paths, read.lines())
+        found.append((with_short_paths(read.place or ""), first.removesuffix(":"), rest))
     for section in report.sections:
-        file, _, line = section.place.rpartition(":")
         for title, cause in section.causes:
             if cause.is_avoidable:
-                text = "\n".join(map(str, cause.report()))
-                place = f"file={_escaped(file)},line={line}," if line.isdecimal() else ""
-                head = _escaped(f"{section.name} {title}")
-                lines.append(f"::warning {place}title={head}::{_escaped(text, ':,')}\n")
+                found.append((section.place, f"{section.name} {title}", cause.report()))
+    lines = []
+    for place, head, text in found:
+        file, _, line = place.rpartition(":")
+        where = f"file={_escaped(file)},line={line}," if line.isdecimal() else ""
+        text = _escaped("\n".join(map(str, text)), ":,")
+        lines.append(f"::warning {where}title={_escaped(head)}::{text}\n")
     return "".join(lines)
 
 

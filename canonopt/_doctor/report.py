@@ -9,7 +9,7 @@ from typing import Literal
 
 import attrs
 
-from .._recompiles import Cause, CauseLine, Entry, FunctionLog, times
+from .._recompiles import Cause, CauseLine, Entry, FunctionLog, StaleRead, times
 from .._texts import STAGES, cache_advice, layers_hint
 from .stream import Process
 
@@ -152,6 +152,18 @@ class Report:
         return cls(command, status, seconds, started, functions, helpers, shown, notes)
 
     @property
+    def stale(self) -> list[StaleRead]:
+        """Return what went on with an old value, each once though several processes have it."""
+        found: dict[object, StaleRead] = {}
+        for process in self.processes:
+            for read in process.stale.values():
+                key = (read.function, read.place, *(value.path for value in read.values))
+                known = found.get(key)
+                calls = read.calls + (known.calls if known else 0)
+                found[key] = attrs.evolve(known or read, calls=calls)
+        return [*found.values()]
+
+    @property
     def everything(self) -> list[Function]:
         """The functions, then the lines."""
         return [*self.functions, *self.helpers]
@@ -202,7 +214,7 @@ class Report:
         if not (self.functions or self.repeated):
             # A note says why, if none could be seen.
             return None if self.notes else "No function of the script was compiled."
-        if self.repeated:
+        if self.repeated or self.stale:
             return None
         if self.sections:
             return "Nothing was traced or compiled again that need not be."

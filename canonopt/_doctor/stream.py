@@ -25,9 +25,12 @@ from .._recompiles import (
     Entry,
     Explanation,
     FunctionLog,
+    ReadValue,
     Recorder,
+    StaleRead,
     check_compiles,
     record_everywhere,
+    watch_everywhere,
 )
 from .._texts import COUNTS, SLOW_SECONDS, STAGES, alike_items
 from ..errors import UnsupportedVersionError
@@ -41,6 +44,8 @@ _ENTRY = (
     *(*STAGES, "error", "advice"),
     *("is_nested", "after_trial", "site", "operation", "shapes", "alike"),
 )
+_STALE = ("function", "place", "since", "is_confirmed", "calls")
+_VALUE = ("path", "before", "after", "place")
 _CHANGE = ("path", "kind", "before", "after", "fix", "hint", "wanted")
 
 
@@ -127,6 +132,33 @@ class StreamRecorder(Recorder):
         return about
 
 
+class _StaleReads:
+    """Writes what goes on with an old value, and at the end again, with all calls since.
+
+    Only what is confirmed, since a report of the doctor has to be right.
+    """
+
+    def __init__(self, write: Callable[[dict[str, Any]], None]) -> None:
+        self._write = write
+        self._found: list[StaleRead] = []
+
+    def restart(self) -> None:
+        self._found.clear()
+
+    def add(self, read: StaleRead) -> None:
+        if read.is_confirmed and len(self._found) < MAX_ENTRIES:
+            self._found.append(read)
+            self._tell(len(self._found) - 1, read)
+
+    def end(self) -> None:
+        for number, read in enumerate(self._found):
+            self._tell(number, read)
+
+    def _tell(self, number: int, read: StaleRead) -> None:
+        record = {"event": "stale", "time": time.time(), "number": number, **_fields(read, _STALE)}
+        self._write(_cut({**record, "values": [_fields(value, _VALUE) for value in read.values]}))
+
+
 def _fields(value: object, names: Sequence[str]) -> dict[str, Any]:
     return {name: getattr(value, name) for name in names}
 
@@ -145,12 +177,18 @@ def listen(write: Callable[[dict[str, Any]], None]) -> StreamRecorder:
 
     Raises `UnsupportedVersionError` if JAX has changed so that canonopt cannot count.
     """
-    recorder = StreamRecorder(write)
+    recorder, stale = StreamRecorder(write), _StaleReads(write)
     record_everywhere(recorder)
+    try:
+        watch_everywhere(stale.add, recorder.note_problem)
+    except UnsupportedVersionError as error:
+        recorder.note_problem(str(error))
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=recorder.restart)
+        os.register_at_fork(after_in_child=stale.restart)
 
     def check() -> None:
+        stale.end()
         try:
             check_compiles()
         except UnsupportedVersionError as error:
@@ -188,6 +226,7 @@ class Process:
     problems: list[str] = attrs.field(factory=list)  # why the counts are wrong
     failures: list[str] = attrs.field(factory=list)  # what canonopt failed to find out
     is_ended: bool = False  # whether there is a last line
+    stale: dict[int, StaleRead] = attrs.field(factory=dict)
     _logs: dict[int, FunctionLog] = attrs.field(factory=dict)
 
     @property
@@ -211,6 +250,10 @@ class Process:
             self.problems.append(str(record["text"]))
         elif kind == "note":
             self.failures.append(str(record["text"]))
+        elif kind == "stale":
+            values = tuple(ReadValue(*(v[name] for name in _VALUE)) for v in record["values"])
+            fields = {name: record[name] for name in _STALE}
+            self.stale[int(record["number"])] = StaleRead(values=values, **fields)
         elif kind in ("trace", "compile"):
             self._add(record["function"], record.get("entry"))
 

@@ -25,5 +25,7 @@ from .log import CompileLog as CompileLog
 from .log import FunctionLog as FunctionLog
 from .log import Recorder as Recorder
 from .log import cause_of as cause_of
+from .stale import ReadValue as ReadValue
 from .stale import StaleRead as StaleRead
 from .stale import assert_not_stale as assert_not_stale
+from .stale import watch_everywhere as watch_everywhere

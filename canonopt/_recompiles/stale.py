@@ -420,6 +420,22 @@ def _listeners() -> tuple[HitWatch, MissWatch]:
     return HitWatch(_on_hit), MissWatch(_enter, _leave, _passes)
 
 
+def watch_everywhere(
+    on_report: Callable[[StaleRead], None], on_problem: Callable[[str], Any]
+) -> None:
+    """Watch for stale reads in all threads, from now on."""
+    _start(StaleWatch(on_report, on_problem, None))
+
+
+def _start(watch: StaleWatch) -> StaleWatch:
+    hits, misses = _listeners()
+    hits.start(watch.thread is None)
+    _watches.append(watch)
+    if len(_watches) == 1:
+        misses.start()
+    return watch
+
+
 @contextlib.contextmanager
 def watching(
     on_report: Callable[[StaleRead], None],
@@ -428,11 +444,8 @@ def watching(
 ) -> Iterator[None]:
     """Watch for stale reads inside the block."""
     hits, misses = _listeners()
-    watch = StaleWatch(on_report, on_problem, None if all_threads else threading.get_ident())
-    _watches.append(watch)
-    if len(_watches) == 1:
-        misses.start()
-    hits.start(all_threads)
+    thread = None if all_threads else threading.get_ident()
+    watch = _start(StaleWatch(on_report, on_problem, thread))
     try:
         yield
     finally:
