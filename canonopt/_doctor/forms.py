@@ -272,7 +272,7 @@ def _named(kind: str, name: str, **where: int) -> dict[str, Any]:
 
 
 def as_annotations(report: Report) -> str:
-    """A warning for each stale read and each cause that can be avoided, which GitHub shows at the line.
+    """Return a warning for each stale read and avoidable cause, which GitHub shows at the line.
 
     https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """

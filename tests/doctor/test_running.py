@@ -459,3 +459,24 @@ def test_a_script_without_jax_imports_nothing_more(folder):
     done = run(*DOCTOR, "script.py", cwd=folder)
     assert set(done.stdout.split()) - set(plain) <= {"_thread", "atexit", "time"}
     assert "\nNo process of the command imported jax.\n" in done.stderr
+
+
+def test_what_goes_on_with_an_old_value_is_reported(tmp_path):
+    streams = tmp_path / "streams"
+    done = run(*DOCTOR, "--streams", streams, "--json", tmp_path / "report.json", "stale.py")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == run(*PYTHON, "stale.py").stdout
+    lines = (
+        "train_step goes on with an old value, since call 21:\n"
+        "  runtime.lam_bc was 1.0 when it was traced, and is 5.0 now "
+        "(read in loss at stale.py:11)\n"
+        "  20 cached calls since; traced again now, it gives another program\n"
+        "  hint: pass runtime.lam_bc to train_step as an argument\n"
+    )
+    assert lines in done.stderr
+    assert "need not be" not in done.stderr
+    (found,) = json.loads((tmp_path / "report.json").read_text())["stale"]
+    assert (found["since"], found["calls"]) == (21, 20)
+    assert lines in run(*DOCTOR, "--attach-to", streams).stderr
+    annotations = run(*DOCTOR, "--format", "github", "stale.py").stderr
+    assert "::warning file=stale.py,line=14,title=train_step goes on" in annotations
