@@ -207,8 +207,11 @@ class _Program:
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
     """Let this thread print nothing inside the block."""
-    with contextlib.redirect_stdout(_Others(sys.stdout)):
+    with _silence, contextlib.redirect_stdout(_Others(sys.stdout)):
         yield
+
+
+_silence = threading.RLock()  # one after the other, so that each finds what the last put back
 
 
 class _Others(io.TextIOBase):
@@ -220,6 +223,9 @@ class _Others(io.TextIOBase):
     def write(self, text: str) -> int:
         is_own = threading.get_ident() == self._thread
         return len(text) if is_own else self._stream.write(text)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
 
 
 @attrs.define(eq=False)
