@@ -46,7 +46,8 @@ def is_same_program(one: Any, other: Any, changed: Sequence[np.ndarray] = ()) ->
 
     A program keeps the memory of a captured NumPy array, and is compiled with the values that were
     there. One that has changed in place since then shows others. `changed` are such arrays, which
-    equal none.
+    equal none. For an array of a dtype that JAX converts, such as float64, it takes the old values
+    as long as a program has them, also if it traces again.
     """
     return _Comparison(changed).of(_without_dead_code(one), _without_dead_code(other))
 

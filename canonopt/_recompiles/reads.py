@@ -301,6 +301,9 @@ class Reads:
                 names = sorted(self._names & vars(value).keys())
                 self._add_named(0, vars(value), _itself, vars(value), names, path)
         elif not isinstance(value, jax.core.Tracer):
+            # A second run would take the next of an iterator, a file or a generator of numbers.
+            is_random = type(value).__module__.startswith(("numpy.random", "random"))
+            self.has_effects |= is_random or hasattr(type(value), "__next__")
             with contextlib.suppress(TypeError):  # it takes no weak reference
                 reference = weakref.ref(value)
                 if get is not _referent:

@@ -32,6 +32,7 @@ from .._jax_internals import (
     functions_inside,
     innermost,
     is_same_program,
+    is_unwatched,
     name_of,
     retrace_of_hit,
     retrace_of_miss,
@@ -45,7 +46,7 @@ from .._python_internals import (
     place_of_line,
 )
 from .._texts import place_of
-from ..errors import StaleReadError
+from ..errors import CanonoptError, StaleReadError
 from .reads import CALLABLES, NO_OBJECTS, Reads
 
 # --- what is reported -----------------------------------------------------------------------------
@@ -306,6 +307,8 @@ class StaleWatch:
     def _compare(
         self, known: _Function, function: Any, jitted: Any, args: tuple, kwargs: dict[str, Any]
     ) -> StaleRead | None:
+        if is_unwatched():  # of a function that is traced again
+            return None
         again = retrace_of_hit(jitted, args, kwargs)
         if len(known.programs) == 1:
             return known.programs[0].check(function, known.calls, lambda: again)
@@ -520,4 +523,7 @@ def assert_not_stale(*, all_threads: bool = False) -> Iterator[None]:
     with watching(fail, problems.append, all_threads):
         yield
     if problems:
-        raise RuntimeError(f"canonopt failed to look for stale reads: {problems[0]}")
+        raise CanonoptError(
+            f"canonopt failed to look for stale reads: {problems[0]}",
+            "Write canonopt.compile_log(stale=True), which goes on.",
+        )

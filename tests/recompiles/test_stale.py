@@ -737,6 +737,20 @@ def numbered(x: Any) -> Any:
     return RATE * x
 
 
+GENERATOR = np.random.default_rng(0)
+
+
+def noisy(x: Any) -> Any:
+    return RATE * x + GENERATOR.normal()
+
+
+ITERATOR = iter([1.0] * 100)
+
+
+def taking_the_rest(x: Any) -> Any:
+    return RATE * x * next(zip(ITERATOR, strict=True))[0]
+
+
 trees: list[Any] = []
 
 
@@ -756,7 +770,11 @@ def limited_by_equinox(x: Any) -> Any:
 
 
 @pytest.mark.parametrize(
-    "function", [counted, timed, numbered, keeping, limited_by_chex, limited_by_equinox]
+    "function",
+    [
+        *(counted, timed, numbered, noisy, taking_the_rest, keeping),
+        *(limited_by_chex, limited_by_equinox),
+    ],
 )
 def test_a_function_with_effects_is_not_run_again(function: Any):
     chex.clear_trace_counter()
@@ -939,3 +957,19 @@ def test_the_caches_of_jax_stay():
             step(X)
     assert log.functions == []
     assert step._cache_size() == 1
+
+
+def test_what_canonopt_fails_to_find_out_is_said_and_stops_no_step(monkeypatch: Any):
+    def fail(*_: Any) -> Any:
+        raise ZeroDivisionError("of ours")
+
+    monkeypatch.setattr("canonopt._recompiles.stale.Reads.of_call", fail)
+    step = jax.jit(lambda x: RATE * x)
+    with canonopt.compile_log(stale=True) as log:
+        assert step(X).tolist() == step(X).tolist()
+    assert "ZeroDivisionError: of ours" in str(log)
+    with (
+        pytest.raises(canonopt.CanonoptError, match="failed to look for stale reads"),
+        canonopt.assert_not_stale(),
+    ):
+        step(X)
