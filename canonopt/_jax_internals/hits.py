@@ -71,6 +71,8 @@ class HitWatch:
     def set_global(self, hook: Any) -> None:
         """Set what JAX calls in all threads."""
         self._state.set_global(self._hook(hook) if self._blocks_of_all else hook)
+        if self._here.blocks and not self._here.is_set:  # ours would be called instead
+            self._state.set_local(self._hook(hook))
 
     def set_local(self, hook: Any) -> None:
         """Set what JAX calls in this thread."""

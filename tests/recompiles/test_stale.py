@@ -912,6 +912,25 @@ def test_afterwards_the_hook_of_jax_is_as_it_was():
                 fails(X)
 
 
+@pytest.mark.parametrize("all_threads", [False, True])
+def test_nans_are_found_if_that_is_turned_on_inside(all_threads: bool):
+    step = jax.jit(lambda x: RATE * jnp.log(x))
+    step(X + 1)
+    with canonopt.assert_not_stale(all_threads=all_threads):
+        step(X + 1)
+        jax.config.update("jax_debug_nans", True)
+        try:
+            step(X + 1)
+            for _ in range(2):
+                with pytest.raises(FloatingPointError):
+                    step(X - 5)
+            set_global("RATE", 2.0)()
+            with pytest.raises(StaleReadError):
+                step(X + 1)
+        finally:
+            jax.config.update("jax_debug_nans", False)
+
+
 def test_other_threads_are_watched_if_asked():
     step = jax.jit(lambda x: RATE * x)
     step(X)
