@@ -19,7 +19,7 @@ import optax
 
 
 def is_transformation(value: Any) -> bool:
-    """Whether `value` is a transformation, or an object with an `init` and an `update`.
+    """Return True for a transformation, and for an object with an `init` and an `update`.
 
     Relies on Optax's wrappers using nothing else of what they wrap: `optax.MultiSteps` is no
     `GradientTransformation`, and is used as one.
@@ -32,21 +32,18 @@ def is_transformation(value: Any) -> bool:
 
 
 def as_transform(made: Any) -> optax.GradientTransformationExtraArgs:
-    """The transformation that a factory returned, with an `update` that takes extra arguments.
+    """Return the transformation of a factory, with an `update` that takes extra arguments.
 
     Relies on `optax.with_extra_args_support`: it returns a `GradientTransformationExtraArgs` as it
     is, and lets the update of others ignore extra arguments. An object that is no
     `GradientTransformation` gets them if its `update` has `**extra_args`.
     """
-    if isinstance(made, optax.GradientTransformation):
-        return optax.with_extra_args_support(made)
-    # Optax goes by the class alone, so the class has to say what the signature does.
-    kinds = [p.kind for p in inspect.signature(made.update).parameters.values()]
-    takes_extra_args = inspect.Parameter.VAR_KEYWORD in kinds
-    pair = (
-        optax.GradientTransformationExtraArgs if takes_extra_args else optax.GradientTransformation
-    )
-    return optax.with_extra_args_support(pair(made.init, made.update))
+    if not isinstance(made, optax.GradientTransformation):
+        kinds = [p.kind for p in inspect.signature(made.update).parameters.values()]
+        if inspect.Parameter.VAR_KEYWORD in kinds:
+            return optax.GradientTransformationExtraArgs(made.init, made.update)
+        made = optax.GradientTransformation(made.init, made.update)
+    return optax.with_extra_args_support(made)
 
 
 def is_factory(value: Any) -> bool:
@@ -91,7 +88,7 @@ def is_optimizer(factory: Any) -> bool:
 
 
 def callable_tree_as_function(name: str, value: Any, parameters: Mapping[str, Any]) -> Any:
-    """`value`, or a function that returns it if Optax would mistake that tree for a function.
+    """Return `value`, or a function that returns it if Optax would take that tree for a function.
 
     Some parameters of Optax are a tree or a function that returns one. Optax asks `callable(value)`
     to tell them apart, and so calls a tree that is an `equinox.Module` with a `__call__`
@@ -119,7 +116,7 @@ def _is_axis(leaf: Any, parameters: Mapping[str, Any]) -> bool:
     return isinstance(leaf, int)
 
 
-# Optax tells a function among the `mask`s by itself, with more than `callable`.
+# Optax tells a function among the `mask`s by more than `callable`.
 _TREES_OR_FUNCTIONS: dict[str, Callable[[Any, Mapping[str, Any]], bool]] = {
     "param_labels": _is_label,
     "weight_dimension_numbers": _is_axis,
@@ -128,24 +125,22 @@ _TREES_OR_FUNCTIONS: dict[str, Callable[[Any, Mapping[str, Any]], bool]] = {
 
 
 def dtype_of(value: Any) -> Any:
-    """JAX's scalar type for any spelling of its dtype: `"bfloat16"`, an `np.dtype`, NumPy's type.
+    """Return JAX's scalar type for any spelling: `"bfloat16"`, an `np.dtype`, NumPy's type.
 
     Relies on Optax making the same of all spellings of a dtype, so that one dtype is one
     configuration. Other values are returned unchanged, among them Python's `float`, which means
     another dtype under `jax_enable_x64`.
     """
-    if not isinstance(value, str | np.dtype | type(jnp.float32)) and not (
-        isinstance(value, type) and issubclass(value, np.generic)
-    ):
+    is_scalar_type = isinstance(value, type) and issubclass(value, np.generic)
+    if not (is_scalar_type or isinstance(value, str | np.dtype | type(jnp.float32))):
         return value
     try:
         dtype = np.dtype(value)
     except TypeError:
         return value
     # JAX's scalar types have neither a byte order nor metadata.
-    if not dtype.isnative or dtype.metadata is not None:
-        return value
-    if isinstance(value, str) and value != dtype.name:
+    is_plain = dtype.isnative and dtype.metadata is None
+    if not is_plain or (isinstance(value, str) and value != dtype.name):
         return value
     scalar_type = getattr(jnp, dtype.name, None)
     return scalar_type if isinstance(scalar_type, type(jnp.float32)) else value
@@ -155,58 +150,47 @@ def dtype_of(value: Any) -> Any:
 
 
 def annotation_of(parameter: inspect.Parameter) -> Any:
-    """The annotation of a parameter, or the type of its default if Optax has not annotated it."""
+    """Return the annotation of a parameter, or the type of its default if it has none."""
     annotation, default = parameter.annotation, parameter.default
     return type(default) if annotation is parameter.empty else annotation
 
 
 def members_of(annotation: Any) -> tuple[Any, ...]:
-    """The members of a union; another annotation is the only one."""
+    """Return the members of a union; another annotation is the only one."""
     is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     return typing.get_args(annotation) if is_union else (annotation,)
 
 
 def mentions_transformation(annotation: Any) -> bool:
-    """Whether `annotation` is the type of transformations, or a generic type with it inside."""
+    """Return True for the type of transformations, or a generic type with it inside."""
     if isinstance(annotation, type) and issubclass(annotation, optax.GradientTransformation):
         return True
     return any(map(mentions_transformation, typing.get_args(annotation)))
 
 
 def needs_transformation(annotation: Any) -> bool:
-    """Whether only a transformation, or `None`, fits `annotation`."""
-    others = (kind for kind in members_of(annotation) if kind is not type(None))
-    return all(
-        isinstance(kind, type) and issubclass(kind, optax.GradientTransformation) for kind in others
-    )
+    """Return True if only a transformation, or `None`, fits `annotation`."""
+    fitting = (optax.GradientTransformation, types.NoneType)
+    return all(isinstance(a, type) and issubclass(a, fitting) for a in members_of(annotation))
 
 
 def takes_number(annotation: Any) -> bool:
-    """Whether numbers fit `annotation`, and text does not."""
+    """Return True if numbers fit `annotation`, and text does not."""
     members = members_of(annotation)
     takes_text = any(k in (Any, str) or typing.get_origin(k) is typing.Literal for k in members)
     return not takes_text and (int in members or float in members)
 
 
 def number_or_none(annotation: Any) -> Any:
-    """`float | None` or `int | None` if `annotation` is an optional number. `Any` otherwise."""
+    """Return `float | None` or `int | None` for an optional number, else `Any`."""
     members, numbers = members_of(annotation), typing.get_args(jax.typing.ArrayLike)
     kind = next((kind for kind in (float, int) if kind in members), None)
     is_optional = type(None) in members and all(m in (*numbers, type(None)) for m in members)
     return kind | None if kind is not None and is_optional else Any
 
 
-def is_numeric(text: str) -> bool:
-    """Whether `text` is a number, so that no parameter that takes one can mean the text."""
-    try:
-        float(text)
-    except ValueError:
-        return False
-    return True
-
-
 def takes_tree(annotation: Any) -> bool:
-    """Whether a tree of masks or labels fits `annotation`, over which Optax maps with JAX.
+    """Return True if a tree of masks or labels fits `annotation`, over which Optax maps with JAX.
 
     Relies on Optax annotating these as `Any`, or as a tree of arrays, which refers to itself.
     """
@@ -215,7 +199,7 @@ def takes_tree(annotation: Any) -> bool:
 
 
 def annotation_inside(annotation: Any) -> Any:
-    """What `annotation` says of the items of a container; `None` if no container fits it."""
+    """Return the annotation of the items of a container; `None` if no container fits."""
     items = []
     for kind in members_of(annotation):
         origin, arguments = typing.get_origin(kind), typing.get_args(kind)
@@ -226,5 +210,5 @@ def annotation_inside(annotation: Any) -> Any:
 
 
 def takes_function(annotation: Any) -> bool:
-    """Whether a function fits `annotation`, such as a schedule."""
+    """Return True if a function fits `annotation`, such as a schedule."""
     return any(typing.get_origin(kind) is Callable for kind in members_of(annotation))

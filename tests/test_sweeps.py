@@ -243,6 +243,11 @@ def test_several_names_and_names_in_containers():
             canonopt.errors.ParameterError,
             "There is no hyperparameter 'b3'.",
         ),
+        (
+            lambda: canonopt.adam(0.1).replace(**{"lr.peak_value": 1}),
+            canonopt.errors.ParameterError,
+            "There is no hyperparameter 'lr.peak_value'. Did you mean 'learning_rate'?",
+        ),
     ],
 )
 def test_errors_of_names_and_values(call, error, text):

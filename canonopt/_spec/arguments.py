@@ -1,25 +1,34 @@
-"""The arguments of factories: copies of containers, configs of OmegaConf, iterators."""
+"""The arguments of factories: copies of containers, parts by path, configs of OmegaConf."""
 
 import collections
 import copy
+import functools
 import operator
 import sys
 import types
 import weakref
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax.tree_util as jtu
 import numpy as np
 
-from .._identity import (
-    is_frozen_record,
-    is_namedtuple,
-)
+from .._identity import PLAIN, is_frozen_record, is_namedtuple, kind_of
+
+
+def is_spec(value: Any) -> bool:
+    """Return True for a spec. The modules below those of specs cannot ask for the class."""
+    return hasattr(type(value), "__canonicalized__")
+
+
+def is_iterator(value: Any) -> bool:
+    kind = type(value)
+    return hasattr(kind, "__next__") and kind not in weakref.ProxyTypes  # which define all methods
+
 
 # --- copies of containers -----------------------------------------------------------------------
 
-_IMMUTABLE = frozenset((int, float, complex, bool, str, bytes, type(None), types.FunctionType))
+_IMMUTABLE = PLAIN | {complex, types.FunctionType}
 _MAPPINGS = frozenset((dict, collections.OrderedDict, collections.defaultdict))
 _SEQUENCES = frozenset((list, collections.deque))
 
@@ -41,7 +50,7 @@ class Copies:
     def of(self, value: Any) -> Any:
         """Return `value` with copies of the containers in it."""
         kind = type(value)
-        if kind in _IMMUTABLE or hasattr(kind, "__canonicalized__"):  # a spec
+        if kind in _IMMUTABLE or is_spec(value):
             return value
         if id(value) in self._made:
             return self._made[id(value)][1]
@@ -50,9 +59,8 @@ class Copies:
             self._made[id(value)] = (value, made)  # before its items, which may lead back to it
             for name, item in value.items() if kind in _MAPPINGS else enumerate(value):
                 made[name] = self.of(item)
-            return made
-        made = self._copied(value, kind)
-        if made is not value:
+        else:
+            made = self._copied(value, kind)
             self._made[id(value)] = (value, made)
         return made
 
@@ -92,13 +100,51 @@ def copied(value: Any) -> Any:
     return Copies(copied_config).of(value)
 
 
+# --- parts by path ------------------------------------------------------------------------------
+
+_OPENED = _MAPPINGS | {list, tuple}
+
+
 def steps(value: Any) -> Iterator[tuple[str, Any]]:
-    """The items of a dict, list or tuple, each with the step of a path that leads to it."""
-    # Of these exact types, because whoever replaces an item has to make the container again.
-    if type(value) is dict:
-        yield from ((f"[{key!r}]", item) for key, item in value.items())
-    elif type(value) in (tuple, list) or is_namedtuple(type(value)):
-        yield from ((f"[{i}]", item) for i, item in enumerate(value))
+    """Yield the items of a dict, list or tuple, each with the step of a path that leads to it."""
+    if type(value) in _OPENED or is_namedtuple(type(value)):
+        rule: Any = kind_of(value)
+        yield from ((f"[{name!r}]", item) for name, item in rule.items(value))
+
+
+_Change: TypeAlias = Callable[[str, Any], Any]
+
+
+def mapped(parameters: dict[str, Any], change: _Change, path: str = "") -> dict[str, Any]:
+    """Return parameters with other nodes where `change`, given path and node, returns another."""
+    return {name: _mapped(value, change, path + name) for name, value in parameters.items()}
+
+
+def _mapped(value: Any, change: _Change, path: str) -> Any:
+    changed = change(path, value)
+    if changed is not value or type(value) in _IMMUTABLE or is_spec(value):
+        return changed
+    parts, make = _opened(value)
+    made = [_mapped(part, change, path + step) for step, part in parts]
+    return value if all(a is b for a, (_, b) in zip(made, parts, strict=True)) else make(made)
+
+
+def _opened(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
+    """Return the parts of a node of a pytree by the steps of their paths, and what makes another.
+
+    JAX sorts the keys of a dict, and a factory may depend on their order, so containers are taken
+    apart as the table of parts says.
+    """
+    if parts := [*steps(value)]:
+        rule: Any = kind_of(value)
+        return parts, functools.partial(rule.make, value)
+    try:
+        pairs, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
+    except Exception:  # its type was registered with functions that fail on it
+        return [], lambda _: value
+    if jtu.treedef_is_leaf(structure):
+        return [], lambda _: value
+    return [(jtu.keystr(keys), part) for keys, part in pairs], structure.unflatten
 
 
 # --- OmegaConf ----------------------------------------------------------------------------------
@@ -135,11 +181,3 @@ def _config_in_key(value: Any) -> Any:
     items = [in_key(None if config.is_missing(value, n) else value[n]) for n in names]
     kind, options = config.get_type(value), (config.is_readonly(value), config.is_struct(value))
     return type(value), kind, options, list(names), items
-
-
-# --- iterators ----------------------------------------------------------------------------------
-
-
-def is_iterator(value: Any) -> bool:
-    kind = type(value)
-    return hasattr(kind, "__next__") and kind not in weakref.ProxyTypes  # which define all methods

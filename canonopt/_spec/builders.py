@@ -27,7 +27,7 @@ def canonical(function: Callable[P, optax.GradientTransformation]) -> Callable[P
 @overload
 def canonical(function: Callable[P, Callable[..., Any]]) -> Callable[P, ScheduleSpec]: ...
 def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Returns a factory that builds the same spec whenever it is given the same configuration.
+    """Return a factory that builds the same spec whenever it is given the same configuration.
 
     It works for any function that returns an `optax.GradientTransformation` or a schedule, your own
     or a third party's, also as a decorator. A function annotated with `float` and so on keeps its
@@ -74,7 +74,7 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def factory_behind(value: Any) -> Factory | None:
-    """The factory of a spec or of a function that builds specs; `None` for other values."""
+    """Return the factory of a spec or of a function that builds specs; else `None`."""
     if isinstance(value, Configured):
         return internals_of(value).factory
     factory = vars(value).get("factory") if isinstance(value, types.FunctionType) else None
@@ -122,13 +122,8 @@ class _MadeFactory(FactoryOfSpecs):
     ) -> None:
         super().__init__(function, function.__name__, outer.module)
         self.is_checked = str(inspect.unwrap(function).__module__).startswith("optax.")
-        self._outer = outer
-        self._parameters = parameters
+        self.made_by = self._outer, self._parameters = outer, parameters
         self.internals = internals
-
-    @property
-    def made_by(self) -> tuple[Factory, dict[str, Any]]:
-        return self._outer, self._parameters
 
     def __reduce__(self) -> tuple:
         # No module has this function under a name, so pickle makes it again.
@@ -172,11 +167,8 @@ def _entries() -> list[_Entry]:
 
 @functools.cache
 def _homes() -> dict[int, _Entry]:
-    """The first place of each factory by its id: `canonopt`, if Optax has it at the top level."""
-    found: dict[int, _Entry] = {}
-    for entry in _entries():
-        found.setdefault(id(entry.function), entry)
-    return found
+    """Return the first place of each factory by its id: `canonopt` before its modules."""
+    return {id(entry.function): entry for entry in reversed(_entries())}
 
 
 def in_place_of(value: Any) -> Any:
@@ -261,7 +253,7 @@ def mirrored_names() -> dict[str, tuple[str, Any]]:
 
 
 def replace_in_optax() -> None:
-    """Puts canonopt's factories in Optax's place, in this process.
+    """Put canonopt's factories in Optax's place, in this process.
 
     Optax's own modules go on with what they have, and so do those of canonopt.
     """

@@ -4,11 +4,9 @@ The values that may be traced are taken out of the parameters, and a `Hole` with
 stays in its place. `DeferredBuild` fills the holes and calls the factory.
 """
 
-import collections
 import contextlib
 import dataclasses
 import functools
-import types
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -18,11 +16,10 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
-from .._identity import PLAIN, Mode, is_namedtuple, kind_of
 from .._jax_internals import makes_tracers
 from .._optax_compat import as_transform
 from ..errors import DynamicSpecError
-from .arguments import copied
+from .arguments import copied, mapped
 from .conditionals import both_branches, first_branch
 from .double_float import converted
 from .dynamic_number import Dynamic, ValueNeeded, is_concrete
@@ -32,19 +29,11 @@ from .spec import Configured
 # --- parameters with holes ----------------------------------------------------------------------
 
 
+@dataclasses.dataclass(frozen=True)
 class Hole:
     """The place of a value that may be traced, among the parameters of a spec."""
 
-    __slots__ = ("path",)
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    def __canonical_key__(self, mode: Mode) -> tuple[type, str]:
-        return Hole, self.path
-
-    def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
-        return ()
+    path: str
 
 
 def take_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -58,48 +47,13 @@ def take_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]
         children[path] = value
         return Hole(path)
 
-    return {name: _mapped(value, change, name) for name, value in parameters.items()}, children
+    return mapped(parameters, change), children
 
 
 def put_in(parameters: dict[str, Any], children: Mapping[str, Any]) -> dict[str, Any]:
     """Return the parameters, with copies of their containers, and `children` in the holes."""
     change = lambda _, value: children[value.path] if type(value) is Hole else value  # noqa: E731
-    return {name: _mapped(value, change, name) for name, value in copied(parameters).items()}
-
-
-def _mapped(value: Any, change: Callable[[str, Any], Any], path: str) -> Any:
-    """Return a pytree with other nodes where `change` returns another one, else the same object."""
-    if type(value) in PLAIN:
-        return value
-    changed = change(path, value)
-    if changed is not value or isinstance(value, Configured | types.FunctionType):
-        return changed
-    parts, make = _opened(value)
-    made = [_mapped(part, change, path + step) for step, part in parts]
-    return value if all(a is b for a, (_, b) in zip(made, parts, strict=True)) else make(made)
-
-
-_CONTAINERS = (dict, list, tuple, collections.OrderedDict, collections.defaultdict)
-
-
-def _opened(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
-    """Return the parts of a node of a pytree by the steps of their paths, and what makes another.
-
-    JAX sorts the keys of a dict, and a factory may depend on their order, so containers are taken
-    apart as the table of parts says.
-    """
-    kind = type(value)
-    if kind in _CONTAINERS or is_namedtuple(kind):
-        rule: Any = kind_of(value)
-        parts = [(f"[{name!r}]", part) for name, part in rule.items(value)]
-        return parts, functools.partial(rule.make, value)
-    try:
-        pairs, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
-    except Exception:  # its type was registered with functions that fail on it
-        return [], lambda _: value
-    if jtu.treedef_is_leaf(structure):
-        return [], lambda _: value
-    return [(jtu.keystr(keys), part) for keys, part in pairs], structure.unflatten
+    return mapped(copied(parameters), change)
 
 
 def is_array(leaf: Any) -> bool:
@@ -141,7 +95,7 @@ class DeferredBuild:
 
     @property
     def made(self) -> Any:
-        """What the factory makes, to see what it is and to ask for its attributes."""
+        """The result of the factory, to see what it is and to ask for its attributes."""
         with self._explaining(is_built=False):
             return first_branch(self._made)
 
@@ -214,16 +168,14 @@ class DeferredBuild:
         """
         try:
             yield
+        except DynamicSpecError:
+            raise
         except Exception as error:
-            cause: BaseException | None = error
-            while cause is not None:
-                if cause is error and isinstance(cause, DynamicSpecError):
-                    raise
+            for cause in _causes_of(error):
                 if isinstance(cause, DynamicSpecError):
                     raise cause  # noqa: B904
                 if isinstance(cause, ValueNeeded):
                     raise self._refusal(cause) from error
-                cause = cause.__cause__ or cause.__context__
             # JAX's errors, and those of checks of arguments, have these types. Of nested factories
             # only the innermost adds a note.
             is_noted = any(isinstance(note, _Note) for note in getattr(error, "__notes__", ()))
@@ -246,6 +198,12 @@ class DeferredBuild:
             "program, and another value is another compile.",
             path=needed.name,
         )
+
+
+def _causes_of(error: BaseException | None) -> Iterator[BaseException]:
+    while error is not None:
+        yield error
+        error = error.__cause__ or error.__context__
 
 
 class _Note(str):

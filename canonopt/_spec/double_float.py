@@ -36,58 +36,40 @@ _REST, _TAIL = 2.0**24, 2.0**48
 _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 
 
-def split(number: Any) -> DoubleFloat:
-    """Return a Python number, or an array of them, as NumPy arrays."""
-    with np.errstate(all="ignore"):
-        return _split(as_double(number), np, lambda x: x)
+def split(number: Any, xp: ModuleType = np) -> DoubleFloat:
+    """Return a float64 as float32 arrays: with `jax.numpy` for `xp`, in a program."""
+    # XLA may drop a conversion to float32 and back. Then the error of `value` would be zero.
+    hidden = jax.lax.optimization_barrier if xp is jnp else lambda x: x
+    with np.errstate(all="ignore"), jax.enable_x64(True):
+        value = number.astype(np.float32)
+        error = number - _value_as_double(hidden(value), xp)
+        rest = (error * _REST).astype(np.float32)
+        error = error - hidden(rest).astype(np.float64) / _REST
+        tail = (error * _TAIL).astype(np.float32)
+        # The error of an infinity is not a number.
+        is_finite, zero = xp.isfinite(value), np.float32(0)
+        return value, xp.where(is_finite, rest, zero), xp.where(is_finite, tail, zero)
 
 
-def split_traced(number: jax.Array) -> DoubleFloat:
-    """Return a float64 as float32 arrays, in a program."""
-    with jax.enable_x64(True):
-        # XLA may drop a conversion to float32 and back. Then the error of `value` would be zero.
-        return _split(number, jnp, jax.lax.optimization_barrier)
-
-
-def join(number: DoubleFloat) -> np.ndarray:
-    """Return the inverse of `split`, a float64 NumPy array."""
-    with np.errstate(all="ignore"):
-        value, rest, tail = (None if part is None else np.asarray(part) for part in number)
-        return _join(value, rest, tail, np)
-
-
-def join_traced(number: DoubleFloat) -> jax.Array:
-    """Return the inverse of `split_traced`, without a derivative."""
-    with jax.enable_x64(True):
-        value, rest, tail = (None if part is None else _without_derivative(part) for part in number)
-        return _join(value, rest, tail, jnp)
+def join(number: DoubleFloat, xp: ModuleType = np) -> Any:
+    """Return the inverse of `split`, without a derivative."""
+    as_array = np.asarray if xp is np else _without_derivative
+    with np.errstate(all="ignore"), jax.enable_x64(True):
+        value = as_array(number[0])
+        rest, tail = (None if part is None else as_array(part) for part in number[1:])
+        single = value.astype(np.float64)
+        if rest is None:
+            return single
+        error = rest.astype(np.float64) / _REST
+        # The small parts first: their sum is exact, and only the last addition rounds.
+        error = error if tail is None else error + tail.astype(np.float64) / _TAIL
+        total = _value_as_double(value, xp) + error
+        # -0.0 + 0.0 is 0.0, so a zero is taken from `value`, with its sign.
+        return xp.where(xp.isfinite(value) & (total != 0), total, single)
 
 
 def _without_derivative(part: Any) -> Any:
     return jax.lax.stop_gradient(part) if isinstance(part, jax.core.Tracer) else jnp.asarray(part)
-
-
-def _split(number: Any, xp: ModuleType, barrier: Callable[[Any], Any]) -> DoubleFloat:
-    value = number.astype(np.float32)
-    error = number - _value_as_double(barrier(value), xp)
-    rest = (error * _REST).astype(np.float32)
-    error = error - barrier(rest).astype(np.float64) / _REST
-    tail = (error * _TAIL).astype(np.float32)
-    # The error of an infinity is not a number.
-    is_finite, zero = xp.isfinite(value), np.float32(0)
-    return value, xp.where(is_finite, rest, zero), xp.where(is_finite, tail, zero)
-
-
-def _join(value: Any, rest: Any, tail: Any, xp: ModuleType) -> Any:
-    single = value.astype(np.float64)
-    if rest is None:
-        return single
-    error = rest.astype(np.float64) / _REST
-    # The small parts first: their sum is exact, and only the last addition rounds.
-    error = error if tail is None else error + tail.astype(np.float64) / _TAIL
-    total = _value_as_double(value, xp) + error
-    # -0.0 + 0.0 is 0.0, so a zero is taken from `value`, with its sign.
-    return xp.where(xp.isfinite(value) & (total != 0), total, single)
 
 
 def _value_as_double(value: Any, xp: ModuleType) -> Any:

@@ -74,8 +74,9 @@ class Dynamic:
     def of(cls, numbers: Any, kind: type, name: str | None = None) -> "Dynamic":
         """Return a number, or the numbers of the members of an ensemble in a list or an array."""
         dtype, exact = dtype_of(kind), _as_python(numbers, kind)
-        is_split = kind in _FLOATS and dtype != np.float64
-        leaves = double_float.split(exact) if is_split else (exact.astype(dtype),)
+        leaves: tuple[Any, ...] = (exact.astype(dtype),)
+        if kind in _FLOATS and dtype != np.float64:
+            leaves = double_float.split(double_float.as_double(exact))
         return cls(*map(jnp.asarray, leaves), name=name, kind=kind, exact=exact)
 
     def named(self, name: str) -> "Dynamic":
@@ -115,7 +116,7 @@ class Dynamic:
         known = self.known()
         if known is not None:
             return known.astype(np.float64)
-        return double_float.join_traced((self.value, self.rest, self.tail))
+        return double_float.join((self.value, self.rest, self.tail), jnp)
 
     def as_array(self) -> Any:
         """Return the array that JAX makes of the number, under the current `jax_enable_x64`."""
@@ -139,9 +140,8 @@ class Dynamic:
     dtype = property(lambda self: self.aval.dtype)
     weak_type = property(lambda self: self.aval.weak_type)
 
-    # Outside of factories a concrete number has a value like any other. A number that a factory was
-    # given has a name, and never tells its value: a program that depended on it would be wrong for
-    # the next value.
+    # A number that a factory was given has a name, and never tells its value: a program that
+    # depended on it would be wrong for the next value. Any other is concrete, or JAX refuses.
 
     def __float__(self) -> float:
         return float(self._asked("float(...)"))
@@ -174,8 +174,8 @@ class Dynamic:
         """Return the Python number, for a caller that needs it for `by`."""
         if self.name is not None:
             raise ValueNeeded(self.name, by)
-        # For a tracer, JAX raises its own error.
-        return self.value if self.known() is None else self.numbers()
+        number = self.numbers()
+        return self.value if number is None else number  # a tracer raises JAX's error
 
     def __format__(self, spec: str) -> str:
         number = self.numbers()
@@ -296,7 +296,7 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
     2. With known numbers: NumPy computes it in double precision, or Python if all are integers.
     3. With floats that are tracers: twice, exactly in float64 and once more in the default
        precision. The result has the value of the first and the derivative of the second, since
-       `join_traced` and bit-level rounding have no useful derivative.
+       `join` and bit-level rounding have no useful derivative.
     4. With integers or booleans that are tracers: `jax.numpy` computes it.
     """
     if not all(isinstance(x, Dynamic | NUMBERS | jax.Array | np.ndarray) for x in operands):
@@ -324,7 +324,7 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
             found = function(*(map(double_float.as_double, known) if kind in _FLOATS else known))
         return Dynamic.of(found, bool if compares else kind, name)
     if kind is int:
-        return made(function(*(_as_array(x, int) for x in operands)))
+        return made(function(*map(_as_integer, operands)))
     if function is operator.neg:
         (x,) = numbers
         exact = None if x.exact is None else double_float.compute(function, x.exact)
@@ -335,7 +335,7 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
         return made(exact)
     smooth = function(*map(_as_single, operands))
     dtype = dtype_of(kind)
-    value, *rest = (exact,) if dtype == np.float64 else double_float.split_traced(exact)
+    value, *rest = (exact,) if dtype == np.float64 else double_float.split(exact, jnp)
     value = double_float.converted(value, dtype, is_weak=kind is float)
     return made(double_float.with_derivative_of(smooth, value), *rest, exact=exact)
 
@@ -359,12 +359,14 @@ def _kind(x: Any) -> type | None:
     return next((kind for kind in (bool, int, float) if isinstance(x, kind)), None)
 
 
-def _as_array(x: Any, kind: type | None = None) -> Any:
-    if not isinstance(x, Dynamic):
-        return x
-    if kind is int:  # Python adds booleans as integers, JAX does not
-        return double_float.converted(x.value, dtype_of(int), is_weak=True)
-    return x.as_array()
+def _as_array(x: Any) -> Any:
+    return x.as_array() if isinstance(x, Dynamic) else x
+
+
+def _as_integer(x: Any) -> Any:
+    # Python adds booleans as integers, JAX does not.
+    is_traced = isinstance(x, Dynamic)
+    return double_float.converted(x.value, dtype_of(int), is_weak=True) if is_traced else x
 
 
 def _as_double(x: Any) -> Any:

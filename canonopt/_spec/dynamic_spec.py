@@ -55,6 +55,20 @@ class _DynamicInternals(Internals):
         is_transform = issubclass(self.flat[1].cls, optax.GradientTransformation)
         return self.made.made if is_transform else self.made.schedule
 
+    def transform(self) -> optax.GradientTransformationExtraArgs:
+        return self.made.transform
+
+    def check(self) -> None:
+        """Raise `DynamicSpecError` if the factory would now be called with other values."""
+        if self.watched is None or self.watched.is_unchanged() or self.factory.is_stable:
+            return
+        raise DynamicSpecError(
+            f"{self.factory.expression} reads something that has changed since the spec was "
+            "built, and a traced value requires another call of it.",
+            "Build the spec again, or write Python numbers instead of the arrays and of "
+            "canonopt.dynamic(...).",
+        )
+
 
 def make_dynamic(factory: Factory, parameters: dict[str, Any]) -> Configured:
     """Return the spec with these parameters, whose arrays are its leaves."""
@@ -93,9 +107,8 @@ def make_dynamic(factory: Factory, parameters: dict[str, Any]) -> Configured:
 
 def _read(factory: Factory, parameters: dict[str, Any]) -> Reading:
     """Read what is not traced."""
-    held = () if factory.is_stable else (factory.function,)
     try:
-        return read(held, tuple(map(in_key, parameters.values())))
+        return read(factory.held, tuple(map(in_key, parameters.values())))
     except HoldsArray:
         names = [name for name, value in parameters.items() if is_config(type(value))]
         raise DynamicSpecError(
@@ -114,15 +127,8 @@ def _put_together(
         values = map(with_weak_type, children, template.weak)
         named = dict(zip(template.paths, values, strict=True))
         deferred = DeferredBuild(factory, template.parameters, named)
-    internals = _DynamicInternals(
-        factory,
-        deferred,
-        template.watched,
-        is_called_again=not factory.is_stable,
-        flat=(children, template),
-    )
-    parameters = put_in(template.parameters, deferred.children)
-    return make_spec(cls, parameters, internals, deferred.transform)
+    internals = _DynamicInternals(factory, deferred, template.watched, flat=(children, template))
+    return make_spec(cls, put_in(template.parameters, deferred.children), internals)
 
 
 # Each call of a jitted function flattens its arguments. A function in Python would take longer.
@@ -141,7 +147,7 @@ _classes: dict[type[Configured], type[Configured]] = {}
 
 
 def dynamic_class_for(static_class: type[Configured]) -> type[Configured]:
-    """The subclass of a factory's spec class for specs that hold arrays, registered as a pytree."""
+    """Return the subclass, registered as a pytree, for specs that hold arrays."""
     if static_class not in _classes:
         cls: Any = type(static_class.__name__, (_Dynamic, static_class), {})
         cls.__module__, cls.__qualname__ = static_class.__module__, static_class.__qualname__
@@ -202,7 +208,7 @@ def dynamic(value: SpecT, /, *names: str) -> SpecT: ...
 @overload
 def dynamic(value: Any, /) -> Any: ...
 def dynamic(value: Any, /, *names: str) -> Any:
-    """A traced hyperparameter: another value causes neither another trace nor another compile.
+    """Make a hyperparameter traced: another value causes no other trace and no other compile.
 
     ```python
     >>> import canonopt, jax

@@ -9,17 +9,16 @@ from typing import Any
 import jax.numpy as jnp
 
 from .._identity import is_in_place, is_namedtuple
+from .arguments import is_spec
 
 
 def is_data(value: Any) -> bool:
-    """Whether unpickling `value` gives the same value again."""
+    """Return True if unpickling `value` gives the same value again."""
     if type(value) in (list, tuple, set, frozenset):
         return all(map(is_data, value))
     if type(value) is dict:
-        return all(is_data(name) and is_data(item) for name, item in value.items())
-    if isinstance(value, int | float | complex | str | bytes) or value is None:
-        return True
-    if hasattr(type(value), "__canonicalized__"):  # a spec
+        return all(map(is_data, (*value, *value.values())))
+    if isinstance(value, int | float | complex | str | bytes) or value is None or is_spec(value):
         return True
     try:
         return is_in_place(value)
@@ -28,7 +27,7 @@ def is_data(value: Any) -> bool:
 
 
 def expression(value: Any) -> str:
-    """Python source for `value`, given the modules it names; `repr` for anything else."""
+    """Return Python source for `value`, given the modules it names; `repr` for anything else."""
     if type(value) is float:
         # `inf` and `nan` are no Python expressions.
         return repr(value) if math.isfinite(value) else f"float('{value}')"

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
+import optax
 
 from .._identity import (
     PLAIN,
@@ -24,15 +25,16 @@ from .._identity import (
     read,
 )
 from .._jax_internals import is_at_top_level, makes_tracers, x64_state
-from .._optax_compat import callable_tree_as_function, dtype_of
+from .._optax_compat import as_transform, callable_tree_as_function, dtype_of
 from .._python_internals import new_token, signature_with_alias, token_of
-from ..errors import DynamicSpecError, ParameterError
+from ..errors import ParameterError
 from .arguments import (
     Copies,
     copied,
     copied_config,
     in_key,
     is_iterator,
+    is_spec,
     plain_config,
 )
 from .expressions import expression, is_data
@@ -65,40 +67,33 @@ class Internals:
     factory: "Factory"
     # What the factory made of the parameters, or a call of it that was put off.
     made: Any
-    # What is read again when the spec is traced, if any of it can change.
+    # Reads again, when the spec is traced, if any of what was read can change.
     watched: Watched | None = None
     # What is read then: the factory if it is the user's, and the arguments that it was called with.
     roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
-    # Whether the factory is the user's and is called again for each trace, with traced values.
-    is_called_again: bool = False
-    # Whether what the factory made may hold tracers of a transformation that was running.
+    # True if what the factory made may hold tracers of a transformation that was running.
     is_temporary: bool = False
     # The spec, or the function that builds specs. Only if a table may hold this.
     spec: Any = None
     # What stands for the spec in a key.
     token: int = dataclasses.field(default_factory=new_token)
-    # Whether the configuration was built again and found in a table.
+    # True if the configuration was built again and found in a table.
     is_rebuilt: bool = False
-    # Whether a call for it that is remembered has a zero, which equals -0.0.
+    # True if a call for it that is remembered has a zero, which equals -0.0.
     has_zero: bool = False
 
     def build(self) -> Any:
-        """What the factory makes of the parameters."""
+        """Return what the factory makes of the parameters."""
         return self.made
 
-    def check(self) -> None:
-        """Read again what the spec was built from.
+    def transform(self) -> optax.GradientTransformationExtraArgs:
+        """Return the transformation that the spec of one runs."""
+        return as_transform(self.made)
 
-        **Raises:** `DynamicSpecError` if the factory would now be called with other values.
-        """
-        if self.watched is None or self.watched.is_unchanged() or not self.is_called_again:
-            return
-        raise DynamicSpecError(
-            f"{self.factory.expression} reads something that has changed since the spec was "
-            "built, and a traced value requires another call of it.",
-            "Build the spec again, or write Python numbers instead of the arrays and of "
-            "canonopt.dynamic(...).",
-        )
+    def check(self) -> None:
+        """Read again what the spec was built from. If that has changed, no build finds the spec."""
+        if self.watched is not None:
+            self.watched.is_unchanged()
 
 
 class Factory(abc.ABC):
@@ -111,9 +106,10 @@ class Factory(abc.ABC):
 
     # The attributes of specs, which no field hides.
     reserved: frozenset[str]
-
-    # Whether the function needs an array where a traced number is given.
+    # True if the function needs an array where a traced number is given.
     asks_for_arrays = False
+    # The factory that made the function and its parameters, if one did.
+    made_by: "tuple[Factory, dict[str, Any]] | None" = None
 
     def __init__(
         self, function: Callable[..., Any], name: str, module: str, of_optax: bool = False
@@ -122,21 +118,20 @@ class Factory(abc.ABC):
         self.name = name
         self.module = module
         self._of_optax = of_optax
-        # Whether the parameters are those of a function of Optax, and have its annotations.
+        # True if the parameters are those of a function of Optax, and have its annotations.
         self.is_checked = of_optax
         # From the key of a configuration to its spec.
         self.specs: Table[Internals] = Table()
         # From a call as written to its spec, for calls with plain values only: a call that was
         # seen before needs no binding of arguments and no key.
         self.spellings: Table[Internals] = Table()
-        self.find = self.spellings.find
         self.reading: Reading | None = None
         self.classes: dict[Any, Any] = {}
         self.builder = make_builder(self)
 
     @functools.cached_property
     def signature(self) -> FactoryParameters:
-        return FactoryParameters.of(self.function, self.name, self.reserved)
+        return FactoryParameters(self.function, self.name, self.reserved)
 
     @functools.cached_property
     def _dtypes(self) -> list[str]:
@@ -150,13 +145,18 @@ class Factory(abc.ABC):
 
     @functools.cached_property
     def is_stable(self) -> bool:
-        """Whether the function belongs to a library, and never changes."""
+        """True if the function belongs to a library, and never changes."""
         return not read((self.function,)).can_change
+
+    @functools.cached_property
+    def held(self) -> tuple[Any, ...]:
+        """What is read beside the arguments: the function, if it is the user's."""
+        return () if self.is_stable else (self.function,)
 
     # --- building a spec --------------------------------------------------------------------------
 
     def from_call(self, args: tuple, kwargs: dict[str, Any]) -> Any:
-        """The spec of a call that `find` did not find. Remembers the call as it was written."""
+        """Return the spec of a call that `find` did not find, and remember the call."""
         spec = self._from_given(self.signature.bind(args, kwargs))
         values = (*args, *kwargs.values())
         if self._remembers_calls and all(map(_is_plain, values)):
@@ -170,13 +170,13 @@ class Factory(abc.ABC):
         return spec
 
     def from_fields(self, fields: dict[str, Any], current: dict[str, Any] | None = None) -> Any:
-        """The spec with parameters given by name, as `attrs.evolve` and pickle give them."""
+        """Return the spec with parameters given by name, as `attrs.evolve` and pickle do."""
         given = self.signature.from_fields(fields, current)
         self.check_no_iterator({n: v for n, v in given.items() if n not in fields})
         return self._from_given(self.signature.differing(given))
 
     def _from_given(self, given: dict[str, Any]) -> Any:
-        """The spec with these values, and defaults for the rest: an existing one, or a new one."""
+        """Return the spec with these values, and defaults for the rest."""
         signature, are_numbers = self.signature, _NUMBERS.issuperset(map(type, given.values()))
         if self.is_checked and not are_numbers:
             check_hyperparameters(signature, given)
@@ -191,7 +191,7 @@ class Factory(abc.ABC):
             differing = {name: copies.of(value) for name, value in differing.items()}
             given, is_complete = given | differing, copies.is_complete
         parameters = signature.template | given
-        held, values = (() if self.is_stable else (self.function,)), tuple(differing.values())
+        held, values = self.held, tuple(differing.values())
         try:
             reading = read(held, tuple(map(in_key, values)))
         except HoldsArray:
@@ -222,7 +222,7 @@ class Factory(abc.ABC):
         return self.specs.setdefault(key, internals).spec  # another thread may have been faster
 
     def build(self, given: dict[str, Any], parameters: dict[str, Any]) -> Any:
-        """A new spec with these `parameters`. Calls the function with `given`."""
+        """Build a spec with these `parameters`, calling the function with `given`."""
         # An interned spec outlives the trace that may be going on.
         with contextlib.nullcontext() if is_at_top_level() else jax.ensure_compile_time_eval():
             made = self.call(given)
@@ -234,28 +234,23 @@ class Factory(abc.ABC):
 
     def check_no_iterator(self, values: dict[str, Any]) -> None:
         """Raise `ParameterError` if an argument of an earlier call is an iterator."""
-        for name in (name for name, value in values.items() if is_iterator(value)):
-            raise ParameterError(
-                f"{name} of {self.expression} is an iterator, which has been read, and the "
-                "factory has to be called again.",
-                f"Write {name}=list(...) where the spec is built.",
-                path=name,
-            )
+        for name, value in values.items():
+            if is_iterator(value):
+                raise ParameterError(
+                    f"{name} of {self.expression} is an iterator, which has been read, and the "
+                    "factory has to be called again.",
+                    f"Write {name}=list(...) where the spec is built.",
+                    path=name,
+                )
 
     def call(self, given: dict[str, Any]) -> Any:
-        """What the function returns for these values."""
+        """Return what the function makes of these values."""
         args, kwargs = self.signature.unbind(
             {name: callable_tree_as_function(name, value, given) for name, value in given.items()}
         )
         return self.function(*args, **kwargs)
 
-    @property
-    def made_by(self) -> "tuple[Factory, dict[str, Any]] | None":
-        """The factory that made the function and its parameters, if one did."""
-        return None
-
-    # What the function that users call returns.
-
+    # Of what the function that users call returns.
     internals_of: Callable[[Any], Internals] = staticmethod(internals_of)
 
     @abc.abstractmethod
@@ -270,12 +265,12 @@ class Factory(abc.ABC):
         return token_of(self)
 
     def __canonical_parts__(self, mode: Any) -> tuple[Any, ...]:
-        return () if self.is_stable else (self.function,)
+        return self.held
 
     # --- text and pickles -------------------------------------------------------------------------
 
     def to_pickle(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """The parameters, without the defaults that only their identity tells from other values."""
+        """Return the parameters, without the defaults that only identity tells from others."""
         differing = self.signature.differing(parameters)
         return {n: value for n, value in parameters.items() if n in differing or is_data(value)}
 
@@ -299,7 +294,7 @@ class Factory(abc.ABC):
         return self.name if self.module == "__main__" else f"{self.module}.{self.name}"
 
     def describe(self, parameters: dict[str, Any]) -> str:
-        """Python source for the spec with these parameters."""
+        """Return Python source for the spec with these parameters."""
         args, kwargs = self.signature.unbind(self.signature.differing(parameters))
         words = [*map(expression, args), *(f"{n}={expression(v)}" for n, v in kwargs.items())]
         return f"{self.expression}({', '.join(words)})"
@@ -309,7 +304,7 @@ class Factory(abc.ABC):
 
 
 def make_builder(factory: Factory) -> Callable[..., Any]:
-    """The function that users call."""
+    """Return the function that users call."""
 
     # A loop that builds its optimizer again and again pays for this function in each round. So it
     # is written out flat, and so are the keys of a few arguments: `map` takes twice as long.
@@ -336,7 +331,7 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
             return factory.from_call(args, kwargs)
         return found.spec
 
-    find = factory.find
+    find = factory.spellings.find
     functools.update_wrapper(build, factory.function, updated=())
     build.__name__ = build.__qualname__ = factory.name
     build.__module__ = factory.module
@@ -349,19 +344,19 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
 
 
 def _nothing() -> None:
-    """Stands for a weak reference to nothing."""
+    """Stand for a weak reference to nothing."""
 
 
 def _spelling(args: tuple, kwargs: dict[str, Any]) -> tuple:
-    """The key of a call as it was written. It has a tuple in it only if there are keywords."""
+    """Return the key of a call as `build` writes it."""
     values = (*args, *kwargs.values())
     kinds = map(type, values)
     return (_x64.value, values, *kwargs, *kinds) if kwargs else (_x64.value, *kinds, *args)
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a key may hold `value`: it never changes, nor leads back to the spec in the table."""
-    if hasattr(type(value), "__canonicalized__"):
+    """Return True if `value` never changes, nor leads back to the spec that its key is for."""
+    if is_spec(value):
         known = internals_of(value)
         return known.watched is None and known.spec is not None
     return type(value) in PLAIN and value == value  # no key is found again by a NaN
@@ -398,11 +393,15 @@ def register(
     module: str | None = None,
     of_optax: bool = False,
 ) -> Callable[..., Any]:
-    """The function that builds specs in place of `function`: always the same one."""
+    """Return the function that builds specs in place of `function`: always the same one."""
     name = name or str(getattr(function, "__qualname__", type(function).__name__))
     module = module or str(getattr(function, "__module__", "__main__"))
     reading = read((function,))
-    builder = _builder_for(reading, function)
+    builder = _builders.get(reading.key)
+    if builder is not None and builder.factory.function is not function:
+        # What the function that was there reads may have changed since.
+        then = read((builder.factory.function,))
+        builder = builder if then.key == reading.key else None
     if builder is None:
         builder = kind(function, name, module, of_optax).builder
         # The key contains ids of objects that the reading keeps alive.
@@ -410,11 +409,3 @@ def register(
         if reading.is_comparable:
             builder = _builders.setdefault(reading.key, builder)
     return builder
-
-
-def _builder_for(reading: Reading, function: Any) -> Any:
-    builder = _builders.get(reading.key)
-    if builder is None or builder.factory.function is function:
-        return builder
-    # Another function with the same key: what the first one reads may have changed since.
-    return builder if read((builder.factory.function,)).key == reading.key else None

@@ -4,6 +4,7 @@ What is refused here is refused by Optax too, if not before the first update. On
 number is taken by a few of its factories.
 """
 
+import contextlib
 import difflib
 import re
 import types
@@ -14,10 +15,10 @@ from typing import Any
 import numpy as np
 import optax
 
+from .. import _optax_compat
 from .._optax_compat import (
     annotation_inside,
     annotation_of,
-    is_numeric,
     is_transformation,
     makes_schedules,
     members_of,
@@ -26,11 +27,8 @@ from .._optax_compat import (
     takes_number,
     takes_tree,
 )
-from .._optax_compat import (
-    is_factory as is_factory_of_optax,
-)
 from ..errors import NotATransformationError, ParameterError
-from .arguments import is_config, steps
+from .arguments import is_config, is_spec, steps
 from .expressions import expression
 from .parameters import FactoryParameters
 
@@ -62,7 +60,7 @@ def _check_number(factory: str, value: Any, annotation: Any, path: str) -> None:
     if takes_number(annotation):
         what = "a number or a schedule" if takes_function(annotation) else "a number"
         fix = None
-        if isinstance(value, str) and is_numeric(value):
+        if isinstance(value, str) and _is_numeric(value):
             is_int = float not in members_of(annotation) and value.isdecimal()
             fix = f"Write {'int' if is_int else 'float'}({value!r}){_in_yaml(value)}."
         elif inside is None and is_factory(value):
@@ -84,8 +82,15 @@ def _check_number(factory: str, value: Any, annotation: Any, path: str) -> None:
                 _check_number(factory, item, inside, path + step)
 
 
+def _is_numeric(text: str) -> bool:
+    with contextlib.suppress(ValueError):
+        float(text)
+        return True
+    return False
+
+
 def _in_yaml(text: str) -> str:
-    """How to write the number in YAML, if YAML reads this spelling of it as a string."""
+    """Return how to write the number in YAML, if YAML reads this spelling of it as a string."""
     number = re.fullmatch(r"([-+]?\d+)(\.\d*)?[eE]([-+]?)(\d+)", text)
     if number is None:
         return ""
@@ -169,7 +174,7 @@ def _how_to_make_a_transformation(value: Any) -> str:
     if callable(value):
         schedule = called if is_factory(value) else _named(value)
         with_it = f"canonopt.scale_by_learning_rate({schedule}), or canonopt.sgd({schedule})."
-        if is_factory(value) or hasattr(type(value), "__canonicalized__"):
+        if is_factory(value) or is_spec(value):
             return f"Write {with_it}"
         return f"If it is a factory, call it: {called}. If it is a schedule, write {with_it}"
     return f"Build one, with canonopt.sgd({value!r}) for example."
@@ -180,7 +185,7 @@ def is_factory(value: Any) -> bool:
     if not isinstance(value, types.FunctionType):
         return False
     builds_specs = {"factory", "__canonical_owner__"} <= vars(value).keys()
-    return builds_specs or is_factory_of_optax(value)
+    return builds_specs or _optax_compat.is_factory(value)
 
 
 # --- texts --------------------------------------------------------------------------------------
@@ -195,7 +200,7 @@ def _described(value: Any) -> str:
         kind = "class"
     elif is_factory(value):
         kind = "factory"
-    elif hasattr(type(value), "__canonicalized__"):
+    elif is_spec(value):
         kind = "schedule"
     elif callable(value):
         kind = "function"

@@ -1,10 +1,10 @@
 """A factory's parameters: names, aliases, defaults, and the errors of calls that do not fit."""
 
-import dataclasses
 import difflib
 import enum
 import functools
 import inspect
+import itertools
 from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
@@ -13,7 +13,6 @@ from .._python_internals import parameters_of
 from ..errors import ParameterError
 
 _Kind = inspect.Parameter
-_BY_KEYWORD = (_Kind.POSITIONAL_OR_KEYWORD, _Kind.KEYWORD_ONLY)
 
 
 class NotGiven(enum.StrEnum):
@@ -25,7 +24,6 @@ class NotGiven(enum.StrEnum):
         return "<not given>"
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
 class FactoryParameters:
     """The parameters of one factory.
 
@@ -33,97 +31,53 @@ class FactoryParameters:
     name. `*args` and `**kwargs` are parameters like others, with a tuple and a dict as values.
     """
 
-    factory: str
-    signature: inspect.Signature
-    # The attribute of a spec that holds each parameter.
-    fields: dict[str, str]
-    # The defaults, with `()` and `{}` for `*args` and `**kwargs`.
-    defaults: dict[str, Any]
-    # The names of `*args` and `**kwargs`.
-    variadic: str | None
-    keywords: str | None
-    # The parameters that can be given by position, and those that must be.
-    positional: tuple[str, ...]
-    positional_only: tuple[str, ...]
+    def __init__(
+        self, function: Callable[..., Any], factory: str, reserved: Collection[str]
+    ) -> None:
+        """Read the parameters of `function`. No field hides one of the `reserved` attributes."""
+        self.factory = factory
+        self.parameters = parameters_of(function)
+        self.names = tuple(self.parameters)
+        self.signature = inspect.Signature(list(self.parameters.values()))
+        self.positional_only = self._of_kind(_Kind.POSITIONAL_ONLY)
+        # Those that can be given by position, and those that can be given by keyword.
+        self.positional = (*self.positional_only, *self._of_kind(_Kind.POSITIONAL_OR_KEYWORD))
+        self.by_keyword = frozenset(self._of_kind(_Kind.POSITIONAL_OR_KEYWORD, _Kind.KEYWORD_ONLY))
+        # The names of `*args` and `**kwargs`.
+        self.variadic = next(iter(self._of_kind(_Kind.VAR_POSITIONAL)), None)
+        self.keywords = next(iter(self._of_kind(_Kind.VAR_KEYWORD)), None)
+        empty = {_Kind.VAR_POSITIONAL: (), _Kind.VAR_KEYWORD: {}}
+        defaults = {n: empty.get(p.kind, p.default) for n, p in self.parameters.items()}
+        self.defaults = {n: value for n, value in defaults.items() if value is not _Kind.empty}
+        self.required = frozenset(self.names).difference(self.defaults)
+        # The defaults, in the order of the parameters; None for those without.
+        self.template = dict.fromkeys(self.names) | self.defaults
+        # The attribute of a spec that holds each parameter.
+        self.fields = _fields(self.names, reserved)
+        self.is_renamed = any(field != name for name, field in self.fields.items())
+        # True if `learning_rate` can be given as `lr`, in some calls at least.
+        self.has_alias = "learning_rate" in self.by_keyword and "lr" not in self.parameters
 
-    @classmethod
-    def of(
-        cls, function: Callable[..., Any], name: str, reserved: Collection[str]
-    ) -> "FactoryParameters":
-        """The parameters of `function`; a field must not hide one of the `reserved` attributes."""
-        parameters = parameters_of(function)
-        of_kind = {
-            kind: tuple(n for n, p in parameters.items() if p.kind is kind)
-            for kind in type(_Kind.VAR_KEYWORD)
-        }
-        (variadic,), (keywords,) = (
-            of_kind[kind] or (None,) for kind in (_Kind.VAR_POSITIONAL, _Kind.VAR_KEYWORD)
-        )
-        defaults = {n: p.default for n, p in parameters.items() if p.default is not p.empty}
-        defaults |= {} if variadic is None else {variadic: ()}
-        defaults |= {} if keywords is None else {keywords: {}}
-        positional_only = of_kind[_Kind.POSITIONAL_ONLY]
-        return cls(
-            factory=name,
-            signature=inspect.Signature(list(parameters.values())),
-            fields=_fields([*parameters], reserved),
-            defaults=defaults,
-            variadic=variadic,
-            keywords=keywords,
-            positional=(*positional_only, *of_kind[_Kind.POSITIONAL_OR_KEYWORD]),
-            positional_only=positional_only,
-        )
-
-    @functools.cached_property
-    def parameters(self) -> Mapping[str, inspect.Parameter]:
-        return self.signature.parameters
-
-    @functools.cached_property
-    def names(self) -> tuple[str, ...]:
-        return tuple(self.parameters)
-
-    @functools.cached_property
-    def required(self) -> frozenset[str]:
-        return frozenset(name for name in self.names if name not in self.defaults)
-
-    @functools.cached_property
-    def by_keyword(self) -> frozenset[str]:
-        """The parameters that can be given by keyword."""
-        return frozenset(n for n, p in self.parameters.items() if p.kind in _BY_KEYWORD)
-
-    @functools.cached_property
-    def is_renamed(self) -> bool:
-        """Whether the attribute of some parameter has another name."""
-        return any(field != name for name, field in self.fields.items())
-
-    @functools.cached_property
-    def template(self) -> dict[str, Any]:
-        """The defaults, in the order of the parameters; None for those without."""
-        return dict.fromkeys(self.names) | self.defaults
+    def _of_kind(self, *kinds: Any) -> tuple[str, ...]:
+        return tuple(name for name, p in self.parameters.items() if p.kind in kinds)
 
     @functools.cached_property
     def keyword_only(self) -> frozenset[str]:
-        """Those that a class with these fields, in this order, takes by keyword only."""
-        optional = min((self.names.index(n) for n in self.defaults), default=len(self.names))
-        after_default = (n for n in self.names[optional:] if n not in self.defaults)
-        of_call = (n for n, p in self.parameters.items() if p.kind is _Kind.KEYWORD_ONLY)
-        return frozenset((*of_call, *after_default))
-
-    @functools.cached_property
-    def has_alias(self) -> bool:
-        """Whether `learning_rate` can be given as `lr`, in some calls at least."""
-        return "learning_rate" in self.by_keyword and "lr" not in self.parameters
+        """The fields that a class with these, in this order, takes by keyword only."""
+        required_first = itertools.dropwhile(lambda name: name in self.required, self.names)
+        after_default = self.required.intersection(required_first)
+        return after_default.union(self._of_kind(_Kind.KEYWORD_ONLY))
 
     @functools.cached_property
     def transformations(self) -> dict[str, Any]:
         """The annotations of the parameters that take a transformation, or a container of them."""
-        annotations = {n: p.annotation for n, p in self.parameters.items()}
-        return {n: a for n, a in annotations.items() if mentions_transformation(a)}
+        annotated = ((name, p.annotation) for name, p in self.parameters.items())
+        return {name: a for name, a in annotated if mentions_transformation(a)}
 
     # --- from a call to values and back -------------------------------------------------------
 
     def bind(self, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        """The values given by a call, as Python would bind them, with `lr` for `learning_rate`.
+        """Return the values given by a call, as Python would bind them, `lr` as `learning_rate`.
 
         Raises `ParameterError` for a call that Python would refuse.
         """
@@ -144,7 +98,7 @@ class FactoryParameters:
             raise self._refused(str(error), (*self.positional[: len(args)], *kwargs)) from None
 
     def _without_alias(self, named: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
-        """`named` with the name of the learning rate in place of `lr`, if that is what it means.
+        """Return `named` with `learning_rate` in place of `lr`, if that is what it means.
 
         A factory with `**kwargs` may have a use for `lr` itself. There it is the learning rate only
         if that is missing otherwise.
@@ -165,7 +119,7 @@ class FactoryParameters:
         return rest | {"learning_rate": value}
 
     def takes(self, name: str) -> bool:
-        """Whether `from_fields` accepts the name. In `**kwargs` it must be an identifier."""
+        """Return True if `from_fields` accepts the name. In `**kwargs` it must be an identifier."""
         is_alias = name == "lr" and self.has_alias
         in_keywords = self.keywords is not None and name.isidentifier()
         return name in self.parameters or is_alias or in_keywords
@@ -173,23 +127,13 @@ class FactoryParameters:
     def from_fields(
         self, named: Mapping[str, Any], current: Mapping[str, Any] | None = None
     ) -> dict[str, Any]:
-        """The values given by name, as `attrs.evolve` and pickle give them.
+        """Return the values given by name, as `attrs.evolve` and pickle give them.
 
         Unlike in a call, the names of `*args` and `**kwargs` stand for a tuple and a dict. Values
         that are not named come from `current`, the parameters of the spec to change, if given.
 
         Raises `ParameterError` for an unknown name, or a missing parameter without a default.
         """
-        given = self.resolve(named, current)
-        for name in self.names:
-            if name not in given and name not in self.defaults:
-                raise self._refused(f"missing a required argument: {name!r}", given)
-        return given
-
-    def resolve(
-        self, named: Mapping[str, Any], current: Mapping[str, Any] | None = None
-    ) -> dict[str, Any]:
-        """Like `from_fields`, but parameters without a default may be missing."""
         given = {**(current or {}), **{n: v for n, v in named.items() if n in self.parameters}}
         others = self._checked_keywords(given.pop(str(self.keywords), {}))
         if "lr" in named and self.has_alias and "lr" not in others:
@@ -207,10 +151,13 @@ class FactoryParameters:
         for name in (self.variadic, self.keywords):
             if name in given and not given[name]:
                 del given[name]  # as `bind` leaves it out
+        for name in self.names:
+            if name in self.required and name not in given:
+                raise self._refused(f"missing a required argument: {name!r}", given)
         return given
 
     def unbind(self, given: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:
-        """The arguments of a call that `bind` turns into `given`.
+        """Return the arguments of a call that `bind` turns into `given`.
 
         By keyword where possible, so that a parameter left out keeps the factory's own default.
         """
@@ -224,7 +171,7 @@ class FactoryParameters:
         return (*args, *rest), kwargs | extras
 
     def differing(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """The values in `given` that differ from the defaults, in the order of the parameters."""
+        """Return the values that differ from the defaults, in the order of the parameters."""
         # In a call, keyword arguments may be in any order.
         names = given if len(given) == 1 else [name for name in self.names if name in given]
         found, defaults = {}, self.defaults
@@ -240,9 +187,9 @@ class FactoryParameters:
     # --- errors -------------------------------------------------------------------------------
 
     def _refused(self, reason: str, given: Collection[str]) -> ParameterError:
-        """The error for a call, with what Python says of it."""
+        """Build the error for a call, with what Python says of it."""
         unknown = next((name for name in given if name not in self.parameters), None)
-        missing = (name for name in self.names if name not in given and name not in self.defaults)
+        missing = (name for name in self.names if name in self.required and name not in given)
         near = difflib.get_close_matches(unknown or "", self.names, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
         plain = [p.replace(annotation=p.empty) for p in self.parameters.values()]
@@ -278,7 +225,7 @@ class FactoryParameters:
 
 
 def _is_same_value(value: Any, default: Any) -> bool:
-    """Whether a value equals a default of its type. Only `is` compares objects of other kinds."""
+    """Return True if a value equals a default of its type; `is` compares other objects."""
     if type(value) in (int, float, bool, str):
         # 0.0 == -0.0, but their texts differ.
         return value == default and (bool(value) or repr(value) == repr(default))
@@ -294,12 +241,10 @@ _NO_DEFAULT: Any = object()
 
 
 def _fields(names: Collection[str], reserved: Collection[str]) -> dict[str, str]:
-    fields, taken = {}, {*names, *reserved}
+    fields: dict[str, str] = {}
     for name in names:
         field = name
-        if name in reserved:
-            while field in taken:
-                field += "_"
-            taken.add(field)
+        while field in reserved or (field != name and field in (*names, *fields.values())):
+            field += "_"
         fields[name] = field
     return fields

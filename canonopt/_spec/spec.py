@@ -5,7 +5,6 @@ A factory builds them. Each has a class of its own, with a field for each parame
 
 import difflib
 import importlib
-import inspect
 import operator
 import re
 import types
@@ -17,11 +16,11 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
-from .._identity import Mode, is_in_place, kind_of
-from .._optax_compat import as_transform, is_transformation, number_or_none
+from .._identity import Mode, is_in_place
+from .._optax_compat import is_transformation, number_or_none
 from .._python_internals import ClassAttribute, InstanceAttribute
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
-from .arguments import steps
+from .arguments import mapped, steps
 from .dynamic_number import NUMBERS, Dynamic
 from .factory import Factory, Internals
 
@@ -42,6 +41,9 @@ class Configured:
 
     _internals: Internals
 
+    def __new__(cls, /, **fields: Any) -> "Self":
+        return cls._from_fields(fields)
+
     def __setattr__(self, name: str, value: Any) -> None:
         from attrs.exceptions import FrozenInstanceError
 
@@ -59,7 +61,7 @@ class Configured:
         return self._factory.from_fields
 
     def replace(self, /, **changes: Any) -> "Self":
-        """A spec of the same factory, with other values for some parameters.
+        """Return a spec of the same factory, with other values for some parameters.
 
         ```python
         >>> import canonopt
@@ -88,19 +90,15 @@ class Configured:
         factory, signature = self._factory, self._factory.signature
         own = {name: v for name, v in changes.items() if signature.takes(name)}
         within = {name: v for name, v in changes.items() if name not in own}
-        spec = self
-        if within:
-            if not any("." in path for path in self.hyperparameters()):
-                # No other spec is inside, so this raises the error of an unknown parameter.
-                signature.resolve({n: v for n, v in within.items() if n.isidentifier()})
-            paths = {find(self, name)[0]: value for name, value in within.items()}
-            spec = _replaced(self, paths)
-        if not own and within:
-            return spec
-        return factory.from_fields(own, spec.parameters())
+        if within and not any("." in path for path in self.hyperparameters()):
+            # No other spec is inside, so this raises the error of an unknown parameter.
+            unknown = {name: v for name, v in within.items() if name.isidentifier()}
+            signature.from_fields(unknown, self.parameters())
+        paths = {find(self, name)[0]: value for name, value in within.items()}
+        return factory.from_fields(_replaced(self, paths) | own, self.parameters())
 
     def hyperparameters(self) -> dict[str, Any]:
-        """The hyperparameters by path, including those of specs inside this one: a dict to log.
+        """Return the hyperparameters by path, also of specs inside this one: a dict to log.
 
         ```python
         >>> import canonopt
@@ -125,11 +123,15 @@ class Configured:
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Any:
-        """Builds a spec from its fields. Defined by the class of each factory."""
-        raise NotImplementedError
+        """Build a spec from its fields. Defined by the class of each factory."""
+        raise TypeError(
+            f"canonopt.{cls.__name__} is a base class of specs and builds none. Write "
+            "canonopt.adam(...), canonopt.cosine_decay_schedule(...) and so on, or "
+            "canonopt.canonical(factory)(...) for a factory of your own."
+        )
 
     def parameters(self) -> dict[str, Any]:
-        """The value of each parameter, by name."""
+        """Return the value of each parameter, by name."""
         fields = self._factory.signature.fields
         return {name: getattr(self, field) for name, field in fields.items()}
 
@@ -177,17 +179,11 @@ def _restore(factory: Factory, parameters: dict[str, Any]) -> Any:
 # containers among them, and the specs inside.
 
 
-def _steps(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the parts of a spec or a container, each with the step of a path that leads to it."""
-    if isinstance(value, Configured):
-        yield from ((f".{name}", part) for name, part in value.parameters().items())
-    else:
-        yield from steps(value)
-
-
 def _walk(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield each part of `value` with its path, outer parts first."""
-    for step, part in _steps(value):
+    """Yield each part of a spec or a container with its path, outer parts first."""
+    is_spec = isinstance(value, Configured)
+    parts = ((f".{name}", v) for name, v in value.parameters().items()) if is_spec else steps(value)
+    for step, part in parts:
         below = (path + step).removeprefix(".")
         yield below, part
         yield from _walk(part, below)
@@ -221,21 +217,18 @@ def find(spec: Configured, name: str) -> tuple[str, Any]:
     )
 
 
-def _replaced(value: Any, changes: Mapping[str, Any], path: str = "") -> Any:
-    """Return a spec, or a part of one, with other values at some paths."""
-    if path in changes:
-        return changes[path]
-    new = {}
-    for step, part in _steps(value):
-        made = _replaced(part, changes, (path + step).removeprefix("."))
-        if made is not part:
-            new[step] = made
-    if not new:
-        return value
-    if isinstance(value, Configured):
-        return value.replace(**{step.removeprefix("."): part for step, part in new.items()})
-    rule: Any = kind_of(value)
-    return rule.make(value, [new.get(step, part) for step, part in _steps(value)])
+def _replaced(spec: Configured, changes: Mapping[str, Any], path: str = "") -> dict[str, Any]:
+    """Return the parameters of a spec that become others with other values at some paths."""
+
+    def change(path: str, value: Any) -> Any:
+        if path in changes:
+            return changes[path]
+        new = _replaced(value, changes, f"{path}.") if isinstance(value, Configured) else {}
+        return value.replace(**new) if new else value
+
+    old = spec.parameters()
+    new = mapped(old, change, path)
+    return {name: value for name, value in new.items() if value is not old[name]}
 
 
 # --- transformations and schedules ---------------------------------------------------------------
@@ -277,14 +270,11 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
         ) -> tuple[Any, optax.OptState]: ...
 
     def __new__(cls, /, *pair: Any, **fields: Any) -> Any:
-        # As those call it who copy a named tuple by its items: `dataclasses.asdict`, for one.
-        if pair or (fields.keys() == {*cls._fields} and not fields.keys() <= _aliases_of(cls)):
-            return _of_pair(*pair, **fields)
-        if cls is Spec:
-            raise TypeError(
-                "canonopt.Spec is the type of all specs and builds none. Write canonopt.adam(...), "
-                "or canonopt.canonical(factory)(...) for a factory of your own."
-            )
+        # `dataclasses.asdict` and others copy a named tuple by its items.
+        if pair or fields.keys() == {*cls._fields}:
+            own = {field.alias for field in getattr(cls, "__attrs_attrs__", ())}
+            if pair or not own.issuperset(fields):
+                return _of_pair(*pair, **fields)
         return cls._from_fields(fields)
 
     @classmethod
@@ -315,16 +305,12 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
 
 
 def _of_pair(*pair: Any, **named: Any) -> optax.GradientTransformationExtraArgs:
-    """The spec with these two functions. With any others, it is no longer that configuration."""
+    """Return the spec with these two functions, or with any others a plain transformation."""
     made = optax.GradientTransformationExtraArgs(*pair, **named)
     owner = getattr(made.init, "__canonical_owner__", None)
     if isinstance(owner, Spec) and all(map(operator.is_, owner, made)):
         return owner
     return made
-
-
-def _aliases_of(cls: type) -> set[str]:
-    return {field.alias for field in getattr(cls, "__attrs_attrs__", ())}
 
 
 class ScheduleSpec(Configured):
@@ -341,16 +327,8 @@ class ScheduleSpec(Configured):
     ```
     """
 
-    def __new__(cls, /, **fields: Any) -> "Self":
-        if cls is ScheduleSpec:
-            raise TypeError(
-                "canonopt.ScheduleSpec is the type of all schedule specs and builds none. Write "
-                "canonopt.cosine_decay_schedule(...), or another schedule."
-            )
-        return cls._from_fields(fields)
-
     def __call__(self, count: jax.typing.ArrayLike) -> jax.typing.ArrayLike:
-        """The value at `count`, an integer scalar: the number of updates so far."""
+        """Return the value at `count`, an integer scalar: the number of updates so far."""
         internals = self._internals
         internals.check()
         value = internals.build()(count)
@@ -370,15 +348,11 @@ def make_spec(
     cls: type[Configured],
     parameters: dict[str, Any],
     internals: Internals,
-    transform: optax.GradientTransformationExtraArgs | None = None,
 ) -> Configured:
-    """A new spec of class `cls`. Every spec is made here.
-
-    `transform` is the transformation to call, if that is not what the factory made.
-    """
+    """Make a spec of class `cls`. Every spec is made here."""
     if issubclass(cls, Spec):
         # `init_like_grads` looks for it among what `update` captures.
-        called = transform or as_transform(internals.made)
+        called = internals.transform()
 
         def init(params: optax.Params) -> optax.OptState:
             internals.check()
@@ -439,7 +413,7 @@ _REBUILD = "__rebuild__"  # the alias of a field, see `_make_class`
 
 
 def class_for(factory: Factory, made: Any) -> type[Configured]:
-    """The class of the spec for what `factory` has made."""
+    """Return the class of the spec for what `factory` has made."""
     is_transform = is_transformation(made)
     if not is_transform and not callable(made):
         raise NotAFactoryError(
@@ -466,22 +440,22 @@ def _make_class(factory: Factory, kind: type[Configured], is_own: bool) -> type[
     """Return a frozen attrs class with a field for each parameter, without the methods of attrs."""
     signature = factory.signature
     fields, keyword_only = signature.fields, signature.keyword_only
+    # tyro makes a flag of each field, of this type, or of the type of the value where it is `Any`.
     if is_own:
         from_fields: Any = lambda cls, fields: factory.from_fields(fields)  # noqa: E731
-        defaults, parameters = signature.defaults, signature.parameters
+        defaults = signature.defaults
+        kinds = {f: number_or_none(signature.parameters[n].annotation) for n, f in fields.items()}
     else:
-        from_fields, defaults, parameters = _from_fields, dict.fromkeys(signature.defaults), {}
-    attributes = lambda: _attributes(fields, keyword_only, defaults, parameters, is_own)  # noqa: E731
-    # tyro makes a flag of each field, of this type, or of the type of the value where it is `Any`.
-    kinds = {
-        f: number_or_none(parameters[n].annotation) if is_own else Any for n, f in fields.items()
-    }
+        from_fields, defaults = _from_fields, dict.fromkeys(signature.defaults)
+        kinds = dict.fromkeys(fields.values(), Any) | {"_rebuild": types.MethodType}
     body = {
         "_from_fields": classmethod(from_fields),
-        "__annotations__": kinds | ({} if is_own else {"_rebuild": types.MethodType}),
+        "__annotations__": kinds,
         # attrs looks it up on the class. OmegaConf, and so Hydra, looks it up on a value, and takes
         # one that has it for a config.
-        "__attrs_attrs__": ClassAttribute(attributes),
+        "__attrs_attrs__": ClassAttribute(
+            lambda: _attributes(fields, keyword_only, defaults, kinds)
+        ),
         "__match_args__": tuple(f for name, f in fields.items() if name not in keyword_only),
         "__doc__": factory.function.__doc__,
         "__module__": factory.module,
@@ -498,8 +472,7 @@ def _attributes(
     fields: dict[str, str],
     keyword_only: frozenset[str],
     defaults: dict[str, Any],
-    parameters: Mapping[str, inspect.Parameter],
-    is_own: bool,
+    kinds: dict[str, Any],
 ) -> Any:
     """Return the fields of a class, as `attrs.fields` does."""
     import attrs  # a twentieth of the time to import Optax, and most runs never need it
@@ -511,14 +484,13 @@ def _attributes(
             # attrs writes the aliases into an `__init__`, which has a `self` of its own.
             alias=f"{name}_" if name == "self" else name,
             kw_only=name in keyword_only,
-            # tyro makes a flag of each, of the type of the value where this is `Any`.
-            type=number_or_none(parameters[name].annotation) if is_own else Any,
+            type=kinds[field],
         )
         for name, field in fields.items()
     }
-    if not is_own:
+    if (kind := kinds.get("_rebuild")) is not None:
         # `attrs.evolve` passes on the value of each field, and with this one the factory's method.
-        made["_rebuild"] = attrs.field(alias=_REBUILD, default=None, type=types.MethodType)
+        made["_rebuild"] = field_of(alias=_REBUILD, default=None, type=kind)
     found: Any = attrs.fields(attrs.make_class("Fields", made))
     named = (a.evolve(alias="self") if a.alias == "self_" else a for a in found)
     return type(found)(named) if "self" in fields else found

@@ -236,7 +236,7 @@ def bound_by_python(f, args, kwargs):
 
 
 def parameters_of(f):
-    return FactoryParameters.of(f, "f", RESERVED)
+    return FactoryParameters(f, "f", RESERVED)
 
 
 def without_defaults(parameters, bound):
