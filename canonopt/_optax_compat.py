@@ -54,7 +54,7 @@ def is_factory(value: Any) -> bool:
     function = value.func if isinstance(value, functools.partial) else value
     if not isinstance(function, types.FunctionType):
         return function is optax.MultiSteps
-    returned = function.__annotations__.get("return")
+    returned = _returned(function)
     if returned is None:
         return function.__name__ in _NOT_ANNOTATED
     if isinstance(returned, type):
@@ -67,14 +67,18 @@ _NOT_ANNOTATED = frozenset(
 )
 
 
+def _returned(factory: Any) -> Any:
+    return getattr(factory, "__annotations__", {}).get("return")
+
+
 def makes_schedules(factory: Any) -> bool:
     """Return True for a factory of schedules. Relies on Optax annotating them."""
-    return getattr(factory, "__annotations__", {}).get("return") == optax.Schedule
+    return _returned(factory) == optax.Schedule
 
 
 def is_factory_of_factories(factory: Any) -> bool:
     """Return True for a factory that returns another, as `optax.inject_hyperparams` does."""
-    made = typing.get_args(getattr(factory, "__annotations__", {}).get("return"))
+    made = typing.get_args(_returned(factory))
     return len(made) == 2 and mentions_transformation(made[1])
 
 

@@ -1,9 +1,8 @@
 """The arguments of factories: copies of containers, parts by path, configs of OmegaConf."""
 
 import collections
+import contextlib
 import copy
-import functools
-import operator
 import sys
 import types
 import weakref
@@ -78,21 +77,11 @@ class Copies:
         if is_config(kind):
             return self._of_config(value)
         if kind is tuple or is_namedtuple(kind):
-            items = list(tuple.__iter__(value))  # the class may define another `__iter__`
-            made = [*map(self.of, items)]
-            return value if all(map(operator.is_, made, items)) else tuple.__new__(kind, made)
-        return self._copied_node(value) if is_frozen_record(kind) else value
-
-    def _copied_node(self, value: Any) -> Any:
-        """Copy a frozen node of a pytree, such as a module, if there is a container below it."""
-        try:
-            children, structure = jtu.tree_flatten(value, is_leaf=lambda node: node is not value)
-            if jtu.treedef_is_leaf(structure):
-                return value
-            made = [*map(self.of, children)]
-            return value if all(map(operator.is_, made, children)) else structure.unflatten(made)
-        except Exception:  # its type was registered with functions that fail on it
-            return value
+            return _with_parts(value, lambda _, part: self.of(part))
+        if is_frozen_record(kind):  # a node of a pytree, such as a module
+            with contextlib.suppress(Exception):  # of functions that it was registered with
+                return _with_parts(value, lambda _, part: self.of(part))
+        return value
 
 
 def copied(value: Any) -> Any:
@@ -124,27 +113,29 @@ def _mapped(value: Any, change: _Change, path: str) -> Any:
     changed = change(path, value)
     if changed is not value or type(value) in _IMMUTABLE or is_spec(value):
         return changed
-    parts, make = _opened(value)
-    made = [_mapped(part, change, path + step) for step, part in parts]
-    return value if all(a is b for a, (_, b) in zip(made, parts, strict=True)) else make(made)
+    return _with_parts(value, lambda step, part: _mapped(part, change, path + step))
 
 
-def _opened(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
-    """Return the parts of a node of a pytree by the steps of their paths, and what makes another.
+def _with_parts(value: Any, change: _Change) -> Any:
+    """Return a node of a pytree with other parts where `change`, given step and part, has others.
 
     JAX sorts the keys of a dict, and a factory may depend on their order, so containers are taken
     apart as the table of parts says.
     """
-    if parts := [*steps(value)]:
-        rule: Any = kind_of(value)
-        return parts, functools.partial(rule.make, value)
-    try:
-        pairs, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
-    except Exception:  # its type was registered with functions that fail on it
-        return [], lambda _: value
-    if jtu.treedef_is_leaf(structure):
-        return [], lambda _: value
-    return [(jtu.keystr(keys), part) for keys, part in pairs], structure.unflatten
+    structure, parts = None, [*steps(value)]
+    if not parts:
+        try:
+            pairs, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
+        except Exception:  # its type was registered with functions that fail on it
+            return value
+        if jtu.treedef_is_leaf(structure):
+            return value
+        parts = [(jtu.keystr(keys), part) for keys, part in pairs]
+    made = [change(step, part) for step, part in parts]
+    if all(new is part for new, (_, part) in zip(made, parts, strict=True)):
+        return value
+    rule: Any = kind_of(value)
+    return rule.make(value, made) if structure is None else structure.unflatten(made)
 
 
 # --- OmegaConf ----------------------------------------------------------------------------------

@@ -37,10 +37,11 @@ _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 
 
 def split(number: Any, xp: ModuleType = np) -> DoubleFloat:
-    """Return a float64 as float32 arrays: with `jax.numpy` for `xp`, in a program."""
+    """Return a number as float32 arrays; with `jax.numpy` for `xp`, a float64 in a program."""
     # XLA may drop a conversion to float32 and back. Then the error of `value` would be zero.
     hidden = jax.lax.optimization_barrier if xp is jnp else lambda x: x
     with np.errstate(all="ignore"), jax.enable_x64(True):
+        number = as_double(number) if xp is np else number
         value = number.astype(np.float32)
         error = number - _value_as_double(hidden(value), xp)
         rest = (error * _REST).astype(np.float32)

@@ -74,9 +74,8 @@ class Dynamic:
     def of(cls, numbers: Any, kind: type, name: str | None = None) -> "Dynamic":
         """Return a number, or the numbers of the members of an ensemble in a list or an array."""
         dtype, exact = dtype_of(kind), _as_python(numbers, kind)
-        leaves: tuple[Any, ...] = (exact.astype(dtype),)
-        if kind in _FLOATS and dtype != np.float64:
-            leaves = double_float.split(double_float.as_double(exact))
+        is_split = kind in _FLOATS and dtype != np.float64
+        leaves = double_float.split(exact) if is_split else (exact.astype(dtype),)
         return cls(*map(jnp.asarray, leaves), name=name, kind=kind, exact=exact)
 
     def named(self, name: str) -> "Dynamic":

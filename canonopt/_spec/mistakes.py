@@ -129,11 +129,10 @@ def _check_tree(factory: str, value: Any, path: str) -> None:
 def check_transformations(parameters: FactoryParameters, given: Mapping[str, Any]) -> None:
     """Raise `NotATransformationError` for an argument that has to be a transformation."""
     for name, annotation in parameters.transformations.items():
-        if name == parameters.variadic:
-            for index, item in enumerate(given.get(name, ())):
-                _check_transformation(parameters.factory, item, annotation, f"{name}[{index}]")
-        elif name in given:
-            _check_transformation(parameters.factory, given[name], annotation, name)
+        if name in given:
+            items = steps(given[name]) if name == parameters.variadic else [("", given[name])]
+            for step, item in items:
+                _check_transformation(parameters.factory, item, annotation, name + step)
 
 
 def _check_transformation(factory: str, value: Any, annotation: Any, path: str) -> None:
@@ -153,9 +152,9 @@ def _check_transformation(factory: str, value: Any, annotation: Any, path: str) 
     elif optax.GradientTransformation in inner and isinstance(value, Mapping):
         for key, item in value.items():
             _check_transformation(factory, item, optax.GradientTransformation, f"{path}[{key!r}]")
+    elif value is None and type(None) in inner:
+        return
     elif needs_transformation(annotation) and not is_transformation(value):
-        if value is None and type(None) in inner:
-            return
         raise NotATransformationError(
             f"{factory} needs a gradient transformation, and {path} is {_described(value)}.",
             _how_to_make_a_transformation(value),

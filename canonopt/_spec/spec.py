@@ -428,9 +428,8 @@ def class_for(factory: Factory, made: Any) -> type[Configured]:
         return known
     if factory.is_stable and is_in_place(factory.function):
         return factory.classes.setdefault(kind, _make_class(factory, kind, is_own=True))
-    signature = factory.signature
-    names = (factory.name, factory.module, *signature.fields.items())
-    key = (kind, *names, signature.keyword_only)
+    fields, keyword_only = factory.signature.fields, factory.signature.keyword_only
+    key = (kind, factory.name, factory.module, *fields.items(), keyword_only)
     if key not in _shared:
         _shared.setdefault(key, _make_class(factory, kind, is_own=False))
     return _shared[key]
