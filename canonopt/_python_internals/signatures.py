@@ -8,7 +8,7 @@ from typing import Any
 
 
 def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The parameters by name; `*args` and `**kwargs` for a callable that has no signature."""
+    """Return the parameters by name; `*args` and `**kwargs` if there is no signature."""
     function, follow = _past_wrappers(function)
     for eval_str in (True, False):
         try:
@@ -31,7 +31,7 @@ _PASS_ON = frozenset(
 
 
 def _past_wrappers(function: Any) -> tuple[Any, bool]:
-    """A function with the signature of `function`, and whether `inspect` may unwrap it further."""
+    """Return a function with this signature, and True if `inspect` may unwrap it further."""
     if isinstance(function, types.MethodType):
         inner, follow = _past_wrappers(function.__func__)
         return types.MethodType(inner, function.__self__), follow
@@ -57,7 +57,7 @@ def _passes_on(wrapper: Any) -> bool:
 def signature_with_alias(
     function: Callable[..., Any], name: str, alias: str, default: Any
 ) -> inspect.Signature | None:
-    """The signature of `function` with a keyword, `alias`, as another name of a parameter.
+    """Return the signature of `function` with a keyword, `alias`, as another name of a parameter.
 
     `None` if there is no such parameter, or if `alias` may be one of its own.
     """
@@ -68,8 +68,7 @@ def signature_with_alias(
         found = inspect.signature(function)
     except (TypeError, ValueError):  # a function written in C
         return None
-    parameters = list(found.parameters.values())
-    aliased = found.parameters.get(name)
+    aliased, parameters = found.parameters.get(name), list(found.parameters.values())
     takes_others = any(p.kind is p.VAR_KEYWORD for p in parameters)
     if aliased is None or takes_others or alias in found.parameters:
         return None

@@ -317,8 +317,8 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
     if function is operator.mul and ones and kind is numbers[0].kind:
         return numbers[0] if ones == [1] else -numbers[0]
     made = functools.partial(Dynamic, name=name, kind=bool if compares else kind)
-    if all(x.known() is not None for x in numbers):
-        known = [x.known() if isinstance(x, Dynamic) else x for x in operands]
+    known = [x.known() if isinstance(x, Dynamic) else x for x in operands]
+    if all(x is not None for x in known):
         with np.errstate(all="ignore"):
             found = function(*(map(double_float.as_double, known) if kind in _FLOATS else known))
         return Dynamic.of(found, bool if compares else kind, name)

@@ -476,12 +476,10 @@ def _attributes(
     """Return the fields of a class, as `attrs.fields` does."""
     import attrs  # a twentieth of the time to import Optax, and most runs never need it
 
-    field_of: Any = attrs.field
-    made = {
-        field: field_of(
+    made: dict[str, Any] = {
+        field: attrs.field(
             default=defaults.get(name, attrs.NOTHING),
-            # attrs writes the aliases into an `__init__`, which has a `self` of its own.
-            alias=f"{name}_" if name == "self" else name,
+            alias=name,
             kw_only=name in keyword_only,
             type=kinds[field],
         )
@@ -489,10 +487,9 @@ def _attributes(
     }
     if (kind := kinds.get("_rebuild")) is not None:
         # `attrs.evolve` passes on the value of each field, and with this one the factory's method.
-        made["_rebuild"] = field_of(alias=_REBUILD, default=None, type=kind)
-    found: Any = attrs.fields(attrs.make_class("Fields", made))
-    named = (a.evolve(alias="self") if a.alias == "self_" else a for a in found)
-    return type(found)(named) if "self" in fields else found
+        made["_rebuild"] = attrs.field(alias=_REBUILD, default=None, type=kind)
+    # An `__init__` could have no parameter `self`.
+    return attrs.fields(attrs.make_class("Fields", made, init=False))
 
 
 def _from_fields(cls: type[Configured], fields: dict[str, Any]) -> Any:
