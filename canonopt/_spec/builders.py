@@ -66,8 +66,7 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
             f"{function!r}.",
             "Give it the factory itself, as in canonopt.canonical(optax.adam).",
         )
-    factory = factory_behind(function)
-    if factory is not None:
+    if factory_behind(function) is not None:
         return function
     tuple(catalogue.values())  # `canonical(optax.adam)` is `canonopt.adam`
     return register(FactoryOfSpecs, function)
@@ -243,7 +242,7 @@ def find_in(module: str, name: str) -> Any:
 
 
 def mirrored_names() -> dict[str, tuple[str, Any]]:
-    """From the name of each of Optax's factories, `optax.adam`, to canonopt's name and function."""
+    """Map the name of each of Optax's factories, `optax.adam`, to canonopt's name and function."""
     found = {}
     for entry in _entries():
         home = _homes()[id(entry.function)]
