@@ -479,7 +479,8 @@ def _attributes(
     made: dict[str, Any] = {
         field: attrs.field(
             default=defaults.get(name, attrs.NOTHING),
-            alias=name,
+            # attrs writes the aliases into an `__init__`, which has a `self` of its own.
+            alias=f"{name}_" if name == "self" else name,
             kw_only=name in keyword_only,
             type=kinds[field],
         )
@@ -488,8 +489,9 @@ def _attributes(
     if (kind := kinds.get("_rebuild")) is not None:
         # `attrs.evolve` passes on the value of each field, and with this one the factory's method.
         made["_rebuild"] = attrs.field(alias=_REBUILD, default=None, type=kind)
-    # An `__init__` could have no parameter `self`.
-    return attrs.fields(attrs.make_class("Fields", made, init=False))
+    found: Any = attrs.fields(attrs.make_class("Fields", made))
+    named = (a.evolve(alias="self") if a.alias == "self_" else a for a in found)
+    return type(found)(named) if "self" in fields else found
 
 
 def _from_fields(cls: type[Configured], fields: dict[str, Any]) -> Any:

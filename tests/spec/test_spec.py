@@ -158,6 +158,16 @@ def test_evolve_and_replace_build_the_changed_configuration():
     assert chained.replace(args=(optim,)) is canonopt.chain(optim)
 
 
+@canonopt.canonical
+def sgd_of_self(self, rate=0.1):
+    return optax.sgd(self * rate)
+
+
+def test_a_parameter_named_self():
+    assert attrs.evolve(sgd_of_self(2), rate=0.2) is sgd_of_self(2, rate=0.2)
+    assert attrs.evolve(sgd_of_self(2), self=3) is sgd_of_self(3)
+
+
 def test_the_alias_reads_too():
     assert canonopt.adam(1e-3).lr == 1e-3
     assert not hasattr(canonopt.polyak_sgd(), "lr")
