@@ -96,8 +96,8 @@ _OPENED = _MAPPINGS | {list, tuple}
 
 def steps(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield the items of a dict, list or tuple, each with the step of a path that leads to it."""
-    if type(value) in _OPENED or is_namedtuple(type(value)):
-        rule: Any = kind_of(value)
+    is_container = type(value) in _OPENED or is_namedtuple(type(value))
+    if is_container and (rule := kind_of(value)) is not None:
         yield from ((f"[{name!r}]", item) for name, item in rule.items(value))
 
 

@@ -95,7 +95,8 @@ class Configured:
             unknown = {name: v for name, v in within.items() if name.isidentifier()}
             signature.from_fields(unknown, self.parameters())
         paths = {find(self, name)[0]: value for name, value in within.items()}
-        return factory.from_fields(_replaced(self, paths) | own, self.parameters())
+        new = _replaced(self, paths) if paths else {}
+        return factory.from_fields(new | own, self.parameters())
 
     def hyperparameters(self) -> dict[str, Any]:
         """Return the hyperparameters by path, also of specs inside this one: a dict to log.

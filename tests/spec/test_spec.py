@@ -1,5 +1,6 @@
 """A spec is an optax transformation, and says what it was built from."""
 
+import collections
 import enum
 import functools
 import inspect
@@ -156,6 +157,21 @@ def test_evolve_and_replace_build_the_changed_configuration():
     assert attrs.evolve(schedule, end_value=0.5) is canonopt.linear_schedule(1.0, 0.5, 10)
     chained = canonopt.chain(optim, canonopt.clip(1.0))
     assert chained.replace(args=(optim,)) is canonopt.chain(optim)
+
+
+@pytest.mark.parametrize(
+    "kind", [dict, collections.OrderedDict, lambda d: collections.defaultdict(None, d)]
+)
+def test_a_spec_inside_a_dict_is_found_by_its_path(kind):
+    def partition(rate: float) -> canonopt.Spec:
+        transforms = kind({"b": canonopt.sgd(rate), "a": canonopt.clip(1.0)})
+        return canonopt.partition(transforms, module_level_mask)
+
+    optim = partition(0.1)
+    assert optim.hyperparameters()["transforms['b'].learning_rate"] == 0.1
+    changed = optim.replace(lr=0.2)
+    assert type(changed.transforms) is type(optim.transforms)
+    assert [*changed.transforms.items()] == [*partition(0.2).transforms.items()]
 
 
 @canonopt.canonical
