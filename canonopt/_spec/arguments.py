@@ -76,8 +76,8 @@ class Copies:
             return made
         if is_config(kind):
             return self._of_config(value)
-        if kind is tuple or is_namedtuple(kind):
-            return _with_parts(value, lambda _, part: self.of(part))
+        if (kind is tuple or is_namedtuple(kind)) and (rule := kind_of(value)) is not None:
+            return rule.mapped(value, self.of)
         if is_frozen_record(kind):  # a node of a pytree, such as a module
             with contextlib.suppress(Exception):  # of functions that it was registered with
                 return _with_parts(value, lambda _, part: self.of(part))

@@ -3,7 +3,6 @@
 import functools
 import importlib
 import inspect
-import operator
 import sys
 import types
 from collections.abc import Callable, Iterator, Mapping
@@ -105,24 +104,19 @@ class FactoryOfFactories(FactoryOfSpecs):
     """
 
     def _wrap(self, made: Any, parameters: dict[str, Any], internals: Internals) -> Any:
-        return _MadeFactory(made, self, parameters, internals).builder
-
-    internals_of: Callable[[Any], Internals] = staticmethod(
-        operator.attrgetter("factory.internals")
-    )
+        builder = _MadeFactory(made, self, parameters).builder
+        vars(builder)["_internals"] = internals
+        return builder
 
 
 class _MadeFactory(FactoryOfSpecs):
     # What `inject_hyperparams` returns keeps arrays in the state, and passes anything else on.
     asks_for_arrays = True
 
-    def __init__(
-        self, function: Any, outer: Factory, parameters: dict[str, Any], internals: Internals
-    ) -> None:
+    def __init__(self, function: Any, outer: Factory, parameters: dict[str, Any]) -> None:
         super().__init__(function, function.__name__, outer.module)
         self.is_checked = str(inspect.unwrap(function).__module__).startswith("optax.")
         self.made_by = self._outer, self._parameters = outer, parameters
-        self.internals = internals
 
     def __reduce__(self) -> tuple:
         # No module has this function under a name, so pickle makes it again.

@@ -50,6 +50,7 @@ _settings = operator.attrgetter(
     "jax_numpy_dtype_promotion",
     *(["jax_default_dtype_bits"] if hasattr(_config, "jax_default_dtype_bits") else []),
 )
+# Of a spec, or of a function that builds specs and was built like one.
 internals_of: Callable[[Any], "Internals"] = operator.attrgetter("_internals")
 
 # Parameters from which a factory makes a random key.
@@ -160,7 +161,7 @@ class Factory(abc.ABC):
         spec = self._from_given(self.signature.bind(args, kwargs))
         values = (*args, *kwargs.values())
         if self._remembers_calls and all(map(_is_plain, values)):
-            internals = self.internals_of(spec)
+            internals = internals_of(spec)
             # The key of a call keeps the specs in it alive for longer than the spec itself. So one
             # with specs is remembered when the spec is found again.
             is_new = not internals.is_temporary and PLAIN.issuperset(map(type, values))
@@ -209,7 +210,7 @@ class Factory(abc.ABC):
         if reading.can_change:  # the factory may change what it is given, and the fields stay
             parameters |= {name: copied(value) for name, value in differing.items()}
         spec = self.build(given, parameters)
-        internals = self.internals_of(spec)
+        internals = internals_of(spec)
         internals.roots = held, values
         if internals.is_temporary or not is_comparable:
             return spec
@@ -249,9 +250,6 @@ class Factory(abc.ABC):
             {name: callable_tree_as_function(name, value, given) for name, value in given.items()}
         )
         return self.function(*args, **kwargs)
-
-    # Of what the function that users call returns.
-    internals_of: Callable[[Any], Internals] = staticmethod(internals_of)
 
     @abc.abstractmethod
     def _wrap(self, made: Any, parameters: dict[str, Any], internals: Internals) -> Any:
