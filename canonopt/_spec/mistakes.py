@@ -130,9 +130,11 @@ def check_transformations(parameters: FactoryParameters, given: Mapping[str, Any
     """Raise `NotATransformationError` for an argument that has to be a transformation."""
     for name, annotation in parameters.transformations.items():
         if name in given:
-            items = steps(given[name]) if name == parameters.variadic else [("", given[name])]
-            for step, item in items:
-                _check_transformation(parameters.factory, item, annotation, name + step)
+            items = [(name, given[name])]
+            if name == parameters.variadic:
+                items = [(f"{name}[{i}]", item) for i, item in enumerate(given[name])]
+            for path, item in items:
+                _check_transformation(parameters.factory, item, annotation, path)
 
 
 def _check_transformation(factory: str, value: Any, annotation: Any, path: str) -> None:
