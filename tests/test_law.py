@@ -830,3 +830,17 @@ def test_a_factory_that_would_read_something_else_takes_no_traced_value():
         optim.update(updates, optim.init(updates))
     optim = build(config, canonopt.dynamic(2.0))
     assert float(optim.update(updates, optim.init(updates))[0]) == -1.0
+
+
+@pytest.mark.parametrize(
+    ("setting", "values"),
+    [("jax_random_seed_offset", (0, 7)), ("jax_threefry_partitionable", (True, False))],
+)
+def test_settings_of_random_numbers_that_a_factory_draws(setting, values):
+    before = getattr(jax.config, setting)
+    build = canonopt.contrib.differentially_private_aggregate
+    try:
+        specs = [jax.config.update(setting, v) or build(1.0, 0.1, seed=3) for v in values]
+    finally:
+        jax.config.update(setting, before)
+    assert specs[0] is not specs[1]

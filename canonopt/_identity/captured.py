@@ -106,7 +106,8 @@ def read_call(
             # What meets both an object and its copy can tell them apart.
             if reading.takes_tracers and not any(map(copy.replaces, reading.objects)):
                 return reading, arrays
-            note_not_shared(fn, _TELLS)
+            if why_not_shared(fn) is None:  # the trace may have shown more
+                note_not_shared(fn, _TELLS)
     return read(now=(fn, *beside), explain=explain, library_cells=cells), []
 
 

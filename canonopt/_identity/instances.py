@@ -106,9 +106,13 @@ def read_enum(reader: Reader, value: enum.Enum, mode: Mode) -> None:
     reader.add_identity(value)
     if not is_library_class(type(value)):
         reader.add_class(type(value))
-        attributes = {n: part for n, part in vars(value).items() if n == "_value_" or n[0] != "_"}
+        attributes = {n: part for n, part in vars(value).items() if n not in _OF_ENUM}
         reader.can_change = True
         reader.add_named(attributes, "live")
+
+
+# Attributes by which `enum` knows a member.
+_OF_ENUM = frozenset(("_name_", "_sort_order_", "__objclass__"))
 
 
 def read_by_identity(reader: Reader, value: Any, mode: Mode) -> None:

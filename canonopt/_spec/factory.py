@@ -48,6 +48,8 @@ _x64 = x64_state()
 _settings = operator.attrgetter(
     "jax_default_prng_impl",
     "jax_numpy_dtype_promotion",
+    "jax_random_seed_offset",
+    "jax_threefry_partitionable",
     *(["jax_default_dtype_bits"] if hasattr(_config, "jax_default_dtype_bits") else []),
 )
 # Of a spec, or of a function that builds specs and was built like one.

@@ -95,7 +95,10 @@ class FactoryParameters:
         try:
             return self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:
-            raise self._refused(str(error), (*self.positional[: len(args)], *kwargs)) from None
+            # Python 3.13 says first what is missing.
+            unknown = [] if self.keywords else [n for n in kwargs if n not in self.parameters]
+            what = f"got an unexpected keyword argument {unknown[0]!r}" if unknown else str(error)
+            raise self._refused(what, (*self.positional[: len(args)], *kwargs)) from None
 
     def _without_alias(self, named: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
         """Return `named` with `learning_rate` in place of `lr`, if that is what it means.

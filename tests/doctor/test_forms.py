@@ -28,7 +28,7 @@ def test_json_has_everything(written):
     assert set(found) == {
         *("version", "command", "seconds", "status", "compile_seconds", "lost_seconds"),
         *("recompiled", "findings", "helpers", "helper_compiles", "helper_seconds"),
-        *("notes", "processes", "shorter", "tried"),
+        *("notes", "processes", "shorter", "stale", "tried"),
     }
     assert (found["version"], found["status"], found["recompiled"]) == (1, 0, True)
     assert found["seconds"] > found["compile_seconds"] > found["lost_seconds"] > 0

@@ -71,7 +71,7 @@ def test_the_report_says_why_a_function_is_not_shared(make, make_array, hint, ji
     assert "in place of jax.jit" not in str(log)
 
 
-def test_a_trial_that_failed_is_no_error_of_the_user():
+def test_a_trial_that_failed_is_no_error_of_the_user(restored_caches):
     canonopt.clear_caches()
     with canonopt.compile_log() as log:
         asking(jnp.asarray(3.0))(1.0)

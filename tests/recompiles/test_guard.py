@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.experimental.compilation_cache import compilation_cache
 
 import canonopt
 from canonopt._jax_internals import misses
@@ -234,6 +235,7 @@ def test_what_is_read_from_the_persistent_cache_counts(tmp_path, monkeypatch):
     finally:
         for name, value in before.items():
             jax.config.update(name, value)
+        compilation_cache.reset_cache()  # which JAX goes on to use otherwise
 
 
 # --- allow and warmup -------------------------------------------------------------------------

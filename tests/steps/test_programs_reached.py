@@ -179,8 +179,9 @@ def members_of_an_enum(jit):
         A = 1
 
     for scale in (1.0, 2.0):
-        Mode.A.scale = scale
+        Mode.A.scale = Mode.A._private = scale
         yield jit(lambda x: x * Mode["A"].scale)(x)
+        yield jit(lambda x: x * Mode.A._private)(x)
         yield jit(lambda x: x * sum(mode.scale for mode in Mode))(x)
 
 
