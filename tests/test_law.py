@@ -840,7 +840,7 @@ def test_settings_of_random_numbers_that_a_factory_draws(setting, values):
     before = getattr(jax.config, setting)
     build = canonopt.contrib.differentially_private_aggregate
     try:
-        specs = [jax.config.update(setting, v) or build(1.0, 0.1, seed=3) for v in values]
+        specs = [jax.config.update(setting, v) or build(1.0, 0.1, key=3) for v in values]
     finally:
         jax.config.update(setting, before)
     assert specs[0] is not specs[1]
