@@ -14,6 +14,8 @@ from canonopt._recompiles import listeners
 
 from ..support.doctor import as_lines, read_back, records_of
 
+pytestmark = pytest.mark.usefixtures("restored_caches")
+
 
 def counts(log):
     names = ("name", "place", "traces", "compiles", "cache_hits", "backward_compiles")
