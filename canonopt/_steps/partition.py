@@ -177,7 +177,7 @@ def _exact_key(module: Any) -> Hashable:
             if level is not None:
                 children, static = level
                 _check_frozen(node, static)
-                key += (type(node), _exact(static))
+                key += (type(node), len(children), _exact(static))
                 pending += children
             else:
                 key.append(_ARRAY if _is_array(node) else _exact(node))

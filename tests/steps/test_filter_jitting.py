@@ -446,6 +446,14 @@ def test_modules_that_are_given_again_are_known(make, looked_into):
     assert not looked_into
 
 
+def test_modules_of_the_same_parts_in_another_order_are_told_apart():
+    step = canonopt.filter_jit(plus_one)
+    for content in (((X, X),), (X, (X,)), ((X,), X), (X, X)):
+        module = Holder(content)
+        for _ in range(3):
+            assert jax.tree.structure(step(module)) == jax.tree.structure(module)
+
+
 class Mutable(eqx.Module):
     weight: Any
 
