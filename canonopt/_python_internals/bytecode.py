@@ -104,8 +104,8 @@ def _read(code: types.CodeType) -> Code:
                 continue
             is_attribute = instruction.opcode in dis.hasname and opname not in _GLOBAL
             if opname == "IMPORT_NAME":
-                before = [each.argval for each in instructions[max(0, i - 5) : i]]
-                imported = "." * [each for each in before if isinstance(each, int)][-1] + name
+                before = [e for e in instructions[max(0, i - 5) : i] if e.opname in _CONSTANTS]
+                imported = "." * before[-2].argval + name  # the level, and what to take from it
                 imports[(imported,)] = None
                 imports[(imported.partition(".")[0] or imported,)] = None  # the package
             elif opname == "IMPORT_FROM":
@@ -159,6 +159,7 @@ _STORES = frozenset(
     f"{verb}_{kind}" for verb in ("STORE", "DELETE") for kind in ("GLOBAL", "DEREF")
 )
 _CHANGES = frozenset(("STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"))
+_CONSTANTS = frozenset(("LOAD_CONST", "LOAD_SMALL_INT"))
 # These stand between a variable and its attribute.
 _NEUTRAL = frozenset(("CACHE", "EXTENDED_ARG", "PUSH_NULL", "PRECALL", "NOP"))
 # Functions that change only the object that is made.

@@ -93,8 +93,10 @@ def _is_made_of(cls: type, module: types.ModuleType) -> bool:
 
     Such as `dataclasses.make_dataclass` and `types.new_class`, which name their own module.
     """
-    is_of_python = cls.__flags__ & _IS_MADE_WHEN_RUN and "<locals>" not in cls.__qualname__
-    return bool(is_of_python) and module.__name__ in ("abc", "dataclasses", "enum", "types")
+    is_own = vars(module).get(cls.__name__) is cls or "<locals>" in cls.__qualname__
+    is_written_in_c = not cls.__flags__ & _IS_MADE_WHEN_RUN
+    makes_classes = module.__name__ in ("abc", "dataclasses", "enum", "types")
+    return makes_classes and not (is_own or is_written_in_c)
 
 
 _IS_MADE_WHEN_RUN = 1 << 9  # Py_TPFLAGS_HEAPTYPE

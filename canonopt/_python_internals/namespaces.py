@@ -73,7 +73,7 @@ def is_in_place(value: Any) -> bool:
 
 
 def is_name_of_code(name: str) -> bool:
-    """Whether a function or a class has this name, or would have it once its code has run.
+    """Return True if a function or a class has this name, or will once its code has run.
 
     Walks all objects of the garbage collector, some 0.1 s if there is none.
     """
@@ -174,10 +174,13 @@ def asked_for(cls: type) -> list[str]:
             (callable(value) or hasattr(type(value), "__get__"))
             and (is_dunder(name) or any(name in vars(base) for base in bases))
             and not isinstance(value, _FIELDS)
-            # What dataclasses makes.
-            and not (name == "__repr__" and is_library_function(value))
+            and not (name == "__repr__" and _is_made_by_library(value))  # by dataclasses
         )
     ]
+
+
+def _is_made_by_library(value: Any) -> bool:
+    return isinstance(value, types.FunctionType) and is_library_function(value)
 
 
 def attribute_of(owner: Any, name: str) -> Any:

@@ -78,6 +78,7 @@ def special_methods_that_are_no_functions(jit):
         class Bound:
             w = 2.0
             __call__ = functools.partialmethod(scaled)
+            __repr__ = functools.partialmethod(scaled, 1.0)
 
         return Mapped(jnp.ones(())), Jitted(), Bound()
 
