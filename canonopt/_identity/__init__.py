@@ -23,6 +23,7 @@ from .hoisting import hoisted_field as hoisted_field
 from .instances import has_only_attributes as has_only_attributes
 from .instances import is_frozen_record as is_frozen_record
 from .instances import register_constant as register_constant
+from .instances import static_fields as static_fields
 from .interning import PLAIN as PLAIN
 from .interning import Table as Table
 from .interning import Watched as Watched

@@ -199,9 +199,10 @@ def _is_frozen(cls: type) -> bool:
     return False
 
 
-def static_fields(module: Any) -> set[str]:
+def static_fields(module: Any) -> tuple[str, ...]:
     """Return the names of the static fields of an Equinox module."""
-    return {f.name for f in dataclasses.fields(module) if f.metadata.get("static", False)}
+    fields = dataclasses.fields(module)
+    return tuple(field.name for field in fields if field.metadata.get("static", False))
 
 
 def has_only_attributes(cls: type) -> bool:

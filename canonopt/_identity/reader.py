@@ -108,7 +108,7 @@ class Reading:
     takes_tracers: bool
     # What another build is unlikely to have, if asked for.
     incomparable: list[Incomparable] | None
-    # Whether a NumPy array is read that can be changed in place.
+    # Whether a NumPy array is read, which may change in place.
     has_numpy: bool
     # Objects of which the key has the id: kept, so that no other object gets it.
     pinned: list[Any]

@@ -1,4 +1,4 @@
-"""What is private in the errors of `equinox.error_if`."""
+"""The errors of `equinox.error_if`, whose parts are private."""
 
 import contextlib
 import itertools

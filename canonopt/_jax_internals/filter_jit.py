@@ -1,4 +1,4 @@
-"""What is private in `equinox.filter_jit`: the call that it passes to `jax.jit`."""
+"""The call that `equinox.filter_jit` passes to `jax.jit`, which is private."""
 
 import operator
 import types

@@ -91,19 +91,15 @@ class _Here(threading.local):
 
 
 class _Hook:
-    __slots__ = ("_of_jax", "_on_hit")
+    __slots__ = ("_on_hit", "of_jax")
 
     def __init__(self, of_jax: Any, on_hit: Callable[..., None]) -> None:
-        self._of_jax, self._on_hit = of_jax, on_hit
+        self.of_jax, self._on_hit = of_jax, on_hit
 
     def __call__(self, jitted: Any, args: tuple, kwargs: dict[str, Any], output: Any) -> None:
-        if self._of_jax is not None:
-            self._of_jax(jitted, args, kwargs, output)
+        if self.of_jax is not None:
+            self.of_jax(jitted, args, kwargs, output)
         self._on_hit(jitted, args, kwargs)
-
-    @property
-    def of_jax(self) -> Any:
-        return self._of_jax
 
 
 def _of_jax(hook: Any) -> Any:

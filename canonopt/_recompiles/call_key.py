@@ -7,7 +7,6 @@ is.
 
 import collections
 import contextlib
-import dataclasses
 import inspect
 import re
 import types
@@ -21,7 +20,7 @@ import jax.tree_util as jtu
 import numpy as np
 from jax.sharding import Mesh, Sharding
 
-from .._identity import described, read_call, why_not_shared
+from .._identity import described, read_call, static_fields, why_not_shared
 from .._jax_internals import (
     Array,
     Miss,
@@ -320,8 +319,8 @@ def _is_array(value: Any) -> bool:
 def _static_parts(value: Any, children: list[Any], structure: Any) -> Iterator[tuple[str, Any]]:
     """The static data of a pytree node, by field where it has fields."""
     if isinstance(value, loaded("equinox", "Module")):
-        fields = (f.name for f in dataclasses.fields(value) if f.metadata.get("static", False))
-        yield from ((f".{name}", getattr(value, name)) for name in fields if hasattr(value, name))
+        names = (name for name in static_fields(value) if hasattr(value, name))
+        yield from ((f".{name}", getattr(value, name)) for name in names)
         return
     _, static = structure.node_data()
     # The static data of a dict are its keys, which the paths of its children show already.

@@ -163,7 +163,7 @@ _HOW_TO_RECORD = CauseLine(
 
 
 def _lines(log: FunctionLog, entry: Entry) -> list[CauseLine] | None:
-    """What to say of an entry. None if its explanation says it."""
+    """Return what to say of an entry; None if its explanation says it."""
     if log.is_line and entry.shapes is not None:
         return _lines_of_operation(log, entry)
     compare_with_all(log, entry)

@@ -199,7 +199,7 @@ def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
 
 
 def is_inside_recorded(recorder: Recorder) -> bool:
-    """Whether JAX is tracing a function that the recorder will be told of, once it is done."""
+    """Return True if JAX is tracing a function that the recorder will be told of when it ends."""
     return any(
         each is recorder and not is_jitted_inside(running.miss.function)
         for running in _thread.running

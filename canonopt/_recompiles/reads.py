@@ -47,7 +47,7 @@ _GONE: Any = object()
 
 
 class Reads:
-    """What a function, and the user's functions that it calls, read besides arguments.
+    """The values that a function, and the user's functions that it calls, read besides arguments.
 
     These are all values that the names in their code may lead to, whatever runs. Each is reached
     from the namespace of a module or from a weak reference, so nothing else is kept alive. They are
@@ -249,9 +249,7 @@ class Reads:
         code, space = code_of(fn), fn.__globals__
         self._functions[id(fn)] = fn
         self.codes[fn.__code__] = None
-        # A string may be the name of an attribute for `getattr`.
         self._names |= code.attributes
-        self._names.update(c for c in fn.__code__.co_consts if isinstance(c, str))
         self.may_change_objects |= code.changes_objects
         self.has_effects |= code.changes_variables or _is_impure(fn)
         names = [n for n in code.globals if n in space and (id(space), n) not in self._seen]

@@ -298,7 +298,7 @@ class _Builder:
         self._attributes = [dict(_attributes_of(module)) for module in self._modules]
         # What makes a part, and the places of what it is made of.
         self._rest: list[tuple[Callable[[list[Any]], Any], list[int]]] = []
-        # Each attribute that is made anew: of which module, its name, and the place of its value.
+        # For each attribute that is built: the number of its module, its name, the place of it.
         fields: list[tuple[int, str, int]] = []
         for i, (module, attributes) in enumerate(zip(self._modules, self._attributes, strict=True)):
             nodes = [id(child) for child in _flatten_one_level(module)[0] if _is_made(child)]
