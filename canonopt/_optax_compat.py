@@ -1,4 +1,4 @@
-"""What canonopt knows of Optax beyond its documented interface.
+"""Facts about Optax beyond its documented interface.
 
 Each docstring names the behaviour that it relies on. `tests/test_optax_compat.py` fails if Optax
 changes that.

@@ -1,4 +1,4 @@
-"""What a jit cache keys on for an array."""
+"""The part of a jit cache key that an array gives."""
 
 import contextlib
 import functools

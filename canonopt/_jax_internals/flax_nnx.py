@@ -1,4 +1,4 @@
-"""What modules of Flax nnx hold, by the user's names.
+"""The parts of Flax nnx modules, by the user's names.
 
 nnx keeps a module in a pytree as a graph and a list of leaves, where names like `_graphdef` and
 `_pytree__nodes` say nothing to the user.

@@ -1,4 +1,4 @@
-"""What `jax.jit`, `jax.vmap`, `jax.tree_util.Partial` and Equinox make of a function."""
+"""Functions inside of the results of `jax.jit`, `jax.vmap`, `Partial` and Equinox."""
 
 import functools
 import types

@@ -41,7 +41,7 @@ def is_same_program(one: Any, other: Any, changed: Sequence[np.ndarray] = ()) ->
     """Return True if two traced programs do the same: their operations with all parameters.
 
     Functions in parameters, as of callbacks and of rules for derivatives, count by their names.
-    What no output depends on does not count: that relies on `dce_jaxpr` of
+    Code that no output depends on does not count: that relies on `dce_jaxpr` of
     `jax.interpreters.partial_eval`. If it is gone, such code counts.
 
     A program keeps the memory of a captured NumPy array, and is compiled with the values that were

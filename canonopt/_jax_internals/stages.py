@@ -1,4 +1,4 @@
-"""What `jax.stages` lowers and compiles."""
+"""The stages of `jax.stages`: lowered and compiled by hand."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""What JAX is doing now: tracing, running a backward pass, raising, and for which caller."""
+"""The state of JAX now: tracing, in a backward pass, raising, and for which caller."""
 
 import contextlib
 import functools

@@ -1,4 +1,4 @@
-"""What canonopt must know about CPython, and about who wrote a piece of code.
+"""Facts about CPython, and about who wrote a piece of code.
 
 CPython does not promise any of this, so it may differ between versions: instruction names and the
 layout of closures in bytecode, how descriptors are stored in a class, how `warnings` applies its

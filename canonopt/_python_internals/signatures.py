@@ -1,4 +1,4 @@
-"""What arguments a callable takes, past the wrappers that pass them on unchanged."""
+"""The arguments of a callable, past the wrappers that pass them on unchanged."""
 
 import functools
 import inspect
