@@ -5,8 +5,7 @@ import json
 from collections.abc import Iterator
 from typing import Any, Literal, TextIO, TypeAlias
 
-from .._recompiles import Entry, StaleRead, aligned
-from .._texts import STAGES
+from .._recompiles import STAGES, Entry, StaleRead, aligned
 from .report import STAGE_TITLES, Function, Report, SharedCause, in_seconds, with_short_paths
 from .stream import Process
 

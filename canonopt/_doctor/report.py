@@ -9,8 +9,8 @@ from typing import Literal
 
 import attrs
 
-from .._recompiles import Cause, CauseLine, Entry, FunctionLog, StaleRead, times
-from .._texts import STAGES, cache_advice, layers_hint
+from .._recompiles import STAGES, Cause, CauseLine, Entry, FunctionLog, StaleRead, times
+from .shortening import cache_advice, layers_hint
 from .stream import Process
 
 COLUMNS = ("function", "traces", "compiles", "cache hits", "seconds", "lost", "defined at")

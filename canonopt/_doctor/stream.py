@@ -18,8 +18,10 @@ import attrs
 
 from .._jax_internals import Array, Compile
 from .._recompiles import (
+    COUNTS,
     MAX_ENTRIES,
     MAX_OPERATIONS,
+    STAGES,
     Change,
     CompileLog,
     Entry,
@@ -32,8 +34,8 @@ from .._recompiles import (
     record_everywhere,
     watch_everywhere,
 )
-from .._texts import COUNTS, SLOW_SECONDS, STAGES, alike_items
 from ..errors import UnsupportedVersionError
+from .shortening import SLOW_SECONDS, alike_items
 
 VERSION = 1  # of the lines. A new field is no new version.
 _MAX_TEXT = 1000  # characters of each string

@@ -6,11 +6,13 @@ nearest earlier key, and the lines to write. Others may use the counters (`compi
 for every report.
 """
 
-from .._texts import Cause as Cause
-from .._texts import CauseLine as CauseLine
-from .._texts import Change as Change
-from .._texts import aligned as aligned
-from .._texts import times as times
+from .causes import Advice as Advice
+from .causes import Cause as Cause
+from .causes import CauseLine as CauseLine
+from .causes import Change as Change
+from .causes import aligned as aligned
+from .causes import path_of_growth as path_of_growth
+from .causes import times as times
 from .counting import assert_max_compiles as assert_max_compiles
 from .counting import assert_max_traces as assert_max_traces
 from .counting import compile_log as compile_log
@@ -19,8 +21,10 @@ from .differences import Explanation as Explanation
 from .guard import no_recompiles as no_recompiles
 from .listeners import check_compiles as check_compiles
 from .listeners import record_everywhere as record_everywhere
+from .log import COUNTS as COUNTS
 from .log import MAX_ENTRIES as MAX_ENTRIES
 from .log import MAX_OPERATIONS as MAX_OPERATIONS
+from .log import STAGES as STAGES
 from .log import CompileLog as CompileLog
 from .log import FunctionLog as FunctionLog
 from .log import Recorder as Recorder

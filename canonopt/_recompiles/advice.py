@@ -11,8 +11,8 @@ import jax.numpy as jnp
 
 from .._jax_internals import Array, code_of_sharding
 from .._python_internals import MODULES, loaded
-from .._texts import COMMITTED_BY_ORBAX, Advice
 from .call_key import INEXACT, CallKey, is_inside, state_misfits_model
+from .causes import COMMITTED_BY_ORBAX, Advice
 from .records import (
     Node,
     Record,

@@ -8,8 +8,8 @@ import weakref
 from typing import Any, Literal, TypeAlias, get_args
 
 from .._jax_internals import frames_to_the_user
-from .._texts import CauseLine, cause_lines
 from ..errors import ExcessError, LimitError, RecompileWarning
+from .causes import CauseLine, cause_lines
 from .differences import Entry
 from .log import FunctionLog
 

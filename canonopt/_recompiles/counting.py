@@ -20,10 +20,11 @@ from .._jax_internals import (
     without_own_frame,
 )
 from .._python_internals import loaded
-from .._texts import nth, place_of
+from .._texts import place_of
 from ..errors import LimitError, NotJittedError
 from .alarm import Alarm, Mode, check_limit, check_mode
 from .call_key import CallKey, call_key_of
+from .causes import nth
 from .differences import Entry
 from .listeners import LogRecorder, active, check_compiles, recording, watch
 from .log import CompileLog, FunctionLog, Recorder

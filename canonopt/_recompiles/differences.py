@@ -12,7 +12,6 @@ import attrs
 import numpy as np
 
 from .._jax_internals import Array, Compile, devices_of, key_context
-from .._texts import HANDFUL, Change, cause_lines, no_difference
 from .advice import (
     IMPORT_ADVICE,
     OPTIONS_ADVICE,
@@ -26,6 +25,7 @@ from .advice import (
     static_advice,
 )
 from .call_key import FUNCTION_PATH, UNNAMED_STATIC, CallKey, is_inside
+from .causes import HANDFUL, Change, cause_lines, no_difference
 from .records import (
     WRAPPED_FUNCTION,
     Node,

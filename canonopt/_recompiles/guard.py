@@ -6,10 +6,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any, Literal
 
 from .._jax_internals import Compile
-from .._texts import CauseLine, nth, repeated_operation, several_shapes, shortened
+from .._texts import shortened
 from ..errors import LimitError, RecompileError
 from .alarm import Alarm, check_limit, check_mode
 from .call_key import FUNCTION_PATH
+from .causes import CauseLine, nth, repeated_operation, several_shapes
 from .differences import Entry
 from .listeners import LogRecorder, check_compiles, is_inside_recorded, recording
 from .log import CompileLog, FunctionLog, compare_with_all, earlier_shapes

@@ -8,29 +8,67 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Iterator
-from typing import Any
+from collections.abc import Iterable, Iterator
+from typing import Any, Self
 
 import attrs
 
 from .._jax_internals import Compile, identity_of_code, innermost
 from .._python_internals import WeakIdMap, is_name_of_code
-from .._texts import (
+from .._texts import place_of
+from ..errors import UnknownFunctionError
+from .advice import failure_hints
+from .causes import (
     Cause,
-    Counts,
     aligned,
     log_markup,
     many_operations,
     path_of_growth,
-    place_of,
     repeated_operation,
     several_shapes,
     verdict,
 )
-from ..errors import UnknownFunctionError
-from .advice import failure_hints
 from .differences import TWO_TRACES, Entry
 from .stale import StaleRead
+
+# What the seconds of a program are made of.
+STAGES = ("trace_seconds", "lowering_seconds", "compile_seconds")
+
+
+@attrs.define(eq=False, kw_only=True)
+class Counts:
+    """Seconds exclude those of inner functions."""
+
+    traces: int = 0
+    nested_traces: int = 0  # those that were parts of other traces
+    compiles: int = 0
+    # Of JAX's persistent compilation cache: in place of a compile, and before one.
+    cache_hits: int = 0
+    cache_misses: int = 0
+    # The backward pass that `jax.grad` or `jax.vjp` makes of a jitted function is a program of its
+    # own. It is no recompile, and no limit counts it.
+    backward_compiles: int = 0
+    trace_seconds: float = 0.0
+    lowering_seconds: float = 0.0
+    compile_seconds: float = 0.0
+
+    @property
+    def seconds(self) -> float:
+        return self.trace_seconds + self.lowering_seconds + self.compile_seconds
+
+    @property
+    def events(self) -> int:
+        return self.traces + self.compiles + self.cache_hits + self.backward_compiles
+
+    def add(self, others: Iterable["Counts"]) -> Self:
+        for other in others:
+            for name in COUNTS:
+                setattr(self, name, getattr(self, name) + getattr(other, name))
+        return self
+
+
+COUNTS = tuple(field.name for field in attrs.fields(Counts))
+
 
 MAX_ENTRIES = 64  # kept for each function
 MAX_OPERATIONS = 512  # kept for each line

@@ -18,9 +18,7 @@ from .._identity import closure_items, partial_items, read
 from .._jax_internals import Array
 from .._python_internals import is_constant, token_of
 from .._texts import (
-    HANDFUL,
     MAX_SHOWN,
-    PAIR,
     PLAIN,
     cut_to_difference,
     fields_of,
@@ -30,6 +28,7 @@ from .._texts import (
     shortened,
     text_of,
 )
+from .causes import HANDFUL, PAIR
 
 
 @attrs.frozen

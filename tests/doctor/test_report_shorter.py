@@ -9,8 +9,8 @@ import pytest
 
 from canonopt._doctor.forms import as_text
 from canonopt._doctor.report import Function, Report
+from canonopt._doctor.shortening import alike_items, cache_advice
 from canonopt._recompiles import Entry, FunctionLog
-from canonopt._texts import alike_items, cache_advice
 
 from ..support.doctor import doctored, report_of, run
 

@@ -14,7 +14,7 @@ import pytest
 
 import canonopt
 from canonopt._recompiles import CauseLine, Change
-from canonopt._texts import cause_lines
+from canonopt._recompiles.causes import cause_lines
 
 from ..support.scenarios import Table, loss_fn, named, ones
 

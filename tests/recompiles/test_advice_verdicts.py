@@ -10,7 +10,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
-from canonopt._texts import HANDFUL
+from canonopt._recompiles.causes import HANDFUL
 
 from ..support.counting import fresh
 from ..support.scenarios import array, ones

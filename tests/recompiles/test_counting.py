@@ -25,7 +25,7 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt._recompiles import alarm
-from canonopt._texts import nth as nth_of
+from canonopt._recompiles.causes import nth as nth_of
 
 from ..support.scenarios import mesh, on_explicit_axes, ones
 

@@ -14,7 +14,7 @@ import jax
 
 import canonopt
 from canonopt._doctor.report import Function, Report
-from canonopt._texts import path_of_growth
+from canonopt._recompiles import path_of_growth
 
 from ..support.doctor import report_of
 from . import counter

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 
-from .causes import Advice
+from .._recompiles import Advice
 
 SLOW_SECONDS = 0.5  # of one compile
 _FEW = 8  # items that a Python loop may go over
