@@ -15,7 +15,12 @@ from . import jax_functions as jax_functions
 from . import jax_static as jax_static
 from . import optax_reports as optax_reports
 from . import other_reports as other_reports
+from . import unseen_arguments as unseen_arguments
+from . import unseen_clean as unseen_clean
+from . import unseen_functions as unseen_functions
+from . import unseen_placement as unseen_placement
 from .scripts import SCRIPTS as SCRIPTS
+from .scripts import UNSEEN as UNSEEN
 
 # What the doctor does not get right, and why.
 MISSED = {
