@@ -33,7 +33,7 @@ for _ in range(3):
 )
 
 jax_report(
-    "https://docs.jax.dev/en/latest/_autosummary/jax.nn.dot_product_attention.html",
+    "https://docs.jax.dev/en/latest/notebooks/neural_network_with_tfds_data.html",
     "a batch of bytes and one of floats",
     """
 @jax.jit
@@ -153,7 +153,7 @@ for i in range(3):
 )
 
 jax_report(
-    "AI-Hypercomputer/maxtext/issues/1028",
+    "https://flax-linen.readthedocs.io/en/latest/api_reference/flax.linen/layers.html",
     "a key-value cache that grows by a token",
     """
 @jax.jit

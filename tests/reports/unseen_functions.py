@@ -245,7 +245,7 @@ for rate in (0.1, 0.2, 0.3, 0.4):
 )
 
 jax_report(
-    "https://docs.jax.dev/en/latest/notebooks/Writing_custom_interpreters_in_Jax.html",
+    "https://docs.jax.dev/en/latest/notebooks/thinking_in_jax.html",
     "a step that closes over the data of its fold",
     """
 def fit(data):
@@ -275,7 +275,7 @@ results = [fit(jnp.asarray(np.full(3, i, np.float32))) for i in range(3)]
 )
 
 jax_report(
-    "jax-ml/jax/issues/5375",
+    "https://docs.jax.dev/en/latest/_autosummary/jax.clear_caches.html",
     "caches that each epoch clears",
     """
 @jax.jit
