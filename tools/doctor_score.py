@@ -17,8 +17,8 @@ os.environ["XLA_FLAGS"] = "--xla_force_host_platform_device_count=8 " + os.envir
 )
 
 from tests.reports import MISSED, SCRIPTS, UNSEEN
-from tests.reports.unseen import CORRECTED, FIRST_RUN
 from tests.reports.score import Score, score
+from tests.reports.unseen import CORRECTED, FIRST_RUN
 
 PAGE = Path(__file__).parents[1] / "docs" / "doctor-score.md"
 _MEASURED_WITH = ("jax", "equinox", "optax", "flax", "diffrax", "optimistix")
@@ -78,9 +78,9 @@ UNSEEN_HEADING = "## Scripts that were unseen when the rules were written"
 _UNSEEN_TEXT = """\
 {heading}
 
-{reports} scripts with a cause and {fine} without, made from the documentation of JAX, Equinox, Optax
-and Flax and from public issues by somebody who had not seen the rules. The scripts and their truth
-were committed before the first run. `python -m tools.doctor_score --unseen` measures anew.
+{reports} scripts with a cause and {fine} without, made from the documentation of JAX, Equinox,
+Optax and Flax and from public issues by somebody who had not seen the rules. The scripts and their
+truth were committed before the first run. `python -m tools.doctor_score --unseen` measures anew.
 
 The first run, before any rule was changed:
 

@@ -51,6 +51,8 @@ for epoch in range(2):
 """,
     "batch['image']: dtype",
     traces=2,
+    hint="one dtype|astype",
+    change=(('{"image": image,', '{"image": image.astype(np.float32),'),),
 )
 
 jax_report(
@@ -340,7 +342,7 @@ for _ in range(2):
 """,
     "axis: structure",
     traces=2,
-    hint="same way",
+    hint="same way|in every call",
     change=(("results.append(step(x))", "results.append(step(x, axis=0))"),),
 )
 

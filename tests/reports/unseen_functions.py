@@ -230,7 +230,7 @@ for rate in (0.1, 0.2, 0.3, 0.4):
     # here
     results.append(run(jnp.asarray(np.ones(3, np.float32)), np.ones(3, np.float32)))
 """,
-    "rate in step: function",
+    "the function itself: function",
     traces=4,
     hint="argument",
     change=(
@@ -261,7 +261,7 @@ def fit(data):
 
 results = [fit(jnp.asarray(np.full(3, i, np.float32))) for i in range(3)]
 """,
-    "data in step: function",
+    "the function itself: function",
     traces=3,
     hint="argument",
     change=(
@@ -317,7 +317,7 @@ def train(x):
 
 results = [train(np.full(3, i, np.float32)) for i in range(3)]
 """,
-    "opt in step: function",
+    "the function itself: function",
     traces=3,
     hint="canonopt",
     change=(
@@ -346,7 +346,7 @@ def train(x):
 
 results = [train(np.full(3, i, np.float32)) for i in range(3)]
 """,
-    "schedule in step: function",
+    "the function itself: function",
     traces=3,
     hint="canonopt",
     change=(
@@ -454,7 +454,7 @@ history = []
 results = []
 for i in range(6):
     history.append(float(i))
-    window = jnp.asarray(np.array(history, np.float32))
+    window = np.array(history, np.float32)
     # here
     results.append(jnp.std(window))
 """,
@@ -463,7 +463,7 @@ for i in range(6):
     traces=0,
     compiles=6,
     hint="pad|one length|NumPy|numpy|np\\\\.",
-    change=(("jnp.std(window)", "np.std(np.asarray(window))"),),
+    change=(("jnp.std(window)", "np.std(window)"),),
 )
 
 jax_report(

@@ -141,7 +141,7 @@ for _ in range(2):
     # here
     results.append(step(x))
 """,
-    "jax.set_mesh: context",
+    "mesh: context",
     traces=2,
     hint="set_mesh|context|same",
     change=(
