@@ -152,6 +152,19 @@ def test_where_nothing_is_folded_results_are_equal_to_the_bit(name):
     assert bits(run(dynamic)) == bits(jax.tree.map(jnp.asarray, run(static)))
 
 
+@pytest.mark.parametrize("name", ["novograd", "adam", "contrib.muon"])
+def test_a_zero_that_xla_simplifies_is_equal_to_the_bit_outside_of_jit(name):
+    static, params = build(name, canonopt).replace(eps=0.0), catalogue.parameters(name)
+
+    def run(spec):
+        state = spec.init(params)
+        for _ in range(2):
+            updates, state = catalogue.step_for(name)(spec, params, state, catalogue.batch())
+        return updates
+
+    assert bits(run(canonopt.dynamic(static, "eps"))) == bits(run(static))
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("name", catalogue.SCHEDULES)
 def test_schedules_are_traced_or_refuse_by_name(name):

@@ -131,7 +131,15 @@ class Dynamic:
         # `jax_enable_x64` has changed since.
         return double_float.with_derivative_of(convert(self.value), convert(self.as_double()))
 
-    __jax_array__ = as_array
+    def as_operand(self) -> Any:
+        """Return what stands beside an array: the Python number if it is known."""
+        # XLA compiles a constant in another way than an argument: `y / (x**0.5 + 0.0)`, for one.
+        known = self.known() if self.ndim == 0 and self.kind_held() is not None else None
+        # NumPy warns of a number that becomes an infinity in float32.
+        is_in_range = known is not None and np.isfinite(np.asarray(self.value))
+        return known.item() if known is not None and is_in_range else self.as_array()
+
+    __jax_array__ = as_operand
     # From `aval`, `jnp.asarray` reads the weak type.
     aval = property(lambda self: jax.typeof(self.as_array()))
     shape = property(lambda self: self.value.shape)
@@ -291,7 +299,7 @@ def _check_fits(number: Any, path: str) -> None:
 def _compute(function: Callable[..., Any], *operands: Any) -> Any:
     """Return `function` of numbers, or of numbers and arrays, by the first way that applies.
 
-    1. With an array: `jax.numpy` computes it, from the arrays that JAX makes of the numbers.
+    1. With an array: `jax.numpy` computes it, from what `as_operand` returns.
     2. With known numbers: NumPy computes it in double precision, or Python if all are integers.
     3. With floats that are tracers: twice, exactly in float64 and once more in the default
        precision. The result has the value of the first and the derivative of the second, since
@@ -303,7 +311,7 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
     compares = function in _COMPARISONS
     kind = _kind_of_result(operator.add if compares else function, *map(_kind, operands))
     if kind is None:
-        return function(*map(_as_array, operands))
+        return function(*map(_as_operand, operands))
     numbers = [x for x in operands if isinstance(x, Dynamic)]
     name = " and ".join(dict.fromkeys(x.name for x in numbers if x.name)) or None
     if kind is int and function is operator.pow:
@@ -358,8 +366,9 @@ def _kind(x: Any) -> type | None:
     return next((kind for kind in (bool, int, float) if isinstance(x, kind)), None)
 
 
-def _as_array(x: Any) -> Any:
-    return x.as_array() if isinstance(x, Dynamic) else x
+def _as_operand(x: Any) -> Any:
+    # JAX computes with an array of NumPy too, as in a trace.
+    return x.as_operand() if isinstance(x, Dynamic) else jnp.asarray(x)
 
 
 def _as_integer(x: Any) -> Any:
