@@ -65,6 +65,8 @@ def _check_number(factory: str, value: Any, annotation: Any, path: str) -> None:
             fix = f"Write {'int' if is_int else 'float'}({value!r}){_in_yaml(value)}."
         elif inside is None and is_factory(value):
             fix = f"Call it: {path}={_named(value)}(...)."
+        elif isinstance(value, type):
+            fix = f"Write {what}."
         elif callable(value):
             pass  # a schedule may be a named tuple
         elif inside is None and isinstance(value, str | bytes | Sequence | Mapping | set):
@@ -183,7 +185,7 @@ def _how_to_make_a_transformation(value: Any) -> str:
 
 def is_factory(value: Any) -> bool:
     """Return True for a function that builds specs, or Optax's transformations or schedules."""
-    if not isinstance(value, types.FunctionType):
+    if not isinstance(value, types.FunctionType | type):
         return False
     builds_specs = {"factory", "__canonical_owner__"} <= vars(value).keys()
     return builds_specs or _optax_compat.is_factory(value)

@@ -70,6 +70,12 @@ MISTAKES = {
         ParameterError,
         "adam needs a number for b1, and got the tuple (0.9, 0.999). Write b1=0.9, or, for the",
     ),
+    "a class for a number": (
+        lambda: canonopt.adam(learning_rate=float),
+        ParameterError,
+        "adam needs a number or a schedule for learning_rate, and got the class float. Write a "
+        "number or a schedule.",
+    ),
     "an abbreviated dtype": (
         lambda: canonopt.adam(1e-3, mu_dtype="bf16"),
         ParameterError,
