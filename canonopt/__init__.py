@@ -47,7 +47,7 @@ def __getattr__(name: str) -> object:
         globals()[name] = found
         return found
     if name == "__all__":
-        return __dir__()
+        return sorted({*__dir__(), *_specs().find_in(__name__, name)})
     if name.startswith("_"):  # as pytest and doctest ask for in every module
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}", name=name)
     return _specs().find_in(__name__, name)

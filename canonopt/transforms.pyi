@@ -5,8 +5,9 @@ from jax import Array
 from jax.typing import ArrayLike, DTypeLike
 from optax import GradientTransformation, GradientTransformationExtraArgs, MaskOrFn, ScalarOrSchedule, Schedule, ShouldSkipUpdateFunction
 from optax.transforms import ConditionFn
-from typing import Any, Literal, overload
+from typing import Any, Literal, Self, overload
 from ._spec import Spec
+from optax.transforms import MultiSteps as _MultiSteps
 from optax.transforms import AddNoiseState as AddNoiseState
 from optax.transforms import ApplyIfFiniteState as ApplyIfFiniteState
 from optax.transforms import ConditionFn as ConditionFn
@@ -32,7 +33,7 @@ from optax.transforms import unitwise_norm as unitwise_norm
 
 __all__ = ["AddNoiseState", "ApplyIfFiniteState", "ConditionFn", "ConditionallyMaskState", "ConditionallyTransformState", "EmaState", "MaskedNode", "MaskedState", "MonitorState", "MultiSteps", "MultiStepsState", "NonNegativeParamsState", "PartitionState", "ShouldSkipUpdateFunction", "SnapshotState", "TraceState", "ZeroNansState", "adaptive_grad_clip", "add_decayed_weights", "add_noise", "apply_every", "apply_if_finite", "centralize", "chain", "clip", "clip_by_block_rms", "clip_by_global_norm", "conditionally_mask", "conditionally_transform", "ema", "flatten", "freeze", "identity", "keep_params_nonnegative", "lookahead", "masked", "measure_with_ema", "monitor", "multi_transform", "named_chain", "normalize_by_update_norm", "partition", "per_example_global_norm_clip", "per_example_layer_norm_clip", "scale", "scale_by_adadelta", "scale_by_adam", "scale_by_adamax", "scale_by_adan", "scale_by_amsgrad", "scale_by_backtracking_linesearch", "scale_by_belief", "scale_by_distance_over_gradients", "scale_by_factored_rms", "scale_by_lbfgs", "scale_by_learning_rate", "scale_by_lion", "scale_by_novograd", "scale_by_optimistic_gradient", "scale_by_param_block_norm", "scale_by_param_block_rms", "scale_by_polyak", "scale_by_radam", "scale_by_rms", "scale_by_rprop", "scale_by_rss", "scale_by_schedule", "scale_by_sign", "scale_by_sm3", "scale_by_stddev", "scale_by_trust_ratio", "scale_by_yogi", "scale_by_zoom_linesearch", "selective_transform", "set_to_zero", "skip_large_updates", "skip_not_finite", "snapshot", "stateless", "stateless_with_tree_map", "trace", "unitwise_clip", "unitwise_norm", "with_extra_args_support", "zero_nans"]
 
-def MultiSteps(opt: GradientTransformation, every_k_schedule: Schedule | int, use_grad_mean: bool = True, should_skip_update_fn: ShouldSkipUpdateFunction | None = None, accumulator_dtype: DTypeLike = ...) -> Spec:
+class MultiSteps(Spec, _MultiSteps):  # pyright: ignore
     """An optimizer wrapper to accumulate gradients over multiple steps.
 
     This wrapper collects together the updates passed to its ``update`` function
@@ -49,6 +50,7 @@ def MultiSteps(opt: GradientTransformation, every_k_schedule: Schedule | int, us
     The number of mini-steps per gradient update is controlled by a function, and
     can vary over training, this also allows varying batch size over training.
     """
+    def __new__(cls, opt: GradientTransformation, every_k_schedule: Schedule | int, use_grad_mean: bool = True, should_skip_update_fn: ShouldSkipUpdateFunction | None = None, accumulator_dtype: DTypeLike = ...) -> Self: ...
 def adaptive_grad_clip(clipping: ArrayLike, eps: ArrayLike = 0.001, axis: int | tuple[int, ...] | None = None) -> Spec:
     """Clips updates to be at most ``clipping * parameter_norm``, unit-wise.
 

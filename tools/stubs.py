@@ -26,7 +26,7 @@ import optax.transforms
 import canonopt
 from canonopt import contrib, optimizers, schedules, transforms
 from canonopt._spec.builders import FactoryOfFactories
-from canonopt._spec.factory import Factory
+from canonopt._spec.factory import Factory, factory_of
 
 # Each with the module of Optax that has the rest of its names.
 CATALOGUE = {
@@ -113,6 +113,8 @@ def entry(name: str, factory: Factory) -> str:
     """Return the stub of one factory: an overload for each of its two ways to call it, or one."""
     parameters = list(factory.signature.parameters.values())
     doc = inspect.getdoc(factory.function) or ""
+    if factory.is_class:
+        return _class(name, parameters, doc)
     at = next((i for i, p in enumerate(parameters) if p.name == "learning_rate"), None)
     if at is None:
         return _def(name, parameters, factory, doc)
@@ -125,7 +127,19 @@ def entry(name: str, factory: Factory) -> str:
     return f"@overload\n{first}\n@overload\n{second}"
 
 
+def _class(name: str, parameters: list[inspect.Parameter], doc: str) -> str:
+    """Return the stub of a class that stands in place of one of Optax."""
+    # One base has `init` and `update` as methods, the other has them as fields.
+    head = f"class {name}(Spec, _{name}):  # pyright: ignore"
+    return f"{head}\n{_doc(doc)}\n    def __new__(cls, {_listed(parameters)}) -> Self: ..."
+
+
 def _def(name: str, parameters: Iterable[inspect.Parameter], factory: Factory, doc: str) -> str:
+    head = f"def {name}({_listed(parameters)}) -> {_returned(factory)}:"
+    return f"{head}\n{_doc(doc)}" if doc else f"{head} ..."
+
+
+def _listed(parameters: Iterable[inspect.Parameter]) -> str:
     written = []
     stars = {inspect.Parameter.VAR_POSITIONAL: "*", inspect.Parameter.VAR_KEYWORD: "**"}
     for p in parameters:
@@ -133,12 +147,13 @@ def _def(name: str, parameters: Iterable[inspect.Parameter], factory: Factory, d
             written.append("*")
         default = "" if p.default is p.empty else f" = {_default(p.default)}"
         written.append(f"{stars.get(p.kind, '')}{p.name}: {words(p.annotation)}{default}")
-    head = f"def {name}({', '.join(written)}) -> {_returned(factory)}:"
-    if not doc:
-        return f"{head} ..."
+    return ", ".join(written)
+
+
+def _doc(doc: str) -> str:
     quoted = doc.replace("\\", "\\\\").replace('"""', '\\"""').rstrip('"')
     lines = "\n".join(f"    {line}".rstrip() for line in quoted.splitlines())
-    return f'{head}\n    """{lines.strip()}\n    """'
+    return f'    """{lines.strip()}\n    """'
 
 
 def _default(value: Any) -> str:
@@ -163,24 +178,25 @@ def _returned(factory: Factory) -> str:
 
 def entries(module: types.ModuleType) -> dict[str, str]:
     """Return the stub of each factory of a module of the catalogue, by name."""
-    builders = {name: getattr(module, name) for name in module.__all__}
-    factories = {n: vars(b).get("factory") for n, b in builders.items() if inspect.isfunction(b)}
+    factories = {name: factory_of(getattr(module, name)) for name in dir(module)}
     return {name: entry(name, factory) for name, factory in factories.items() if factory}
 
 
 def stub(module: types.ModuleType) -> str:
     """Return the text of the stub of a module."""
     lines = _face() if module is canonopt else _of_catalogue(module)
-    names = ", ".join(f'"{name}"' for name in module.__all__)
+    names = ", ".join(f'"{name}"' for name in dir(module))
     header = f"# Written by tools/stubs.py from optax {optax.__version__}."
     return "\n".join([header, "", *lines[0], "", f"__all__ = [{names}]", "", *lines[1], ""])
 
 
 def _of_catalogue(module: types.ModuleType) -> tuple[list[str], list[str]]:
     defs = entries(module)
-    others = [name for name in module.__all__ if name not in defs]
+    others = [name for name in dir(module) if name not in defs]
     body = "\n".join(defs.values())
-    return [*_imports(body), *_again(CATALOGUE[module].__name__, others)], [body]
+    theirs = CATALOGUE[module].__name__
+    bases = [f"from {theirs} import {n} as _{n}" for n, d in defs.items() if d.startswith("class")]
+    return [*_imports(body), *bases, *_again(theirs, others)], [body]
 
 
 def _face() -> tuple[list[str], list[str]]:
@@ -189,7 +205,7 @@ def _face() -> tuple[list[str], list[str]]:
         found.append(f"from . import {module} as {module}")
     for name, module in canonopt._MODULE_OF.items():
         found += _again(f".{module}", [name])
-    rest = {*canonopt.__all__} - {*canonopt._MODULES, *canonopt._MODULE_OF}
+    rest = {*dir(canonopt)} - {*canonopt._MODULES, *canonopt._MODULE_OF}
     for module in (optimizers, transforms, schedules):
         found += _again(
             f".{module.__name__.rpartition('.')[2]}", rest & factories & {*entries(module)}
@@ -203,7 +219,13 @@ def _again(module: str, names: Iterable[str]) -> list[str]:
 
 def _imports(body: str) -> list[str]:
     paths = {path for path, _ in _ALIASES}
-    paths |= {"collections.abc.Callable", "typing.Any", "typing.Literal", "typing.overload"}
+    paths |= {
+        "collections.abc.Callable",
+        "typing.Any",
+        "typing.Literal",
+        "typing.Self",
+        "typing.overload",
+    }
     paths |= {f"collections.abc.{name}" for name in ("Iterable", "Mapping", "Sequence")}
     paths |= {"canonopt._spec.ScheduleSpec", "canonopt._spec.Spec"}
     modules: dict[str, list[str]] = {}
@@ -226,7 +248,7 @@ def differs(module: types.ModuleType, text: str) -> bool:
     With another Optax than the one it was written from, only which names there are counts.
     """
     if f"from optax {optax.__version__}." not in text:
-        return names_in(text) != module.__all__
+        return names_in(text) != dir(module)
     return text != stub(module)
 
 

@@ -15,8 +15,8 @@ import optax.transforms
 
 from .._optax_compat import is_factory, is_factory_of_factories, is_optimizer
 from ..errors import NotAFactoryError
-from .factory import Factory, Internals, internals_of, register
-from .spec import Configured, ScheduleSpec, Spec, class_for, make_spec
+from .factory import Factory, Internals, factory_of, register
+from .spec import ScheduleSpec, Spec, class_for, make_spec
 
 P = ParamSpec("P")
 
@@ -65,19 +65,10 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
             f"{function!r}.",
             "Give it the factory itself, as in canonopt.canonical(optax.adam).",
         )
-    if factory_behind(function) is not None:
+    if factory_of(function) is not None:
         return function
     tuple(catalogue.values())  # `canonical(optax.adam)` is `canonopt.adam`
     return register(FactoryOfSpecs, function)
-
-
-def factory_behind(value: Any) -> Factory | None:
-    """Return the factory of a spec or of a function that builds specs; else `None`."""
-    if isinstance(value, Configured):
-        return internals_of(value).factory
-    factory = vars(value).get("factory") if isinstance(value, types.FunctionType) else None
-    # `functools.wraps` copies the attribute to a wrapper, which may do something else.
-    return factory if isinstance(factory, Factory) and factory.builder is value else None
 
 
 # --- kinds of factories -------------------------------------------------------------------------
@@ -217,8 +208,9 @@ def find_in(module: str, name: str) -> Any:
 
     **Raises:** `AttributeError` if Optax has no such name.
     """
-    if name == "__all__":
-        return names_of(module)
+    if name == "__all__":  # with the deprecated names that Optax has only there
+        theirs = getattr(_NAMESPACES.get(module), "__all__", ())
+        return sorted({*names_of(module), *theirs})
     if not name.startswith("_"):
         for namespace in (_NAMESPACES.get(module, optax), optax):
             # Optax warns here if the name is deprecated.

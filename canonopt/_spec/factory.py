@@ -123,6 +123,8 @@ class Factory(abc.ABC):
         self._of_optax = of_optax
         # True if the parameters are those of a function of Optax, and have its annotations.
         self.is_checked = of_optax
+        # True if users take what stands in its place for a class: `optax.MultiSteps`.
+        self.is_class = of_optax and isinstance(function, type)
         # From the key of a configuration to its spec.
         self.specs: Table[Internals] = Table()
         # From a call as written to its spec, for calls with plain values only: a call that was
@@ -279,7 +281,7 @@ class Factory(abc.ABC):
             found = _import(self.module, self.name)
         except ImportError:  # of a module that was made by hand
             return False
-        return isinstance(found, types.FunctionType) and vars(found).get("factory") is self
+        return factory_of(found) is self
 
     def __reduce__(self) -> tuple:
         if self._is_importable():
@@ -340,7 +342,32 @@ def make_builder(factory: Factory) -> Callable[..., Any]:
         build.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
     build.factory = factory  # pyright: ignore[reportFunctionMemberAccess]
     build.__canonical_owner__ = factory  # pyright: ignore[reportFunctionMemberAccess]
-    return build
+    return _as_class(build) if factory.is_class else build
+
+
+def _as_class(build: Any) -> type:
+    """Return a class in place of a class of Optax, whose instances are the specs.
+
+    A subclass of it is one of Optax's class, and builds no specs.
+    """
+
+    def new(cls: Any, *args: Any, **kwargs: Any) -> Any:
+        return build(*args, **kwargs) if cls is made else object.__new__(cls)
+
+    function = build.factory.function
+    vars(new)["__wrapped__"] = function.__init__  # for its signature
+    names = ("__doc__", "__module__", "__canonical_owner__", "factory")
+    body = {name: getattr(build, name) for name in names}
+    made = type(build.__name__, (function,), {**body, "__new__": new})
+    return made
+
+
+def factory_of(builder: Any) -> "Factory | None":
+    """Return the factory of a function or a class that builds specs; `None` for anything else."""
+    is_builder = isinstance(builder, types.FunctionType | type)
+    factory = vars(builder).get("factory") if is_builder else None
+    # `functools.wraps` copies the attribute to a wrapper, which may do something else.
+    return factory if isinstance(factory, Factory) and factory.builder is builder else None
 
 
 def _nothing() -> None:

@@ -461,8 +461,13 @@ def _make_class(factory: Factory, kind: type[Configured], is_own: bool) -> type[
         "__module__": factory.module,
     }
     name = "".join(word[:1].upper() + word[1:] for word in factory.name.split("_"))
+    bases: tuple[Any, ...] = (kind,)
+    if factory.is_class:
+        # Python calls it after `__new__`, which has built all of the spec.
+        body["__init__"] = lambda self, *args, **kwargs: None
+        bases = (kind, factory.builder)
     make: Any = type(kind)
-    cls = make(name, (kind,), body)
+    cls = make(name, bases, body)
     # A pytree without leaves. A jit cache compares the spec itself.
     jtu.register_pytree_node(cls, lambda spec: ((), spec), lambda spec, _: spec)
     return cls

@@ -5,6 +5,7 @@ import enum
 import functools
 import inspect
 import math
+import pickle
 import pydoc
 
 import attrs
@@ -108,6 +109,40 @@ def test_multi_steps_offers_what_optax_has():
     assert isinstance(optim.inner_opt, optax.GradientTransformation)
     with pytest.raises(AttributeError, match="'MultiSteps' has no attribute 'has_update'"):
         _ = optim.has_update
+
+
+def test_multi_steps_is_a_class_as_in_optax():
+    optim = canonopt.MultiSteps(canonopt.adam(1e-3), 2)
+    assert optim is canonopt.MultiSteps(canonopt.adam(1e-3), every_k_schedule=2)
+    dynamic = canonopt.MultiSteps(canonopt.adam(canonopt.dynamic(1e-3)), 2)
+    for spec in (optim, dynamic):
+        assert isinstance(spec, canonopt.MultiSteps) and isinstance(spec, optax.MultiSteps)
+        assert isinstance(spec, canonopt.Spec)
+    assert not isinstance(canonopt.adam(1e-3), canonopt.MultiSteps)
+    theirs = inspect.signature(optax.MultiSteps)
+    assert inspect.signature(canonopt.MultiSteps) == theirs
+    assert pickle.loads(pickle.dumps(canonopt.MultiSteps)) is canonopt.MultiSteps
+    assert (
+        canonopt.canonical(optax.MultiSteps)
+        is canonopt.MultiSteps
+        is canonopt.transforms.MultiSteps
+    )
+
+
+class EveryOther(canonopt.MultiSteps):
+    def __init__(self, optim):
+        super().__init__(optim, 2)
+
+
+def test_a_subclass_of_multi_steps_is_one_of_optax():
+    optim = EveryOther(canonopt.sgd(0.1))
+    assert isinstance(optim, canonopt.MultiSteps) and not isinstance(optim, canonopt.Spec)
+    assert [*inspect.signature(EveryOther).parameters] == ["optim"]
+    state = optim.init(PARAMS)
+    for expected in (0.0, -0.1):
+        updates, state = optim.update(PARAMS, state, PARAMS)
+        np.testing.assert_allclose(updates["w"], expected)
+    assert optim.has_updated(state)
 
 
 def test_multi_steps_hands_extra_arguments_on():

@@ -287,4 +287,4 @@ def build(name, namespace):
             warnings.simplefilter("ignore")
         built = ALL[name](namespace)
     # optax.MultiSteps is the one factory whose result is not a transformation itself.
-    return built.gradient_transformation() if isinstance(built, optax.MultiSteps) else built
+    return built.gradient_transformation() if type(built) is optax.MultiSteps else built

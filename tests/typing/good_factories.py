@@ -74,7 +74,7 @@ canonopt.trace(decay=0.9, accumulator_dtype="bfloat16")
 canonopt.scale_by_schedule(schedule)
 measures = {"norm": canonopt.snapshot("norm", lambda updates: updates)}
 canonopt.monitor(measures)
-assert_type(canonopt.MultiSteps(canonopt.adam(1e-3), every_k_schedule=4), canonopt.Spec)
+assert_type(canonopt.MultiSteps(canonopt.adam(1e-3), every_k_schedule=4), canonopt.MultiSteps)
 canonopt.MultiSteps(canonopt.adam(1e-3), lambda count: count + 1).gradient_transformation()
 
 # --- hyperparameters in the state; each may be a schedule ---

@@ -3,7 +3,6 @@
 import inspect
 import json
 import math
-import types
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,8 +14,8 @@ import optax
 
 from ..._optax_compat import is_transformation, members_of, takes_number
 from ...errors import CanonoptError, ConfigError, ConfigWarning
-from ..builders import factory_behind
 from ..dynamic_number import Dynamic
+from ..factory import factory_of, internals_of
 from ..spec import Configured
 from .codecs import BY_KEYS, CODECS, RESERVED, Codec, Data, Name
 from .names import Names
@@ -118,7 +117,7 @@ class Writer:
                 return table
             return {"dict": [[self.value(key, path), item] for key, item in table.items()]}
         if isinstance(value, Configured):
-            return self._spec(factory_behind(value), value.parameters(), path)
+            return self._spec(internals_of(value).factory, value.parameters(), path)
         for codec in CODECS:
             if codec.test(value) and (table := self._table(codec, value, path)) is not None:
                 return table
@@ -251,9 +250,9 @@ class _Reader:
     def _factory(self, key: str, name: Data, path: str) -> Any:
         if isinstance(name, dict):  # inject_hyperparams(optax.adam)
             made = self.value(name, path)
-            if isinstance(made, types.FunctionType) and (factory := factory_behind(made)):
+            if factory := factory_of(made):
                 return factory
-        return factory_behind(self._names.find(name, path, key))
+        return factory_of(self._names.find(name, path, key))
 
     def _spec(self, key: str, name: Data, written: dict[str, Any], path: str) -> Any:
         factory = self._factory(key, name, f"{path}.{key}")

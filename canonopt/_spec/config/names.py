@@ -11,8 +11,8 @@ import optax
 
 from ..._identity import hoist
 from ...errors import ConfigError
-from ..builders import catalogue, factory_behind
-from ..factory import Factory
+from ..builders import catalogue
+from ..factory import Factory, factory_of
 
 
 class Names:
@@ -62,10 +62,9 @@ class Names:
         known |= self._registry
         if key == "name":
             return "a name of Optax or in the registry", known_objects() | known
-        builders = {n: v for n, v in known.items() if isinstance(v, types.FunctionType)}
-        factories = {n: f for n, v in builders.items() if (f := factory_behind(v)) is not None}
+        factories = {n: f for n, v in known.items() if (f := factory_of(v)) is not None}
         of_functions = {qualified_name(f.function): f.builder for f in factories.values()}
-        return "a factory in the registry", of_functions | {n: builders[n] for n in factories}
+        return "a factory in the registry", of_functions | {n: known[n] for n in factories}
 
 
 def _merged(value: Any) -> Any:
