@@ -30,7 +30,7 @@ from ._python_internals import (
     is_dunder,
     is_library_class,
     is_library_function,
-    is_stable_callable,
+    is_stable,
 )
 from ._spec import Configured, Dynamic, internals_of
 from ._texts import PLAIN, fields_of, text_of
@@ -230,7 +230,7 @@ class Description:
         elif isinstance(value, type):
             self._note(path, f"class {_name(value)}")
             self._methods(path, value)
-        elif is_stable_callable(value):
+        elif is_stable(value):
             self._note(path, f"function {_name(value)}")
         elif isinstance(value, types.FunctionType):
             self._function(path, value)

@@ -15,7 +15,7 @@ import pytest
 
 from canonopt._identity import read
 from canonopt._python_internals import code_of
-from canonopt._python_internals.bytecode import _known, key_of
+from canonopt._python_internals.bytecode import facts_of, key_of
 
 RATE = 1
 
@@ -162,10 +162,10 @@ def test_what_is_known_about_code_does_not_keep_it_alive():
         return namespace["make"](1), namespace
 
     gc.collect()
-    before = len(_known)
+    before = len(facts_of.known)
     for _ in range(100):
         function, namespace = make()
         assert read((function,)).is_comparable
         del function, namespace
     gc.collect()
-    assert len(_known) <= before + 1
+    assert len(facts_of.known) <= before + 1

@@ -18,7 +18,7 @@ import jax
 import jax.tree_util as jtu
 
 from .._jax_internals import Jitted, function_of_partial, is_module_class, jit_options
-from .._python_internals import cells_of, is_bound, is_stable_callable
+from .._python_internals import cells_of, is_bound, is_stable
 from .instances import (
     attributes_of,
     has_only_attributes,
@@ -268,7 +268,7 @@ class Graph:
             self.nodes[id(value)] = value
             kind = kind_of(value)
             # What a library has under a name holds nothing of the user's.
-            if kind is not None and callable(value) and is_stable_callable(value):
+            if kind is not None and callable(value) and is_stable(value):
                 kind = None
             for part in reversed(kind.parts(value) if kind else ()):
                 if type(part) not in WHOLE:

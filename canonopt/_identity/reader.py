@@ -36,7 +36,7 @@ from .._python_internals import (
     is_library_class,
     is_library_function,
     is_library_module,
-    is_stable_callable,
+    is_stable,
     reflects,
     token_of,
 )
@@ -314,13 +314,13 @@ class Reader:
         namespace = function.__globals__
         self.can_change = True
         self._can_tell_tracers |= code.can_tell_tracers
-        self._changes_variables |= code.changes_variables
+        self._changes_variables |= bool(code.stores)
         self._changes_objects |= code.changes_objects
         self.reads_any_attribute |= code.reads_any_attribute
         self.note_attributes(code.attributes)
         for name in code.hidden_inputs:
             self.stop(function, impure(name))
-        for path in () if code.is_generated else code.identity_tests:
+        for path in code.identity_tests:
             if can_tell_apart(path, namespace):
                 self.stop(function, IDENTITY_TEST)
         for name in code.globals:
@@ -328,7 +328,7 @@ class Reader:
             if value is _MISSING:
                 self.out.append(BUILTIN)
                 value = vars(builtins).get(name, UNBOUND)
-                if not is_stable_callable(value) and value is not NotImplemented:
+                if not is_stable(value) and value is not NotImplemented:
                     self.add(value, "live")  # which somebody has put there, or will
                 elif not code.is_generated:
                     self._judge(function, value)

@@ -18,7 +18,7 @@ import jax.tree_util as jtu
 import numpy as np
 
 from .._jax_internals import is_module_class
-from .._python_internals import is_stable_callable, loaded
+from .._python_internals import is_stable, loaded
 from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .callables import read_jitted, read_stable
 from .instances import (
@@ -324,7 +324,7 @@ def rule_for(value: Any) -> Rule:
         return read_by_identity
     if is_record(kind):
         return read_tuple
-    if is_stable_callable(value):
+    if is_stable(value):
         return read_stable
     if typing.get_origin(value) is not None:
         return read_annotation

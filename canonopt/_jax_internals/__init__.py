@@ -6,9 +6,9 @@ If JAX has moved that, the function falls back as its docstring says, or countin
 each of the names in turn. Other modules import from here, not from the modules inside.
 """
 
+import importlib
 import typing
 
-from .._python_internals import import_later
 from .functions import IMMUTABLE as IMMUTABLE
 from .functions import Jitted as Jitted
 from .functions import attribute as attribute
@@ -111,4 +111,6 @@ else:
     def __getattr__(name: str) -> object:
         if name not in _LATER:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-        return import_later(globals(), name, _LATER[name])
+        found = getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)
+        globals()[name] = found
+        return found

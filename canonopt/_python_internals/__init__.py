@@ -15,6 +15,8 @@ from .bytecode import content_of_code as content_of_code
 from .callers import MODULES as MODULES
 from .callers import Caller as Caller
 from .callers import caller_of as caller_of
+from .descriptors import ClassAttribute as ClassAttribute
+from .descriptors import InstanceAttribute as InstanceAttribute
 from .libraries import REFLECTION as REFLECTION
 from .libraries import impure_name as impure_name
 from .libraries import is_library_class as is_library_class
@@ -23,19 +25,15 @@ from .libraries import is_library_file as is_library_file
 from .libraries import is_library_function as is_library_function
 from .libraries import is_library_module as is_library_module
 from .libraries import reflects as reflects
-from .namespaces import ClassAttribute as ClassAttribute
-from .namespaces import InstanceAttribute as InstanceAttribute
 from .namespaces import asked_for as asked_for
 from .namespaces import attribute_of as attribute_of
 from .namespaces import can_tell_apart as can_tell_apart
-from .namespaces import import_later as import_later
 from .namespaces import is_constant as is_constant
 from .namespaces import is_constant_to as is_constant_to
 from .namespaces import is_dunder as is_dunder
 from .namespaces import is_in_place as is_in_place
 from .namespaces import is_name_of_code as is_name_of_code
 from .namespaces import is_stable as is_stable
-from .namespaces import is_stable_callable as is_stable_callable
 from .namespaces import loaded as loaded
 from .places import place_of_line as place_of_line
 from .rebinding import captured_by as captured_by
@@ -45,5 +43,6 @@ from .rebinding import rebindable_variables as rebindable_variables
 from .signatures import parameters_of as parameters_of
 from .signatures import signature_with_alias as signature_with_alias
 from .weak import WeakIdMap as WeakIdMap
+from .weak import known_by_identity as known_by_identity
 from .weak import new_token as new_token
 from .weak import token_of as token_of

@@ -33,10 +33,9 @@ class BoundedStore(Generic[T]):
 
     def get(self, key: Hashable) -> T | None:
         with self._lock:
-            found = self._values.get(key)
-            if found is not None:
+            if key in self._values:
                 self._values.move_to_end(key)
-            return found
+            return self._values.get(key)
 
     def setdefault(self, key: Hashable, value: T) -> T:
         with self._lock:
@@ -45,20 +44,14 @@ class BoundedStore(Generic[T]):
         self.shrink()
         return found
 
-    def set(self, key: Hashable, value: T) -> None:
-        with self._lock:
-            self._values[key] = value
-            self._values.move_to_end(key)
-        self.shrink()
-
-    def discard(self, key: Hashable, value: T | None) -> None:
-        """Removes `value`, if it is the value of `key`."""
+    def discard(self, key: Hashable, value: T) -> None:
+        """Remove `value`, if it is the value of `key`."""
         with self._lock:
             if self._values.get(key) is value:
-                self._values.pop(key, None)
+                del self._values[key]
 
     def shrink(self) -> None:
-        """Removes what is too much. To be called when a value has grown."""
+        """Remove what is too much."""
         dropped = []  # freed without the lock, because that may run any code
         with self._lock:
             kept = sum(map(self._size_of, self._values.values()))
@@ -69,8 +62,7 @@ class BoundedStore(Generic[T]):
 
     def clear(self) -> None:
         with self._lock:
-            dropped = [*self._values.values()]
-            self._values.clear()
+            dropped, self._values = self._values, collections.OrderedDict()
         del dropped
 
     def __len__(self) -> int:

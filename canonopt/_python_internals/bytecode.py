@@ -1,4 +1,4 @@
-"""What a code object reads, and when two code objects are the same.
+"""The facts about a code object: what it reads, and when two are the same.
 
 All of this is computed once for each code object, so that reading a function again costs no more
 than looking up its globals.
@@ -13,7 +13,7 @@ from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
 from .libraries import HIDDEN_ATTRIBUTES, REFLECTION, REFLECTION_ATTRIBUTES
-from .weak import WeakIdMap
+from .weak import known_by_identity
 
 
 class CodeKey:
@@ -51,104 +51,86 @@ class Code:
     # The right operand of each `is`: the name of a global and attributes of it, or nothing for
     # anything else. Comparisons with None, True, False and `...` are left out.
     identity_tests: tuple[tuple[str, ...], ...]
-    # The captured variables that it stores to.
+    # The variables that it stores to and that were there before it ran.
     stores: frozenset[str]
-    # Whether dataclasses or attrs wrote it: it compares classes and asks for hashes.
-    is_generated: bool
-    # Whether it can read attributes that it does not name.
-    reads_any_attribute: bool
     # The attributes with which it reads variables of other code.
-    hidden_inputs: tuple[str, ...]
+    hidden_inputs: frozenset[str]
+    is_generated: bool  # by dataclasses or attrs: it compares classes and asks for hashes
+    reads_any_attribute: bool  # also those that it does not name
     # Whether it may do something else with a tracer than with an array, and not fail: it catches
     # errors, makes texts, or asks an object what it is.
     can_tell_tracers: bool
-    # Whether it stores into objects, which may have been there before it ran.
-    changes_objects: bool
-    # Whether it stores into variables that were there before it ran.
-    changes_variables: bool
+    changes_objects: bool  # which may have been there before it ran
 
 
-# By identity, because code objects of two functions may compare equal.
-_known: WeakIdMap[Code] = WeakIdMap()
-
-
-def code_of(function: types.FunctionType) -> Code:
-    """Return what is known about the code of `function`."""
-    code = function.__code__
-    known = _known.get(code)
-    if known is None:
-        known = _known.setdefault(code, _read(code))
-    return known
-
-
-def _read(code: types.CodeType) -> Code:
+@known_by_identity  # code objects of two functions may compare equal
+def facts_of(code: types.CodeType) -> Code:
     names: dict[str, None] = {}
-    attributes: set[str] = set()
-    words: set[str] = set()
+    imports: dict[tuple[str, ...], None] = {}
+    attributes, words, stores = set[str](), set[str](), set[str]()
     tests: list[tuple[str, ...]] = []
     paths: set[tuple[str, ...]] = set()
-    imports: dict[tuple[str, ...], None] = {}
-    stores: set[str] = set()
-    seen: set[str] = set()  # names of instructions
-    tells = changes = False
+    tells = changes = matches = False
     for each in _with_nested(code):
         path: tuple[str, ...] = ()
+        is_global = False  # the variable of this path
         imported = ""
-        instructions = list(dis.get_instructions(each))
+        instructions = [i for i in dis.get_instructions(each) if i.opname not in _NEUTRAL]
         for i, instruction in enumerate(instructions):
             opname, name = instruction.opname, instruction.argval
-            seen.add(opname)
+            before = instructions[max(0, i - 6) : i]
+            is_attribute = instruction.opcode in dis.hasname and opname not in _GLOBAL
             if opname in _GLOBAL:
                 names[name] = None
-            if opname in _NEUTRAL:
-                continue
-            is_attribute = instruction.opcode in dis.hasname and opname not in _GLOBAL
-            if opname == "IMPORT_NAME":
-                before = [e for e in instructions[max(0, i - 5) : i] if e.opname in _CONSTANTS]
-                imported = "." * before[-2].argval + name  # the level, and what to take from it
-                imports[(imported,)] = None
-                imports[(imported.partition(".")[0] or imported,)] = None  # the package
-            elif opname == "IMPORT_FROM":
-                imports[(imported, name)] = None
-                attributes.add(name)
+            elif opname == "IMPORT_NAME":
+                level = [e.argval for e in before if e.opname in _CONSTANTS][-2]
+                imported = "." * level + name
+                imports |= {(imported,): None, (imported.partition(".")[0] or imported,): None}
             elif is_attribute:
                 attributes.add(name)
+                if opname == "IMPORT_FROM":
+                    imports[imported, name] = None
+            elif opname == "IS_OP" and not _is_harmless_test(before):
+                tests.append(path if is_global else ())
+            elif opname == "LOAD_CONST":
+                words.update(_words(name))
+            if opname in _STORES and (opname.endswith("GLOBAL") or name in code.co_freevars):
+                stores.add(name)
             if path and is_attribute:
                 path += (name,)
             else:
                 paths.add(path)
                 variable = _variable(instruction)
                 path = () if variable is None else (variable,)
-            if opname == "IS_OP":
-                _note_test(instructions[max(0, i - 6) : i], tests)
-            if opname in _STORES and (opname.endswith("GLOBAL") or name in code.co_freevars):
-                stores.add(name)
+                is_global = opname in _GLOBAL
             tells |= _makes_text(instructions, i) or _catches(instructions, i)
             changes |= opname in _CHANGES and each.co_name not in _MAKES
-            if opname == "LOAD_CONST":
-                words.update(_words(name))
+            matches |= opname == "MATCH_CLASS"
         paths.add(path)
     named = {*names, *attributes}
     is_generated = code.co_name.startswith("__") and code.co_filename.startswith(
         ("<string>", "<attrs generated")
     )
+    tells |= code.co_name == "__exit__" or not TELLS_TRACERS.isdisjoint(named)
     return Code(
         key=key_of(code),
         globals=tuple(names),
         attributes=frozenset(attributes | words),
         paths=frozenset(paths),
         imports=tuple(imports),
-        identity_tests=tuple(tests),
+        identity_tests=() if is_generated else tuple(tests),
         stores=frozenset(stores),
+        hidden_inputs=HIDDEN_ATTRIBUTES & attributes,
         is_generated=is_generated,
-        reads_any_attribute=not REFLECTION_ATTRIBUTES.isdisjoint(attributes)
-        or "MATCH_CLASS" in seen,
-        hidden_inputs=tuple(HIDDEN_ATTRIBUTES & attributes),
-        can_tell_tracers=not is_generated
-        and (tells or code.co_name == "__exit__" or not TELLS_TRACERS.isdisjoint(named)),
+        reads_any_attribute=matches or not REFLECTION_ATTRIBUTES.isdisjoint(attributes),
+        can_tell_tracers=tells and not is_generated,
         changes_objects=changes or not _MUTATORS.isdisjoint(named),
-        changes_variables=bool(stores),
     )
+
+
+def code_of(function: types.FunctionType) -> Code:
+    """Return what is known about the code of `function`."""
+    return facts_of(function.__code__)
 
 
 # The body of a class in a function loads names with LOAD_NAME.
@@ -171,7 +153,17 @@ _MUTATORS = frozenset(
     "reverse rotate setdefault move_to_end setattr delattr __setattr__ __delattr__ "
     "__setitem__ __delitem__ setitem delitem iadd ior next send write fill setflags".split()
 )
-_SINGLETONS = (None, True, False, ...)
+# What tells a tracer from an array, and does not fail for a tracer.
+TELLS_TRACERS = REFLECTION | {
+    *("Tracer", "ArrayImpl", "__class__", "is_concrete", "type", "array_equal", "array_equiv"),
+    *("suppress", "ExitStack", "AsyncExitStack", "ensure_compile_time_eval"),
+    *("committed", "sharding", "devices", "device", "device_buffer", "layout", "is_deleted"),
+    *("is_fully_addressable", "is_fully_replicated", "addressable_shards", "global_shards"),
+    *("on_device_size_in_bytes", "is_ready", "unsafe_buffer_pointer", "is_tracer", "delete"),
+    *("tree_pformat", "tree_pprint", "pformat", "pprint"),
+}
+_TEXTS = frozenset("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE FORMAT_SPEC".split())
+_MAKE_TEXT = frozenset("str repr ascii format print".split())
 
 
 def _words(constant: Any) -> Iterator[str]:
@@ -184,24 +176,10 @@ def _words(constant: Any) -> Iterator[str]:
 
 
 def _catches(instructions: list[dis.Instruction], i: int) -> bool:
-    """Return True for the handler of an error that may end without raising the error again.
-
-    An `except`, a `finally` that returns; not a `with`, whose context manager is read.
-    """
-    opname = instructions[i].opname
-    if opname != "PUSH_EXC_INFO":
-        return opname in ("CHECK_EXC_MATCH", "CHECK_EG_MATCH")
-    for each in instructions[i + 1 :]:
-        if each.opname == "WITH_EXCEPT_START" or (each.opname == "RERAISE" and each.arg == 0):
-            return False
-        if each.opname in ("PUSH_EXC_INFO", "POP_EXCEPT", "RETURN_VALUE", "RETURN_CONST"):
-            break
-    return True
-
-
-_TEXTS = frozenset("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE FORMAT_SPEC".split())
-_MAKE_TEXT = frozenset("str repr ascii format print".split())
-_FORMAT = frozenset("tree_pformat tree_pprint pformat pprint".split())
+    """Return True for the handler of an `except` or `finally`, not of a `with`, which is read."""
+    return instructions[i].opname == "PUSH_EXC_INFO" and (
+        instructions[i + 1].opname != "WITH_EXCEPT_START"
+    )
 
 
 def _makes_text(instructions: list[dis.Instruction], i: int) -> bool:
@@ -209,37 +187,17 @@ def _makes_text(instructions: list[dis.Instruction], i: int) -> bool:
 
     `print("tracing")` makes none.
     """
-    instruction = instructions[i]
-    is_remainder = instruction.opname == "BINARY_OP" and instruction.argrepr in ("%", "%=")
-    is_named = instruction.opcode in dis.hasname and (
-        instruction.argval in _FORMAT
-        or (instruction.argval in _MAKE_TEXT and instruction.opname in _GLOBAL)
-    )
-    if is_remainder:  # of a string
-        before = [each.argval for each in instructions[max(0, i - 8) : i]]
-        if not any(isinstance(value, str) and "%" in value for value in before):
-            return False
-    elif not is_named and instruction.opname not in _TEXTS:
-        return False
-    rest = [each for each in instructions[i + 1 : i + 40] if each.opname not in _NEUTRAL]
-    if is_named and [each.opname for each in rest[:2]] == ["LOAD_CONST", "CALL"]:
-        return rest[1].arg != 1
-    for each in rest:
-        if each.opname == "RAISE_VARARGS":
-            return False
-        if each.opname.startswith(("STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")):
-            break
-    return True
-
-
-# What tells a tracer from an array, and does not fail for a tracer.
-TELLS_TRACERS = REFLECTION | {
-    *("Tracer", "ArrayImpl", "__class__", "is_concrete", "type", "array_equal", "array_equiv"),
-    *("suppress", "ExitStack", "AsyncExitStack", "ensure_compile_time_eval"),
-    *("committed", "sharding", "devices", "device", "device_buffer", "layout", "is_deleted"),
-    *("is_fully_addressable", "is_fully_replicated", "addressable_shards", "global_shards"),
-    *("on_device_size_in_bytes", "is_ready", "unsafe_buffer_pointer", "is_tracer", "delete"),
-}
+    opname, name = instructions[i].opname, instructions[i].argval
+    if opname in _GLOBAL and name in _MAKE_TEXT:
+        call = [each.opname for each in instructions[i + 1 : i + 3]]
+        makes = call != ["LOAD_CONST", "CALL"] or instructions[i + 2].arg != 1
+    elif opname == "BINARY_OP" and instructions[i].argrepr in ("%", "%="):
+        makes = any("%" in e.argval for e in instructions[:i] if isinstance(e.argval, str))
+    else:
+        makes = opname in _TEXTS
+    ends = ("RAISE_VARARGS", "STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")
+    names = (each.opname for each in instructions[i + 1 : i + 40])
+    return makes and next(filter(lambda e: e.startswith(ends), names), None) != "RAISE_VARARGS"
 
 
 def _variable(instruction: dis.Instruction) -> str | None:
@@ -252,24 +210,19 @@ def _variable(instruction: dis.Instruction) -> str | None:
     return variable[-1] if isinstance(variable, tuple) else variable
 
 
-def _note_test(before: list[dis.Instruction], tests: list[tuple[str, ...]]) -> None:
-    """Note what an `is` compares with, given the instructions before it."""
+def _is_harmless_test(before: list[dis.Instruction]) -> bool:
+    """Return True if an `is` after these instructions compares with a singleton, or classes."""
+    if any(each.argval in ("type", "__class__") for each in before[-5:]):
+        return True  # `type(x) is type(y)`: classes are always compared by identity
     right = before[-1]
-    if right.opname == "LOAD_CONST" and any(right.argval is single for single in _SINGLETONS):
-        return
-    if any(each.argval in ("type", "__class__") for each in before):
-        return  # `type(x) is type(y)`: classes are always compared by identity
-    if "HAS_DEFAULT_FACTORY" in str(right.argval):
-        return  # in the `__init__` that dataclasses writes
-    path = [right.argval]
-    while before[-1].opname == "LOAD_ATTR" and len(before) > 1:
-        before = before[:-1]
-        path.insert(0, before[-1].argval)
-    tests.append(tuple(path) if before[-1].opname in _GLOBAL else ())
+    return right.opname == "LOAD_CONST" and any(right.argval is single for single in _SINGLETONS)
+
+
+_SINGLETONS = (None, True, False, ...)
 
 
 def nested_in(code: types.CodeType) -> Iterator[types.CodeType]:
-    """The code objects directly inside of `code`."""
+    """Return the code objects directly inside of `code`."""
     return (constant for constant in code.co_consts if isinstance(constant, types.CodeType))
 
 
@@ -280,14 +233,14 @@ def _with_nested(code: types.CodeType) -> Iterator[types.CodeType]:
 
 
 def key_of(code: types.CodeType) -> CodeKey:
-    """The one key of all code objects with the content of `code`."""
+    """Return the one key of all code objects with the content of `code`."""
     content = _content(code, _constant)
     key = _keys.get(content)
     return _keys.setdefault(content, CodeKey(content)) if key is None else key
 
 
 def _content(code: types.CodeType, content_of: Callable[[Any], Any]) -> tuple[Any, ...]:
-    """All of a code object but the place of its source, with its constants as `content_of` says."""
+    """Return everything in a code object except its location."""
     return (
         code.co_code,
         code.co_exceptiontable,
@@ -300,7 +253,7 @@ def _content(code: types.CodeType, content_of: Callable[[Any], Any]) -> tuple[An
 
 
 def _constant(constant: Any) -> Hashable:
-    """A key for a constant in code, exact where `==` is not: 1 == 1.0 == True, and 0.0 == -0.0."""
+    """Return a key for a constant, exact where `==` is not: 1 == 1.0 == True, and 0.0 == -0.0."""
     kind = type(constant)
     if kind is types.CodeType:
         return (kind, key_of(constant))

@@ -1,4 +1,4 @@
-"""Which code belongs to libraries, and what of them is impure.
+"""Tell the code of libraries from the user's, and what of a library is impure.
 
 canonopt reads the user's functions, and takes those of libraries as constants. That is right unless
 a library function depends on more than its arguments.
@@ -14,7 +14,7 @@ import sysconfig
 import types
 from typing import Any
 
-from .weak import WeakIdMap
+from .weak import known_by_identity
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -54,18 +54,8 @@ def is_library_code(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     return is_library_file(path)
 
 
-_modules: WeakIdMap[bool] = WeakIdMap()
-
-
+@known_by_identity
 def is_library_module(module: types.ModuleType) -> bool:
-    known = _modules.get(module)
-    if known is None:
-        known = _is_library_module(module)
-        _modules.setdefault(module, known)
-    return known
-
-
-def _is_library_module(module: types.ModuleType) -> bool:
     path = getattr(module, "__file__", None)
     if isinstance(path, str):
         return is_library_file(path)
@@ -76,27 +66,16 @@ def _is_library_module(module: types.ModuleType) -> bool:
     return bool(folders) and all(is_library_file(os.path.join(str(f), "")) for f in folders)
 
 
-_classes: WeakIdMap[bool] = WeakIdMap()
-
-
+@known_by_identity
 def is_library_class(cls: type) -> bool:
-    known = _classes.get(cls)
-    if known is None:
-        module = sys.modules.get(str(cls.__module__))
-        known = module is not None and is_library_module(module) and not _is_made_of(cls, module)
-        _classes.setdefault(cls, known)
-    return known
-
-
-def _is_made_of(cls: type, module: types.ModuleType) -> bool:
-    """Return True for a class that a user has made by a function of this module.
-
-    Such as `dataclasses.make_dataclass` and `types.new_class`, which name their own module.
-    """
+    module = sys.modules.get(str(cls.__module__))
+    if module is None or not is_library_module(module):
+        return False
+    if module.__name__ not in ("abc", "dataclasses", "enum", "types"):
+        return True
+    # A user's class that `dataclasses.make_dataclass` or `types.new_class` made names their module.
     is_own = vars(module).get(cls.__name__) is cls or "<locals>" in cls.__qualname__
-    is_written_in_c = not cls.__flags__ & _IS_MADE_WHEN_RUN
-    makes_classes = module.__name__ in ("abc", "dataclasses", "enum", "types")
-    return makes_classes and not (is_own or is_written_in_c)
+    return is_own or not cls.__flags__ & _IS_MADE_WHEN_RUN
 
 
 _IS_MADE_WHEN_RUN = 1 << 9  # Py_TPFLAGS_HEAPTYPE
@@ -105,7 +84,7 @@ _IS_MADE_WHEN_RUN = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 # --- purity -----------------------------------------------------------------------------------
 
 # Builtins with which code can read attributes that it does not name, and attributes that do so.
-REFLECTION = frozenset(("getattr", "vars", "hasattr", "dir", "locals"))
+REFLECTION = frozenset("getattr vars hasattr dir locals".split())
 REFLECTION_ATTRIBUTES = frozenset(
     "__dict__ __getattribute__ __getattr__ format format_map attrgetter methodcaller "
     "__slots__ __match_args__ getattr_static".split()

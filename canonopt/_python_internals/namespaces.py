@@ -4,52 +4,14 @@ import dataclasses
 import enum
 import functools
 import gc
-import importlib
 import sys
 import types
-from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .libraries import is_library_class, is_library_function, is_library_module
 from .weak import WeakIdMap
 
 # --- values that a module has under a name ------------------------------------------------------
-
-_stable: WeakIdMap[bool] = WeakIdMap()
-
-
-def is_stable(value: Any) -> bool:
-    """Return True if `value` is what the module of a library has under its name.
-
-    Then it is the same object whenever it is looked up.
-    """
-    if _stable.get(value):
-        return True
-    module = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
-    if module is None or not is_library_module(module) or not is_in_place(value):
-        return False
-    _stable.setdefault(value, True)
-    return True
-
-
-def is_stable_callable(value: Any) -> bool:
-    """The same for any object: False for one that cannot be called, or fails to say what it is."""
-    if not callable(value):
-        return False
-    try:
-        return is_stable(value)
-    except Exception:  # an attribute of the user's
-        return False
-
-
-def import_later(namespace: dict[str, Any], name: str, module: str) -> Any:
-    """The value of `name` in a module of the package with this namespace, which keeps it.
-
-    For the `__getattr__` of a package that imports some modules when they are asked for.
-    """
-    found = getattr(importlib.import_module(f".{module}", namespace["__name__"]), name)
-    namespace[name] = found
-    return found
 
 
 def loaded(module: str, name: str) -> Any:
@@ -72,6 +34,50 @@ def is_in_place(value: Any) -> bool:
     return getattr(found, "__func__", found) is value
 
 
+_stable: WeakIdMap[bool] = WeakIdMap()
+
+
+def is_stable(value: Any) -> bool:
+    """Return True if `value` is a callable that the module of a library has under its name.
+
+    Then it is the same object whenever it is looked up.
+    """
+    if _stable.get(value):
+        return True
+    try:
+        module = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
+        found = module is not None and is_library_module(module) and is_in_place(value)
+        return callable(value) and found and _stable.setdefault(value, True)
+    except Exception:  # an attribute of the user's
+        return False
+
+
+def is_constant(fn: Any) -> bool:
+    """Return True if a module has `fn` under any name, so that it is one object already."""
+    if is_in_place(fn):
+        return True
+    if isinstance(fn, types.FunctionType):
+        return "<locals>" not in fn.__code__.co_qualname and _holds(fn.__globals__, fn)
+    # An instance that stands for a default.
+    return dataclasses.is_dataclass(fn) and _holds(_module_of(fn), fn)
+
+
+def is_constant_to(function: types.FunctionType | None, value: Any) -> bool:
+    """Return True if the module of its class, or one that `function` uses, has a name for it."""
+    namespace = {} if function is None else function.__globals__
+    imported = (vars(v) for v in namespace.values() if isinstance(v, types.ModuleType))
+    return any(_holds(each, value) for each in (_module_of(value), namespace, *imported))
+
+
+def _module_of(value: Any) -> dict[str, Any]:
+    """Return the namespace of the module in which the class of `value` is defined."""
+    return getattr(sys.modules.get(str(type(value).__module__)), "__dict__", {})
+
+
+def _holds(namespace: dict[str, Any], value: Any) -> bool:
+    return any(each is value for each in namespace.values())
+
+
 def is_name_of_code(name: str) -> bool:
     """Return True if a function or a class has this name, or will once its code has run.
 
@@ -90,35 +96,6 @@ def is_name_of_code(name: str) -> bool:
     return any(code.co_name == name for code in found)
 
 
-def is_constant(fn: Any) -> bool:
-    """Return True if a module has `fn` under any name, so that it is one object already."""
-    if is_in_place(fn):
-        return True
-    if isinstance(fn, types.FunctionType):
-        return "<locals>" not in fn.__code__.co_qualname and _holds(fn.__globals__, fn)
-    # An instance that stands for a default.
-    return dataclasses.is_dataclass(fn) and _holds(_module_of(fn), fn)
-
-
-def is_constant_to(function: types.FunctionType | None, value: Any) -> bool:
-    """Return True if the module of its class, or one that `function` uses, has a name for it."""
-    if _holds(_module_of(value), value):
-        return True
-    if function is None:
-        return False
-    imported = (v for v in function.__globals__.values() if isinstance(v, types.ModuleType))
-    return any(_holds(space, value) for space in (function.__globals__, *map(vars, imported)))
-
-
-def _module_of(value: Any) -> dict[str, Any]:
-    """The namespace of the module in which the class of `value` is defined."""
-    return getattr(sys.modules.get(str(type(value).__module__)), "__dict__", {})
-
-
-def _holds(namespace: dict[str, Any], value: Any) -> bool:
-    return any(each is value for each in namespace.values())
-
-
 def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
     """Return True if `x is NAME` or `x is NAME.ATTRIBUTE` can tell values of one key apart."""
     if not path:
@@ -126,17 +103,16 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
     # Other values, such as a sentinel, are compared by identity in any case.
     value = namespace.get(path[0])
     for name in path[1:]:
-        if isinstance(value, types.ModuleType):
-            value = getattr(value, name, None)  # canonopt has its names when they are asked for
-            continue
-        of_enum = value.__members__ if isinstance(value, enum.EnumType) else {}
-        value = of_enum.get(name, getattr(value, "__dict__", {}).get(name))
-    is_record = dataclasses.is_dataclass(value) or hasattr(value, "__attrs_attrs__")
+        # canonopt has its names when they are asked for, and an enum its members.
+        is_asked = isinstance(value, types.ModuleType | enum.EnumType)
+        namespace = {} if is_asked else getattr(value, "__dict__", {})
+        value = getattr(value, name, None) if is_asked else namespace.get(name)
+    if isinstance(value, type | enum.Enum):
+        return False
     is_equal_to_others = isinstance(value, types.FunctionType | functools.partial | tuple | str)
-    is_lifted = hasattr(value, "__array__")  # an array may become an argument
-    return not isinstance(value, type | enum.Enum) and (
-        is_record or is_equal_to_others or is_lifted
-    )
+    is_record = dataclasses.is_dataclass(value) or hasattr(value, "__attrs_attrs__")
+    # An array may become an argument.
+    return is_equal_to_others or is_record or hasattr(value, "__array__")
 
 
 # --- attributes of classes ----------------------------------------------------------------------
@@ -189,7 +165,7 @@ def attribute_of(owner: Any, name: str) -> Any:
     The function in a method, a property or a cached property; the member of an enum; None for a
     field, which has a value in instances only.
     """
-    if isinstance(owner, type) and issubclass(owner, enum.Enum) and name in owner.__members__:
+    if isinstance(owner, enum.EnumType) and name in owner.__members__:
         return owner.__members__[name]
     value = vars(owner)[name]
     if isinstance(value, staticmethod | classmethod):
@@ -199,27 +175,3 @@ def attribute_of(owner: Any, name: str) -> Any:
     if type(value) is functools.cached_property:
         return value.func
     return None if isinstance(value, _FIELDS) else value
-
-
-class ClassAttribute:
-    """A descriptor for an attribute of a class, not of its instances, made when it is read."""
-
-    def __init__(self, make: Callable[[], Any]) -> None:
-        self._value = functools.cache(make)
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        if instance is None:
-            return self._value()
-        raise AttributeError(f"only the class {owner.__name__!r} has this attribute")
-
-
-class InstanceAttribute:
-    """A descriptor for a method that instances have and their class does not."""
-
-    def __init__(self, method: Callable[..., Any]) -> None:
-        self._method = method
-
-    def __get__(self, instance: Any, owner: type) -> Any:
-        if instance is not None:
-            return functools.partial(self._method, instance)
-        raise AttributeError(f"only instances of {owner.__name__!r} have this attribute")

@@ -11,33 +11,29 @@ variable that is missed would merge two functions that do different things later
 
 import dis
 import inspect
-import itertools
+import math
 import types
 from collections.abc import Iterator
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 from .bytecode import key_of, nested_in
 from .weak import WeakIdMap
 
-# Which stores to a variable may run after the function that captures it is created: none, only the
-# store that binds the variable first (as for a function that calls itself), or any.
-_Verdict: TypeAlias = Literal["closed", "once", "open"]
-
 
 def rebindable_variables(function: types.FunctionType) -> list[str]:
-    """The variables that `function` captures and that can still be rebound."""
+    """Return the variables that `function` captures and that can still be rebound."""
     if function.__closure__ is None:
         return []
-    verdicts = _verdicts_on(function)
+    later = _later_stores(function)
     return [
         name
         for name, cell in cells_of(function)
-        if verdicts[name] == "open" or (verdicts[name] == "once" and not is_bound(cell))
+        if later[name] and (later[name] > 1 or not is_bound(cell))
     ]
 
 
 def cells_of(function: types.FunctionType) -> Iterator[tuple[str, types.CellType]]:
-    """The captured variables of `function`, with their names."""
+    """Return the captured variables of `function`, with their names."""
     return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
 
 
@@ -51,27 +47,29 @@ def is_bound(cell: types.CellType) -> bool:
 
 
 def captured_by(function: types.FunctionType) -> dict[str, Any]:
-    """The values of the captured variables that have one, by name."""
+    """Return the values of the captured variables that have one, by name."""
     return {name: cell.cell_contents for name, cell in cells_of(function) if is_bound(cell)}
 
 
 # By identity, because code objects of two functions may compare equal, and weakly, because exec
 # makes any number of them.
-_known_verdicts: WeakIdMap[dict[str, _Verdict]] = WeakIdMap()
+_known: WeakIdMap[dict[str, float]] = WeakIdMap()
 
 
-def _verdicts_on(function: types.FunctionType) -> dict[str, _Verdict]:
+def _later_stores(function: types.FunctionType) -> dict[str, float]:
+    """Return for each captured variable how many stores to it may run after `function` is made.
+
+    0, 1 if that is the store which binds it first, as for a function that calls itself, or inf.
+    """
     code = function.__code__
-    known = _known_verdicts.get(code)
+    known = _known.get(code)
     if known is not None:
         return known
-    path = _path_to(function)
-    if path is None:
-        # Not remembered: the code around it may be found at a later call.
-        return {name: "open" for name in code.co_freevars}
-    verdicts: dict[str, _Verdict] = {name: _verdict(name, path) for name in code.co_freevars}
-    _known_verdicts.setdefault(code, verdicts)
-    return verdicts
+    for root in _roots(function):
+        if path := _path_to(code, root):
+            return _known.setdefault(code, {name: _count(name, path) for name in code.co_freevars})
+    # Not remembered: the code around it may be found at a later call.
+    return dict.fromkeys(code.co_freevars, math.inf)
 
 
 # --- the code around a function ---------------------------------------------------------------
@@ -79,17 +77,8 @@ def _verdicts_on(function: types.FunctionType) -> dict[str, _Verdict]:
 _MAX_WRAPPERS = 32
 
 
-def _path_to(function: types.FunctionType) -> list[types.CodeType] | None:
-    """The code objects from an outermost function down to `function`, each in the one before."""
-    for root in _roots(function):
-        path = _descend(root, function.__code__)
-        if path is not None:
-            return path
-    return None
-
-
 def _roots(function: types.FunctionType) -> Iterator[types.CodeType]:
-    """Code that may contain that of `function`: found by qualified name, or running now."""
+    """Yield code that may contain that of `function`: by qualified name, or running now."""
     # The name in the code itself: `functools.wraps` gives a wrapper the name of another function.
     names = function.__code__.co_qualname.partition(".<locals>")[0].split(".")
     found = function.__globals__.get(names[0])
@@ -107,81 +96,54 @@ def _roots(function: types.FunctionType) -> Iterator[types.CodeType]:
         frame = frame.f_back
 
 
-def _descend(code: types.CodeType, target: types.CodeType) -> list[types.CodeType] | None:
+def _path_to(target: types.CodeType, code: types.CodeType) -> list[types.CodeType]:
+    """Return the code objects from `code` down to `target`, each in the one before, if any."""
     # By content: the code that made a function may have been compiled again since.
     if code is target or (
         code.co_qualname == target.co_qualname and key_of(code) is key_of(target)
     ):
         return [code]
     for inner in nested_in(code):
-        path = _descend(inner, target)
-        if path is not None:
+        if path := _path_to(target, inner):
             return [code, *path]
-    return None
-
-
-def _owner(name: str, path: list[types.CodeType]) -> tuple[types.CodeType, types.CodeType] | None:
-    """The code that owns variable `name`, and the code next to it on `path`.
-
-    The owner has the variable as a cell of its own; the code between it and the function that
-    captures it passes the cell on.
-    """
-    for child, owner in itertools.pairwise(reversed(path)):
-        if name in owner.co_cellvars:
-            return owner, child
-        if name not in owner.co_freevars:
-            return None
-    return None
+    return []
 
 
 # --- stores that may run later ----------------------------------------------------------------
 
 
-def _verdict(name: str, path: list[types.CodeType]) -> _Verdict:
-    found = _owner(name, path)
-    if found is None:
-        return "open"
-    owner, child = found
-    # With `nonlocal`, code nested in the owner stores whenever somebody calls it.
-    if any(_rebinds(inner, name) for inner in nested_in(owner)):
-        return "open"
-    instructions = list(dis.get_instructions(owner))
-    created = min((i.offset for i in instructions if i.argval is child), default=None)
-    if created is None:
-        return "open"
-    stores = [i.offset for i in instructions if _is_store(i, name)]
-    backward_jumps = [i for i in instructions if _is_jump(i) and i.argval <= i.offset]
-
-    def earliest_after(offset: int) -> int:
-        """The lowest offset that may run after the instruction at `offset`.
-
-        Instructions run in the order of their offsets, except where a loop jumps back. So all that
-        is at or above this offset may still run, and all that is below has run for good. A loop in
-        a loop may lead back further, hence the repetition.
-        """
-        while True:
-            targets = [
-                jump.argval for jump in backward_jumps if jump.offset >= offset > jump.argval
-            ]
-            if not targets:
-                return offset
-            offset = min(targets)
-
+def _count(name: str, path: list[types.CodeType]) -> float:
+    """Return how many stores to `name` may run after the last function of `path` is made."""
     if name in ("__class__", "__classdict__"):  # `type.__new__` binds them, when the body has run
-        return "once"
-    first = earliest_after(created)
-    if not any(store >= first for store in stores):
-        return "closed"
-    # A function that calls itself is stored after it is created, but only once: the variable has no
-    # other store, is no argument, and the store is in no loop.
-    is_single = len(stores) == 1 and name not in _arguments(owner)
-    return "once" if is_single and earliest_after(stores[0]) == stores[0] else "open"
+        return 1
+    # The owner has the variable as a cell of its own; the code in between passes the cell on.
+    depth = max((i for i, code in enumerate(path) if name in code.co_cellvars), default=None)
+    # With `nonlocal`, code nested in the owner stores whenever somebody calls it.
+    if depth is None or any(_rebinds(inner, name) for inner in nested_in(path[depth])):
+        return math.inf
+    owner, child = path[depth : depth + 2]
+    instructions = list(dis.get_instructions(owner))
+    made = min((i.offset for i in instructions if i.argval is child), default=None)
+    if made is None:
+        return math.inf
 
+    def first_after(offset: int) -> int:
+        """Return the lowest offset that may run after the instruction at `offset`.
 
-def _arguments(code: types.CodeType) -> tuple[str, ...]:
-    count = code.co_argcount + code.co_kwonlyargcount
-    count += bool(code.co_flags & inspect.CO_VARARGS) + bool(code.co_flags & inspect.CO_VARKEYWORDS)
-    return code.co_varnames[:count]
+        Instructions run in the order of their offsets, except where a loop jumps back.
+        """
+        for jump in reversed(instructions):
+            if _is_jump(jump) and jump.offset >= offset:
+                offset = min(offset, jump.argval)
+        return offset
+
+    stores = [i.offset for i in instructions if _is_store(i, name)]
+    first = first_after(made)
+    if all(store < first for store in stores):
+        return 0
+    # An argument has a value before its first store.
+    is_single = [*map(first_after, stores)] == stores[:1] and name not in owner.co_varnames
+    return 1 if is_single else math.inf
 
 
 def _rebinds(code: types.CodeType, name: str) -> bool:

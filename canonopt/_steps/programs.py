@@ -379,7 +379,7 @@ _NUMPY = "it reads a NumPy array, which may change in place. Read jnp.asarray(ar
 
 
 def _refuse(key: Hashable, fn: Any, reason: str) -> None:
-    _not_shared.set(key, reason)
+    _not_shared.setdefault(key, reason)
     note_not_shared(fn, reason)
 
 

@@ -21,7 +21,7 @@ from .._python_internals import (
     is_in_place,
     is_library_class,
     is_library_function,
-    is_stable_callable,
+    is_stable,
 )
 
 
@@ -124,4 +124,4 @@ def _is_immutable(value: Any) -> bool:
     has_none = getattr(value, "__dict__", None) == {}
     if has_none and is_library_class(kind) and has_only_attributes(kind):
         return True  # a sentinel, such as what Equinox has for a field that is missing
-    return is_stable_callable(value)
+    return is_stable(value)
