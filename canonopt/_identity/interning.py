@@ -11,13 +11,11 @@ A key is made of plain values, of ids of what the value itself holds, and of tok
 object ever gets. It keeps nothing alive but the specs in a function that is traced now.
 """
 
-import collections
-import os
-import threading
 import weakref
 from collections.abc import Callable, Collection, Hashable
 from typing import Any, Generic, TypeVar
 
+from .._python_internals import KeyedRef, refer
 from .callables import CALLABLES
 from .reader import ATOMS, MAX_WORDS, After, Reader, Reading
 from .values import VALUES, rule_for
@@ -70,26 +68,6 @@ def _read_plain(values: Collection[Any]) -> Reading:
 T = TypeVar("T")
 
 
-# A weak reference calls back with nothing but itself, so it has the key to remove.
-class _Entry(weakref.ref):
-    __slots__ = ("key",)
-    key: Hashable
-
-
-# One lock for all tables. Reentrant, because a signal handler or the garbage collector may run
-# while this thread holds it. A forked child gets a new one, because the thread that held the old
-# one does not exist there.
-_lock = threading.RLock()
-
-
-def _renew_lock() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-os.register_at_fork(after_in_child=_renew_lock)
-
-
 class Table(Generic[T]):
     """Holds for each key one *anchor*, for as long as something else keeps that anchor alive.
 
@@ -102,51 +80,23 @@ class Table(Generic[T]):
     def __init__(self, stays: bool = False) -> None:
         if not stays:
             cleared.add(self)
-        self._entries: dict[Hashable, _Entry] = {}
-        self._dead: collections.deque[_Entry] = collections.deque()
+        self._entries: dict[Hashable, KeyedRef] = {}
         # The weak reference for a key, for a caller that cannot afford the call of `get`.
         self.find = self._entries.get
 
     def get(self, key: Hashable) -> T | None:
-        """The anchor of `key`, or None. Raises TypeError if the key cannot be hashed."""
+        """Return the anchor of `key`, or None. Raises TypeError if the key cannot be hashed."""
         entry = self._entries.get(key)
         return None if entry is None else entry()
 
     def setdefault(self, key: Hashable, anchor: T) -> T:
-        """The anchor of `key`: the earlier one if it is still alive, otherwise this one."""
-        new = _Entry(anchor, self._note_dead)
-        new.key = key
-        while True:
-            # Another thread may have been first. And an anchor that died may still be here, if its
-            # callback has not run or found the lock taken.
-            entry = self._entries.setdefault(key, new)
-            found = entry()
-            if found is not None:
-                return found
-            self._remove(entry)
+        """Return the anchor of `key`: the earlier one if it is still alive, otherwise this one."""
+        return refer(self._entries, key, anchor)[0]
 
     def discard(self, key: Hashable, anchor: T) -> None:
-        """Removes `anchor`, if it is the anchor of `key`."""
-        entry = self._entries.get(key)
-        if entry is not None and entry() is anchor:
-            self._remove(entry)
-
-    def _note_dead(self, entry: _Entry) -> None:
-        # An anchor may die in any allocation, so waiting for another thread could be a deadlock. If
-        # the lock is taken, the thread that has it removes the entry, or the next entry that dies.
-        self._dead.append(entry)
-        if _lock is not None and _lock.acquire(blocking=False):  # None as Python ends
-            try:
-                while self._dead:
-                    self._remove(self._dead.popleft())
-            finally:
-                _lock.release()
-
-    def _remove(self, entry: _Entry) -> None:
-        with _lock:  # or another thread could put a new entry there between the two steps
-            # By now the key may have another entry, whose anchor is alive.
-            if self._entries.get(entry.key) is entry:
-                del self._entries[entry.key]
+        """Remove `anchor`, if it is the anchor of `key`."""
+        if self.get(key) is anchor:
+            self._entries.pop(key, None)
 
     def clear(self) -> None:
         # The same dict, because `find` is a method of it.

@@ -42,7 +42,9 @@ from .rebinding import is_bound as is_bound
 from .rebinding import rebindable_variables as rebindable_variables
 from .signatures import parameters_of as parameters_of
 from .signatures import signature_with_alias as signature_with_alias
+from .weak import KeyedRef as KeyedRef
 from .weak import WeakIdMap as WeakIdMap
 from .weak import known_by_identity as known_by_identity
 from .weak import new_token as new_token
+from .weak import refer as refer
 from .weak import token_of as token_of

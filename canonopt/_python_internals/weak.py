@@ -1,12 +1,40 @@
-"""A weak mapping keyed by object identity, and a unique number for each object."""
+"""Weak references by key: a mapping keyed by object identity, and a number for each object."""
 
+import _weakref
 import functools
 import itertools
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
+
+
+class KeyedRef(weakref.ref):
+    """A weak reference in a dict, which is removed when its object dies."""
+
+    __slots__ = ("value",)
+    value: Any
+
+
+def refer(
+    entries: dict[Any, KeyedRef], key: Hashable, thing: Any, value: Any = None
+) -> tuple[Any, KeyedRef]:
+    """Return the object that `key` refers to and its reference, `thing` if there is no live one.
+
+    Raises `TypeError` if `thing` cannot be weakly referenced.
+    """
+    # In one step of C, as `weakref` does it: an object may die in any allocation of any thread, and
+    # the key may have another reference by now, to an object that is alive.
+    remove_dead: Any = _weakref._remove_dead_weakref  # pyright: ignore[reportAttributeAccessIssue]
+    new = KeyedRef(thing, lambda reference: remove_dead(entries, key))
+    new.value = value
+    while True:
+        entry = entries.setdefault(key, new)
+        found = entry()
+        if found is not None:
+            return found, entry
+        remove_dead(entries, key)
 
 
 class WeakIdMap(Generic[T]):
@@ -16,33 +44,18 @@ class WeakIdMap(Generic[T]):
     """
 
     def __init__(self) -> None:
-        self._known: dict[int, tuple[weakref.ref[Any], T]] = {}
+        self._known: dict[int, KeyedRef] = {}
 
     def get(self, thing: Any, default: Any = None) -> T | None:
-        known = self._known.get(id(thing))
-        return known[1] if known is not None and known[0]() is thing else default
+        entry = self._known.get(id(thing))
+        return entry.value if entry is not None and entry() is thing else default
 
     def setdefault(self, thing: Any, value: T) -> T:
         """Return the value of `thing`, which becomes `value` if there is none."""
-        new = self._entry(thing, value)
-        while True:
-            found = self._known.setdefault(id(thing), new)
-            if found[0]() is thing:
-                return found[1]
-            self._known.pop(id(thing), None)  # of an object that died, whose id `thing` got
+        return refer(self._known, id(thing), thing, value)[1].value
 
     def set(self, thing: Any, value: T) -> None:
-        self._known[id(thing)] = self._entry(thing, value)
-
-    def _entry(self, thing: Any, value: T) -> tuple[weakref.ref[Any], T]:
-        identity, known = id(thing), self._known
-
-        def forget(reference: weakref.ref[Any]) -> None:
-            # Another object may have the id by now, with an entry of its own.
-            if identity in known and known[identity][0] is reference:
-                known.pop(identity, None)
-
-        return weakref.ref(thing, forget), value
+        refer(self._known, id(thing), thing)[1].value = value
 
     def __len__(self) -> int:
         return len(self._known)
@@ -56,7 +69,7 @@ def known_by_identity(find_out: Callable[[Any], T]) -> Callable[[Any], T]:
 
     @functools.wraps(find_out)
     def call(thing: Any) -> T:
-        found = get(thing, missing)
+        found: Any = get(thing, missing)
         return setdefault(thing, find_out(thing)) if found is missing else found
 
     vars(call)["known"] = known

@@ -17,7 +17,7 @@ import pytest
 from hypothesis import given
 
 import canonopt
-from canonopt._identity import interning, read
+from canonopt._identity import read
 from canonopt._identity.interning import Table
 
 from ..support import catalogue
@@ -52,14 +52,6 @@ def test_a_table_forgets_what_is_gone():
     for i in range(100):
         table.setdefault(i, Anchor())
     assert len(table) == 0
-
-
-def test_a_table_that_outlives_the_globals_of_its_module_is_silent(monkeypatch):
-    table, anchor = Table(), Anchor()
-    table.setdefault("key", anchor)
-    # As Python sets them at its end. An error here would be printed, and so fail the test.
-    monkeypatch.setattr(interning, "_lock", None)
-    del anchor
 
 
 def test_a_table_does_not_mistake_a_late_callback_for_a_new_entry():
