@@ -22,6 +22,8 @@ from .hoisting import hoist as hoist
 from .hoisting import hoisted_field as hoisted_field
 from .instances import has_only_attributes as has_only_attributes
 from .instances import is_frozen_record as is_frozen_record
+from .instances import is_namedtuple as is_namedtuple
+from .instances import is_record as is_record
 from .instances import register_constant as register_constant
 from .instances import static_fields as static_fields
 from .interning import PLAIN as PLAIN
@@ -38,6 +40,3 @@ from .reader import HoldsArray as HoldsArray
 from .reader import Mode as Mode
 from .reader import Reading as Reading
 from .values import has_negative_zero as has_negative_zero
-from .values import is_namedtuple as is_namedtuple
-from .values import is_record as is_record
-from .values import record_with as record_with

@@ -1,19 +1,18 @@
 """Rules for functions and other callables, which are read by what they do."""
 
 import functools
-import inspect
 import operator
 import re
 import types
-import weakref
 from typing import Any
 
 import jax
 import jax.tree_util as jtu
 
-from .._jax_internals import Jitted, function_of_partial, jit_options, rebinds_only_if_set
+from .._jax_internals import Jitted, jit_options, rebinds_only_if_set
 from .._python_internals import (
     Code,
+    captured_by,
     cells_of,
     code_of,
     impure_name,
@@ -25,13 +24,13 @@ from .._python_internals import (
 )
 from ..errors import (
     CACHE,
-    HIDDEN,
     NO_RULE,
     UNKNOWN_JIT,
     has_attributes,
     impure,
     rebindable,
 )
+from .parts import kind_of
 from .reader import UNBOUND, Mode, Reader, Rule, inside
 
 # --- functions ------------------------------------------------------------------------------------
@@ -126,7 +125,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
 
 
 def _add_annotations(reader: Reader, annotations: dict[str, Any], mode: Mode) -> None:
-    """Adds annotations. A class of a library is no input there, even if its methods are impure."""
+    """Add annotations. A class of a library is no input there, even if its methods are impure."""
     reader.out.append(len(annotations))
     for name, value in annotations.items():
         reader.out.append(name)
@@ -146,7 +145,7 @@ def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) ->
 
 
 def _without_copied(attributes: dict[str, Any]) -> dict[str, Any]:
-    """The attributes of a function without those that `functools.wraps` copied."""
+    """Return the attributes of a function without those that `functools.wraps` copied."""
     wrapped = attributes.get("__wrapped__")
     copied = vars(wrapped) if type(wrapped) in (Jitted, jax.custom_jvp, jax.custom_vjp) else {}
     return {
@@ -157,22 +156,20 @@ def _without_copied(attributes: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode) -> bool:
-    """Reads a function that beartype or jaxtyping made. False if it is another function.
+    """Read a function that beartype or jaxtyping made; return False for any other.
 
     Its code and its cells are new each time, but it does what the function inside of it does, after
     a look at the types of the arguments.
     """
+    wrapped = vars(function)["__wrapped__"]
     defaults = function.__kwdefaults__ or {}
-    wrapped = vars(function).get("__wrapped__")
-    if wrapped is not None and defaults.get("__beartype_func") is wrapped:
+    if defaults.get("__beartype_func") is wrapped:
         # Without the code, in which names are made of ids.
         reader.out.append("beartype")
         reader.add(defaults.get("__beartype_conf"), "live")
-    elif function.__code__.co_qualname == "jaxtyped.<locals>.wrapped_fn" and wrapped is not None:
+    elif function.__code__.co_qualname == "jaxtyped.<locals>.wrapped_fn":
         _add_code(reader, function, code_of(function), mode)
-        captured = inspect.getclosurevars(function).nonlocals
-        checker = inspect.getclosurevars(captured["wrapped_fn_impl"]).nonlocals.get("param_fn")
-        reader.out.append("jaxtyped")
+        checker = captured_by(captured_by(function)["wrapped_fn_impl"]).get("param_fn")
         reader.add(type(checker).__name__, mode)
     else:
         return False
@@ -181,7 +178,7 @@ def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode)
 
 
 def read_stable(reader: Reader, value: Any, mode: Mode) -> None:
-    """Reads what a library has under its name: by identity, unless it is impure."""
+    """Read what a library has under its name: by identity, unless it is impure."""
     reader.add_identity(value)
     reader.note_reached(value)
     if name := impure_name(value):
@@ -192,7 +189,7 @@ def read_stable(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _unless_stable(rule: Rule) -> Rule:
-    """The rule for what a library may have under a name, and what is read only once."""
+    """Return the rule for what a library may have under a name, and what is read only once."""
 
     @functools.wraps(rule)
     def read(reader: Reader, value: Any, mode: Mode) -> None:
@@ -204,30 +201,20 @@ def _unless_stable(rule: Rule) -> Rule:
     return read
 
 
-def read_partial(reader: Reader, value: functools.partial, mode: Mode) -> None:
+def read_call(reader: Reader, value: Any, mode: Mode) -> None:
+    """Read a partial or a method."""
     if reader.was_seen(value, mode):
         return
-    inner = inside(mode)
+    kind: Any = kind_of(value)
     reader.out.append(type(value))
-    if vars(value):
+    if isinstance(value, functools.partial) and vars(value):
         reader.add_identity(value, has_attributes(vars(value)))
-        reader.add_named(vars(value), inner)
-    reader.add(function_of_partial(value), inner)
-    reader.add_all(value.args, inner)
-    reader.add_named(value.keywords, inner)
-
-
-def read_method(reader: Reader, value: types.MethodType, mode: Mode) -> None:
-    if reader.was_seen(value, mode):
-        return
-    inner = inside(mode)
-    reader.out.append(types.MethodType)
-    reader.add(value.__func__, inner)
-    reader.add(value.__self__, inner)
+        reader.add_named(vars(value), inside(mode))
+    reader.add_named(dict(kind.items(value)), inside(mode))
 
 
 def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
-    """Reads a function or a method that is written in C."""
+    """Read a function or a method that is written in C."""
     owner = value.__self__
     # A function that is written in C has its module as `__self__`.
     if owner is not None and not isinstance(owner, types.ModuleType):
@@ -245,24 +232,16 @@ def read_descriptor(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
-    """Reads an `operator.itemgetter`, `attrgetter` or `methodcaller`."""
+    """Read an `operator.itemgetter`, `attrgetter` or `methodcaller`."""
     # These have no attributes of their own, so only `__reduce__` shows what they were made with.
-    made_by, arguments = value.__reduce__()
+    reader.reads_any_attribute |= type(value) is not operator.itemgetter
     reader.out.append(type(value))
-    if isinstance(made_by, functools.partial):  # a methodcaller with keywords
-        arguments = (*made_by.args, *arguments, made_by.keywords)
-    # `attrgetter("a.b")` reads attributes by name, as code does.
-    reader.note_attributes(".".join(map(str, arguments)).split("."))
-    for argument in arguments:
-        if type(argument) is dict:
-            reader.add_named(argument, mode)
-        else:
-            reader.add(argument, mode)
+    reader.add_all(value.__reduce__(), mode)
 
 
 @_unless_stable
 def read_jitted(reader: Reader, value: Any, mode: Mode) -> None:
-    """Reads what `jax.jit` or `canonopt.jit` returned."""
+    """Read what `jax.jit` or `canonopt.jit` returned."""
     options = jit_options(value) if type(value) is Jitted else value.__captured_options__
     if options is None:
         reader.add_identity(value, UNKNOWN_JIT)
@@ -282,13 +261,13 @@ _LRU_CACHED = type(functools.lru_cache(len))
 
 @_unless_stable
 def read_lru_cached(reader: Reader, value: Any, mode: Mode) -> None:
-    """Reads what `functools.lru_cache` returned."""
+    """Read what `functools.lru_cache` returned."""
     reader.out += (type(value), *sorted(value.cache_parameters().items()))
     _read_cached_function(reader, value, mode)
 
 
 def _read_cached_function(reader: Reader, value: Any, mode: Mode) -> None:
-    """Reads the function inside of an object that keeps its results, or its programs.
+    """Read the function inside of an object that keeps its results, or its programs.
 
     If the function reads data that can change, what is kept may be from before a change. Two such
     objects can then differ although their functions are the same, so the object itself counts.
@@ -305,35 +284,16 @@ def _read_cached_function(reader: Reader, value: Any, mode: Mode) -> None:
 
 @_unless_stable
 def read_with_derivative_rule(reader: Reader, value: Any, mode: Mode) -> None:
-    """Reads a `jax.custom_jvp` or `jax.custom_vjp`."""
+    """Read a `jax.custom_jvp` or `jax.custom_vjp`."""
     reader.out.append(type(value))
     if vars(value).get("jvp", vars(value).get("fwd")) is None:
         reader.add_identity(value, NO_RULE)
     reader.add_named(vars(value), inside(mode))
 
 
-def read_signature(reader: Reader, value: inspect.Signature, mode: Mode) -> None:
-    reader.out += (inspect.Signature, len(value.parameters))
-    for parameter in value.parameters.values():
-        reader.out += (parameter.name, parameter.kind)
-        for part in (parameter.default, parameter.annotation):
-            reader.add(UNBOUND if part is parameter.empty else part, mode)
-    returned = value.return_annotation
-    reader.add(UNBOUND if returned is value.empty else returned, mode)
-
-
-def read_reference(reader: Reader, value: Any, mode: Mode) -> None:
-    """Reads the target of a weak reference now, and stops at a proxy, or if it may die later."""
-    if mode == "now" and type(value) is weakref.ReferenceType:
-        reader.out.append(type(value))
-        reader.add(value(), mode)
-    else:
-        reader.stop(type(value), HIDDEN)
-
-
 CALLABLES: dict[type, Rule] = {
     types.FunctionType: read_function,
-    types.MethodType: read_method,
+    types.MethodType: read_call,
     types.BuiltinFunctionType: read_builtin,
     # Methods of C that are passed their class have a type without a public name.
     type(re.compile("").search): read_builtin,
@@ -341,8 +301,8 @@ CALLABLES: dict[type, Rule] = {
     types.MethodDescriptorType: read_descriptor,
     types.WrapperDescriptorType: read_descriptor,
     types.ClassMethodDescriptorType: read_descriptor,
-    functools.partial: read_partial,
-    jtu.Partial: read_partial,
+    functools.partial: read_call,
+    jtu.Partial: read_call,
     operator.itemgetter: read_getter,
     operator.attrgetter: read_getter,
     operator.methodcaller: read_getter,
@@ -350,8 +310,4 @@ CALLABLES: dict[type, Rule] = {
     _LRU_CACHED: read_lru_cached,
     jax.custom_jvp: read_with_derivative_rule,
     jax.custom_vjp: read_with_derivative_rule,
-    inspect.Signature: read_signature,
-    **dict.fromkeys(
-        (weakref.ProxyType, weakref.CallableProxyType, weakref.ReferenceType), read_reference
-    ),
 }

@@ -15,10 +15,11 @@ import jax
 
 from .._jax_internals import Jitted
 from .._python_internals import WeakIdMap
+from .instances import is_record
 from .interning import read
 from .parts import MAX_NODES, WHOLE, Copy, Graph
 from .reader import Mode, Reading
-from .values import is_integer_scalar, is_record
+from .values import is_integer_scalar
 
 # --- what leads to arrays -------------------------------------------------------------------------
 

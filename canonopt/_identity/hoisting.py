@@ -14,10 +14,10 @@ import jax.tree_util as jtu
 from .._jax_internals import is_module_class
 from .._python_internals import BoundedStore, WeakIdMap, is_constant, loaded
 from ..errors import HoistError, Incomparable
+from .instances import is_record
 from .interning import PLAIN, Table, Watched, cleared, read
 from .parts import ATTRIBUTES, callable_kind, kind_of
 from .reader import Reading
-from .values import is_record
 
 T = TypeVar("T")
 F = TypeVar("F", bound=Callable[..., Any])

@@ -6,18 +6,23 @@ read, so two that look alike now are not the same, unless the user promises that
 change.
 """
 
-import collections
 import dataclasses
 import enum
 import functools
-import inspect
 import pathlib
 import types
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, overload
 
 from .._jax_internals import IMMUTABLE, is_module_class
-from .._python_internals import WeakIdMap, impure_name, is_library_class, token_of
+from .._python_internals import (
+    WeakIdMap,
+    impure_name,
+    is_library_class,
+    known_by_identity,
+    loaded,
+    token_of,
+)
 from ..errors import HIDDEN, NO_VALUE, ConstantError, impure, mutable
 from .reader import UNBOUND, Mode, Reader
 
@@ -37,7 +42,7 @@ def register_constant(
     cls: None = None, key: Callable[[Any], Hashable] | None = None
 ) -> Callable[[C], C]: ...
 def register_constant(cls: Any = None, key: Key | None = None) -> Any:
-    """Promises that the instances of a class do not change after they are made.
+    """Promise that the instances of a class do not change after they are made.
 
     canonopt knows that of frozen dataclasses, frozen attrs classes and `equinox.Module`s. An
     instance of any other class that a mask or a schedule captures is the same only if it is the
@@ -126,38 +131,23 @@ def read_by_identity(reader: Reader, value: Any, mode: Mode) -> None:
 class _Layout:
     """Where instances of a class keep their state."""
 
-    base: type  # the class written in C that holds items or a number, or `object`
+    base: type  # the class written in C that holds items, or `object`
     slots: tuple[str, ...]
     is_frozen: bool  # so that instances count by value
-    computed: frozenset[str]  # attributes that are computed from others when they are read
+    computed: dict[str, Any]  # the functions of cached properties
 
 
-_layouts: WeakIdMap[tuple[_Layout | None]] = WeakIdMap()
+_BASES = (object, types.SimpleNamespace, dict, list, tuple)
 
 
+@known_by_identity
 def _layout_of(cls: type) -> _Layout | None:
-    """Returns None if instances of `cls` may keep state in C, where Python cannot read it."""
-    known = _layouts.get(cls)
-    if known is None:
-        known = _layouts.setdefault(cls, (_layout(cls),))
-    return known[0]
-
-
-_BASES = (
-    *(object, types.SimpleNamespace, collections.OrderedDict, collections.defaultdict),
-    *(dict, list, tuple, set, frozenset, collections.deque, int, float, complex, str, bytes),
-)
-
-
-def _layout(cls: type) -> _Layout | None:
+    """Return None if instances of `cls` may keep state in C, where Python cannot read it."""
     base = next(base for base in cls.__mro__ if base in _BASES)
-    above = cls.__mro__[: cls.__mro__.index(base)]
-    slots = [
-        name
-        for each in above
-        for name, value in vars(each).items()
-        if isinstance(value, types.MemberDescriptorType)
+    members = [
+        member for each in cls.__mro__[: cls.__mro__.index(base)] for member in vars(each).items()
     ]
+    slots = [name for name, value in members if isinstance(value, types.MemberDescriptorType)]
     extra = [*slots]
     if cls.__dictoffset__ and not base.__dictoffset__:
         extra.append("__dict__")
@@ -166,19 +156,14 @@ def _layout(cls: type) -> _Layout | None:
     try:
         # Instances of a class that is written in Python are as large as those of any other with the
         # same slots. Larger ones keep something in C.
-        # Python allows no slots in a subclass of `int`, `tuple` or `bytes`.
+        # Python allows no slots in a subclass of `tuple`.
         twin = type("twin", (base,), {} if base.__itemsize__ else {"__slots__": tuple(extra)})
     except TypeError:
         return None
     if cls is not base and twin.__basicsize__ != cls.__basicsize__:
         return None
-    computed = {
-        name
-        for each in above
-        for name, value in vars(each).items()
-        if isinstance(value, functools.cached_property)
-    }
-    return _Layout(base, tuple(slots), _is_frozen(cls), frozenset(computed))
+    cached = {n: v.func for n, v in reversed(members) if isinstance(v, functools.cached_property)}
+    return _Layout(base, tuple(slots), _is_frozen(cls), cached)
 
 
 def _is_frozen(cls: type) -> bool:
@@ -188,15 +173,16 @@ def _is_frozen(cls: type) -> bool:
     """
     if is_module_class(cls):
         return True
-    # The parameters of this very class, because a subclass need not be frozen. A `__new__` of its
-    # own may keep what no field shows.
+    # The parameters of this very class, because a subclass need not be frozen.
     dataclass = vars(cls).get("__dataclass_params__")
     if dataclass is not None:
-        return dataclass.frozen and dataclass.eq and cls.__new__ is object.__new__
-    if "__attrs_attrs__" in vars(cls):
-        is_frozen = cls.__setattr__.__name__ == "_frozen_setattrs"
-        return is_frozen and cls.__eq__ is not object.__eq__ and cls.__new__ is object.__new__
-    return False
+        is_frozen = dataclass.frozen and dataclass.eq
+    else:
+        is_frozen = "__attrs_attrs__" in vars(cls) and (
+            cls.__setattr__.__name__ == "_frozen_setattrs" and cls.__eq__ is not object.__eq__
+        )
+    # A `__new__` of its own may keep what no field shows.
+    return is_frozen and cls.__new__ is object.__new__
 
 
 def static_fields(module: Any) -> tuple[str, ...]:
@@ -217,6 +203,24 @@ def is_frozen_record(cls: type) -> bool:
     return has_only_attributes(cls) and layout is not None and layout.is_frozen
 
 
+def is_namedtuple(kind: type) -> bool:
+    """Return True if `kind` is a named tuple without attributes besides its fields."""
+    return kind.__bases__ == (tuple,) and hasattr(kind, "_fields") and not kind.__dictoffset__
+
+
+def is_record(kind: type) -> bool:
+    """Return True for types whose instances are made of fields: named tuples, transformations."""
+    return is_namedtuple(kind) or issubclass(kind, loaded("optax", "GradientTransformation"))
+
+
+def attributes_of(value: Any) -> dict[str, Any]:
+    """Return the attributes of an instance, whatever its class does if it is asked for them."""
+    try:
+        return object.__getattribute__(value, "__dict__")
+    except AttributeError:
+        return {}
+
+
 # --- instances ----------------------------------------------------------------------------------
 
 
@@ -232,35 +236,62 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
             reader.add(key(value), "live")
         return
     layout = _layout_of(cls)
-    # Exceptions have no layout, because they keep their `args` in C.
-    if isinstance(value, BaseException):
-        _read_exception(reader, value, mode)
-        return
     if layout is None:
         reader.stop(value, HIDDEN)
-        return
-    if reader.was_seen(value, mode):
-        return
-    reader.add_class(cls)
-    if cls is object:  # a sentinel
-        reader.add_identity(value, NO_VALUE)
-        return
+    elif not reader.was_seen(value, mode):
+        reader.add_class(cls)
+        if cls is object:  # a sentinel
+            reader.add_identity(value, NO_VALUE)
+        else:
+            _read_state(reader, value, layout, mode)
+
+
+def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None:
+    cls, attributes = type(value), attributes_of(value)
+    is_of_equinox = cls.__module__.startswith("equinox.")
     if _is_unbound_linen_module(value):
-        _read_linen_module(reader, value, mode)
-        return
-    if not layout.is_frozen:
+        attributes = {n: part for n, part in attributes.items() if n not in _OF_LINEN}
+    elif not layout.is_frozen:
         mode = reader.enter_mutable(value, "held" if mode == "given" else mode, mutable(value))
-    _read_state(reader, value, layout, mode)
+    elif layout.computed:
+        attributes = dict(attributes)
+        for name in sorted(layout.computed.keys() & attributes.keys()):
+            _add_computed(reader, layout.computed[name], attributes.pop(name), mode)
+    if mode == "given" and is_module_class(cls):
+        # Its leaves are given, like those of a dict. Its static fields are held by whoever made it,
+        # who can change a list in there.
+        static = static_fields(value)
+        held = {name: part for name, part in attributes.items() if name in static}
+        reader.add_named(held, "held", immutable=is_of_equinox)
+        attributes = {name: part for name, part in attributes.items() if name not in static}
+    elif mode == "given" and not is_frozen_record(cls):
+        mode = "held"
+    reader.add_named(attributes, mode, immutable=is_of_equinox)
+    for name in layout.slots:
+        reader.add(getattr(value, name, UNBOUND), mode)
+    # Items are read by the methods of the base, which a subclass may have defined in another way.
+    if layout.base is dict:
+        reader.add_named(dict(dict.items(value)), mode)
+    elif layout.base in (list, tuple):
+        reader.add_all(layout.base.__iter__(value), mode)
 
 
-def _read_exception(reader: Reader, value: BaseException, mode: Mode) -> None:
-    if reader.was_seen(value, mode):
-        return
-    reader.add_class(type(value))
-    reader.add_identity(value)
-    reader.can_change = True
-    reader.add_all(value.args, "live")
-    reader.add_named(vars(value), "live")
+def _add_computed(reader: Reader, function: Any, value: Any, mode: Mode) -> None:
+    """Add a cached property: its value only if its function reads what can change.
+
+    Otherwise another instance computes it when it is asked for, and finds the same.
+    """
+    reader.add_judged(function, "live", lambda reads: reader.add(value, mode) if reads else None)
+
+
+# Attributes that say where a Flax module is bound.
+_OF_LINEN = frozenset(("parent", "scope", "_parent_ref", "_id", "_state"))
+
+
+def _is_unbound_linen_module(value: Any) -> bool:
+    """Return True for a Flax module that its fields define, not yet bound to variables."""
+    is_linen = isinstance(value, loaded("flax.linen", "Module"))
+    return is_linen and vars(value).get("scope") is None and vars(value).get("parent") is None
 
 
 # Library classes whose instances do not change, with the attributes that define them. Their other
@@ -271,19 +302,16 @@ _IMMUTABLE: dict[str, tuple[str, ...]] = {
 }
 
 
+def is_immutable(kind: type) -> bool:
+    return f"{kind.__module__}.{kind.__qualname__}" in _IMMUTABLE
+
+
 def read_immutable(reader: Reader, value: Any, mode: Mode) -> None:
-    reader.add_class(type(value))
-    for name in _IMMUTABLE[_name_of(type(value))]:
+    kind = type(value)
+    reader.add_class(kind)
+    for name in _IMMUTABLE[f"{kind.__module__}.{kind.__qualname__}"]:
         part = getattr(value, name)
         reader.add_named(part, mode) if type(part) is dict else reader.add(part, mode)
-
-
-def _name_of(kind: type) -> str:
-    return f"{kind.__module__}.{kind.__qualname__}"
-
-
-def is_immutable(kind: type) -> bool:
-    return _name_of(kind) in _IMMUTABLE
 
 
 _OF_FILES = frozenset(dir(pathlib.Path)) - frozenset(dir(pathlib.PurePath))
@@ -293,78 +321,3 @@ def read_path(reader: Reader, value: pathlib.PurePath, mode: Mode) -> None:
     reader.out += (type(value), str(value))
     if isinstance(value, pathlib.Path):
         reader.refused_attributes |= _OF_FILES
-
-
-def attributes_of(value: Any) -> dict[str, Any]:
-    """Return the attributes of an instance, whatever its class does if it is asked for them."""
-    try:
-        return object.__getattribute__(value, "__dict__")
-    except AttributeError:
-        return {}
-
-
-def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None:
-    attributes = attributes_of(value)
-    if layout.is_frozen and layout.computed:
-        attributes = dict(attributes)
-        for name in layout.computed.intersection(attributes):
-            _add_computed(reader, type(value), name, attributes.pop(name), mode)
-    if mode == "given" and not is_frozen_record(type(value)):
-        mode = "held"
-    elif mode == "given" and is_module_class(type(value)):
-        # Its leaves are given, like those of a dict. Its static fields are held by whoever made it,
-        # who can change a list in there.
-        static = static_fields(value)
-        held = {name: part for name, part in attributes.items() if name in static}
-        reader.add_named(held, "held", immutable=type(value).__module__.startswith("equinox."))
-        attributes = {name: part for name, part in attributes.items() if name not in static}
-    reader.add_named(attributes, mode, immutable=type(value).__module__.startswith("equinox."))
-    for name in layout.slots:
-        reader.add(getattr(value, name, UNBOUND), mode)
-    base: Any = layout.base
-    if base is collections.defaultdict:
-        reader.add(value.default_factory, mode)
-    # Items are read by the methods of `base`, which a subclass may have defined in another way.
-    if issubclass(base, dict):
-        reader.add_named(dict(base.items(value)), mode)
-    elif base in (list, tuple, set, frozenset, collections.deque):
-        reader.add_all(base.__iter__(value), mode)
-    elif base not in (object, types.SimpleNamespace):
-        reader.add(_NUMBERS[base](value), mode)
-
-
-def _add_computed(reader: Reader, cls: type, name: str, value: Any, mode: Mode) -> None:
-    """Adds a cached property: its value only if its function reads what can change.
-
-    Otherwise another instance computes it when it is asked for, and finds the same.
-    """
-    function = inspect.getattr_static(cls, name).func
-    reader.add_judged(function, "live", lambda reads: reader.add(value, mode) if reads else None)
-
-
-# Not `int(value)` and so on, which a subclass may have defined in another way.
-_NUMBERS: dict[type, Any] = {
-    int: int.__int__,
-    float: float.__float__,
-    complex: complex.__complex__,
-    str: str.__str__,
-    bytes: bytes.__bytes__,
-}
-
-
-def _is_unbound_linen_module(value: Any) -> bool:
-    """Return True for a Flax module that its fields define, not yet bound to variables."""
-    is_linen = any(
-        base.__name__ == "Module" and base.__module__ == "flax.linen.module"
-        for base in type(value).__mro__
-    )
-    return is_linen and vars(value).get("scope") is None and vars(value).get("parent") is None
-
-
-def _read_linen_module(reader: Reader, value: Any, mode: Mode) -> None:
-    found = {name: part for name, part in vars(value).items() if name not in _OF_LINEN}
-    reader.add_named(found, mode)
-
-
-# Attributes that say where a Flax module is bound.
-_OF_LINEN = frozenset(("parent", "scope", "_parent_ref", "_id", "_state"))

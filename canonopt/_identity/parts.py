@@ -23,10 +23,10 @@ from .instances import (
     attributes_of,
     has_only_attributes,
     is_frozen_record,
+    is_record,
     static_fields,
 )
 from .reader import ATOMS
-from .values import instance_with, is_record, record_with
 
 MAX_NODES = 10_000  # of a graph
 
@@ -149,10 +149,23 @@ def _make_jitted(jitted: Any, parts: Sequence[Any]) -> Any:
 # --- instances ------------------------------------------------------------------------------------
 
 
+def _make_record(record: Any, parts: Iterable[Any]) -> Any:
+    # Not by the constructor, which its class may define in another way.
+    made = tuple.__new__(type(record), parts)
+    if attributes := getattr(record, "__dict__", None):
+        vars(made).update(attributes)
+    return made
+
+
 def _by_attributes(attributes: Callable[[Any], dict[str, Any]]) -> Kind:
+    def make(value: Any, parts: Iterable[Any]) -> Any:
+        made = object.__new__(type(value))  # without its `__init__`
+        vars(made).update({**vars(value), **dict(zip(attributes(value), parts, strict=True))})
+        return made
+
     return Kind(
         lambda value: ((f"attribute {name!r}", part) for name, part in attributes(value).items()),
-        lambda value, parts: instance_with(value, dict(zip(attributes(value), parts, strict=True))),
+        make,
     )
 
 
@@ -187,7 +200,7 @@ _INSTANCE = Kind(
     ),
 )
 # Not by `iter`, which the class may define in another way.
-_RECORD = Kind(lambda value: enumerate(tuple.__iter__(value)), record_with)
+_RECORD = Kind(lambda value: enumerate(tuple.__iter__(value)), _make_record)
 _SPEC = Kind(  # with leaves if a number of it is traced
     lambda value: enumerate(jtu.tree_leaves(value)),
     lambda value, parts: jtu.tree_unflatten(jtu.tree_structure(value), parts),

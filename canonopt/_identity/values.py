@@ -2,10 +2,10 @@
 
 import collections
 import enum
+import inspect
 import operator
 import pathlib
 import re
-import types
 import typing
 from collections.abc import Callable, Hashable, Iterable
 from math import copysign
@@ -18,12 +18,13 @@ import jax.tree_util as jtu
 import numpy as np
 
 from .._jax_internals import is_module_class
-from .._python_internals import is_stable, loaded
+from .._python_internals import is_stable
 from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .callables import read_jitted, read_stable
 from .instances import (
     is_frozen_record,
     is_immutable,
+    is_record,
     read_by_identity,
     read_class,
     read_enum,
@@ -70,6 +71,11 @@ def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
         reader.stop(value)  # of `numpy.frompyfunc`: the function in it cannot be read
 
 
+def _given(part: Any) -> tuple[Any, ...]:
+    """Return a default or an annotation, if there is one."""
+    return () if part is inspect.Parameter.empty else (part,)
+
+
 # Types of values that are what these parts are, and cannot change.
 _PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
     complex: lambda value: [repr(value)],
@@ -77,6 +83,10 @@ _PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
     re.Pattern: operator.attrgetter("pattern", "flags"),
     typing.ForwardRef: lambda value: [value.__forward_arg__],
     frozenset: list,  # in the order in which it iterates: a factory may read that
+    inspect.Signature: lambda value: [*value.parameters.values(), _given(value.return_annotation)],
+    inspect.Parameter: lambda value: [
+        *(value.name, int(value.kind), _given(value.default), _given(value.annotation)),
+    ],
     jax.ShapeDtypeStruct: lambda value: [
         value.shape,
         str(value.dtype),
@@ -92,20 +102,17 @@ def read_parts(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def read_annotation(reader: Reader, value: Any, mode: Mode) -> None:
-    """Reads `list[int]`, `int | None` and the like: annotations that are made of types."""
+    """Read `list[int]`, `int | None` and the like: annotations that are made of types."""
     reader.out.append(type(value))
     reader.add(typing.get_origin(value), mode)
     reader.add_all((tuple(p) if type(p) is list else p for p in typing.get_args(value)), mode)
 
 
 def read_comparable(reader: Reader, value: Any, mode: Mode) -> None:
-    """Reads what JAX itself compares by value: meshes and shardings."""
+    """Read what JAX itself compares by value: meshes, shardings and their specs."""
     reader.out += (type(value), value)
-
-
-def read_partition_spec(reader: Reader, value: Any, mode: Mode) -> None:
-    reader.out += (type(value), value)
-    reader.add_all(tuple(value), mode)  # P("x") == P(("x",)), and their parts differ
+    if isinstance(value, jax.sharding.PartitionSpec):
+        reader.add_all(tuple(value), mode)  # P("x") == P(("x",)), and their parts differ
 
 
 # --- containers -------------------------------------------------------------------------------
@@ -127,7 +134,7 @@ def read_tuple(reader: Reader, value: tuple, mode: Mode) -> None:
 
 
 def read_container(reader: Reader, value: Any, mode: Mode) -> None:
-    """Reads a list, a dict, a set or one of their kind in the standard library."""
+    """Read a list, a dict, a set or one of their kind in the standard library."""
     if reader.was_seen(value, mode):
         return
     kind = type(value)
@@ -143,10 +150,6 @@ def read_container(reader: Reader, value: Any, mode: Mode) -> None:
         reader.add_named(value, mode)
     else:
         reader.add_all(value, mode)
-
-
-def read_mapping_proxy(reader: Reader, value: Any, mode: Mode) -> None:
-    reader.stop(value, CHANGES)
 
 
 # --- arrays -----------------------------------------------------------------------------------
@@ -192,7 +195,7 @@ def is_integer_scalar(array: jax.Array) -> bool:
 
 
 def read_node(reader: Reader, value: Any, mode: Mode) -> None:
-    """Reads a node of a registered pytree type, by its children if it is given and frozen."""
+    """Read a node of a registered pytree type, by its children if it is given and frozen."""
     children, static = _children(value) if mode == "given" else (None, None)
     if children is None or not is_frozen_record(type(value)):
         if any(isinstance(leaf, jax.Array | np.ndarray) for leaf in jtu.tree_leaves(children)):
@@ -205,7 +208,7 @@ def read_node(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _children(value: Any) -> tuple[list[Any] | None, Any]:
-    """The children of a node and its static data; None for the children of a leaf."""
+    """Return the children of a node and its static data; None for the children of a leaf."""
     try:
         children, structure = jtu.tree_flatten(value, is_leaf=lambda node: node is not value)
         if jtu.treedef_is_leaf(structure):
@@ -238,7 +241,7 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def _read_static(reader: Reader, static: Any) -> None:
-    """Reads the static data of an Equinox module: tuples, with dicts that do not change."""
+    """Read the static data of an Equinox module: tuples, with dicts that do not change."""
     if type(static) is tuple:
         reader.out.append(len(static))
         for part in static:
@@ -252,47 +255,20 @@ def _read_static(reader: Reader, static: Any) -> None:
 # --- the rule for a type ------------------------------------------------------------------------
 
 
-def is_namedtuple(kind: type) -> bool:
-    """Return True if `kind` is a named tuple without attributes besides its fields."""
-    return kind.__bases__ == (tuple,) and hasattr(kind, "_fields") and not kind.__dictoffset__
-
-
-def is_record(kind: type) -> bool:
-    """Return True for types whose instances are made of fields: named tuples, transformations."""
-    return is_namedtuple(kind) or issubclass(kind, loaded("optax", "GradientTransformation"))
-
-
-def record_with(record: Any, items: Iterable[Any]) -> Any:
-    """A record like this one, with other items."""
-    # Not by the constructor, which its class may define in another way.
-    made = tuple.__new__(type(record), items)
-    if attributes := getattr(record, "__dict__", None):
-        vars(made).update(attributes)
-    return made
-
-
-def instance_with(value: Any, attributes: dict[str, Any]) -> Any:
-    """An object like this one, with other attributes. `__init__` is not called."""
-    made = object.__new__(type(value))
-    vars(made).update({**vars(value), **attributes})
-    return made
-
-
 class Keyed(Protocol):
     """A class of canonopt that writes its own key."""
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
         """Return what stands for the object in a key. Raises `HoldsArray` if it has leaves.
 
-        An interned object stands for itself in the key of a function that is traced "now", unless
-        it holds arrays or other objects, which the program would keep. If it died when that
-        function is gone, an equal one would be another, and the program that is kept for the key
-        would not be found again.
+        In the key of a function that is traced "now", an interned object stands for itself unless
+        it leads to objects, which the program would keep. A token would not be found again: if the
+        object died, an equal one gets another.
         """
         ...
 
     def __canonical_parts__(self, mode: Mode) -> Iterable[Any]:
-        """Values that it has read and that can change, or that are read in its place."""
+        """Return values that it has read and that can change, or are read in its place."""
         ...
 
 
@@ -307,7 +283,7 @@ def read_keyed(reader: Reader, value: Keyed, mode: Mode) -> None:
 
 
 def rule_for(value: Any) -> Rule:
-    """The rule for a value of a type that is not in the tables, by its base classes."""
+    """Return the rule for a value of a type that is not in the tables, by its base classes."""
     kind = type(value)
     if hasattr(kind, "__canonical_key__"):
         return read_keyed
@@ -340,8 +316,10 @@ _BY_BASE: tuple[tuple[Any, Rule], ...] = (
     (np.dtype, read_numpy_dtype),
     (type, read_class),
     (enum.Enum, read_enum),
-    ((jax.sharding.Sharding, jax.sharding.Mesh), read_comparable),
-    (jax.sharding.PartitionSpec, read_partition_spec),
+    (
+        (jax.sharding.Sharding, jax.sharding.Mesh, jax.sharding.PartitionSpec),
+        read_comparable,
+    ),
 )
 
 
@@ -350,7 +328,6 @@ VALUES: dict[type, Rule] = {
     tuple: read_tuple,
     **dict.fromkeys((list, dict, set, collections.deque), read_container),
     **dict.fromkeys((collections.OrderedDict, collections.defaultdict), read_container),
-    types.MappingProxyType: read_mapping_proxy,
     np.ndarray: read_array,
     np.ufunc: read_ufunc,
     type: read_class,

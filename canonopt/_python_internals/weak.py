@@ -1,9 +1,9 @@
 """Weak references by key: a mapping keyed by object identity, and a number for each object."""
 
-import _weakref
 import functools
 import itertools
 import weakref
+from _weakref import _remove_dead_weakref  # pyright: ignore[reportAttributeAccessIssue]
 from collections.abc import Callable, Hashable
 from typing import Any, Generic, TypeVar
 
@@ -26,7 +26,7 @@ def refer(
     """
     # In one step of C, as `weakref` does it: an object may die in any allocation of any thread, and
     # the key may have another reference by now, to an object that is alive.
-    remove_dead: Any = _weakref._remove_dead_weakref  # pyright: ignore[reportAttributeAccessIssue]
+    remove_dead = _remove_dead_weakref  # also when Python ends, and modules are emptied
     new = KeyedRef(thing, lambda reference: remove_dead(entries, key))
     new.value = value
     while True:
