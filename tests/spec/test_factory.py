@@ -87,13 +87,12 @@ def test_the_error_of_a_factory_comes_through_untouched_and_leaves_nothing():
     def picky(value):
         if built:
             return optax.scale(value)
-        raise error
+        raise Refused("no")
 
-    error = Refused("no")
     factory = picky.factory
-    with pytest.raises(Refused) as caught:
+    with pytest.raises(Refused, match="^no$") as caught:
         picky(1.0)
-    assert caught.value is error
+    assert caught.value.__cause__ is None and not hasattr(caught.value, "__notes__")
     assert (len(factory.specs), len(factory.spellings)) == (0, 0)
     built.append(True)
     assert picky(1.0) is picky(1.0)
