@@ -90,7 +90,7 @@ def test_the_error_of_a_factory_comes_through_untouched_and_leaves_nothing():
         raise Refused("no")
 
     factory = picky.factory
-    with pytest.raises(Refused, match="^no$") as caught:
+    with pytest.raises(Refused, match=r"^no$") as caught:
         picky(1.0)
     assert caught.value.__cause__ is None and not hasattr(caught.value, "__notes__")
     assert (len(factory.specs), len(factory.spellings)) == (0, 0)
