@@ -20,7 +20,7 @@ import jax
 import pytest
 
 import canonopt
-from tools import first_picture
+from tools import first_picture, rivals
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
@@ -139,6 +139,14 @@ def test_the_first_picture_is_drawn_from_what_was_measured():
         assert path.read_text("utf-8") == first_picture.drawn(figures, scheme)
     # The program on the page is still the one that was measured.
     assert figures["program"] == first_picture.digest()
+
+
+def test_the_other_ways_are_those_that_were_measured():
+    (table,) = re.findall(f"{rivals.BEGIN}(.*){rivals.END}", rivals.PAGE.read_text("utf-8"), re.S)
+    rows = [line.strip("| ").split(" | ") for line in table.splitlines() if line.startswith("| ")]
+    assert [(row[0], row[-1]) for row in rows[2:]] == [
+        (name, limits) for name, (_, _, limits) in rivals.WAYS.items()
+    ]
 
 
 def test_figures_that_are_repeated_are_those_of_the_pages_that_measure_them():

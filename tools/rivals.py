@@ -1,0 +1,130 @@
+"""Measures what each further trial costs with canonopt, and with five other ways.
+
+python -m tools.rivals  # takes about a minute, and writes the table into docs/comparison.md
+
+Each way runs in processes of its own, in turns. A trial builds its optimizer and trains for 20
+steps. The figure is the median of the trials after the first, over all processes.
+"""
+
+import importlib.metadata
+import os
+import re
+import statistics
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
+BEGIN, END = "<!-- tools/rivals.py begins -->\n", "<!-- tools/rivals.py ends -->\n"
+TURNS, TRIALS = 3, 6
+
+_PROGRAM = """
+import functools, time
+import canonopt, equinox as eqx, jax, jax.numpy as jnp, optax
+
+def loss_fn(model, x, y):
+    return jnp.mean((jax.vmap(model)(x) - y) ** 2)
+
+@eqx.filter_jit
+def step(model, opt_state, optim, x, y):
+    grads = eqx.filter_grad(loss_fn)(model, x, y)
+    updates, opt_state = optim.update(grads, opt_state, eqx.filter(model, eqx.is_inexact_array))
+    return eqx.apply_updates(model, updates), opt_state
+
+model = eqx.nn.MLP(2, 1, 32, depth=2, key=jax.random.key(0))
+x, y = jnp.ones((64, 2)), jnp.ones((64, 1))
+arrays = eqx.filter(model, eqx.is_inexact_array)
+{define}
+for trial in range({trials}):
+    begin = time.perf_counter()
+    optim = {build}
+    trained, opt_state = model, optim.init(arrays)
+    for _ in range(20):
+        trained, opt_state = step(trained, opt_state, optim, x, y)
+    jax.block_until_ready(trained)
+    print(time.perf_counter() - begin)
+"""
+_CHAIN = "{0}.chain({0}.clip_by_global_norm(1.0), {0}.adamw(1e-3))"
+_CACHED = """
+class cached:
+    chain, clip_by_global_norm, adamw = map(
+        functools.lru_cache, (optax.chain, optax.clip_by_global_norm, optax.adamw)
+    )
+"""
+_INJECTED = """
+injected = optax.chain(
+    optax.clip_by_global_norm(1.0), optax.inject_hyperparams(optax.adamw)(learning_rate=1e-3)
+)
+"""
+
+# By the name of a way: what it defines before the trials, how each builds its optimizer, and what
+# it does not do.
+WAYS: dict[str, tuple[str, str, str]] = {
+    "Optax as it is": ("", _CHAIN.format("optax"), "traces and compiles again in each trial"),
+    "JAX's persistent cache, warm": (
+        "",
+        _CHAIN.format("optax"),
+        "traces and lowers again in each trial, and compiles for each new rate",
+    ),
+    "`equinox.internal.closure_to_pytree`": (
+        "",
+        f"eqx.internal.closure_to_pytree({_CHAIN.format('optax')})",
+        "takes functions with other defaults or globals for one; fails on a mask function",
+    ),
+    "`functools.lru_cache` on the factories": (
+        _CACHED,
+        _CHAIN.format("cached"),
+        "takes `1` and `1.0` for one; no lambda that is made again, no dict; frees nothing",
+    ),
+    "`inject_hyperparams`, built once": (
+        _INJECTED,
+        "injected",
+        "must be built once, outside of the trials; other numbers than the constant",
+    ),
+    "canonopt": ("", _CHAIN.format("canonopt"), "[where it loses](benchmarks.md)"),
+}
+
+
+def trials(name: str, cache: str) -> list[float]:
+    """Return the seconds of each trial but the first, in a new process."""
+    define, build, _ = WAYS[name]
+    environment = dict(os.environ)
+    if "persistent cache" in name:
+        environment["JAX_COMPILATION_CACHE_DIR"] = cache
+        environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
+    program = _PROGRAM.format(define=define, build=build, trials=TRIALS)
+    command = [sys.executable, "-c", program]
+    ran = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+    return [*map(float, ran.stdout.split())][1:]
+
+
+def table() -> str:
+    found: dict[str, list[float]] = {name: [] for name in WAYS}
+    with tempfile.TemporaryDirectory() as cache:
+        trials("JAX's persistent cache, warm", cache)  # warms it
+        for turn in range(TURNS):
+            for name in [*WAYS] if turn % 2 else [*reversed(WAYS)]:
+                found[name] += trials(name, cache)
+    versions = (
+        f"{name} {importlib.metadata.version(name)}" for name in ("jax", "optax", "equinox")
+    )
+    rows = (
+        f"| {name} | {statistics.median(seconds):.3f} | {WAYS[name][2]} |\n"
+        for name, seconds in found.items()
+    )
+    return (
+        f"Median seconds of each further trial, in one run on {os.cpu_count()} cores of a CPU, "
+        f"{', '.join(versions)}:\n\n| | seconds | what it does not do |\n| --- | --- | --- |\n"
+        f"{''.join(rows)}"
+    )
+
+
+def main() -> None:
+    text = PAGE.read_text("utf-8")
+    made = f"{BEGIN}{table()}{END}".replace("\\", r"\\")
+    PAGE.write_text(re.sub(f"{BEGIN}.*{END}", made, text, flags=re.DOTALL), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
