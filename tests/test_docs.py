@@ -126,7 +126,7 @@ def test_page(page, monkeypatch, tmp_path):
 def test_blocks_of_real_packages_are_those_of_the_scripts():
     scripts = [script.read_text() for script in LOOPS.glob("*.py")]
     blocks = [block for _, block in _python_blocks(REAL_PACKAGES)]
-    assert len(blocks) == 2 * len(scripts) == 20
+    assert len(blocks) == len(scripts) == 10
     assert [b for b in blocks if not any(b in script for script in scripts)] == []
 
 

@@ -10,7 +10,6 @@ from typing import Any
 HERE = Path(__file__).parent
 LOOPS = HERE / "loops"
 TEMPLATE = HERE / "template.md"
-USER = "# --- as users write it "
 ADVISED = "# --- advised "
 
 
@@ -25,8 +24,7 @@ class Script:
         [lines] = [p for p in paragraphs if p.startswith("Write ")]
         self.lines = " ".join(lines.removeprefix("Write ").removesuffix(".").split())
         self.why = "\n\n".join(p for p in paragraphs if not p.startswith("Write "))
-        _, user, advised = re.split(f"^(?:{USER}|{ADVISED})-*$", self.text, flags=re.MULTILINE)
-        self.user = user.strip()
+        _, advised = re.split(f"^{ADVISED}-*$", self.text, flags=re.MULTILINE)
         self.advised = advised.strip()
         for line in re.findall("`(.*?)`", self.lines):
             if line not in self.text.replace("library.", "canonopt."):
@@ -117,12 +115,6 @@ SECTION = """
 ```
 
 **Why:** {why}
-
-As users write it:
-
-```python
-{user}
-```
 """
 
 
