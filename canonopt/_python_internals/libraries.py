@@ -89,15 +89,15 @@ REFLECTION_ATTRIBUTES = frozenset(
     "__dict__ __getattribute__ __getattr__ format format_map attrgetter methodcaller "
     "__slots__ __match_args__ getattr_static".split()
 )
-_REFLECTS = (
-    *(vars(builtins)[name] for name in REFLECTION),
-    *(operator.attrgetter, operator.methodcaller, object.__getattribute__),
-)
+_REFLECTS = {
+    *(id(vars(builtins)[name]) for name in REFLECTION),
+    *map(id, (operator.attrgetter, operator.methodcaller, object.__getattribute__)),
+}
 
 
 def reflects(value: Any) -> bool:
     """Return True for what reads attributes that code does not name."""
-    return any(value is each for each in _REFLECTS)
+    return id(value) in _REFLECTS
 
 
 # Attributes with which it can read the variables of other code, or all classes.

@@ -1,18 +1,19 @@
 """The arguments of factories: copies of containers, parts by path, configs of OmegaConf."""
 
 import collections
-import contextlib
 import copy
+import functools
+import operator
 import sys
 import types
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import jax.tree_util as jtu
 import numpy as np
 
-from .._identity import PLAIN, is_frozen_record, is_namedtuple, kind_of
+from .._identity import PLAIN, is_frozen_record, is_in_place, is_namedtuple, kind_of
 
 
 def is_spec(value: Any) -> bool:
@@ -25,11 +26,87 @@ def is_iterator(value: Any) -> bool:
     return hasattr(kind, "__next__") and kind not in weakref.ProxyTypes  # which define all methods
 
 
+def is_data(value: Any) -> bool:
+    """Return True if unpickling `value` gives the same value again."""
+    if type(value) in (list, tuple, set, frozenset):
+        return all(map(is_data, value))
+    if type(value) is dict:
+        return all(map(is_data, (*value, *value.values())))
+    if isinstance(value, int | float | complex | str | bytes) or value is None or is_spec(value):
+        return True
+    try:
+        return is_in_place(value)
+    except Exception:  # raised by an attribute of the user's object
+        return False
+
+
+# --- parts by path ------------------------------------------------------------------------------
+
+_WHOLE = PLAIN | {complex, types.FunctionType}
+_DICTS = frozenset((dict, collections.OrderedDict, collections.defaultdict))
+_MUTABLE = _DICTS | {list, collections.deque}
+
+Parts: TypeAlias = list[tuple[str, Any]]
+_Make: TypeAlias = Callable[[list[Any]], Any]
+
+
+def parts_of(value: Any) -> tuple[Parts, _Make]:
+    """Return the parts of a container or a node of a pytree, each with a step of a path to it.
+
+    And a function that makes another one with other parts. What is a whole has no parts.
+    """
+    kind = type(value)
+    if kind in _WHOLE or hasattr(kind, "__canonical_key__"):  # a spec or a number of canonopt's
+        return [], _nothing
+    # JAX sorts the keys of a dict, and a factory may depend on their order.
+    if kind in _DICTS or kind in (list, tuple) or is_namedtuple(kind):
+        rule: Any = kind_of(value)
+        return _named(rule.items(value)), functools.partial(rule.make, value)
+    if kind is collections.deque:
+        return _named(enumerate(value)), lambda parts: collections.deque(parts, value.maxlen)
+    try:
+        pairs, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
+    except Exception:  # its type was registered with functions that fail on it
+        return [], _nothing
+    if jtu.treedef_is_leaf(structure):
+        return [], _nothing
+    return [(jtu.keystr(keys), part) for keys, part in pairs], structure.unflatten
+
+
+def _named(items: Any) -> Parts:
+    return [(f"[{name!r}]", part) for name, part in items]
+
+
+def _nothing(parts: list[Any]) -> None:
+    """Stand for the function that makes what has no parts."""
+
+
+_Change: TypeAlias = Callable[[str, Any], Any]
+
+
+def mapped(parameters: dict[str, Any], change: _Change, path: str = "") -> dict[str, Any]:
+    """Return parameters with other nodes where `change`, given path and node, returns another."""
+    return {name: _mapped(value, change, path + name) for name, value in parameters.items()}
+
+
+def _mapped(value: Any, change: _Change, path: str) -> Any:
+    changed = change(path, value)
+    if changed is not value:
+        return changed
+    parts, make = parts_of(value)
+    made = [_mapped(part, change, path + step) for step, part in parts]
+    return value if _is_same(made, parts) else make(made)
+
+
+def _is_same(made: list[Any], parts: Parts) -> bool:
+    return all(map(operator.is_, made, (part for _, part in parts)))
+
+
 # --- copies of containers -----------------------------------------------------------------------
 
-_IMMUTABLE = PLAIN | {complex, types.FunctionType}
-_MAPPINGS = frozenset((dict, collections.OrderedDict, collections.defaultdict))
-_SEQUENCES = frozenset((list, collections.deque))
+
+class ContainsItself(Exception):
+    """A container leads to itself."""
 
 
 class Copies:
@@ -42,26 +119,21 @@ class Copies:
     def __init__(self, of_config: Callable[[Any], Any]) -> None:
         self._of_config = of_config
         # By the id of each container, which is kept so that no other object gets that id.
-        self._made: dict[int, tuple[Any, Any]] = {}
+        self._made: dict[int, list[Any]] = {}
         # False if something is left that cannot be copied as it is.
         self.is_complete = True
 
     def of(self, value: Any) -> Any:
-        """Return `value` with copies of the containers in it."""
+        """Return `value` with copies of the containers in it. Raises `ContainsItself`."""
         kind = type(value)
-        if kind in _IMMUTABLE or is_spec(value):
+        if kind in _WHOLE or is_spec(value):
             return value
-        if id(value) in self._made:
-            return self._made[id(value)][1]
-        if kind in _SEQUENCES or kind in _MAPPINGS:
-            made = copy.copy(value)
-            self._made[id(value)] = (value, made)  # before its items, which may lead back to it
-            for name, item in value.items() if kind in _MAPPINGS else enumerate(value):
-                made[name] = self.of(item)
-        else:
-            made = self._copied(value, kind)
-            self._made[id(value)] = (value, made)
-        return made
+        if id(value) not in self._made:
+            self._made[id(value)] = [value]
+            self._made[id(value)].append(self._copied(value, kind))
+        elif len(self._made[id(value)]) == 1:  # it is being copied
+            raise ContainsItself
+        return self._made[id(value)][1]
 
     def _copied(self, value: Any, kind: Any) -> Any:
         if kind is set:
@@ -76,66 +148,18 @@ class Copies:
             return made
         if is_config(kind):
             return self._of_config(value)
-        if (kind is tuple or is_namedtuple(kind)) and (rule := kind_of(value)) is not None:
-            return rule.mapped(value, self.of)
-        if is_frozen_record(kind):  # a node of a pytree, such as a module
-            with contextlib.suppress(Exception):  # of functions that it was registered with
-                return _with_parts(value, lambda _, part: self.of(part))
-        return value
-
-
-def copied(value: Any) -> Any:
-    """Return `value` with copies of the containers in it."""
-    return Copies(copied_config).of(value)
-
-
-# --- parts by path ------------------------------------------------------------------------------
-
-_OPENED = _MAPPINGS | {list, tuple}
-
-
-def steps(value: Any) -> Iterator[tuple[str, Any]]:
-    """Yield the items of a dict, list or tuple, each with the step of a path that leads to it."""
-    is_container = type(value) in _OPENED or is_namedtuple(type(value))
-    if is_container and (rule := kind_of(value)) is not None:
-        yield from ((f"[{name!r}]", item) for name, item in rule.items(value))
-
-
-_Change: TypeAlias = Callable[[str, Any], Any]
-
-
-def mapped(parameters: dict[str, Any], change: _Change, path: str = "") -> dict[str, Any]:
-    """Return parameters with other nodes where `change`, given path and node, returns another."""
-    return {name: _mapped(value, change, path + name) for name, value in parameters.items()}
-
-
-def _mapped(value: Any, change: _Change, path: str) -> Any:
-    changed = change(path, value)
-    if changed is not value or type(value) in _IMMUTABLE or is_spec(value):
-        return changed
-    return _with_parts(value, lambda step, part: _mapped(part, change, path + step))
-
-
-def _with_parts(value: Any, change: _Change) -> Any:
-    """Return a node of a pytree with other parts where `change`, given step and part, has others.
-
-    JAX sorts the keys of a dict, and a factory may depend on their order, so containers are taken
-    apart as the table of parts says.
-    """
-    structure, parts = None, [*steps(value)]
-    if not parts:
-        try:
-            pairs, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
-        except Exception:  # its type was registered with functions that fail on it
+        if not (kind in _MUTABLE or kind is tuple or is_namedtuple(kind) or is_frozen_record(kind)):
             return value
-        if jtu.treedef_is_leaf(structure):
-            return value
-        parts = [(jtu.keystr(keys), part) for keys, part in pairs]
-    made = [change(step, part) for step, part in parts]
-    if all(new is part for new, (_, part) in zip(made, parts, strict=True)):
-        return value
-    rule: Any = kind_of(value)
-    return rule.make(value, made) if structure is None else structure.unflatten(made)
+        parts, make = parts_of(value)
+        made = [self.of(part) for _, part in parts]
+        is_needed = kind in _MUTABLE or not _is_same(made, parts)
+        return make(made) if is_needed else value
+
+
+def copied(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return parameters with copies of the containers in them."""
+    copies = Copies(copied_config)
+    return {name: copies.of(value) for name, value in parameters.items()}
 
 
 # --- OmegaConf ----------------------------------------------------------------------------------
@@ -161,14 +185,17 @@ def copied_config(value: Any) -> Any:
     return made
 
 
-def in_key(value: Any) -> Any:
-    """Return what is read in place of an argument: configs by what is in them."""
-    return Copies(_config_in_key).of(value) if "omegaconf" in sys.modules else value
+def in_key(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """Return what is read in place of arguments: configs by what is in them."""
+    if "omegaconf" not in sys.modules:
+        return values
+    copies = Copies(_config_in_key)
+    return tuple(map(copies.of, values))
 
 
 def _config_in_key(value: Any) -> Any:
     config = sys.modules["omegaconf"].OmegaConf
     names = list(value) if isinstance(value, Mapping) else range(len(value))
-    items = [in_key(None if config.is_missing(value, n) else value[n]) for n in names]
+    items = in_key(tuple(None if config.is_missing(value, n) else value[n] for n in names))
     kind, options = config.get_type(value), (config.is_readonly(value), config.is_struct(value))
-    return type(value), kind, options, list(names), items
+    return type(value), kind, options, list(names), [*items]

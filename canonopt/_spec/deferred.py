@@ -151,7 +151,7 @@ class DeferredBuild:
     def _make(self) -> Any:
         given = {path: self._given(path, child) for path, child in self.children.items()}
         parameters = put_in(self.parameters, given)
-        return self.factory.call(self.factory.signature.differing(parameters))
+        return self.factory.call(self.factory.signature.differing(parameters, containers=True))
 
     def _given(self, path: str, child: Any) -> Any:
         """Return what the factory is given for a child."""

@@ -108,7 +108,7 @@ def make_dynamic(factory: Factory, parameters: dict[str, Any]) -> Configured:
 def _read(factory: Factory, parameters: dict[str, Any]) -> Reading:
     """Read what is not traced."""
     try:
-        return read(factory.held, tuple(map(in_key, parameters.values())))
+        return read(factory.held, in_key((*parameters.values(),)))
     except HoldsArray:
         names = [name for name, value in parameters.items() if is_config(type(value))]
         raise DynamicSpecError(

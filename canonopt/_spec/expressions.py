@@ -1,57 +1,78 @@
-"""Values as Python source, and as what a pickle needs."""
+"""Values as Python source."""
 
+import collections
 import enum
 import math
 import sys
 import types
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import jax.numpy as jnp
+import numpy as np
 
-from .._identity import is_in_place, is_namedtuple
-from .arguments import is_spec
-
-
-def is_data(value: Any) -> bool:
-    """Return True if unpickling `value` gives the same value again."""
-    if type(value) in (list, tuple, set, frozenset):
-        return all(map(is_data, value))
-    if type(value) is dict:
-        return all(map(is_data, (*value, *value.values())))
-    if isinstance(value, int | float | complex | str | bytes) or value is None or is_spec(value):
-        return True
-    try:
-        return is_in_place(value)
-    except Exception:  # raised by an attribute of the user's object
-        return False
+from .._identity import is_namedtuple
 
 
 def expression(value: Any) -> str:
     """Return Python source for `value`, given the modules it names; `repr` for anything else."""
-    if type(value) is float:
-        # `inf` and `nan` are no Python expressions.
-        return repr(value) if math.isfinite(value) else f"float('{value}')"
-    if isinstance(value, type(jnp.float32)):
-        return repr(value.dtype.name)
-    if type(value) is tuple:
-        return f"({', '.join(map(expression, value))}{',' * (len(value) == 1)})"
-    if type(value) is list:
-        return f"[{', '.join(map(expression, value))}]"
-    if type(value) is dict:
-        items = (f"{expression(k)}: {expression(v)}" for k, v in value.items())
-        return f"{{{', '.join(items)}}}"
+    kind = type(value)
+    if rule := _RULES.get(kind):
+        return rule(value)
     if isinstance(value, enum.Enum):
-        # The `repr` of a member is no Python expression.
-        return f"{type(value).__module__}.{type(value).__qualname__}.{value.name}"
-    factory = getattr(value, "factory", None) if isinstance(value, types.FunctionType) else None
-    if factory is not None:
+        return f"{_named(kind)}.{value.name}"
+    if isinstance(value, types.FunctionType) and (factory := vars(value).get("factory")):
         return factory.expression
     if isinstance(value, types.FunctionType | type):
-        # `optax.adam`, not `optax._src.alias.adam`, which may move.
-        package = value.__module__.partition(".")[0]
-        public = getattr(sys.modules.get(package), value.__qualname__, None) is value
-        return f"{package if public else value.__module__}.{value.__qualname__}"
-    if is_namedtuple(type(value)):
-        items = (f"{n}={expression(v)}" for n, v in zip(value._fields, value, strict=True))
-        return f"{expression(type(value))}({', '.join(items)})"
+        return _named(value)
+    if is_namedtuple(kind):
+        return f"{_named(kind)}({_pairs('{}={}', zip(value._fields, value, strict=True), str)})"
+    if isinstance(value, np.generic) and isinstance(number := value.item(), int | float | complex):
+        is_exact = kind.__module__ == "numpy" and math.isfinite(abs(number))
+        # The `repr` of `ml_dtypes.bfloat16(0.1)` is 0.100098.
+        return repr(value) if is_exact else f"{_named(kind)}({expression(number)})"
+    if isinstance(value, np.dtype):
+        text = repr(value)
+        return f"numpy.{text}" if "'" in text else f"numpy.dtype({value.name!r})"
     return repr(value)
+
+
+def _named(value: Any) -> str:
+    """Return the name of a function or a class, with its module."""
+    if value.__module__ == "builtins":
+        return value.__qualname__
+    # `optax.adam`, not `optax._src.alias.adam`, which may move.
+    package = value.__module__.partition(".")[0]
+    public = getattr(sys.modules.get(package), value.__qualname__, None) is value
+    return f"{package if public else value.__module__}.{value.__qualname__}"
+
+
+def _listed(values: Iterable[Any]) -> str:
+    return ", ".join(map(expression, values))
+
+
+def _pairs(form: str, items: Iterable[Any], key: Callable[[Any], str] = expression) -> str:
+    return ", ".join(form.format(key(name), expression(value)) for name, value in items)
+
+
+def _dict(value: dict[Any, Any]) -> str:
+    return f"{{{_pairs('{}: {}', value.items())}}}"
+
+
+_RULES: dict[Any, Callable[[Any], str]] = {
+    # `inf` and `nan` are no Python expressions.
+    float: lambda value: repr(value) if math.isfinite(value) else f"float('{value}')",
+    # `(-0+1j)` is another number than the one that it is written for.
+    complex: lambda value: f"complex({_listed((value.real, value.imag))})",
+    tuple: lambda value: f"({_listed(value)}{',' * (len(value) == 1)})",
+    list: lambda value: f"[{_listed(value)}]",
+    set: lambda value: f"{{{_listed(value)}}}" if value else "set()",
+    frozenset: lambda value: f"frozenset([{_listed(value)}])",
+    dict: _dict,
+    collections.OrderedDict: lambda value: f"collections.OrderedDict({_dict(value)})",
+    collections.defaultdict: lambda value: (
+        f"collections.defaultdict({expression(value.default_factory)}, {_dict(value)})"
+    ),
+    collections.deque: lambda value: f"collections.deque([{_listed(value)}], {value.maxlen})",
+    type(jnp.float32): lambda value: f"jax.numpy.{value.dtype.name}",
+}

@@ -29,15 +29,17 @@ from .._optax_compat import as_transform, callable_tree_as_function, dtype_of
 from .._python_internals import new_token, signature_with_alias, token_of
 from ..errors import ParameterError
 from .arguments import (
+    ContainsItself,
     Copies,
     copied,
     copied_config,
     in_key,
+    is_data,
     is_iterator,
     is_spec,
     plain_config,
 )
-from .expressions import expression, is_data
+from .expressions import expression
 from .mistakes import check_hyperparameters, check_transformations
 from .parameters import FactoryParameters, NotGiven
 
@@ -178,7 +180,7 @@ class Factory(abc.ABC):
         """Return the spec with parameters given by name, as `attrs.evolve` and pickle do."""
         given = self.signature.from_fields(fields, current)
         self.check_no_iterator({n: v for n, v in given.items() if n not in fields})
-        return self._from_given(self.signature.differing(given))
+        return self._from_given(self.signature.differing(given, containers=True))
 
     def _from_given(self, given: dict[str, Any]) -> Any:
         """Return the spec with these values, and defaults for the rest."""
@@ -192,13 +194,12 @@ class Factory(abc.ABC):
             check_transformations(signature, given)
         differing, is_complete = signature.differing(given), True
         if not are_numbers:
-            copies = Copies(plain_config if self.is_checked else copied_config)
-            differing = {name: copies.of(value) for name, value in differing.items()}
-            given, is_complete = given | differing, copies.is_complete
+            differing, is_complete = self._copied(differing)
+            given = given | differing
         parameters = signature.template | given
         held, values = self.held, tuple(differing.values())
         try:
-            reading = read(held, tuple(map(in_key, values)))
+            reading = read(held, in_key(values))
         except HoldsArray:
             return self._with_arrays(parameters)
         is_comparable = reading.is_comparable and is_complete
@@ -206,25 +207,40 @@ class Factory(abc.ABC):
         found = self.specs.get(key) if is_comparable else None
         if found and (
             found.watched is None
-            or all(map(operator.is_, values, found.roots[1]))  # it has been read just now
+            or all(map(_is_known, values, found.roots[1]))  # it has been read just now
             or found.watched.is_unchanged()
         ):
             found.is_rebuilt = True
             return found.spec
-        if reading.can_change:  # the factory may change what it is given, and the fields stay
-            parameters |= {name: copied(value) for name, value in differing.items()}
+        if reading.can_change:  # the factory may change what it is given, and its defaults
+            parameters = copied(parameters)
         spec = self.build(given, parameters)
         internals = internals_of(spec)
         internals.roots = held, values
         if internals.is_temporary or not is_comparable:
             return spec
         if reading.can_change:
-            read_again = lambda: read(held, tuple(map(in_key, values)))  # noqa: E731
+            read_again = lambda: read(held, in_key(values))  # noqa: E731
             if read_again().key != reading.key:
                 return spec  # the factory has changed what was read
             internals.watched = Watched(reading, read_again)
             internals.watched.stands_in(self.specs, key, weakref.ref(internals))
         return self.specs.setdefault(key, internals).spec  # another thread may have been faster
+
+    def _copied(self, values: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        """Return copies of the containers, and True if all that can change is a copy."""
+        copies, made = Copies(plain_config if self.is_checked else copied_config), {}
+        for name, value in values.items():
+            try:
+                made[name] = copies.of(value)
+            except ContainsItself:
+                raise ParameterError(
+                    f"{name} of {self.expression} is a {type(value).__name__} that contains "
+                    "itself, which a spec cannot copy, show or write.",
+                    "Write one that does not, or an object of a class of your own.",
+                    path=name,
+                ) from None
+        return made, copies.is_complete
 
     def build(self, given: dict[str, Any], parameters: dict[str, Any]) -> Any:
         """Build a spec with these `parameters`, calling the function with `given`."""
@@ -273,7 +289,7 @@ class Factory(abc.ABC):
 
     def to_pickle(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters, without the defaults that only identity tells from others."""
-        differing = self.signature.differing(parameters)
+        differing = self.signature.differing(parameters, containers=True)
         return {n: value for n, value in parameters.items() if n in differing or is_data(value)}
 
     def _is_importable(self) -> bool:
@@ -297,7 +313,7 @@ class Factory(abc.ABC):
 
     def describe(self, parameters: dict[str, Any]) -> str:
         """Return Python source for the spec with these parameters."""
-        args, kwargs = self.signature.unbind(self.signature.differing(parameters))
+        args, kwargs = self.signature.unbind(self.signature.differing(parameters, containers=True))
         words = [*map(expression, args), *(f"{n}={expression(v)}" for n, v in kwargs.items())]
         return f"{self.expression}({', '.join(words)})"
 
@@ -379,6 +395,37 @@ def _spelling(args: tuple, kwargs: dict[str, Any]) -> tuple:
     values = (*args, *kwargs.values())
     kinds = map(type, values)
     return (_x64.value, values, *kwargs, *kinds) if kwargs else (_x64.value, *kinds, *args)
+
+
+_OWN = operator.attrgetter("__code__", "__name__", "__qualname__", "__doc__", "__module__")
+
+
+def _is_known(value: Any, then: Any) -> bool:
+    """Return True if all that can change in the argument `then` has been read with `value`.
+
+    Both have one key. So only what a function holds by itself may have changed since.
+    """
+    return type(value) in PLAIN or _is_alike(value, then)
+
+
+def _is_alike(value: Any, then: Any) -> bool:
+    if value is then:
+        return True
+    if not type(value) is type(then) is types.FunctionType:
+        return False
+    if _OWN(value) != _OWN(then) or vars(value) or vars(then):
+        return False
+    if value.__kwdefaults__ or then.__kwdefaults__:
+        return False
+    cells = value.__closure__ or (), then.__closure__ or ()
+    defaults = value.__defaults__ or (), then.__defaults__ or ()
+    try:
+        held = [[cell.cell_contents for cell in of_one] for of_one in cells]
+    except ValueError:  # a variable without a value
+        return False
+    return len(defaults[0]) == len(defaults[1]) and all(
+        map(_is_alike, (*held[0], *defaults[0]), (*held[1], *defaults[1]))
+    )
 
 
 def _is_plain(value: Any) -> bool:

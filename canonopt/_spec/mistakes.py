@@ -28,7 +28,7 @@ from .._optax_compat import (
     takes_tree,
 )
 from ..errors import NotATransformationError, ParameterError
-from .arguments import is_config, is_spec, steps
+from .arguments import is_config, is_spec, parts_of
 from .expressions import expression
 from .parameters import FactoryParameters
 
@@ -79,7 +79,7 @@ def _check_number(factory: str, value: Any, annotation: Any, path: str) -> None:
             problem = f"{factory} needs {what} for {path}, and got {_described(value)}."
             raise ParameterError(problem, fix, path=path)
     if inside is not None:
-        for step, item in steps(value):
+        for step, item in parts_of(value)[0]:
             if type(item) not in _NUMBERS:
                 _check_number(factory, item, inside, path + step)
 
@@ -121,7 +121,7 @@ def _check_tree(factory: str, value: Any, path: str) -> None:
             "Hydra.",
             path=path,
         )
-    for step, item in steps(value):
+    for step, item in parts_of(value)[0]:
         _check_tree(factory, item, path + step)
 
 

@@ -173,17 +173,18 @@ class FactoryParameters:
         args = [kwargs.pop(n) if n in kwargs else self.defaults[n] for n in by_position]
         return (*args, *rest), kwargs | extras
 
-    def differing(self, given: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values that differ from the defaults, in the order of the parameters."""
+    def differing(self, given: Mapping[str, Any], containers: bool = False) -> dict[str, Any]:
+        """Return the values that differ from the defaults, in the order of the parameters.
+
+        A list or a dict differs from an equal default, which the factory may read later, in a call.
+        A field of a spec has a copy of the default, so `containers` asks what is in them.
+        """
         # In a call, keyword arguments may be in any order.
         names = given if len(given) == 1 else [name for name in self.names if name in given]
         found, defaults = {}, self.defaults
         for name in names:
             value, default = given[name], defaults.get(name, _NO_DEFAULT)
-            is_default = value is default or (
-                type(value) is type(default) and _is_same_value(value, default)
-            )
-            if not is_default:
+            if value is not default and not _is_same_value(value, default, containers):
                 found[name] = value
         return found
 
@@ -227,17 +228,20 @@ class FactoryParameters:
         return dict(value)
 
 
-def _is_same_value(value: Any, default: Any) -> bool:
-    """Return True if a value equals a default of its type; `is` compares other objects."""
-    if type(value) in (int, float, bool, str):
+def _is_same_value(value: Any, default: Any, containers: bool) -> bool:
+    """Return True if a value is a default, or equals it in a way that no factory can tell."""
+    kind = type(value)
+    if value is default or kind is not type(default):
+        return value is default
+    if kind in (int, float, bool, str):
         # 0.0 == -0.0, but their texts differ.
         return value == default and (bool(value) or repr(value) == repr(default))
-    if type(value) is tuple:
-        pairs = zip(value, default, strict=False)
-        return len(value) == len(default) and all(
-            type(a) is type(b) and _is_same_value(a, b) for a, b in pairs
-        )
-    return value is None
+    if kind is dict and containers:
+        value, default = list(value.items()), list(default.items())
+    elif kind is not tuple and not (kind is list and containers):
+        return False
+    pairs = zip(value, default, strict=False)
+    return len(value) == len(default) and all(_is_same_value(a, b, containers) for a, b in pairs)
 
 
 _NO_DEFAULT: Any = object()

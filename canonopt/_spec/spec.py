@@ -20,12 +20,16 @@ from .._identity import Mode, is_in_place
 from .._optax_compat import is_transformation, number_or_none
 from .._python_internals import ClassAttribute, InstanceAttribute
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
-from .arguments import mapped, steps
-from .dynamic_number import NUMBERS, Dynamic
+from .arguments import mapped, parts_of
+from .dynamic_number import Dynamic
 from .factory import Factory, Internals
 
 if TYPE_CHECKING:
     from typing import Self
+
+
+# What is listed as a hyperparameter.
+_LISTED = int | float | complex | str | np.generic | np.ndarray | jax.Array
 
 
 class Configured:
@@ -118,7 +122,7 @@ class Configured:
             if isinstance(value, Dynamic):
                 numbers = value.numbers()
                 listed[path] = value.value if numbers is None else numbers
-            elif isinstance(value, NUMBERS | complex | str | jax.Array | np.ndarray):
+            elif isinstance(value, _LISTED):
                 listed[path] = value
         return listed
 
@@ -183,8 +187,8 @@ def _restore(factory: Factory, parameters: dict[str, Any]) -> Any:
 def _walk(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield each part of a spec or a container with its path, outer parts first."""
     is_spec = isinstance(value, Configured)
-    parts = ((f".{name}", v) for name, v in value.parameters().items()) if is_spec else steps(value)
-    for step, part in parts:
+    named = [(f".{name}", v) for name, v in value.parameters().items()] if is_spec else []
+    for step, part in named or parts_of(value)[0]:
         below = (path + step).removeprefix(".")
         yield below, part
         yield from _walk(part, below)

@@ -442,10 +442,52 @@ def test_a_container_in_two_places_is_still_one():
     one = [1]
     assert updates_of(build(one, one))["w"] == [-0.5, -0.5]
     assert updates_of(build([1], [1]))["w"] == [-0.25, -0.25]
+
+
+def test_a_container_that_contains_itself_is_refused():
     cycle = [1]
-    cycle.append(cycle)
-    inside = canonopt.canonical(lambda c: optax.sgd(0.5 if c[1] is c else 0.25))
-    assert updates_of(inside(cycle))["w"] == [-0.5, -0.5]
+    cycle.append({"again": (cycle,)})
+    build = canonopt.canonical(lambda layers, rate=1.0: optax.sgd(rate))
+    message = r"layers of .* is a list that contains itself.* Write one that does not, or an object"
+    for args in ((cycle,), (cycle, canonopt.dynamic(1.0))):
+        with pytest.raises(canonopt.errors.ParameterError, match=message):
+            build(*args)
+    box = Box(None)
+    box.rate = [box]
+    assert repr(build(box, 0.5)).endswith(", rate=0.5)")
+
+
+def test_a_default_that_may_change_is_copied_into_the_field():
+    def function(rate=0.5, layers=[1, 2]):  # noqa: B006
+        return optax.sgd(rate * len(layers))
+
+    build = canonopt.canonical(function)
+    spec = build()
+    assert spec is build() is spec.replace()
+    assert spec.replace(rate=0.25) is build(0.25)
+    assert repr(spec).endswith("()")
+    function.__defaults__[1].append(3)
+    assert (spec.layers, updates_of(spec)["w"]) == ([1, 2], [-1.0, -1.0])
+    assert build() is not spec and build().layers == [1, 2, 3]
+    assert updates_of(build())["w"] == [-1.5, -1.5]
+    # What was in the default is what is given now.
+    assert updates_of(spec.replace(rate=0.25))["w"] == [-0.5, -0.5]
+
+
+def test_a_function_that_was_changed_after_a_build_is_read_again():
+    def make(scale=2.0):
+        captured = scale
+        return lambda count, factor=0.25: factor * captured
+
+    first = make()
+    spec = canonopt.sgd(first)
+    assert canonopt.sgd(make()) is spec is not canonopt.sgd(make(4.0))
+    first.__defaults__ = (0.5,)
+    fresh = canonopt.sgd(make())
+    assert fresh is not spec and updates_of(fresh)["w"] == [-0.5, -0.5]
+    first.__defaults__ = (0.25,)
+    first.__closure__[0].cell_contents = 4.0
+    assert updates_of(canonopt.sgd(make()))["w"] == [-0.5, -0.5]
 
 
 def test_a_set_whose_order_no_copy_has_is_passed_on_and_not_merged():

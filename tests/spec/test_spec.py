@@ -12,9 +12,11 @@ import attrs
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import optax
 import pytest
+from flax.core import FrozenDict
 
 import canonopt
 
@@ -254,6 +256,9 @@ NAMES = {
     "optax": optax,
     "jax": jax,
     "jnp": jnp,
+    "collections": collections,
+    "ml_dtypes": ml_dtypes,
+    "numpy": np,
     "np": np,
     "tests": __import__("tests.spec.test_spec"),
     "Array": lambda value, dtype, weak_type=False: jnp.asarray(value),
@@ -283,12 +288,42 @@ REPRS = [
     canonopt.freeze({1}),
     of_anything(Color.RED, "text", b"bytes", None, flag=True, name=1j, other=...),
     of_anything(of_anything(1)),
+    *map(
+        of_anything,
+        [
+            *(ml_dtypes.bfloat16(0.1), ml_dtypes.int4(3), ml_dtypes.float8_e5m2(math.inf)),
+            *(np.float32(math.nan), np.float64(-math.inf), np.float16(0.1), np.int8(3)),
+            *(np.complex64(complex(-0.0, math.inf)), np.longdouble(1.5), np.bool_(True)),
+            *(complex(-0.0, 1.0), complex(0.0, -1.0), complex(0.0, -0.0), complex(math.nan, 1.0)),
+            *(collections.OrderedDict(b=1.0, a=math.nan), collections.defaultdict(float, a=[1j])),
+            *(collections.deque([math.inf], 3), {1.0, math.inf}, frozenset([math.inf]), set()),
+            *(np.dtype("float32"), np.dtype(">f4"), np.dtype("bfloat16"), jnp.float32, float),
+        ],
+    ),
 ]
 
 
 @pytest.mark.parametrize("spec", REPRS, ids=repr)
 def test_repr_evaluates_back(spec):
     assert eval(repr(spec), NAMES.copy()) is spec
+
+
+LISTED = {
+    "scalars": ({"a": ml_dtypes.bfloat16(0.5), "b": [np.int8(3), 1j, "x"]}, 4),
+    "a deque": (collections.deque([1.0, {"a": 2.0}]), 2),
+    "a frozen dict": (FrozenDict({"a": 1.0, "b": {"c": "x"}}), 2),
+    "a module": (eqx.nn.Linear(1, 1, use_bias=False, key=jax.random.key(0)), 1),
+    "nothing": ([None, jnp.float32, module_level_mask], 0),
+}
+
+
+@pytest.mark.parametrize(("value", "count"), LISTED.values(), ids=LISTED)
+def test_hyperparameters_are_listed_in_whatever_they_are(value, count):
+    spec = of_anything(value)
+    found = {path: v for path, v in spec.hyperparameters().items() if path != "flag"}
+    assert len(found) == count and all(path.startswith("value") for path in found)
+    for path in found:
+        assert spec.replace(**{path: 7.0}).hyperparameters()[path] == 7.0
 
 
 def test_repr_shows_what_differs_from_the_defaults():

@@ -1,6 +1,5 @@
 """From a spec to plain data and back, with the table of codecs."""
 
-import inspect
 import json
 import math
 import warnings
@@ -12,7 +11,7 @@ import jax.core
 import numpy as np
 import optax
 
-from ..._optax_compat import is_transformation, members_of, takes_number
+from ..._optax_compat import is_transformation, members_of
 from ...errors import CanonoptError, ConfigError, ConfigWarning
 from ..dynamic_number import Dynamic
 from ..factory import factory_of, internals_of
@@ -270,7 +269,7 @@ class _Reader:
             where, known = f"{path}.{name}", factory.signature.parameters.get(name)
             if data == {"default": True}:
                 continue
-            if known is not None and _is_mistake(data, known, of_optax=key == "optax"):
+            if isinstance(data, str) and known is not None and _takes_no_text(known.annotation):
                 fix = "Write a number or a boolean, without quotes; in YAML with a dot: 1.0e-3."
                 problem = f"{where} is {_text(data)}, which {factory.name} does not take."
                 raise ConfigError(problem, fix, path=where)
@@ -278,13 +277,9 @@ class _Reader:
         return _called(factory.from_fields, given, factory.name, "Correct its parameters.", path)
 
 
-def _is_mistake(data: Data, parameter: inspect.Parameter, of_optax: bool) -> bool:
-    """Return True for text or None in place of a number or a boolean: Optax finds it later."""
-    kinds = members_of(parameter.annotation)
-    if data == {"none": True}:
-        takes_none = type(None) in kinds or parameter.default is None or not of_optax
-        return takes_number(parameter.annotation) and not takes_none
-    return isinstance(data, str) and all(k in (bool, int, float, type(None)) for k in kinds)
+def _takes_no_text(annotation: Any) -> bool:
+    """Return True for numbers and booleans: a factory would take "false" for true."""
+    return all(kind in (bool, int, float, type(None)) for kind in members_of(annotation))
 
 
 def _called(function: Callable[[Any], Any], given: Any, name: str, fix: str, path: str) -> Any:
