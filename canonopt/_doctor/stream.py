@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from .._jax_internals import Array, Compile
+from .._jax_internals import Compile
 from .._recompiles import (
     COUNTS,
     MAX_ENTRIES,
@@ -122,10 +122,9 @@ class StreamRecorder(Recorder):
     def _entry(self, log: FunctionLog, entry: Entry, is_new: bool) -> dict[str, Any] | None:
         if entry not in log.entries:  # no more are kept
             return None
-        if entry.compile_seconds >= SLOW_SECONDS and entry.call_key is not None:
-            records = entry.call_key.records.items()
-            leaves = {path: str(leaf) for path, leaf in records if isinstance(leaf, Array)}
-            entry.alike = alike_items(leaves)
+        if entry.compile_seconds >= SLOW_SECONDS and entry.call is not None:
+            arrays = entry.call.arrays.items()
+            entry.alike = alike_items({path: array.text for path, array in arrays})
         about = {"number": log.entries.index(entry), "time": self._epoch + entry.at}
         about |= _fields(entry, _ENTRY)
         # Else the line of the trace has them, but an operation has only the line of its compile.

@@ -9,6 +9,10 @@ each of the names in turn. Other modules import from here, not from the modules 
 import importlib
 import typing
 
+from .arrays import array_text as array_text
+from .arrays import code_of_sharding as code_of_sharding
+from .arrays import placement_text as placement_text
+from .arrays import sharding_text as sharding_text
 from .functions import IMMUTABLE as IMMUTABLE
 from .functions import Jitted as Jitted
 from .functions import attribute as attribute
@@ -40,9 +44,6 @@ from .settings import tracing_context as tracing_context
 from .settings import unsupported as unsupported
 from .settings import whole_context as whole_context
 from .settings import x64_state as x64_state
-from .shardings import code_of_sharding as code_of_sharding
-from .shardings import devices_of as devices_of
-from .shardings import sharding_text as sharding_text
 from .tracing import NotTraced as NotTraced
 from .tracing import call_site as call_site
 from .tracing import frames_to_the_user as frames_to_the_user
@@ -58,9 +59,6 @@ from .tracing import unwatched as unwatched
 from .tracing import without_own_frame as without_own_frame
 
 if typing.TYPE_CHECKING:
-    from .arrays import Array as Array
-    from .arrays import array_of as array_of
-    from .arrays import array_text as array_text
     from .compiles import Compile as Compile
     from .distributed import Processes as Processes
     from .distributed import processes as processes
@@ -84,7 +82,6 @@ else:
     # Building a spec needs none of these. And counting must not import Equinox or `jax.extend`:
     # they import Pallas, which changes what JAX compares of each call.
     _LATER = {
-        "Array": "arrays",
         "Compile": "compiles",
         "HidingFailedCallbacks": "equinox_errors",
         "HitWatch": "hits",
@@ -93,8 +90,6 @@ else:
         "Processes": "distributed",
         "Retrace": "hits",
         "Watch": "watching",
-        "array_of": "arrays",
-        "array_text": "arrays",
         "distinct_slices": "slices",
         "error_of_equinox": "equinox_errors",
         "is_given": "filter_jit",

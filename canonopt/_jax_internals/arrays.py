@@ -1,109 +1,71 @@
-"""The part of a jit cache key that an array gives."""
+"""Arrays and shardings as the user would write them."""
 
 import contextlib
-import functools
-from collections.abc import Hashable
+from collections.abc import Mapping
 from typing import Any
 
-import attrs
 import jax
-import jax.core
-import numpy as np
-
-from .shardings import spans_devices
-
-
-@attrs.frozen
-class Array:
-    """An array, a NumPy array or a tracer."""
-
-    shape: tuple[int, ...]
-    dtype: str
-    weak_type: bool
-    # None for a tracer, which has no placement.
-    sharding: Hashable = None
-    committed: bool | None = None
-    memory_kind: str | None = None
-    layout: Hashable = None
-
-    def differences(self, other: "Array") -> list[str]:
-        """The kinds of difference, most important first. Unknown placements are left out."""
-        if self == other:
-            return []
-        if self.is_key != other.is_key:
-            return ["dtype"]  # the longer shape of an old-style key follows from its dtype
-        compared = ["shape", "dtype", "weak_type"]
-        if None not in (self.committed, other.committed):
-            compared += ["memory_kind", "committed", "sharding"]
-            # Where shapes differ, so do layouts.
-            if None not in (self.layout, other.layout) and self.shape == other.shape:
-                compared.append("layout")
-        differing = [name for name in compared if getattr(self, name) != getattr(other, name)]
-        # From one device to a mesh is a sharding, whatever is committed.
-        if spans_devices(self.sharding) or spans_devices(other.sharding):
-            differing = [name for name in differing if name != "committed"]
-        return ["commitment" if n == "committed" else n.replace("_", " ") for n in differing]
-
-    def in_words(self, kind: str) -> str:
-        if kind == "commitment":
-            return "committed" if self.committed else "not committed"
-        if kind == "sharding":
-            where = self.sharding
-            return "not committed" if where is None else str(getattr(where, "spec", where))
-        if kind == "memory kind":
-            return str(self.memory_kind)
-        if kind == "layout":
-            return f"major to minor {getattr(self.layout, 'major_to_minor', self.layout)}"
-        return str(self)
-
-    @property
-    def is_key(self) -> bool:
-        return self.dtype.startswith("key<")
-
-    def __str__(self) -> str:
-        return _text(self.shape, self.dtype, self.weak_type)
-
-
-def array_of(value: Any) -> Array:
-    aval = value
-    with contextlib.suppress(TypeError):  # NumPy has dtypes that JAX lacks
-        aval = value if isinstance(value, jax.ShapeDtypeStruct) else jax.typeof(value)
-    dtype = aval.dtype
-    if isinstance(aval, jax.ShapeDtypeStruct):
-        with contextlib.suppress(TypeError, ValueError):  # random keys
-            dtype = jax.dtypes.canonicalize_dtype(dtype)  # as in a trace, where x64 may be off
-    sharding = committed = memory_kind = layout = None
-    if isinstance(value, np.ndarray | np.generic):
-        committed, memory_kind = False, jax.devices()[0].default_memory().kind
-    elif not isinstance(value, jax.core.Tracer) and value.sharding is not None:
-        committed = getattr(value, "committed", True)
-        memory_kind = value.sharding.memory_kind
-        if committed:  # the device of an uncommitted array is not in the key
-            sharding = value.sharding
-            with contextlib.suppress(Exception):  # random keys and deleted arrays have none
-                layout = value.format.layout
-    return Array(
-        tuple(aval.shape),
-        _dtype_name(dtype),
-        bool(getattr(aval, "weak_type", False)),
-        sharding,
-        committed,
-        memory_kind,
-        layout,
-    )
-
-
-# NumPy builds the name each time, and a call has many leaves.
-_dtype_name = functools.lru_cache(str)
+from jax.sharding import AxisType, Mesh, NamedSharding, SingleDeviceSharding
 
 
 def array_text(value: Any) -> str:
-    """The dtype and the shape of an array or a tracer."""
+    """Return the dtype and the shape of an array or a tracer."""
     aval = value
     with contextlib.suppress(TypeError):  # NumPy has dtypes that JAX lacks
         aval = jax.typeof(value)
-    return _text(aval.shape, aval.dtype, bool(getattr(aval, "weak_type", False)))
+    weak = ", weak" if getattr(aval, "weak_type", False) else ""
+    return f"{aval.dtype}[{','.join(map(str, aval.shape))}]{weak}"
 
 
-def _text(shape: tuple[int, ...], dtype: object, weak_type: bool) -> str:
-    return f"{dtype}[{','.join(map(str, shape))}]{', weak' if weak_type else ''}"
+def placement_text(sharding: Any) -> str:
+    """Return a sharding as text, which differs where two shardings differ.
+
+    Its memory kind is left out, and after " of " come the mesh and the devices, if it has a mesh.
+    An abstract mesh has no devices.
+    """
+    if not isinstance(sharding, NamedSharding):
+        return str(sharding)
+    mesh = sharding.mesh
+    text = str(mesh.shape_tuple)
+    if any(kind is not AxisType.Auto for kind in mesh.axis_types):
+        text += f" with axes {', '.join(kind.name for kind in mesh.axis_types)}"
+    if not isinstance(mesh, Mesh):
+        return f"{sharding.spec} of the abstract mesh {text}"
+    return f"{sharding.spec} of {text}, devices {[device.id for device in mesh.devices.flat]}"
+
+
+def code_of_sharding(sharding: Any, variables: Mapping[str, Any]) -> str | None:
+    """Return code for a device or a sharding, with `{jax}` for the module; None if there is none.
+
+    **Arguments:**
+
+    - `variables`: shardings and meshes that have a name where the code is to stand.
+    """
+    for name, value in variables.items():
+        if value == sharding:
+            return name
+    if sharding.memory_kind not in (None, jax.devices()[0].default_memory().kind):
+        return None
+    if isinstance(sharding, SingleDeviceSharding):
+        (device,) = sharding.device_set
+        return f"{{jax}}.devices()[{jax.devices().index(device)}]"
+    if isinstance(sharding, NamedSharding):
+        spec = f"{{jax}}.sharding.PartitionSpec({', '.join(map(repr, sharding.spec))})"
+        named = (name for name, value in variables.items() if value == sharding.mesh)
+        if (mesh := next(named, None)) is not None:
+            return f"{{jax}}.sharding.NamedSharding({mesh}, {spec})"
+    return None
+
+
+def sharding_text(value: Any) -> str:
+    """Return a sharding or a mesh, with the same text in each process that has one like it.
+
+    The devices count only if they belong to several processes.
+    """
+    mesh = value.mesh if isinstance(value, NamedSharding) else value
+    if not isinstance(mesh, Mesh):
+        return f"{type(value).__name__} of {getattr(value, 'num_devices', 'abstract')} devices"
+    text = f"mesh {dict(mesh.shape)}"
+    if len({device.process_index for device in mesh.devices.flat}) > 1:
+        text += f" of devices {[device.id for device in mesh.devices.flat]}"
+    return text if mesh is value else f"{value.spec}, {text}, {value.memory_kind}"

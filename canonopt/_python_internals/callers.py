@@ -28,6 +28,8 @@ class Caller:
     packages: frozenset[str] = frozenset()
     # The packages that its variables are from: modules, classes and instances.
     known_packages: frozenset[str] = frozenset()
+    # What its code names: variables, functions and attributes.
+    names: frozenset[str] = frozenset()
 
     def with_modules(self, code: str) -> str:
         """`code` with the names of the modules that it has as `{jnp}`, or imports of them first."""
@@ -91,6 +93,7 @@ def caller_of(
         {name: value for name, value in space.items() if issubclass(type(value), kinds)},
         frozenset(packages - sys.stdlib_module_names),
         frozenset(map(_package_of, space.values())),
+        frozenset(frame.f_code.co_names + frame.f_code.co_freevars),
     )
 
 

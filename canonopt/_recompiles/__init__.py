@@ -16,8 +16,6 @@ from .causes import times as times
 from .counting import assert_max_compiles as assert_max_compiles
 from .counting import assert_max_traces as assert_max_traces
 from .counting import compile_log as compile_log
-from .differences import Entry as Entry
-from .differences import Explanation as Explanation
 from .guard import no_recompiles as no_recompiles
 from .listeners import check_compiles as check_compiles
 from .listeners import record_everywhere as record_everywhere
@@ -26,9 +24,11 @@ from .log import MAX_ENTRIES as MAX_ENTRIES
 from .log import MAX_OPERATIONS as MAX_OPERATIONS
 from .log import STAGES as STAGES
 from .log import CompileLog as CompileLog
+from .log import Entry as Entry
 from .log import FunctionLog as FunctionLog
 from .log import Recorder as Recorder
 from .log import cause_of as cause_of
+from .rules import Explanation as Explanation
 from .stale import ReadValue as ReadValue
 from .stale import StaleRead as StaleRead
 from .stale import assert_not_stale as assert_not_stale

@@ -10,8 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from .._jax_internals import frames_to_the_user
 from ..errors import ExcessError, LimitError, RecompileWarning
 from .causes import CauseLine, cause_lines
-from .differences import Entry
-from .log import FunctionLog
+from .log import Entry, FunctionLog
 
 Mode: TypeAlias = Literal["raise", "warn", "record"]
 

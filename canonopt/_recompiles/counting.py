@@ -23,11 +23,10 @@ from .._python_internals import loaded
 from .._texts import place_of
 from ..errors import LimitError, NotJittedError
 from .alarm import Alarm, Mode, check_limit, check_mode
-from .call_key import CallKey, call_key_of
 from .causes import nth
-from .differences import Entry
 from .listeners import LogRecorder, active, check_compiles, recording, watch
-from .log import CompileLog, FunctionLog, Recorder
+from .log import CompileLog, Entry, FunctionLog, Recorder
+from .records import Call, call_of
 from .stale import watching
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -217,9 +216,9 @@ class _Limit(Recorder):
         found = any(_is_same_function(f, target) for f in inside for target in self._targets)
         return self.function_log if found else None
 
-    def count_trace(self, call_key: CallKey | None) -> None:
+    def count_trace(self, call: Call | None) -> None:
         """Counts a trace that is seen from inside the function."""
-        entry = Entry(call_key, time.perf_counter(), traced=True)
+        entry = Entry(call, time.perf_counter(), traced=True)
         self.add_trace(self.function_log, entry)
         # There is no jaxpr yet. If this raises, JAX caches none, and the next call is traced again.
         self.after_miss(self.function_log, entry, None)
@@ -263,7 +262,7 @@ def _counted(fn: Any, limit: _Limit) -> Any:
     def counted(*args: Any, **kwargs: Any) -> Any:
         if not is_staging() or is_unwatched():
             return fn(*args, **kwargs)
-        key = _call_key(fn, args, kwargs)
+        key = _call_of(fn, args, kwargs)
         limit.count_trace(key)
         try:
             result = fn(*args, **kwargs)
@@ -278,10 +277,10 @@ def _counted(fn: Any, limit: _Limit) -> Any:
     return counted
 
 
-def _call_key(fn: Any, args: tuple, kwargs: dict[str, Any]) -> CallKey | None:
+def _call_of(fn: Any, args: tuple, kwargs: dict[str, Any]) -> Call | None:
     # In a trace, arguments that are traced have become tracers. What is no array was static.
     with contextlib.suppress(Exception):  # an explanation is not worth a failing step
-        return call_key_of(fn, args, kwargs, filtered=True)
+        return call_of(fn, args, kwargs, filtered=True)
     return None
 
 

@@ -1,236 +1,32 @@
-"""Why a call missed the jit cache: its differences from the nearest earlier call.
+"""How two calls differ: one `Difference` for each path, from the structure to the placement.
 
-The nearest is the one with the fewest differences. Each has a kind, words for before and after, and
-advice.
+`nearest` finds the earlier call that a new one is compared with.
 """
 
-import collections
+import functools
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import attrs
 import numpy as np
 
-from .._jax_internals import Array, Compile, devices_of, key_context
-from .advice import (
-    IMPORT_ADVICE,
-    OPTIONS_ADVICE,
-    TRANSFORM_ADVICE,
-    class_advice,
-    context_advice,
-    keyword_advice,
-    leaf_advice,
-    order_advice,
-    parameter_advice,
-    static_advice,
-)
-from .call_key import FUNCTION_PATH, UNNAMED_STATIC, CallKey, is_inside
-from .causes import HANDFUL, Change, cause_lines, no_difference
+from .._texts import MAX_SHOWN, cut_to_difference, shortened
 from .records import (
+    CONTEXT,
+    FUNCTION,
+    GIVEN,
+    OPTION,
+    TRANSFORMS,
+    UNNAMED_STATIC,
     WRAPPED_FUNCTION,
-    Node,
-    Nothing,
-    Part,
-    Record,
-    Static,
+    Call,
+    Leaf,
     as_traced,
-    difference_of,
-    looks_different,
-    node_of,
-    outermost_functions,
-    static_words,
-    way_to,
+    is_inside,
 )
 
-
-@attrs.frozen
-class Explanation:
-    """The differences from the nearest earlier entry, which is the one with the fewest."""
-
-    nearest: int
-    changes: tuple[Change, ...]
-    # The number of differences from each of the earlier entries, counted up to 64.
-    distances: tuple[int, ...]
-    # Whether the call was seen from inside of the function, while it was traced.
-    is_inside_trace: bool = False
-
-    @property
-    def fixes(self) -> tuple[str, ...]:
-        """The lines to paste, each once."""
-        return tuple(dict.fromkeys(change.fix for change in self.changes if change.fix))
-
-    @property
-    def hints(self) -> tuple[str, ...]:
-        """What to do, in words."""
-        return tuple(dict.fromkeys(change.hint for change in self.changes if change.hint))
-
-    @property
-    def note(self) -> str | None:
-        """What to say in place of changes if there are none."""
-        if self.changes:
-            return None
-        return no_difference(self.is_inside_trace, has_names=bool(key_context()))
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, cause_lines(self.changes, self.note, self.hints, self.fixes)))
-
-
-# A call is compared with so many of the first calls and of those just before it.
-_MAX_FIRST, _MAX_LAST = 4, 12
-
-
-TWO_TRACES = "needed two traces"
-
-
-@attrs.define(eq=False)
-class Entry:
-    """One trace, one compile, or both: what a miss of the jit cache led to."""
-
-    call_key: CallKey | None = attrs.field(repr=False)  # too long
-    at: float  # seconds, of time.perf_counter
-    traced: bool = False
-    compiled: bool = False
-    trace_seconds: float = 0.0
-    lowering_seconds: float = 0.0
-    compile_seconds: float = 0.0
-    error: str | None = None  # of a trace that failed
-    advice: tuple[str, ...] = ()  # what to write in place of a call that failed
-    # By an assertion. Later calls are not compared with this one, so the reason stays the same.
-    refused: bool = False
-    # Whether the function had been traced or compiled before. If `predict` was traced inside `step`
-    # and is called later, that is an entry of its own with a first compile.
-    traced_again: bool = False
-    compiled_again: bool = False
-    # Whether it was traced inside another trace, and so is a part of that program.
-    is_nested: bool = False
-    # Whether `canonopt.jit` traced it to find out if others may run the program.
-    is_trial: bool = False
-    # Why JAX had to trace it once more after such a trial.
-    after_trial: str | None = None
-    site: str | None = None  # the line of the user's code that ran it, as `file:line`
-    # In the log of a line: what JAX or a library compiled, and for JAX from which shapes to which.
-    operation: str | None = None
-    shapes: str | None = None
-    # If the compile was slow: items with the same shapes, such as layers, and how many.
-    alike: tuple[str, int] | None = None
-    # The keys of earlier calls, until they were compared with this one.
-    earlier: tuple[CallKey, ...] = attrs.field(default=(), repr=False)
-    _explanation: Explanation | None = attrs.field(default=None, repr=False)
-    _problem: str | None = None
-
-    @property
-    def explanation(self) -> Explanation | None:
-        """How the call differs from earlier ones, which is found out when it is first asked for."""
-        earlier, self.earlier = self.earlier, ()
-        if earlier and self.call_key is not None:
-            try:
-                self._explanation = explain(self.call_key, earlier)
-            except Exception as error:  # an explanation is not worth a failing report
-                self._problem = f"canonopt failed to compare the calls: {error!r}"
-        return self._explanation
-
-    def compare_with(self, earlier: Sequence[CallKey]) -> None:
-        """Notes the first and the last of the earlier calls, to be compared when somebody asks."""
-        self.earlier = (*earlier[:_MAX_FIRST], *earlier[_MAX_FIRST:][-_MAX_LAST:])
-
-    @property
-    def is_again(self) -> bool:
-        return self.traced_again or self.compiled_again
-
-    @property
-    def seconds(self) -> float:
-        return self.trace_seconds + self.lowering_seconds + self.compile_seconds
-
-    def is_followed_by_backward(self, compiled: Compile) -> bool:
-        """Whether this compiles the backward pass of the call, and not the call."""
-        return not compiled.is_by_hand and (self.compiled or compiled.in_backward_pass)
-
-    def add_seconds(self, compiled: Compile) -> None:
-        self.lowering_seconds += compiled.lowering_seconds
-        self.compile_seconds += compiled.seconds
-
-    @property
-    def why(self) -> str:
-        if self.explanation is None:
-            return self._problem or "there is no earlier call to compare with"
-        return str(self.explanation)
-
-    @property
-    def what(self) -> str:
-        if self.error is not None:
-            return "failed while traced"
-        if self.after_trial is not None and not self.is_again:
-            return TWO_TRACES
-        if self.traced:
-            return "was traced and compiled" if self.compiled else "was traced"
-        return "was compiled"
-
-
-# --- the nearest earlier call -----------------------------------------------------------------
-
-
-def explain(new: CallKey, earlier: Sequence[CallKey]) -> Explanation | None:
-    """How `new` differs from the nearest of `earlier`, or None if there are none."""
-    if not earlier:
-        return None
-    # There may be 64 earlier calls, so each comparison stops early. Only the nearest call is
-    # compared in full.
-    found = [tuple(itertools.islice(_all_changes(old, new), _MAX_COUNTED)) for old in earlier]
-    # Among equally near ones the last, which a loop ran just before.
-    nearest = min(
-        range(len(found)),
-        key=lambda i: (len(found[i]), _finer_distance(earlier[i], new, found[i]), -i),
-    )
-    changes = _all_changes(earlier[nearest], new)
-    # There the function itself has no record.
-    inside = FUNCTION_PATH not in new.records and bool(new.tracers)
-    return Explanation(nearest, _in_order(changes), tuple(map(len, found)), inside)
-
-
-_MAX_COUNTED = 64  # differences of an entry, after which it is far enough off
-
-
-def _all_changes(old: CallKey, new: CallKey) -> Iterator[Change]:
-    """The differences by jit's comparison; if none, by canonopt's; if none, by the tracers."""
-    # Different values may have one hash, as -1 and -2 do.
-    for changes in (_changes(old, new), _changes(old, new, by_key=True), _of_tracers(old, new)):
-        first = next(changes, None)
-        if first is not None:
-            yield first
-            yield from changes
-            return
-
-
-def _finer_distance(old: CallKey, new: CallKey, changes: Iterable[Change]) -> tuple[int, float]:
-    """The number of ways in which the changes differ, and how far apart their shapes are."""
-    # The function itself has no path that can be written in Python.
-    paths = [c.path if c.path in new.records else FUNCTION_PATH for c in changes]
-    pairs = [(old.records.get(path), new.records.get(path)) for path in paths]
-    return sum(_ways(*pair) for pair in pairs), sum(_gap(*pair) for pair in pairs)
-
-
-def _ways(before: Record | None, after: Record | None) -> int:
-    before, after = as_traced(before, after), as_traced(after, before)
-    if isinstance(before, Array) and isinstance(after, Array) and before.is_key == after.is_key:
-        return len(before.differences(after))
-    if isinstance(before, Static) and isinstance(after, Static):
-        return int(before.key != after.key)  # the same to canonopt, and made again, is nearer
-    # Farther off than any two arrays.
-    return len(_ORDER)
-
-
-def _gap(before: Record | None, after: Record | None) -> float:
-    """How many times larger one shape is than the other, as a sum of logarithms."""
-    if not isinstance(before, Array) or not isinstance(after, Array):
-        return 0.0
-    if len(before.shape) != len(after.shape):
-        return np.inf
-    sizes = np.log1p(np.array([before.shape, after.shape]))
-    return float(np.abs(sizes[0] - sizes[1]).sum())
-
-
-# From the structure to the values to their placement.
-_ORDER = (
+# The kinds of a difference, from the structure to the values to their placement.
+KINDS = (
     "function",
     "transformation",
     "structure",
@@ -248,164 +44,342 @@ _ORDER = (
     "options",
     "context",
 )
+_OF_ARRAYS = {
+    "shape": "shape",
+    "dtype": "dtype",
+    "weak type": "weak_type",
+    "memory kind": "memory_kind",
+    "commitment": "committed",
+    "sharding": "sharding",
+    "layout": "layout",
+}
 
 
-def _in_order(changes: Iterable[Change]) -> tuple[Change, ...]:
-    return tuple(sorted(changes, key=lambda change: _ORDER.index(change.kind)))
+# --- what is in a static value --------------------------------------------------------------------
 
 
-def _changes(old: CallKey, new: CallKey, by_key: bool = False) -> Iterator[Change]:
-    paths = [*old.records, *(path for path in new.records if path not in old.records)]
+@attrs.frozen
+class Part:
+    """A part of two static values, under its name."""
+
+    name: str
+    before: Leaf
+    after: Leaf
+
+    @property
+    def looks_different(self) -> bool:
+        is_other = self.before.text != self.after.text or self.is_class_defined_again
+        return is_other and self.before.digest != self.after.digest
+
+    @property
+    def is_class_defined_again(self) -> bool:
+        return self.after.is_class_defined_again(self.before)
+
+    @property
+    def is_other_object(self) -> bool:
+        """Return True for two functions, or for objects that are compared by identity."""
+        is_object = self.before.kind != "value" or self.before.is_unique
+        return is_object and self.before.digest != self.after.digest
+
+    @property
+    def is_other_function(self) -> bool:
+        """Return True for two functions that are the same to canonopt, and not to JAX."""
+        return self.before.kind != "value" and self.before.token != self.after.token
+
+    @property
+    def is_whole(self) -> bool:
+        """Return True for what is another object as a whole, whatever its parts are."""
+        kind = self.before.kind
+        return kind == "transformation" or (kind == "value" and self.before.is_unique)
+
+    def way(self, is_end: Callable[["Part"], bool], into_all: bool = False) -> list["Part"]:
+        """Return the parts that lead to the first that `is_end`, itself first, or nothing."""
+        before, after = self.before.parts, self.after.parts
+        if before.keys() == after.keys() and (into_all or not self.is_whole):
+            for name, old in before.items():
+                if inner := Part(name, old, after[name]).way(is_end, into_all):
+                    return [self, *inner]
+        return [self] if is_end(self) else []
+
+    def way_to_difference(self) -> list["Part"]:
+        """Return the parts that lead to where the two differ, themselves first."""
+        # What the user can read comes first: two texts that differ explain more than two objects.
+        if len(way := self.way(lambda part: part.looks_different, into_all=True)) > 1:
+            return way
+        # A function may capture another value that looks the same in every part.
+        ends: list[Callable[[Part], bool]] = [
+            lambda part: part.is_other_object,
+            lambda part: (
+                part.is_other_function
+                if self.before.kind == "value"
+                else part.before.digest != part.after.digest
+            ),
+        ]
+        return next((way for is_end in ends if len(way := self.way(is_end)) > 1), [self])
+
+
+# --- differences ----------------------------------------------------------------------------------
+
+
+@attrs.define(eq=False)
+class Difference:
+    """A path at which two calls differ."""
+
+    path: str
+    before: Leaf | None
+    after: Leaf | None
+    old: Call
+    new: Call
+
+    @functools.cached_property
+    def kind(self) -> str:
+        """Return one of `KINDS`."""
+        if self.path == FUNCTION or (self.path == "self._fun" and self.new.is_of_wrapper):
+            return "function"
+        if self.path.startswith((CONTEXT, TRANSFORMS)):
+            return "context"
+        if self.path.startswith(OPTION):
+            return "options"
+        before, after = self.as_traced
+        if before is None or after is None or {before.kind, after.kind} & {"node", "text"}:
+            return "structure"
+        if "none" in (before.kind, after.kind):
+            return "none"
+        if before.is_static and after.is_static:
+            kinds = {self.function.before.kind, self.function.after.kind}
+            return next((k for k in ("transformation", "callable") if k in kinds), "static value")
+        return array_kinds(before, after)[0] if before.is_array and after.is_array else "scalar"
+
+    @property
+    def as_traced(self) -> tuple[Leaf | None, Leaf | None]:
+        return as_traced(self.before, self.after), as_traced(self.after, self.before)
+
+    @property
+    def name(self) -> str:
+        """Return the path as a report has it: only what can be written in Python, or words."""
+        if self.path.startswith(TRANSFORMS):
+            return "the call"
+        if self.kind == "function":
+            return "the function itself"
+        return self.path.removesuffix(UNNAMED_STATIC).rpartition("> ")[2]
+
+    # Of static values.
+
+    @functools.cached_property
+    def way(self) -> list[Part]:
+        """Return the parts that lead to where two static values differ, themselves first."""
+        if self.before is None or self.after is None:
+            return []
+        return Part("", self.before, self.after).way_to_difference()
+
+    @property
+    def function(self) -> Part:
+        """Return the outermost function or transformation on the way, or the values."""
+        functions = {"transformation", "callable"}
+        inside = (p for p in self.way if {p.before.kind, p.after.kind} & functions)
+        return next(inside, self.way[0])
+
+    @property
+    def visible(self) -> Part | None:
+        """Return the innermost part of the function that looks different, if one does."""
+        last = self.way[-1]
+        return last if last.looks_different and last is not self.function else None
+
+    @property
+    def redefined(self) -> Leaf | None:
+        """Return the class that was defined again, of the values or of a part that differs."""
+        return next((part.after for part in self.way if part.is_class_defined_again), None)
+
+    @property
+    def is_same_to_canonopt(self) -> bool:
+        # Digests may be equal though a global, or a variable that several functions capture,
+        # changed.
+        before, after = self.function.before.digest, self.function.after.digest
+        return before is not None and before == after and self.visible is None
+
+
+def array_kinds(before: Leaf, after: Leaf) -> list[str]:
+    """Return how two arrays differ, most important first. Unknown placements are left out."""
+    if before.token == after.token:
+        return []
+    if before.is_key != after.is_key:
+        return ["dtype"]  # the longer shape of an old-style key follows from its dtype
+    kinds = [
+        k for k, field in _OF_ARRAYS.items() if getattr(before, field) != getattr(after, field)
+    ]
+    unknown = set()
+    if None in (before.committed, after.committed):
+        unknown = {"memory kind", "commitment", "sharding", "layout"}
+    # Where shapes differ, so do layouts.
+    if None in (before.layout, after.layout) or before.shape != after.shape:
+        unknown.add("layout")
+    # From one device to a mesh is a sharding, whatever is committed.
+    if before.devices > 1 or after.devices > 1:
+        unknown.add("commitment")
+    return [kind for kind in kinds if kind not in unknown]
+
+
+def differences(old: Call, new: Call) -> Iterator[Difference]:
+    """Yield the differences by JAX's comparison; if none, by canonopt's; if none, by tracers."""
+    # Different values may have one hash, as -1 and -2 do.
+    for is_same in (_is_same_to_jax, _is_same_to_canonopt):
+        found = _differing(old, new, is_same)
+        if (first := next(found, None)) is not None:
+            yield first
+            yield from found
+            return
+    # How the call is transformed is in the key of a compile, but not in that of a trace.
+    before, after = old.leaves[TRANSFORMS], new.leaves[TRANSFORMS]
+    if before.token != after.token:
+        yield Difference(TRANSFORMS, before, after, old, new)
+
+
+def is_same_call(old: Call, new: Call) -> bool:
+    return next(differences(old, new), None) is None
+
+
+def _differing(old: Call, new: Call, is_same: Callable[[Leaf, Leaf], bool]) -> Iterator[Difference]:
     # A node comes before what is inside it. If the node differs or is missing, what is inside is
     # not listed.
     gone: set[str] = set()
-    for path in paths:
-        before, after = old.records.get(path), new.records.get(path)
-        if _is_same(before, after, by_key) or (gone and is_inside(path, gone)):
+    for path in (*old.leaves, *(path for path in new.leaves if path not in old.leaves)):
+        before, after = old.leaves.get(path), new.leaves.get(path)
+        if path == TRANSFORMS or (gone and is_inside(path, gone)):
             continue
-        if _kind(before, after) in ("structure", "none"):
+        if before is None or after is None:
+            # An argument that only one of the calls has is a difference already.
+            if path.startswith((GIVEN, OPTION)) or (after is None and path.startswith(CONTEXT)):
+                continue
+        elif is_same(before, after):
+            continue
+        found = Difference(path, before, after, old, new)
+        if found.kind in ("structure", "none"):
             gone.add(path)
-        yield _change(path, before, after, old, new)
-    for name in sorted(old.by_keyword ^ new.by_keyword):
-        # An argument that only one of the calls has is listed above.
-        if name in old.records and name in new.records:
-            before, after = "by position", "by keyword"
-            if name in old.by_keyword:
-                before, after = after, before
-            yield Change.advised(name, "structure", before, after, keyword_advice(name))
-    for name, value in new.options.items():
-        if old.options.get(name) != value and not _follows_from_numbers(name, old, new):
-            before, after = repr(old.options.get(name)), repr(value)
-            yield Change.advised(name, "options", before, after, OPTIONS_ADVICE, HANDFUL)
-    for name, value in new.context.items():
-        if name not in old.context:
-            yield Change.advised(name, "context", "unknown to JAX", value, IMPORT_ADVICE)
-        elif old.context[name] != value:
-            before, advice = old.context[name], context_advice(name)
-            yield Change.advised(name, "context", before, value, advice, HANDFUL)
+        yield found
 
 
-def _is_same(before: Record | None, after: Record | None, by_key: bool) -> bool:
-    if type(before) is not type(after):
-        before, after = as_traced(before, after), as_traced(after, before)
-    if isinstance(before, Array) and isinstance(after, Array):
-        # Not by `==`: a tracer has no placement to compare.
-        return not before.differences(after)
-    if by_key and isinstance(before, Static) and isinstance(after, Static):
-        return before.key == after.key
-    return before == after
+def _is_same_to_jax(before: Leaf, after: Leaf) -> bool:
+    if before.kind == after.kind and before.token == after.token:
+        return True
+    old, new = as_traced(before, after), as_traced(after, before)
+    if old is not None and new is not None and old.is_array:
+        # Not by the token: a tracer has no placement to compare.
+        return new.is_array and not array_kinds(old, new)
+    return before.is_static and after.is_static and before.token == after.token
 
 
-def _follows_from_numbers(option: str, old: CallKey, new: CallKey) -> bool:
-    """Whether an option has the names that JAX found for numbers, which differ themselves."""
-    numbers = option.replace("argnames", "argnums")
-    return numbers != option and old.options.get(numbers) != new.options.get(numbers)
+def _is_same_to_canonopt(before: Leaf, after: Leaf) -> bool:
+    if before.is_static and after.is_static:
+        return before.digest == after.digest
+    return _is_same_to_jax(before, after)
 
 
-def _of_tracers(old: CallKey, new: CallKey) -> Iterator[Change]:
-    """How the call is transformed, which is in the key of a compile but not in that of a trace."""
-    if old.tracers == new.tracers:
-        return
-    advice = TRANSFORM_ADVICE
-    yield Change.advised("the call", "context", old.transforms, new.transforms, advice, HANDFUL)
+# --- the nearest earlier call ---------------------------------------------------------------------
+
+_MAX_COUNTED = 64  # differences of a call, after which it is far enough off
 
 
-def _kind(before: Record | None, after: Record | None) -> str:
-    before, after = as_traced(before, after), as_traced(after, before)
-    if before is None or after is None or isinstance(before, Node) or isinstance(after, Node):
-        return "structure"
-    if isinstance(before, Nothing) or isinstance(after, Nothing):
-        return "none"
-    if isinstance(before, Static) and isinstance(after, Static):
-        before, after = outermost_functions(before, after)
-        kinds = {before.kind, after.kind}
-        return next((k for k in ("transformation", "callable") if k in kinds), "static value")
-    if isinstance(before, Array) and isinstance(after, Array):
-        return before.differences(after)[0]
-    return "scalar"
+def nearest(new: Call, earlier: Sequence[Call]) -> tuple[int, tuple[int, ...], list[Difference]]:
+    """Compare a call with earlier ones, of which there is at least one.
+
+    **Returns:** which of them is the nearest, the number of differences from each, counted up to
+    64, and all differences from the nearest.
+    """
+    # There may be 16 earlier calls, so each comparison stops early.
+    found = [[*itertools.islice(differences(old, new), _MAX_COUNTED)] for old in earlier]
+    # Among equally near ones the last, which a loop ran just before.
+    best = min(range(len(found)), key=lambda i: (len(found[i]), *_distance(found[i]), -i))
+    every = sorted(differences(earlier[best], new), key=lambda each: KINDS.index(each.kind))
+    return best, tuple(map(len, found)), every
 
 
-def _change(
-    path: str, before: Record | None, after: Record | None, old: CallKey, new: CallKey
-) -> Change:
-    is_function = path == FUNCTION_PATH or (path == "self._fun" and new.is_of_wrapper)
-    kind = "function" if is_function else _kind(before, after)
-    # A report names only paths that can be written in Python.
-    name = "the function itself" if is_function else path.removesuffix(UNNAMED_STATIC)
-    if isinstance(before, Static) and isinstance(after, Static):
-        return _static_change(name, kind, before, after, old, new)
-    words = [_words(before, kind), _words(after, kind)]
+def _distance(found: Iterable[Difference]) -> tuple[int, float]:
+    """Return the number of ways in which leaves differ, and how far apart their shapes are."""
+    pairs = [difference.as_traced for difference in found]
+    return sum(_ways(*pair) for pair in pairs), sum(_gap(*pair) for pair in pairs)
+
+
+def _ways(before: Leaf | None, after: Leaf | None) -> int:
+    if before is not None and after is not None:
+        if before.is_array and after.is_array and before.is_key == after.is_key:
+            return len(array_kinds(before, after))
+        if before.is_static and after.is_static:
+            return int(before.digest != after.digest)  # what was made again is nearer
+    return len(KINDS)  # farther off than any two arrays
+
+
+def _gap(before: Leaf | None, after: Leaf | None) -> float:
+    """Return how many times larger one shape is than the other, as a sum of logarithms."""
+    if before is None or after is None or not (before.is_array and after.is_array):
+        return 0.0
+    if len(before.shape) != len(after.shape):
+        return np.inf
+    sizes = np.log1p(np.array([before.shape, after.shape]))
+    return float(np.abs(sizes[0] - sizes[1]).sum())
+
+
+# --- in words -------------------------------------------------------------------------------------
+
+
+def words(found: Difference) -> tuple[str, str]:
+    """Return what was before and what is now, as texts that differ."""
+    before, after, kind = found.before, found.after, found.kind
+    if before is not None and after is not None and before.is_static and after.is_static:
+        return static_words(before, after, found.way)
+    missing = "unknown to JAX" if found.path.startswith(CONTEXT) else "missing"
+    texts = [missing if leaf is None else _word(leaf, kind) for leaf in (before, after)]
     if kind == "sharding":
-        where = [devices_of(getattr(record, "sharding", None)) for record in (before, after)]
-        # One PartitionSpec on two meshes reads the same.
-        if words[0] == words[1] or None in where:
-            pairs = zip(words, where, strict=True)
-            words = [text if mesh is None else f"{text} of {mesh}" for text, mesh in pairs]
-    if isinstance(before, Node) and isinstance(after, Node) and after.is_defined_again(before):
-        words[1] += ", whose class was defined again"
-        return Change.advised(name, kind, words[0], words[1], class_advice(after))
-    advice = leaf_advice(kind, name, before, after, old, new)
-    in_state = path in new.states or is_inside(path, new.states)
-    # In a state only the shapes may differ: it is what the step returned.
-    wanted = 1 if in_state and kind != "shape" else _wanted(kind, before, after)
-    return Change.advised(name, kind, words[0], words[1], advice, wanted)
+        (spec, _, mesh), (other, _, second) = (text.partition(" of ") for text in texts)
+        if mesh == second and spec != other:  # on one mesh the specs say it
+            texts = [spec, other]
+    if before is not None and after is not None and after.is_class_defined_again(before):
+        texts[1] += ", whose class was defined again"
+    return texts[0], texts[1]
 
 
-def _wanted(kind: str, before: Record | None, after: Record | None) -> int:
-    """How many programs are likely wanted that differ in this."""
-    if kind == "sharding":
-        old, new = (getattr(record, "sharding", None) for record in (before, after))
-        meshes = devices_of(old), devices_of(new)
-        # From one device to a mesh is an array that was not put there, and no second mesh.
-        if None in (old, new) or (meshes[0] is None) != (meshes[1] is None):
-            return 1
-        return HANDFUL if (meshes[0] or old) != (meshes[1] or new) else 1
-    return HANDFUL if kind in ("shape", "none") or None in (before, after) else 1
+def _word(leaf: Leaf, kind: str) -> str:
+    if leaf.is_array and kind == "commitment":
+        return "committed" if leaf.committed else "not committed"
+    if leaf.is_array and kind in ("sharding", "memory kind", "layout"):
+        return str(getattr(leaf, _OF_ARRAYS[kind]) or "not committed")
+    return shortened(leaf.text)
 
 
-def _static_change(
-    path: str, kind: str, before: Static, after: Static, old: CallKey, new: CallKey
-) -> Change:
-    if old.records.get(path) == new.records.get(path) == node_of(collections.OrderedDict):
-        words = f"keys {before}", f"keys {after}"
-        return Change.advised(path, "structure", *words, order_advice(path))
-    if kind == "transformation" and (steps := _steps_to_parameter(before, after)):
-        inside = "".join(_step(name) for name, _, _ in steps)
-        _, before, after = steps[-1]
-        found = difference_of(before, after)
-        advice, wanted = parameter_advice(path, inside, found, new), found.wanted(kind)
-        kind, words = _kind(before, after), static_words(before, after)
-        return Change.advised(f"{path}{inside}", kind, *words, advice, wanted)
-    found = difference_of(before, after)
-    advice, wanted = static_advice(kind, path, found, old, new), found.wanted(kind)
-    if kind == "function":
-        # A function that was made again may capture a transformation that was built again.
-        for name, inner in after.parts.items():
-            was = before.parts.get(name)
-            if was and was.kind == inner.kind == "transformation" and was.token != inner.token:
-                function = after.parts.get(WRAPPED_FUNCTION, after).text.rpartition(".")[2]
-                label = [*name.split("'"), name][1]  # of "captured variable 'tx'" or "argument 0"
-                path = f"{label} in {function.removeprefix('function ')}"
-                before, after = was, inner
-                break
-    return Change.advised(path, kind, *static_words(before, after), advice, wanted)
-
-
-def _steps_to_parameter(before: Static, after: Static) -> list[Part]:
-    """The way to a parameter that differs, from a spec through those inside of it."""
-    if not all(static.text.startswith("canonopt.") for static in (before, after)):
-        return []
-    way = way_to(before, after, looks_different)
-    return list(itertools.takewhile(lambda part: _step(part[0]), way))
-
-
-def _step(name: str) -> str:
-    """The step of a path to a part: `.mask` to "field 'mask'", `[0]` to "item 0"."""
-    kind, _, label = name.partition(" ")
-    return {"field": f".{label[1:-1]}", "item": f"[{label}]"}.get(kind, "")
-
-
-def _words(record: Record | None, kind: str) -> str:
-    if isinstance(record, Array):
-        return record.in_words(kind)
-    return "missing" if record is None else str(record)
+def static_words(before: Leaf, after: Leaf, way: Sequence[Part]) -> tuple[str, str]:
+    """Return the part that differs, with its name and owner; or that none does."""
+    texts = shortened(before.text), shortened(after.text)
+    is_alike = before.text == after.text
+    if again := next((part.after for part in way if part.is_class_defined_again), None):
+        return texts[0], f"{texts[1]}, and class {again.type} was defined again"
+    # Two short texts that differ are enough. Of long ones, and of a partial or a method, the part
+    # that differs is easier to see.
+    if is_alike or len(before.text) > MAX_SHOWN or before.parts.keys() > {WRAPPED_FUNCTION}:
+        is_built = before.kind == "transformation"  # as it was built, not as it is inside
+        owner = texts
+        for part in way[1:] if not is_built or way[-1].looks_different else ():
+            old, new = part.before, part.after
+            # The text of a function is no more than its name, so the way goes on to what it
+            # captured.
+            is_clear = old.text != new.text and max(len(old.text), len(new.text)) <= MAX_SHOWN
+            if part is way[-1] or (is_clear and old.place is None):
+                name = part.name
+                if is_built:
+                    owner, name = texts, name.removeprefix("captured variable ")
+                old_text, new_text = cut_to_difference(old.text, new.text)
+                same = " (another object)" if old.text == new.text else ""
+                return (
+                    f"{owner[0]} with {name} {old_text}",
+                    f"{owner[1]} with {name} {new_text}{same}",
+                )
+            owner = shortened(old.text), shortened(new.text)
+    if not is_alike:
+        return cut_to_difference(before.text, after.text)
+    if before.kind == "class":
+        return texts[0], "another class of the same name: it was defined again"
+    if before.kind != "value":
+        where = f" ({after.place})" if after.place else ""
+        made = f", {after.made}" if after.made else ""
+        return f"{texts[0]}{where}", f"another object made by the same code{made}"
+    if before.is_unique:
+        return texts[0], "another object, equal only to itself"
+    return texts[0], "another value, which differs in a part too long to show"

@@ -9,12 +9,9 @@ from .._jax_internals import Compile
 from .._texts import shortened
 from ..errors import LimitError, RecompileError
 from .alarm import Alarm, check_limit, check_mode
-from .call_key import FUNCTION_PATH
 from .causes import CauseLine, nth, repeated_operation, several_shapes
-from .differences import Entry
 from .listeners import LogRecorder, check_compiles, is_inside_recorded, recording
-from .log import CompileLog, FunctionLog, compare_with_all, earlier_shapes
-from .records import Node
+from .log import CompileLog, Entry, FunctionLog, compare_with_all, earlier_shapes
 
 
 def no_recompiles(
@@ -172,11 +169,10 @@ def _lines(log: FunctionLog, entry: Entry) -> list[CauseLine] | None:
 
 
 def _lines_of_call(entry: Entry) -> list[CauseLine]:
-    records = entry.call_key.records if entry.call_key is not None else {}
     leaves = [
-        f"{path}: {record}"
-        for path, record in records.items()
-        if path != FUNCTION_PATH and not isinstance(record, Node)
+        f"{path}: {shortened(leaf.text)}"
+        for path, leaf in (entry.call.leaves if entry.call is not None else {}).items()
+        if not path.startswith("<") and leaf.kind != "node"
     ]
     more = len(leaves) - _MAX_SHOWN
     shown = [*leaves[:_MAX_SHOWN], *([f"{more} more"] if more > 0 else [])]

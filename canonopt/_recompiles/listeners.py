@@ -33,9 +33,8 @@ from .._jax_internals import (
 )
 from .._python_internals import WeakIdMap
 from ..errors import ExcessError, RecompileWarning
-from .call_key import CallKey, call_key_of_miss, shapes_of_miss
-from .differences import Entry
-from .log import MAX_ENTRIES, CompileLog, FunctionLog, Recorder
+from .log import MAX_ENTRIES, CompileLog, Entry, FunctionLog, Recorder
+from .records import Call, call_of_miss, shapes_of_miss
 
 
 @contextlib.contextmanager
@@ -141,7 +140,7 @@ class _Running:
     # An exception that was being handled before, and so is not this miss's error.
     handled: BaseException | None
     logs: list[tuple[Recorder, FunctionLog]] = attrs.field(factory=list)
-    call_key: CallKey | None = None
+    call: Call | None = None
     is_nested: bool = False
     site: str | None = None
     # What the miss may compile at a line of the user's, if a library jits its function.
@@ -238,7 +237,7 @@ def _enter(miss: Miss) -> _Running:
         if running.logs:
             running.site = call_site()
             with _noting_problems(recorders):
-                running.call_key = call_key_of_miss(miss, function)
+                running.call = call_of_miss(miss, function)
         if by_library and not running.is_nested and len(running.logs) < len(recorders):
             running.operation = _operation(miss, function)
     # Last, so that the time does not include making the call key.
@@ -253,7 +252,7 @@ def _operation(miss: Miss, function: Any) -> Entry:
         if is_in_shard_map():
             name = "shard_map"  # the operations of its function have no names
         return Entry(None, 0.0, operation=name, shapes=shapes_of_miss(miss))
-    return Entry(call_key_of_miss(miss, function), 0.0, operation=name)
+    return Entry(call_of_miss(miss, function), 0.0, operation=name)
 
 
 def _leave(running: _Running, traced: bool, program: Any) -> None:
@@ -302,17 +301,17 @@ def _count(
     is_new = failure is not None and failure is not running.handled
     error = f"{type(failure).__name__}: {failure}" if is_new else None
     outputs = getattr(program, "out_avals", ())
-    if running.call_key is not None:
-        running.call_key.note_returned(outputs)
+    if running.call is not None:
+        running.call.note_returned(outputs)
     for recorder, log in running.logs:
         entry = None if traced else _trial_of(recorder, program)
         if entry is not None:
-            if entry.call_key is not None and running.call_key is not None:
-                entry.call_key = entry.call_key.with_reason(running.call_key.why_not_shared)
+            if entry.call is not None and running.call is not None:
+                entry.call = entry.call.with_reason(running.call.why_not_shared)
             found.append((recorder, log, entry))
             continue
         entry = Entry(
-            running.call_key,
+            running.call,
             running.started,
             traced,
             is_nested=running.is_nested,

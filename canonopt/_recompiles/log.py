@@ -8,7 +8,7 @@ import re
 import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Self
 
 import attrs
@@ -17,7 +17,6 @@ from .._jax_internals import Compile, identity_of_code, innermost
 from .._python_internals import WeakIdMap, is_name_of_code
 from .._texts import place_of
 from ..errors import UnknownFunctionError
-from .advice import failure_hints
 from .causes import (
     Cause,
     aligned,
@@ -28,7 +27,9 @@ from .causes import (
     several_shapes,
     verdict,
 )
-from .differences import TWO_TRACES, Entry
+from .differences import is_same_call
+from .records import Call
+from .rules import Explanation, explain, failure_hints
 from .stale import StaleRead
 
 # What the seconds of a program are made of.
@@ -72,6 +73,95 @@ COUNTS = tuple(field.name for field in attrs.fields(Counts))
 
 MAX_ENTRIES = 64  # kept for each function
 MAX_OPERATIONS = 512  # kept for each line
+# A call is compared with so many of the first calls and of those just before it.
+_MAX_FIRST, _MAX_LAST = 4, 12
+
+
+TWO_TRACES = "needed two traces"
+
+
+@attrs.define(eq=False)
+class Entry:
+    """One trace, one compile, or both: what a miss of the jit cache led to."""
+
+    call: Call | None = attrs.field(repr=False)  # too long
+    at: float  # seconds, of time.perf_counter
+    traced: bool = False
+    compiled: bool = False
+    trace_seconds: float = 0.0
+    lowering_seconds: float = 0.0
+    compile_seconds: float = 0.0
+    error: str | None = None  # of a trace that failed
+    advice: tuple[str, ...] = ()  # what to write in place of a call that failed
+    # By an assertion. Later calls are not compared with this one, so the reason stays the same.
+    refused: bool = False
+    # Whether the function had been traced or compiled before. If `predict` was traced inside `step`
+    # and is called later, that is an entry of its own with a first compile.
+    traced_again: bool = False
+    compiled_again: bool = False
+    # Whether it was traced inside another trace, and so is a part of that program.
+    is_nested: bool = False
+    # Whether `canonopt.jit` traced it to find out if others may run the program.
+    is_trial: bool = False
+    # Why JAX had to trace it once more after such a trial.
+    after_trial: str | None = None
+    site: str | None = None  # the line of the user's code that ran it, as `file:line`
+    # In the log of a line: what JAX or a library compiled, and for JAX from which shapes to which.
+    operation: str | None = None
+    shapes: str | None = None
+    # If the compile was slow: items with the same shapes, such as layers, and how many.
+    alike: tuple[str, int] | None = None
+    # Earlier calls, until they were compared with this one.
+    earlier: tuple[Call, ...] = attrs.field(default=(), repr=False)
+    _explanation: Explanation | None = attrs.field(default=None, repr=False)
+    _problem: str | None = None
+
+    @property
+    def explanation(self) -> Explanation | None:
+        """Return how the call differs from earlier ones, found out when first asked for."""
+        earlier, self.earlier = self.earlier, ()
+        if earlier and self.call is not None:
+            try:
+                self._explanation = explain(self.call, earlier)
+            except Exception as error:  # an explanation is not worth a failing report
+                self._problem = f"canonopt failed to compare the calls: {error!r}"
+        return self._explanation
+
+    def compare_with(self, earlier: Sequence[Call]) -> None:
+        """Notes the first and the last of the earlier calls, to be compared when somebody asks."""
+        self.earlier = (*earlier[:_MAX_FIRST], *earlier[_MAX_FIRST:][-_MAX_LAST:])
+
+    @property
+    def is_again(self) -> bool:
+        return self.traced_again or self.compiled_again
+
+    @property
+    def seconds(self) -> float:
+        return self.trace_seconds + self.lowering_seconds + self.compile_seconds
+
+    def is_followed_by_backward(self, compiled: Compile) -> bool:
+        """Return True if this compiles the backward pass of the call, and not the call."""
+        return not compiled.is_by_hand and (self.compiled or compiled.in_backward_pass)
+
+    def add_seconds(self, compiled: Compile) -> None:
+        self.lowering_seconds += compiled.lowering_seconds
+        self.compile_seconds += compiled.seconds
+
+    @property
+    def why(self) -> str:
+        if self.explanation is None:
+            return self._problem or "there is no earlier call to compare with"
+        return str(self.explanation)
+
+    @property
+    def what(self) -> str:
+        if self.error is not None:
+            return "failed while traced"
+        if self.after_trial is not None and not self.is_again:
+            return TWO_TRACES
+        if self.traced:
+            return "was traced and compiled" if self.compiled else "was traced"
+        return "was compiled"
 
 
 def cause_of(entries: list[Entry]) -> Cause:
@@ -218,7 +308,7 @@ class FunctionLog(Counts):
     def add_trace(self, entry: Entry) -> None:
         # What is traced inside another trace is one program with it, for all of its shapes.
         entry.traced_again = not entry.is_nested and self.traces > self.nested_traces
-        reason = None if entry.call_key is None else entry.call_key.why_not_shared
+        reason = None if entry.call is None else entry.call.why_not_shared
         if reason is not None and (trial := self._trial_before(entry)) is not None:
             # One trace with it, to a user. Nothing is compared with the trial: it looks the same.
             entry.traced_again, trial.traced_again = trial.traced_again, False
@@ -226,9 +316,9 @@ class FunctionLog(Counts):
                 entry.trace_seconds + trial.trace_seconds,
                 0.0,
             )
-            entry.after_trial, trial.error, trial.call_key = reason, None, None
+            entry.after_trial, trial.error, trial.call = reason, None, None
         if entry.error is not None:
-            entry.advice = failure_hints(entry.call_key)
+            entry.advice = failure_hints(entry.call)
         self.traces += 1
         self.nested_traces += entry.is_nested
         self.trace_seconds += entry.trace_seconds
@@ -252,15 +342,15 @@ class FunctionLog(Counts):
         entry.compiled = True
         entry.add_seconds(compiled)
         # Without shapes it cannot be compared. JAX compiles it for something that it transforms.
-        is_known = entry.call_key is not None or entry.shapes is not None
+        is_known = entry.call is not None or entry.shapes is not None
         entry.compiled_again = is_known and any(
-            e.operation == entry.operation and (e.shapes or e.call_key) for e in self.entries
+            e.operation == entry.operation and (e.shapes or e.call) for e in self.entries
         )
         self._add(entry)
 
     def _add(self, entry: Entry) -> None:
         kept = (e for e in self.entries if not e.refused and e.operation == entry.operation)
-        earlier = [e.call_key for e in kept if e.call_key is not None]
+        earlier = [e.call for e in kept if e.call is not None]
         # Also if the entry is not kept, because an assertion may report it.
         entry.compare_with(earlier)
         if len(self.entries) < (MAX_OPERATIONS if self.is_line else MAX_ENTRIES):
@@ -274,8 +364,10 @@ class FunctionLog(Counts):
         is_new = False
         if entry is not None and not (entry.traced or entry.compiled):
             # Jitted twice, it has a second miss inside the first. Or `.trace()` came before it.
-            key, traced = entry.call_key, [e for e in self.entries if e.traced]
-            same = [e for e in traced if e.at > entry.at or (e.call_key == key and not e.compiled)]
+            key, traced = entry.call, [e for e in self.entries if e.traced]
+            same = [
+                e for e in traced if e.at > entry.at or (not e.compiled and _is_same(e.call, key))
+            ]
             entry, is_new = (same[-1], False) if same else (entry, True)
         if entry is not None and entry.is_followed_by_backward(compiled):
             self._count(compiled, is_backward=True)
@@ -303,6 +395,10 @@ class FunctionLog(Counts):
             self.cache_hits += 1
         else:
             self.compiles += 1
+
+
+def _is_same(one: Call | None, other: Call | None) -> bool:
+    return one is other or (one is not None and other is not None and is_same_call(one, other))
 
 
 _SHOWN = ("name", "traces", "compiles", "cache_hits", "seconds")
@@ -421,7 +517,7 @@ def _earlier(log: FunctionLog, entry: Entry) -> list[Entry]:
 
 def compare_with_all(log: FunctionLog, entry: Entry) -> None:
     """Has an entry compared with the earlier calls in all logs that somebody still has."""
-    keys = (each.call_key for each in _earlier(log, entry))
+    keys = (each.call for each in _earlier(log, entry))
     entry.compare_with([key for key in keys if key is not None])
 
 

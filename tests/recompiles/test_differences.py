@@ -23,8 +23,9 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt._jax_internals import key_context
-from canonopt._recompiles.call_key import call_key_of
-from canonopt._recompiles.differences import _ORDER, explain
+from canonopt._recompiles.differences import KINDS as _ORDER
+from canonopt._recompiles.records import call_of
+from canonopt._recompiles.rules import explain
 
 from ..support.scenarios import JITS, SCENARIOS, cells, named, ones, scaling
 
@@ -159,7 +160,7 @@ def calls(function):
 def renamed(prefix, count):
     leaf = np.zeros(1, np.float32)
     tree = {f"{prefix}{i}": {"w": leaf, "b": leaf} for i in range(count)}
-    return call_key_of(lambda tree: 0, (tree,), {})
+    return call_of(lambda tree: 0, (tree,), {})
 
 
 def test_renamed_leaves_cost_as_many_steps_as_there_are():
@@ -221,7 +222,7 @@ def test_the_part_that_differs_is_shown(old, new, before, after):
     ending = (
         ": each is a program of its own"
         if isinstance(old, str)
-        else (", or pass what changes as an array")
+        else ": each is a program of its own. Or pass what changes in it as an array argument"
     )
     assert change.hint == f"give mode one value{ending}"
 
@@ -414,7 +415,7 @@ def test_axis_names_are_named():
 
 def test_without_a_difference_the_report_lists_what_canonopt_cannot_see(monkeypatch):
     monkeypatch.setattr("canonopt._jax_internals.settings.key_context", dict)
-    monkeypatch.setattr("canonopt._recompiles.differences.key_context", dict)
+    monkeypatch.setattr("canonopt._recompiles.rules.key_context", dict)
     step = jax.jit(named(lambda x: x * 2))
     with canonopt.compile_log() as log:
         for axis in "ab":
@@ -445,7 +446,7 @@ def test_calls_with_one_cache_entry_have_no_changes(same):
     def step(x):
         return x
 
-    before, after = (call_key_of(step, (x,), {}, filtered=True) for x in same)
+    before, after = (call_of(step, (x,), {}, filtered=True) for x in same)
     assert explain(after, [before]).changes == ()
     assert str(explain(after, [before])).startswith("canonopt sees no difference")
 
@@ -455,24 +456,24 @@ def test_tracers_have_no_placement_to_compare():
         return x
 
     seen = []
-    jax.jit(lambda x: seen.append(call_key_of(step, (x,), {})))(ones(3))
+    jax.jit(lambda x: seen.append(call_of(step, (x,), {})))(ones(3))
     committed = jax.device_put(jnp.asarray(ones(3)), jax.devices()[0])
-    seen.append(call_key_of(step, (committed,), {}))
+    seen.append(call_of(step, (committed,), {}))
     for new, old in (seen, seen[::-1]):
         assert [change.path for change in explain(new, [old]).changes] == ["the call"]
 
 
-def test_a_call_key_keeps_no_argument_alive():
+def test_a_record_keeps_no_argument_alive():
     class Model(eqx.Module):
         weight: jax.Array
         function: object
 
     model = Model(jnp.ones(3), lambda x: x)
-    signature = call_key_of(lambda model: model, (model,), {}, filtered=True)
+    signature = call_of(lambda model: model, (model,), {}, filtered=True)
     alive = [weakref.ref(model.weight), weakref.ref(model.function)]
     del model
     gc.collect()
-    assert signature.records
+    assert signature.leaves
     assert [reference() for reference in alive] == [None, None]
 
 
@@ -575,7 +576,7 @@ def test_explanations_never_raise(before, after, filtered, is_static, traced):
     kept = []
 
     def signature(tree):
-        return call_key_of(
+        return call_of(
             step,
             (tree, tree),
             {"keyword": tree},
@@ -662,7 +663,8 @@ def test_a_function_that_was_made_again_is_nearer_than_another_one():
     other, same = log["step"].recompiles
     assert other.explanation.changes[0].before.endswith("captured variable 'argnums' 0")
     assert same.explanation.nearest == 0
-    assert same.explanation.changes[0].after == "another object made by the same code"
+    after = same.explanation.changes[0].after
+    assert after == "another object made by the same code, by jax.grad"
 
 
 def test_a_number_is_compared_as_the_array_that_it_becomes():

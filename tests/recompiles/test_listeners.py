@@ -181,7 +181,7 @@ def test_a_jitted_library_function_or_layer_is_the_users(what, make):
     with canonopt.compile_log() as log:
         call()
     assert [(f.name, f.traces) for f in log.functions] == [(what.partition(" ")[0], 1)]
-    assert log.functions[0].entries[0].call_key is not None
+    assert log.functions[0].entries[0].call is not None
 
 
 def library_calls(x, key):
@@ -566,7 +566,7 @@ def test_a_cached_call_runs_none_of_the_listeners(jit):
         finally:
             sys.setprofile(None)
     # The wrapper itself, and nothing at a miss.
-    assert not profiled & {"watch_misses.<locals>.watched", "_enter", "_leave", "call_key_of"}
+    assert not profiled & {"watch_misses.<locals>.watched", "_enter", "_leave", "call_of"}
 
 
 @pytest.mark.slow
@@ -614,4 +614,4 @@ def test_donated_buffers_are_left_alone():
             assert given.is_deleted()
     np.testing.assert_array_equal(x, 8 * ones(3))
     assert (log["step"].traces, log["step"].compiles) == (1, 1)
-    assert log["step"].entries[0].call_key.options["donate_argnums"] == (0,)
+    assert log["step"].entries[0].call.leaves["<option> donate_argnums"].text == "(0,)"

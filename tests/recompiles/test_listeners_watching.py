@@ -193,7 +193,7 @@ def test_a_failure_of_canonopt_is_a_note_in_the_log(monkeypatch):
     def fail(*_, **__):
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr(listeners, "call_key_of_miss", fail)
+    monkeypatch.setattr(listeners, "call_of_miss", fail)
     step = jax.jit(fresh()[0])
     with canonopt.compile_log() as log:
         np.testing.assert_array_equal(step(ones(1)), 2)
@@ -230,7 +230,7 @@ def test_a_comparison_that_fails_is_named_in_the_explanation(monkeypatch):
     def fail(*_):
         raise RuntimeError("a mistake")
 
-    monkeypatch.setattr("canonopt._recompiles.differences.explain", fail)
+    monkeypatch.setattr("canonopt._recompiles.log.explain", fail)
     step = jax.jit(fresh()[0])
     with canonopt.compile_log() as log:
         step(ones(1)), step(ones(2))
@@ -297,10 +297,10 @@ def test_a_log_that_begins_after_the_first_call_says_so():
 
 @pytest.mark.slow
 def test_explanations_are_made_when_somebody_asks(monkeypatch):
-    from canonopt._recompiles import differences
+    from canonopt._recompiles import log as logs
 
-    made, explain = [], differences.explain
-    monkeypatch.setattr(differences, "explain", lambda *a: made.append(a) or explain(*a))
+    made, explain = [], logs.explain
+    monkeypatch.setattr(logs, "explain", lambda *a: made.append(a) or explain(*a))
     step = jax.jit(fresh()[0])
     with canonopt.compile_log() as log:
         for size in range(1, 40):

@@ -1,17 +1,20 @@
-"""Records of static values: how they look in a message, and what making one costs."""
+"""Records of calls and of static values: what they have, and what making one costs."""
 
 import gc
+import typing
 
 import attrs
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 import optax
 import pytest
 
+import canonopt
 from canonopt._identity import read
 from canonopt._recompiles import records
-from canonopt._recompiles.records import Budget, static_of
+from canonopt._recompiles.records import Budget, call_of, static_leaf
 
 from ..support.values import capturing, parts_in
 
@@ -54,21 +57,21 @@ class Holder:
 def test_large_values_are_read_only_as_far_as_they_are_shown(value):
     for taken in (value, capturing(value)):
         Row.shown = 0
-        found = static_of(taken)
+        found = static_leaf(taken)
         assert Row.shown < 1000
         assert len(list(parts_in(found))) <= Budget().parts
         assert len(found.text) < 2000
 
 
 def test_a_long_string_is_cut_before_it_is_shown():
-    found = static_of("x" * 10**7)
+    found = static_leaf("x" * 10**7)
     assert found.text.endswith("' and 9990000 more")
     assert len(found.text) < 11_000
-    assert len(static_of(capturing("x" * 10**7)).parts["captured variable 'value'"].text) < 11_000
+    assert len(static_leaf(capturing("x" * 10**7)).parts["captured variable 'value'"].text) < 11_000
 
 
 def test_parts_are_taken_from_both_ends_of_a_container():
-    names = list(static_of(tuple(range(1000))).parts)
+    names = list(static_leaf(tuple(range(1000))).parts)
     assert (names[0], names[-1], len(names)) == ("item 0", "item 999", 128)
 
 
@@ -88,14 +91,14 @@ def test_texts():
         "(0, 1, " + ", ".join(map(str, range(2, 32))) + ", 99 in all)": tuple(range(99)),
     }
     for text, value in shown.items():
-        assert static_of(value).text == text
+        assert static_leaf(value).text == text
 
 
 @pytest.mark.slow
 def test_a_transformation_differs_from_one_that_was_at_its_address():
     records = []
     for _ in range(20):
-        records.append(static_of(optax.sgd(0.1)))
+        records.append(static_leaf(optax.sgd(0.1)))
         gc.collect()
     assert len({record.token for record in records}) == 20
 
@@ -110,6 +113,155 @@ def test_a_function_that_holds_half_of_a_program_is_not_read_for_minutes(monkeyp
 
     monkeypatch.setattr(records, "read", counted)
     everything = [[list(range(50)) for _ in range(100)] for _ in range(60)]
-    found = static_of(lambda x: x + len(everything))
+    found = static_leaf(lambda x: x + len(everything))
     assert 0 < sum(words) < 35_000
-    assert found.key is None and found.parts
+    assert found.digest is None and found.parts
+
+
+# --- calls ---
+
+
+def test_parts_of_a_call_are_bounded_and_leaves_are_not():
+    leaves = [capturing([[i]]) for i in range(Budget().parts)]
+    arrays = {f"w{i}": np.zeros(1) for i in range(10_000)}
+    found = call_of(step, ((leaves, arrays),), {}, filtered=True).leaves.values()
+    statics = [record for record in found if record.is_static]
+    assert len(statics) == Budget().parts
+    assert 0 < sum(len(list(parts_in(static))) for static in statics) <= Budget().parts
+    assert sum(record.is_array for record in found) == 10_000
+
+
+def test_arrays_are_read_once(monkeypatch):
+    read = []
+    array = records.array_leaf
+    monkeypatch.setattr(records, "array_leaf", lambda value: read.append(1) or array(value))
+    call_of(step, ([np.zeros(1) for _ in range(100)],), {})
+    assert len(read) == 100
+
+
+@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize(
+    "value",
+    [np.ones(3), np.float64(1), np.arange(3), jnp.ones(3), np.ones(3, np.float32), jnp.bfloat16(1)],
+)
+def test_dtypes_are_those_in_a_trace(value, x64):
+    with jax.enable_x64(x64):
+        record = call_of(step, (value,), {}).leaves["x"]
+        seen = []
+        jax.jit(lambda x: seen.append(x.dtype))(value)
+    assert record.dtype == str(seen[0])
+
+
+def test_dtypes_of_descriptions_are_those_in_a_trace():
+    described = jax.ShapeDtypeStruct((3,), np.dtype("float64"))
+    record = call_of(step, (described,), {}).leaves["x"]
+    assert record.dtype == "float32"
+    for value in (np.array("text"), np.array([None]), jax.random.key(0)):
+        assert call_of(step, (value,), {}).leaves
+
+
+class Hostile:
+    """Whoever asks for an attribute gets an error, as of an unbound proxy."""
+
+    def __getattribute__(self, name):
+        raise RuntimeError(name)
+
+
+def test_an_object_that_raises_for_each_attribute_has_a_record():
+    with canonopt.compile_log() as log:
+        hostile = Hostile()
+
+        @jax.jit
+        def inner(x):
+            hostile  # noqa: B018
+            return x
+
+        inner(jnp.ones(2))
+        inner(jnp.ones(3))
+    assert log["inner"].recompiles[0].why.startswith("x: shape: float32[2] -> float32[3]")
+
+
+def test_static_data_of_a_node_has_the_name_of_its_field():
+    @attrs.frozen
+    class Named:
+        weight: object
+        name: object
+        depth: object
+
+    jax.tree_util.register_pytree_with_keys(
+        Named,
+        lambda n: (((jax.tree_util.GetAttrKey("weight"), n.weight),), (n.name, n.depth, "extra")),
+        lambda static, children: Named(*children, *static[:2]),
+    )
+    leaves = call_of(step, (Named(np.ones(2), "a", 3),), {}).leaves
+    assert [path for path in leaves if path[0] == "x"] == [
+        "x",
+        "x.name",
+        "x.depth",
+        "x.<static>",
+        "x.weight",
+    ]
+    assert [leaves[f"x.{name}"].text for name in ("name", "depth", "<static>")] == [
+        "'a'",
+        "3",
+        "('extra',)",
+    ]
+
+
+class Slotless:
+    def __init__(self, weight, name):
+        self.weight, self.name = weight, name
+
+
+@attrs.frozen
+class Slotted:
+    weight: object
+    name: object
+
+
+for kind in (Slotless, Slotted):
+    jax.tree_util.register_pytree_node(
+        kind,
+        lambda n: ((n.weight,), n.name),
+        lambda name, children, kind=kind: kind(*children, name),
+    )
+
+
+@pytest.mark.parametrize("kind", [Slotless, Slotted])
+def test_static_data_is_found_in_fields_if_the_children_have_no_names(kind):
+    leaves = call_of(step, (kind(np.ones(2), "a"),), {}).leaves
+    assert [path for path in leaves if path[0] == "x"][1:] == ["x.name", "x[<flat index 0>]"]
+    # One object may be the child or the static data.
+    shared = 1.5
+    leaves = call_of(step, (kind(shared, shared),), {}).leaves
+    assert [path for path in leaves if path[0] == "x"][1:] == ["x.<static>", "x[<flat index 0>]"]
+
+
+def test_optimizer_states_are_found_by_their_classes():
+    class TrainState(typing.NamedTuple):
+        params: object
+        opt_state: object
+
+    class MyState(typing.NamedTuple):
+        momentum: object
+
+    params = {"w": np.ones(2, np.float32)}
+    chained, named = (make(optax.adam(1e-3)).init(params) for make in (optax.chain, named_chain))
+    for value, states in [
+        (params, set()),
+        (MyState(1.0), set()),
+        (chained, {"x"}),
+        (chained[0], {"x"}),
+        (canonopt.adam(1e-3).init(params), {"x"}),
+        (named, {"x['adam']"}),
+        (TrainState(params, chained), {"x.opt_state"}),
+        ((params, chained), {"x[1]"}),
+        ((MyState(1.0), optax.TraceState(params)), {"x[1]"}),
+        (optax.adam(1e-3), set()),
+        (canonopt.adam(canonopt.dynamic(1e-3)), set()),
+    ]:
+        assert call_of(step, (value,), {}).states == states
+
+
+def named_chain(optim):
+    return optax.named_chain(("adam", optim))

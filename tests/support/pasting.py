@@ -994,7 +994,7 @@ for decays in (True, False):
     # here
     results.append(step(grads, state, tx=optim))
 """,
-    hint="give tx.args[0].mask['w'] one value: another one is another program",
+    hint="give tx.args[0].mask['w'] one value: each is a program of its own",
 )
 
 # --- Flax and Equinox ---------------------------------------------------------------------------
