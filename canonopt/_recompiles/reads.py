@@ -251,7 +251,7 @@ class Reads:
         self.codes[fn.__code__] = None
         self._names |= code.attributes
         self.may_change_objects |= code.changes_objects
-        self.has_effects |= code.changes_variables or _is_impure(fn)
+        self.has_effects |= bool(code.stores) or _is_impure(fn)
         names = [n for n in code.globals if n in space and (id(space), n) not in self._seen]
         self._seen.update((id(space), name) for name in names)
         if names and id(space) not in self._spaces:
@@ -273,7 +273,7 @@ class Reads:
         is_function = isinstance(wrapper, types.FunctionType)
         if is_function and not str(wrapper.__globals__.get("__name__")).startswith("jax."):
             code = code_of(wrapper)
-            self.has_effects |= code.changes_objects or code.changes_variables
+            self.has_effects |= code.changes_objects or bool(code.stores)
 
     def _add(self, source: int, key: Any, get: _Get, value: Any, path: str) -> None:
         """Add a value, and all in it that the functions may read."""
