@@ -26,10 +26,11 @@ from .functions import node_functions as node_functions
 from .functions import rebinds_only_if_set as rebinds_only_if_set
 from .jaxprs import is_same_program as is_same_program
 from .jaxprs import kept_by as kept_by
-from .options import jit_with_first as jit_with_first
-from .options import named_arguments as named_arguments
-from .options import parameters_of_jitted as parameters_of_jitted
+from .jaxprs import values_in as values_in
+from .options import CAPTURED as CAPTURED
+from .options import jit_with_captured as jit_with_captured
 from .options import stand_at as stand_at
+from .options import static_arguments as static_arguments
 from .owners import identity_of_code as identity_of_code
 from .owners import innermost as innermost
 from .owners import is_helper as is_helper

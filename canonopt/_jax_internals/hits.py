@@ -111,7 +111,7 @@ def function_of_hit(jitted: Any, args: tuple) -> Any:
     function = jitted.__wrapped__
     users_call = getattr(function, "__canonical_call__", None)
     if users_call is not None:
-        return users_call(*args)[0]
+        return users_call(args, {})[0]
     return _function_of_equinox(args) if is_of_filter_jit(function) else function
 
 
@@ -128,7 +128,7 @@ def users_call_of_hit(
     function = jitted.__wrapped__
     users_call = attribute(function, "__canonical_call__")
     if users_call is not None:
-        function, args = users_call(*args)
+        function, args, kwargs = users_call(args, kwargs)
     return call_of_filter_jit(function, args) or (function, args, kwargs)
 
 
@@ -136,7 +136,7 @@ def function_of_miss(miss: Miss) -> Any:
     """Return the same for a miss."""
     users_call = attribute(miss.jitted, "__canonical_call__")
     if users_call is not None:
-        return users_call(None)[0]
+        return users_call((), {})[0]
     return miss.function if is_of_filter_jit(miss.jitted) else miss.jitted
 
 

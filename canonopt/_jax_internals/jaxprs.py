@@ -27,7 +27,7 @@ def kept_by(program: Any) -> tuple[int, bool]:
     """
     constants: dict[int, int] = {}
     is_code_kept = False
-    for value in _values_in(program):
+    for value in values_in(program):
         if isinstance(value, jax.core.Tracer):
             is_code_kept = True
         elif isinstance(value, jax.Array | np.ndarray) or type(value).__name__ == "TypedNdArray":
@@ -154,8 +154,8 @@ def _is_of_library(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] in ("jax", "jaxlib", "equinox")
 
 
-def _values_in(program: Any) -> Iterator[Any]:
-    """The constants, and the functions with what they capture, in a program and those inside."""
+def values_in(program: Any) -> Iterator[Any]:
+    """Yield a program, those inside, their constants, and functions with what they capture."""
     seen: dict[int, Any] = {}
     pending = [program]
     while pending:

@@ -275,11 +275,7 @@ def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
     function, is_shared, given = fun, False, (args, kwargs)
     if (users_call := attribute(fun, "__canonical_call__")) is not None:
         is_shared = True
-        function, args = users_call(*args)
-        # It has an argument more than the user's function, in front.
-        for name in ("static_argnums", "donate_argnums"):
-            numbers = options[name] or ()
-            options[name] = tuple(i if i < 0 else i - len(given[0]) + len(args) for i in numbers)
+        function, args, kwargs = users_call(args, kwargs)
     if (call := call_of_filter_jit(function, args)) is not None:
         return Miss(*call, lambda _: False, True, options, fun, is_call(), given, is_shared)
     names, numbers = frozenset(info.static_argnames), frozenset(options["static_argnums"] or ())

@@ -1,4 +1,4 @@
-"""`jax.jit` of a function that takes one argument more, before those of the user's function."""
+"""`jax.jit` of a function that takes one argument besides those of the user's function."""
 
 import inspect
 import types
@@ -7,38 +7,28 @@ from typing import Any
 
 import jax
 
+# The name of the argument. A keyword, so that the numbers of the others stay what they are.
+CAPTURED = "captured_by_canonopt"
 
-def jit_with_first(
-    call: Callable[..., Any], fn: Callable[..., Any], options: dict[str, Any], count: int
+
+def jit_with_captured(
+    call: Callable[..., Any], fn: Callable[..., Any], options: dict[str, Any]
 ) -> Any:
-    """Return `jax.jit(call, **options)`, where `call` takes one traced argument more, and first.
+    """Return `jax.jit(call, **options)`, where `call` takes what `fn` takes, and `CAPTURED`.
 
-    The options are those for `fn`, of which `count` positional arguments are traced. `call` gets
-    the name and the signature of `fn`, by which JAX finds static arguments.
+    The options are those for `fn`. `call` gets the name and the signature of `fn`, by which JAX
+    finds static arguments.
     """
     for name in ("__name__", "__qualname__", "__module__", "__doc__"):
         if hasattr(fn, name):
             setattr(call, name, getattr(fn, name))
-    parameters = parameters_of_jitted(fn)
-    name = "captured_arrays_"
-    while any(parameter.name == name for parameter in parameters):
-        name += "_"
-    first = inspect.Parameter(name, inspect.Parameter.POSITIONAL_ONLY)
-    if parameters:
+    if parameters := parameters_of_jitted(fn):
         # Without the defaults, which may be arrays.
-        rest = [p.replace(default=p.default if p.default is p.empty else None) for p in parameters]
-        signature = inspect.Signature([first, *rest])
-        call.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+        given = [p.replace(default=p.default if p.default is p.empty else None) for p in parameters]
+        captured = inspect.Parameter(CAPTURED, inspect.Parameter.KEYWORD_ONLY, default=None)
+        given.insert(len(given) - (given[-1].kind is captured.VAR_KEYWORD), captured)
+        vars(call)["__signature__"] = inspect.Signature(given)
         stand_at(call, fn)
-    options = dict(options)
-    for kind in ("static", "donate"):
-        numbers, names = named_arguments(parameters, options, kind)
-        options[f"{kind}_argnums"] = [i if i < 0 else i + 1 for i in numbers]
-        options[f"{kind}_argnames"] = names
-    given: Any = options.get("in_shardings")
-    if given is not None:
-        of_each = [given] * count if _is_one_sharding(given) else given
-        options["in_shardings"] = (None, *of_each)
     return jax.jit(call, **options)
 
 
@@ -60,27 +50,18 @@ def parameters_of_jitted(fn: Callable[..., Any]) -> list[inspect.Parameter]:
         return []
 
 
-def named_arguments(
-    parameters: list[inspect.Parameter], options: dict[str, Any], kind: str
-) -> tuple[list[int], list[str]]:
-    """Return the numbers and names of static or donated arguments.
+def static_arguments(fn: Callable[..., Any], options: dict[str, Any]) -> frozenset[int | str]:
+    """Return the numbers and names of the static arguments of a jitted function.
 
     Each is found from the other as `jax.jit` does it.
     """
-    argnums, argnames = options.get(f"{kind}_argnums"), options.get(f"{kind}_argnames")
+    argnums, argnames = options.get("static_argnums"), options.get("static_argnames")
     numbers: list[int] = [argnums] if isinstance(argnums, int) else list(argnums or ())
     names: list[str] = [argnames] if isinstance(argnames, str) else list(argnames or ())
-    by_name = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    parameters = enumerate(parameters_of_jitted(fn))
+    by_name = {i: p.name for i, p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD}
     if argnums is None:
-        numbers = [i for i, p in enumerate(parameters) if p in by_name and p.name in names]
+        numbers = [i for i, name in by_name.items() if name in names]
     elif argnames is None:
-        size = len(parameters)
-        found = [parameters[i] for i in numbers if -size <= i < size]
-        names = [p.name for p in found if p in by_name]
-    return numbers, names
-
-
-def _is_one_sharding(shardings: Any) -> bool:
-    """Return True if `in_shardings` is one for all arguments."""
-    is_spec = isinstance(shardings, jax.sharding.PartitionSpec)  # once a subclass of tuple
-    return is_spec or not isinstance(shardings, tuple | list)
+        names = [name for i, name in by_name.items() if i in numbers]
+    return frozenset((*numbers, *names))

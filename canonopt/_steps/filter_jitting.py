@@ -1,5 +1,6 @@
 """`filter_jit`: the meaning of `equinox.filter_jit`, at the price of `jax.jit`."""
 
+import contextlib
 import functools
 import inspect
 import types
@@ -22,11 +23,11 @@ from .._jax_internals import (
     NotTraced,
     error_of_equinox,
     stand_at,
+    values_in,
 )
-from .._python_internals import WeakIdMap
 from .jitting import NOT_GIVEN
-from .partition import Static, cut, cut_output
-from .programs import Body, Calls
+from .partition import Static, cut, cut_output, restored
+from .programs import Calls, known_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -113,80 +114,64 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
         )
     if options:
         jax.jit(_names_of, **options)  # checks them
-    static, own = None, ()
-    if not (isinstance(fun, _FUNCTIONS) and jtu.all_leaves((fun,))):
-        arrays, static = cut(fun)
-        own = tuple(arrays)
-    call = _Call(
-        None if own else fun, static, inspect.signature(fun), _names_of(fun), options, donate
-    )
-    return eqx.module_update_wrapper(_FilterJitted(call.names[0], own, call))
-
-
-# These are leaves, and each object has programs of its own. Other callables are cut like arguments.
-_FUNCTIONS = (
-    *(types.FunctionType, types.MethodType, functools.partial),
-    *(Jitted, jax.custom_jvp, jax.custom_vjp),
-)
+    wrapper = _FilterJitted(_names_of(fun)[0], fun, _function_of(fun, donate, options))
+    return eqx.module_update_wrapper(wrapper)
 
 
 def _names_of(fn: Any) -> tuple[str, str]:
-    """The `__name__` and `__qualname__` of the innermost function."""
-    while True:
-        if hasattr(fn, "__wrapped__"):
-            fn = fn.__wrapped__
-        elif isinstance(fn, functools.partial):
-            fn = fn.func
-        else:
-            break
+    """Return the `__name__` and `__qualname__` of the innermost function."""
+    while hasattr(fn, "__wrapped__") or isinstance(fn, functools.partial):
+        fn = fn.__wrapped__ if hasattr(fn, "__wrapped__") else fn.func
     named = fn if hasattr(fn, "__name__") and hasattr(fn, "__qualname__") else type(fn)
     return named.__name__, named.__qualname__
 
 
-# --- calls --------------------------------------------------------------------------------------
+# --- results ------------------------------------------------------------------------------------
 
 
 class _FilterJitted(eqx.Module):
-    """The result of `filter_jit`: a pytree of the arrays in the function."""
+    """The result of `filter_jit`: a pytree of the function."""
 
     fn: str  # for the repr
-    _own: tuple[Any, ...] = eqx.field(repr=False)  # the arrays in the function
-    _call: "_Call" = eqx.field(static=True, repr=False)
+    _fun: Any = eqx.field(repr=False)
+    _function: "_Function" = eqx.field(static=True, repr=False)
 
     @property
     def __wrapped__(self) -> Any:
-        fn, static = self._call.fn, self._call.static
-        return static.restore(iter(self._own)) if fn is None and static is not None else fn
+        return self._fun
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         # Not through `__getattribute__`, which is a Python function of Equinox.
         attributes = object.__getattribute__(self, "__dict__")
         try:
-            return _run(attributes["_call"], attributes["_own"], args, kwargs)
+            return attributes["_function"].call(attributes["_fun"], args, kwargs)
         except eqx.EquinoxRuntimeError as error:
             error.__traceback__ = None  # it ends in canonopt, and the message has the stack
             raise
 
     def lower(self, /, *args: Any, **kwargs: Any) -> "Lowered":
-        kept, donated, static = self._call.split(self._own, args, kwargs)
-        return Lowered(self._call.program_for(static).lowered(kept, donated), self._call, self._own)
+        function = self._function
+        kept, donated, static = function.split(self._fun, args, kwargs)
+        # From now on `jax.jit` is called, which knows what it has traced.
+        function.calls_of(static).is_plain = True
+        return Lowered(function.plain.lower(kept, donated, static), self)
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self if instance is None else eqx.Partial(self, instance)
 
     def __reduce__(self) -> Any:
-        return functools.partial(filter_jit, **self.__captured_options__), (self.__wrapped__,)
+        return functools.partial(filter_jit, **self.__captured_options__), (self._fun,)
 
     # --- for the reader of functions ----------------------------------------------------------
 
     @property
     def __captured_function__(self) -> Any:
-        return self.__wrapped__
+        return self._fun
 
     @property
     def __captured_options__(self) -> dict[str, Any]:
-        return {**self._call.options, "donate": self._call.donate}
+        return {**self._function.given, "donate": self._function.donate}
 
     def with_function(self, fn: Any) -> Any:
         """Return the same for another function."""
@@ -198,15 +183,14 @@ class Lowered:
     """The result of `filter_jit(...).lower(...)`. `lowered` is that of `jax.jit`."""
 
     lowered: jax.stages.Lowered
-    _call: "_Call"
-    _own: tuple[Any, ...]
+    _jitted: _FilterJitted
 
     def as_text(self) -> str:
         return self.lowered.as_text()
 
     def compile(self, /, compiler_options: dict[str, str | bool] | None = None) -> "Compiled":
         compiled = self.lowered.compile(compiler_options=compiler_options)
-        return Compiled(compiled, self._call, self._own)
+        return Compiled(compiled, self._jitted)
 
 
 @attrs.frozen(eq=False)
@@ -214,235 +198,180 @@ class Compiled:
     """A compiled program, to call with arguments like those it was lowered for."""
 
     compiled: jax.stages.Compiled
-    _call: "_Call"
-    _own: tuple[Any, ...]
+    _jitted: _FilterJitted
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        kept, donated, _ = self._call.split(self._own, args, kwargs)
+        kept, donated, _ = self._jitted._function.split(self._jitted._fun, args, kwargs)
         _, arrays, output = self.compiled(kept, donated)
         return output.build(arrays)
 
 
-# The static part of a call: of the function, if that is no leaf, and of the arguments.
-_Statics: TypeAlias = tuple[Static | None, Static]
+# --- functions ----------------------------------------------------------------------------------
+
+# These are leaves, and each object has programs of its own. Other callables are cut like arguments.
+_FUNCTIONS = (
+    *(types.FunctionType, types.MethodType, functools.partial),
+    *(Jitted, jax.custom_jvp, jax.custom_vjp),
+)
 _MAX_STATICS = 4096  # as many as JAX remembers calls of one function
 
 
-class _Call:
-    """The facts that all calls of one filter-jitted function share."""
+def _function_of(fn: Any, donate: Donate, options: dict[str, Any]) -> "_Function":
+    """Return what the calls share of functions that Equinox takes for one."""
+    signature = inspect.Signature(
+        [  # Without annotations and defaults, which may be arrays.
+            inspect.Parameter(p.name, p.kind, default=p.default if p.default is p.empty else None)
+            for p in inspect.signature(fn).parameters.values()
+        ]
+    )
+    if isinstance(fn, _FUNCTIONS) and jtu.all_leaves((fn,)):
+        is_method = isinstance(fn, types.MethodType)  # methods of one object are equal
+        owner, key = (fn.__self__, fn.__func__) if is_method else (fn, None)
+        try:
+            find = weakref.WeakMethod(fn) if is_method else weakref.ref(fn)
+        except TypeError:  # as for the method of a tuple, which `known_of` does not know either
+            find = lambda: fn  # noqa: E731
+    else:
+        arrays, static = cut(fn)
+        find, key = lambda: None if arrays else fn, None
+        try:
+            owner = _owner_of(signature, *_names_of(fn), None if arrays else static)
+        except TypeError:  # it has no hash
+            owner = _Owner()
+    make = functools.partial(_Function, fn, find, signature, donate, options)
+    return known_of(owner, (key, donate), options, make)
+
+
+class _Owner:
+    """Callable pytrees that are equal, or of one name if they have arrays."""
+
+
+@functools.lru_cache(maxsize=256)
+def _owner_of(*_: Hashable) -> _Owner:
+    return _Owner()
+
+
+class _Function:
+    """A function, or callable pytrees of one name, with the programs for its calls."""
 
     def __init__(
         self,
         fn: Any,
-        static: Static | None,
+        find: Callable[[], Any],
         signature: inspect.Signature,
-        names: tuple[str, str],
-        options: dict[str, Any],
         donate: Donate,
+        options: dict[str, Any],
     ) -> None:
-        # The function, if it has no arrays, and its static part, if it is no leaf.
-        self.fn, self.static = fn, static
-        self.names, self.options, self.donate = names, options, donate
-        self._signature = signature
-        # How many arguments, all positional, `inspect.Signature.bind` would not change.
-        self._unchanged = _positional(signature)
-        self.is_silent = donate.startswith("all")
-        # By which Equinox finds where the stack inside of the function ends.
-        self.key = id(self).to_bytes(8, "little")
-        leaves, structure = jtu.tree_flatten(options)
-        key = (donate, *leaves, structure)
-        # As in Equinox, functions of one name that are equal have one set of programs.
-        if static is not None:
-            self._programs = _programs_of(*names, *key)
-        elif isinstance(fn, types.MethodType):  # methods of one object are equal
-            of_object = _known.setdefault(fn.__self__, {})
-            self._programs = of_object.setdefault((fn.__func__, *key), {})
-        else:
-            self._programs = _known.setdefault(fn, {}).setdefault(key, {})
-        self._last: tuple[_Statics, _Program] | None = None
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Call) and self._programs is other._programs
-
-    def __hash__(self) -> int:
-        return hash(self.names)
-
-    def split(
-        self, own: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[list[Any], list[Any], _Statics]:
-        """Return the arrays to keep, those to donate, and the static rest."""
-        if kwargs or len(args) not in self._unchanged:
-            bound = self._signature.bind(*args, **kwargs)
-            args, kwargs = bound.args, bound.kwargs
-        arrays, static = cut((args, kwargs))
-        if own:
-            arrays += own
-        if self.donate == "none":
-            return arrays, [], (self.static, static)
-        first = len(cut(args[:1])[0]) if self.donate.endswith("-except-first") else 0
-        return arrays[:first], arrays[first:], (self.static, static)
-
-    def program_for(self, statics: _Statics) -> "_Program":
-        """Return the program for a function and arguments whose static parts are these."""
-        last = self._last
-        if last is not None and last[0] == statics:
-            last[1].parts = statics
-            return last[1]
-        found = self._programs.get(statics)
-        if found is None:
-            while len(self._programs) >= _MAX_STATICS:
-                self._programs.pop(next(iter(self._programs)), None)
-            made = _Program(self.fn, statics, self.names, self.options)
-            found = self._programs.setdefault(statics, made)
-        found.parts = statics
-        self._last = statics, found
-        return found
-
-
-_known: WeakIdMap[dict[Any, dict[_Statics, "_Program"]]] = WeakIdMap()
-
-
-@functools.lru_cache(maxsize=256)
-def _programs_of(*_: Hashable) -> dict[_Statics, "_Program"]:
-    return {}
-
-
-class _Program:
-    """The function of the calls with equal static parts, which takes the arrays."""
-
-    statics = (frozenset[int](), frozenset[str]())
-
-    def __init__(
-        self, fn: Any, parts: _Statics, names: tuple[str, str], options: dict[str, Any]
-    ) -> None:
-        # A function has this as long as it lives.
-        self._find = _weakly(fn) if parts[0] is None else lambda: fn
-        # The static parts of the last call. A trace has those of the call that it is made for.
-        self.parts = parts
+        self.given, self.donate = options, donate
         self.options = {**options, "donate_argnums": 1}
+        # Whether it has no arrays of its own. If it has, it is an argument of each call.
+        self.is_whole = find() is not None
+        self._signature = signature
+        # By which Equinox finds where the stack inside of the function ends.
+        self._key = id(self).to_bytes(8, "little")
+        self._quietly = _no_warnings if donate.startswith("all") else contextlib.nullcontext
+        # The calls with static parts that are equal.
+        self.calls_of = functools.lru_cache(_MAX_STATICS)(lambda _: Calls())
 
-        def call(kept: list[Any], donated: list[Any]) -> Any:
-            body = self.body()
-            return body.run(body.fn, (kept, donated), {})
+        def call(kept: list[Any], donated: list[Any], static: Any = None) -> Any:
+            return _run(find(), static, kept, donated)
 
-        call.__name__, call.__qualname__ = names
+        call.__name__, call.__qualname__ = _names_of(fn)
         vars(call)["__signature__"] = inspect.signature(call)
         stand_at(call, fn)
-        vars(call)["__call_of_user__"] = lambda *arrays: _restored(
-            self._find(), self.parts, *arrays
+        vars(call)["__call_of_user__"] = lambda kept, donated, static: _restored(
+            find(), static, kept, donated
         )
         self.wrapped = call
-        self.plain: Any = jax.jit(call, **self.options)
-        self.calls = Calls()
+        self.plain: Any = jax.jit(call, static_argnums=2, **self.options)
 
-    def lowered(self, kept: list[Any], donated: list[Any]) -> Any:
-        """Lower what `jax.jit` made, and call that from now on: it knows what it has traced."""
-        self.calls.is_plain = True
-        return self.plain.lower(kept, donated)
+    def split(
+        self, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[list[Any], list[Any], Static]:
+        """Return the arrays to keep, those to donate, and the static rest."""
+        if kwargs:
+            bound = self._signature.bind(*args, **kwargs)
+            args, kwargs = bound.args, bound.kwargs
+        arrays, static = cut((args, kwargs, None if self.is_whole else fun))
+        if self.donate == "none":
+            return arrays, [], static
+        first = len(cut(args[:1])[0]) if self.donate.endswith("-except-first") else 0
+        return arrays[:first], arrays[first:], static
 
-    def body(self) -> Body:
-        fn, parts = self._find(), self.parts
-
-        def run(fn: Any, arrays: tuple[list[Any], list[Any]], _: dict[str, Any]) -> Any:
-            function, args, kwargs = _restored(fn, parts, *arrays)
-            # The first is a result of the program itself, to wait for.
-            return jnp.array(0), *cut_output(function(*args, **kwargs))
-
-        return Body(fn, run, parts if fn is None else parts[1:])
-
-
-def _weakly(fn: Any) -> Callable[[], Any]:
-    """Return what finds a function as long as it lives, and a method as long as its object does."""
-    if not isinstance(fn, types.MethodType):
-        return weakref.ref(fn)
-    function, owner = fn.__func__, weakref.ref(fn.__self__)
-    return lambda: types.MethodType(function, owner())
-
-
-def _restored(fn: Any, parts: _Statics, kept: list[Any], donated: list[Any]) -> Any:
-    """Return the function and the arguments of a call, given their static parts and arrays."""
-    arrays = iter([*kept, *donated])
-    of_function, of_arguments = parts
-    args, kwargs = of_arguments.restore(arrays)
-    if fn is None and of_function is not None:
-        fn = of_function.restore(arrays)
-    return fn, args, kwargs
-
-
-def _positional(signature: inspect.Signature) -> range:
-    """How many arguments a function takes if all are positional."""
-    fewest = most = 0
-    for parameter in signature.parameters.values():
-        is_required = parameter.default is parameter.empty
-        if parameter.kind is parameter.VAR_POSITIONAL:
-            most = 1 << 30
-        elif parameter.kind is parameter.KEYWORD_ONLY and is_required:
-            return range(0)
-        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
-            fewest, most = fewest + is_required, most + 1
-    return range(fewest, most + 1)
+    def call(self, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        __tracebackhide__ = True
+        __equinox_jit_id__ = self._key  # noqa: F841, for `error_of_equinox`
+        kept, donated, static = self.split(fun, args, kwargs)
+        call = _Call(self, fun, static)
+        try:
+            calls = self.calls_of(static)
+        except TypeError:  # it has no hash, which `jax.jit` says
+            calls = Calls()
+            calls.is_plain = True
+        try:
+            with HidingFailedCallbacks(), self._quietly():
+                marker, arrays, output = calls(call, (kept, donated), {})
+                if output.may_fail is not False and not isinstance(marker, jax.core.Tracer):
+                    marker.block_until_ready()
+                    if output.may_fail is None:
+                        output.may_fail = _may_fail(calls, call, kept, donated)
+            return output.build(arrays)
+        except (jax.errors.JaxRuntimeError, ValueError) as error:
+            found = error_of_equinox(error, self._key)
+            if found is None:
+                raise
+        raise found  # outside of the block, so without the long error of XLA as its context
 
 
-def _run(call: _Call, own: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    __tracebackhide__ = True
-    __equinox_jit_id__ = call.key  # noqa: F841, for `error_of_equinox`
-    kept, donated, statics = call.split(own, args, kwargs)
-    try:
-        program = call.program_for(statics)
-    except TypeError as error:  # a static part has no hash
-        raise ValueError(_NOT_HASHABLE.format(error)) from error
-    try:
-        with HidingFailedCallbacks():
-            if call.is_silent:
-                with warnings.catch_warnings():
-                    warnings.filterwarnings("ignore", "Some donated buffers were not usable")
-                    marker, arrays, output = program.calls(program, (kept, donated), {})
-            else:
-                marker, arrays, output = program.calls(program, (kept, donated), {})
-            if output.may_fail is not False and not isinstance(marker, jax.core.Tracer):
-                marker.block_until_ready()
-                if output.may_fail is None:
-                    output.may_fail = _may_fail(program, kept, donated)
-        return output.build(arrays)
-    except (jax.errors.JaxRuntimeError, ValueError) as error:
-        found = error_of_equinox(error, call.key)
-        if found is None:
-            raise
-    raise found  # outside of the block, so without the long error of XLA as its context
+class _Call:
+    """A function with the static part of the arguments of one call."""
+
+    statics: frozenset[int | str] = frozenset()
+
+    def __init__(self, function: _Function, fun: Any, static: Static) -> None:
+        self.fn, self.beside = fun if function.is_whole else None, (static,)
+        self.wrapped, self.options, self.plain = function.wrapped, function.options, function.plain
+
+    def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return _run(fn, *self.beside, *args)
 
 
-def _may_fail(program: Any, *arrays: list[Any]) -> bool:
+def _run(fn: Any, static: Static, kept: list[Any], donated: list[Any]) -> Any:
+    function, args, kwargs = _restored(fn, static, kept, donated)
+    # The first is a result of the program itself, to wait for.
+    return jnp.array(0), *cut_output(function(*args, **kwargs))
+
+
+def _restored(fn: Any, static: Static, kept: list[Any], donated: list[Any]) -> Any:
+    """Return the function and the arguments of a call, given their arrays and the rest."""
+    args, kwargs, tree = restored(static, iter([*kept, *donated]))
+    return tree if fn is None else fn, args, kwargs
+
+
+@contextlib.contextmanager
+def _no_warnings() -> Iterator[None]:
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Some donated buffers were not usable")
+        yield
+
+
+# --- programs that may raise an error when they run -----------------------------------------------
+
+
+def _may_fail(calls: Calls, call: _Call, *arrays: list[Any]) -> bool:
     """Return True if a program that has just run may raise an error when it runs."""
     if jax.config.jax_disable_jit or jax.config.jax_check_tracer_leaks:  # pyright: ignore
         return True  # there is no trace, or tracing is not cached
     try:
-        jaxpr = program.calls.jaxpr_of(program, arrays)
+        jaxpr = calls.jaxpr_of(call, arrays)
     except NotTraced:
         return True
-    return bool(jaxpr.effects) or not all(
-        equation.primitive in _harmless() for equation in _equations(jaxpr)
-    )
-
-
-# As JAX says it.
-_NOT_HASHABLE = "Non-hashable static arguments are used in a jit function: {}"
+    equations = (eqn for value in values_in(jaxpr) for eqn in getattr(value, "eqns", ()))
+    return bool(jaxpr.effects) or not all(eqn.primitive in _harmless() for eqn in equations)
 
 
 @functools.cache
 def _harmless() -> frozenset[Any]:
-    """The operations of JAX, among which is no callback."""
-    return frozenset(
-        value
-        for name, value in vars(jax.extend.core.primitives).items()
-        if name.endswith("_p") and "callback" not in name
-    )
-
-
-def _equations(jaxpr: Any) -> Iterator[Any]:
-    """The equations of a jaxpr and of all inside of it."""
-    for equation in getattr(jaxpr, "jaxpr", jaxpr).eqns:
-        yield equation
-        for parameter in equation.params.values():
-            for inner in parameter if isinstance(parameter, tuple | list) else (parameter,):
-                if hasattr(getattr(inner, "jaxpr", inner), "eqns"):
-                    yield from _equations(inner)
+    """Return the operations of JAX, among which is no callback."""
+    operations = vars(jax.extend.core.primitives).items()
+    return frozenset(p for name, p in operations if name.endswith("_p") and "callback" not in name)

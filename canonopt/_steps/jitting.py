@@ -6,25 +6,10 @@ from collections.abc import Callable
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import jax
-import jax.tree_util as jtu
 
-from .._jax_internals import named_arguments, parameters_of_jitted
-from .._python_internals import WeakIdMap
+from .._jax_internals import static_arguments
 from ..errors import LimitError
-from .programs import Body, Calls, programs
-
-# The calls of each function, by options: `jax.jit` made again for one function finds its programs.
-_known: WeakIdMap[dict[Any, Calls]] = WeakIdMap()
-
-
-def calls_of(fn: Any, options: dict[str, Any]) -> Calls:
-    """Return the calls of one function object that is jitted with these options."""
-    leaves, structure = jtu.tree_flatten(options)
-    try:
-        return _known.setdefault(fn, {}).setdefault((*leaves, structure), Calls())
-    except TypeError:  # it takes no weak reference, or an option has no hash
-        return Calls()
-
+from .programs import Calls, known_of, programs
 
 P = ParamSpec("P")
 Q = ParamSpec("Q")
@@ -35,16 +20,15 @@ class JittedFunction(Generic[P, T]):
     """The result of `canonopt.jit`. Used like that of `jax.jit`."""
 
     def __init__(self, fn: Callable[P, T], options: dict[str, Any]) -> None:
-        jitted = _Jitted(fn, options)
         vars(self).update(getattr(fn, "__dict__", {}))
         functools.update_wrapper(self, fn, updated=())
         self.__wrapped__ = fn
         # One attribute, since the user's function may have attributes of any name.
-        self._canonopt = jitted, calls_of(fn, options)
+        self._canonopt = _Jitted(fn, options)
 
     def __call__(self, /, *args: P.args, **kwargs: P.kwargs) -> T:
-        jitted, calls = self._canonopt
-        return calls(jitted, args, kwargs)
+        jitted = self._canonopt
+        return jitted.calls(jitted, args, kwargs)
 
     # --- for the reader of functions ----------------------------------------------------------
 
@@ -54,7 +38,7 @@ class JittedFunction(Generic[P, T]):
 
     @property
     def __captured_options__(self) -> dict[str, Any]:
-        return self._canonopt[0].options
+        return self._canonopt.options
 
     def with_function(self, fn: Any) -> "JittedFunction[..., Any]":
         """Return the same for another function."""
@@ -73,19 +57,16 @@ class JittedFunction(Generic[P, T]):
 
     def _made_plain(self) -> Any:
         """Return what `jax.jit` made, and call that from now on: it knows what it has traced."""
-        jitted, calls = self._canonopt
-        calls.is_plain = True
-        return jitted.plain
+        self._canonopt.calls.is_plain = True
+        return self._canonopt.plain
 
     def clear_cache(self) -> None:
         """Forget the programs of this function, which is traced again."""
-        jitted, calls = self._canonopt
-        jitted.plain.clear_cache()
-        calls.clear()
+        self._canonopt.plain.clear_cache()
+        self._canonopt.calls.clear()
 
     def _cache_size(self) -> int:
-        jitted, calls = self._canonopt
-        return jitted.plain._cache_size() + len(calls)
+        return self._canonopt.plain._cache_size() + len(self._canonopt.calls)
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> "JittedFunction[P, T]": ...
@@ -106,19 +87,19 @@ class JittedFunction(Generic[P, T]):
 class _Jitted:
     """A function with the options of `jax.jit`."""
 
+    beside = ()
+
     def __init__(self, fn: Any, options: dict[str, Any]) -> None:
-        self.wrapped, self.options = fn, options
+        self.fn = self.wrapped = fn
+        self.options = options
         # Checks both, and is called where no program can be shared.
         self.plain: Any = jax.jit(fn, **options)
-        numbers, names = named_arguments(parameters_of_jitted(fn), options, "static")
-        self.statics = frozenset(numbers), frozenset(names)
+        self.statics = static_arguments(fn, options)
+        # Those of another result of `jit` for the same function.
+        self.calls = known_of(fn, "jit", options, Calls)
 
-    def body(self) -> Body:
-        return Body(self.wrapped, _run)
-
-
-def _run(fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    return fn(*args, **kwargs)
+    def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return fn(*args, **kwargs)
 
 
 NOT_GIVEN: Any = object()

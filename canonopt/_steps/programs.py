@@ -2,7 +2,7 @@
 
 `Calls` has the calls of one function object. The first call with arguments of a kind reads all that
 the function and its arguments bring, and looks up the program for that key. A program is what
-`jax.jit` makes of the function without the arrays that it captures: these are its first argument.
+`jax.jit` makes of the function without the arrays that it captures: these are an argument of it.
 It has one trace, so nothing that another function has traced is run without such a look. What
 cannot be shown to be the same is called as `jax.jit` calls it.
 """
@@ -10,8 +10,8 @@ cannot be shown to be the same is called as `jax.jit` calls it.
 import functools
 import operator
 import threading
-from collections.abc import Callable, Hashable, Iterable
-from typing import Any, Protocol
+from collections.abc import Callable, Hashable
+from typing import Any, Protocol, TypeVar
 
 import attrs
 import jax
@@ -26,18 +26,36 @@ from .._identity import (
     with_arrays,
 )
 from .._jax_internals import (
+    CAPTURED,
     NotTraced,
-    jit_with_first,
+    jit_with_captured,
     kept_by,
     name_of,
     tracing_context,
     unwatched,
     whole_context,
 )
-from .._python_internals import BoundedStore
+from .._python_internals import BoundedStore, WeakIdMap
 from ..errors import DeletedArrayError, ExcessError
 from .leaves import as_argument
-from .templates import fill, slotted
+from .templates import Template, template_of
+
+
+class Jitted(Protocol):
+    """A function that is jitted."""
+
+    fn: Any  # is read, and copied with tracers in place of the arrays that it captures
+    wrapped: Callable[..., Any]  # what `jax.jit` is given: its name and signature count
+    options: dict[str, Any]
+    plain: Any  # what `jax.jit` makes of it
+    statics: frozenset[int | str]  # the static arguments, by number and by name
+    # What is read besides, and what `plain` takes after the arguments.
+    beside: tuple[Any, ...]
+
+    def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """Call `fn`, which is `self.fn` or a copy of it."""
+        ...
+
 
 # --- programs -------------------------------------------------------------------------------------
 
@@ -46,23 +64,34 @@ class Program:
     """A result of `jax.jit` for a function without the arrays that it captures, for one trace."""
 
     bytes = 0  # of its constants
-    template: Any = None  # the structure of its output, see `slotted`
-    has_slots = False  # whether that is another one for each function
+    template: Template  # of the structure of its output
 
-    def __init__(self, jitted: "Jitted", count: int, pinned: Iterable[Any]) -> None:
+    def __init__(self, jitted: Jitted, pinned: list[Any]) -> None:
         mark = self.mark = object()
 
-        def call(arrays: tuple[Any, ...], /, *args: Any, **kwargs: Any) -> Any:
+        def call(*args: Any, **kwargs: Any) -> Any:
             tracing, _thread.tracing = _thread.tracing, None
             if tracing is None or tracing.mark is not mark:
                 raise NotTraced(mark)
-            return tracing.run(arrays, args, kwargs)
+            return tracing.run(kwargs.pop(CAPTURED, ()), args, kwargs)
 
-        # For reports. The call that misses JAX's cache is always the last one of this thread.
-        vars(call)["__canonical_call__"] = lambda _, *args: (_thread.jitted.wrapped, args)
+        # For reports.
+        vars(call)["__canonical_call__"] = _users_call
         vars(call)["__canonical_trace__"] = functools.partial(_traced_again, mark)
-        self.call = jit_with_first(call, jitted.wrapped, jitted.options, count)
+        self.call = jit_with_captured(call, jitted.wrapped, jitted.options)
         self.pinned = pinned  # of which the key has the ids
+
+
+def _users_call(
+    args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+    """Return what `jax.jit` would have been called for, and with."""
+    jitted = _thread.jitted  # the call that misses JAX's cache is the last one of this thread
+    return (
+        jitted.wrapped,
+        (*args, *jitted.beside),
+        {name: arg for name, arg in kwargs.items() if name != CAPTURED},
+    )
 
 
 def _traced_again(
@@ -72,12 +101,11 @@ def _traced_again(
     jitted = _thread.jitted
 
     def again() -> Any:
-        body = jitted.body()
         # What the function captures may be other arrays by now.
-        arrays = read_call(body.fn, body.beside)[1] if args[0] else []
-        _thread.tracing = _Tracing(mark, body, arrays)
+        arrays = read_call(jitted.fn, jitted.beside)[1] if CAPTURED in kwargs else []
+        _thread.tracing = _Tracing(mark, jitted, arrays)
         try:
-            return trace(tuple(arrays), *args[1:], **kwargs)
+            return trace(*args, **{**kwargs, **_as_keyword(arrays)})
         finally:
             _thread.tracing = None
 
@@ -96,68 +124,30 @@ _not_shared: BoundedStore[str] = BoundedStore(1024)
 cleared.update((programs, _not_shared))
 
 
-class Jitted(Protocol):
-    """A function that is jitted."""
-
-    wrapped: Callable[..., Any]  # what `jax.jit` is given: its name and signature count
-    options: dict[str, Any]
-    plain: Any  # what `jax.jit` makes of it
-    # The static arguments, by number and by name.
-    statics: tuple[frozenset[int], frozenset[str]]
-
-    def body(self) -> "Body":
-        """Return what is called now."""
-        ...
-
-
-@attrs.frozen(eq=False)
-class Body:
-    """The function that is called, and how, at one moment."""
-
-    fn: Any  # is copied with tracers in place of the arrays that it captures
-    run: Callable[[Any, tuple[Any, ...], dict[str, Any]], Any]  # calls `fn` or its copy
-    beside: tuple[Any, ...] = ()  # what else is read
-
-
-class NotShared(Exception):
-    """A function failed with tracers for its arrays. `jax.jit` traces it again."""
-
-
 @attrs.define(eq=False)
 class _Tracing:
     """The function that a program is traced for."""
 
     mark: object
-    body: Body
+    jitted: Jitted
     arrays: list[Any]
     output: Any = None  # the structure of what the function returned
     copy: Any = None
 
     def run(self, tracers: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        fn = self.body.fn
+        fn = self.jitted.fn
         if self.arrays:
             new = {id(array): tracer for array, tracer in zip(self.arrays, tracers, strict=True)}
             self.copy = with_arrays(fn, lambda array: new.get(id(array), array))
             fn = self.copy.function
-        try:
-            result = self.body.run(fn, args, kwargs)
-        except Exception as error:
-            if self.copy is None:
-                raise
-            raise NotShared(_ASKS) from error
+        result = self.jitted.run(fn, args, kwargs)
         leaves, output = jtu.tree_flatten(result)
-        if not all(map(_is_typed, leaves)):
+        try:
+            any(map(jax.typeof, leaves))
+        except TypeError:
             return result  # which JAX refuses, and names the place
         self.output = output
         return leaves
-
-
-def _is_typed(leaf: Any) -> bool:
-    try:
-        jax.typeof(leaf)
-    except TypeError:
-        return False
-    return True
 
 
 # --- calls ----------------------------------------------------------------------------------------
@@ -168,20 +158,20 @@ class _Use:
     """A program, as one function runs it."""
 
     program: Program
-    arrays: tuple[Any, ...]
+    captured: dict[str, Any]
     output: Any
 
     def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the program; `_UNTRACED` if it has no trace for these arguments."""
         _thread.jitted = jitted
         try:
-            leaves = self.program.call(self.arrays, *args, **kwargs)
+            leaves = self.program.call(*args, **self.captured, **kwargs)
         except NotTraced as error:
             if error.args[0] is not self.program.mark:  # of a function that this one calls
                 raise
             return _UNTRACED
         except (ValueError, RuntimeError) as error:
-            for array in self.arrays:
+            for array in self.captured.get(CAPTURED, ()):
                 if not isinstance(array, jax.core.Tracer) and array.is_deleted():
                     raise _deleted(jitted, array) from error
             raise
@@ -191,6 +181,10 @@ class _Use:
 
 
 _UNTRACED: Any = object()
+
+
+def _as_keyword(arrays: list[Any]) -> dict[str, Any]:
+    return {CAPTURED: tuple(arrays)} if arrays else {}
 
 
 def _deleted(jitted: Jitted, array: Any) -> DeletedArrayError:
@@ -212,55 +206,54 @@ class Calls:
     by `==`. So within one function, calls hit as they do with `jax.jit`.
     """
 
-    __slots__ = ("__weakref__", "_by_kind", "_is_steady", "_last", "is_plain")
+    __slots__ = ("__weakref__", "_by_kind", "_last", "_steady", "is_plain")
 
     def __init__(self) -> None:
-        # None for those that are called as `jax.jit` calls them.
-        self._by_kind: dict[Hashable, tuple[_Use, ...] | None] = {}
+        self._by_kind: dict[Hashable, _Use] = {}
         self._last: _Use | None = None
-        # Whether the last two calls ran one program. Then it is tried first: that costs less than
-        # to look at the arguments, but 0.8 ms if it fails.
-        self._is_steady = False
-        self.is_plain = False  # whether new kinds of arguments are no longer looked at
+        # What ran in the last two calls. It is tried first: that costs less than to look at the
+        # arguments, but 0.8 ms if it fails.
+        self._steady: _Use | None = None
+        self.is_plain = False  # whether new kinds of arguments are called as `jax.jit` calls them
 
     def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        use = self._last
-        if use is not None and self._is_steady:
-            result = use(jitted, args, kwargs)
-            if result is not _UNTRACED:
-                return result
-        if self.is_plain and not self._by_kind:
-            return jitted.plain(*args, **kwargs)
-        return self._look_up(jitted, args, kwargs)
+        use = self._steady
+        result = _UNTRACED if use is None else use(jitted, args, kwargs)
+        if result is _UNTRACED:
+            use, result = self._looked_up(jitted, args, kwargs)
+            if use is None:
+                result = jitted.plain(*args, *jitted.beside, **kwargs)
+            self._steady, self._last = use if use is self._last else None, use
+        return result
 
-    def _look_up(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def _looked_up(
+        self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[_Use | None, Any]:
+        """Return the program for these arguments, and its result; None for that of `jax.jit`."""
         config: Any = jax.config
-        if config.jax_disable_jit:
-            return jitted.plain(*args, **kwargs)
+        if config.jax_disable_jit or (self.is_plain and not self._by_kind):
+            return None, None
         try:
             kind = _kind_of(jitted, args, kwargs)
-            uses = self._by_kind.get(kind, ())
+            use = self._by_kind.get(kind)
         except (TypeError, ValueError):  # `jax.jit` says what is wrong
-            return jitted.plain(*args, **kwargs)
-        if uses is None:
-            self._last = None
-            return jitted.plain(*args, **kwargs)
-        for use in uses:
-            result = use(jitted, args, kwargs)
-            if result is not _UNTRACED:  # JAX has forgotten it, or tells 1 from True here
-                self._is_steady, self._last = use is self._last, use
-                return result
+            return None, None
+        result = _UNTRACED if use is None else use(jitted, args, kwargs)
+        if result is not _UNTRACED:  # JAX may have forgotten it
+            return use, result
         # To find a nan, JAX runs the function again; to find leaks, it keeps no traces.
         self.is_plain |= config.jax_debug_nans or config.jax_debug_infs
         self.is_plain |= config.jax_check_tracer_leaks
-        use, result = (None, None) if self.is_plain else _started(kind, jitted, args, kwargs)
-        self.is_plain |= use is None
-        if use is not None or self._by_kind:
+        if self.is_plain:
+            return None, None
+        use, result = _started(kind, jitted, args, kwargs)
+        if use is None:
+            self.is_plain = True
+        else:
             while len(self._by_kind) >= _MAX_KINDS:
                 self._by_kind.pop(next(iter(self._by_kind)), None)
-            self._by_kind[kind] = None if use is None else (*uses[-3:], use)
-        self._is_steady, self._last = len(self._by_kind) == 1, use
-        return jitted.plain(*args, **kwargs) if use is None else result
+            self._by_kind[kind] = use
+        return use, result
 
     def jaxpr_of(self, jitted: Jitted, args: tuple[Any, ...]) -> Any:
         """Return the traced program that a call with these arguments has just run.
@@ -270,29 +263,46 @@ class Calls:
         use = self._last
         with unwatched():  # it is no call of the user's
             if use is None:
-                return jitted.plain.trace(*args).jaxpr
-            return use.program.call.trace(use.arrays, *args).jaxpr
+                return jitted.plain.trace(*args, *jitted.beside).jaxpr
+            return use.program.call.trace(*args, **use.captured).jaxpr
 
     def __len__(self) -> int:
-        return sum(len(uses or ()) for uses in [*self._by_kind.values()])
+        return len(self._by_kind)
 
     def clear(self) -> None:
         """Forget the programs, and look for no others: the function is to be traced again."""
         self._by_kind.clear()
-        self._last, self._is_steady, self.is_plain = None, False, True
+        self._last, self._steady, self.is_plain = None, None, True
 
 
 def _kind_of(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return what `jax.jit` compares of a call to find a trace."""
-    numbers, names = jitted.statics
-    count = len(args)
-    numbers = {i + count if i < 0 else i for i in numbers}
-    static = tuple(arg for i, arg in enumerate(args) if i in numbers)
-    static += tuple((name, kwargs[name]) for name in sorted(names & kwargs.keys()))
-    dynamic = [arg for i, arg in enumerate(args) if i not in numbers]
-    named = {name: arg for name, arg in kwargs.items() if name not in names}
+    statics = jitted.statics | {i + len(args) for i in jitted.statics if type(i) is int and i < 0}
+    given = (*enumerate(args), *sorted(kwargs.items()))
+    static = tuple((place, type(arg), arg) for place, arg in given if place in statics)
+    dynamic = [arg for place, arg in enumerate(args) if place not in statics]
+    named = {name: arg for name, arg in kwargs.items() if name not in statics}
     leaves, structure = jtu.tree_flatten((dynamic, named))
     return tuple(map(jax.typeof, leaves)), structure, static, tracing_context()
+
+
+Known = TypeVar("Known")
+_known: WeakIdMap[dict[Hashable, Any]] = WeakIdMap()
+
+
+def known_of(
+    owner: Any, key: Hashable, options: dict[str, Any], make: Callable[[], Known]
+) -> Known:
+    """Return what `make` returned first for an object, a key and options.
+
+    So what is jitted again finds its programs, as long as the object lives.
+    """
+    leaves, structure = jtu.tree_flatten(options)
+    try:
+        known, whole = _known.setdefault(owner, {}), (key, *leaves, structure)
+        return known[whole] if whole in known else known.setdefault(whole, make())
+    except TypeError:  # it takes no weak reference, or an option has no hash
+        return make()
 
 
 # --- the first call with arguments of a kind ------------------------------------------------------
@@ -306,57 +316,57 @@ def _started(
     None if the function is to be called as `jax.jit` calls it.
     """
     avals, structure, static, _ = kind
-    body = jitted.body()
-    beside = (*body.beside, structure, *static, *_flat(jitted.options))
-    reading, arrays = read_call(body.fn, beside)
+    fn, options = jitted.fn, jitted.options
+    beside = (*jitted.beside, structure, *static, *_flat(options))
+    reading, arrays = read_call(fn, beside)
     key = (reading.key, avals, whole_context())
     reason = _NUMPY if reading.has_numpy else _not_shared.get(key)
+    if any(_is_object(value) for *_, value in static):
+        reason = _STATIC
+    elif arrays and "in_shardings" in options:
+        reason = _SHARDINGS
     if reason is not None:
-        note_not_shared(body.fn, reason)
+        note_not_shared(fn, reason)
     if reason is not None or not reading.is_comparable:
         return None, None
     leaves = jtu.tree_leaves((args, kwargs)) if arrays else ()
     given = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
-    donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(jitted.options)
-    values = tuple(as_argument(array, given, donates) for array in arrays)
-    program = programs.get(key)
-    if program is not None:
-        template = program.template
-        output = fill(template, reading.objects) if program.has_slots else template
-        use = _Use(program, values, output)
+    donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
+    captured = _as_keyword([as_argument(array, given, donates) for array in arrays])
+    if (program := programs.get(key)) is not None:
+        use = _Use(program, captured, program.template.filled(reading.objects))
         result = use(jitted, args, kwargs)
         if result is not _UNTRACED:
             return use, result
-        programs.discard(key, program)  # JAX has forgotten its programs
-    program = Program(jitted, len(structure.children()[0].children()), reading.pinned)
-    tracing = _thread.tracing = _Tracing(program.mark, body, arrays)
+        programs.discard(key, program)  # JAX has forgotten its trace
+    program = Program(jitted, reading.pinned)
+    tracing = _thread.tracing = _Tracing(program.mark, jitted, arrays)
     _thread.jitted = jitted
     try:
-        traced = program.call.trace(values, *args, **kwargs)
+        traced = program.call.trace(*args, **captured, **kwargs)
     except Exception as error:
         if tracing.copy is None or isinstance(error, ExcessError):
             raise
-        _refuse(key, body.fn, _ASKS)
+        _refuse(key, fn, _ASKS)
         return None, None
     finally:
         _thread.tracing = _thread.jitted = None
     program.bytes, keeps_code = kept_by(traced.jaxpr)
-    template = slotted(tracing.output, reading.objects)
-    is_same = read_call(body.fn, beside, before=reading)[0].key == reading.key
+    template = template_of(tracing.output, reading.objects)
+    is_same = read_call(fn, beside, before=reading)[0].key == reading.key
     is_copy_same = tracing.copy is None or tracing.copy.is_unchanged()
     reason = _KEEPS if keeps_code else _RETURNS if template is None else None
-    reason = _CHANGES if not (is_same and is_copy_same) else reason
+    reason = reason if is_same and is_copy_same else _CHANGES
     if reason is not None:
-        _refuse(key, body.fn, reason)
+        _refuse(key, fn, reason)
         if arrays and (keeps_code or template is None or not is_copy_same):
             return None, None  # tracers are left in what it made or changed
-    use = _Use(program, values, tracing.output)
+    use = _Use(program, captured, tracing.output)
     result = use(jitted, args, kwargs)
     if result is _UNTRACED:  # JAX keeps no traces
         return None, None
-    # A static argument that only equals itself would be kept, for nobody to find.
-    if reason is None and not any(map(_is_object, static)):
-        program.template, program.has_slots = template, template is not tracing.output
+    if reason is None and template is not None:
+        program.template = template
         programs.setdefault(key, program)
     return use, result
 
@@ -376,6 +386,10 @@ _KEEPS = (
 _RETURNS = "it returns an object that is not one of its arguments. Make that outside of it."
 # While a program with a constant from it lives, JAX takes old values for those of the array.
 _NUMPY = "it reads a NumPy array, which may change in place. Read jnp.asarray(array) instead."
+# JAX takes no `in_shardings` beside a keyword argument.
+_SHARDINGS = "it captures an array and has in_shardings. Pass the array as an argument."
+# A program would keep it, for nobody to find.
+_STATIC = "a static argument equals only itself. Give its class __eq__ and __hash__."
 
 
 def _refuse(key: Hashable, fn: Any, reason: str) -> None:

@@ -1,7 +1,7 @@
 """The structure of what a function returns, without the objects that belong to one call.
 
 A program is shared by functions whose arguments hold other objects that do the same, such as a
-lambda in a model. A template has a `Slot` in the place of each of these; filled with the objects
+lambda in a model. A template has a slot in the place of each of these; filled with the objects
 that were read for another function, it is the structure of what that function returns.
 """
 
@@ -26,7 +26,7 @@ from .._python_internals import (
 
 
 @attrs.frozen
-class Slot:
+class _Slot:
     """Stands for one of the objects that were read, by its place in the reading."""
 
     place: int
@@ -36,32 +36,37 @@ class _Other(Exception):
     """A mutable object or a function that was not read."""
 
 
-def slotted(structure: Any, objects: Sequence[Any]) -> Any:
+@attrs.frozen(eq=False)
+class Template:
+    """A structure with slots."""
+
+    structure: Any
+    has_slots: bool
+
+    def filled(self, objects: Sequence[Any]) -> Any:
+        """Return the structure with these objects in the slots."""
+        if not self.has_slots:
+            return self.structure
+        return _swapped(self.structure, lambda v: objects[v.place] if type(v) is _Slot else v)
+
+
+def template_of(structure: Any, objects: Sequence[Any]) -> Template | None:
     """Return the template of a structure; None if it holds any other mutable object or function."""
     places = {id(value): i for i, value in enumerate(objects)}
 
     def swap(value: Any) -> Any:
-        is_seen = id(value) in places
-        if isinstance(value, type):
-            is_whole = is_seen or value is types.NoneType or is_in_place(value)
-        else:
-            is_spec = hasattr(type(value), "__canonicalized__")
-            is_whole = _is_immutable(value) or (is_spec and not is_seen)
-        if is_whole:
+        place, kind = places.get(id(value)), type(value)
+        if place is None and not (_is_immutable(value) or hasattr(kind, "__canonicalized__")):
+            raise _Other
+        if place is None or isinstance(value, type) or _is_immutable(value):
             return value
-        if is_seen:
-            return Slot(places[id(value)])
-        raise _Other
+        return _Slot(place)
 
     try:
-        return _swapped(structure, swap)
+        made = _swapped(structure, swap)
     except _Other:
         return None
-
-
-def fill(template: Any, objects: Sequence[Any]) -> Any:
-    """Return the structure with these objects in the slots of its template."""
-    return _swapped(template, lambda value: objects[value.place] if type(value) is Slot else value)
+    return Template(made, made is not structure)
 
 
 def _swapped(value: Any, swap: Callable[[Any], Any]) -> Any:
@@ -88,10 +93,8 @@ def _swapped_structure(structure: Any, swap: Callable[[Any], Any]) -> Any:
     swap(kind)  # a class that the function made belongs to it
     children = structure.children()
     made = [_swapped_structure(child, swap) for child in children]
-    if issubclass(kind, dict):  # its keys, in a list that JAX makes
-        new = static
-        if any(_swapped(key, swap) is not key for key in _keys(static)):
-            raise _Other
+    if kind is dict and all(_swapped(key, swap) is key for key in static):
+        new = static  # the keys, in a list that JAX makes
     else:
         new = _swapped(static, swap)
     if new is static and all(map(operator.is_, made, children)):
@@ -99,13 +102,6 @@ def _swapped_structure(structure: Any, swap: Callable[[Any], Any]) -> Any:
     if new is not static and issubclass(kind, tuple):
         raise _Other  # a spec: JAX would take it for a named tuple
     return jtu.PyTreeDef.from_node_data_and_children(jtu.default_registry, (kind, new), made)
-
-
-def _keys(static: Any) -> Sequence[Any]:
-    """Return the keys of a dict, and the factory of a `defaultdict`."""
-    if isinstance(static, tuple) and len(static) == 2 and isinstance(static[1], list | tuple):
-        return (static[0], *static[1])
-    return static
 
 
 _IMMUTABLE = (
@@ -116,6 +112,8 @@ _IMMUTABLE = (
 
 def _is_immutable(value: Any) -> bool:
     """Return True if functions of one key have this very object, or one just like it."""
+    if isinstance(value, type):
+        return value is types.NoneType or is_in_place(value)
     if isinstance(value, _IMMUTABLE):
         return True
     if isinstance(value, types.FunctionType) and not value.__closure__ and not vars(value):
