@@ -121,7 +121,7 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
 def _names_of(fn: Any) -> tuple[str, str]:
     """Return the `__name__` and `__qualname__` of the innermost function."""
     while hasattr(fn, "__wrapped__") or isinstance(fn, functools.partial):
-        fn = fn.__wrapped__ if hasattr(fn, "__wrapped__") else fn.func
+        fn = getattr(fn, "__wrapped__", None) or fn.func
     named = fn if hasattr(fn, "__name__") and hasattr(fn, "__qualname__") else type(fn)
     return named.__name__, named.__qualname__
 
@@ -155,7 +155,7 @@ class _FilterJitted(eqx.Module):
         kept, donated, static = function.split(self._fun, args, kwargs)
         # From now on `jax.jit` is called, which knows what it has traced.
         function.calls_of(static).is_plain = True
-        return Lowered(function.plain.lower(kept, donated, static), self)
+        return Lowered(function.plain.lower(kept, donated, _Rest(static)), self)
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self if instance is None else eqx.Partial(self, instance)
@@ -201,8 +201,8 @@ class Compiled:
     _jitted: _FilterJitted
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        kept, donated, _ = self._jitted._function.split(self._jitted._fun, args, kwargs)
-        _, arrays, output = self.compiled(kept, donated)
+        kept, donated, static = self._jitted._function.split(self._jitted._fun, args, kwargs)
+        _, arrays, output = self.compiled(kept, donated, _Rest(static))
         return output.build(arrays)
 
 
@@ -273,17 +273,17 @@ class _Function:
         # The calls with static parts that are equal.
         self.calls_of = functools.lru_cache(_MAX_STATICS)(lambda _: Calls())
 
-        def call(kept: list[Any], donated: list[Any], static: Any = None) -> Any:
-            return _run(find(), static, kept, donated)
+        def call(kept: list[Any], donated: list[Any], rest: Any = None) -> Any:
+            return _run(find(), rest, kept, donated)
 
         call.__name__, call.__qualname__ = _names_of(fn)
         vars(call)["__signature__"] = inspect.signature(call)
         stand_at(call, fn)
-        vars(call)["__call_of_user__"] = lambda kept, donated, static: _restored(
-            find(), static, kept, donated
+        vars(call)["__call_of_user__"] = lambda kept, donated, rest: _restored(
+            find(), rest, kept, donated
         )
         self.wrapped = call
-        self.plain: Any = jax.jit(call, static_argnums=2, **self.options)
+        self.plain: Any = jax.jit(call, **self.options)
 
     def split(
         self, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -305,9 +305,8 @@ class _Function:
         call = _Call(self, fun, static)
         try:
             calls = self.calls_of(static)
-        except TypeError:  # it has no hash, which `jax.jit` says
-            calls = Calls()
-            calls.is_plain = True
+        except TypeError as error:  # it has no hash
+            raise ValueError(_NOT_HASHABLE.format(error)) from error
         try:
             with HidingFailedCallbacks(), self._quietly():
                 marker, arrays, output = calls(call, (kept, donated), {})
@@ -323,28 +322,40 @@ class _Function:
         raise found  # outside of the block, so without the long error of XLA as its context
 
 
+# As JAX says it.
+_NOT_HASHABLE = "Non-hashable static arguments are used in a jit function: {}"
+
+
+@jtu.register_static
+@attrs.frozen
+class _Rest:
+    """The static part of a call, as an argument of what `jax.jit` made."""
+
+    static: Static
+
+
 class _Call:
     """A function with the static part of the arguments of one call."""
 
     statics: frozenset[int | str] = frozenset()
 
     def __init__(self, function: _Function, fun: Any, static: Static) -> None:
-        self.fn, self.beside = fun if function.is_whole else None, (static,)
+        self.fn, self.beside = fun if function.is_whole else None, (_Rest(static),)
         self.wrapped, self.options, self.plain = function.wrapped, function.options, function.plain
 
     def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return _run(fn, *self.beside, *args)
 
 
-def _run(fn: Any, static: Static, kept: list[Any], donated: list[Any]) -> Any:
-    function, args, kwargs = _restored(fn, static, kept, donated)
+def _run(fn: Any, rest: _Rest, kept: list[Any], donated: list[Any]) -> Any:
+    function, args, kwargs = _restored(fn, rest, kept, donated)
     # The first is a result of the program itself, to wait for.
     return jnp.array(0), *cut_output(function(*args, **kwargs))
 
 
-def _restored(fn: Any, static: Static, kept: list[Any], donated: list[Any]) -> Any:
+def _restored(fn: Any, rest: _Rest, kept: list[Any], donated: list[Any]) -> Any:
     """Return the function and the arguments of a call, given their arrays and the rest."""
-    args, kwargs, tree = restored(static, iter([*kept, *donated]))
+    args, kwargs, tree = restored(rest.static, iter([*kept, *donated]))
     return tree if fn is None else fn, args, kwargs
 
 
