@@ -13,9 +13,8 @@ PyYAML and tomli-w write the keys of a table in an order of their own.
 import enum
 import math
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
-import attrs
 import jax
 import jax.core
 import jax.numpy as jnp
@@ -35,8 +34,7 @@ class Name(str):
     """The name of an object, in the example of a `Codec`."""
 
 
-@attrs.frozen
-class Codec:
+class Codec(NamedTuple):
     """How values of one kind are written and read.
 
     - `example`: a table that stands for a value. Others have the same keys and types, but whatever
@@ -51,16 +49,6 @@ class Codec:
     test: Callable[[Any], bool]
     write: Callable[[Any], Any]
     read: Callable[..., Any]
-
-    @property
-    def tag(self) -> str:
-        return next(iter(self.example))
-
-    def read_parts(self, parts: list[Any]) -> Any:
-        for part, example in zip(parts, self.example.values(), strict=True):
-            if type(example) not in (float, Name, type(part)):
-                raise TypeError(f"{part!r} is not of the type of {example!r}")
-        return self.read(*parts)
 
 
 # --- what the codecs do -------------------------------------------------------------------------
@@ -135,8 +123,6 @@ def _namedtuple(kind: Any, fields: dict[str, Any]) -> Any:
 
 # --- the table ----------------------------------------------------------------------------------
 
-_NUMPY_TYPES = {np.dtype(code).type.__name__: np.dtype(code).type for code in "?bhilqBHILQefdFD"}
-
 # The first whose test a value passes writes it, of those with names if the object has one.
 CODECS = (
     Codec({"none": True}, _is(type(None)), lambda value: True, {True: None}.__getitem__),
@@ -165,18 +151,6 @@ CODECS = (
         _jax_array,
     ),
     Codec({"dtype": "bfloat16"}, _is(type(jnp.float32)), lambda kind: kind.dtype.name, _jax_type),
-    Codec(
-        {"numpy_dtype": "float32"},
-        lambda value: isinstance(value, np.dtype) and value.isnative and hasattr(jnp, value.name),
-        lambda value: value.name,
-        lambda name: _jax_type(name).dtype,
-    ),
-    Codec(
-        {"numpy_type": "float32"},
-        lambda value: isinstance(value, type) and _NUMPY_TYPES.get(value.__name__) is value,
-        lambda value: value.__name__,
-        _NUMPY_TYPES.__getitem__,
-    ),
     Codec({"name": Name("my_mask")}, lambda value: True, lambda value: value, lambda value: value),
     Codec(
         {"namedtuple": Name("train:Size"), "fields": {"height": 1}},
@@ -194,4 +168,6 @@ CODECS = (
 BY_KEYS = {frozenset(codec.example): codec for codec in CODECS}
 # `{"default": True}` is the default of Optax, where that is an object without a name. `diff` has
 # "unnamed" for what has no name.
-RESERVED = frozenset((*(c.tag for c in CODECS), "canonical", "optax", "default", "unnamed"))
+RESERVED = frozenset(
+    (*(next(iter(c.example)) for c in CODECS), "canonical", "optax", "default", "unnamed")
+)

@@ -60,13 +60,19 @@ def _with_bits(data: Data, with_values: bool) -> Data:
         return [_with_bits(item, with_values) for item in data]
     if not isinstance(data, dict):
         return data
-    codec = None if with_values else BY_KEYS.get(frozenset(data))
-    if codec is not None and codec.tag == "dynamic":  # a program depends on the types of these
-        numbers = _with_bits(data["dynamic"], True)
-        return {"dynamic": jax.tree.map(lambda number: type(number).__name__, numbers)}
-    if codec is not None and codec.tag in ("array", "jax_array"):
-        data = {name: item for name, item in data.items() if name != "values"}
-    return {name: _with_bits(item, with_values) for name, item in data.items()}
+    tag = "" if with_values else _tag(data)
+    if tag == "dynamic":  # a program depends on the types of these
+        return {
+            tag: jax.tree.map(lambda number: type(number).__name__, _with_bits(data[tag], True))
+        }
+    without = "values" if tag in ("array", "jax_array") else None
+    return {n: _with_bits(item, with_values) for n, item in data.items() if n != without}
+
+
+def _tag(data: dict[str, Data]) -> str:
+    """Return the first key of a table that stands for another value, or nothing."""
+    codec = BY_KEYS.get(frozenset(data))
+    return "" if codec is None else next(iter(codec.example))
 
 
 # --- differences ----------------------------------------------------------------------------------
@@ -188,15 +194,12 @@ def _described(data: Data | None) -> str:
         case {"canonical": name, **parts} | {"optax": name, **parts}:
             given = [f"{name}={_described(item)}" for name, item in parts.items()]
             return f"{name if isinstance(name, str) else _described(name)}({', '.join(given)})"
-        case dict() if RESERVED.isdisjoint(data):
+        case {"unnamed": text} | {"name": text} | {"dtype": text} | {"float": text}:
+            return str(text)
+        case dict() if tag := _tag(data):
+            items = (data[key] for key in BY_KEYS[frozenset(data)].example)
+            return f"{tag}({', '.join(map(_described, items))})"
+        case dict():
             items = [f"{name!r}: {_described(item)}" for name, item in data.items()]
             return f"{{{', '.join(items)}}}"
-        case {"unnamed": str(text)}:
-            return text
-        case dict():
-            codec = BY_KEYS.get(frozenset(data))
-            keys = [*(data if codec is None else codec.example)]
-            if keys[0] in ("name", "dtype", "float"):
-                return str(data[keys[0]])
-            return f"{keys[0]}({', '.join(_described(data[key]) for key in keys)})"
     return repr(data)

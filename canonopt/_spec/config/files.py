@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import jax.core
-import numpy as np
 import optax
 
 from ..._optax_compat import is_transformation, members_of
@@ -133,7 +132,7 @@ class Writer:
             if table[key] is None:
                 return None
         if type(value) in (set, frozenset):  # whose order depends on the process
-            table[codec.tag].sort(key=repr)
+            table[next(iter(keys))].sort(key=repr)
         return table
 
     def _spec(self, factory: Any, parameters: dict[str, Any], path: str) -> dict[str, Data]:
@@ -155,7 +154,7 @@ class Writer:
                 raise ConfigError(f"{where} has the key of the factory.", "Rename it.", path=where)
             is_default = value is signature.defaults.get(name) and self._names.of(value) is None
             if is_default and (callable(value) or is_transformation(value)):
-                table[name] = {"default": True}
+                table[name] = _DEFAULT
             else:
                 table[name] = self.value([*value] if name == signature.variadic else value, where)
         return table
@@ -165,10 +164,8 @@ def _without_name(value: Any, path: str) -> ConfigError:
     fix = "Define it in a module, or give it a name: canonopt.to_config(spec, registry={'x': ...})."
     if is_transformation(value):
         fix = "Build it with canonopt."
-    elif isinstance(value, Dynamic | jax.core.Tracer):
-        fix = "Call canonopt.to_config outside of jax.jit, with the whole spec."
-    elif isinstance(value, jax.Array | np.ndarray):
-        fix = "Give an array of another dtype, and the seed in place of a random key."
+    elif isinstance(value, Dynamic | jax.Array):
+        fix = "Write it outside of jax.jit; give the seed in place of a random key."
     return ConfigError(f"{path} is {value!r}, which has no name in data.", fix, path=path)
 
 
@@ -209,6 +206,9 @@ def _plain(data: Any, path: str) -> Any:
     raise ConfigError(f"{path} is {data!r}, a {type(data).__name__}.", fix, path=path)
 
 
+_DEFAULT = {"default": True}
+
+
 class _Reader:
     """Reads values, which another version of Optax may have written."""
 
@@ -227,7 +227,10 @@ class _Reader:
             case {"optax": name, **written}:
                 return self._spec("optax", name, written, path)
             case dict() if codec := BY_KEYS.get(frozenset(data)):
-                return self._of_codec(codec, data, path)
+                fix = f"Write it as in {_text(codec.example)}."
+                items = codec.example.items()
+                parts = [self._part(example, data[key], path, fix) for key, example in items]
+                return _called(codec.read, parts, next(iter(codec.example)), fix, path)
             case dict() if reserved := sorted(RESERVED & data.keys()):
                 raise ConfigError(
                     f"{path} is {_text(data)}, and {reserved[0]!r} stands for something else.",
@@ -238,43 +241,39 @@ class _Reader:
                 return {key: self.value(data[key], f"{path}[{key!r}]") for key in sorted(data)}
         return data
 
-    def _of_codec(self, codec: Codec, data: dict[str, Any], path: str) -> Any:
-        parts = []
-        for key, example in codec.example.items():
-            read = self._names.find if type(example) is Name else self.value
-            parts.append(read(data[key], path))
-        example = _text(codec.example)
-        return _called(codec.read_parts, parts, codec.tag, f"Write it as in {example}.", path)
-
-    def _factory(self, key: str, name: Data, path: str) -> Any:
-        if isinstance(name, dict):  # inject_hyperparams(optax.adam)
-            made = self.value(name, path)
-            if factory := factory_of(made):
-                return factory
-        return factory_of(self._names.find(name, path, key))
+    def _part(self, example: Any, data: Any, path: str, fix: str) -> Any:
+        """Return what a table of a codec has in place of `example`."""
+        if type(example) is Name:
+            return self._names.find(data, path)
+        part = self.value(data, path)
+        if type(example) not in (float, type(part)):
+            problem = f"{path} has {_text(data)} in place of {_text(example)}."
+            raise ConfigError(problem, fix, path=path)
+        return part
 
     def _spec(self, key: str, name: Data, written: dict[str, Any], path: str) -> Any:
-        factory = self._factory(key, name, f"{path}.{key}")
-        is_other, defaults = self._is_other and key == "optax", factory.signature.defaults
-        missing = [name for name in defaults if name not in written]
+        made = self.value(name, path) if isinstance(name, dict) else None
+        # What `inject_hyperparams(optax.adam)` made, or one with a name.
+        factory = factory_of(made) or self._names.find_factory(name, f"{path}.{key}", key)
+        signature, is_other = factory.signature, self._is_other and key == "optax"
+        missing = [name for name in signature.defaults if name not in written]
         if missing and not is_other:
             fix = f'Write all parameters, for a default {{"{missing[0]}": {{"default": true}}}}.'
             problem = f"{path} lacks {', '.join(missing)} of {factory.name}."
             raise ConfigError(problem, fix, path=f"{path}.{missing[0]}")
         if is_other:
-            missing += [name for name, data in written.items() if data == {"default": True}]
+            missing += [name for name, data in written.items() if data == _DEFAULT]
             self.as_installed += [f"{path}.{name}" for name in missing]
         given = {}
         for name, data in written.items():
-            where, known = f"{path}.{name}", factory.signature.parameters.get(name)
-            if data == {"default": True}:
-                continue
+            where, known = f"{path}.{name}", signature.parameters.get(name)
             if isinstance(data, str) and known is not None and _takes_no_text(known.annotation):
                 fix = "Write a number or a boolean, without quotes; in YAML with a dot: 1.0e-3."
                 problem = f"{where} is {_text(data)}, which {factory.name} does not take."
                 raise ConfigError(problem, fix, path=where)
-            given[name] = self.value(data, where)
-        return _called(factory.from_fields, given, factory.name, "Correct its parameters.", path)
+            if data != _DEFAULT:
+                given[name] = self.value(data, where)
+        return _called(factory.from_fields, [given], factory.name, "Correct its parameters.", path)
 
 
 def _takes_no_text(annotation: Any) -> bool:
@@ -282,10 +281,12 @@ def _takes_no_text(annotation: Any) -> bool:
     return all(kind in (bool, int, float, type(None)) for kind in members_of(annotation))
 
 
-def _called(function: Callable[[Any], Any], given: Any, name: str, fix: str, path: str) -> Any:
+def _called(
+    function: Callable[..., Any], args: Sequence[Any], name: str, fix: str, path: str
+) -> Any:
     """Return what a function returns. Its errors have the path."""
     try:
-        return function(given)
+        return function(*args)
     except CanonoptError as error:
         where = f"{path}.{error.path}" if error.path else path
         raise ConfigError(f"{where}: {error.problem}", error.fix, path=where) from error

@@ -7,6 +7,7 @@ import types
 from collections.abc import Mapping
 from typing import Any
 
+import numpy as np
 import optax
 
 from ..._identity import hoist
@@ -26,45 +27,48 @@ class Names:
             problem = f"The registry is {registry!r}, which is not a mapping of names to objects."
             raise ConfigError(problem, "Write registry={'is_matrix': is_matrix}.")
         self._registry = {**(registry or {})}
+        self._own = {id(value): name for name, value in reversed(self._registry.items())}
 
     def of(self, value: Any) -> str | None:
         """Return the name of an object, None if it does not have one."""
-        items = self._registry.items()
-        own = next((name for name, known in items if known is value), None)
-        alike = (name for name, known in items if _merged(known) is _merged(value))
-        return own or _known_names().get(id(value)) or next(alike, None) or qualified_name(value)
+        alike = (n for n, known in self._registry.items() if _merged(known) is _merged(value))
+        name = self._own.get(id(value)) or _known_names().get(id(value))
+        return name or next(alike, None) or _qualified_name(value)
 
     def of_factory(self, factory: Factory) -> tuple[str, str | None]:
         """Return `"optax"` or `"canonical"`, and the name of a factory, None if it has none."""
         room, _, name = _known_names().get(id(factory.builder), "").partition(":")
         if room == "canonopt":
             return "optax", name
-        return "canonical", self.of(factory.builder) or qualified_name(factory.function)
+        return "canonical", self.of(factory.builder) or _qualified_name(factory.function)
 
-    def find(self, name: Any, path: str, key: str = "name") -> Any:
+    def find(self, name: Any, path: str) -> Any:
         """Return the object of this name. Raises `ConfigError` if it is unknown."""
-        what, known = self._known(key)
-        if isinstance(name, str) and name in known:
-            return known[name]
-        fix = f"Import it, and write canonopt.from_config(data, registry={{{name!r}: ...}})."
-        if near := difflib.get_close_matches(str(name), filter(None, known), n=1):
-            fix = f"Did you mean {near[0]!r}?"
-        elif key == "optax":
-            fix = 'Write a name such as "adam".'
-        problem = f"{path} is {name!r}, which is not {what}. Names in data are not imported."
-        raise ConfigError(problem, fix, path=path)
+        known = _known_objects() | self._qualified()
+        return _found(name, known, path, "a name of Optax or in the registry")
 
-    def _known(self, key: str) -> tuple[str, Mapping[Any, Any]]:
-        """Return what a name under this key of the data stands for, and the objects with one."""
+    def find_factory(self, name: Any, path: str, key: str) -> Factory:
+        """Return the factory of this name, under `"optax"` or `"canonical"` in the data."""
         if key == "optax":
-            return f"a factory of Optax {optax.__version__}", catalogue
-        known = {qualified_name(value): value for value in self._registry.values()}
-        known |= self._registry
-        if key == "name":
-            return "a name of Optax or in the registry", known_objects() | known
-        factories = {n: f for n, v in known.items() if (f := factory_of(v)) is not None}
-        of_functions = {qualified_name(f.function): f.builder for f in factories.values()}
-        return "a factory in the registry", of_functions | {n: known[n] for n in factories}
+            fix = 'Write a name such as "adam".'
+            what = f"a factory of Optax {optax.__version__}"
+            return vars(_found(name, catalogue, path, what, fix))["factory"]
+        named = {n: f for n, v in self._qualified().items() if (f := factory_of(v)) is not None}
+        of_functions = {_qualified_name(f.function): f for f in named.values()}
+        return _found(name, of_functions | named, path, "a factory in the registry")
+
+    def _qualified(self) -> dict[str | None, Any]:
+        return {_qualified_name(v): v for v in self._registry.values()} | self._registry
+
+
+def _found(name: Any, known: Mapping[Any, Any], path: str, what: str, fix: str = "") -> Any:
+    if isinstance(name, str) and name in known:
+        return known[name]
+    if near := difflib.get_close_matches(str(name), filter(None, known), n=1):
+        fix = f"Did you mean {near[0]!r}?"
+    problem = f"{path} is {name!r}, which is not {what}. Names in data are not imported."
+    ours = f"Import it, and write canonopt.from_config(data, registry={{{name!r}: ...}})."
+    raise ConfigError(problem, fix or ours, path=path)
 
 
 def _merged(value: Any) -> Any:
@@ -72,7 +76,7 @@ def _merged(value: Any) -> Any:
     return hoist(value) if type(value) is types.FunctionType else value
 
 
-def qualified_name(value: Any) -> str | None:
+def _qualified_name(value: Any) -> str | None:
     """Return `"module:qualname"`, if that is where the object is."""
     module, name = getattr(value, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str):
@@ -85,11 +89,10 @@ def qualified_name(value: Any) -> str | None:
 
 
 @functools.cache
-def known_objects() -> dict[str, Any]:
-    """Return Optax's public functions and classes, canonopt's factories, and Python's numbers."""
-    found: dict[str, Any] = {
-        f"builtins:{kind.__name__}": kind for kind in (bool, int, float, complex)
-    }
+def _known_objects() -> dict[Any, Any]:
+    """Return Optax's public functions and classes, canonopt's factories, and types of numbers."""
+    numbers = bool, int, float, complex, *(np.dtype(code).type for code in "?bhilqBHILQefdFD")
+    found: dict[Any, Any] = {f"{kind.__module__}:{kind.__name__}": kind for kind in numbers}
     # `optax.tree_utils` has other names for what `optax.tree` has.
     for module in (optax, optax.tree, *vars(optax).values()):
         for name, value in vars(module).items() if isinstance(module, types.ModuleType) else ():
@@ -102,4 +105,4 @@ def known_objects() -> dict[str, Any]:
 @functools.cache
 def _known_names() -> dict[int, str]:
     # The first name of an object: `optax:adam`, not that of the module where it is too.
-    return {id(value): name for name, value in reversed(known_objects().items())}
+    return {id(value): name for name, value in reversed(_known_objects().items())}

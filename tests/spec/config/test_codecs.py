@@ -30,7 +30,7 @@ scalars = (
     | st.binary()
     | st.sampled_from(["1e-3", "none", "", "nan", "~", "=", "2020-01-01", "a\r\n\x00\x85"])
     | st.sampled_from([np.float32(0.1), np.float64(0.1), np.int8(3), np.bool_(True)])
-    | st.sampled_from([jnp.bfloat16, np.dtype("int8"), np.float16, float, optax.adam, is_matrix])
+    | st.sampled_from([jnp.bfloat16, np.float16, np.int8, float, optax.adam, is_matrix])
     | st.sampled_from([canonopt.adam, canonopt.adam(1e-3), Color.RED, Side.LEFT, Size(1, 2)])
 )
 keys = st.text() | st.sampled_from(["none", "optax", "dict", "name", "b", "a"])
@@ -121,7 +121,7 @@ def test_data_that_were_written_by_hand(data, value):
 MALFORMED = [
     ({"none": False}, 'spec.value: none raised KeyError: False. Write it as in {"none": true}.'),
     ({"float": "1e-3"}, "float raised ValueError: 1e-3 is a number itself. Write it as in {"),
-    ({"float": 1.0}, "float raised TypeError: 1.0 is not of the type of 'nan'. Write it as in {"),
+    ({"float": 1.0}, 'spec.value has 1.0 in place of "nan". Write it as in {"float": "nan"}.'),
     ({"complex": ["a"]}, 'Write it as in {"complex": [0.0, 1.0]}.'),
     ({"bytes": "xyz"}, 'Write it as in {"bytes": "00ff"}.'),
     ({"tuple": 3}, 'Write it as in {"tuple": [1, 2]}.'),
@@ -131,17 +131,14 @@ MALFORMED = [
     ({"dict": [1]}, 'Write it as in {"dict": [["key", 1]]}.'),
     ({"dtype": "float33"}, 'Write it as in {"dtype": "bfloat16"}.'),
     ({"dtype": "object"}, "dtype raised AttributeError"),
-    ({"numpy_dtype": 3}, 'Write it as in {"numpy_dtype": "float32"}.'),
-    ({"numpy_dtype": "object"}, "numpy_dtype raised AttributeError"),
-    ({"numpy_type": "void"}, 'Write it as in {"numpy_type": "float32"}.'),
     ({"scalar": "int8", "value": 1000}, 'Write it as in {"scalar": "float32", "value": 1.0}.'),
     ({"scalar": "int8", "value": 0.5}, "the numbers do not fit int8 or the shape"),
     ({"scalar": "float32", "value": "0.5"}, "these are not numbers"),
     ({"array": "object", "shape": [], "values": [1]}, "array raised AttributeError"),
     ({"array": "int8", "shape": [3], "values": [1]}, "cannot reshape array of size 1"),
     ({"array": "int8", "shape": [-1], "values": [1]}, "do not fit int8 or the shape"),
-    ({"jax_array": "int8", "shape": [], "values": [1], "weak_type": "no"}, "not of the type of"),
-    ({"jax_array": "int8", "shape": 0, "values": 1, "weak_type": False}, "0 is not of the type"),
+    ({"jax_array": "int8", "shape": [], "values": [1], "weak_type": "no"}, "in place of false"),
+    ({"jax_array": "int8", "shape": 0, "values": 1, "weak_type": False}, "has 0 in place of [2]"),
     (
         {"dynamic": "1e-3"},
         "spec.value: canonopt.dynamic takes a number or an array, and got",
@@ -149,7 +146,7 @@ MALFORMED = [
     ({"name": 3}, "spec.value is 3, which is not a name of Optax or in the registry."),
     ({"namedtuple": "Color", "fields": {}}, "this is not the class, or these are not its fields"),
     ({"namedtuple": "Size", "fields": {"height": 1}}, "these are not its fields. Write it as in"),
-    ({"namedtuple": "Size", "fields": 1}, "1 is not of the type of {'height': 1}"),
+    ({"namedtuple": "Size", "fields": 1}, "has 1 in place of {"),
     ({"enum": "Color", "member": "BLUE"}, "enum raised KeyError: 'BLUE'. Write it as in {"),
     ({"enum": "m", "member": "RED"}, "enum raised AttributeError"),
     (
@@ -185,8 +182,8 @@ WITHOUT_NAME = [
     (Side.LEFT | Side.RIGHT, NAME_IT),
     ("\ud800", NAME_IT),  # half of a surrogate pair
     (optax.scale(0.5), "Build it with canonopt."),
-    (jax.random.key(0), "Give an array of another dtype, and the seed in place of a random key."),
-    (np.array(["a"]), "Give an array of another dtype"),
+    (jax.random.key(0), "Write it outside of jax.jit; give the seed in place of a random key."),
+    (np.array(["a"]), NAME_IT),
 ]
 
 
@@ -207,7 +204,7 @@ def test_traced_values_are_refused(rate):
         jax.jit(lambda rate: canonopt.to_config(canonopt.sgd(rate)))(rate)
 
 
-KEYS = {codec.tag: [*codec.example] for codec in CODECS}
+KEYS = {next(iter(codec.example)): [*codec.example] for codec in CODECS}
 names = st.sampled_from(["adam", "chain", "masked", "linear_schedule", "sgdr_schedule"])
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from([*REGISTRY, "int8"]),

@@ -232,7 +232,7 @@ CASES = {
         holding([np.float32(0.5), jnp.float32, np.ones(1, np.int8)]),
         holding([np.float32(0.25), np.float32, np.zeros(1, np.int8)]),
         "value[0]: scalar('float32', 0.5) -> scalar('float32', 0.25)\n"
-        "value[1]: float32 -> numpy_type('float32')\n"
+        "value[1]: float32 -> numpy:float32\n"
         "value[2]: array('int8', [1], [1]) -> array('int8', [1], [0])",
     ),
     "a parameter with the name of a key": (keyed(1, 2), keyed(1, 3), "optax: 2 -> 3"),
