@@ -141,7 +141,7 @@ class _Uses:
             self.replaced.update(pair for pair in found if pair is not None)
             if any(found) and not self._has_canonopt(scope):
                 self._with_canonopt.add(scope)
-                self.needs_canonopt.add(self._first_of_sorted(assignment.node))
+                self.needs_canonopt.add(assignment.node)
             if found and all(found) and "__all__" not in scope:
                 self.unused.add(alias)
 
@@ -150,19 +150,6 @@ class _Uses:
         while outer not in self._with_canonopt and outer.parent is not outer:
             outer = outer.parent
         return outer in self._with_canonopt or "canonopt" in scope
-
-    def _first_of_sorted(self, node: cst.CSTNode) -> cst.CSTNode:
-        """The import to write `import canonopt` above: imports that are sorted stay so."""
-        line: Any = self._parents[node]
-        block = self._parents[line]
-        if isinstance(block, cst.Module | cst.IndentedBlock):
-            above: list[Any] = [*block.body]
-            while above.pop() is not line:
-                pass
-            while above and not line.leading_lines and _imports_what_canonopt_does(above[-1]):
-                line = above.pop()
-                node = line.body[0]
-        return node
 
     def _factory_at(self, node: cst.CSTNode, path: str) -> tuple[cst.CSTNode, str] | None:
         """The attribute that is a factory, and what to write, if `node` begins one."""
@@ -179,17 +166,6 @@ class _Uses:
 
     def _note(self, node: cst.CSTNode, text: str) -> None:
         self.notes.append(f"line {self._positions[node].start.line}: {text}: left as it is")
-
-
-def _imports_what_canonopt_does(statement: cst.CSTNode) -> bool:
-    """Return True if a line is the import of a module that canonopt imports too.
-
-    No other is passed, since it may have to be imported before jax is.
-    """
-    match statement:
-        case cst.SimpleStatementLine(body=[cst.Import(names=[alias])]):
-            return alias.evaluated_name.partition(".")[0] in ("equinox", "jax", "numpy", "optax")
-    return False
 
 
 def _bound_by(assignment: meta.ImportAssignment) -> Iterator[tuple[cst.ImportAlias, str]]:

@@ -109,8 +109,6 @@ class Entry:
     # In the log of a line: what JAX or a library compiled, and for JAX from which shapes to which.
     operation: str | None = None
     shapes: str | None = None
-    # If the compile was slow: items with the same shapes, such as layers, and how many.
-    alike: tuple[str, int] | None = None
     # Earlier calls, until they were compared with this one.
     earlier: tuple[Call, ...] = attrs.field(default=(), repr=False)
     _explanation: Explanation | None = attrs.field(default=None, repr=False)

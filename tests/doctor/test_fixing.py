@@ -54,18 +54,6 @@ CHANGES = {
         "from optax.contrib import prodigy\ntx = prodigy()\n",
         "from canonopt.contrib import prodigy\ntx = prodigy()\n",
     ),
-    "sorted imports": (
-        "import os\n\nimport jax\nimport numpy as np\nimport optax\ntx = optax.adam(1e-3)\n",
-        "import os\n\nimport canonopt\nimport jax\nimport numpy as np\ntx = canonopt.adam(1e-3)\n",
-    ),
-    "below an import that may set something up": (
-        "import jax\nimport shlex\nimport numpy\nimport optax\ntx = optax.adam(1e-3)\n",
-        "import jax\nimport shlex\nimport canonopt\nimport numpy\ntx = canonopt.adam(1e-3)\n",
-    ),
-    "below a comment": (
-        "import jax\n# For the optimizer.\nimport optax\ntx = optax.adam(1e-3)\n",
-        "import jax\n# For the optimizer.\nimport canonopt\ntx = canonopt.adam(1e-3)\n",
-    ),
     "in functions": (
         "def f():\n    import optax\n    return optax.adam(1e-3)\n\ntx = f()\n",
         "def f():\n    import canonopt\n    return canonopt.adam(1e-3)\n\ntx = f()\n",

@@ -16,7 +16,6 @@ from canonopt._doctor.forms import (
     as_perfetto,
     as_text,
     print_report,
-    print_rich,
 )
 
 from ..support.doctor import HOSTILE, report_of
@@ -27,10 +26,9 @@ def test_json_has_everything(written):
     found = written.json
     assert set(found) == {
         *("version", "command", "seconds", "status", "compile_seconds", "lost_seconds"),
-        *("recompiled", "findings", "helpers", "helper_compiles", "helper_seconds"),
-        *("notes", "processes", "shorter", "stale", "tried"),
+        *("recompiled", "findings", "lines", "notes", "processes", "start", "stale", "tried"),
     }
-    assert (found["version"], found["status"], found["recompiled"]) == (1, 0, True)
+    assert (found["version"], found["status"], found["recompiled"]) == (2, 0, True)
     assert found["seconds"] > found["compile_seconds"] > found["lost_seconds"] > 0
     (step,) = found["findings"]
     assert set(step) == {
@@ -43,7 +41,7 @@ def test_json_has_everything(written):
     assert found["lost_seconds"] == pytest.approx(step["lost_seconds"])
     assert {key for moment in step["moments"] for key in moment} == {
         *("at", "traced", "compiled", "trace_seconds", "lowering_seconds", "compile_seconds"),
-        *("error", "again", "process"),
+        *("error", "again", "process", "operation", "shapes", "leaves"),
     }
     assert [moment["again"] for moment in step["moments"]] == [False, True, True]
     assert [moment["traced"] and moment["compiled"] for moment in step["moments"]] == [True] * 3
@@ -89,7 +87,7 @@ def many_causes():
 def test_text_is_at_most_a_screen():
     report = report_of(many_causes)
     lines, whole = (as_text(report, is_whole).splitlines() for is_whole in (False, True))
-    below = lines[lines.index("") + 1 + len(report.rows) + 1 :]
+    below = lines[lines.index("") + 1 + len(report.table) :]
     assert 30 < len(below) <= 42
     more = r"and \d+ more lines: canonopt doctor --all shows them"
     assert sum(re.fullmatch(more, line) is not None for line in lines) == 1
@@ -103,18 +101,23 @@ def test_all_shows_all_differences():
     assert as_text(report).count(": shape: ") < 18
 
 
-def test_without_rich_the_report_is_plain_text(hostile, monkeypatch):
-    monkeypatch.setitem(sys.modules, "rich.console", None)
-    stream = io.StringIO()
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("kind", [Terminal, io.StringIO])
+@pytest.mark.parametrize("has_rich", [True, False])
+def test_colors_are_for_a_terminal_if_rich_is_installed(kind, has_rich, hostile, monkeypatch):
+    stream = kind()
+    if has_rich:
+        pytest.importorskip("rich")
+    else:
+        monkeypatch.setitem(sys.modules, "rich.console", None)
     print_report(hostile, stream)
-    hint = "\nFor tables and colors: pip install 'canonopt[doctor]'\n"
-    assert stream.getvalue() == f"\n{as_text(hostile)}{hint}"
-
-
-def test_rich_shows_markup_as_it_is(hostile, capsys):
-    pytest.importorskip("rich")
-    print_rich(hostile, sys.stderr)
-    assert capsys.readouterr().err.count(HOSTILE) > 5
+    text = stream.getvalue()
+    assert ("\x1b[" in text) == (has_rich and stream.isatty())
+    assert re.sub(r"\x1b\[[\d;]*m", "", text) == f"\n{as_text(hostile)}"
 
 
 @pytest.mark.slow

@@ -78,7 +78,7 @@ def test_the_line_that_a_report_says_to_write_avoids_the_recompile(scenario, rep
 
 def report_on(*logs):
     functions = [Function(log.name, log.place, {"p0": log}) for log in logs]
-    return Report("script.py", 0, 1.0, 0.0, functions, [], [], [])
+    return Report("script.py", 0, 1.0, 0.0, functions, [], [], [], [])
 
 
 def test_the_report_says_for_how_many_traces_it_has_no_details():
@@ -95,7 +95,7 @@ def test_the_most_expensive_function_comes_first():
     functions = [function("cheap", 1.0), function("dear", 3.0), function("medium", 2.0)]
     report = report_on(*functions)
     assert [section.name for section in report.sections] == ["dear", "medium", "cheap"]
-    assert [row.cells[0] for row in report.rows] == ["cheap", "dear", "medium"]
+    assert [cells[0] for cells, _ in report.table[1:]] == ["cheap", "dear", "medium"]
     assert report.lost_seconds == 6.0
 
 
@@ -111,7 +111,7 @@ def test_a_first_call_after_a_trace_inside_another_function_is_no_recompile():
 
 def test_a_script_that_compiles_nothing():
     report = report_of(lambda: None)
-    assert (report.rows, report.sections) == ([], [])
+    assert (report.table, report.sections) == ([], [])
     assert "No function of the script was compiled." in as_text(report)
 
 
@@ -136,19 +136,19 @@ def grown(*sizes):
     return run
 
 
-def test_each_process_is_a_column_and_a_cause_that_several_have_is_shown_once():
+def test_counts_have_their_processes_and_a_cause_that_several_have_is_shown_once():
     jax.clear_caches()  # so that there are helpers, too
     report = report_of(grown(1, 2, 3), grown(1, 2, 3), grown(4))
-    assert report.columns == ("function", "p0", "p1", "p2", "seconds", "lost", "defined at")
-    row, helpers = report.rows
-    assert row.cells[:4] == ("step", "3/3", "3/3", "1/1") and row.kind == "repeated"
-    assert re.fullmatch(r"JAX and libraries: \d+ lines?", helpers.cells[0])
+    (titles, _), (cells, is_repeated), (helpers, _) = report.table
+    assert titles == ("function", "traces/compiles in", "seconds", "lost", "defined at")
+    assert cells[:2] == ("step", "3/3 p0, p1, 1/1 p2") and is_repeated
+    assert re.fullmatch(r"JAX and libraries: \d+ lines?", helpers[0])
     (section,) = report.sections
     ((title, _),) = section.causes
     assert title == "was traced and compiled again, 4 times, in p0, p1"
     text = as_text(report)
     assert text.count("hint: pad") == 1
-    assert "traces/compiles in each process: p0 is pid 1 on host, p1 is pid 1 on host" in text
+    assert "\nprocesses: p0 (pid 1) on host, p1 (pid 1) on host, p2 (pid 1) on host\n" in text
 
 
 def test_two_causes_of_a_process_that_read_alike_are_one():
@@ -176,14 +176,10 @@ def test_one_trace_in_each_process_is_no_recompile():
     assert (report.repeated, report.sections) == ([], [])
 
 
-def test_many_processes_share_a_column():
+def test_many_processes_are_counted():
     report = report_of(*[grown(1)] * 9, grown(1, 2))
-    assert report.columns[8:] == ("p7", "others", "seconds", "lost", "defined at")
-    assert report.rows[0].cells[1:10] == (*["1/1"] * 8, "2/2")
-    report = report_of(*[grown(1, 2)] * 9, grown(1))
-    assert report.sections[0].causes[0][0].endswith("again, 9 times, in 9 processes")
-    assert "others has the most of the other 2" in (report.legend or "")
-    assert len({len(row.cells) for row in report.rows} | {len(report.columns)}) == 1
+    assert report.table[1][0][1] == "1/1 9 processes, 2/2 p9"
+    assert "p7 (pid 1) on host, and 2 more" in (report.legend or "")
 
 
 def test_a_line_outside_of_a_jit_is_reported_like_a_function():

@@ -23,6 +23,7 @@ class Stream:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._is_fork = False
+        self._began = time.time()
         self._renew()
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(after_in_child=self._forked)
@@ -33,6 +34,7 @@ class Stream:
 
     def _forked(self) -> None:
         self._is_fork = True
+        self._began = time.time()
         self._renew()
 
     def write(self, record) -> None:
@@ -69,6 +71,7 @@ class Stream:
             "argv": [argument[:80] for argument in arguments[:20]],
             "python": platform.python_version(),
             "jax": getattr(sys.modules.get("jax"), "__version__", None),
+            "began": self._began,
         }
 
     def _append(self, record) -> None:

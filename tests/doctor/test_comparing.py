@@ -1,0 +1,86 @@
+"""What the second of two saved runs compiled that the first had not."""
+
+import re
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from canonopt.__main__ import main
+from canonopt._doctor.forms import as_json
+
+from ..support.doctor import report_of
+
+
+@pytest.fixture
+def saved(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+
+    def save(name, run):
+        (tmp_path / name).write_text(as_json(report_of(run)))
+
+    return save
+
+
+def trained(*sizes, n=1, others=()):
+    def run():
+        def step(x, n):
+            return x * n
+
+        jitted = jax.jit(step, static_argnames="n")
+        for size in sizes:
+            jitted(jnp.ones(size), n=n)
+        for function in others:
+            jax.jit(function)(jnp.ones(1))
+
+    return run
+
+
+def evaluate(x):
+    return x
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "expected"),
+    [
+        (trained(3), trained(3), ["nothing"]),
+        (trained(3, 4), trained(3), ["nothing"]),
+        (
+            trained(3, 8),
+            trained(3, 9),
+            [r"step \(.*test_comparing.py:\d+\): 2 -> 2 programs", "  x: float32[8] -> float32[9]"],
+        ),
+        (trained(3), trained(3, n=2), [r"step .*: 1 -> 1 programs", "  n: 1 -> 2"]),
+        (trained(3), trained(3, others=[evaluate]), [r"evaluate .*: 0 -> 1 programs, and is new"]),
+    ],
+)
+def test_new_programs_have_what_differs(first, second, expected, saved, capsys):
+    saved("one.json", first)
+    saved("two.json", second)
+    assert main(["doctor", "--compare", "one.json", "two.json"]) == 0
+    title, compiling, _, _, *found, _, eager = capsys.readouterr().out.splitlines()
+    assert title == "what two.json compiled that one.json had not"
+    assert re.fullmatch(r"  compile seconds: [\d.]+ -> [\d.]+", compiling)
+    assert re.fullmatch(r"eager operations: \d+ -> \d+ programs", eager)
+    assert len(found) == len(expected)
+    for line, wanted in zip(found, expected, strict=True):
+        assert line == wanted or re.fullmatch(wanted, line)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "cannot read two.json: .*No such file or directory"),
+        ("{", "cannot read two.json: "),
+        ("[]", "two.json was not written by this version of canonopt doctor --json"),
+        ('{"version": 1}', "two.json was not written by this version of canonopt doctor --json"),
+    ],
+)
+def test_what_is_no_run_is_an_error(text, message, saved, capsys, tmp_path):
+    saved("one.json", trained(3))
+    if text is not None:
+        (tmp_path / "two.json").write_text(text)
+    with pytest.raises(SystemExit) as caught:
+        main(["doctor", "--compare", "one.json", "two.json"])
+    assert caught.value.code == 2
+    assert re.search(message, capsys.readouterr().err)
