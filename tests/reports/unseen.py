@@ -16,6 +16,6 @@ CORRECTED = {
     "a warm-up under a mesh and a loop without it": "the path was called by another word.",
     "a step that closes over a rate that a sweep changes": (
         "the word for a function that is made again is `the function itself`. The same holds for "
-        "the data of a fold, a MultiSteps and a schedule."
+        "a step that closes over the data of its fold."
     ),
 }

@@ -317,7 +317,7 @@ def train(x):
 
 results = [train(np.full(3, i, np.float32)) for i in range(3)]
 """,
-    "the function itself: function",
+    "opt in step: function",
     traces=3,
     hint="canonopt",
     change=(
@@ -346,7 +346,7 @@ def train(x):
 
 results = [train(np.full(3, i, np.float32)) for i in range(3)]
 """,
-    "the function itself: function",
+    "schedule in step: function",
     traces=3,
     hint="canonopt",
     change=(
