@@ -120,7 +120,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
             # into its own variables does not count, but what was there before the trace.
             _, value = reader.library_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
-            reader.judge_paths(function, value, code, name)
+            reader.judge_module(function, value, code, name)
         reader.add(value, how)
 
 

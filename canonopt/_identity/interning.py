@@ -60,7 +60,7 @@ def _read_plain(values: Collection[Any]) -> Reading:
     for value in values:
         kind = type(value)
         key += (kind, repr(value) if kind is float and (not value or value != value) else value)
-    return Reading(tuple(key), True, False, False, True, None, False, [], [], {})
+    return Reading(tuple(key))
 
 
 # --- tables -------------------------------------------------------------------------------------

@@ -26,7 +26,6 @@ from .._python_internals import (
     REFLECTION,
     TELLS_TRACERS,
     Code,
-    WeakIdMap,
     asked_for,
     attribute_of,
     can_tell_apart,
@@ -68,16 +67,8 @@ class HoldsArray(Exception):
 class _Mark:
     """A word in a key. Equal to itself only."""
 
-    def __init__(self, name: str) -> None:
-        self.name = name
 
-    def __repr__(self) -> str:
-        return self.name
-
-
-SEEN, PENDING, IDENTITY, MODULE, BUILTIN, FIELD, UNBOUND = map(
-    _Mark, ("seen", "pending", "identity", "module", "builtin", "field", "unbound")
-)
+SEEN, PENDING, IDENTITY, MODULE, BUILTIN, FIELD, UNBOUND = (_Mark() for _ in range(7))
 _MISSING: Any = object()
 
 
@@ -97,40 +88,34 @@ class Reading:
     """The key of some values at one moment, and what else was found out while they were read."""
 
     key: tuple[Hashable, ...]
-    # Whether another build can be the same. If not, the key equals no other.
-    is_comparable: bool
-    # Whether reading the same values later can give another key.
-    can_change: bool
-    # Whether some of what can change is data, and not only code that could be defined again.
-    reads_data: bool
+    is_comparable: bool = True  # whether another build can be the same
+    can_change: bool = False  # whether reading the same values later can give another key
+    reads_data: bool = False  # whether some of that is data, and not only code
     # Whether the functions do the same with tracers in place of arrays: no code that was read may
     # tell the two apart, other than by an error, or keep them by storing into something.
-    takes_tracers: bool
+    takes_tracers: bool = True
     # What another build is unlikely to have, if asked for.
-    incomparable: list[Incomparable] | None
-    # Whether a NumPy array is read, which may change in place.
-    has_numpy: bool
+    incomparable: list[Incomparable] | None = None
+    has_numpy: bool = False  # whether a NumPy array is read, which may change in place
     # Objects of which the key has the id: kept, so that no other object gets it.
-    pinned: list[Any]
+    pinned: list[Any] = dataclasses.field(default_factory=list)
     # The objects that count once, such as functions and instances, in the order of the key: in two
     # readings with one key, objects in one place do the same.
-    objects: list[Any]
+    objects: list[Any] = dataclasses.field(default_factory=list)
     # Variables that library code stores to, with the values that count for it.
-    library_cells: dict[int, tuple[types.CellType, Any]]
+    library_cells: dict[int, tuple[types.CellType, Any]] = dataclasses.field(default_factory=dict)
 
 
 class Reader:
     """One walk over values, which writes their key."""
 
     is_comparable = True
-    can_change = False
-    reads_data = False
-    _can_tell_tracers = _changes_variables = _changes_objects = holds_mutable = False
+    can_change = reads_data = holds_mutable = has_numpy = False
+    reads_any_attribute = False  # which the code that was read does not name
+    _can_tell_tracers = _changes_variables = _changes_objects = False
     # The function that was read last. What its module has under a name is constant to it.
     function: Any = None
-    reads_any_attribute = has_numpy = False
-    # Attributes with which code reads files.
-    refused_attributes: frozenset[str] = frozenset()
+    refused_attributes: frozenset[str] = frozenset()  # with which code reads files
 
     def __init__(
         self,
@@ -152,36 +137,29 @@ class Reader:
         self._seen: dict[int, tuple[int, Mode]] = {}
         self._alive: list[Any] = []  # these values, so that no other object gets such an id
         # The attributes that the code which was read names, and the user's modules and classes
-        # that it may read them of, with the attributes that are done.
-        self._attributes: list[Iterable[str]] = []
-        self._owners: list[tuple[Any, set[str]]] = []
+        # that it may read them of, by id, with the attributes that are done.
+        self._attributes: list[frozenset[str]] = []
+        self._owners: dict[int, tuple[Any, set[str]]] = {}
 
     def read(self, **values: Iterable[Any]) -> Reading:
-        """Reads values, given by the mode in which each is read."""
+        """Read values, given by the mode in which each is read."""
         for mode, of_mode in values.items():
             for value in of_mode:
                 self.add(value, cast(Mode, mode))
         self._pending.reverse()
         self._finish()
-        if self.refused_attributes and any(
-            map(self.refused_attributes.intersection, self._attributes)
-        ):
+        if any(map(self.refused_attributes.intersection, self._attributes)):
             self.stop(self.function, impure("a file"))
-        flags = (self.is_comparable, self.can_change, self.reads_data)
         stores = self._changes_variables or (self._changes_objects and self.holds_mutable)
         return Reading(
             tuple(self.out),
-            *flags,
+            *(self.is_comparable, self.can_change, self.reads_data),
             not (self._can_tell_tracers or stores),
-            self.incomparable,
-            self.has_numpy,
-            self.pinned,
-            self._alive,
-            self.library_cells,
+            *(self.incomparable, self.has_numpy, self.pinned, self._alive, self.library_cells),
         )
 
     def _finish(self) -> None:
-        """Reads all that is pending, without recursion."""
+        """Read all that is pending, without recursion."""
         pending, rule_of = self._pending, self._rules.get
         while pending or self._read_owners():
             if not pending:
@@ -205,7 +183,7 @@ class Reader:
     # --- what a rule may do -------------------------------------------------------------------
 
     def add(self, value: Any, mode: Mode) -> None:
-        """Adds one part of the value that is being read."""
+        """Add one part of the value that is being read."""
         kind = type(value)
         if kind in ATOMS:
             self.out += (kind, value)
@@ -221,14 +199,14 @@ class Reader:
             self._pending.append((value, mode))
 
     def add_all(self, values: Iterable[Any], mode: Mode) -> None:
-        """Adds several parts, and how many there are."""
+        """Add several parts, and how many there are."""
         values = tuple(values)
         self.out.append(len(values))
         for value in values:
             self.add(value, mode)
 
     def add_named(self, values: dict[Any, Any], mode: Mode, immutable: bool = False) -> None:
-        """Adds a mapping in its order, because a factory may read it in order.
+        """Add a mapping in its order, because a factory may read it in order.
 
         `immutable` says that no dict in it changes: those that Equinox keeps for a class.
         """
@@ -241,7 +219,7 @@ class Reader:
                 self.add(value, mode)
 
     def read_instead(self, value: Any, mode: Mode) -> None:
-        """Reads `value` in place of the value that is being read."""
+        """Read `value` in place of the value that is being read."""
         (self._rules.get(type(value)) or self._rule_for(value))(self, value, mode)
 
     def was_seen(self, value: Any, mode: Mode) -> bool:
@@ -262,7 +240,7 @@ class Reader:
         return True
 
     def add_identity(self, value: Any, reason: Reason | None = None) -> None:
-        """Makes the identity of `value` count, for a reason unless it is constant by nature."""
+        """Make the identity of `value` count, for a reason unless it is constant by nature."""
         try:
             self.out += (IDENTITY, token_of(value))
         except TypeError:
@@ -272,7 +250,7 @@ class Reader:
             self.note(value, reason)
 
     def enter_mutable(self, value: Any, mode: Mode, reason: Reason) -> Mode:
-        """Adds the identity of a mutable value where it counts; returns the mode of its parts."""
+        """Add the identity of a mutable value where it counts; returns the mode of its parts."""
         self.can_change = self.holds_mutable = True
         if mode == "given":
             return mode
@@ -283,18 +261,18 @@ class Reader:
         return mode
 
     def note(self, value: Any, reason: Reason) -> None:
-        """Notes that another build is unlikely to have the same `value`."""
+        """Note that another build is unlikely to have the same `value`."""
         if self.incomparable is not None and not is_constant_to(self.function, value):
             self.incomparable.append(Incomparable(value, *reason))
 
     def stop(self, value: Any, reason: Reason = HIDDEN) -> None:
-        """Says that `value` cannot be read, so that nothing with it is the same as another."""
+        """Say that `value` cannot be read, so that nothing with it is the same as another."""
         self.out.append(object())
         self.is_comparable = False
         self.note(value, reason)
 
     def add_judged(self, value: Any, mode: Mode, judge: Callable[[bool], None]) -> None:
-        """Adds a part, and calls `judge` when all of it is read: does it read data?"""
+        """Add a part, and calls `judge` when all of it is read: does it read data?"""
         before, self.reads_data = self.reads_data, False
 
         def done() -> None:
@@ -310,19 +288,18 @@ class Reader:
     # --- names: globals, and attributes of modules and classes --------------------------------
 
     def add_globals(self, function: types.FunctionType, code: Code) -> None:
-        """Adds the globals that the code of `function` names, with the values they have now."""
+        """Add the globals that the code of `function` names, with the values they have now."""
         namespace = function.__globals__
         self.can_change = True
         self._can_tell_tracers |= code.can_tell_tracers
         self._changes_variables |= bool(code.stores)
         self._changes_objects |= code.changes_objects
         self.reads_any_attribute |= code.reads_any_attribute
-        self.note_attributes(code.attributes)
+        self._attributes.append(code.attributes)
         for name in code.hidden_inputs:
             self.stop(function, impure(name))
-        for path in code.identity_tests:
-            if can_tell_apart(path, namespace):
-                self.stop(function, IDENTITY_TEST)
+        if any(can_tell_apart(path, namespace) for path in code.identity_tests):
+            self.stop(function, IDENTITY_TEST)
         for name in code.globals:
             value = namespace.get(name, _MISSING)
             if value is _MISSING:
@@ -335,7 +312,7 @@ class Reader:
                 continue
             self.reads_data |= not isinstance(value, _CODE)
             if type(value) is types.ModuleType:
-                self.judge_paths(function, value, code, name)
+                self.judge_module(function, value, code, name)
             self.add(value, "live")
         for name, *attributes in code.imports:
             with contextlib.suppress(ImportError):  # of a relative name without a package
@@ -344,33 +321,36 @@ class Reader:
             if module is None:
                 self.stop(function, impure(f"the module {name!r}"))
             else:
-                self._judge_path(function, module, attributes)
-                self.judge_paths(function, module, code, None)  # its variable is not known
+                self.judge_module(function, module, code, None, attributes)
                 self.add(module, "live")
 
-    def judge_paths(
-        self, function: Any, module: types.ModuleType, code: Code, variable: str | None
+    def judge_module(
+        self,
+        function: Any,
+        module: types.ModuleType,
+        code: Code,
+        variable: str | None,
+        *imported: Iterable[str],
     ) -> None:
-        """Stops if `function` reads of a module, which it has as `variable`, what is impure."""
-        for name, *attributes in filter(None, code.paths):
-            if variable is None or name == variable:
-                self._judge_path(function, module, attributes)
-        is_by_name = code.reads_any_attribute or not REFLECTION.isdisjoint(code.globals)
-        for name in code.attributes if is_by_name else ():
-            self._judge_path(function, module, [name])
+        """Stop if `function` reads of a library's module what is impure.
 
-    def _judge_path(self, function: Any, found: Any, attributes: Iterable[str]) -> None:
-        if not is_library_module(found):
+        It has the module as `variable`, or in one that is not known, and has imported that of it.
+        """
+        if not is_library_module(module):
             return  # its attributes are read
-        module = found
-        for name in attributes:
-            if type(found) is not types.ModuleType:
-                break
-            module, found = found, getattr(found, name, None)
-        self._judge(function, found, module)
+        paths = [path[1:] for path in code.paths if path and variable in (None, path[0])]
+        if code.reads_any_attribute or not REFLECTION.isdisjoint(code.globals):
+            paths += ((name,) for name in code.attributes)
+        for path in (*imported, *paths):
+            holder = found = module
+            for name in path:
+                if type(found) is not types.ModuleType:
+                    break
+                holder, found = found, getattr(found, name, None)
+            self._judge(function, found, holder)
 
     def _judge(self, function: Any, value: Any, module: Any = builtins) -> None:
-        """Judges what `function` has reached in a library."""
+        """Judge what `function` has reached in a library."""
         if isinstance(value, types.FunctionType) and not is_library_function(value):
             self.add(value, "live")  # which was put there
         elif type(value) in ATOMS or isinstance(value, float | tuple):
@@ -380,23 +360,18 @@ class Reader:
         self.note_reached(value)
 
     def note_reached(self, value: Any) -> None:
-        """Notes what a value of a library can do, under whatever name it is called."""
+        """Note what a value of a library can do, under whatever name it is called."""
         self.reads_any_attribute |= reflects(value)
         self._can_tell_tracers |= getattr(value, "__name__", None) in TELLS_TRACERS
 
     def _add_module(self, module: types.ModuleType) -> None:
-        token = _library_tokens.get(module)
-        if token is None:
-            token = token_of(module)
-            if is_library_module(module):
-                _library_tokens.setdefault(module, token)
-            else:
-                self.can_change = True
-                self._add_owner(module)
-        self.out += (MODULE, token)
+        if not is_library_module(module):
+            self.can_change = True
+            self._owners.setdefault(id(module), (module, set()))
+        self.out += (MODULE, token_of(module))
 
     def add_class(self, cls: type) -> None:
-        """Adds a class by identity; for the user's, also the attributes that code names."""
+        """Add a class by identity; for the user's, also the attributes that code names."""
         self.out.append(token_of(cls))
         if id(cls) in self._seen:
             return
@@ -405,31 +380,23 @@ class Reader:
         meta: Any = type(cls)
         for base in (*cls.__mro__, *meta.__mro__):
             if not is_library_class(base):
-                self._add_owner(base)
+                self._owners.setdefault(id(base), (base, set()))
                 for field in vars(base).get("__dataclass_fields__", {}).values():
                     self.add_named(dict(getattr(field, "metadata", ())), "live")  # converters
         if not is_library_class(cls):
             functions = node_functions(cls)
             self.stop(cls) if functions is None else self.add_all(functions, "live")
 
-    def note_attributes(self, names: Iterable[str]) -> None:
-        """Notes attributes that code reads, of whichever module or class."""
-        self._attributes.append(names)
-
-    def _add_owner(self, owner: Any) -> None:
-        if not any(known is owner for known, _ in self._owners):
-            self._owners.append((owner, set()))
-
     def _read_owners(self) -> bool:
-        """Adds the attributes of modules and classes that code names by now. False if none is new.
+        """Add the attributes of modules and classes that code names by now, if there are new ones.
 
         Bytecode does not say of which object it reads an attribute, so each name is looked up in
         each of the user's modules and classes.
         """
         if not self._owners:
             return False
-        before, named = len(self.out), {name for names in self._attributes for name in names}
-        for place, (owner, done) in enumerate(self._owners):
+        before, named = len(self.out), frozenset[str]().union(*self._attributes)
+        for place, (owner, done) in enumerate([*self._owners.values()]):
             namespace: Any = vars(owner)
             fields = namespace.get("__dataclass_fields__", ())
             is_frozen = is_module_class(owner) or (fields and owner.__dataclass_params__.frozen)
@@ -452,8 +419,6 @@ class Reader:
                 self.add(value, "live")
         return len(self.out) > before
 
-
-_library_tokens: WeakIdMap[int] = WeakIdMap()
 
 # Types of code. A global of another type is data.
 _CODE = (
