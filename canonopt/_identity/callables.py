@@ -136,23 +136,19 @@ def _add_annotations(reader: Reader, annotations: dict[str, Any], mode: Mode) ->
 
 
 def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
-    attributes = _without_copied(vars(function))
+    wrapped = vars(function).get("__wrapped__")
+    # `functools.wraps` has copied what JAX keeps in the attributes of the function inside.
+    copied = vars(wrapped) if type(wrapped) in (Jitted, jax.custom_jvp, jax.custom_vjp) else {}
+    attributes = {
+        name: value
+        for name, value in vars(function).items()
+        if copied.get(name, UNBOUND) is not value and not name.startswith("__beartype")
+    }
     is_wrapper = attributes.keys() <= {"__wrapped__"}
     if mode == "held" and not is_wrapper and not is_library_function(function):
         # Any code may give them a meaning, and set them at any time.
         reader.add_identity(function, has_attributes(attributes))
     reader.add_named(attributes, mode)
-
-
-def _without_copied(attributes: dict[str, Any]) -> dict[str, Any]:
-    """Return the attributes of a function without those that `functools.wraps` copied."""
-    wrapped = attributes.get("__wrapped__")
-    copied = vars(wrapped) if type(wrapped) in (Jitted, jax.custom_jvp, jax.custom_vjp) else {}
-    return {
-        name: value
-        for name, value in attributes.items()
-        if not (name in copied and copied[name] is value) and not name.startswith("__beartype")
-    }
 
 
 def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode) -> bool:

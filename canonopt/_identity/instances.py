@@ -8,7 +8,6 @@ change.
 
 import dataclasses
 import enum
-import functools
 import pathlib
 import types
 from collections.abc import Callable, Hashable
@@ -134,7 +133,6 @@ class _Layout:
     base: type  # the class written in C that holds items, or `object`
     slots: tuple[str, ...]
     is_frozen: bool  # so that instances count by value
-    computed: dict[str, Any]  # the functions of cached properties
 
 
 _BASES = (object, types.SimpleNamespace, dict, list, tuple)
@@ -144,10 +142,12 @@ _BASES = (object, types.SimpleNamespace, dict, list, tuple)
 def _layout_of(cls: type) -> _Layout | None:
     """Return None if instances of `cls` may keep state in C, where Python cannot read it."""
     base = next(base for base in cls.__mro__ if base in _BASES)
-    members = [
-        member for each in cls.__mro__[: cls.__mro__.index(base)] for member in vars(each).items()
+    slots = [
+        name
+        for each in cls.__mro__[: cls.__mro__.index(base)]
+        for name, value in vars(each).items()
+        if isinstance(value, types.MemberDescriptorType)
     ]
-    slots = [name for name, value in members if isinstance(value, types.MemberDescriptorType)]
     extra = [*slots]
     if cls.__dictoffset__ and not base.__dictoffset__:
         extra.append("__dict__")
@@ -162,8 +162,7 @@ def _layout_of(cls: type) -> _Layout | None:
         return None
     if cls is not base and twin.__basicsize__ != cls.__basicsize__:
         return None
-    cached = {n: v.func for n, v in reversed(members) if isinstance(v, functools.cached_property)}
-    return _Layout(base, tuple(slots), _is_frozen(cls), cached)
+    return _Layout(base, tuple(slots), _is_frozen(cls))
 
 
 def _is_frozen(cls: type) -> bool:
@@ -253,10 +252,6 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
         attributes = {n: part for n, part in attributes.items() if n not in _OF_LINEN}
     elif not layout.is_frozen:
         mode = reader.enter_mutable(value, "held" if mode == "given" else mode, mutable(value))
-    elif layout.computed:
-        attributes = dict(attributes)
-        for name in sorted(layout.computed.keys() & attributes.keys()):
-            _add_computed(reader, layout.computed[name], attributes.pop(name), mode)
     if mode == "given" and is_module_class(cls):
         # Its leaves are given, like those of a dict. Its static fields are held by whoever made it,
         # who can change a list in there.
@@ -274,14 +269,6 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
         reader.add_named(dict(dict.items(value)), mode)
     elif layout.base in (list, tuple):
         reader.add_all(layout.base.__iter__(value), mode)
-
-
-def _add_computed(reader: Reader, function: Any, value: Any, mode: Mode) -> None:
-    """Add a cached property: its value only if its function reads what can change.
-
-    Otherwise another instance computes it when it is asked for, and finds the same.
-    """
-    reader.add_judged(function, "live", lambda reads: reader.add(value, mode) if reads else None)
 
 
 # Attributes that say where a Flax module is bound.

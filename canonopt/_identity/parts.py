@@ -31,49 +31,46 @@ from .reader import ATOMS
 MAX_NODES = 10_000  # of a graph
 
 
+Fresh = Callable[[types.CellType], types.CellType]
+
+
 class Kind:
     """How values of one kind are taken apart and made again.
 
     - `items`: returns the parts, each with its name: a description for an error message, or the
         place in a container.
-    - `make`: makes a value like the first argument, with other parts in the same order. Raises
-        `TypeError` if the value cannot be copied.
+    - `make_whole`: makes a value like the first argument, with other parts in the same order.
+        Raises `TypeError` if the value cannot be copied.
+    - `begin`, `fill`: the same in two steps, for a value that may lead back to itself: first an
+        empty one, then its parts. `begin` also takes a function that returns the variable to
+        capture in place of another one.
     """
 
     def __init__(
         self,
         items: Callable[[Any], Iterable[tuple[Any, Any]]],
-        make: Callable[[Any, Sequence[Any]], Any],
+        make_whole: Callable[[Any, Sequence[Any]], Any] | None = None,
+        *,
+        begin: Callable[[Any, Fresh], Any] = lambda value, fresh: None,
+        fill: Callable[[Any, Any, Sequence[Any]], None] = lambda made, value, parts: None,
     ) -> None:
-        self.items, self.make = items, make
+        self.items, self.make_whole, self.begin, self.fill = items, make_whole, begin, fill
 
     def parts(self, value: Any) -> list[Any]:
         return [part for _, part in self.items(value)]
+
+    def make(self, value: Any, parts: Sequence[Any]) -> Any:
+        if self.make_whole is not None:
+            return self.make_whole(value, parts)
+        made = self.begin(value, lambda cell: types.CellType() if is_bound(cell) else cell)
+        self.fill(made, value, parts)
+        return made
 
     def mapped(self, value: Any, change: Callable[[Any], Any]) -> Any:
         """Return `value` with each part changed: `value` itself if none of them is another one."""
         parts = self.parts(value)
         made = [*map(change, parts)]
         return value if all(map(operator.is_, made, parts)) else self.make(value, made)
-
-
-class InTwoSteps:
-    """Makes a value that may lead back to itself: first an empty one, then its parts.
-
-    `begin` also takes a function that returns the variable to capture in place of another one.
-    """
-
-    def __init__(
-        self,
-        begin: Callable[[Any, Callable[[types.CellType], types.CellType]], Any],
-        fill: Callable[[Any, Any, Sequence[Any]], None],
-    ) -> None:
-        self.begin, self.fill = begin, fill
-
-    def __call__(self, value: Any, parts: Sequence[Any]) -> Any:
-        made = self.begin(value, lambda cell: types.CellType() if is_bound(cell) else cell)
-        self.fill(made, value, parts)
-        return made
 
 
 # --- functions ------------------------------------------------------------------------------------
@@ -101,8 +98,8 @@ def _function_items(function: types.FunctionType) -> Iterator[tuple[str, Any]]:
             yield "wrapped function" if name == "__wrapped__" else f"attribute {name!r}", part
 
 
-def _begin_function(function: types.FunctionType, variable: Callable[[Any], Any]) -> Any:
-    code, cells = function.__code__, tuple(map(variable, function.__closure__ or ()))
+def _begin_function(function: types.FunctionType, fresh: Fresh) -> Any:
+    code, cells = function.__code__, tuple(map(fresh, function.__closure__ or ()))
     made = types.FunctionType(
         code, function.__globals__, function.__name__, function.__defaults__, cells or None
     )
@@ -184,19 +181,15 @@ _FROZEN = _by_attributes(_dynamic_attributes)
 _PARTIAL = Kind(partial_items, _make_partial)
 _DICT = Kind(
     lambda value: value.items(),
-    InTwoSteps(
-        lambda value, _: copy.copy(value),  # with its order and its attributes
-        lambda made, value, parts: made.update(zip(value, parts, strict=True)),
-    ),
+    begin=lambda value, _: copy.copy(value),  # with its order and its attributes
+    fill=lambda made, value, parts: made.update(zip(value, parts, strict=True)),
 )
 # Any other instance, which may lead back to itself.
 _INSTANCE = Kind(
     ATTRIBUTES.items,
-    InTwoSteps(
-        lambda value, _: object.__new__(type(value)),
-        lambda made, value, parts: attributes_of(made).update(
-            zip(attributes_of(value), parts, strict=True)
-        ),
+    begin=lambda value, _: object.__new__(type(value)),
+    fill=lambda made, value, parts: attributes_of(made).update(
+        zip(attributes_of(value), parts, strict=True)
     ),
 )
 # Not by `iter`, which the class may define in another way.
@@ -215,7 +208,7 @@ _HOISTED = Kind(  # a copy is one of the original, since it need not read again
 )
 
 _KINDS: dict[type, Kind] = {
-    types.FunctionType: Kind(_function_items, InTwoSteps(_begin_function, _fill_function)),
+    types.FunctionType: Kind(_function_items, begin=_begin_function, fill=_fill_function),
     types.MethodType: Kind(
         lambda value: [("function", value.__func__), ("owner", value.__self__)],
         lambda value, parts: types.MethodType(*parts),
@@ -225,8 +218,7 @@ _KINDS: dict[type, Kind] = {
     Jitted: Kind(lambda value: [("jitted function", value.__wrapped__)], _make_jitted),
     tuple: Kind(enumerate, lambda value, parts: tuple(parts)),
     list: Kind(
-        enumerate,
-        InTwoSteps(lambda value, _: [], lambda made, value, parts: made.extend(parts)),
+        enumerate, begin=lambda value, _: [], fill=lambda made, value, parts: made.extend(parts)
     ),
     **dict.fromkeys((dict, collections.OrderedDict, collections.defaultdict), _DICT),
 }
@@ -328,12 +320,12 @@ class Copy:
             return value
         if id(value) not in self._made:
             kind: Any = kind_of(value)
-            steps, parts = kind.make, kind.parts(value)
-            if not isinstance(steps, InTwoSteps):
-                self._made[id(value)] = steps(value, [*map(self._copy, parts)])
+            parts = kind.parts(value)
+            if kind.make_whole is not None:
+                self._made[id(value)] = kind.make_whole(value, [*map(self._copy, parts)])
             else:
-                made = self._made[id(value)] = steps.begin(value, self._copy_cell)
-                steps.fill(made, value, [*map(self._copy, parts)])
+                made = self._made[id(value)] = kind.begin(value, self._copy_cell)
+                kind.fill(made, value, [*map(self._copy, parts)])
                 self._filled.append((made, kind, [*kind.items(made)]))
         return self._made[id(value)]
 

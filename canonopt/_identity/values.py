@@ -7,9 +7,9 @@ import operator
 import pathlib
 import re
 import typing
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Iterable
 from math import copysign
-from typing import Any, Protocol
+from typing import Any
 
 import jax
 import jax.core
@@ -255,24 +255,16 @@ def _read_static(reader: Reader, static: Any) -> None:
 # --- the rule for a type ------------------------------------------------------------------------
 
 
-class Keyed(Protocol):
-    """A class of canonopt that writes its own key."""
+def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
+    """Read an object of canonopt, which writes its own key.
 
-    def __canonical_key__(self, mode: Mode) -> Hashable:
-        """Return what stands for the object in a key. Raises `HoldsArray` if it has leaves.
-
+    - `__canonical_key__` returns what stands for it in a key. Raises `HoldsArray` if it has leaves.
         In the key of a function that is traced "now", an interned object stands for itself unless
         it leads to objects, which the program would keep. A token would not be found again: if the
         object died, an equal one gets another.
-        """
-        ...
-
-    def __canonical_parts__(self, mode: Mode) -> Iterable[Any]:
-        """Return values that it has read and that can change, or are read in its place."""
-        ...
-
-
-def read_keyed(reader: Reader, value: Keyed, mode: Mode) -> None:
+    - `__canonical_parts__` returns values that it has read and that can change, or that are read in
+        its place.
+    """
     parts = tuple(value.__canonical_parts__(mode))
     # A spec that is read in full may be another object than an equal one.
     is_spec = hasattr(type(value), "__canonicalized__")

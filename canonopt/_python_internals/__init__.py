@@ -32,9 +32,9 @@ from .namespaces import is_constant as is_constant
 from .namespaces import is_constant_to as is_constant_to
 from .namespaces import is_dunder as is_dunder
 from .namespaces import is_in_place as is_in_place
-from .namespaces import is_name_of_code as is_name_of_code
 from .namespaces import is_stable as is_stable
 from .namespaces import loaded as loaded
+from .places import is_name_of_code as is_name_of_code
 from .places import place_of_line as place_of_line
 from .rebinding import captured_by as captured_by
 from .rebinding import cells_of as cells_of

@@ -3,7 +3,6 @@
 import dataclasses
 import enum
 import functools
-import gc
 import sys
 import types
 from typing import Any, NamedTuple
@@ -76,24 +75,6 @@ def _module_of(value: Any) -> dict[str, Any]:
 
 def _holds(namespace: dict[str, Any], value: Any) -> bool:
     return any(each is value for each in namespace.values())
-
-
-def is_name_of_code(name: str) -> bool:
-    """Return True if a function or a class has this name, or will once its code has run.
-
-    Walks all objects of the garbage collector, some 0.1 s if there is none.
-    """
-    codes = {}
-    for value in gc.get_objects():
-        kind = type(value)  # `isinstance` may run code of an object that stands for another
-        if issubclass(kind, types.FunctionType | type) and value.__name__ == name:
-            return True
-        if kind is types.FunctionType:
-            codes[id(value.__code__)] = value.__code__
-    found = [*codes.values()]
-    for code in found:
-        found += (inner for inner in code.co_consts if isinstance(inner, types.CodeType))
-    return any(code.co_name == name for code in found)
 
 
 def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:

@@ -1,7 +1,9 @@
-"""Lines of code, as messages name them."""
+"""Lines and names of code, as messages and reports have them."""
 
 import contextlib
+import gc
 import sys
+import types
 from typing import Any
 
 
@@ -21,3 +23,21 @@ def _cell_of(path: str) -> str | None:
         _, name = ipython.get_ipython().compile.format_code_name(path)
         return str(name)
     return None
+
+
+def is_name_of_code(name: str) -> bool:
+    """Return True if a function or a class has this name, or will once its code has run.
+
+    Walks all objects of the garbage collector, some 0.1 s if there is none.
+    """
+    codes = {}
+    for value in gc.get_objects():
+        kind = type(value)  # `isinstance` may run code of an object that stands for another
+        if issubclass(kind, types.FunctionType | type) and value.__name__ == name:
+            return True
+        if kind is types.FunctionType:
+            codes[id(value.__code__)] = value.__code__
+    found = [*codes.values()]
+    for code in found:
+        found += (inner for inner in code.co_consts if isinstance(inner, types.CodeType))
+    return any(code.co_name == name for code in found)
