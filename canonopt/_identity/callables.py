@@ -22,14 +22,7 @@ from .._python_internals import (
     rebindable_variables,
     token_of,
 )
-from ..errors import (
-    CACHE,
-    NO_RULE,
-    UNKNOWN_JIT,
-    has_attributes,
-    impure,
-    rebindable,
-)
+from ..errors import CACHE, NO_RULE, UNKNOWN_JIT, has_attributes, impure, rebindable
 from .parts import kind_of
 from .reader import UNBOUND, Mode, Reader, Rule, inside
 
@@ -66,16 +59,9 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     out += (function.__name__, function.__qualname__)
     reader.add(function.__module__, mode)
     reader.add(function.__doc__, mode)
-    if function.__closure__:
-        _add_captured(reader, function, code, mode)
-    if defaults := function.__defaults__:
-        reader.add_all(defaults, mode)
-    else:
-        out.append(None)
-    if defaults := function.__kwdefaults__:
-        reader.add_named(defaults, mode)
-    else:
-        out.append(None)
+    _add_captured(reader, function, code, mode)
+    reader.add_all(function.__defaults__ or (), mode)
+    reader.add_named(function.__kwdefaults__ or {}, mode)
     # Asking a function for its annotations makes a dict, and a lambda has none.
     if function.__name__ != "<lambda>" and (annotations := function.__annotations__):
         _add_annotations(reader, annotations, mode)
@@ -112,9 +98,6 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
             reader.reads_data = True
             reader.add_identity(cell)
             reader.note(function, rebindable(name))
-        if value is UNBOUND:
-            reader.out.append(UNBOUND)
-            continue
         if mode == "now" and name in code.stores and is_library_function(function):
             # As Optax's schedules round their numbers when they are traced. What a library stores
             # into its own variables does not count, but what was there before the trace.

@@ -22,7 +22,6 @@ from .._python_internals import is_stable
 from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .callables import read_jitted, read_stable
 from .instances import (
-    is_frozen_record,
     is_immutable,
     is_record,
     read_by_identity,
@@ -85,7 +84,7 @@ _PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
     frozenset: list,  # in the order in which it iterates: a factory may read that
     inspect.Signature: lambda value: [*value.parameters.values(), _given(value.return_annotation)],
     inspect.Parameter: lambda value: [
-        *(value.name, int(value.kind), _given(value.default), _given(value.annotation)),
+        *(value.name, int(value.kind), _given(value.default), _given(value.annotation))
     ],
     jax.ShapeDtypeStruct: lambda value: [
         value.shape,
@@ -195,27 +194,11 @@ def is_integer_scalar(array: jax.Array) -> bool:
 
 
 def read_node(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read a node of a registered pytree type, by its children if it is given and frozen."""
-    children, static = _children(value) if mode == "given" else (None, None)
-    if children is None or not is_frozen_record(type(value)):
-        if any(isinstance(leaf, jax.Array | np.ndarray) for leaf in jtu.tree_leaves(children)):
-            raise HoldsArray
-        read_instance(reader, value, "held" if mode == "given" else mode)
-        return
-    reader.add_class(type(value))
-    reader.add(tuple(static) if type(static) is list else static, "held")
-    reader.add_all(children, mode)
-
-
-def _children(value: Any) -> tuple[list[Any] | None, Any]:
-    """Return the children of a node and its static data; None for the children of a leaf."""
-    try:
-        children, structure = jtu.tree_flatten(value, is_leaf=lambda node: node is not value)
-        if jtu.treedef_is_leaf(structure):
-            return None, None
-        return children, structure.node_data()[1]
-    except Exception:  # its type was registered with functions that fail on it
-        return None, None
+    """Read an instance, which may be a node of a registered pytree type."""
+    leaves = jtu.tree_leaves(value) if mode == "given" else ()
+    if any(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves):
+        raise HoldsArray
+    read_instance(reader, value, mode)
 
 
 def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
@@ -308,10 +291,7 @@ _BY_BASE: tuple[tuple[Any, Rule], ...] = (
     (np.dtype, read_numpy_dtype),
     (type, read_class),
     (enum.Enum, read_enum),
-    (
-        (jax.sharding.Sharding, jax.sharding.Mesh, jax.sharding.PartitionSpec),
-        read_comparable,
-    ),
+    ((jax.sharding.Sharding, jax.sharding.Mesh, jax.sharding.PartitionSpec), read_comparable),
 )
 
 

@@ -243,21 +243,6 @@ def test_registered_pytrees_count_by_type_structure_and_leaves_if_they_cannot_ch
             key(kind(jnp.ones(2), "a"))
 
 
-def test_a_value_that_cannot_be_flattened_counts_by_identity():
-    @jax.tree_util.register_pytree_node_class
-    class Broken:
-        def tree_flatten(self):
-            raise RuntimeError("not now")
-
-        @classmethod
-        def tree_unflatten(cls, static, children):
-            return cls()
-
-    broken = Broken()
-    assert key(broken) == key(broken)
-    assert key(broken) != key(Broken())
-
-
 def test_attributes_on_a_tuple_count_by_identity():
     class Point(tuple):
         _fields = ("x",)
