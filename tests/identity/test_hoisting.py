@@ -12,7 +12,6 @@ import types
 import warnings
 from collections.abc import Callable, Iterator
 from datetime import datetime
-from os import getcwd
 from typing import Any
 
 import equinox as eqx
@@ -22,7 +21,6 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from numpy.random import default_rng
 
 import canonopt
 from canonopt import hoist
@@ -204,25 +202,8 @@ def in_a_loop():
         yield functools.partial(lambda other: (amount, other), 1)  # noqa: B023
 
 
-def in_a_while_loop():
-    amount = 0
-    while amount < 3:
-        yield lambda: amount  # noqa: B023
-        amount += 1
-
-
 def in_a_comprehension():
     yield from [lambda: amount for amount in range(3)]  # noqa: B023
-
-
-def in_a_generator_expression():
-    yield from (lambda: amount for amount in range(3))  # noqa: B023
-
-
-def in_a_loop_around_a_loop():
-    for amount in range(3):
-        for _ in range(2):
-            yield lambda: amount  # noqa: B023
 
 
 def in_a_loop_two_functions_deep():
@@ -278,9 +259,9 @@ def a_function_bound_to_another():
 REBINDING: list[Callable[[], Iterator[Callable]]] = [
     *(assigned_below, assigned_to_an_argument, assigned_in_a_branch, not_bound_yet, deleted),
     *(set_by_a_sibling, set_deep_inside, bound_in_an_expression, unpacked, bound_by_statements),
-    *(in_a_loop, in_a_while_loop, in_a_comprehension, in_a_generator_expression),
-    *(in_a_loop_around_a_loop, in_a_loop_two_functions_deep, in_an_exception_handler_of_a_loop),
-    *(in_a_loop_that_is_left, through_a_function_that_is_rebound, a_function_bound_to_another),
+    *(in_a_loop, in_a_comprehension, in_a_loop_two_functions_deep, in_a_loop_that_is_left),
+    *(in_an_exception_handler_of_a_loop, through_a_function_that_is_rebound),
+    a_function_bound_to_another,
 ]
 
 
@@ -330,14 +311,6 @@ def test_what_is_captured_is_changed_in_place(name, holding):
     expected = [shown(function) for function in originals]
     assert expected[0] == expected[2] != expected[1]
     assert list(map(shown, hoisted)) == expected
-
-
-def test_a_captured_array_counts_by_identity_and_a_number_does_not():
-    for make in (jnp.ones, np.ones):
-        array = make(2)
-        assert hoist(captured(array)) is hoist(captured(array))
-        assert hoist(captured(array)) is not hoist(captured(make(2)))
-    assert hoist(captured(np.float32(1))) is hoist(captured(np.float32(1)))
 
 
 # The parts of a function that can be replaced: how it is made, and how a part is replaced.
@@ -444,30 +417,16 @@ def agree(originals, *args):
     return hoisted
 
 
-def test_the_same_source_in_two_modules():
-    one, two = namespace(), namespace()
-    for module in (one, two):
-        exec(SOURCE.format(offset=1), vars(module))
-    hoisted = agree(both(one) + both(two), 0)
-    assert hoisted[0] is hoisted[1]  # of one module, from one factory
-    assert len(set(map(id, hoisted))) == 4
-    two.offset = 2
-    assert hoisted[3](0) == (2, 0, 2)
-    agree(both(one) + both(two), 0)
-
-
-def test_the_same_code_in_two_namespaces():
+@pytest.mark.parametrize("is_one_code", [True, False])
+def test_the_same_source_in_two_namespaces(is_one_code):
     code = compile(SOURCE.format(offset=1), "cell", "exec")
     one, two = namespace(), namespace()
     for module in (one, two):
-        exec(code, vars(module))
-    assert one.make.__code__ is two.make.__code__
+        exec(code if is_one_code else SOURCE.format(offset=1), vars(module))
     two.offset = 2
     hoisted = agree(both(one) + both(two), 0)
+    assert hoisted[0] is hoisted[1]  # of one module, from one factory
     assert len(set(map(id, hoisted))) == 4
-    assert hoist(types.FunctionType(one.made.__code__, {}, "f", (), one.made.__closure__)) not in (
-        hoisted
-    )
 
 
 def test_the_same_source_in_two_files(tmp_path, monkeypatch):
@@ -596,8 +555,6 @@ def jitted_for(device):
 # How a callable is made, and why it is compared by identity.
 ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
     "list": (lambda: captured([1]), rf"its captured variable 'value', \[1\], {CHANGED}"),
-    "dict": (lambda: captured({}), rf"its captured variable 'value', {{}}, {CHANGED}"),
-    "set": (lambda: captured({1}), rf"its captured variable 'value', \{{1\}}, {CHANGED}"),
     "long list": (
         lambda: captured(list(range(99))),
         rf"its captured variable 'value', \[0, 1, [\d, ]+\.\.\., {CHANGED}",
@@ -611,10 +568,6 @@ ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
         rf"its captured variable 'value', f32\[2\]\(numpy\), {ARRAY}",
     ),
     "default": (lambda: in_a_default([]), rf"its default of 'value', \[\], {CHANGED}"),
-    "keyword default": (
-        lambda: in_a_keyword_default([]),
-        rf"its default of 'value', \[\], {CHANGED}",
-    ),
     "loop variable": (
         a_loop_variable,
         r"it captures 'amount', which a loop or an assignment may rebind\. Assign amount once, "
@@ -644,7 +597,6 @@ ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
         lambda: functools.lru_cache(captured([1])),
         rf"its captured variable 'value' of attribute '__wrapped__', \[1\], {CHANGED}",
     ),
-    "tuple": (lambda: captured((1, [2])), rf"its captured variable 'value', \[2\], {CHANGED}"),
     "partial in a closure": (
         in_a_partial_in_a_closure,
         r"its captured variable 'value' of function of captured variable 'inner', \[1\], "
@@ -670,22 +622,10 @@ ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
         lambda: jax.jit(captured([1])),
         rf"its captured variable 'value' of jitted function, \[1\], {CHANGED}",
     ),
-    "wrapped": (
-        lambda: functools.wraps(captured)(captured_call(captured([1]))),
-        rf"its captured variable 'value' of captured variable 'function', \[1\], {CHANGED}",
-    ),
     "impure function": (
         lambda: lambda: time.time(),
         r"it uses time\.time, which can give another value each time\. Use it outside of the "
         r"function, and pass the result as an argument\.",
-    ),
-    "impure function under its own name": (
-        lambda: lambda: getcwd(),
-        r"it uses os\.getcwd, which can give another value each time",
-    ),
-    "impure function of a module inside": (
-        lambda: lambda: default_rng(),
-        r"it uses numpy\.random\.default_rng, which can give another value each time",
     ),
     "impure methods of a class": (
         lambda: lambda: datetime.now(),
@@ -739,13 +679,6 @@ def test_strict_names_a_tracer():
         return x
 
     jax.make_jaxpr(body)(1.0)
-
-
-def test_the_facts_of_an_error_are_fields():
-    with pytest.raises(canonopt.errors.HoistError) as info:
-        hoist(captured([1]), strict=True)
-    assert info.value.path == "captured variable 'value'"
-    assert info.value.fix == "Capture a tuple or a frozenset instead, or pass it as an argument."
 
 
 def test_a_part_of_a_function_that_calls_itself_is_named():

@@ -123,40 +123,23 @@ class NeuralODE(eqx.Module):
         ).ys
 
 
-def sequential(key):
-    linear = eqx.nn.Linear(2, 2, key=key)
-    return eqx.nn.Sequential([linear, eqx.nn.Lambda(activation()), eqx.nn.Dropout(inference=True)])
-
-
 def batch_norm(layer_and_state, x):
     layer, state = layer_and_state
     over_batch = jax.vmap(layer, axis_name="batch", in_axes=(0, None), out_axes=(0, None))
     return over_batch(x, state)
 
 
-def mlp(key):
-    return eqx.nn.MLP(2, 2, 4, 2, activation=activation(), final_activation=activation(), key=key)
-
-
 # How a layer is made, and what it is called with.
 LAYERS: dict[str, tuple[Callable[[jax.Array], Any], Any]] = {
-    "MLP": (mlp, (2,)),
-    "Lambda": (lambda key: eqx.nn.Lambda(activation()), (2,)),
-    "Sequential": (sequential, (2,)),
+    "MLP": (lambda key: eqx.nn.MLP(2, 2, 4, 2, activation=activation(), key=key), (2,)),
     "MultiheadAttention": (lambda key: eqx.nn.MultiheadAttention(2, 4, key=key), (3, 4)),
-    "Conv1d": (lambda key: eqx.nn.Conv1d(2, 3, 2, key=key), (2, 5)),
-    "LayerNorm": (lambda key: eqx.nn.LayerNorm(4), (4,)),
     "BatchNorm": (lambda key: BATCH_NORM(3, "batch", mode="batch"), (4, 3)),
-    "GRUCell": (lambda key: eqx.nn.GRUCell(2, 3, key=key), (2,)),
-    "LSTMCell": (lambda key: eqx.nn.LSTMCell(2, 3, key=key), (2,)),
     "a neural ODE": (NeuralODE, (2,)),
 }
 BATCH_NORM = eqx.nn.make_with_state(eqx.nn.BatchNorm)
 CALLS: dict[str, Callable] = {
     "MultiheadAttention": lambda layer, x: layer(x, x, x),
     "BatchNorm": batch_norm,
-    "GRUCell": lambda layer, x: layer(x, jnp.zeros(3)),
-    "LSTMCell": lambda layer, x: layer(x, (jnp.zeros(3), jnp.zeros(3))),
 }
 
 

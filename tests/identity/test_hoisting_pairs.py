@@ -1,10 +1,9 @@
-"""Pairs of callables, listed and generated: merged ones agree, and equal builds merge."""
+"""Pairs of callables: those that differ are told apart, and equal builds merge."""
 
 import copy
 import dataclasses
 import functools
 import math
-import types
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,22 +12,18 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from canonopt import hoist
 
 from ..support.callables import (
     HOLDING,
     Frozen,
-    Partial,
     Scale,
     a_lambda,
     captured,
     captured_call,
     of_a_module,
     on_device,
-    outcome,
     with_option,
 )
 
@@ -272,231 +267,3 @@ def test_a_subclass_of_a_frozen_dataclass_is_changed_in_place():
     hoisted = hoist(original)
     owner.unit = 5
     assert hoisted().unit == original().unit == 5
-
-
-# --- pairs of any functions ---------------------------------------------------------------------
-
-# Functions that tell what they were made from. The first take a value, the others a function too.
-
-
-def told_by_capture(value):
-    return lambda x: ("capture", value, x)
-
-
-def told_by_another_capture(value):
-    return lambda x: ("another capture", value, x)
-
-
-def told_by_default(value):
-    return lambda x, value=value: ("default", value, x)
-
-
-def told_by_keyword_default(value):
-    def function(x, *, value=value):
-        return "keyword default", value, x
-
-    return function
-
-
-def told_by_partial(value):
-    return functools.partial(lambda *args: ("partial", args), value)
-
-
-def told_by_keyword(value):
-    return functools.partial(lambda x, value: ("keyword", value, x), value=value)
-
-
-class Teller(eqx.Module):
-    value: Any
-
-    def __call__(self, x):
-        return "module", self.value, x
-
-
-@dataclasses.dataclass(frozen=True)
-class FrozenTeller:
-    value: Any
-
-    def __call__(self, x):
-        return "dataclass", self.value, x
-
-    def method(self, x):
-        return "method", self.value, x
-
-
-def told_by_method(value):
-    return FrozenTeller(value).method
-
-
-def told_by_globals(value):
-    return types.FunctionType((lambda x: ("global", which, x)).__code__, GLOBALS[repr(value) > "1"])  # noqa: F821
-
-
-GLOBALS = [{"which": 0}, {"which": 1}]
-
-
-def told_by_attribute(value):
-    function = told_by_capture(0)
-    function.value = value
-    return lambda x: ("attribute", function.value, x)
-
-
-def around_capture(value, inner):
-    return lambda x: ("capture", value, inner(x))
-
-
-def around_default(value, inner):
-    return lambda x, inner=inner: ("default", value, inner(x))
-
-
-def around_partial(value, inner):
-    def call(inner, x, value):
-        return "partial", value, inner(x)
-
-    return functools.partial(call, inner, value=value)
-
-
-def around_tree_partial(value, inner):
-    return Partial(around_partial(value, inner))
-
-
-def around_module(value, inner):
-    return eqx.Partial(lambda inner, value, x: ("module", value, inner(x)), inner, value)
-
-
-def around_wraps(value, inner):
-    @functools.wraps(inner, updated=())
-    def wrapper(x):
-        return "wrapper", value, inner(x)
-
-    return wrapper
-
-
-def around_wrapped(value, inner):
-    function = told_by_capture(value)
-    function.__wrapped__ = inner
-    return lambda x: ("wrapped", function.__wrapped__(x), function(x))
-
-
-def around_recursion(value, inner):
-    def function(x, depth=2):
-        return function(x, depth - 1) if depth else ("recursion", value, inner(x))
-
-    return function
-
-
-def around_jit(value, inner):
-    # What is told comes out as the bytes of its text, which no trace can see into.
-    return jax.jit(lambda x: told(inner, value), keep_unused=True)
-
-
-def around_vmap(value, inner):
-    axis = int(isinstance(value, str))
-    return jax.vmap(lambda x: told(inner, value), out_axes=axis, axis_size=2, in_axes=None)
-
-
-def told(function, x):
-    return np.frombuffer(repr(function(x)).encode(), np.uint8)
-
-
-FIRST = [
-    *(told_by_capture, told_by_another_capture, told_by_default, told_by_keyword_default),
-    *(told_by_partial, told_by_keyword, Teller, told_by_method, FrozenTeller, told_by_globals),
-    told_by_attribute,
-]
-AROUND = [
-    *(around_capture, around_default, around_partial, around_tree_partial, around_module),
-    *(around_wraps, around_wrapped, around_recursion),
-]
-LAST = [around_jit, around_vmap]
-
-Recipe = list[tuple[Callable, Any]]
-
-simple = st.sampled_from(LOOKALIKES) | st.floats() | st.integers() | st.text(max_size=2)
-values = st.sampled_from(LOOKALIKES) | st.recursive(
-    simple, lambda inner: st.lists(inner, max_size=2) | st.tuples(inner, inner), max_leaves=3
-)
-
-
-def steps_of(builders):
-    return st.tuples(st.sampled_from(builders), values)
-
-
-recipes = st.tuples(
-    steps_of(FIRST).map(lambda step: [step]),
-    st.lists(steps_of(AROUND), max_size=2),
-    # They take long, and what they do to the rest does not depend on it.
-    st.integers(0, 5).flatmap(
-        lambda n: steps_of(LAST).map(lambda s: [s]) if n == 5 else st.just([])
-    ),
-).map(lambda parts: [step for part in parts for step in part])
-
-
-@st.composite
-def pairs(draw) -> tuple[Recipe, Recipe]:
-    """Two recipes: any, or equal ones, or such as differ in one value or in one builder."""
-    one = draw(recipes)
-    other = [(builder, fresh(value)) for builder, value in one]
-    i = draw(st.integers(0, len(one) - 1))
-    builder, value = other[i]
-    how = draw(st.sampled_from(["value", "value", "any", "equal", "builder"]))
-    if how == "any":
-        other = draw(recipes)
-    elif how == "value":
-        groups = [group for group in GROUPS if any(value is one for one in group)]
-        other[i] = builder, draw(st.sampled_from(groups[0]) if groups else values)
-    elif how == "builder":
-        group = next(group for group in (FIRST, AROUND, LAST) if builder in group)
-        other[i] = draw(st.sampled_from(group)), value
-    return one, other
-
-
-def fresh(value):
-    if isinstance(value, list):
-        return list(map(fresh, value))
-    return tuple(map(fresh, value)) if type(value) is tuple else value
-
-
-def lists_in(value):
-    if isinstance(value, list):
-        yield value
-    if isinstance(value, list | tuple):
-        for item in list(value):
-            yield from lists_in(item)
-
-
-def made_from(recipe: Recipe) -> Callable:
-    (first, value), *others = recipe
-    return functools.reduce(lambda inner, step: step[0](step[1], inner), others, first(value))
-
-
-def tells(function):
-    def shown(x):
-        out = function(x)
-        return (out.shape, np.asarray(out).tobytes()) if isinstance(out, jax.Array) else out
-
-    return [outcome(shown, x) for x in (0, -0.0, "x")]
-
-
-@pytest.mark.slow
-@settings(max_examples=400)
-@given(pairs())
-def test_pairs_of_functions(pair):
-    originals = [made_from(recipe) for recipe in pair]
-    hoisted = [hoist(function) for function in originals]
-    expected = [tells(function) for function in originals]
-    assert [tells(function) for function in hoisted] == expected
-    if hoisted[0] is hoisted[1]:
-        assert expected[0] == expected[1]
-    for recipe, earlier in zip(pair, hoisted, strict=True):
-        lists = [items for _, value in recipe for items in lists_in(value)]
-        builders = [builder for builder, _ in recipe]
-        # What jit keeps inside of something else may be of a time when the global was another.
-        keeps = told_by_globals in builders and around_jit in builders
-        if not lists and told_by_attribute not in builders and not keeps:
-            assert hoist(made_from(recipe)) is earlier
-        if recipe[-1][0] in LAST:  # traced with what was in the list
-            continue
-        for items in lists:
-            items.append("changed")
-    assert [tells(function) for function in hoisted] == [tells(f) for f in originals]
