@@ -64,7 +64,7 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     reader.add_named(function.__kwdefaults__ or {}, mode)
     # Asking a function for its annotations makes a dict, and a lambda has none.
     if function.__name__ != "<lambda>" and (annotations := function.__annotations__):
-        _add_annotations(reader, annotations, mode)
+        _add_annotations(reader, annotations)
     else:
         out.append(None)
     if attributes:
@@ -107,15 +107,16 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
         reader.add(value, how)
 
 
-def _add_annotations(reader: Reader, annotations: dict[str, Any], mode: Mode) -> None:
-    """Add annotations. A class of a library is no input there, even if its methods are impure."""
+def _add_annotations(reader: Reader, annotations: dict[str, Any]) -> None:
+    """Add annotations, which type checkers read: classes by identity, anything else by its text."""
     reader.out.append(len(annotations))
     for name, value in annotations.items():
         reader.out.append(name)
-        if isinstance(value, type) and impure_name(value):
+        # jaxtyping makes a new class for each annotation.
+        if isinstance(value, type) and not hasattr(value, "dim_str"):
             reader.add_identity(value)
         else:
-            reader.add(value, mode)
+            reader.out.append(repr(value))
 
 
 def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
@@ -218,47 +219,39 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
     reader.add_all(value.__reduce__(), mode)
 
 
+_LRU_CACHED = type(functools.lru_cache(len))
+
+
 @_unless_stable
-def read_jitted(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read what `jax.jit` or `canonopt.jit` returned."""
-    options = jit_options(value) if type(value) is Jitted else value.__captured_options__
+def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
+    """Read what keeps results or programs, as `functools.lru_cache`, `jax.jit` and our `jit` do.
+
+    If the function inside reads data that can change, what is kept may be from before a change. Two
+    such objects can then differ although their functions are the same, so the object itself counts.
+    """
+    is_lru_cached = type(value) is _LRU_CACHED
+    if is_lru_cached:
+        options = value.cache_parameters()
+    else:
+        options = jit_options(value) if type(value) is Jitted else value.__captured_options__
     if options is None:
         reader.add_identity(value, UNKNOWN_JIT)
         reader.add(value.__wrapped__, "live")
         return
+
+    def judge(reads_data: bool) -> None:
+        if reads_data and is_lru_cached:
+            reader.stop(value, CACHE)  # it may be cleared at any time
+        elif reads_data:
+            reader.add_identity(value, CACHE)
+
     reader.out.append(type(value))
-    _read_cached_function(reader, value, mode)
+    reader.add_judged(value.__wrapped__, inside(mode), judge)
     for name, option in options.items():
         leaves, structure = jtu.tree_flatten(option)
         reader.out.append(name)
         reader.add_all(leaves, "held")
         reader.add(structure, "held")
-
-
-_LRU_CACHED = type(functools.lru_cache(len))
-
-
-@_unless_stable
-def read_lru_cached(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read what `functools.lru_cache` returned."""
-    reader.out += (type(value), *sorted(value.cache_parameters().items()))
-    _read_cached_function(reader, value, mode)
-
-
-def _read_cached_function(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read the function inside of an object that keeps its results, or its programs.
-
-    If the function reads data that can change, what is kept may be from before a change. Two such
-    objects can then differ although their functions are the same, so the object itself counts.
-    """
-
-    def judge(reads_data: bool) -> None:
-        if reads_data and type(value) is _LRU_CACHED:
-            reader.stop(value, CACHE)  # it may be cleared at any time
-        elif reads_data:
-            reader.add_identity(value, CACHE)
-
-    reader.add_judged(value.__wrapped__, inside(mode), judge)
 
 
 @_unless_stable
@@ -285,8 +278,8 @@ CALLABLES: dict[type, Rule] = {
     operator.itemgetter: read_getter,
     operator.attrgetter: read_getter,
     operator.methodcaller: read_getter,
-    Jitted: read_jitted,
-    _LRU_CACHED: read_lru_cached,
+    Jitted: read_caching,
+    _LRU_CACHED: read_caching,
     jax.custom_jvp: read_with_derivative_rule,
     jax.custom_vjp: read_with_derivative_rule,
 }

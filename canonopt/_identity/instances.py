@@ -20,7 +20,6 @@ from .._python_internals import (
     is_library_class,
     known_by_identity,
     loaded,
-    token_of,
 )
 from ..errors import HIDDEN, NO_VALUE, ConstantError, impure, mutable
 from .reader import UNBOUND, Mode, Reader
@@ -93,11 +92,6 @@ def register_constant(cls: Any = None, key: Key | None = None) -> Any:
 
 
 def read_class(reader: Reader, value: type, mode: Mode) -> None:
-    if str(value.__module__).partition(".")[0] == "jaxtyping" and hasattr(value, "dim_str"):
-        # jaxtyping makes a new class for each annotation.
-        reader.out += (token_of(type(value)), value.__name__)
-        reader.add(getattr(value, "array_type", None), mode)
-        return
     reader.add_class(value)
     reader.note_reached(value)
     if not is_library_class(value):

@@ -6,7 +6,6 @@ import inspect
 import operator
 import pathlib
 import re
-import typing
 from collections.abc import Callable, Iterable
 from math import copysign
 from typing import Any
@@ -20,7 +19,7 @@ import numpy as np
 from .._jax_internals import is_module_class
 from .._python_internals import is_stable
 from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
-from .callables import read_jitted, read_stable
+from .callables import read_caching, read_stable
 from .instances import (
     is_immutable,
     is_record,
@@ -70,21 +69,16 @@ def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
         reader.stop(value)  # of `numpy.frompyfunc`: the function in it cannot be read
 
 
-def _given(part: Any) -> tuple[Any, ...]:
-    """Return a default or an annotation, if there is one."""
-    return () if part is inspect.Parameter.empty else (part,)
-
-
 # Types of values that are what these parts are, and cannot change.
 _PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
     complex: lambda value: [repr(value)],
     **dict.fromkeys((range, slice), operator.attrgetter("start", "stop", "step")),
     re.Pattern: operator.attrgetter("pattern", "flags"),
-    typing.ForwardRef: lambda value: [value.__forward_arg__],
     frozenset: list,  # in the order in which it iterates: a factory may read that
-    inspect.Signature: lambda value: [*value.parameters.values(), _given(value.return_annotation)],
+    inspect.Signature: lambda value: [*value.parameters.values(), repr(value.return_annotation)],
     inspect.Parameter: lambda value: [
-        *(value.name, int(value.kind), _given(value.default), _given(value.annotation))
+        *(value.name, int(value.kind), repr(value.annotation)),
+        () if value.default is value.empty else (value.default,),
     ],
     jax.ShapeDtypeStruct: lambda value: [
         value.shape,
@@ -98,13 +92,6 @@ _PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
 def read_parts(reader: Reader, value: Any, mode: Mode) -> None:
     reader.out.append(type(value))
     reader.add_all(_PARTS[type(value)](value), mode)
-
-
-def read_annotation(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read `list[int]`, `int | None` and the like: annotations that are made of types."""
-    reader.out.append(type(value))
-    reader.add(typing.get_origin(value), mode)
-    reader.add_all((tuple(p) if type(p) is list else p for p in typing.get_args(value)), mode)
 
 
 def read_comparable(reader: Reader, value: Any, mode: Mode) -> None:
@@ -209,18 +196,11 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
     kind, static = data
     reader.out.append(jtu.PyTreeDef)
     reader.add_class(kind)
-    is_module = is_module_class(kind)
-    if is_module:  # a tuple that the structure keeps
+    if is_module_class(kind):  # a tuple that the structure keeps
         _read_static(reader, static)
     else:
         reader.add(tuple(static) if kind is dict else static, mode)  # the names, in a new list
-    children = value.children()
-    reader.out.append(len(children))
-    for child in children:
-        if child.node_data() is None:  # a leaf, as most are
-            reader.out.append(None)
-        else:
-            reader.add(child, mode)
+    reader.add_all((child if child.node_data() else None for child in value.children()), mode)
 
 
 def _read_static(reader: Reader, static: Any) -> None:
@@ -263,24 +243,18 @@ def rule_for(value: Any) -> Rule:
     if hasattr(kind, "__canonical_key__"):
         return read_keyed
     if hasattr(kind, "__captured_function__"):
-        return read_jitted
+        return read_caching
     for bases, rule in _BY_BASE:
         if issubclass(kind, bases):
             return rule
     if is_module_class(kind):
-        return read_instance
+        return read_node
     if is_immutable(kind):
         return read_immutable
-    if issubclass(kind, jax.Device):
-        return read_by_identity
     if is_record(kind):
         return read_tuple
     if is_stable(value):
         return read_stable
-    if typing.get_origin(value) is not None:
-        return read_annotation
-    if issubclass(kind, dict | list | tuple | set | frozenset):
-        return read_instance
     return read_node
 
 
@@ -291,6 +265,7 @@ _BY_BASE: tuple[tuple[Any, Rule], ...] = (
     (np.dtype, read_numpy_dtype),
     (type, read_class),
     (enum.Enum, read_enum),
+    (jax.Device, read_by_identity),
     ((jax.sharding.Sharding, jax.sharding.Mesh, jax.sharding.PartitionSpec), read_comparable),
 )
 
@@ -305,7 +280,6 @@ VALUES: dict[type, Rule] = {
     type: read_class,
     **dict.fromkeys((pathlib.PurePosixPath, pathlib.PureWindowsPath), read_path),
     **dict.fromkeys((pathlib.PosixPath, pathlib.WindowsPath), read_path),
-    **dict.fromkeys((typing.TypeVar, typing.ParamSpec, typing.TypeVarTuple), read_by_identity),
     jtu.PyTreeDef: read_treedef,
     type(jnp.float32): read_class,
 }
