@@ -1,11 +1,12 @@
 """What modules and classes have under a name."""
 
+import collections
 import dataclasses
 import enum
 import functools
 import sys
 import types
-from typing import Any, NamedTuple
+from typing import Any
 
 from .libraries import is_library_class, is_library_function, is_library_module
 from .weak import WeakIdMap
@@ -99,12 +100,11 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
 # --- attributes of classes ----------------------------------------------------------------------
 
 
-class _Named(NamedTuple):
-    name: str
-
-
 # What a class has for a slot, and a named tuple for a field.
-_FIELDS = (types.MemberDescriptorType, types.GetSetDescriptorType, type(vars(_Named)["name"]))
+_FIELDS = (
+    *(types.MemberDescriptorType, types.GetSetDescriptorType),
+    type(collections.namedtuple("_Named", "name").name),
+)
 
 
 def is_dunder(name: str) -> bool:
