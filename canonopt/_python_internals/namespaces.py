@@ -103,7 +103,7 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
 # What a class has for a slot, and a named tuple for a field.
 _FIELDS = (
     *(types.MemberDescriptorType, types.GetSetDescriptorType),
-    type(collections.namedtuple("_Named", "name").name),
+    type(vars(collections.namedtuple("_Named", "name"))["name"]),
 )
 
 
