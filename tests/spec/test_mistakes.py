@@ -30,134 +30,152 @@ class Optimizer:
     def update(self, updates, state, params=None): ...
 
 
-MISTAKES = {
-    "no learning rate": (
-        lambda: canonopt.adam(),
-        ParameterError,
+NAMES = {
+    **{"canonopt": canonopt, "optax": optax, "OmegaConf": OmegaConf, "Optimizer": Optimizer},
+    **{name: getattr(canonopt, name) for name in ("adam", "adamw", "chain", "clip", "sgd")},
+    **{"model": model(), "RATE": RATE},
+}
+
+# What is written wrong, and what the error says of it, by the class of the error.
+CALLS = {
+    "adam()": (
         "adam: missing a required argument: 'learning_rate'. Its signature is adam(learning_rate, "
         "b1=0.9, b2=0.999, eps=1e-08, eps_root=0.0, mu_dtype=None, *, nesterov=False). lr is "
-        "another name of learning_rate.",
+        "another name of learning_rate."
     ),
-    "a parameter by another name": (
-        lambda: canonopt.adamw(1e-3, weight_decy=1e-2),
-        ParameterError,
-        "adamw: got an unexpected keyword argument 'weight_decy'. Did you mean 'weight_decay'?",
+    "adam(1e-3, lr=2)": "adam: multiple values for argument 'learning_rate'.",
+    "adam(1e-3, x=1)": " lr is another name of learning_rate.",
+    "adam(lr=1e-3, learning_rate=1e-3)": (
+        "adam got both lr and learning_rate, which are one parameter. Write only one of them"
     ),
-    "a parameter by both of its names": (
-        lambda: canonopt.adam(lr=1e-3, learning_rate=1e-3),
-        ParameterError,
-        "adam got both lr and learning_rate, which are one parameter. Write only one of them",
+    "adamw(1e-3, weight_decy=1e-2)": (
+        "adamw: got an unexpected keyword argument 'weight_decy'. Did you mean 'weight_decay'?"
     ),
-    "a word for a number": (
-        lambda: canonopt.adam("fast"),
-        ParameterError,
-        "adam needs a number or a schedule for learning_rate, and got the string 'fast'. Write a "
-        "number or a schedule.",
+    "canonopt.identity(x=1)": "'x'. Its signature is identity().",
+    "clip(1.0, 2.0)": "clip: too many positional arguments. Its signature is clip(max_delta).",
+    "canonopt.polyak_sgd(lr=1.0)": "got an unexpected keyword argument 'lr'.",
+    "adam(1e-3).replace(beta1=0.5)": "adam: got an unexpected keyword argument 'beta1'.",
+    "adam(1e-3).init(model)": (
+        "adam cannot make a state for .activation, which is a function. Write optim.init("
+        "eqx.filter(model, eqx.is_inexact_array)), or optim.init_like_grads(model, loss_fn, ...)."
     ),
-    "a number as text": (
-        lambda: canonopt.adamw(1e-3, eps="1e-8"),
-        ParameterError,
-        "adamw needs a number for eps, and got the string '1e-8'. Write float('1e-8'), or 1.0e-8",
+}
+RATES = "adam needs a number or a schedule for learning_rate, and got "
+VALUES = {
+    "adam('fast')": f"{RATES}the string 'fast'. Write a number or a schedule.",
+    "adam(float)": f"{RATES}the class float. Write a number or a schedule.",
+    "adam(clip(1.0))": f"{RATES}the transformation canonopt.clip(max_delta=1.0).",
+    "adam(canonopt.linear_schedule)": (
+        f"{RATES}the factory canonopt.linear_schedule. Call it: "
+        "learning_rate=canonopt.linear_schedule(...)."
     ),
-    "a list for a number": (
-        lambda: canonopt.adam([1e-3]),
-        ParameterError,
-        "adam needs a number or a schedule for learning_rate, and got the list [0.001]. Write "
-        "learning_rate=0.001, or, for the members of an ensemble, canonopt.dynamic([0.001]).",
+    "adam([1e-3])": (
+        f"{RATES}the list [0.001]. Write learning_rate=0.001, or, for the members of an ensemble, "
+        "canonopt.dynamic([0.001])."
     ),
-    "both betas for one": (
-        lambda: canonopt.adam(1e-3, b1=(0.9, 0.999)),
-        ParameterError,
-        "adam needs a number for b1, and got the tuple (0.9, 0.999). Write b1=0.9, or, for the",
+    "adam(1e-3, b1=(0.9, 0.999))": (
+        "adam needs a number for b1, and got the tuple (0.9, 0.999). Write b1=0.9, or, for the"
     ),
-    "a class for a number": (
-        lambda: canonopt.adam(learning_rate=float),
-        ParameterError,
-        "adam needs a number or a schedule for learning_rate, and got the class float. Write a "
-        "number or a schedule.",
-    ),
-    "an abbreviated dtype": (
-        lambda: canonopt.adam(1e-3, mu_dtype="bf16"),
-        ParameterError,
+    "adam(1e-3, mu_dtype='bf16')": (
         "adam needs a dtype for mu_dtype, and got the string 'bf16'. Write mu_dtype='bfloat16', or "
-        "jnp.bfloat16.",
+        "jnp.bfloat16."
     ),
-    "a schedule that is not made yet": (
-        lambda: canonopt.adam(canonopt.linear_schedule),
-        ParameterError,
-        "and got the factory canonopt.linear_schedule. Call it: "
-        "learning_rate=canonopt.linear_schedule(...).",
-    ),
-    "an optimizer for a number": (
-        lambda: canonopt.adam(canonopt.clip(1.0)),
-        ParameterError,
-        "adam needs a number or a schedule for learning_rate, and got the transformation "
-        "canonopt.clip(max_delta=1.0).",
-    ),
-    "an optimizer that is not made yet": (
-        lambda: canonopt.chain(canonopt.clip(1.0), canonopt.adam),
-        NotATransformationError,
-        "chain needs a gradient transformation, and args[1] is the factory canonopt.adam. Call it: "
-        "canonopt.adam(...).",
-    ),
-    "a schedule factory in a chain": (
-        lambda: canonopt.chain(canonopt.linear_schedule),
-        NotATransformationError,
-        "args[0] is the factory canonopt.linear_schedule. Write canonopt.scale_by_learning_rate("
-        "canonopt.linear_schedule(...)), or canonopt.sgd(canonopt.linear_schedule(...)).",
-    ),
-    "a schedule in a chain": (
-        lambda: canonopt.chain(canonopt.scale_by_adam(), RATE),
-        NotATransformationError,
-        f"args[1] is the schedule {RATE!r}. Write canonopt.scale_by_learning_rate({RATE!r}), or "
-        f"canonopt.sgd({RATE!r}).",
-    ),
-    "a class in a chain": (
-        lambda: canonopt.chain(Optimizer),
-        NotATransformationError,
-        "args[0] is the class Optimizer. Make an instance: Optimizer(...).",
-    ),
-    "a list in a chain": (
-        lambda: canonopt.chain([canonopt.clip(1.0), canonopt.adam(1e-3)]),
-        NotATransformationError,
-        "args[0] is the list [canonopt.clip(max_delta=1.0), canonopt.adam(learning_rate=0.001)]. "
-        "Unpack it: canonopt.chain(*transforms).",
-    ),
-    "a learning rate in a chain": (
-        lambda: canonopt.chain(canonopt.scale_by_adam(), -1e-3),
-        NotATransformationError,
-        "args[1] is -0.001. Build one, with canonopt.sgd(-0.001) for example.",
-    ),
-    "a config for a tree": (
-        lambda: canonopt.adamw(1e-3, mask=OmegaConf.create({"w": True})),
-        ParameterError,
+    "adamw(1e-3, mask=OmegaConf.create({'w': True}))": (
         "adamw needs a tree for mask, and JAX takes an OmegaConf DictConfig for a leaf. Write "
-        "OmegaConf.to_container(value, resolve=True)",
+        "OmegaConf.to_container(value, resolve=True)"
     ),
-    "a transformation for its factory": (
-        lambda: canonopt.canonical(optax.adam(1e-3)),
+}
+TRANSFORMATIONS = {
+    "chain(None)": "args[0] is None.",
+    "chain(clip(1.0), canonopt.adam)": (
+        "chain needs a gradient transformation, and args[1] is the factory canonopt.adam. Call it: "
+        "canonopt.adam(...)."
+    ),
+    "chain(canonopt.linear_schedule)": (
+        "args[0] is the factory canonopt.linear_schedule. Write canonopt.scale_by_learning_rate("
+        "canonopt.linear_schedule(...)), or canonopt.sgd(canonopt.linear_schedule(...))."
+    ),
+    "chain(canonopt.scale_by_adam(), RATE)": (
+        f"args[1] is the schedule {RATE!r}. Write canonopt.scale_by_learning_rate({RATE!r}), or "
+        f"canonopt.sgd({RATE!r})."
+    ),
+    "chain(optax.linear_schedule(1.0, 0.0, 2))": (
+        "args[0] is the function schedule. If it is a factory, call it: schedule(...). If it "
+        "is a schedule, write canonopt.scale_by_learning_rate(schedule), or canonopt.sgd("
+    ),
+    "chain(Optimizer)": "args[0] is the class Optimizer. Make an instance: Optimizer(...).",
+    "chain([clip(1.0), adam(1e-3)])": (
+        "args[0] is the list [canonopt.clip(max_delta=1.0), canonopt.adam(learning_rate=0.001)]. "
+        "Unpack it: canonopt.chain(*transforms)."
+    ),
+    "chain(canonopt.scale_by_adam(), -1e-3)": (
+        "args[1] is -0.001. Build one, with canonopt.sgd(-0.001) for example."
+    ),
+    "canonopt.masked(1.0, True)": "masked needs a gradient transformation, and inner is 1.0.",
+    "canonopt.named_chain(clip(1.0))": (
+        'args[0] is canonopt.clip(max_delta=1.0). Write named_chain(("clip", canonopt.clip(1.0)), '
+    ),
+    "canonopt.named_chain(('a', clip(1.0)), ('b',))": "args[1] is ('b',).",
+    "canonopt.named_chain(('a', 3))": "args[0][1] is 3.",
+    "canonopt.partition({'a': optax.sgd}, {'w': 'a'})": (
+        "transforms['a'] is the factory optax.sgd. Call it: optax.sgd(...)."
+    ),
+    "canonopt.contrib.sam(sgd(1.0), 1.0)": "adv_optimizer is 1.0.",
+}
+# Text in place of a number: the path, and what to write.
+TEXTS = {
+    "adam('1e-3')": ("learning_rate", "float('1e-3'), or 1.0e-3 in YAML."),
+    "adam(lr='1e5')": ("learning_rate", "float('1e5'), or 1.0e+5 in YAML."),
+    "adamw(1e-3, eps='1e-8')": ("eps", "float('1e-8'), or 1.0e-8 in YAML."),
+    "sgd(0.1, '0.9')": ("momentum", "float('0.9')."),
+    "adam(1e-3).replace(b1='nan')": ("b1", "float('nan')."),
+    "chain(sgd(0.1)).replace(lr='-2.5e-3')": (
+        "learning_rate",
+        "float('-2.5e-3'), or -2.5e-3 in YAML.",
+    ),
+    "canonopt.cosine_decay_schedule(1.0, '10')": ("decay_steps", "int('10')."),
+    "canonopt.contrib.prodigy(betas=(0.9, '0.9'))": ("betas[1]", "float('0.9')."),
+    "canonopt.piecewise_constant_schedule(1.0, {10: '0.1'})": (
+        "boundaries_and_scales[10]",
+        "float('0.1').",
+    ),
+    "canonopt.sgdr_schedule([{'init_value': '0.1'}])": (
+        "cosine_kwargs[0]['init_value']",
+        "float('0.1').",
+    ),
+    "canonopt.join_schedules([], ['5'])": ("boundaries[0]", "int('5')."),
+    "canonopt.scale_by_distance_over_gradients(eps='0.1')": ("eps", "float('0.1')."),
+    "canonopt.inject_hyperparams(optax.adam)('0.1')": ("learning_rate", "float('0.1')."),
+    "canonopt.canonical(optax.sgd)('0.1')": ("learning_rate", "float('0.1')."),
+}
+OTHERS = {
+    "canonopt.canonical(optax.adam(1e-3))": (
         NotAFactoryError,
         "Give it the factory itself, as in canonopt.canonical(optax.adam).",
     ),
-    "another library's optimizer": (
-        lambda: canonopt.Adam(1e-3),
-        AttributeError,
-        "Neither canonopt nor optax ",
-    ),
-    "a whole model": (
-        lambda: canonopt.adam(1e-3).init(model()),
-        ParameterError,
-        "adam cannot make a state for .activation, which is a function. Write optim.init("
-        "eqx.filter(model, eqx.is_inexact_array)), or optim.init_like_grads(model, loss_fn, ...).",
-    ),
+    "canonopt.Adam(1e-3)": (AttributeError, "Neither canonopt nor optax "),
 }
+MISTAKES = [
+    *((code, ParameterError, message) for code, message in (CALLS | VALUES).items()),
+    *((code, NotATransformationError, message) for code, message in TRANSFORMATIONS.items()),
+    *((code, *rest) for code, rest in OTHERS.items()),
+]
 
 
-@pytest.mark.parametrize("name", MISTAKES)
-def test_a_mistake_is_named_where_it_is_made(name):
-    make, error, message = MISTAKES[name]
-    with pytest.raises(error, match=re.escape(message)):
-        make()
+@pytest.mark.parametrize(("code", "error", "message"), MISTAKES, ids=[m[0] for m in MISTAKES])
+def test_a_mistake_is_named_where_it_is_made(code, error, message):
+    with pytest.raises(error, match=re.escape(message)) as raised:
+        eval(code, NAMES.copy())
+    assert isinstance(raised.value, TypeError | AttributeError)  # as in Python
+
+
+@pytest.mark.parametrize("code", TEXTS)
+def test_text_in_place_of_a_number_says_which_number_to_write(code):
+    path, fix = TEXTS[code]
+    message = rf"needs a number( or a schedule)? for {re.escape(path)}, and got the string '"
+    with pytest.raises(ParameterError, match=message) as raised:
+        eval(code, NAMES.copy())
+    assert (raised.value.path, raised.value.fix) == (path, f"Write {fix}")
 
 
 def test_a_whole_model_is_as_in_optax_where_optax_takes_it():
