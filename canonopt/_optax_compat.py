@@ -98,7 +98,7 @@ def callable_tree_as_function(name: str, value: Any, parameters: Mapping[str, An
     to tell them apart, and so calls a tree that is an `equinox.Module` with a `__call__`
     (optax#1373). A tree is recognized by its leaves.
     """
-    is_leaf_of_tree = _TREES_OR_FUNCTIONS.get(name)
+    is_leaf_of_tree = TREES_OR_FUNCTIONS.get(name)
     if is_leaf_of_tree is None or not callable(value):
         return value
     leaves = jtu.tree_leaves(value)
@@ -121,7 +121,7 @@ def _is_axis(leaf: Any, parameters: Mapping[str, Any]) -> bool:
 
 
 # Optax tells a function among the `mask`s by more than `callable`.
-_TREES_OR_FUNCTIONS: dict[str, Callable[[Any, Mapping[str, Any]], bool]] = {
+TREES_OR_FUNCTIONS: dict[str, Callable[[Any, Mapping[str, Any]], bool]] = {
     "param_labels": _is_label,
     "weight_dimension_numbers": _is_axis,
     "muon_weight_dimension_numbers": _is_axis,

@@ -19,7 +19,7 @@ from .builders import mirrored_names as mirrored_names
 from .builders import names_of as names_of
 from .builders import replace_in_optax as replace_in_optax
 from .dynamic_number import Dynamic as Dynamic
-from .factory import internals_of as internals_of
 from .spec import Configured as Configured
 from .spec import ScheduleSpec as ScheduleSpec
 from .spec import Spec as Spec
+from .spec import internals_of as internals_of

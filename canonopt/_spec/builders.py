@@ -16,7 +16,7 @@ import optax.transforms
 from .._optax_compat import is_factory, is_factory_of_factories, is_optimizer
 from ..errors import NotAFactoryError
 from .factory import Factory, Internals, factory_of, register
-from .spec import ScheduleSpec, Spec, class_for, make_spec
+from .spec import ScheduleSpec, Spec
 
 P = ParamSpec("P")
 
@@ -68,27 +68,13 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
     if factory_of(function) is not None:
         return function
     tuple(catalogue.values())  # `canonical(optax.adam)` is `canonopt.adam`
-    return register(FactoryOfSpecs, function)
+    return register(Factory, function)
 
 
 # --- kinds of factories -------------------------------------------------------------------------
 
 
-class FactoryOfSpecs(Factory):
-    """A function that builds transformations or schedules."""
-
-    reserved = frozenset((*dir(Spec), *dir(ScheduleSpec), "_internals", "lr"))
-
-    def _wrap(self, made: Any, parameters: dict[str, Any], internals: Internals) -> Any:
-        return make_spec(class_for(self, made), parameters, internals)
-
-    def _with_arrays(self, parameters: dict[str, Any]) -> Any:
-        from .dynamic_spec import make_dynamic  # most specs hold no array
-
-        return make_dynamic(self, parameters)
-
-
-class FactoryOfFactories(FactoryOfSpecs):
+class FactoryOfFactories(Factory):
     """A function that takes a factory and returns another, as `optax.inject_hyperparams` does.
 
     What it returns is a function that builds specs, the same one for the same arguments.
@@ -100,7 +86,7 @@ class FactoryOfFactories(FactoryOfSpecs):
         return builder
 
 
-class _MadeFactory(FactoryOfSpecs):
+class _MadeFactory(Factory):
     # What `inject_hyperparams` returns keeps arrays in the state, and passes anything else on.
     asks_for_arrays = True
 
@@ -163,7 +149,7 @@ def in_place_of(value: Any) -> Any:
     # Its module has the function from now on, as pickles and `is_in_place` expect.
     module = vars(importlib.import_module(entry.module))
     if entry.name not in module:
-        kind = FactoryOfFactories if is_factory_of_factories(value) else FactoryOfSpecs
+        kind = FactoryOfFactories if is_factory_of_factories(value) else Factory
         module[entry.name] = register(kind, value, entry.name, entry.module, of_optax=True)
     return module[entry.name]
 

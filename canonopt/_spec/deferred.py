@@ -24,7 +24,6 @@ from .arguments import copied, mapped
 from .conditionals import both_branches, first_branch
 from .double_float import converted
 from .dynamic_number import Dynamic, ValueNeeded, is_concrete
-from .factory import Factory
 from .spec import Configured
 
 # --- parameters with holes ----------------------------------------------------------------------
@@ -100,7 +99,7 @@ def _as_arrays(tree: Any) -> Any:
 class DeferredBuild:
     """A call of a factory with traced values, put off until the transformation runs."""
 
-    factory: Factory
+    factory: Any
     parameters: dict[str, Any]
     # The values that may be traced, by path: there is a hole for each among the parameters.
     children: dict[str, Any]

@@ -19,8 +19,7 @@ from ..errors import DynamicSpecError
 from .arguments import in_key, is_config
 from .deferred import DeferredBuild, put_in, take_out, weak_dtype, with_weak_type
 from .dynamic_number import Dynamic, traced
-from .factory import Factory, Internals
-from .spec import Configured, class_for, find, make_spec
+from .spec import Configured, Internals, class_for, find, make_spec
 
 # --- specs as pytrees ---------------------------------------------------------------------------
 
@@ -33,7 +32,7 @@ class Template:
     """
 
     cls: type[Configured]
-    factory: Factory
+    factory: Any
     # Where the children go, and the values that are not traced.
     parameters: dict[str, Any]
     paths: tuple[str, ...]
@@ -70,9 +69,8 @@ class _DynamicInternals(Internals):
         )
 
 
-def make_dynamic(factory: Factory, parameters: dict[str, Any]) -> Configured:
+def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     """Return the spec with these parameters, whose arrays are its leaves."""
-    factory.check_no_iterator(parameters)
     parameters, children = take_out(parameters)
     deferred = DeferredBuild(factory, parameters, children)
     reading = _read(factory, parameters)
@@ -105,7 +103,7 @@ def make_dynamic(factory: Factory, parameters: dict[str, Any]) -> Configured:
     return _put_together(template, children.values(), deferred)
 
 
-def _read(factory: Factory, parameters: dict[str, Any]) -> Reading:
+def _read(factory: Any, parameters: dict[str, Any]) -> Reading:
     """Read what is not traced."""
     try:
         return read(factory.held, in_key((*parameters.values(),)))

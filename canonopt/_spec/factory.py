@@ -1,8 +1,5 @@
 """`Factory`: a function that builds transformations or schedules, and the specs it has built."""
 
-import abc
-import contextlib
-import dataclasses
 import functools
 import importlib
 import operator
@@ -12,7 +9,6 @@ from collections.abc import Callable
 from typing import Any
 
 import jax
-import optax
 
 from .._identity import (
     PLAIN,
@@ -25,8 +21,8 @@ from .._identity import (
     read,
 )
 from .._jax_internals import is_at_top_level, makes_tracers, x64_state
-from .._optax_compat import as_transform, callable_tree_as_function, dtype_of
-from .._python_internals import new_token, signature_with_alias, token_of
+from .._optax_compat import TREES_OR_FUNCTIONS, callable_tree_as_function, dtype_of
+from .._python_internals import signature_with_alias, token_of
 from ..errors import ParameterError
 from .arguments import (
     ContainsItself,
@@ -42,6 +38,7 @@ from .arguments import (
 from .expressions import expression
 from .mistakes import check_hyperparameters, check_transformations
 from .parameters import FactoryParameters, NotGiven
+from .spec import Internals, ScheduleSpec, Spec, class_for, internals_of, make_spec
 
 _config: Any = jax.config
 _x64 = x64_state()
@@ -54,63 +51,20 @@ _settings = operator.attrgetter(
     "jax_threefry_partitionable",
     *(["jax_default_dtype_bits"] if hasattr(_config, "jax_default_dtype_bits") else []),
 )
-# Of a spec, or of a function that builds specs and was built like one.
-internals_of: Callable[[Any], "Internals"] = operator.attrgetter("_internals")
-
+# The attributes of specs, which no field hides.
+_RESERVED = frozenset((*dir(Spec), *dir(ScheduleSpec), "_internals", "lr"))
 # Parameters from which a factory makes a random key.
 _KEYS = frozenset(("key", "seed", "rng"))
 _NUMBERS = frozenset((float, int, bool, type(None)))
 
 
-@dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
-class Internals:
-    """What a spec knows beside its parameters.
-
-    A table holds it in place of the spec: a tuple cannot be referenced weakly.
-    """
-
-    factory: "Factory"
-    # What the factory made of the parameters, or a call of it that was put off.
-    made: Any
-    # Reads again, when the spec is traced, if any of what was read can change.
-    watched: Watched | None = None
-    # What is read then: the factory if it is the user's, and the arguments that it was called with.
-    roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
-    # True if what the factory made may hold tracers of a transformation that was running.
-    is_temporary: bool = False
-    # The spec, or the function that builds specs. Only if a table may hold this.
-    spec: Any = None
-    # What stands for the spec in a key.
-    token: int = dataclasses.field(default_factory=new_token)
-    # True if the configuration was built again and found in a table.
-    is_rebuilt: bool = False
-    # True if a call for it that is remembered has a zero, which equals -0.0.
-    has_zero: bool = False
-
-    def build(self) -> Any:
-        """Return what the factory makes of the parameters."""
-        return self.made
-
-    def transform(self) -> optax.GradientTransformationExtraArgs:
-        """Return the transformation that the spec of one runs."""
-        return as_transform(self.made)
-
-    def check(self) -> None:
-        """Read again what the spec was built from. If that has changed, no build finds the spec."""
-        if self.watched is not None:
-            self.watched.is_unchanged()
-
-
-class Factory(abc.ABC):
+class Factory:
     """A function that builds transformations or schedules, and the specs it has built.
 
     There is one behind each function that `canonical` returns. It binds arguments, decides which
     configurations are the same, calls the function once for each, and holds the specs weakly.
-    `builders.py` says what is made of what the function returns.
     """
 
-    # The attributes of specs, which no field hides.
-    reserved: frozenset[str]
     # True if the function needs an array where a traced number is given.
     asks_for_arrays = False
     # The factory that made the function and its parameters, if one did.
@@ -138,7 +92,7 @@ class Factory(abc.ABC):
 
     @functools.cached_property
     def signature(self) -> FactoryParameters:
-        return FactoryParameters(self.function, self.name, self.reserved)
+        return FactoryParameters(self.function, self.name, _RESERVED)
 
     @functools.cached_property
     def _dtypes(self) -> list[str]:
@@ -245,8 +199,11 @@ class Factory(abc.ABC):
     def build(self, given: dict[str, Any], parameters: dict[str, Any]) -> Any:
         """Build a spec with these `parameters`, calling the function with `given`."""
         # An interned spec outlives the trace that may be going on.
-        with contextlib.nullcontext() if is_at_top_level() else jax.ensure_compile_time_eval():
+        if is_at_top_level():
             made = self.call(given)
+        else:
+            with jax.ensure_compile_time_eval():
+                made = self.call(given)
         internals = Internals(self, made)
         if makes_tracers():  # and a user's factory may hide them in specs that it builds
             internals.is_temporary = not self.is_stable or leads_to_objects((made,))
@@ -266,18 +223,22 @@ class Factory(abc.ABC):
 
     def call(self, given: dict[str, Any]) -> Any:
         """Return what the function makes of these values."""
-        args, kwargs = self.signature.unbind(
-            {name: callable_tree_as_function(name, value, given) for name, value in given.items()}
-        )
+        if not TREES_OR_FUNCTIONS.keys().isdisjoint(given):
+            items = given.items()
+            given = {name: callable_tree_as_function(name, v, given) for name, v in items}
+        args, kwargs = self.signature.unbind(given)
         return self.function(*args, **kwargs)
 
-    @abc.abstractmethod
     def _wrap(self, made: Any, parameters: dict[str, Any], internals: Internals) -> Any:
         """Return the spec for what the function made of the parameters."""
+        return make_spec(class_for(self, made), parameters, internals)
 
-    @abc.abstractmethod
     def _with_arrays(self, parameters: dict[str, Any]) -> Any:
         """Return the spec with these parameters, some of which hold arrays."""
+        from .dynamic_spec import make_dynamic  # most specs hold no array
+
+        self.check_no_iterator(parameters)
+        return make_dynamic(self, parameters)
 
     def __canonical_key__(self, mode: Any) -> int:
         return token_of(self)

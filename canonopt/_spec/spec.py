@@ -3,6 +3,7 @@
 A factory builds them. Each has a class of its own, with a field for each parameter, made here too.
 """
 
+import dataclasses
 import difflib
 import importlib
 import operator
@@ -16,16 +17,58 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
-from .._identity import Mode, is_in_place
-from .._optax_compat import is_transformation, number_or_none
-from .._python_internals import ClassAttribute, InstanceAttribute
+from .._identity import Mode, Watched, is_in_place
+from .._optax_compat import as_transform, is_transformation, number_or_none
+from .._python_internals import ClassAttribute, InstanceAttribute, new_token
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
 from .arguments import mapped, parts_of
 from .dynamic_number import Dynamic
-from .factory import Factory, Internals
 
 if TYPE_CHECKING:
     from typing import Self
+
+
+@dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
+class Internals:
+    """What a spec knows beside its parameters.
+
+    A table holds it in place of the spec: a tuple cannot be referenced weakly.
+    """
+
+    factory: Any  # the `Factory`
+    # What the factory made of the parameters, or a call of it that was put off.
+    made: Any
+    # Reads again, when the spec is traced, if any of what was read can change.
+    watched: Watched | None = None
+    # What is read then: the factory if it is the user's, and the arguments that it was called with.
+    roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
+    # True if what the factory made may hold tracers of a transformation that was running.
+    is_temporary: bool = False
+    # The spec, or the function that builds specs. Only if a table may hold this.
+    spec: Any = None
+    # What stands for the spec in a key.
+    token: int = dataclasses.field(default_factory=new_token)
+    # True if the configuration was built again and found in a table.
+    is_rebuilt: bool = False
+    # True if a call for it that is remembered has a zero, which equals -0.0.
+    has_zero: bool = False
+
+    def build(self) -> Any:
+        """Return what the factory makes of the parameters."""
+        return self.made
+
+    def transform(self) -> optax.GradientTransformationExtraArgs:
+        """Return the transformation that the spec of one runs."""
+        return as_transform(self.made)
+
+    def check(self) -> None:
+        """Read again what the spec was built from. If that has changed, no build finds the spec."""
+        if self.watched is not None:
+            self.watched.is_unchanged()
+
+
+# Of a spec, or of a function that builds specs and was built like one.
+internals_of: Callable[[Any], Internals] = operator.attrgetter("_internals")
 
 
 # What is listed as a hyperparameter.
@@ -57,7 +100,7 @@ class Configured:
         setattr(self, name, None)
 
     @property
-    def _factory(self) -> Factory:
+    def _factory(self) -> Any:
         return self._internals.factory
 
     @property
@@ -174,7 +217,7 @@ class Configured:
         return (known.factory, known.build(), *self.parameters().values())
 
 
-def _restore(factory: Factory, parameters: dict[str, Any]) -> Any:
+def _restore(factory: Any, parameters: dict[str, Any]) -> Any:
     return factory.from_fields(parameters)
 
 
@@ -392,7 +435,7 @@ def make_spec(
     return spec
 
 
-def _check_leaves(factory: Factory, params: Any, error: Exception) -> None:
+def _check_leaves(factory: Any, params: Any, error: Exception) -> None:
     """Raise `ParameterError` if `params` has a leaf without a dtype, as a whole model has."""
     if isinstance(error, CanonoptError):
         return
@@ -417,7 +460,7 @@ _shared: dict[Any, type[Configured]] = {}
 _REBUILD = "__rebuild__"  # the alias of a field, see `_make_class`
 
 
-def class_for(factory: Factory, made: Any) -> type[Configured]:
+def class_for(factory: Any, made: Any) -> type[Configured]:
     """Return the class of the spec for what `factory` has made."""
     is_transform = is_transformation(made)
     if not is_transform and not callable(made):
@@ -440,7 +483,7 @@ def class_for(factory: Factory, made: Any) -> type[Configured]:
     return _shared[key]
 
 
-def _make_class(factory: Factory, kind: type[Configured], is_own: bool) -> type[Configured]:
+def _make_class(factory: Any, kind: type[Configured], is_own: bool) -> type[Configured]:
     """Return a frozen attrs class with a field for each parameter, without the methods of attrs."""
     signature = factory.signature
     fields, keyword_only = signature.fields, signature.keyword_only

@@ -13,8 +13,8 @@ import optax
 from ..._optax_compat import is_transformation, members_of
 from ...errors import CanonoptError, ConfigError, ConfigWarning
 from ..dynamic_number import Dynamic
-from ..factory import factory_of, internals_of
-from ..spec import Configured
+from ..factory import factory_of
+from ..spec import Configured, internals_of
 from .codecs import BY_KEYS, CODECS, RESERVED, Codec, Data, Name
 from .names import Names
 
