@@ -19,14 +19,14 @@ EXAMPLES = pathlib.Path(__file__).parent.parent / "examples"
 ROW = re.compile(r"(canonopt|optax) .* (\d+) +(\d+) +[\d.]+ +([\d.]+)%")
 
 
-def run(name, *options, arguments=()):
+def run(name, *options, arguments=(), stderr=False):
     command = [sys.executable, *options, str(EXAMPLES / name), *map(str, arguments)]
     # Compiles are counted, so they need not be good ones.
     settings = {"JAX_DISABLE_MOST_OPTIMIZATIONS": "1", "PYTHONPATH": importable()}
     env = {**os.environ, **settings}
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, env=env)
     assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout
+    return done.stderr if stderr else done.stdout
 
 
 def test_quickstart_learns_and_compiles_once_for_each_optimizer():
@@ -151,3 +151,18 @@ def test_the_doctor_finds_five_reasons_in_its_demo(tmp_path):
         "noisy_step": (5, 5, "static value"),
         "finetune_step": (1, 2, "commitment"),
     }
+
+
+def test_readme_shows_what_the_doctor_prints():
+    readme = (EXAMPLES.parent / "README.md").read_text("utf-8")
+    (shown,) = re.findall(
+        r"```text\n(canonopt doctor: train.py\n.*?)\.\.\.\n```", readme, re.DOTALL
+    )
+    printed = run("train.py", "-m", "canonopt", "doctor", stderr=True)
+
+    def without_numbers(text):
+        return [" ".join(re.sub(r"\d[\d.]*", "N", line).split()) for line in text.splitlines()]
+
+    assert set(without_numbers(shown)) <= set(without_numbers(printed)), printed
+    assert re.search(r"^step +30 +30 +0 ", shown, re.MULTILINE)
+    assert re.search(r"^step +30 +30 +0 ", printed, re.MULTILINE), printed
