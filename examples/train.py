@@ -23,7 +23,7 @@ def step(model, opt_state, optim, x, y):
 model = eqx.nn.MLP(2, 1, 32, depth=2, key=jax.random.key(0))
 x, y = jnp.ones((64, 2)), jnp.ones((64, 1))
 
-for trial in range(30):
+for _ in range(30):
     optim = optax.chain(optax.clip_by_global_norm(1.0), optax.adamw(1e-3))
     trained, opt_state = model, optim.init(eqx.filter(model, eqx.is_inexact_array))
     for _ in range(20):
