@@ -15,7 +15,7 @@ from typing import Any, TextIO
 
 import attrs
 
-from .comparing import compare
+from .comparing import new_programs, read_run, side_by_side
 from .forms import as_annotations, as_html, as_json, as_perfetto, print_report
 from .report import Report
 from .running import Ending, is_watched, run
@@ -101,7 +101,9 @@ def command(arguments: Sequence[str], version: str) -> Any:
     options = parser.parse_args(ours)
     try:
         if options.compare is not None:
-            print(compare(*options.compare), end="")
+            first, second = map(read_run, options.compare)
+            found = [*new_programs(first, second)] or ["", "The second compiled nothing new."]
+            print(*side_by_side(first, second), *found, sep="\n")
             return 0
         allowed = dict(map(_allowed, options.allow or []))
         _check(options, script)

@@ -1,82 +1,83 @@
-"""What the second of two saved runs compiled that the first had not, and why."""
+"""Two runs side by side: what each function cost in both, and what only the second compiled."""
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
+from .._recompiles import aligned
 from .report import with_short_paths
 
+VERSION = 2  # of the layout of a run
 _MAX_SHOWN = 8  # differences, and programs of one function
+_COMPARED = {"traces": "d", "compiles": "d", "seconds": ".2f"}
+
+_Dict: TypeAlias = Mapping[str, Any]
 
 
-def compare(first: str, second: str) -> str:
-    """Return the comparison of two files that `canonopt doctor --json` has written.
-
-    Raises `ValueError` if one is no such file.
-    """
-    before, after = _run_in(first), _run_in(second)
-    lines = [f"what {second} compiled that {first} had not"]
-    for name in ("compile_seconds", "lost_seconds"):
-        lines.append(f"  {name.replace('_', ' ')}: {before[name]:.2f} -> {after[name]:.2f}")
-    known = {_key(function): function for function in before["findings"]}
-    found = [_new_programs(known.get(_key(each)), each) for each in after["findings"]]
-    lines += [line for block in found for line in block] or ["", "nothing"]
-    eager = [sum(map(_compiled, run["lines"])) for run in (before, after)]
-    lines += ["", f"eager operations: {eager[0]} -> {eager[1]} programs"]
-    return "\n".join(lines) + "\n"
-
-
-def _run_in(path: str) -> dict[str, Any]:
+def read_run(path: str) -> _Dict:
+    """Return what `canonopt doctor --json` has written. Raises `ValueError` if it is not that."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
-        is_run = isinstance(found, dict) and found.get("version") == 2 and "findings" in found
     except (OSError, ValueError) as error:
         raise ValueError(f"cannot read {path}: {error}") from error
-    if not is_run:
+    if not isinstance(found, dict) or found.get("version") != VERSION:
         raise ValueError(f"{path} was not written by this version of canonopt doctor --json")
     return found
 
 
-def _key(function: Mapping[str, Any]) -> tuple[str, str]:
+def side_by_side(before: _Dict, after: _Dict) -> list[str]:
+    """Return a table of the functions of two runs."""
+    pairs = {_key(each): (each, {}) for each in before["findings"]}
+    for each in after["findings"]:
+        pairs[_key(each)] = (pairs.get(_key(each), ({},))[0], each)
+    rows: list[tuple[object, ...]] = [("function", *_COMPARED)]
+    for (name, _), (old, new) in pairs.items():
+        counts = (f"{old.get(n, 0):{f}} -> {new.get(n, 0):{f}}" for n, f in _COMPARED.items())
+        rows.append((name, *counts))
+    eager = [sum(map(_programs, run["lines"])) for run in (before, after)]
+    rows.append(("eager operations", "", f"{eager[0]} -> {eager[1]}", ""))
+    rows.append(("all of it", "", "", f"{before['seconds']:.2f} -> {after['seconds']:.2f}"))
+    return [f"  {line}" for line in aligned(rows)]
+
+
+def new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
+    """Yield what the second run compiled that the first had not, and what differs."""
+    known = {_key(function): _calls(function) for function in before["findings"]}
+    for function in after["findings"]:
+        earlier, new = known.get(_key(function)), []
+        for call in _calls(function):
+            if call not in (earlier or ()) and call not in new:
+                new.append(call)
+        if not new:
+            continue
+        place = with_short_paths(function["place"] or "")
+        yield from ("", f"{function['name']} ({place})" if place else function["name"])
+        if not earlier:
+            yield "  compiled in the second run only"
+            continue
+        for call in new[:_MAX_SHOWN]:
+            # Compared with the call that differs least.
+            found = min((_differences(old, call) for old in reversed(earlier)), key=len)
+            yield from found[:_MAX_SHOWN]
+        if len(new) > _MAX_SHOWN:
+            yield f"  and {len(new) - _MAX_SHOWN} more programs"
+
+
+def _key(function: _Dict) -> tuple[str, str]:
     """Return what a function has in both runs. Its line may have moved."""
     return function["name"], (function["place"] or "").rpartition(":")[0]
 
 
-def _compiled(function: Mapping[str, Any]) -> int:
+def _programs(function: _Dict) -> int:
     return function["compiles"] + function["cache_hits"]
 
 
-def _calls(function: Mapping[str, Any] | None) -> list[dict[str, str]]:
-    moments = function["moments"] if function else []
-    return [each["leaves"] for each in moments if each["compiled"] and each["leaves"]]
+def _calls(function: _Dict) -> list[Mapping[str, str]]:
+    return [each["leaves"] for each in function["moments"] if each["compiled"] and each["leaves"]]
 
 
-def _new_programs(before: Mapping[str, Any] | None, after: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the lines on one function, nothing if the first run had all of its programs."""
-    known, seen = _calls(before), []
-    for call in _calls(after):
-        if call not in known and call not in seen:
-            seen.append(call)
-    if not seen and (before is None or _compiled(after) <= _compiled(before)):
-        if before is None:
-            yield from ("", f"{_title(after)} is new")
-        return
-    counts = f"{_compiled(before) if before else 0} -> {_compiled(after)} programs"
-    yield from ("", f"{_title(after)}: {counts}{'' if before else ', and is new'}")
-    for call in seen[:_MAX_SHOWN] if known else ():
-        # Compared with the call that differs least.
-        yield from min((_differences(old, call) for old in reversed(known)), key=len)[:_MAX_SHOWN]
-    if len(seen) > _MAX_SHOWN and known:
-        yield f"  and {len(seen) - _MAX_SHOWN} more programs"
-
-
-def _title(function: Mapping[str, Any]) -> str:
-    place = with_short_paths(function["place"] or "")
-    return f"{function['name']} ({place})" if place else function["name"]
-
-
-def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> Sequence[str]:
+def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
     names = dict.fromkeys([*before, *after])
     pairs = [(name, before.get(name, "missing"), after.get(name, "missing")) for name in names]
     return [f"  {name}: {old} -> {new}" for name, old, new in pairs if old != new]

@@ -6,7 +6,8 @@ import shlex
 from collections.abc import Iterator
 from typing import Any, TextIO, TypeAlias
 
-from .._recompiles import STAGES, StaleRead, aligned
+from .._recompiles import STAGES, aligned
+from .comparing import VERSION, side_by_side
 from .report import Function, Report, with_short_paths
 from .start import start_of
 
@@ -92,11 +93,11 @@ def _tried_lines(report: Report) -> Iterator[_Line]:
     if report.tried is None:
         return
     yield "", ""
-    if not report.comparison:
+    if report.tried.status != 0:
         yield f"With canonopt's factories the exit status was {report.tried.status}.", ""
         return
     yield "With canonopt's factories in Optax's place:", ""
-    yield from ((f"  {line}", "") for line in aligned([*report.comparison]))
+    yield from ((line, "") for line in side_by_side(as_dict(report), as_dict(report.tried)))
     scripts = (word for word in shlex.split(report.command) if word.endswith(".py"))
     yield f"  write: canonopt fix --write {shlex.quote(next(scripts, '.'))}", "green"
 
@@ -140,83 +141,69 @@ def _start_lines(report: Report) -> list[_Line]:
 # --- JSON -----------------------------------------------------------------------------------------
 
 _PROCESS = ("host", "pid", "parent", "argv", "python", "jax")
-_COUNTS = ("traces", "compiles", "cache_hits")
-_SECONDS = ("seconds", "first_seconds", "lost_seconds", *STAGES)
+_COUNTS = ("traces", "compiles", "cache_hits", "seconds", "first_seconds", "lost_seconds", *STAGES)
+_MOMENT = ("traced", "compiled", *STAGES, "error", "operation", "shapes", "leaves")
+_CHANGE = ("path", "kind", "before", "after", "fix", "hint")
+_CAUSE = ("what", "times", "seconds", "note", "fixes", "hints", "sites", "pattern", "expected")
 
 
 def as_json(report: Report) -> str:
-    """Return all of it, for machines. Increase `version` if the layout changes."""
-    return json.dumps(_as_dict(report), indent=2) + "\n"
+    return json.dumps(as_dict(report), indent=2) + "\n"
 
 
-def _as_dict(report: Report) -> dict[str, Any]:
+def as_dict(report: Report) -> dict[str, Any]:
+    """Return all of it, for machines. Increase `VERSION` if the layout changes."""
     # The names belong to the layout, and stay if an attribute is renamed.
-    start = start_of(report)
     found = [*report.functions, *(each for each in report.helpers if each.is_repeated)]
-    processes = [
-        {
-            "name": process.name,
-            **{name: process.start[name] for name in _PROCESS},
-            **_fields(process, "problems", "is_ended"),
-        }
-        for process in report.processes
-    ]
+    start = start_of(report)
     return {
-        "version": 2,
+        "version": VERSION,
         "recompiled": bool(report.repeated),
         **_fields(report, "command", "seconds", "compile_seconds", "lost_seconds", "status"),
         "notes": report.notes,
-        "processes": processes,
+        "processes": [
+            {**{name: each.start[name] for name in _PROCESS}, **_fields(each, "name", "is_ended")}
+            for each in report.processes
+        ],
         "findings": [_function(each, report) for each in found],
         "lines": [_function(each, report) for each in report.helpers if each not in found],
-        "stale": [_stale(read) for read in report.stale],
+        "stale": [
+            {
+                **_fields(read, "function", "place", "since", "calls"),
+                "values": [_fields(v, "path", "before", "after", "place") for v in read.values],
+            }
+            for read in report.stale
+        ],
         "start": None
         if start is None
-        else {
-            "rows": start.rows,
-            "advice": [_fields(line, "role", "text") for line in start.advice],
-        },
-        "tried": None if report.tried is None else _as_dict(report.tried),
+        else {"rows": start.rows, "advice": [_fields(x, "role", "text") for x in start.advice]},
+        "tried": None if report.tried is None else as_dict(report.tried),
     }
-
-
-def _stale(read: StaleRead) -> dict[str, Any]:
-    values = [_fields(value, "path", "before", "after", "place") for value in read.values]
-    return {**_fields(read, "function", "place", "since", "calls"), "values": values}
 
 
 def _function(function: Function, report: Report) -> dict[str, Any]:
     moments = [
         {
-            "process": process,
-            "at": entry.at - report.started,
-            **_fields(
-                entry, "traced", "compiled", *STAGES, "error", "operation", "shapes", "leaves"
-            ),
-            "again": entry.is_again,
+            **{"process": process, "at": entry.at - report.started, "again": entry.is_again},
+            **_fields(entry, *_MOMENT),
         }
         for process, entry in function.entries
     ]
     causes = [
         {
+            **_fields(shared.cause, *_CAUSE),
             "processes": shared.processes,
-            **_fields(shared.cause, "what", "times", "seconds"),
-            "changes": [
-                _fields(change, "path", "kind", "before", "after", "fix", "hint")
-                for change in shared.cause.changes
-            ],
-            **_fields(shared.cause, "note", "fixes", "hints", "sites", "pattern", "expected"),
+            "changes": [_fields(change, *_CHANGE) for change in shared.cause.changes],
         }
         for shared in function.causes()
     ]
-    logs = function.logs.items()
     return {
         **_fields(function, "name", "place"),
-        **{name: function.total(name) for name in (*_COUNTS, *_SECONDS)},
-        "by_process": {name: _fields(log, *_COUNTS, *_SECONDS) for name, log in logs},
+        **{name: function.total(name) for name in _COUNTS},
+        "repeated": function.is_repeated,
+        "by_process": {name: _fields(log, *_COUNTS) for name, log in function.logs.items()},
         "moments": moments,
         "causes": causes,
-        "repeated": function.is_repeated,
     }
 
 

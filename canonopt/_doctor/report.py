@@ -3,14 +3,12 @@
 import collections
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 import attrs
 
 from .._recompiles import Cause, Entry, FunctionLog, StaleRead, times
 from .stream import Process
-
-_COMPARED = ("traces", "compiles", "seconds")
 
 
 @attrs.frozen
@@ -211,18 +209,6 @@ class Report:
         where = f", in {self._where(shared.processes)}" if len(self.processes) > 1 else ""
         return f"{shared.cause.title}{where}"
 
-    @property
-    def comparison(self) -> list[tuple[str, ...]]:
-        """Return a table of this run beside the one with canonopt's factories, if it succeeded."""
-        if self.tried is None or self.tried.status != 0:
-            return []
-        others = {(other.name, other.place): other for other in self.tried.functions}
-        rows: list[tuple[str, ...]] = [("function", *_COMPARED)]
-        for function in self.functions:
-            other = others.get((function.name, function.place))
-            rows.append((function.name, *_both(function, other)))
-        return [*rows, ("all of it", "", "", f"{self.seconds:.2f} -> {self.tried.seconds:.2f}")]
-
 
 def _functions(processes: Sequence[tuple[str, Sequence[FunctionLog]]]) -> list[Function]:
     """Return those of all processes, each once: by its name and place."""
@@ -236,13 +222,6 @@ def _functions(processes: Sequence[tuple[str, Sequence[FunctionLog]]]) -> list[F
             found.setdefault((*key, seen[key]), {})[process] = log
     firsts = [(next(iter(logs.values())), logs) for logs in found.values()]
     return [Function(first.name, first.place, logs) for first, logs in firsts]
-
-
-def _both(function: Function, other: Function | None) -> Iterator[str]:
-    for count in _COMPARED:
-        before, after = function.total(count), 0 if other is None else other.total(count)
-        form = ".2f" if count == "seconds" else ".0f"
-        yield f"{before:{form}} -> {after:{form}}"
 
 
 def with_short_paths(text: str) -> str:

@@ -1,6 +1,7 @@
 """Where the time goes until the slowest function, as a rule the step, can run."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TypeAlias
 
 import attrs
 
@@ -19,74 +20,62 @@ _SHORT_TOO = "export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0"
 class Start:
     """A table of seconds, the first row with its titles, and what would shorten the start."""
 
+    seconds: float
     rows: Sequence[tuple[str, ...]]
     advice: Sequence[CauseLine]
-
-
-@attrs.frozen
-class _Programs:
-    """What was traced and compiled until then, of one function or line."""
-
-    name: str
-    entries: Sequence[Entry]
-
-    @property
-    def seconds(self) -> float:
-        return sum(entry.seconds for entry in self.entries)
 
 
 def start_of(report: Report) -> Start | None:
     """Return where a start went, of the process that took longest; None if it was short."""
     found = (start for process in report.processes if (start := _start(report, process)))
-    longest = max(found, key=lambda start: start[0], default=None)
-    return None if longest is None else longest[1]
+    return max(found, key=lambda start: start.seconds, default=None)
 
 
-def _start(report: Report, process: Process) -> tuple[float, Start] | None:
-    firsts = [(each, log.entries[0]) for each, log in _logs(report.functions, process)]
-    if not firsts:
-        return None
-    slowest = max(first.seconds for _, first in firsts)
+def _start(report: Report, process: Process) -> Start | None:
+    functions, lines = _entries(report.functions, process), _entries(report.helpers, process)
+    firsts = [(name, entries[0]) for name, entries in functions]
+    slowest = max((first.seconds for _, first in firsts), default=0.0)
     slow = [found for found in firsts if found[1].seconds >= slowest / 2]
+    if not slow:
+        return None
     step, first = min(slow, key=lambda found: found[1].at)
     end = first.at + first.seconds
-    functions = [*_until(end, report.functions, process)]
-    lines = [*_until(end, report.helpers, process)]
-    compiling = sum(each.seconds for each in (*functions, *lines))
+    lines = [(name, [e for e in entries if e.at < end]) for name, entries in lines]
+    lines = [(name, entries) for name, entries in lines if entries]
+    eager = [entry for _, entries in lines for entry in entries]
+    others = [e for _, entries in functions for e in entries if e.at < end and e is not first]
+    compiling = _seconds([*eager, *others, first])
     if compiling < _WORTH_SECONDS:
         return None
     imported = process.start["time"]
     began = process.start.get("began", imported)
     seconds = max(end - began, compiling)
-    imports = max(imported - began, 0.0)
-    eager = [entry for line in lines for entry in line.entries]
-    others = [e for each in functions for e in each.entries if e is not first]
+    rest = max(end - imported - compiling, 0.0)
     name = f", of {process.name}" if len(report.processes) > 1 else ""
     rows = [
         (f"where the start went, in seconds{name}", "programs", "trace", "lowering", "XLA", "all"),
-        ("Python, until jax is imported", "", "", "", "", f"{imports:.2f}"),
+        ("Python, until jax is imported", "", "", "", "", f"{imported - began:.2f}"),
         _row(f"eager operations, at {len(lines)} {'line' if len(lines) == 1 else 'lines'}", eager),
         _row("other functions", others),
-        _row(f"{step.name}, its first program", [first]),
-        ("running, and all else", "", "", "", "", f"{max(seconds - compiling - imports, 0):.2f}"),
-        (f"until {step.name} could run first", "", "", "", "", f"{seconds:.2f}"),
+        _row(f"{step}, its first program", [first]),
+        ("running, and all else", "", "", "", "", f"{rest:.2f}"),
+        (f"until {step} could run first", "", "", "", "", f"{seconds:.2f}"),
     ]
-    shown = [row for row in rows if row[1] != "0"]
-    return seconds, Start(shown, [*_advice(report, process, lines, [*eager, *others, first])])
+    advice = [*_on_lines(lines), *_on_cache(report, process, [*eager, *others, first])]
+    return Start(seconds, [row for row in rows if row[1] != "0"], advice)
 
 
-def _logs(functions: Sequence[Function], process: Process) -> Iterator[tuple[Function, _Programs]]:
-    for each in functions:
-        log = each.logs.get(process.name)
-        entries = [entry for entry in log.entries if entry.compiled] if log else []
-        if entries:
-            yield each, _Programs(each.place or each.name, entries)
+_Entries: TypeAlias = list[tuple[str, list[Entry]]]  # by the name of the function or line
 
 
-def _until(end: float, functions: Sequence[Function], process: Process) -> Iterator[_Programs]:
-    for _, found in _logs(functions, process):
-        if early := [entry for entry in found.entries if entry.at < end]:
-            yield _Programs(found.name, early)
+def _entries(functions: Sequence[Function], process: Process) -> _Entries:
+    logs = [each.logs[process.name] for each in functions if process.name in each.logs]
+    found = [(log.name, [entry for entry in log.entries if entry.compiled]) for log in logs]
+    return [(name, entries) for name, entries in found if entries]
+
+
+def _seconds(entries: Iterable[Entry]) -> float:
+    return sum(entry.seconds for entry in entries)
 
 
 def _row(name: str, entries: Sequence[Entry]) -> tuple[str, ...]:
@@ -94,21 +83,24 @@ def _row(name: str, entries: Sequence[Entry]) -> tuple[str, ...]:
     return (name, f"{len(entries)}", *(f"{value:.2f}" for value in (*stages, sum(stages))))
 
 
-def _advice(
-    report: Report, process: Process, lines: Sequence[_Programs], entries: Sequence[Entry]
-) -> Iterator[CauseLine]:
-    """Yield what was measured to shorten such a start, where it would save a second."""
-    for line in sorted(lines, key=lambda line: -line.seconds)[:_MAX_LINES]:
-        if line.seconds >= _WORTH_SECONDS / 10:
-            count = f"{len(line.entries)} programs" if len(line.entries) > 1 else "a program"
-            yield CauseLine("note", f"{line.name} compiled {count}, {line.seconds:.2f} s")
+# --- what was measured to shorten such a start, where it would save a second ----------------------
+
+
+def _on_lines(lines: _Entries) -> Iterator[CauseLine]:
+    for name, entries in sorted(lines, key=lambda line: -_seconds(line[1]))[:_MAX_LINES]:
+        if (seconds := _seconds(entries)) >= _WORTH_SECONDS / 10:
+            count = f"{len(entries)} programs" if len(entries) > 1 else "a program"
+            yield CauseLine("note", f"{name} compiled {count}, {seconds:.2f} s")
     # A restart of a 12-layer transformer: 4.8 s with its parameters initialized, 2.9 s without.
-    if sum(line.seconds for line in lines) >= _WORTH_SECONDS:
+    if sum(_seconds(entries) for _, entries in lines) >= _WORTH_SECONDS:
         yield CauseLine(
             "hint",
             "if these lines initialize what a checkpoint replaces, restore into the shapes of "
             "eqx.filter_eval_shape or jax.eval_shape: nothing is compiled for them",
         )
+
+
+def _on_cache(report: Report, process: Process, entries: list[Entry]) -> Iterator[CauseLine]:
     logs = [log for each in report.everything for log in each.logs.values()]
     hits, misses = (sum(getattr(log, n) for log in logs) for n in ("cache_hits", "cache_misses"))
     if hits or misses:

@@ -287,45 +287,39 @@ def read(path: Path) -> tuple[list[Process], list[str]]:
     """Return the processes that wrote these streams, a folder or one file, and what went wrong."""
     processes: list[Process] = []
     problems = []
-    for each in sorted(path.glob("*.jsonl") if path.is_dir() else [path], key=_started):
+    for each in path.glob("*.jsonl") if path.is_dir() else [path]:
         try:
-            found = _read_file(each, f"p{len(processes)}")
+            processes += _read_file(each)
         except (OSError, ValueError) as error:
             problems.append(str(error))
-        else:
-            processes += [found] if found is not None else []
-    for process in processes:
+    processes.sort(key=lambda process: process.start["time"])
+    for number, process in enumerate(processes):
+        process.name = f"p{number}"
         name = f"{process.title}: " if len(processes) > 1 else ""
         problems += [f"{name}{problem}" for problem in process.problems]
     return processes, problems
 
 
-def _started(path: Path) -> tuple[float, str]:
-    """Return the order of the processes: the time in the name of their file."""
-    *_, time = path.stem.rpartition("-")
-    return (float(time) if time.isdigit() else 0.0, path.name)
-
-
-def _read_file(path: Path, name: str) -> Process | None:
+def _read_file(path: Path) -> list[Process]:
     """Return the process, if its first line is complete. Raises `ValueError` if it is no stream."""
-    process = None
+    found: list[Process] = []
     for line in path.read_bytes().split(b"\n")[:-1]:  # the last line may not be complete
         try:
             record = json.loads(line)
-            if process is not None:
-                process.add(record)
+            if found:
+                found[0].add(record)
             elif (record["event"], record["version"]) == ("start", VERSION):
-                process = Process(name, record, record["time"])
+                found.append(Process("p0", record, float(record["time"])))
             else:
                 raise ValueError
         except (LookupError, TypeError, ValueError, AttributeError) as error:
-            if process is None:
+            if not found:
                 text = f"{path} is not a stream of canonopt doctor, version {VERSION}"
                 raise ValueError(text) from error
             # What has been read is worth a report, also if a disk was full.
-            if _BROKEN not in process.problems:
-                process.problems.append(_BROKEN)
-    return process
+            if _BROKEN not in found[0].problems:
+                found[0].problems.append(_BROKEN)
+    return found
 
 
 _BROKEN = "some lines of its stream cannot be read"

@@ -56,7 +56,7 @@ def test_json_has_everything(written):
     fields = {"processes", "what", "times", "seconds", "changes", "note", "fixes", "hints"}
     assert set(cause) == fields | {"sites", "pattern", "expected"}
     (process,) = found["processes"]
-    assert (process["name"], process["is_ended"], process["problems"]) == ("p0", True, [])
+    assert (process["name"], process["is_ended"]) == ("p0", True)
     assert step["by_process"]["p0"]["traces"] == 3 and cause["processes"] == ["p0"]
     (change,) = cause["changes"]
     assert set(change) == {"path", "kind", "before", "after", "fix", "hint"}
