@@ -190,12 +190,8 @@ def _watch(script: list[str], folder: str | None, with_canonopt: bool = False) -
         processes, problems = read(Path(folder))
         if not is_watched(folder):
             problems.append(_UNWATCHED)
-    notes = _endings(processes, ending)
-    if not (processes or problems):
-        notes.append("No process of the command imported jax.")
     name = shlex.join(script[1:] if script[0] == sys.executable else script)
-    facts = (name, ending.status, seconds, started, problems, notes)
-    return Report.of(processes, *facts)
+    return _report(processes, name, ending, seconds, started, problems)
 
 
 _UNWATCHED = (
@@ -211,11 +207,29 @@ def _attach(options: argparse.Namespace, allowed: Mapping[str, int]) -> int:
         missing = f"{options.attach_to} has no stream of canonopt doctor"
         _say(f"canonopt doctor: {next(iter(problems), missing)}\n")
         return 2
-    started = min(process.start["time"] for process in processes)
+    started = processes[0].start["time"]
     seconds = max(process.latest for process in processes) - started
     name = shlex.join(processes[0].start["argv"])
-    facts = (name, None, seconds, started, problems, _endings(processes, None))
-    return _finish(Report.of(processes, *facts), options, allowed)
+    return _finish(_report(processes, name, None, seconds, started, problems), options, allowed)
+
+
+def _report(
+    processes: Sequence[Process],
+    name: str,
+    ending: Ending | None,
+    seconds: float,
+    started: float,
+    problems: Sequence[str],
+) -> Report:
+    notes = _endings(processes, ending)
+    if not (processes or problems):
+        notes.append("No process of the command imported jax.")
+    failures = dict.fromkeys(text for process in processes for text in process.failures)
+    notes += [f"canonopt failed to find something out: {text}" for text in failures]
+    # Those that compiled nothing are left out.
+    shown = [process for process in processes if process.functions or process.helpers]
+    status = None if ending is None else ending.status
+    return Report(shown, name, status, seconds, started, problems, notes)
 
 
 def _endings(processes: Sequence[Process], ending: Ending | None) -> list[str]:

@@ -66,7 +66,7 @@ def _lines(report: Report, is_whole: bool) -> Iterator[_Line]:
         f"{total} in total, {compiling} tracing and compiling, {lost} of that lost to recompiles",
         "bold",
     )
-    for text in (*report.notes, report.verdict, report.legend):
+    for text in (*report.problems, *report.notes, report.verdict, report.legend):
         if text is not None:
             yield text, "bold"
     if rows := report.table:
@@ -160,7 +160,7 @@ def as_dict(report: Report) -> dict[str, Any]:
         "version": VERSION,
         "recompiled": bool(report.repeated),
         **_fields(report, "command", "seconds", "compile_seconds", "lost_seconds", "status"),
-        "notes": report.notes,
+        "notes": [*report.problems, *report.notes],
         "processes": [
             {**{name: each.start[name] for name in _PROCESS}, **_fields(each, "name", "is_ended")}
             for each in report.processes

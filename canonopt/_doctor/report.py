@@ -1,6 +1,7 @@
 """What the doctor found: the functions and lines of all processes, each with its causes."""
 
 import collections
+import functools
 import os
 import re
 from collections.abc import Mapping, Sequence
@@ -73,37 +74,24 @@ class Section:
 class Report:
     """One run of a command."""
 
+    processes: Sequence[Process]
     command: str
     status: int | None  # None if another machine runs it
     seconds: float
     started: float  # seconds since the epoch
-    functions: Sequence[Function]
-    helpers: Sequence[Function]  # lines that ran what JAX and libraries compile
-    processes: Sequence[Process]  # those that compiled something
-    problems: Sequence[str]  # why the counts are wrong, if they are
-    notes: Sequence[str]
+    problems: Sequence[str] = ()  # why the counts are wrong, if they are
+    notes: Sequence[str] = ()
     # Another run of the command, with canonopt's factories in the place of Optax's.
     tried: "Report | None" = None
 
-    @classmethod
-    def of(
-        cls,
-        processes: Sequence[Process],
-        command: str,
-        status: int | None,
-        seconds: float,
-        started: float,
-        problems: Sequence[str] = (),
-        notes: Sequence[str] = (),
-    ) -> "Report":
-        """Return the report on these processes."""
-        shown = [process for process in processes if process.functions or process.helpers]
-        functions = _functions([(each.name, each.functions) for each in shown])
-        helpers = _functions([(each.name, each.helpers) for each in shown])
-        failures = dict.fromkeys(text for process in processes for text in process.failures)
-        failed = (f"canonopt failed to find something out: {text}" for text in failures)
-        facts = (command, status, seconds, started, functions, helpers, shown, problems)
-        return cls(*facts, [*problems, *notes, *failed])
+    @functools.cached_property
+    def functions(self) -> list[Function]:
+        return _functions([(each.name, each.functions) for each in self.processes])
+
+    @functools.cached_property
+    def helpers(self) -> list[Function]:
+        """Return the lines that ran what JAX and libraries compile."""
+        return _functions([(each.name, each.helpers) for each in self.processes])
 
     @property
     def everything(self) -> list[Function]:
@@ -140,7 +128,9 @@ class Report:
         """Return a line in place of a table, or of the causes below it."""
         if not (self.functions or self.repeated):
             # A note says why, if none could be seen.
-            return None if self.notes else "No function of the script was compiled."
+            return (
+                None if self.problems or self.notes else "No function of the script was compiled."
+            )
         if self.repeated or self.stale:
             return None
         if self.sections:

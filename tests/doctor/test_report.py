@@ -10,11 +10,10 @@ import jax.numpy as jnp
 import pytest
 
 from canonopt._doctor.forms import as_text
-from canonopt._doctor.report import Function, Report
 from canonopt._recompiles import Entry, FunctionLog
 
 from ..support.counting import line_marked
-from ..support.doctor import SCRIPTS, report_of
+from ..support.doctor import SCRIPTS, report_of, report_on
 
 CANONICALIZE = "write: import canonopt; model = canonopt.canonicalize(model)"
 SCENARIOS = {
@@ -76,14 +75,9 @@ def test_the_line_that_a_report_says_to_write_avoids_the_recompile(scenario, rep
     assert "write:" not in report
 
 
-def report_on(*logs):
-    functions = [Function(log.name, log.place, {"p0": log}) for log in logs]
-    return Report("script.py", 0, 1.0, 0.0, functions, [], [], [], [])
-
-
 def test_the_report_says_for_how_many_traces_it_has_no_details():
     many = FunctionLog("step", None, traces=100, entries=[Entry(None, 0.0, True)] * 2)
-    report = report_on(many)
+    report = report_on([many])
     assert "\nstep\n  and 98 times more, details omitted\n" in as_text(report)
 
 
@@ -93,7 +87,7 @@ def test_the_most_expensive_function_comes_first():
         return FunctionLog(name, None, traces=2, entries=[entry])
 
     functions = [function("cheap", 1.0), function("dear", 3.0), function("medium", 2.0)]
-    report = report_on(*functions)
+    report = report_on(functions)
     assert [section.name for section in report.sections] == ["dear", "medium", "cheap"]
     assert [cells[0] for cells, _ in report.table[1:]] == ["cheap", "dear", "medium"]
     assert report.lost_seconds == 6.0

@@ -8,12 +8,10 @@ import jax.numpy as jnp
 import pytest
 
 from canonopt._doctor.forms import as_text
-from canonopt._doctor.report import Function, Report
 from canonopt._doctor.start import start_of
-from canonopt._doctor.stream import Process
 from canonopt._recompiles import Entry, FunctionLog
 
-from ..support.doctor import doctored, report_of, run
+from ..support.doctor import doctored, report_of, report_on, run
 
 FOLDER = "export JAX_COMPILATION_CACHE_DIR=~/.cache/jax"
 SHORT_TOO = "export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0"
@@ -23,14 +21,6 @@ def log_of(name, *times, **fields):
     """The log of programs, each with when it began and how long its stages took."""
     entries = [Entry(None, at, True, True, *stages) for at, *stages in times]
     return FunctionLog(name, None, entries, traces=len(entries), compiles=len(entries), **fields)
-
-
-def report_on(logs, lines=(), cache=(False, 1.0)):
-    functions, helpers = (
-        [Function(log.name, log.place, {"p0": log}) for log in each] for each in (logs, lines)
-    )
-    process = Process("p0", {"time": 2.0, "began": 0.5}, 9.0, cache=cache)
-    return Report("script.py", 0, 1.0, 0.0, functions, helpers, [process], [], [])
 
 
 def test_the_table_ends_when_the_step_could_run():

@@ -106,9 +106,16 @@ def read_back(folder, *streams):
     return stream.read(folder)[0]
 
 
+def report_on(logs, lines=(), **facts):
+    """The report on a process with these logs of functions and lines."""
+    process = stream.Process("p0", {"time": 2.0, "began": 0.5}, 9.0, **facts)
+    process._logs.update(enumerate([*logs, *lines]))
+    return Report([process], "script.py", 0, 1.0, 0.0)
+
+
 def report_of(*functions):
     """The report of a command that starts a process for each function."""
     started = time.time()
     with tempfile.TemporaryDirectory() as folder:
         processes = read_back(Path(folder), *map(records_of, functions))
-    return Report.of(processes, "script.py", 0, 1.0, started)
+    return Report(processes, "script.py", 0, 1.0, started)
