@@ -1,6 +1,7 @@
-"""What reports say of a difference between two calls, and of its cause: a `Change` and a `Cause`.
+"""A difference between two calls, and the cause of recompiles, as all reports say them.
 
-`cause_lines` renders both for every report. A line to paste and what to do in words are kept apart.
+All of it is text and numbers, so that a report can be sent on. A line to paste and what to do in
+words are kept apart.
 """
 
 import html
@@ -68,7 +69,7 @@ def cause_lines(
     fixes: Sequence[str],
     most: int = 3,
 ) -> list[CauseLine]:
-    """The first changes or the lines of the note, then what to do; at most `most` of each."""
+    """Return the first changes or the lines of the note, then what to do, `most` of each."""
     shown = [f"{'also ' if i else ''}{change}" for i, change in enumerate(changes[:most])]
     if len(changes) > most:
         shown.append(f"and {len(changes) - most} more differences")
@@ -107,7 +108,7 @@ class Cause:
 
     @property
     def is_avoidable(self) -> bool:
-        """Whether something ran again that need not. A trace that failed is an error instead."""
+        """Return True if something ran again that need not. A failed trace is an error instead."""
         return not self.is_expected and not self.what.startswith(("failed", "needed"))
 
     @property
@@ -116,7 +117,7 @@ class Cause:
         return f"{self.what}{again}, {times(self.times)}"
 
     def report(self, most: int = 3, in_full: bool = False) -> list[CauseLine]:
-        """The changes or the note, and what to write: what all reports show, `most` of each.
+        """Return the changes or the note, and what to write, as all reports do, `most` of each.
 
         One line if this is expected, unless it is wanted `in_full`.
         """
@@ -131,7 +132,7 @@ class Cause:
         return [*lines[:at], *(CauseLine("note", text) for text in more), *lines[at:]]
 
     def lines(self, in_full: bool = False) -> list[str]:
-        """The report as plain text."""
+        """Return the report as plain text."""
         return [str(line) for line in self.report(in_full=in_full)]
 
 
@@ -145,7 +146,7 @@ def nth(count: int) -> str:
 
 
 def aligned(rows: list[tuple[object, ...]]) -> list[str]:
-    """The lines of a table whose columns are as wide as their cells."""
+    """Return the lines of a table whose columns are as wide as their cells."""
     texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
     widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
     return [
@@ -174,35 +175,35 @@ def _cells(tag: str, cells: Iterable[str]) -> str:
     return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells)
 
 
-# --- is it expected ---
+# --- is it expected -------------------------------------------------------------------------------
 
 # So many programs are expected that differ in a shape, a flag, a mode or a mesh, since each of them
-# may be called many times. A number that has more than two values changes at every call.
+# may be called many times.
 PAIR, HANDFUL = 2, 5
-
-COMMITTED_BY_ORBAX = (
-    "if it was restored: orbax commits arrays, and canonopt.restore_like(like, load) leaves them "
-    "as they are in like"
-)
 
 
 def verdict(calls: Sequence[Sequence[Change]]) -> tuple[str | None, str | None]:
-    """How several calls with the same kinds of changes differ, and why they are expected, if so."""
-    first = calls[0][0] if calls[0] else None
-    if first is None:
+    """Return how several calls with the same kinds of changes differ, and why they are expected."""
+    if not calls[0]:
         return None, None
+    first = calls[0][0]
     is_of_length = "missing" in (first.before, first.after)
-    texts = [c[0].path if is_of_length else c[0].after for c in calls]
-    growth = _growth(texts if is_of_length else [first.before, *texts])
-    programs = len(calls) + 1
-    is_expected = programs <= min(change.wanted for changes in calls for change in changes)
-    if is_expected and growth is None:
-        return None, f"{programs} programs are few, {first}"
-    pattern = growth or ("changes at every call" if programs > HANDFUL else None)
+    texts = [c[0].path for c in calls] if is_of_length else [first.before]
+    texts += [] if is_of_length else [c[0].after for c in calls]
+    is_made = first.kind in ("function", "callable")
+    growth = None if is_made else _growth(texts)
+    # Another difference may come between two calls with one of these.
+    befores = {tuple(change.before for change in calls[0])}
+    variants = len(befores.union(tuple(change.after for change in changes) for changes in calls))
+    if growth is None and variants <= min(each.wanted for changes in calls for each in changes):
+        noun = "programs" if variants == len(calls) + 1 else "variants"
+        return None, f"{variants} {noun} are few, {first}"
+    pattern = growth or (_CHANGES if variants > HANDFUL and not is_made else None)
     subject = re.sub(r"\[\d+\]$", "", first.path) if is_of_length else first.path
     return pattern and f"{subject} {pattern}", None
 
 
+_CHANGES = "changes each time"
 # Three lines at most, since a report shows no more of a note.
 _NO_DIFFERENCE = """\
 canonopt sees no difference from an earlier call
@@ -214,11 +215,11 @@ around it was made again, and canonopt.jit in place of jax.jit makes that one pr
 
 
 def no_difference(is_inside_trace: bool, has_names: bool) -> str:
-    """What to say of two calls that look the same.
+    """Return what to say of two calls that look the same.
 
     **Arguments:**
 
-    - `has_names`: whether JAX has names for the parts of its key.
+    - `has_names`: JAX has names for the parts of its key.
     """
     if is_inside_trace:
         return _INSIDE
@@ -226,13 +227,13 @@ def no_difference(is_inside_trace: bool, has_names: bool) -> str:
 
 
 def path_of_growth(change: Change) -> str:
-    """The path of a change, which is one for all lengths of a list."""
+    """Return the path of a change, which is one for all lengths of a list."""
     is_of_length = "missing" in (change.before, change.after)
     return re.sub(r"\[\d+\]", "[i]", change.path) if is_of_length else change.path
 
 
 def _growth(texts: Sequence[str]) -> str | None:
-    """In words, if three numbers or more in the texts follow each other in equal steps."""
+    """Return words if three numbers or more in the texts follow each other in equal steps."""
     steps = _steps(texts)
     if len(texts) < 3 or len(steps) != 1:
         return None
@@ -241,13 +242,13 @@ def _growth(texts: Sequence[str]) -> str | None:
     if not by or any(abs(value - i * by) > 1e-9 for i, value in enumerate(found)):
         return None
     word = "one" if abs(by) == 1 else f"{abs(by):g}"
-    return f"{'grows' if by > 0 else 'shrinks'} by {word} at each call"
+    return f"{'grows' if by > 0 else 'shrinks'} by {word} each time"
 
 
 def _steps(texts: Sequence[str]) -> set[tuple[float, ...]]:
-    """How the numbers in texts change from the first text on, without those that do not change.
+    """Return how the numbers in texts change from the first text on, if they do.
 
-    Empty if the texts differ in more than numbers.
+    Nothing if the texts differ in more than numbers.
     """
     if len({_NUMBER_IN.sub("#", text) for text in texts}) != 1:
         return set()
@@ -263,7 +264,7 @@ def _steps(texts: Sequence[str]) -> set[tuple[float, ...]]:
 _NUMBER_IN = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?")
 
 
-# --- what JAX compiles outside of a jit ---------------------------------------------------------
+# --- what JAX compiles outside of a jit -----------------------------------------------------------
 
 # Operations that take functions, by the names that JAX compiles them under.
 _WITH_BODY = {
@@ -273,11 +274,10 @@ _WITH_BODY = {
     "shard_map": "jax.shard_map",
 }
 _MANY = 10  # operations at one line
-_JIT = "put the whole under jax.jit"
 
 
 def several_shapes(shapes: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
-    """A note and a hint for operations that a line compiled for several shapes, which it lists.
+    """Return a note and a hint for operations that a line compiled for several shapes.
 
     None if one line runs for a handful of shapes, or for shapes that have nothing in common.
     """
@@ -286,24 +286,25 @@ def several_shapes(shapes: Mapping[str, Sequence[str]]) -> tuple[str, str] | Non
     texts = [_with_runs_counted(text) for text in texts] if is_of_list else texts
     if count <= HANDFUL or len(_steps(texts)) != 1:
         return None
-    how = _growth(texts) or "changes at every call"
+    how = _growth(texts) or _CHANGES
     if is_of_list:
         hint = "stack the list once, when it is complete, or keep Python numbers in it"
         return f"{count} shapes: the length of a list {how}", hint
-    note = f"{count} shapes: the length {how}"
-    mask = "pad to one length with a mask: jnp.where(jnp.arange(size) < n, x, 0)"
-    return note, f"{_JIT}, and {mask}"
+    neutral = "0 in a sum, -inf in a maximum, and a mean divides by n"
+    mask = f"jnp.where(jnp.arange(size) < n, x, what does not count: {neutral})"
+    hint = f"put the whole under jax.jit, and pad to one length with a mask: {mask}"
+    return f"{count} shapes: the length {how}", hint
 
 
 def _with_runs_counted(shapes: str) -> str:
-    """`3 float32[1] -> float32[3]` for three operands of one shape."""
+    """Return `3 float32[1] -> float32[3]` for three operands of one shape."""
     operands, arrow, result = shapes.partition(" -> ")
     runs = ((text, len([*run])) for text, run in itertools.groupby(operands.split(", ")))
     return ", ".join(f"{count} {text}" for text, count in runs) + arrow + result
 
 
 def repeated_operation(name: str, count: int) -> tuple[str, str] | None:
-    """The same for an operation that a line compiled again for the same shapes.
+    """Return the same for an operation that a line compiled again for the same shapes.
 
     None if that was seldom: a line may have an operation with several constants.
     """
@@ -316,7 +317,7 @@ def repeated_operation(name: str, count: int) -> tuple[str, str] | None:
 
 
 def many_operations(count: int, seconds: float) -> str | None:
-    """What to say of operations that a line compiled once each, one by one."""
+    """Return what to say of operations that a line compiled once each, one by one."""
     if count < _MANY:
         return None
-    return f"each operation is a program of its own, {seconds:.2f} s in all; or {_JIT}"
+    return f"each operation is a program of its own, {seconds:.2f} s in all"

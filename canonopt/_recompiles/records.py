@@ -110,6 +110,7 @@ class Leaf:
     why_not_shared: str | None = None
     is_unique: bool = False  # the class compares by identity
     stores: frozenset[str] = frozenset()  # the variables around a function that it stores to
+    changes_objects: bool = False  # the code of a function may change what it reads
     factory: str | None = None  # of Optax, which made it
 
     @property
@@ -266,9 +267,10 @@ def static_leaf(
         facts = _facts(value)
         for name, part in _parts(value, budget, depth + 1, set() if seen is None else seen):
             parts[name] = part
+    is_object = kind == "transformation" and not isinstance(value, tuple | types.FunctionType)
     return Leaf(
         kind,
-        text_of(value),
+        f"optax.{facts['factory']}" if is_object else text_of(value),
         # Among the parts, only functions are compared by token.
         _equality_token(value) if depth == 0 or kind != "value" else None,
         digest,
@@ -328,7 +330,8 @@ def _why_not_shared(value: Any) -> str | None:
 
 
 def _kind(value: Any) -> str:
-    if is_gradient_transformation(value):
+    is_built = _factory(value) is not None and hasattr(value, "update")  # `optax.MultiSteps`
+    if is_built or is_gradient_transformation(value):
         return "transformation"
     if isinstance(value, type):
         return "class"
@@ -381,7 +384,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from closure_items(value)
         for name in value.__code__.co_names:
             found = value.__globals__.get(name)
-            if type(found) in PLAIN[:-1] or isinstance(found, types.FunctionType):
+            if type(found) in (*PLAIN[:-1], list, dict) or isinstance(found, types.FunctionType):
                 yield f"global {name!r}", found
     elif isinstance(value, functools.partial):
         names = getattr(getattr(value.func, "__code__", None), "co_varnames", ())
@@ -430,7 +433,8 @@ def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False
     if isinstance(function, types.MethodType) and not filtered:
         leaf = attrs.evolve(leaf, token=token_of(function))
     if isinstance(function, types.FunctionType):
-        leaf = attrs.evolve(leaf, stores=code_of(function).stores)
+        code = code_of(function)
+        leaf = attrs.evolve(leaf, stores=code.stores, changes_objects=code.changes_objects)
     if budget.words <= 0:  # too large to be read again
         return leaf
     with contextlib.suppress(Exception):
@@ -584,6 +588,8 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
         options=miss.options,
     )
     leaf = function_leaf(function, miss.is_shared, miss.filtered)
+    if is_by_jax:  # it may be made again around a function that is not
+        leaf = attrs.evolve(leaf, token=token_of(miss.function))
     leaves = {FUNCTION: leaf, **call.leaves}
     flags = {"is_jitted_by_jax": is_by_jax, "is_jitted_by_canonopt": is_of_canonopt}
     return attrs.evolve(call, leaves=leaves, **flags)

@@ -1,12 +1,11 @@
-"""What to do about a difference between two calls: the first rule of a table that applies.
+"""What to do about a difference between two calls: the first rule that applies.
 
 A line to paste is printed only where it has been shown to work, and words otherwise.
 """
 
 import contextlib
 import re
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
 
 import attrs
 import jax.numpy as jnp
@@ -18,278 +17,250 @@ from .differences import Difference, Part, nearest, static_words, words
 from .records import GIVEN, TRANSFORMS, WRAPPED_FUNCTION, Call, Leaf, is_inside
 
 
-class Rule(NamedTuple):
-    """What to do if `applies`. In texts, `c` is the `Case`, and `{jnp}` is as the caller has it."""
-
-    applies: "Callable[[Case], object]"
-    # Words, which stand beside a line too.
-    hint: str = ""
-    # Code for the place of the leaf, which is `{leaf}`. Or "A in place of B".
-    line: str = ""
-    # Where the line is to assign, and words for where there is no line.
-    at: str = "path"
-    otherwise: str = ""
-
-
-BUILD = "build {c.path} with {c.factories} from canonopt in place of optax"
-DYNAMIC = "and numbers as canonopt.dynamic(number), which may change without a new trace"
-INIT = (
-    "make {c.state} by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, "
-    "before the first call"
-)
-
-# In the order in which they are tried.
-RULES = (
+def advice(c: "Case") -> Advice:
+    """Return what to do about a case. These are all rules, in the order in which they are tried."""
+    build = f"build {c.path} with {c.factories} from canonopt in place of optax"
+    dynamic = "and numbers as canonopt.dynamic(number), which may change without a new trace"
     # What is made again, or cannot be shared.
-    Rule(
-        lambda c: re.match(r"equinox\.nn\..*\.State(Index)?$", c.owner),
-        "make the model and its state by equinox.nn.make_with_state, once",
-    ),
-    Rule(
-        lambda c: c.redefined,
-        "define class {c.redefined} once: a loop or a notebook cell that runs again makes another "
-        "class",
-    ),
-    Rule(
-        lambda c: c.is_function and c.is_counting,
-        "to count traces, write canonopt.compile_log in place of {c.stores}: a function that "
-        "stores to a variable while it is traced is not shared",
-    ),
-    Rule(lambda c: c.why_not_shared, "{c.path} is new each time: {c.why_not_shared}"),
-    # Optimizers.
-    Rule(
-        lambda c: c.parameter and c.is_of_numbers,
-        "a dynamic number may change without a new trace",
-        "{c.dynamic_spec}",
-        "spec",
-        "give {c.path} one value, or canonopt.dynamic(number){c.not_static}: a dynamic number may "
-        "change without a new trace",
-    ),
-    Rule(
-        lambda c: c.captured and c.is_of_numbers,
-        "pass {c.captured} to the function as an argument, built with {c.factories} from canonopt "
-        f"in place of optax, {DYNAMIC}",
-    ),
-    Rule(
-        lambda c: c.kind == "transformation" and c.is_of_numbers,
-        f"{BUILD}, {DYNAMIC}{{c.as_data}}{{c.not_static}}",
-    ),
-    Rule(
-        lambda c: c.kind == "transformation" and c.found.visible,
-        "build {c.path} once: another configuration is another program",
-    ),
-    Rule(
-        lambda c: c.kind == "transformation",
-        f"{BUILD}: the same configuration is the same object",
-        "{c.canonical}",
-        "root",
-    ),
+    if re.match(r"equinox\.nn\..*\.State(Index)?$", c.owner):
+        return say("make the model and its state by equinox.nn.make_with_state, once")
+    if c.redefined:
+        again = "a loop or a notebook cell that runs again makes another class"
+        return say(f"define class {c.redefined} once: {again}")
+    if c.is_function and (stores := c.stores_that_differ):
+        why = "a function that changes something while it is traced is not shared"
+        return say(f"to count traces, write canonopt.compile_log in place of {stores}: {why}")
+    if c.why_not_shared:
+        return say(f"{c.path} is new each time: {c.why_not_shared}")
+    # Optimizers and schedules.
+    if c.parameter and c.is_of_numbers:
+        why = "a dynamic number may change without a new trace"
+        if c.new.is_filtered:  # as a static argument, a spec may have no leaves
+            return c.assign(c.spec, f"{{leaf}}.replace({c.dynamic_parameter})", why)
+        return say(f"give {c.path} one value, or canonopt.dynamic(number){c.not_static}: {why}")
+    if c.captured and c.is_of_numbers:
+        built = f"built with {c.factories} from canonopt in place of optax"
+        return say(f"pass {c.captured} to the function as an argument, {built}, {dynamic}")
+    if c.kind == "transformation" and c.is_of_numbers:
+        return say(f"{build}, {dynamic}{c.in_subclass_of_flax}{c.not_static}")
+    if c.kind == "transformation" and c.found.visible:
+        return say(f"build {c.path} once: another configuration is another program")
+    if c.kind == "transformation":
+        return c.canonical(f"{build}: the same configuration is the same object")
     # Functions that are jitted, and those among the arguments.
-    Rule(
-        lambda c: c.is_function and c.found.way[-1].name == "captured variable 'argnums'",
-        "make each gradient function once: other argnums are another program",
-    ),
-    Rule(
-        lambda c: c.is_function and c.is_jitted_by_library,
-        "define and jit the function once",
-    ),
-    Rule(
-        lambda c: c.is_function and not c.can_share_program,
-        "jit one function, and pass what differs as an argument",
-    ),
-    Rule(
-        lambda c: c.is_function and "property" in (c.after.made or ""),
-        "a property makes the function at each access: make it once, as functools.cached_property "
-        "does",
-    ),
-    Rule(
-        lambda c: c.is_function and c.new.is_filtered,
-        "functions that do the same run one program",
-        "filter_jit in place of eqx",
-    ),
-    Rule(
-        lambda c: c.is_function,
-        "functions that do the same run one program",
-        "jit in place of jax",
-    ),
-    Rule(
-        lambda c: c.kind == "callable",
-        line="{c.canonical}",
-        at="root",
-        otherwise="build {c.path} once, or pass what differs in it as an array argument",
-    ),
+    if c.is_function and c.found.way[-1].name == "captured variable 'argnums'":
+        return say("make each gradient function once: other argnums are another program")
+    if c.is_function and "property" in (c.after.made or ""):
+        return say(
+            "a property makes the function at each access: make it once, as "
+            "functools.cached_property does"
+        )
+    # Canonopt does not look into what Equinox has wrapped.
+    if c.is_function and (c.packages or c.new.is_jitted_by_jax or c.new.is_of_wrapper):
+        return say("define and jit the function once")
+    if c.is_function and not (c.found.is_same_to_canonopt and c.is_jitted_by_others):
+        return say("jit one function, and pass what differs as an argument")
+    if c.is_function:
+        name = ("filter_jit", "eqx") if c.new.is_filtered else ("jit", "jax")
+        return c.swap(*name, "functions that do the same run one program")
+    if c.kind == "callable":
+        return c.canonical(
+            "", f"build {c.path} once, or pass what differs in it as an array argument"
+        )
     # Static values.
-    Rule(
-        lambda c: c.is_of_keys,
-        "give {c.path} its keys in one order, or make it a dict, which JAX sorts",
-    ),
-    Rule(
-        lambda c: c.is_static and c.before.text == c.after.text == "nan",
-        "pass one NaN object as {c.path}: NaN is equal only to itself",
-        "{math}.nan",
-    ),
-    Rule(
-        lambda c: c.is_static and c.before.text == c.after.text and c.before.is_unique,
-        "keep one instance for {c.path}, or give its class __eq__ and __hash__",
-    ),
-    Rule(
-        lambda c: c.is_mode,
-        "call {c.module}{c.mode}() before the first step, or keep one program for training and one "
-        "for evaluation",
-    ),
-    Rule(lambda c: c.is_static, "give {c.path} one value: {c.or_as_array}"),
+    if c.is_order_of_keys:
+        return say(f"give {c.path} its keys in one order, or make it a dict, which JAX sorts")
+    if c.is_static and c.before.text == c.after.text == "nan":
+        return c.assign(
+            c.path, "{math}.nan", f"pass one NaN object as {c.path}: NaN is equal only to itself"
+        )
+    if c.is_static and c.before.text == c.after.text and c.before.is_unique:
+        return say(f"keep one instance for {c.path}, or give its class __eq__ and __hash__")
+    if c.is_static and c.mode_of_flax:
+        two = "one program for training and one for evaluation"
+        return say(f"call {c.mode_of_flax}() before the first step, or keep {two}")
+    if c.is_static and (c.parameter or re.match(r"True|False|None|['\"]", c.before.text)):
+        return say(f"give {c.path} one value: each is a program of its own")
+    if c.is_static and (c.before.is_of_number or c.after.is_of_number):
+        array = f"Or pass it as an array{c.not_static}"
+        unless = "unless a shape, a range or an if needs the number"
+        return say(f"give {c.path} one value: it is part of the program. {array}, {unless}")
+    if c.is_static:
+        array = "Or pass what changes in it as an array argument"
+        return say(f"give {c.path} one value: each is a program of its own. {array}")
     # Numbers and arrays.
-    Rule(
-        lambda c: c.kind == "weak type" and c.is_of_flax and not c.has_number,
-        "give {c.path} a dtype where it is made: a number has none",
-    ),
-    Rule(
-        lambda c: c.becomes_array,
-        line="{c.number_as_array}",
-        otherwise="pass {c.path} as an array of one dtype: jnp.asarray({c.path}, dtype)",
-    ),
-    Rule(lambda c: c.kind == "weak type", line="{canonopt}.canonicalize({leaf})", at="root"),
-    Rule(
-        lambda c: c.kind == "dtype" and (c.before.is_key or c.after.is_key),
-        "make {c.path} in one style in every call: jax.random.key(seed)",
-    ),
-    Rule(
-        lambda c: c.kind == "dtype" and c.wide,
-        "{c.wide} is {c.after.dtype}, which widens {c.path}",
-        "{leaf}.astype({c.before.dtype!r})",
-        "wide",
-    ),
-    Rule(
-        lambda c: c.kind == "dtype" and c.is_widened_by_step and c.uses_apply_updates,
-        "the updates are wider than the model, and ours keeps the dtypes of the model",
-        "apply_updates in place of eqx",
-    ),
-    Rule(
-        lambda c: c.kind == "dtype" and c.is_widened_by_step,
-        "what the function returned for {c.path} is {c.after.dtype}: cast it to {c.before.dtype} "
-        "there, or what it is computed from",
-    ),
-    Rule(
-        lambda c: c.kind == "dtype",
-        line="{c.common_dtype}",
-        otherwise="give {c.path} one dtype in every call",
-    ),
-    Rule(
-        lambda c: c.kind in ("sharding", "commitment", "memory kind"),
-        "{c.of_orbax}",
-        "{c.placed}",
-        "whole",
-        "put {c.path} in one place before the first call: jax.device_put({c.path}, sharding)",
-    ),
-    Rule(
-        lambda c: c.kind == "layout",
-        "give {c.path} one layout: jax.device_put({c.path}, format)",
-    ),
-    Rule(
-        lambda c: c.kind == "shape",
-        "pad or drop what is left over, so that {c.root} has one shape",
-    ),
+    if c.kind == "weak type" and c.is_of_flax and not c.has_number:
+        return say(f"give {c.path} a dtype where it is made: a number has none")
+    if c.becomes_array:
+        words = f"pass {c.path} as an array of one dtype: jnp.asarray({c.path}, dtype)"
+        return c.assign(c.path, c.number_as_array, otherwise=words)
+    if c.kind == "weak type":
+        return c.assign(c.root, "{canonopt}.canonicalize({leaf})")
+    if c.kind == "dtype" and (c.before.is_key or c.after.is_key):
+        return say(f"make {c.path} in one style in every call: jax.random.key(seed)")
+    if c.kind == "dtype" and c.wide:
+        why = f"{c.wide} is {c.after.dtype}, which widens {c.path}"
+        return c.assign(c.wide, f"{{leaf}}.astype({c.before.dtype!r})", why)
+    if c.kind == "dtype" and c.is_widened_by_step and c.uses_apply_updates:
+        why = "the updates are wider than the model, and ours keeps the dtypes of the model"
+        return c.swap("apply_updates", "eqx", why)
+    if c.kind == "dtype" and c.is_widened_by_step:
+        cast = f"cast it to {c.before.dtype} there, or what it is computed from"
+        return say(f"what the function returned for {c.path} is {c.after.dtype}: {cast}")
+    if c.kind == "dtype":
+        words = f"give {c.path} one dtype in every call"
+        return c.assign(c.path, c.in_common_dtype, otherwise=words)
+    if c.kind in ("sharding", "commitment", "memory kind"):
+        put = f"jax.device_put({c.path}, sharding)"
+        words = f"put {c.path} in one place before the first call: {put}"
+        return c.assign(*c.placed, c.of_orbax, words)
+    if c.kind == "layout":
+        return say(f"give {c.path} one layout: jax.device_put({c.path}, format)")
+    if c.kind == "shape":
+        return say(f"pad or drop what is left over, so that {c.root} has one shape")
     # Structure.
-    Rule(
-        lambda c: c.found.path.startswith(GIVEN),
-        "pass {c.path} the same way in every call",
-    ),
-    Rule(
-        lambda c: c.is_other_optimizer,
-        "one program for each optimizer: {c.state} is the state of another one",
-    ),
-    Rule(lambda c: c.kind in ("structure", "none") and c.may_misfit_model, INIT),
+    if c.found.path.startswith(GIVEN):
+        return say(f"pass {c.path} the same way in every call")
+    if c.is_other_optimizer:
+        return say(f"one program for each optimizer: {c.state} is the state of another one")
+    if c.kind in ("structure", "none") and c.may_misfit_model:
+        return say(INIT.replace("opt_state", c.state, 1))
     # The key has no defaults, so an argument that is left out is not the same as its default.
-    Rule(
-        lambda c: c.kind == "structure" and c.is_missing and c.path == c.root,
-        "pass {c.path} in every call or in none",
-    ),
-    Rule(
-        lambda c: c.kind in ("structure", "none"),
-        "give {c.root} one structure from the first call on{c.of_none}",
-    ),
+    if c.kind == "structure" and c.is_missing and c.path == c.root:
+        return say(f"pass {c.path} in every call or in none")
+    if c.kind in ("structure", "none"):
+        differ = ": None and a leaf differ" if c.kind == "none" else ""
+        return say(f"give {c.root} one structure from the first call on{differ}")
     # What is around a call.
-    Rule(lambda c: c.kind == "options", "jit the function once, with one set of options"),
-    Rule(
-        lambda c: c.found.path == TRANSFORMS,
-        "jax.jit outermost, as in jax.jit(jax.vmap(step)): each transformation of a jitted "
-        "function is a program of its own",
-    ),
-    Rule(
-        lambda c: c.is_missing,
-        "import everything before the first call: a module that was imported since then, such as "
-        "equinox, added this setting to those that JAX compares",
-    ),
-    Rule(
-        lambda c: "jax_" in c.path,
-        "jax.config.update({c.path!r}, ...) once, before the first call",
-    ),
-    Rule(
-        lambda c: "mesh" in c.path,
-        "jax.set_mesh(mesh) once, before the first call{c.around_each}",
-    ),
-    Rule(lambda c: True, "the same {c.path} in every call"),
+    if c.kind == "options":
+        return say("jit the function once, with one set of options")
+    if c.found.path == TRANSFORMS:
+        each = "each transformation of a jitted function is a program of its own"
+        return say(f"jax.jit outermost, as in jax.jit(jax.vmap(step)): {each}")
+    if c.is_missing:
+        return say(
+            "import everything before the first call: a module that was imported since then, such "
+            "as equinox, added this setting to those that JAX compares"
+        )
+    if "jax_" in c.path:
+        return say(f"jax.config.update({c.path!r}, ...) once, before the first call")
+    if "mesh" in c.path:
+        around = ", or `with jax.set_mesh(mesh):` around each call, also where it is lowered"
+        around = around if c.is_with_and_without_mesh else ""
+        return say(f"jax.set_mesh(mesh) once, before the first call{around}")
+    return say(f"the same {c.path} in every call")
+
+
+def say(text: str) -> Advice:
+    return Advice(hint=text)
+
+
+INIT = (
+    "make opt_state by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before "
+    "the first call"
 )
+
+
+def wanted(c: "Case") -> int:
+    """Return how many programs are likely wanted that differ as in a case."""
+    if c.redefined or c.found.path.startswith(GIVEN) or c.is_order_of_keys or c.captured:
+        return 1
+    if c.is_static:
+        part = c.found.visible or c.found.way[0]
+        if part.before.text == part.after.text:
+            return 1  # the same, made again
+        if part.before.is_of_number and part.after.is_of_number:
+            return 1 if c.found.kind == "transformation" else PAIR
+        return 1 if c.is_function and (c.stores_that_differ or c.why_not_shared) else HANDFUL
+    if c.kind in ("options", "context"):
+        return 1 if c.is_missing or c.is_with_and_without_mesh else HANDFUL
+    # In a state only the shapes may differ: it is what the step returned.
+    if c.in_state and c.kind != "shape":
+        return HANDFUL if c.is_other_optimizer else 1
+    if c.kind == "sharding":
+        # From one device to a mesh is an array that was not put there, and no second mesh.
+        where = [str(leaf.sharding) for leaf in (c.before, c.after)]
+        meshes = [text.partition(" of ")[2] for text in where]
+        is_choice = meshes[0] != meshes[1] and "" not in meshes
+        return HANDFUL if is_choice or (meshes == ["", ""] and "None" not in where) else 1
+    return HANDFUL if c.kind in ("shape", "none") or c.is_missing else 1
 
 
 # --- what the rules ask ---------------------------------------------------------------------------
 
+_MISSING = Leaf("missing", "missing", None)
+
 
 class Case:
-    """The facts about a difference that rules ask for. A text for a line is "" if none is sure."""
+    """The facts about a difference that rules ask for."""
 
     def __init__(self, found: Difference) -> None:
-        self.found = found
-        self.old, self.new = found.old, found.new
-        self.kind, self.path = found.kind, found.name
+        self.found, self.old, self.new = found, found.old, found.new
+        self.kind, self.path, self.texts = found.kind, found.name, words(found)
+        self.is_missing = None in (found.before, found.after)
         # Where something is missing, nothing is known of it.
         self.before, self.after = found.before or _MISSING, found.after or _MISSING
-        self.is_missing = None in (found.before, found.after)
         self.is_static = self.before.is_static and self.after.is_static
-        # Of a spec: the steps to its parameter, such as `.learning_rate`. Of a function: the name
-        # of what Optax has made and it captures.
-        self.spec, self.parameter, self.captured = "", "", ""
-        self.texts = words(found)
-        if self.is_static:
-            self._look_inside()
+        self.in_state = self.new.in_state(found.path)
+        # Of a spec: its path, and the steps to its parameter, such as `.learning_rate`.
+        self.spec, self.parameter = self.path, ""
+        # Of a function: the name of what it captures, if Optax has made that.
+        self.captured, self.optax = "", found.function if self.is_static else None
+        node = self.new.leaves.get(self.path)
+        self.is_order_of_keys = (
+            self.is_static and node is not None and (node.type == "collections.OrderedDict")
+        )
+        if self.is_order_of_keys:
+            self.kind = "structure"
+            self.texts = f"keys {self.texts[0]}", f"keys {self.texts[1]}"
+        elif self.is_static and self.kind == "transformation":
+            self._look_for_parameter()
+        elif self.is_static and self.kind == "function":
+            self._look_for_captured()
+        self.is_function = self.kind == "function" and self.is_static
+        self.root = self.new.root(self.path)
+        self.is_of_flax = self.root in self.new.modules_of_flax
+        self.has_number = "number" in (self.before.kind, self.after.kind)
 
-    def _look_inside(self) -> None:
-        found, part = self.found, self.found.function
-        if self.is_of_keys:
-            self.kind, self.texts = "structure", (f"keys {self.before.text}", self.after.text)
-            self.texts = (self.texts[0], f"keys {self.texts[1]}")
-        elif self.kind == "transformation" and (steps := _steps_to_parameter(found.way)):
-            self.spec, self.parameter = self.path, "".join(steps)
-            self.path += self.parameter
-            last = found.way[len(steps)]
-            self.before, self.after = last.before, last.after
-            inner = Difference(self.path, self.before, self.after, self.old, self.new)
-            self.kind, self.texts = inner.kind, words(inner)
-        elif self.kind == "function" and (held := _made_by_optax(part)):
-            # A function that was made again may capture a transformation that was built again.
-            function = part.after.parts.get(WRAPPED_FUNCTION, part.after).text
-            self.captured = [*held.name.split("'"), held.name][1]  # of "captured variable 'tx'"
-            self.path = (
-                f"{self.captured} in {function.rpartition('.')[2].removeprefix('function ')}"
-            )
-            self.texts = static_words(held.before, held.after, held.way_to_difference())
+    def _look_for_parameter(self) -> None:
+        """Finds the parameter that differs, from a spec through those inside of it."""
+        way, steps = self.found.way, []
+        if not way[-1].looks_different or not self.before.text.startswith("canonopt."):
+            return
+        for part in way[1:]:
+            kind, _, label = part.name.partition(" ")
+            if kind not in ("field", "item"):
+                break
+            steps.append(f".{label[1:-1]}" if kind == "field" else f"[{label}]")
+        self.parameter = "".join(steps)
+        self.path += self.parameter
+        self.before, self.after = way[len(steps)].before, way[len(steps)].after
+        inner = Difference(self.path, self.before, self.after, self.old, self.new)
+        self.kind, self.texts = inner.kind, words(inner)
 
-    @property
-    def root(self) -> str:
-        """Return the argument that the path begins with."""
-        return self.new.root(self.path)
-
-    @property
-    def owner(self) -> str:
-        """Return the type of the node that holds the leaf, or of the leaf."""
-        owner = self.new.leaves.get(self.path.rpartition(".")[0] or self.path)
-        return owner.type if owner is not None and self.is_static else ""
+    def _look_for_captured(self) -> None:
+        """Finds a transformation or a schedule of Optax that was built again with a function."""
+        function = self.found.function
+        for name, after in function.after.parts.items():
+            before = function.before.parts.get(name)
+            if before is None or not (before.factory and after.factory):
+                continue
+            if before.token != after.token or before.is_unique or before.digest != after.digest:
+                self.optax = Part(name, before, after)
+                self.captured = [*name.split("'"), name][1]  # of "captured variable 'tx'"
+                text = function.after.parts.get(WRAPPED_FUNCTION, function.after).text
+                owner = text.rpartition(".")[2].removeprefix("function ")
+                self.path = f"{self.captured} in {owner}"
+                self.texts = static_words(before, after, self.optax.way_to_difference())
+                return
 
     # Static values, functions and optimizers.
 
     @property
-    def is_function(self) -> bool:
-        return self.kind == "function" and self.is_static
+    def owner(self) -> str:
+        """Return the type of the node that holds a static value, or of the value."""
+        owner = self.new.leaves.get(self.path.rpartition(".")[0] or self.path)
+        return owner.type if owner is not None and self.is_static else ""
 
     @property
     def redefined(self) -> str:
@@ -298,46 +269,48 @@ class Case:
         return again.type.rpartition(".")[2] if again else ""
 
     @property
-    def stores(self) -> str:
-        return ", ".join(sorted(self.found.function.before.stores))
-
-    @property
-    def is_counting(self) -> bool:
-        """Return True if nothing but the variables that a function stores to looks different."""
-        visible, stores = self.found.visible, self.found.function.before.stores
-        is_of_store = visible is None or visible.name.endswith(tuple(map(repr, stores)))
-        return bool(stores) and is_of_store
+    def stores_that_differ(self) -> str:
+        """Return what a function changes while it is traced, if nothing else looks different."""
+        visible, function = self.found.visible, self.found.function.before
+        if function.stores:
+            is_of_store = visible is None or visible.name.endswith((*map(repr, function.stores),))
+            return ", ".join(sorted(function.stores)) if is_of_store else ""
+        kinds = ("list", "dict", "set", "collections.Counter", "collections.defaultdict")
+        changed = (part.name for part in self.found.way if part.before.type in kinds)
+        name = next(changed, "") if function.changes_objects and visible else ""
+        return [*name.split("'"), name][1]  # of "captured variable 'traces'"
 
     @property
     def why_not_shared(self) -> str:
-        # If something visible differs, these are two configurations, and nothing would merge them.
         if not self.is_static or self.before.kind == "value" or self.parameter:
             return ""
-        return "" if self.found.visible else self.found.function.before.why_not_shared or ""
+        # If something visible differs, these are two configurations, and nothing would merge them.
+        return "" if self.found.visible else self.found.function.after.why_not_shared or ""
 
     @property
     def is_of_numbers(self) -> bool:
+        """Return True for numbers that may be traced. An int is a count that Python asks for."""
         part = self.found.visible
-        return part is not None and part.before.is_of_number and part.after.is_of_number
+        texts = [] if part is None else [part.before.text, part.after.text]
+        return bool(texts) and all(re.fullmatch(r"-?\d+(\.\d+|\.?\d*e-?\d+)", t) for t in texts)
 
     @property
     def factories(self) -> str:
-        """Return the names of the factories that built a transformation."""
-        part = _made_by_optax(self.found.function) if self.captured else self.found.function
-        leaf = self.before if part is None else part.before
-        names = re.findall(r"[a-z]\w*", leaf.text.removeprefix("optax."))
-        if not leaf.text.startswith("optax."):
-            return leaf.factory or "adam and so on"
-        schedule = " and its schedule" if _has_schedule(leaf) else ""
-        return ", ".join(dict.fromkeys(names)) + schedule
+        """Return the names of the factories that built a transformation or a schedule."""
+        if self.optax is None or not self.optax.before.text.startswith("optax."):
+            return (self.optax and self.optax.before.factory) or "adam and so on"
+        leaf = self.optax.before
+        inside = [part.text for part in leaf.parts.values() if part.kind == "transformation"]
+        texts = [leaf.text, *(inside if leaf.text == f"optax.{leaf.factory}" else [])]
+        names = [name for text in texts for name in re.findall(r"[A-Za-z]\w*", text)]
+        names = [name for name in dict.fromkeys(names) if name != "optax"]
+        return ", ".join(names) + (" and its schedule" if _has_schedule(leaf) else "")
 
     @property
-    def dynamic_spec(self) -> str:
-        if not self.new.is_filtered:  # as a static argument, a spec may have no leaves
-            return ""
+    def dynamic_parameter(self) -> str:
         name = self.parameter.removeprefix(".")
-        given, closing = (f"{name}=", "") if name.isidentifier() else (f"**{{{name!r}: ", "}")
-        return f"{{leaf}}.replace({given}{{canonopt}}.dynamic({{leaf}}{self.parameter}){closing})"
+        value = f"{{canonopt}}.dynamic({{leaf}}{self.parameter})"
+        return f"{name}={value}" if name.isidentifier() else f"**{{{name!r}: {value}}}"
 
     @property
     def not_static(self) -> str:
@@ -348,86 +321,43 @@ class Case:
         return f", with {self.root} left out of static_argnums and static_argnames"
 
     @property
-    def as_data(self) -> str:
+    def in_subclass_of_flax(self) -> str:
         """Return what makes data of the optimizer that a class of Flax holds."""
         if self.is_of_flax:
             return ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
         if self.owner.endswith("TrainState"):
-            return ", in a subclass of TrainState that says `tx: object = struct.field()`"
+            field = "tx: object = struct.field(pytree_node=True)"
+            return f", in a subclass of TrainState that says `{field}`"
         return ""
 
     @property
-    def canonical(self) -> str:
-        """Return code for what is the same to canonopt, if `canonicalize` reaches it."""
-        is_value = self.before.kind == "value"  # neither a function nor a pytree
-        if not self.found.is_same_to_canonopt or is_value or self.is_of_flax:
+    def packages(self) -> frozenset[str]:
+        """Return the libraries that the call came through."""
+        return self.new.caller.packages - {"jax", "equinox", "canonopt"}
+
+    @property
+    def is_jitted_by_others(self) -> bool:
+        return not (self.old.is_jitted_by_canonopt or self.new.is_jitted_by_canonopt)
+
+    @property
+    def mode_of_flax(self) -> str:
+        """Return the method that sets the mode of a module, if that differs."""
+        is_mode = self.path.endswith((".use_running_average", ".deterministic"))
+        if not is_mode or {self.before.text, self.after.text} != {"True", "False"}:
             return ""
-        if _has_numbers(self.root, self.new):
-            return ""
-        is_hoisted = self.kind == "callable" and self.path == self.root
-        return f"{{canonopt}}.{'hoist' if is_hoisted else 'canonicalize'}({{leaf}})"
-
-    @property
-    def is_jitted_by_library(self) -> bool:
-        packages = self.new.caller.packages - {"jax", "equinox", "canonopt"}
-        # And canonopt does not look into what Equinox has wrapped.
-        return bool(packages) or self.new.is_jitted_by_jax or self.new.is_of_wrapper
-
-    @property
-    def can_share_program(self) -> bool:
-        is_ours = self.old.is_jitted_by_canonopt or self.new.is_jitted_by_canonopt
-        # The program of the first one has the values of the first one.
-        return self.found.is_same_to_canonopt and not is_ours
-
-    @property
-    def is_of_keys(self) -> bool:
-        node = self.new.leaves.get(self.path)
-        return self.is_static and node is not None and node.type == "collections.OrderedDict"
-
-    @property
-    def is_of_flax(self) -> bool:
-        return self.root in self.new.modules_of_flax
-
-    @property
-    def is_mode(self) -> bool:
-        is_flag = {self.before.text, self.after.text} == {"True", "False"}
-        return is_flag and self.path.endswith((".use_running_average", ".deterministic"))
-
-    @property
-    def mode(self) -> str:
-        return "eval" if self.after.text == "True" else "train"
-
-    @property
-    def module(self) -> str:
-        """Return the module as the caller names it. A graph that was split off has no methods."""
+        # A graph that was split off has no methods.
         is_graph = self.new.leaves[self.root].type.endswith(".GraphDef")
-        return "" if is_graph else f"{self.new.caller.arguments.get(self.root, self.root)}."
-
-    @property
-    def or_as_array(self) -> str:
-        if self.parameter or re.match(r"True|False|None|['\"]", self.before.text):
-            return "each is a program of its own"
-        if self.before.is_of_number or self.after.is_of_number:
-            return (
-                "it is part of the program. Or pass it as an array"
-                f"{self.not_static}, unless a shape, a range or an if needs the number"
-            )
-        return "each is a program of its own. Or pass what changes in it as an array argument"
+        module = "" if is_graph else f"{self.new.caller.arguments.get(self.root, self.root)}."
+        return module + ("eval" if self.after.text == "True" else "train")
 
     # Numbers and arrays.
-
-    @property
-    def has_number(self) -> bool:
-        return "number" in (self.before.kind, self.after.kind)
 
     @property
     def becomes_array(self) -> bool:
         if self.has_number:
             return self.kind in ("scalar", "weak type", "dtype")
-        if self.kind != "weak type":
-            return False
         is_mixed = any(_has_numbers(self.root, call) for call in (self.old, self.new))
-        return is_mixed or self._settled_at is not None
+        return self.kind == "weak type" and (is_mixed or self._settled_at is not None)
 
     @property
     def number_as_array(self) -> str:
@@ -436,17 +366,17 @@ class Case:
         arrays = [leaf for leaf in pair if leaf.is_array]
         # The strong one, if there is one. A weak type follows the other arrays.
         strong = [a for a in arrays if not a.weak_type] or arrays
-        dtype = strong[0].dtype if strong else None
         types = {leaf.type for leaf in pair if leaf.kind == "number"}
+        dtype = strong[0].dtype if strong else None
         if dtype is None and types == {"int", "float"}:
             dtype = str(jnp.result_type(float))
         if dtype is None or "bool" in types:
             return ""
-        array = Leaf("array", "", None, dtype=dtype)
+        is_inexact = jnp.issubdtype(dtype, jnp.inexact)
         others = (leaf for path, leaf in self.new.arrays.items() if path != self.path)
-        others = (a for a in others if not a.is_key and a.is_inexact == array.is_inexact)
+        others = (a.dtype for a in others if not a.is_key and a.is_inexact == is_inexact)
         # An array decides the dtype of a result where a Python number does not.
-        if any(_wider(other.dtype, dtype) != other.dtype for other in others):
+        if any(_wider(other, dtype) != other for other in others):
             return ""
         code = f"{{jnp}}.asarray({{leaf}}, {{jnp}}.{dtype})"
         place = self._settled_at
@@ -458,22 +388,15 @@ class Case:
         before, after = self.found.as_traced
         if before is None or after is None or not (before.is_array and after.is_array):
             return None
-        return None if before.committed or not after.committed else self._place(self.new, after)
-
-    @staticmethod
-    def _place(call: Call, leaf: Leaf) -> str | None:
-        return call.places.get(leaf.sharding or "")
-
-    @property
-    def in_state(self) -> bool:
-        return self.new.in_state(self.found.path)
+        is_settled = after.committed and not before.committed
+        return self.new.places.get(after.sharding or "") if is_settled else None
 
     @property
     def wide(self) -> str:
         """Return the one argument in float64, such as a NumPy array, that widens the leaf."""
         if (self.before.dtype, self.after.dtype) != ("float32", "float64"):
             return ""
-        root, old = self.old.root(self.found.path), self.old
+        old, root = self.old, self.old.root(self.found.path)
         wide = [path for path, leaf in old.arrays.items() if leaf.dtype == "float64"]
         if any(old.root(path) == root or is_inside(path, old.states) for path in wide):
             return ""
@@ -496,66 +419,48 @@ class Case:
         return "apply_updates" in self.new.caller.names | self.new.names
 
     @property
-    def common_dtype(self) -> str:
-        """Return code for the dtype to use in every call."""
-        before, after = self.before, self.after
+    def in_common_dtype(self) -> str:
+        before, after = self.before.dtype, self.after.dtype
         # A step settles on what it returns. Elsewhere no number is lost in the wider of two dtypes.
-        dtype = after.dtype if self.in_state else _wider(before.dtype, after.dtype)
-        kinds = [jnp.issubdtype(leaf.dtype, jnp.inexact) for leaf in (before, after)]
-        if kinds[0] != kinds[1] or dtype not in (before.dtype, after.dtype):
-            return ""
-        return f"{{leaf}}.astype({dtype!r})"
+        dtype = after if self.in_state else _wider(before, after)
+        is_one_kind = self.before.is_inexact == self.after.is_inexact
+        return f"{{leaf}}.astype({dtype!r})" if is_one_kind and dtype in (before, after) else ""
 
     @property
-    def whole(self) -> str:
-        """Return the path of all that is to be put where the leaf is."""
-        call, there = self._settled
-        arrays = [a for path, a in call.arrays.items() if call.root(path) == self.root]
-        same = {(a.sharding, a.memory_kind) for a in arrays} == {
-            (there.sharding, there.memory_kind)
-        }
-        return self.root if same else self.path
-
-    @property
-    def placed(self) -> str:
-        call, there = self._settled
-        if (place := self._place(call, there)) is None:
-            return ""
-        # What is no array cannot be put anywhere.
-        inside = (a for path, a in call.leaves.items() if call.root(path) == self.root)
-        has_static = call.is_filtered and any(leaf.is_static for leaf in inside)
-        put = "{eqx}.filter_shard" if has_static and self.whole == self.root else "{jax}.device_put"
-        return f"{put}({{leaf}}, {place})"
-
-    @property
-    def _settled(self) -> tuple[Call, Leaf]:
+    def placed(self) -> tuple[str, str]:
+        """Return the path of what is to be put somewhere, and code for that."""
         # A step settles on where its outputs are. An array that is not committed goes anywhere.
-        return (self.new, self.after) if self.after.committed else (self.old, self.before)
+        is_now = bool(self.after.committed)
+        call, there = (self.new, self.after) if is_now else (self.old, self.before)
+        if (place := call.places.get(there.sharding or "")) is None:
+            return self.path, ""
+        inside = [leaf for path, leaf in call.leaves.items() if call.root(path) == self.root]
+        found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
+        is_whole = found == {(there.sharding, there.memory_kind)}
+        # What is no array cannot be put anywhere.
+        is_mixed = is_whole and call.is_filtered and any(leaf.is_static for leaf in inside)
+        put = "{eqx}.filter_shard" if is_mixed else "{jax}.device_put"
+        return self.root if is_whole else self.path, f"{put}({{leaf}}, {place})"
 
     @property
     def of_orbax(self) -> str:
         """Return words for a caller that knows orbax, if nothing was committed before."""
-        was = (a for path, a in self.old.arrays.items() if self.old.root(path) == self.root)
-        is_known = "orbax" in self.new.caller.known_packages and self.root in self.names
-        if not (is_known and self.after.committed) or any(array.committed for array in was):
+        caller, old = self.new.caller, self.old
+        is_known = "orbax" in caller.known_packages and self.root in caller.arguments
+        was = [leaf.committed for path, leaf in old.arrays.items() if old.root(path) == self.root]
+        if not (is_known and self.after.committed) or any(was):
             return ""
-        return (
-            "if it was restored: orbax commits arrays, and canonopt.restore_like(like, load) "
-            "leaves them as they are in like"
-        )
-
-    @property
-    def names(self) -> Any:
-        return self.new.caller.arguments
+        ours = "canonopt.restore_like(like, load) leaves them as they are in like"
+        return f"if it was restored: orbax commits arrays, and {ours}"
 
     # Structure, and what is around a call.
 
     @property
     def is_other_optimizer(self) -> bool:
         """Return True for states of two optimizers, whose nodes differ."""
-        nodes = [leaf for leaf in (self.before, self.after) if leaf.kind == "node"]
-        is_of_state = all(leaf.type.startswith(("optax.", "canonopt.", "tuple")) for leaf in nodes)
-        return self.in_state and self.kind == "structure" and bool(nodes) and is_of_state
+        nodes = [leaf.type for leaf in (self.before, self.after) if leaf.kind == "node"]
+        is_of_states = all(name.startswith(("optax.", "canonopt.", "tuple")) for name in nodes)
+        return self.in_state and self.kind == "structure" and bool(nodes) and is_of_states
 
     @property
     def may_misfit_model(self) -> bool:
@@ -566,77 +471,57 @@ class Case:
         """Return the outermost state on the way, as the caller names it."""
         state = min(s for s in self.new.states if self.path == s or is_inside(self.path, {s}))
         root = self.new.root(state)
-        return self.names.get(root, root) + state.removeprefix(root)
-
-    @property
-    def of_none(self) -> str:
-        return ": None and a leaf differ" if self.kind == "none" else ""
+        return self.new.caller.arguments.get(root, root) + state.removeprefix(root)
 
     @property
     def is_with_and_without_mesh(self) -> bool:
         return self.kind == "context" and "none" in (self.before.text, self.after.text)
 
-    @property
-    def around_each(self) -> str:
-        if not self.is_with_and_without_mesh:
-            return ""
-        return ", or `with jax.set_mesh(mesh):` around each call, also where it is compiled by hand"
+    # Advice with a line.
 
-    # How many programs that differ in this are likely wanted.
+    def assign(self, path: str, code: str, hint: str = "", otherwise: str = "") -> Advice:
+        """Return a line that puts `code` in the place of the leaf at `path`, its `{leaf}`.
 
-    @property
-    def wanted(self) -> int:
-        before, after = self.before, self.after
-        if self.redefined or self.found.path.startswith(GIVEN) or self.is_of_keys:
-            return 1
-        if self.is_static:
-            part = self.found.visible or self.found.way[0]
-            if part.before.text == part.after.text:
-                return 1  # the same, made again
-            if not (part.before.is_of_number and part.after.is_of_number):
-                return HANDFUL
-            return 1 if self.found.kind == "transformation" else PAIR
-        if self.kind in ("options", "context"):
-            is_seldom = self.is_missing or self.is_with_and_without_mesh
-            return 1 if is_seldom else HANDFUL
-        # In a state only the shapes may differ: it is what the step returned.
-        if self.in_state and self.kind != "shape" and not self.is_other_optimizer:
-            return 1
-        if self.kind == "sharding":
-            # From one device to a mesh is an array that was not put there, and no second mesh.
-            meshes = [str(leaf.sharding).partition(" of ")[2] for leaf in (before, after)]
-            is_same = meshes[0] == meshes[1] and (meshes[0] or before.sharding == after.sharding)
-            is_put = before.sharding is None or after.sharding is None
-            return 1 if is_same or is_put or ("" in meshes and meshes != ["", ""]) else HANDFUL
-        is_choice = self.kind in ("shape", "none") or self.is_missing or self.is_other_optimizer
-        return HANDFUL if is_choice else 1
+        It gives the same when it runs again, so that it may stand in a loop. Without code it is
+        `otherwise`, and where no line can stand it is the `hint`, or the line in words.
+        """
+        if not code:
+            return say(otherwise)
+        caller, root = self.new.caller, self.new.root(path)
+        name, rest = caller.arguments.get(root, root), path.removeprefix(root)
+        container = self.new.leaves.get(path[: max(path.rfind("."), path.rfind("["))])
+        if not rest or (container is not None and container.type in ("dict", "list")):
+            line = f"{name}{rest} = {code}"
+        # A step that cannot be written in Python, or to a variable of Flax.
+        elif "<" in rest or root in self.new.modules_of_flax:
+            usual = {module: module for module in MODULES}
+            return say(hint or f"replace {path} by {code.format(leaf=path, **usual)} in every call")
+        else:
+            line = f"{name} = {{eqx}}.tree_at(lambda tree: tree{rest}, {name}, {code})"
+        line = caller.with_modules(line.replace("{leaf}", f"{name}{rest}"))
+        if "{math}" in line:
+            line = f"import math; {line.replace('{math}', 'math')}"
+        if root in caller.arguments:
+            return Advice(line, hint)
+        # The source of the call does not name what it passes.
+        return say(hint or f"before the call, for what it passes as {root}: {line}")
 
+    def swap(self, name: str, module: str, hint: str) -> Advice:
+        """Return our function in place of the one of the same name in a module."""
+        caller = self.new.caller
+        ours, theirs = (caller.name_of(short, name) for short in ("canonopt", module))
+        imports = "" if "canonopt" in caller.modules else ", after import canonopt"
+        return Advice(f"{ours} in place of {theirs}", f"{hint}{imports}")
 
-_MISSING = Leaf("missing", "missing", None)
-
-
-def _steps_to_parameter(way: list[Part]) -> list[str]:
-    """Return the steps to a parameter that differs, from a spec through those inside of it."""
-    if not way[-1].looks_different or not way[0].before.text.startswith("canonopt."):
-        return []
-    steps = []
-    for part in way[1:]:
-        kind, _, label = part.name.partition(" ")
-        if kind not in ("field", "item"):
-            break
-        steps.append(f".{label[1:-1]}" if kind == "field" else f"[{label}]")
-    return steps
-
-
-def _made_by_optax(function: Part) -> Part | None:
-    """Return what Optax has made and a function captures, if it was made again."""
-    for name, after in function.after.parts.items():
-        before = function.before.parts.get(name)
-        if before is None or not (before.factory and after.factory):
-            continue
-        if before.token != after.token or before.is_unique or before.digest != after.digest:
-            return Part(name, before, after)
-    return None
+    def canonical(self, hint: str, otherwise: str = "") -> Advice:
+        """Return `canonicalize` of the argument, if that reaches what was made again."""
+        is_value = self.before.kind == "value"  # neither a function nor a pytree
+        is_same = self.found.is_same_to_canonopt and not (is_value or self.is_of_flax)
+        if not is_same or _has_numbers(self.root, self.new):
+            return say(otherwise or hint)
+        is_hoisted = self.kind == "callable" and self.path == self.root
+        code = f"{{canonopt}}.{'hoist' if is_hoisted else 'canonicalize'}({{leaf}})"
+        return self.assign(self.root, code, hint)
 
 
 def _has_schedule(leaf: Leaf) -> bool:
@@ -699,66 +584,19 @@ def _misfits(in_state: Leaf | None, in_model: Leaf) -> bool:
 _STEPS = re.compile(r"[.\[]")  # where the steps of a path begin
 
 
-# --- advice ---------------------------------------------------------------------------------------
+# --- explanations ---------------------------------------------------------------------------------
 
 
 def change_of(found: Difference) -> Change:
     """Return a difference in words, with what to do about it."""
     case = Case(found)
-    rule = next(rule for rule in RULES if rule.applies(case))
-    advice = _advice(rule, case)
-    return Change(case.path, case.kind, *case.texts, advice.fix, advice.hint, case.wanted)
-
-
-def _advice(rule: Rule, case: Case) -> Advice:
-    hint, line = _filled(rule.hint, case), _filled(rule.line, case)
-    if " in place of " in line:
-        name, _, module = line.partition(" in place of ")
-        ours, theirs = (case.new.caller.name_of(short, name) for short in ("canonopt", module))
-        imports = "" if "canonopt" in case.new.caller.modules else ", after import canonopt"
-        return Advice(f"{ours} in place of {theirs}", f"{hint}{imports}")
-    if not line:
-        return Advice(hint=_filled(rule.otherwise, case) or hint)
-    advice = _assigning(getattr(case, rule.at), line, case)
-    if advice.fix:
-        return Advice(advice.fix, hint)
-    return Advice(hint=hint or advice.hint)
-
-
-def _filled(text: str, case: Case) -> str:
-    names = {name: f"{{{name}}}" for name in ("leaf", "math", *MODULES)}
-    return text.format(c=case, **names)
-
-
-def _assigning(path: str, code: str, case: Case) -> Advice:
-    """Return a line that puts `code` in the place of the leaf at `path`, which it has as `{leaf}`.
-
-    It gives the same when it runs again, so that it may stand in a loop.
-    """
-    caller, root = case.new.caller, case.new.root(path)
-    name, rest = caller.arguments.get(root, root), path.removeprefix(root)
-    container = case.new.leaves.get(path[: max(path.rfind("."), path.rfind("["))])
-    if not rest or (container is not None and container.type in ("dict", "list")):
-        line = f"{name}{rest} = {code}"
-    # A step that cannot be written in Python, or to a variable of Flax.
-    elif "<" in rest or root in case.new.modules_of_flax:
-        usual = {name: name for name in MODULES}
-        return Advice(hint=f"replace {path} by {code.format(leaf=path, **usual)} in every call")
-    else:
-        line = f"{name} = {{eqx}}.tree_at(lambda tree: tree{rest}, {name}, {code})"
-    line = caller.with_modules(line.replace("{leaf}", f"{name}{rest}"))
-    if "{math}" in line:
-        line = f"import math; {line.replace('{math}', 'math')}"
-    if root in caller.arguments:
-        return Advice(line)
-    # The source of the call does not name what it passes.
-    return Advice(hint=f"before the call, for what it passes as {root}: {line}")
+    told = advice(case)
+    return Change(case.path, case.kind, *case.texts, told.fix, told.hint, wanted(case))
 
 
 def failure_hints(call: Call | None) -> tuple[str, ...]:
     """Return what to do about a trace that failed, if a state in the call misfits its model."""
-    is_misfit = call is not None and fits_model(call) is False
-    return (INIT.replace("{c.state}", "opt_state"),) if is_misfit else ()
+    return (INIT,) if call is not None and fits_model(call) is False else ()
 
 
 @attrs.frozen

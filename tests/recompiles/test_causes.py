@@ -79,23 +79,23 @@ AVOIDABLE = {
     "a growing batch": (lambda: calls(doubled, *((ones(n),) for n in (1, 2, 3))), "x grows by one"),
     "a growing context": (
         lambda: calls(doubled, *((ones(1, n),) for n in (8, 16, 24))),
-        "x grows by 8 at each call",
+        "x grows by 8 each time",
     ),
     "a shrinking batch": (
         lambda: calls(doubled, *((ones(n),) for n in (9, 6, 3))),
-        "x shrinks by 3 at each call",
+        "x shrinks by 3 each time",
     ),
     "lengths in no order": (
         lambda: calls(doubled, *((ones(n),) for n in (5, 1, 9, 2, 8, 3))),
-        "x changes at every call",
+        "x changes each time",
     ),
     "a step number": (
         lambda: calls(doubled, *((ones(3), i) for i in range(4)), static_argnums=1),
-        "_[0] grows by one at each call",
+        "_[0] grows by one each time",
     ),
     "a rate that decays": (
         lambda: calls(doubled, *((ones(3), 0.9**i) for i in range(8)), static_argnums=1),
-        "changes at every call",
+        "changes each time",
     ),
     "weak types": (lambda: calls(doubled, (jnp.full(3, 1.0),), (array(3),)), None),
     "dtypes": (lambda: calls(doubled, (ones(3),), (ones(3, dtype=np.int32),)), None),
@@ -148,7 +148,7 @@ def test_a_list_that_grows_is_one_cause(step):
             total([np.float32(1)] * n)
     (cause,) = log["<lambda>"].causes()
     assert cause.times == log["<lambda>"].compiles - 1 == 39
-    assert cause.pattern == f"batch grows by {'one' if step == 1 else 2} at each call"
+    assert cause.pattern == f"batch grows by {'one' if step == 1 else 2} each time"
     assert str(log).count("was traced and compiled again") == 1
 
 

@@ -415,7 +415,7 @@ def test_eager_work_is_told_by_its_line():
     with canonopt.no_recompiles(mode="warn", warmup=1), pytest.warns(RecompileWarning) as warned:
         for size in range(400, 410):
             jnp.full(size, 1.0)
-    assert "6 shapes: the length grows by one at each call" in str(warned[0].message)
+    assert "6 shapes: the length grows by one each time" in str(warned[0].message)
 
 
 def test_a_warning_is_of_the_line_that_calls():

@@ -126,7 +126,7 @@ def test_a_log_is_printed_as_a_table():
     assert lines[-5:] == [
         "step was traced and compiled again, twice:",
         "  x: shape: float32[1] -> float32[2]",
-        "  x grows by one at each call",
+        "  x grows by one each time",
         f"  called at {line_marked(__file__, 'three sizes')}",
         "  hint: pad or drop what is left over, so that x has one shape",
     ]

@@ -56,9 +56,17 @@ traces = []
 @pytest.mark.parametrize(
     ("make", "make_array", "hint"),
     [
-        (with_numpy, np.atleast_1d, "reads a NumPy array, .* Read jnp.asarray"),
-        (asking, jnp.asarray, "asks for the value of an array that it captures. Pass the array"),
-        (counting, jnp.asarray, "changes what it reads .* to count traces, use .*compile_log"),
+        (
+            with_numpy,
+            np.atleast_1d,
+            "new each time: it reads a NumPy array, .* Read jnp.asarray",
+        ),
+        (
+            asking,
+            jnp.asarray,
+            "new each time: it asks for the value of an array that it captures. Pass the array",
+        ),
+        (counting, jnp.asarray, "to count traces, write canonopt.compile_log in place of traces"),
     ],
     ids=["numpy", "asking", "counting"],
 )
@@ -67,7 +75,7 @@ def test_the_report_says_why_a_function_is_not_shared(make, make_array, hint, ji
     with canonopt.compile_log() as log:
         for i in range(3):
             make(make_array(3.0 + i))(1.0)
-    assert re.search(f"hint: the function itself is new each time: it {hint}", str(log))
+    assert re.search(f"hint: .*{hint}", str(log))
     assert "in place of jax.jit" not in str(log)
 
 
@@ -187,7 +195,7 @@ CLIPPED = "optax.chain(clip, adamw)"
             lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10 + i)),
             "optax.adam with 'decay_steps' 10",
             "optax.adam with 'decay_steps' 11",
-            "adam and its schedule",
+            None,
         ),
         (
             lambda i: optax.chain(optax.clip(1.0), optax.adamw(1e-3, b1=0.9 - i / 10)),
@@ -207,6 +215,9 @@ def test_a_transformation_that_was_built_again_is_named_as_it_was_built(
     (change,) = log["step"].entries[-1].explanation.changes
     assert (change.kind, change.before, change.after) == ("transformation", before, after)
     assert change.fix == ""  # the call does not name what it passes
+    if factories is None:  # Python asks for a number of steps
+        assert change.hint == "build tx once: another configuration is another program"
+        return
     assert change.hint.startswith(f"build tx with {factories} from canonopt in place of optax")
     assert ("canonopt.dynamic" in change.hint) == (after != SAME)
 
