@@ -27,7 +27,7 @@ from .._jax_internals import (
 )
 from .jitting import NOT_GIVEN
 from .partition import Static, cut, cut_output, restored
-from .programs import Calls, known_of
+from .programs import Calls, is_debugging, known_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -65,20 +65,8 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
 
     ```
 
-    Two functions that do the same (see `canonopt.jit`) share their programs. So a step that is
-    made again, for example by a function that builds it, is neither traced nor compiled again.
-
-    ```python
-    >>> def make_step(factor):
-    ...     def scale(x):
-    ...         print("tracing")
-    ...         return factor * x
-    ...     return canonopt.filter_jit(scale)
-    >>> make_step(2.0)(jnp.ones(2)), make_step(2.0)(jnp.ones(2))
-    tracing
-    (Array([2., 2.], dtype=float32), Array([2., 2.], dtype=float32))
-
-    ```
+    Two functions that do the same share their programs, as those of `canonopt.jit`. So a step that
+    is made again, for example by a function that builds it, is neither traced nor compiled again.
 
     A call costs little more than one of `jax.jit` with a list of the arrays. To that end, modules
     that a call returns, or is given a second time, are recognized by identity, and their leaves are
@@ -371,11 +359,11 @@ def _no_warnings() -> Iterator[None]:
 
 def _may_fail(calls: Calls, call: _Call, *arrays: list[Any]) -> bool:
     """Return True if a program that has just run may raise an error when it runs."""
-    if jax.config.jax_disable_jit or jax.config.jax_check_tracer_leaks:  # pyright: ignore
-        return True  # there is no trace, or tracing is not cached
     try:
-        jaxpr = calls.jaxpr_of(call, arrays)
+        jaxpr = None if is_debugging() else calls.jaxpr_of(call, arrays)
     except NotTraced:
+        jaxpr = None
+    if jaxpr is None:
         return True
     equations = (eqn for value in values_in(jaxpr) for eqn in getattr(value, "eqns", ()))
     return bool(jaxpr.effects) or not all(eqn.primitive in _harmless() for eqn in equations)

@@ -235,60 +235,14 @@ class Output:
         return Output(structure, self.may_fail)
 
     def build(self, arrays: list[Any]) -> Any:
-        """Return what the function returned, with these arrays."""
-        return self._builder.build(arrays)
+        """Return what the function returned, with these arrays.
 
-    @functools.cached_property
-    def _builder(self) -> "_Builder":
-        treedef, *leaves = self.structure
-        return _Builder(treedef.unflatten(leaves), sum(type(leaf) is _Place for leaf in leaves))
-
-
-class _Builder:
-    """Builds pytrees like one that holds places.
-
-    Modules get a copy of their attributes, which takes half as long as unflattening them, and are
-    known from then on.
-    """
-
-    def __init__(self, tree: Any, count: int) -> None:
-        self._count = count
-        # For each node: its class if it is a module, else its structure; its attributes or its
-        # children; and which of these are built, with their places among the parts.
-        self._steps: list[tuple[Any, Any, list[tuple[Any, int]]]] = []
-        self._places: dict[int, int] = {}
-        self._place_of([tree])
-        # Modules that are known from then on, with the places of their arrays.
-        self._known: list[tuple[int, slice, _StaticModule]] = []
-        for leaf in jtu.tree_leaves(tree, is_leaf=_is_module):
-            if _is_module(leaf) and not _can_change(leaf):
-                places, static = _cut_module(leaf)
-                of_arrays = slice(places[0].number, places[-1].number + 1) if places else slice(0)
-                self._known.append((self._places[id(leaf)], of_arrays, static))
-
-    def _place_of(self, node: Any) -> int | None:
-        """Return the place of a node that is built, after the arrays; None for a constant."""
-        if type(node) is _Place:
-            return node.number
-        level = _flatten_one_level(node)
-        if level is None or node is None:
-            return None
-        if _is_module(node):
-            kind, parts = type(node), dict(_attributes_of(node))
-            children = {*map(id, level[0])}
-            items = [(name, value) for name, value in parts.items() if id(value) in children]
-        else:
-            parts, kind = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
-            items = [*enumerate(parts)]
-        places = [(key, self._place_of(child)) for key, child in items]
-        self._steps.append((kind, parts, [(key, p) for key, p in places if p is not None]))
-        place = self._places[id(node)] = self._count + len(self._steps) - 1
-        return place
-
-    def build(self, arrays: list[Any]) -> Any:
-        """Return the pytree with these arrays."""
+        Modules get a copy of their attributes, which takes half as long as unflattening them, and
+        are known from then on.
+        """
+        steps, known = self._plan
         built = arrays.copy()
-        for kind, parts, places in self._steps:
+        for kind, parts, places in steps:
             made = parts.copy()
             for key, place in places:
                 made[key] = built[place]
@@ -298,6 +252,48 @@ class _Builder:
             else:
                 node = kind.unflatten(made)
             built.append(node)
-        for place, of_arrays, static in self._known:
+        for place, of_arrays, static in known:
             _known.set(built[place], (arrays[of_arrays], weakref.ref(static)))
         return built[-1][0]
+
+    @functools.cached_property
+    def _plan(self) -> tuple[list[Any], list[Any]]:
+        """Return the steps in which an output is built, and the modules that are known then.
+
+        A step is for one node: its class if it is a module, else its structure; its attributes or
+        its children; and which of these are built, with their places among what there is by then:
+        the arrays, and the nodes of earlier steps. A known module is a place, those of its arrays,
+        and the rest of it.
+        """
+        treedef, *leaves = self.structure
+        tree = treedef.unflatten(leaves)
+        count = sum(type(leaf) is _Place for leaf in leaves)
+        steps: list[tuple[Any, Any, list[tuple[Any, int]]]] = []
+        places: dict[int, int] = {}
+
+        def add(node: Any) -> int | None:
+            if type(node) is _Place:
+                return node.number
+            level = _flatten_one_level(node)
+            if level is None or node is None:
+                return None  # it is the same object in each output
+            if _is_module(node):
+                kind, parts = type(node), dict(_attributes_of(node))
+                children = {*map(id, level[0])}
+                items = [(name, value) for name, value in parts.items() if id(value) in children]
+            else:
+                parts, kind = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
+                items = [*enumerate(parts)]
+            found = [(key, add(child)) for key, child in items]
+            steps.append((kind, parts, [(key, place) for key, place in found if place is not None]))
+            places[id(node)] = count + len(steps) - 1
+            return places[id(node)]
+
+        add([tree])
+        known = []
+        for leaf in jtu.tree_leaves(tree, is_leaf=_is_module):
+            if _is_module(leaf) and not _can_change(leaf):
+                arrays, static = _cut_module(leaf)
+                of_arrays = slice(arrays[0].number, arrays[-1].number + 1) if arrays else slice(0)
+                known.append((places[id(leaf)], of_arrays, static))
+        return steps, known

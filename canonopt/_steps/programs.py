@@ -199,6 +199,12 @@ def _deleted(jitted: Jitted, array: Any) -> DeletedArrayError:
 _MAX_KINDS = 4096  # as many as JAX remembers calls of one function
 
 
+def is_debugging() -> bool:
+    """Return True if JAX jits nothing, runs functions again to find a nan, or keeps no traces."""
+    names = ("disable_jit", "debug_nans", "debug_infs", "check_tracer_leaks")
+    return any(getattr(jax.config, f"jax_{name}") for name in names)
+
+
 class Calls:
     """The calls of one function object.
 
@@ -230,8 +236,7 @@ class Calls:
         self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[_Use | None, Any]:
         """Return the program for these arguments, and its result; None for that of `jax.jit`."""
-        config: Any = jax.config
-        if config.jax_disable_jit or (self.is_plain and not self._by_kind):
+        if (self.is_plain and not self._by_kind) or is_debugging():
             return None, None
         try:
             kind = _kind_of(jitted, args, kwargs)
@@ -241,15 +246,11 @@ class Calls:
         result = _UNTRACED if use is None else use(jitted, args, kwargs)
         if result is not _UNTRACED:  # JAX may have forgotten it
             return use, result
-        # To find a nan, JAX runs the function again; to find leaks, it keeps no traces.
-        self.is_plain |= config.jax_debug_nans or config.jax_debug_infs
-        self.is_plain |= config.jax_check_tracer_leaks
         if self.is_plain:
             return None, None
         use, result = _started(kind, jitted, args, kwargs)
-        if use is None:
-            self.is_plain = True
-        else:
+        self.is_plain = use is None
+        if use is not None:
             while len(self._by_kind) >= _MAX_KINDS:
                 self._by_kind.pop(next(iter(self._by_kind)), None)
             self._by_kind[kind] = use
