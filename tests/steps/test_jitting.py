@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import canonopt
+from canonopt._identity import why_not_shared
 from canonopt._jax_internals import MissWatch
 from canonopt.errors import LimitError
 
@@ -85,24 +86,12 @@ def test_a_captured_function_keeps_options_that_cannot_be_read():
     assert canonopt.jit(inner)(xs).devices() == {device}
 
 
-def test_is_a_decorator_with_and_without_options():
-    @canonopt.jit
-    def first(x):
-        return x + 1
-
-    @canonopt.jit(static_argnums=1)
-    def second(x, n):
-        return x + n
-
-    assert (first(1), second(1, 2)) == (2, 3)
-
-
-def test_methods_in_a_class():
+def test_decorates_functions_and_methods():
     class Trainer:
         @staticmethod
-        @canonopt.jit
-        def doubled(x):
-            return x * 2
+        @canonopt.jit(static_argnums=1)
+        def scaled(x, n):
+            return x * n
 
         @functools.partial(canonopt.jit, static_argnums=0)
         def tripled(self, x):
@@ -113,8 +102,7 @@ def test_methods_in_a_class():
             return x
 
     trainer = Trainer()
-    assert trainer.doubled(2) == 4
-    assert trainer.tripled(2) == 6
+    assert (trainer.scaled(2, 2), trainer.tripled(2)) == (4, 6)
     with pytest.raises(TypeError, match="Error interpreting argument to"):
         trainer.failing(2)
 
@@ -127,9 +115,6 @@ def test_says_what_the_function_says():
     assert canonopt.jit(scaled).note == jax.jit(scaled).note == "kept"
     assert repr(jitted).startswith("canonopt.jit(<function scaled")
     assert jitted.__wrapped__ is scaled
-
-
-def test_has_the_methods_of_jax_jit():
     theirs, ours = made(jax.jit), made(canonopt.jit)
     assert ours.eval_shape(xs, 2) == theirs.eval_shape(xs, 2)
     assert str(ours.trace(xs, 2).jaxpr.out_avals) == str(theirs.trace(xs, 2).jaxpr.out_avals)
@@ -290,20 +275,15 @@ def test_calls_of_each_shape_leave_python_out():
 @pytest.mark.parametrize("calls", [0, 1, 2])
 @pytest.mark.parametrize("deletes", [True, False], ids=["deleted", "donated"])
 def test_a_captured_array_that_is_gone(deletes, calls):
-    def make(data):
-        def uses_data(x):
-            return x * data
-
-        return uses_data
-
     data, scale = jnp.arange(3.0), jnp.float32(2.0)
-    step = canonopt.jit(make(data))
+
+    def uses_data(x):
+        return x * data
+
+    step = canonopt.jit(uses_data)
     for _ in range(calls):
         step(scale)
-    if deletes:
-        data.delete()
-    else:
-        jax.jit(lambda x: x + 1, donate_argnums=0)(data)
+    data.delete() if deletes else jax.jit(lambda x: x + 1, donate_argnums=0)(data)
     message = (
         r"^uses_data captures a float32\[3\] array that has been deleted or donated. `jax.jit` "
         r"copies .* Capture a copy: `jnp.copy\(array\)`.$"
@@ -312,8 +292,6 @@ def test_a_captured_array_that_is_gone(deletes, calls):
         with pytest.raises(canonopt.errors.DeletedArrayError, match=message) as caught:
             step(given)
         assert isinstance(caught.value, RuntimeError) and caught.value.__cause__ is not None
-    other = jnp.arange(3.0)
-    np.testing.assert_array_equal(canonopt.jit(make(jnp.copy(other)))(scale), other * 2)
 
 
 def test_an_error_of_a_call_is_not_taken_for_an_array_that_is_gone():
@@ -324,3 +302,48 @@ def test_an_error_of_a_call_is_not_taken_for_an_array_that_is_gone():
     with pytest.raises((ValueError, RuntimeError), match=r"deleted") as caught:
         step(given)
     assert not isinstance(caught.value, canonopt.CanonoptError)
+
+
+class Counter:
+    count = 0
+
+
+def reading(kind):
+    """A function that is not shared, and what it is called with besides."""
+    counter, array, total, scales = Counter(), xs + 1, jnp.float32(2.0), np.arange(8.0)
+
+    def changes(x):
+        counter.count += 1
+        return x
+
+    bodies = {
+        "changes what it reads": changes,
+        "calls code of it again": lambda x: jax.pure_callback(
+            lambda y: y + len(REASONS[: counter.count]), x, x
+        ),
+        "reads a NumPy array": lambda x: x * scales,
+        "asks for the value": lambda x: x * float(total),
+        "returns an object": lambda x: jax.tree_util.Partial(lambda: x, x),
+        "has in_shardings": lambda x: x * array,
+        "equals only itself": lambda x, _: x,
+    }
+    placed = {"in_shardings": jax.sharding.SingleDeviceSharding(jax.devices()[0])}
+    options = {"has in_shardings": placed, "equals only itself": {"static_argnums": 1}}
+    args = (counter,) if kind == "equals only itself" else ()
+    return bodies[kind], options.get(kind, {}), args
+
+
+REASONS = [
+    *("changes what it reads", "calls code of it again", "reads a NumPy array", "has in_shardings"),
+    *("asks for the value", "returns an object", "equals only itself"),
+]
+
+
+@pytest.mark.parametrize("reason", REASONS)
+def test_why_a_function_is_not_shared(reason):
+    for _ in range(2):
+        fn, options, args = reading(reason)
+        ours = canonopt.jit(fn, **options)(xs, *args)
+        assert reason in why_not_shared(fn)
+        theirs = jax.jit(reading(reason)[0], **options)(xs, *args)
+        assert np.array_equal(*(jax.tree.leaves(found)[0] for found in (ours, theirs)))

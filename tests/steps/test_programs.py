@@ -27,8 +27,6 @@ import ml_dtypes
 import numpy as np
 import optax
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from jax.sharding import NamedSharding, PartitionSpec
 
 import canonopt
@@ -144,18 +142,18 @@ def a_numpy_array_changed_between_calls(jit):
 # --- bodies with side effects that reach the numbers ----------------------------------------------
 
 
-def stateful(jit, make):
-    for _ in range(3):
-        step = jit(make())
-        yield step(x)
-        yield step(x)
-        yield step(xs)
-
-
 @slow_program
-def counts_that_are_read(jit):
+def bodies_that_count(jit):
+    class Counter:
+        n = 0
+
+        def tick(self):
+            self.n += 1
+            return self.n
+
     n, calls, counts = 0, [], {"n": 0}
-    alias = counts
+    counter, numbers, values = Counter(), iter(range(20)), [*range(20)]
+    alias, count = counts, jnp.array(3.0)
 
     def read():
         return n
@@ -183,25 +181,16 @@ def counts_that_are_read(jit):
         n += 1
         return x * locals()["n"]
 
-    for body in (by_another_function, by_a_default, by_itself, in_a_dict, by_locals):
-        yield from stateful(jit, lambda body=body: lambda x: body(x))
-
-
-@slow_program
-def objects_that_count(jit):
-    class Counter:
-        n = 0
-
-        def tick(self):
-            self.n += 1
-            return self.n
-
-    counter, numbers, values = Counter(), iter(range(20)), [*range(20)]
-    count = jnp.array(3.0)
-    yield from stateful(jit, lambda: lambda x: x * xs * counter.tick())
-    yield from stateful(jit, lambda: lambda x: x * counter.tick() * float(count))
-    yield from stateful(jit, lambda: lambda x: x * xs * next(numbers))
-    yield from stateful(jit, lambda: lambda x: x * xs * values.pop())
+    for body in (
+        *(by_another_function, by_a_default, by_itself, in_a_dict, by_locals),
+        lambda x: x * xs * counter.tick(),
+        lambda x: x * counter.tick() * float(count),
+        lambda x: x * xs * next(numbers),
+        lambda x: x * xs * values.pop(),
+    ):
+        for _ in range(3):
+            step = jit(lambda x, body=body: body(x))
+            yield step(x), step(x), step(xs)
 
 
 @program
@@ -223,88 +212,35 @@ def bodies_that_change_what_they_capture(jit):
         yield jit(lambda x, stores=stores: stores(x))(x)
 
 
-@program
-def a_numpy_array_changed_in_place(jit):
-    def make(array):
-        def step(x):
-            alias = array
-            alias += 1
-            return x * alias
-
-        return jit(step)
-
-    def make_with_default(array):
-        def step(x, alias=array):
-            alias += 1
-            return x * alias
-
-        return jit(step)
-
-    # An array of its own for each function: JAX keeps what it has made of a NumPy array.
-    for make_one in (make, make, make_with_default):
-        array = np.arange(3.0)
-        step = make_one(array)
-        yield step(x), array
-        yield step(x), array
+# --- NumPy ---------------------------------------------------------------------------------------
 
 
-@program
-def a_numpy_array_that_jax_has_kept_an_old_value_of(jit):
+@slow_program
+def numpy_arrays(jit):
+    def changes(x, array):
+        alias = array
+        alias += 1
+        return x * alias
+
+    bodies = (
+        lambda x, array: x * ((array * 10**6) // 10**6),
+        lambda x, array: x * (2.0 if array.dtype == np.int64 else array.itemsize),
+        lambda x, array: x * (2.0 if isinstance(array, np.ndarray) else float(array[0])),
+        lambda x, array: jax.lax.cond(x > 0, lambda y: y + array, lambda y: y + xs, x),
+        changes,
+    )
+    for body in bodies:
+        for array in (whole, whole + 1, whole + 1.5, whole.astype(ml_dtypes.bfloat16)):
+            own = array.copy()
+            step = jit(lambda x, body=body, array=own: body(x, array))
+            yield attempt(step, x), attempt(step, x), own
+    # JAX keeps what it has made of a NumPy array.
     for kind in (float, int, np.float32):
         array = np.arange(3).astype(kind)
         for first in (0, 7, 7, 0):
             array[0] = first
             yield jit(lambda x, array=array: x * array)(x)
             yield jit(lambda x, array=array.copy(): x * array)(x)  # noqa: B008
-
-
-# --- NumPy ---------------------------------------------------------------------------------------
-
-
-@slow_program
-def numpy_computes(jit):
-    def make(array):
-        def shifted():
-            return (array * 10**6) // 10**6
-
-        yield lambda x: x * shifted()
-        yield lambda x: x * float(array[0])
-        yield lambda x: x * np.sum(array)
-        yield lambda x: x * array.mean()
-        yield lambda x: x * (2.0 if array.dtype == np.int64 else 3.0)
-        yield lambda x: x * array.itemsize
-        yield lambda x: x * (2.0 if isinstance(array, np.ndarray) else 3.0)
-        yield lambda x: x * (2.0 if eqx.is_array(array) else 3.0)
-        yield lambda x: x * jnp.asarray(np.ravel(array, order="K"))
-        yield lambda x: x * jnp.asarray(array.T)
-        yield lambda x: x * sum(part for part in array)
-        yield lambda x: x + jax.jit(lambda x: x * shifted())(x)
-        yield lambda x: jax.lax.scan(lambda c, _: (c + shifted(), None), x + xs, length=2)[0]
-        yield lambda x: jax.lax.cond(x > 0, lambda y: y + shifted(), lambda y: y + xs, x)
-        yield lambda x: jax.checkpoint(lambda y: y * shifted())(x)
-        yield jax.grad(lambda x: (x * shifted()).sum())
-        yield lambda x: attempt(lambda: array.at[0].set(x))
-
-    for array in (whole, whole + 1, (whole + 1.5)):
-        for body in make(array):
-            yield attempt(jit(body), x)
-
-
-@program
-def numpy_arrays_of_any_dtype(jit):
-    raw = np.array([1.5, 2.5], np.float32)
-    for fields in ([("a", "f4"), ("b", "f4")], [("b", "f4"), ("a", "f4")], [("a", "i4")] * 1):
-        array = raw.view(fields) if len(fields) == 2 else raw[:1].view(fields)
-        yield jit(lambda x, array=array: x * array["a"])(x)
-    eight = np.array([60, 61], np.uint8)
-    for dtype in (ml_dtypes.float8_e4m3fn, ml_dtypes.float8_e5m2, ml_dtypes.int4, ml_dtypes.uint4):
-        array = eight.view(dtype)
-        yield jit(lambda x, array=array: x * array.astype(np.float32))(x)
-    for array in (np.array(2.0), np.array([True]), np.zeros((0,)), np.array([2**40]), [np.int8(3)]):
-        yield jit(lambda x, array=array: x * jnp.asarray(array))(x)
-    text = np.array([["a", "bb"], ["ccc", "dddd"]])
-    for array in (text, np.asfortranarray(text)):
-        yield jit(lambda x, array=array: x * len(array.ravel(order="K")[1]))(x)
 
 
 # --- values that are asked for --------------------------------------------------------------------
@@ -351,51 +287,30 @@ def code_that_asks_what_an_array_is(jit):
 @slow_program
 def texts_of_arrays(jit):
     """A tracer has another text than an array, and texts can reach the numbers, as names do."""
-    for array in (xs, xs + 1, whole, np.float32(2.5), [xs, whole], {"a": (xs,)}, jnp.float32(3.0)):
+    for array in (xs, xs + 1, whole, [xs, whole], {"a": (xs,)}, jnp.float32(3.0)):
         texts = []
         logger = logging.Logger("texts")
         logger.addHandler(logging.StreamHandler(file := io.StringIO()))
-        log = logger.error
 
         def noted(text, texts=texts):
             texts.append(text)
 
-        def swallows(x, array=array):
-            try:
-                return x * len(f"{array}")
-            except Exception:
-                return x * 100.0
+        def nested(x, array=array):
+            inner = jit(lambda y: y * len(f"{array}"))
+            return inner(x) + jax.grad(lambda y: jit(lambda z: z * len(str(array)))(y))(x)
 
-        yield jit(lambda x, a=array: x * len(f"{a}"))(x)
-        yield jit(lambda x, a=array: x * len(f"{a!r:>40}"))(x)
-        yield jit(lambda x, a=array: x * len("%s" % (a,)))(x)  # noqa: UP031
-        yield jit(lambda x, a=array: x * len(repr({"key": a})))(x)
-        yield jit(lambda x, a=array: x * len(eqx.tree_pformat(a, short_arrays=False)))(x)
-        yield jit(lambda x, a=array: x * len(eqx.tree_pformat(a)))(x)
-        yield jit(lambda x, a=array: [x, noted(str(a))][0])(x)
-        yield jit(lambda x, a=array, log=log: [x, log("%s", a)][0])(x)
-        yield jit(lambda x, a=array: [x, jax.jit(lambda y: noted(f"{a}"))(x)][0])(x)
-        yield jit(lambda x, a=array: jax.grad(lambda y: y * len(str(a)))(x))(x)
-        yield jit(lambda x, a=array: x * len(str(np.sum(np.asarray(jax.tree.leaves(a)[-1])))))(x)
-        yield jit(swallows)(x)
+        for body in (
+            lambda x, a=array: x * len(f"{a!r:>40}"),
+            lambda x, a=array: x * len("%s" % (a,)),  # noqa: UP031
+            lambda x, a=array: x * len(eqx.tree_pformat(a, short_arrays=False)),
+            lambda x, a=array: [x, noted(str(a))][0],
+            lambda x, a=array, log=logger.error: [x, log("%s", a)][0],
+            lambda x, a=array: jax.grad(lambda y: y * len(str(a)))(x),
+            lambda x, a=array: attempt(lambda: x * len(f"{a}")),
+            nested,
+        ):
+            yield attempt(jit(body), x)
         yield list(dict.fromkeys(texts)), list(dict.fromkeys(file.getvalue().splitlines()))
-
-
-@slow_program
-def texts_of_arrays_of_an_outer_function(jit):
-    for array in (xs, xs + 1, whole):
-        for other in (xs, whole):
-
-            def nested(x, array=array, other=other):
-                inner = jit(lambda y: y * len(f"{array}") * other)
-                both = jit(lambda y: y * len(f"{array} {other}") * float(other.sum()))
-                return inner(x) + both(x) + jit(lambda y: inner(y) * array)(x)
-
-            def gradient(x, array=array, nested=nested):
-                return jax.grad(lambda y: jit(lambda z: z * len(str(array)))(y))(x) + nested(x)
-
-            yield attempt(jit(nested), x)
-            yield attempt(jit(gradient), x)
 
 
 @program
@@ -453,20 +368,14 @@ def rules_for_derivatives(jit):
     for make in (with_jvp, with_vjp):
         for factor in (3.0, 3.0, xs, xs + 1):
             rules = {"k": factor}
-            inside = jit(lambda x, make=make, rules=rules: make(rules)(x).sum())
             outside = make(rules)
-            captured = jit(lambda x, outside=outside: outside(x).sum())
-            for step in (inside, captured):
-                yield step(xs)
-                yield jax.grad(step)(xs)
-                yield jit(jax.grad(step))(xs)
-        one, other = {"k": 1.0}, {"k": 1.0}
-        functions = make(one), make(other)
-        first, second = (jit(lambda x, f=f: f(x).sum()) for f in functions)
-        yield first(xs)
-        one["k"] = 9.0
-        yield second(xs)
-        yield jax.grad(second)(xs), jax.grad(first)(xs)
+            for step in (
+                jit(lambda x, make=make, rules=rules: make(rules)(x).sum()),
+                jit(lambda x, outside=outside: outside(x).sum()),
+            ):
+                yield step(xs), jax.grad(step)(xs), jit(jax.grad(step))(xs)
+            rules["k"] = 9.0
+            yield jax.grad(step)(xs + 1)
 
 
 # --- what functions capture, and how --------------------------------------------------------------
@@ -937,76 +846,6 @@ def test_keeps_no_spec_that_holds_an_object(make):
     kept = fit()
     gc.collect()
     assert [reference() for reference in kept] == [None, None]
-
-
-# --- generated functions --------------------------------------------------------------------------
-
-CAPTURED = st.sampled_from(["jax", "numpy", "float", "list", "dict", "frozen", "closure", "int"])
-USES = st.sampled_from(["mul", "add", "scan", "asked", "numpy", "branch", "jit"])
-
-
-def capture(kind, value):
-    """An object that holds `value`, and a function that reads it."""
-    array = jnp.arange(3.0) + value
-    held = {
-        "jax": lambda: array,
-        "numpy": lambda: np.arange(3.0) + value,
-        "float": lambda: float(value),
-        "int": lambda: jnp.array(value),
-        "list": lambda: [array, np.arange(3.0) * value],
-        "dict": lambda: {"a": array},
-        "frozen": lambda: Frozen(array, float(value)),
-        "closure": lambda: lambda: array * 2,
-    }[kind]()
-    readers = {
-        "list": lambda held: held[0] + held[1],
-        "dict": lambda held: held["a"],
-        "frozen": lambda held: held.array * held.scale,
-        "closure": lambda held: held(),
-    }
-    return held, readers.get(kind, lambda held: held)
-
-
-def use(how, value, x):
-    if isinstance(value, jax.Array) and (how == "branch" or (how == "asked" and value.ndim)):
-        how = "mul"  # `jax.jit` too has no value for what is computed from an array
-    first = value if isinstance(value, float) or value.ndim == 0 else value[0]
-    if how == "asked":
-        return x * float(first)
-    if how == "branch":
-        return x * 2 if first > 1 else x + 1
-    if how == "numpy":
-        return x + np.sum(value) if isinstance(value, np.ndarray) else x + jnp.sum(value)
-    if how == "scan":
-        return jax.lax.scan(lambda c, _: (c * 0.5 + value, None), x + value, length=2)[0]
-    if how == "jit":
-        return jax.jit(lambda y: y - value)(x)
-    return x * value if how == "mul" else x + value
-
-
-@pytest.mark.slow
-@settings(max_examples=25)
-@given(
-    parts=st.lists(st.tuples(CAPTURED, USES), min_size=1, max_size=3),
-    values=st.lists(st.integers(0, 2), min_size=2, max_size=4),
-)
-def test_generated_functions_give_the_numbers_of_jax_jit(parts, values):
-    def make(value):
-        held = [capture(kind, value) for kind, _ in parts]
-        uses = tuple(how for _, how in parts)
-
-        def step(x):
-            return [use(how, read(part), x) for how, (part, read) in zip(uses, held, strict=True)]
-
-        return step
-
-    for value in values:
-        step, theirs = canonopt.jit(make(value)), jax.jit(make(value))
-        for given_x in (xs, x, xs):
-            for ours, plain in zip(step(given_x), theirs(given_x), strict=True):
-                assert ours.dtype == plain.dtype
-                assert ours.weak_type == plain.weak_type
-                np.testing.assert_allclose(ours, plain, rtol=1e-6)
 
 
 @pytest.mark.parametrize("options", [{}, {"donate_argnums": 0}], ids=["plain", "donating"])
