@@ -44,45 +44,29 @@ print("done")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("options", "moved", "status", "name"),
+    ("options", "module", "attribute", "value", "status", "name"),
     [
-        pytest.param(
-            [],
-            ("pjit", "_infer_params", "lambda *args: None"),
-            1,
-            "jax._src.pjit._infer_params(args)",
-            id="traces",
-        ),
-        pytest.param(
-            [],
-            ("dispatch", "BACKEND_COMPILE_EVENT", "'moved'"),
-            0,
-            "the event of a compile in jax.monitoring",
-            id="compiles",
-        ),
-        pytest.param(
-            ["--fail-on-recompile"],
-            ("dispatch", "BACKEND_COMPILE_EVENT", "'moved'"),
-            1,
-            "the event of a compile in jax.monitoring",
-            id="compiles, strictly",
-        ),
+        ("", "pjit", "_infer_params", "lambda *args: None", 1, "pjit._infer_params(args)"),
+        ("", "dispatch", "BACKEND_COMPILE_EVENT", "'moved'", 0, "event of a compile in jax"),
+        ("--all --fail-on-recompile", "dispatch", "BACKEND_COMPILE_EVENT", "'moved'", 1, "event"),
     ],
 )
-def test_the_doctor_says_what_it_cannot_count(tmp_path, options, moved, status, name):
-    module, attribute, value = moved
+def test_the_doctor_says_what_it_cannot_count(
+    options, module, attribute, value, status, name, tmp_path
+):
     moves = MOVES.format(module=module, name=attribute, value=value)
     (tmp_path / "sitecustomize.py").write_text(moves)
     (tmp_path / "train.py").write_text(SCRIPT)
     environment = {"PYTHONPATH": importable(tmp_path)}
-    done = run(*DOCTOR, *options, "train.py", cwd=tmp_path, env=environment)
-    text = f"canonopt cannot count traces and compiles with jax {jax.__version__}"
-    assert f"\n{text}: {name} is gone or has changed." in done.stderr, done.stderr
-    if attribute == "_infer_params":
-        assert "TypeError" in done.stderr  # of the script, which needs the name too
-    else:
-        assert done.stdout == "done\n"
+    done = run(*DOCTOR, *options.split(), "train.py", cwd=tmp_path, env=environment)
+    text = f"canonopt cannot count traces and compiles with jax {jax.__version__}: "
+    (line,) = [line for line in done.stderr.splitlines() if line.startswith(text)]
+    assert name in line and " is gone or has changed." in line
     assert done.returncode == status
+    if status == 0 or options:
+        assert done.stdout == "done\n"
+    else:
+        assert "TypeError" in done.stderr  # of the script, which needs the name too
 
 
 READER = "import sys; print(1, flush=True); sys.stdin.read(); {}"
@@ -160,7 +144,6 @@ def test_an_interrupted_script_gets_its_report():
         ("recompiles.py growing_batch", 3),
         pytest.param("recompiles.py growing_batch fixed", 0, marks=pytest.mark.slow),
         pytest.param("recompiles.py state_of_the_whole_model", 1, marks=pytest.mark.slow),
-        ("eager.py scan", 3),
         pytest.param("eager.py train_and_eval", 0, marks=pytest.mark.slow),
     ],
 )
@@ -168,7 +151,7 @@ def test_with_the_option_a_recompile_that_can_be_avoided_is_a_failure(arguments,
     done = run(*DOCTOR, "--fail-on-recompile", *arguments.split())
     assert done.returncode == status, done.stderr
     reason = (
-        r"\ncanonopt doctor: exit status 3, for \S+ \(.*\): \d traces, \d compiles, accepted: 1\n"
+        r"\ncanonopt doctor: exit status 3, for total \(.*\): 3 traces, 3 compiles, accepted: 1\n"
     )
     assert bool(re.search(reason, done.stderr)) == (status == 3)
 
@@ -297,13 +280,6 @@ def test_wrong_usage_is_an_error_before_anything_runs(
         main(arguments.split())
     assert caught.value.code == 2
     assert re.search(message, capsys.readouterr().err)
-
-
-def test_the_help_documents_the_exit_status(capsys):
-    with pytest.raises(SystemExit) as caught:
-        main(["doctor", "--help"])
-    assert caught.value.code == 0
-    assert "3 if the command succeeds" in " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.slow

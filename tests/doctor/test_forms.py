@@ -30,34 +30,21 @@ def test_json_has_everything(written):
     }
     assert (found["version"], found["status"], found["recompiled"]) == (2, 0, True)
     assert found["seconds"] > found["compile_seconds"] > found["lost_seconds"] > 0
-    (step,) = found["findings"]
-    assert set(step) == {
-        *("name", "place", "traces", "compiles", "cache_hits", "seconds", "lost_seconds"),
-        *("moments", "causes", "repeated", "by_process"),
-        *("first_seconds", "trace_seconds", "lowering_seconds", "compile_seconds"),
-    }
-    assert (step["name"], step["traces"], step["compiles"]) == ("step", 3, 3)
-    assert re.fullmatch(r".*recompiles\.py:\d+", step["place"])
-    assert found["lost_seconds"] == pytest.approx(step["lost_seconds"])
-    assert {key for moment in step["moments"] for key in moment} == {
-        *("at", "traced", "compiled", "trace_seconds", "lowering_seconds", "compile_seconds"),
-        *("error", "again", "process", "operation", "shapes", "leaves"),
-    }
-    assert [moment["again"] for moment in step["moments"]] == [False, True, True]
-    assert [moment["traced"] and moment["compiled"] for moment in step["moments"]] == [True] * 3
-    times = [moment["at"] for moment in step["moments"]]
-    assert times == sorted(times) and times[0] > 0 and times[-1] < found["seconds"]
-    later = step["moments"][1:]
-    stages = ("trace_seconds", "lowering_seconds", "compile_seconds")
-    spent = sum(moment[stage] for moment in later for stage in stages)
-    assert step["lost_seconds"] == pytest.approx(spent)
-    (cause,) = step["causes"]
-    assert (cause["times"], cause["what"]) == (2, "was traced and compiled")
-    fields = {"processes", "what", "times", "seconds", "changes", "note", "fixes", "hints"}
-    assert set(cause) == fields | {"sites", "pattern", "expected"}
     (process,) = found["processes"]
     assert (process["name"], process["is_ended"]) == ("p0", True)
-    assert step["by_process"]["p0"]["traces"] == 3 and cause["processes"] == ["p0"]
+    (step,) = found["findings"]
+    assert (step["name"], step["traces"], step["compiles"]) == ("step", 3, 3)
+    assert re.fullmatch(r".*recompiles\.py:\d+", step["place"])
+    assert step["by_process"]["p0"]["traces"] == 3
+    moments = step["moments"]
+    assert [moment["again"] for moment in moments] == [False, True, True]
+    times = [moment["at"] for moment in moments]
+    assert times == sorted(times) and times[0] > 0 and times[-1] < found["seconds"]
+    stages = ("trace_seconds", "lowering_seconds", "compile_seconds")
+    spent = sum(moment[stage] for moment in moments[1:] for stage in stages)
+    assert found["lost_seconds"] == pytest.approx(step["lost_seconds"]) == pytest.approx(spent)
+    (cause,) = step["causes"]
+    assert (cause["times"], cause["what"]) == (2, "was traced and compiled")
     (change,) = cause["changes"]
     assert set(change) == {"path", "kind", "before", "after", "fix", "hint"}
     assert (change["path"], change["kind"]) == ("model.activation", "callable")
@@ -92,13 +79,8 @@ def test_text_is_at_most_a_screen():
     more = r"and \d+ more lines: canonopt doctor --all shows them"
     assert sum(re.fullmatch(more, line) is not None for line in lines) == 1
     assert not any("--all" in line for line in whole)
-    assert len(whole) > len(lines)
-
-
-def test_all_shows_all_differences():
-    report = report_of(many_causes)
-    assert as_text(report, True).count(": shape: ") == 36
-    assert as_text(report).count(": shape: ") < 18
+    assert sum(": shape: " in line for line in whole) == 36
+    assert sum(": shape: " in line for line in lines) < 18
 
 
 class Terminal(io.StringIO):
