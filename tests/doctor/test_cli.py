@@ -4,7 +4,6 @@ import importlib.metadata
 import json
 import os
 import re
-import signal
 import subprocess
 from pathlib import Path
 
@@ -16,9 +15,7 @@ from canonopt.__main__ import main
 
 from ..support.doctor import (
     DOCTOR,
-    HEADING,
     PYTHON,
-    SCRIPTS,
     as_lines,
     importable,
     records_of,
@@ -112,30 +109,6 @@ def test_a_file_that_cannot_be_written_is_named_after_the_report(tmp_path):
     assert f"\ncanonopt doctor: cannot write {tmp_path / 'report.json'}: " in done.stderr
     assert (tmp_path / "page.html").exists()
     assert done.returncode == 0
-
-
-@pytest.mark.slow
-def test_an_interrupted_script_gets_its_report():
-    command = [*DOCTOR, "endings.py", "interrupted"]
-    with subprocess.Popen(
-        command,
-        cwd=SCRIPTS,
-        env={**os.environ, "PYTHONPATH": importable()},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,  # without a terminal, which would tell the script itself
-    ) as process:
-        assert process.stdout is not None
-        while "ready" not in process.stdout.readline():
-            pass
-        process.send_signal(signal.SIGINT)
-        out, errors = process.communicate(timeout=60)
-    assert process.returncode == 130
-    trace, _, report = errors.partition(HEADING)
-    assert trace.endswith("\nKeyboardInterrupt\n") and "canonopt" not in trace
-    assert re.search(r"^step +1 +1 ", report, re.MULTILINE)
-    assert "exit True" in out
 
 
 @pytest.mark.parametrize(

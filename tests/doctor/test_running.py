@@ -170,22 +170,25 @@ def waiting(folder, *options):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,  # without a terminal, which would tell the script itself
     )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     return process, folder / "streams"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_signals_are_passed_on(number, tmp_path):
-    before = signal.signal(number, signal.SIG_DFL)  # under nohup, processes ignore SIGHUP
+    # Under nohup, processes ignore SIGHUP.
+    default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
+    before = signal.signal(number, default)
     try:
         process, _ = waiting(tmp_path)
     finally:
         signal.signal(number, before)
     process.send_signal(number)
-    _, errors = process.communicate(timeout=60)
-    assert process.returncode == 128 + number
+    assert process.wait(timeout=60) == 128 + number  # before its stdin is closed
+    _, errors = process.communicate()
     assert f"The command was killed by {number.name}." in errors
     assert re.search(r"^<lambda> +2 +2 ", errors, re.MULTILINE), errors
 

@@ -35,11 +35,6 @@ def chained():
         raise RuntimeError("the step failed") from error
 
 
-def interrupted():
-    print("ready", flush=True)
-    time.sleep(60)
-
-
 def last_words():
     # Not in sys.modules["__main__"] any more, if it had been given back.
     print("exit", sys.modules["__main__"].Picklable is Picklable)
@@ -69,7 +64,7 @@ def forks():
 if __name__ == "__main__":
     print(__name__, __file__, __package__, __doc__, sys.path[0], sys.argv[1:], beside.__name__)
     print(sys.modules["__main__"].step is step, type(pickled()).__module__)
-    print(sys.stdin.read() if "interrupted" not in sys.argv else "")
+    print(sys.stdin.read())
     print("to stderr", file=sys.stderr)
     atexit.register(last_words)
     step(jnp.ones(2))
@@ -81,9 +76,7 @@ if __name__ == "__main__":
         "raises": lambda: step(jnp.ones(3)),
         "raises from": chained,
         "hooked": hooked,
-        "interrupted": interrupted,
         "late": late,
-        "x64": lambda: print(jnp.arange(2.0).dtype),
         "forks": forks,
         "is killed": lambda: os.kill(os.getpid(), signal.SIGKILL),
         "os._exit": lambda: os._exit(5),
