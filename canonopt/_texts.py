@@ -1,4 +1,4 @@
-"""How a value reads in a message: bounded, on one line, and without memory addresses."""
+"""Values as texts for messages: bounded, on one line, and without memory addresses."""
 
 import collections
 import contextlib
@@ -27,7 +27,7 @@ def shortened(text: str) -> str:
 
 
 def is_spec(value: Any) -> bool:
-    """Whether a transformation is one of canonopt's, which has parameters."""
+    """Return True for a transformation of canonopt's, which has parameters."""
     return is_gradient_transformation(value) and attrs.has(type(value))
 
 

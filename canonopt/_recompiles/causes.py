@@ -194,7 +194,8 @@ def verdict(calls: Sequence[Sequence[Change]]) -> tuple[str | None, str | None]:
     growth = None if is_made else _growth(texts)
     # Another difference may come between two calls with one of these.
     befores = {tuple(change.before for change in calls[0])}
-    variants = len(befores.union(tuple(change.after for change in changes) for changes in calls))
+    afters = [tuple(c.path if is_of_length else c.after for c in changes) for changes in calls]
+    variants = len(befores.union(afters))
     if growth is None and variants <= min(each.wanted for changes in calls for each in changes):
         noun = "programs" if variants == len(calls) + 1 else "variants"
         return None, f"{variants} {noun} are few, {first}"

@@ -247,7 +247,7 @@ class _Limit(Recorder):
 
 
 def _is_same_function(function: Any, target: Any) -> bool:
-    """Whether two are one function, or copies of one module, which equinox makes."""
+    """Return True for one function, or for copies of one module, which equinox makes."""
     if function is target or not isinstance(target, loaded("equinox", "Module")):
         return function is target
     return type(function) is type(target) and (

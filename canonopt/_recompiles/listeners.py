@@ -150,7 +150,7 @@ class _Running:
 
 
 class _Thread(threading.local):
-    """What JAX is doing in this thread.
+    """The misses that JAX is working on in this thread, and what it may compile next.
 
     JAX compiles in the thread of the call, and reports a compile with nothing but a name. All else
     about it has to be kept here from the miss before.
@@ -189,7 +189,7 @@ def check_compiles() -> None:
 
 @contextlib.contextmanager
 def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
-    """What fails in canonopt itself becomes a note in the logs, and does not stop a step."""
+    """Make a note in the logs of what fails in canonopt itself, which does not stop a step."""
     try:
         yield
     except Exception as error:
@@ -210,7 +210,7 @@ def is_inside_recorded(recorder: Recorder) -> bool:
 
 
 def _passes(function: Any) -> bool:
-    """Whether nobody asks about a function that a library jits inside of another trace."""
+    """Return True if nobody asks about a function, as one that a library jits inside a trace."""
     # A trace may come here thousands of times.
     recorders = _recorders()
     for recorder in recorders:
@@ -246,7 +246,7 @@ def _enter(miss: Miss) -> _Running:
 
 
 def _operation(miss: Miss, function: Any) -> Entry:
-    """What a library may compile in a call of `function`."""
+    """Return an entry for what a library may compile in a call of `function`."""
     name = name_of(function)
     if is_of_jax(function):
         if is_in_shard_map():

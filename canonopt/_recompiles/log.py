@@ -1,4 +1,4 @@
-"""What was traced and compiled, by function or by line of the user's code, and why."""
+"""Logs of traces and compiles, by function or by line of the user's code, with their causes."""
 
 import abc
 import difflib
@@ -182,7 +182,7 @@ def cause_of(entries: list[Entry]) -> Cause:
 
 
 def _what_again(entries: list[Entry]) -> str:
-    """What had been done before: a second trace may come with the first compile."""
+    """Return what had been done before: a second trace may come with the first compile."""
     if entries[0].error is not None or entries[0].what == TWO_TRACES:
         return entries[0].what
     found = {
@@ -284,7 +284,7 @@ class FunctionLog(Counts):
 
     @property
     def is_expected(self) -> bool:
-        """Whether nothing was traced or compiled again that need not be."""
+        """Return True if nothing was traced or compiled again that need not be."""
         return not self.omitted and not any(cause.is_avoidable for cause in self.causes())
 
     @property
@@ -423,7 +423,7 @@ class CompileLog:
 
     @property
     def helpers(self) -> list[FunctionLog]:
-        """What JAX and libraries compile, as for `jnp.ones`: by the user's line that ran it."""
+        """Return the logs of what JAX and libraries compile, by the user's line that ran it."""
         return [log for log in self._lines.values() if log.events]
 
     def __getitem__(self, name: str) -> FunctionLog:
@@ -450,7 +450,7 @@ class CompileLog:
         return "\n".join([*lines, *self._notes()])
 
     def _repr_html_(self) -> str:
-        """What a notebook shows."""
+        """Return the log as a notebook shows it."""
         return log_markup(_TITLES, self._rows(), self._causes(), self._notes())
 
     def _rows(self) -> list[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""What `jax.jit` compares in a call: a `Leaf` for each path, without the values themselves.
+"""Records of what `jax.jit` compares in a call: a `Leaf` for each path, without the values.
 
 A `Call` is plain facts. It keeps no argument alive, and is compared with other calls later.
 """
@@ -78,7 +78,7 @@ INEXACT = ("float", "bfloat", "complex")  # how the names of these dtypes begin
 
 @attrs.frozen(eq=False)
 class Leaf:
-    """What is known of one leaf, static value or pytree node of a call.
+    """The facts about one leaf, static value or pytree node of a call.
 
     `kind` is "array", "number" (a Python number that is traced), "none", "node" (a pytree node),
     "text" (an option or a setting), or for a static value one of `STATIC`.
@@ -236,7 +236,7 @@ WRAPPED_FUNCTION = "function"  # the name of this part
 
 @attrs.define
 class Budget:
-    """What may still be recorded of all static values of a call together.
+    """How much may still be recorded of all static values of a call together.
 
     Each part is read with all inside of it, for minutes if a function holds half of a program.
     """

@@ -1,4 +1,4 @@
-"""What to do about a difference between two calls: the first rule that applies.
+"""Advice on a difference between two calls: that of the first rule that applies.
 
 A line to paste is printed only where it has been shown to work, and words otherwise.
 """
@@ -14,7 +14,7 @@ from .._jax_internals import key_context
 from .._python_internals import MODULES
 from .causes import HANDFUL, PAIR, Advice, Change, cause_lines, no_difference
 from .differences import Difference, Part, nearest, static_words, words
-from .records import GIVEN, TRANSFORMS, WRAPPED_FUNCTION, Call, Leaf, is_inside
+from .records import GIVEN, INEXACT, TRANSFORMS, WRAPPED_FUNCTION, Call, Leaf, is_inside
 
 
 def advice(c: "Case") -> Advice:
@@ -372,7 +372,7 @@ class Case:
             dtype = str(jnp.result_type(float))
         if dtype is None or "bool" in types:
             return ""
-        is_inexact = jnp.issubdtype(dtype, jnp.inexact)
+        is_inexact = dtype.startswith(INEXACT)
         others = (leaf for path, leaf in self.new.arrays.items() if path != self.path)
         others = (a.dtype for a in others if not a.is_key and a.is_inexact == is_inexact)
         # An array decides the dtype of a result where a Python number does not.
@@ -475,7 +475,8 @@ class Case:
 
     @property
     def is_with_and_without_mesh(self) -> bool:
-        return self.kind == "context" and "none" in (self.before.text, self.after.text)
+        is_none = {self.before.text, self.after.text} & {"none", "None", "()", ""}
+        return self.kind == "context" and "mesh" in self.path and bool(is_none)
 
     # Advice with a line.
 
@@ -541,7 +542,7 @@ def _has_numbers(root: str, call: Call) -> bool:
 
 def _wider(one: str, other: str) -> str | None:
     """Return the dtype that two dtypes promote to."""
-    with contextlib.suppress(ValueError):  # NumPy has dtypes that JAX lacks
+    with contextlib.suppress(ValueError, TypeError):  # random keys, and what only NumPy has
         return str(jnp.promote_types(one, other))
     return None
 

@@ -1,6 +1,5 @@
 """What canonopt says of a recompile: every scenario, the nearest entry, and anything at all."""
 
-import collections
 import functools
 import gc
 import re
@@ -278,52 +277,6 @@ def test_a_transformation_in_a_static_value_is_named():
         "build mode with adam from canonopt in place of optax: "
         "the same configuration is the same object",
     )
-
-
-def test_flax_states_with_a_rebuilt_optimizer():
-    flax = pytest.importorskip("flax")
-    from flax.training.train_state import TrainState
-
-    def state(optim):
-        return TrainState.create(apply_fn=len, params={"w": jnp.ones(2)}, tx=optim)
-
-    change = last_change(*(state(optax.adam(1e-3)) for _ in range(2)), static_argnames=())
-    assert (change.path, change.kind) == ("mode.tx", "transformation"), flax.__version__
-    assert change.hint.endswith(
-        "build mode.tx with adam from canonopt in place of optax: the same "
-        "configuration is the same object"
-    )
-
-
-def test_an_nnx_optimizer_that_was_rebuilt():
-    nnx = pytest.importorskip("flax.nnx")
-
-    @nnx.jit
-    def step(model, optimizer, x):
-        return model(x)
-
-    with canonopt.compile_log() as log:
-        for _ in range(2):
-            model = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
-            step(model, nnx.Optimizer(model, optax.adam(1e-3), wrt=nnx.Param), jnp.ones((1, 2)))
-    (change,) = log["step"].entries[-1].explanation.changes
-    assert (change.path, change.kind) == ("optimizer.tx", "transformation")
-    # The state of Flax cannot be changed from outside.
-    assert (change.fix, change.hint) == (
-        "",
-        "build optimizer.tx with adam from canonopt in place of "
-        "optax: the same configuration is the same object",
-    )
-
-
-def test_fixes_have_only_paths_that_can_be_written():
-    change = last_change(
-        collections.OrderedDict(a=1.0, b=2.0),
-        collections.OrderedDict(b=2.0, a=1.0),
-        static_argnames=(),
-    )
-    assert change.path == "mode"
-    assert "<static>" not in str(change) + change.fix + change.hint
 
 
 # --- what is around a call ------------------------------------------------------------------------

@@ -32,11 +32,4 @@ MISSED = {
         "Two lines call the function, and the line is printed for the second one. It is the "
         "parameters of the first call that are in another place."
     ),
-    "two optimizers that are meant to be two": (
-        "A state of another structure is taken for one that was made in a wrong way, also where "
-        "another optimizer has made it."
-    ),
-    "a step that is compiled under a mesh and called without": (
-        "The doctor takes two programs that differ in a mesh for expected."
-    ),
 }
