@@ -78,19 +78,17 @@ def facts_of(code: types.CodeType) -> Code:
         instructions = [i for i in dis.get_instructions(each) if i.opname not in _NEUTRAL]
         for i, instruction in enumerate(instructions):
             opname, name = instruction.opname, instruction.argval
-            before = instructions[max(0, i - 6) : i]
             is_attribute = instruction.opcode in dis.hasname and opname not in _GLOBAL
             if opname in _GLOBAL:
                 names[name] = None
             elif opname == "IMPORT_NAME":
-                level = [e.argval for e in before if e.opname in _CONSTANTS][-2]
-                imported = "." * level + name
+                imported = "." * instructions[i - 2].argval + name  # by the level
                 imports |= {(imported,): None, (imported.partition(".")[0] or imported,): None}
             elif is_attribute:
                 attributes.add(name)
                 if opname == "IMPORT_FROM":
                     imports[imported, name] = None
-            elif opname == "IS_OP" and not _is_harmless_test(before):
+            elif opname == "IS_OP" and not _is_singleton(instructions[i - 1]):
                 tests.append(path if is_global else ())
             elif opname == "LOAD_CONST":
                 words.update(_words(name))
@@ -103,7 +101,9 @@ def facts_of(code: types.CodeType) -> Code:
                 variable = _variable(instruction)
                 path = () if variable is None else (variable,)
                 is_global = opname in _GLOBAL
-            tells |= _makes_text(instructions, i) or _catches(instructions, i)
+            tells |= _makes_text(instructions, i)
+            if opname == "PUSH_EXC_INFO":  # of `except` and `finally`; a `with` is read
+                tells |= instructions[i + 1].opname != "WITH_EXCEPT_START"
             changes |= opname in _CHANGES and each.co_name not in _MAKES
             matches |= opname == "MATCH_CLASS"
         paths.add(path)
@@ -141,7 +141,6 @@ _STORES = frozenset(
     f"{verb}_{kind}" for verb in ("STORE", "DELETE") for kind in ("GLOBAL", "DEREF")
 )
 _CHANGES = frozenset(("STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"))
-_CONSTANTS = frozenset(("LOAD_CONST", "LOAD_SMALL_INT"))
 # These stand between a variable and its attribute.
 _NEUTRAL = frozenset(("CACHE", "EXTENDED_ARG", "PUSH_NULL", "PRECALL", "NOP"))
 # Functions that change only the object that is made.
@@ -175,13 +174,6 @@ def _words(constant: Any) -> Iterator[str]:
             yield from _words(part)
 
 
-def _catches(instructions: list[dis.Instruction], i: int) -> bool:
-    """Return True for the handler of an `except` or `finally`, not of a `with`, which is read."""
-    return instructions[i].opname == "PUSH_EXC_INFO" and (
-        instructions[i + 1].opname != "WITH_EXCEPT_START"
-    )
-
-
 def _makes_text(instructions: list[dis.Instruction], i: int) -> bool:
     """Return True if an instruction may begin to make a text of a value, other than for an error.
 
@@ -210,12 +202,9 @@ def _variable(instruction: dis.Instruction) -> str | None:
     return variable[-1] if isinstance(variable, tuple) else variable
 
 
-def _is_harmless_test(before: list[dis.Instruction]) -> bool:
-    """Return True if an `is` after these instructions compares with a singleton, or classes."""
-    if any(each.argval in ("type", "__class__") for each in before[-5:]):
-        return True  # `type(x) is type(y)`: classes are always compared by identity
-    right = before[-1]
-    return right.opname == "LOAD_CONST" and any(right.argval is single for single in _SINGLETONS)
+def _is_singleton(instruction: dis.Instruction) -> bool:
+    is_constant = instruction.opname == "LOAD_CONST"
+    return is_constant and any(instruction.argval is single for single in _SINGLETONS)
 
 
 _SINGLETONS = (None, True, False, ...)

@@ -428,16 +428,6 @@ def test_the_same_source_in_two_namespaces(is_one_code):
     assert len(set(map(id, hoisted))) == 4
 
 
-def test_the_same_source_in_two_files(tmp_path, monkeypatch):
-    for name, offset in (("canonopt_test_one", 1), ("canonopt_test_two", 2)):
-        (tmp_path / f"{name}.py").write_text(SOURCE.format(offset=offset))
-    monkeypatch.syspath_prepend(tmp_path)
-    one, two = map(importlib.import_module, ("canonopt_test_one", "canonopt_test_two"))
-    hoisted = agree(both(one) + both(two), 0)
-    assert hoisted[0] is hoisted[1]
-    assert len(set(map(id, hoisted))) == 4
-
-
 def test_a_module_is_reloaded(tmp_path, monkeypatch):
     path = tmp_path / "canonopt_test_reloaded.py"
     path.write_text(SOURCE.format(offset=1))
@@ -465,14 +455,6 @@ def test_a_cell_is_run_again():
         assert hoisted[0] is hoisted[3]
         module.offset = 3
         agree(before + both(module), 0)
-
-
-def test_two_lambdas_on_one_line():
-    add, subtract = (lambda x: x + 1), (lambda x: x - 1)
-    same, other = (lambda x: x), (lambda x: x)
-    assert hoist(same) is hoist(other)
-    assert len({hoist(add), hoist(subtract), hoist(same)}) == 3
-    agree([add, subtract, same, other], 1)
 
 
 # --- threads and lifetimes ----------------------------------------------------------------------

@@ -1,7 +1,6 @@
 """One object for each configuration, for as long as anything uses it, and no longer."""
 
 import copy
-import functools
 import gc
 import multiprocessing
 import pickle
@@ -157,21 +156,6 @@ def test_schedules_are_kept_by_whatever_holds_their_call():
     collect()
     assert id(canonopt.linear_schedule(1.0, 0.0, 7)) == identity
     assert float(call(7)) == 0.0
-
-
-def test_a_partial_in_a_jitted_function_is_changed_after_the_build():
-    def rate(count, value):
-        return value
-
-    def build(partial):
-        return canonopt.sgd(jax.jit(partial))
-
-    partial = functools.partial(rate, value=1.0)
-    earlier = build(partial)
-    partial.keywords["value"] = 5.0
-    later = build(functools.partial(rate, value=1.0))
-    assert later is not earlier
-    assert later.update(jnp.ones(()), later.init(jnp.ones(())))[0] == -1.0
 
 
 # --- threads ----------------------------------------------------------------------------------

@@ -143,21 +143,6 @@ def test_arrays_are_never_compared():
     assert key(jnp.ones(2), captured=True) != key(jnp.ones(2), captured=True)
 
 
-@pytest.mark.parametrize("name", ["bfloat16", "float32", "float16", "int8", "complex64", "bool"])
-def test_every_spelling_of_a_dtype_is_one(name):
-    numpy_type = getattr(ml_dtypes, name, None) or np.dtype(name).type
-    scalar_type = jnp.dtype(name).type
-    spellings = [
-        name,
-        np.dtype(numpy_type),
-        numpy_type,
-        scalar_type,
-        getattr(jnp, name, numpy_type),
-    ]
-    assert len({dtype_of(s) for s in spellings}) == 1
-    assert jnp.zeros((), dtype_of(name)).dtype == jnp.dtype(name)
-
-
 def test_what_is_no_spelling_of_a_dtype_is_left_alone():
     big_endian = np.dtype(">f4")
     described = np.dtype("float32", metadata={"unit": "m"})
