@@ -1,4 +1,4 @@
-"""What "the same" means: keys of values, and the one object for each key.
+"""Keys of values, which say what is the same, and the one object for each key.
 
 - `read` turns values into a key. Two values are the same exactly if their keys are equal.
 - `Table` finds the one object for a key, as long as something uses that object.

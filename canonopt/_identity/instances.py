@@ -14,13 +14,7 @@ from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, overload
 
 from .._jax_internals import IMMUTABLE, is_module_class
-from .._python_internals import (
-    WeakIdMap,
-    impure_name,
-    is_library_class,
-    known_by_identity,
-    loaded,
-)
+from .._python_internals import WeakIdMap, impure_name, is_library_class, known_by_identity, loaded
 from ..errors import HIDDEN, NO_VALUE, ConstantError, impure, mutable
 from .reader import UNBOUND, Mode, Reader
 

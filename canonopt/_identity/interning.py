@@ -32,7 +32,7 @@ def read(
     max_words: int = MAX_WORDS,
     library_cells: dict[int, Any] | None = None,
 ) -> Reading:
-    """Reads values.
+    """Read values.
 
     **Arguments:**
 
@@ -111,7 +111,7 @@ cleared: weakref.WeakSet[Any] = weakref.WeakSet()
 
 
 def clear_caches() -> None:
-    """Forgets all specs, hoisted callables, and programs of `canonopt.jit`.
+    """Forget all specs, hoisted callables, and programs of `canonopt.jit`.
 
     What is built next is a new object, which JAX traces and compiles again, even if an equal one
     was built before. So a test that counts traces does not depend on the tests before it:
@@ -160,11 +160,11 @@ class Watched:
         self._is_dropped = False
 
     def stands_in(self, table: Table[Any], key: Hashable, anchor: Callable[[], Any]) -> None:
-        """Says where the object is; `anchor` is a weak reference to what the table has for it."""
+        """Say where the object is; `anchor` is a weak reference to what the table has for it."""
         self._table, self._key, self._anchor = table, key, anchor
 
     def is_unchanged(self) -> bool:
-        """Reads again. If anything has changed, the object leaves its table."""
+        """Read again. If anything has changed, the object leaves its table."""
         if self._read_again().key == self._reading.key:
             return True
         if not self._is_dropped:

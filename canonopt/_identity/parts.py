@@ -19,13 +19,7 @@ import jax.tree_util as jtu
 
 from .._jax_internals import Jitted, function_of_partial, is_module_class, jit_options
 from .._python_internals import cells_of, is_bound, is_stable
-from .instances import (
-    attributes_of,
-    has_only_attributes,
-    is_frozen_record,
-    is_record,
-    static_fields,
-)
+from .instances import attributes_of, has_only_attributes, is_record, static_fields
 from .reader import ATOMS
 
 MAX_NODES = 10_000  # of a graph
@@ -155,43 +149,35 @@ def _make_record(record: Any, parts: Iterable[Any]) -> Any:
 
 
 def _by_attributes(attributes: Callable[[Any], dict[str, Any]]) -> Kind:
-    def make(value: Any, parts: Iterable[Any]) -> Any:
+    def begin(value: Any, _: Any) -> Any:
         made = object.__new__(type(value))  # without its `__init__`
-        vars(made).update({**vars(value), **dict(zip(attributes(value), parts, strict=True))})
+        attributes_of(made).update(attributes_of(value))
         return made
 
     return Kind(
         lambda value: ((f"attribute {name!r}", part) for name, part in attributes(value).items()),
-        make,
+        begin=begin,
+        fill=lambda made, value, parts: attributes_of(made).update(
+            zip(attributes(value), parts, strict=True)
+        ),
     )
 
 
-def _dynamic_attributes(value: Any) -> dict[str, Any]:
-    """Return the attributes of an instance without the static fields of a module."""
-    if not is_module_class(type(value)):
-        return attributes_of(value)
-    static = static_fields(value)
-    return {name: part for name, part in vars(value).items() if name not in static}
+def _dynamic_attributes(module: Any) -> dict[str, Any]:
+    static = static_fields(module)
+    return {name: part for name, part in vars(module).items() if name not in static}
 
 
 # --- the table ------------------------------------------------------------------------------------
 
 ATTRIBUTES = _by_attributes(attributes_of)  # of any instance
-_FROZEN = _by_attributes(_dynamic_attributes)
-_PARTIAL = Kind(partial_items, _make_partial)
+_MODULE = _by_attributes(_dynamic_attributes)  # without the static fields
 _DICT = Kind(
     lambda value: value.items(),
     begin=lambda value, _: copy.copy(value),  # with its order and its attributes
     fill=lambda made, value, parts: made.update(zip(value, parts, strict=True)),
 )
-# Any other instance, which may lead back to itself.
-_INSTANCE = Kind(
-    ATTRIBUTES.items,
-    begin=lambda value, _: object.__new__(type(value)),
-    fill=lambda made, value, parts: attributes_of(made).update(
-        zip(attributes_of(value), parts, strict=True)
-    ),
-)
+_PARTIAL = Kind(partial_items, _make_partial)
 # Not by `iter`, which the class may define in another way.
 _RECORD = Kind(lambda value: enumerate(tuple.__iter__(value)), _make_record)
 _SPEC = Kind(  # with leaves if a number of it is traced
@@ -213,8 +199,6 @@ _KINDS: dict[type, Kind] = {
         lambda value: [("function", value.__func__), ("owner", value.__self__)],
         lambda value, parts: types.MethodType(*parts),
     ),
-    functools.partial: _PARTIAL,
-    jtu.Partial: _PARTIAL,
     Jitted: Kind(lambda value: [("jitted function", value.__wrapped__)], _make_jitted),
     tuple: Kind(enumerate, lambda value, parts: tuple(parts)),
     list: Kind(
@@ -243,9 +227,9 @@ def kind_of(value: Any) -> Kind | None:
         return _OF_CANONOPT_JIT
     if is_record(kind):
         return _RECORD
-    if is_frozen_record(kind):
-        return _FROZEN
-    return _INSTANCE if has_only_attributes(kind) else None
+    if not has_only_attributes(kind):
+        return None
+    return _MODULE if is_module_class(kind) else ATTRIBUTES
 
 
 def callable_kind(value: Any) -> Kind:

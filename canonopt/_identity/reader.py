@@ -53,7 +53,7 @@ Mode: TypeAlias = Literal["given", "held", "live", "now"]
 
 
 def inside(mode: Mode) -> Mode:
-    """The mode of the parts of a function: the function holds them, even if it was given."""
+    """Return the mode of the parts of a function: the function holds them, even if it was given."""
     return "held" if mode == "given" else mode
 
 

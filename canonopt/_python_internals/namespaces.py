@@ -1,4 +1,4 @@
-"""What modules and classes have under a name."""
+"""Find the names that modules and classes have for values."""
 
 import collections
 import dataclasses
