@@ -234,16 +234,6 @@ def test_an_operator_gives_the_type_and_the_number_of_python(expression, number)
         check(jit(lambda x: jnp.asarray(expression(x)))(canonopt.dynamic(number)), expected)
 
 
-def test_integers_and_floats_that_are_both_dynamic():
-    for jit in (lambda function: function, jax.jit):
-        for operation in (*EXACT, operator.pow):
-            for x, y in ((0.999, 1), (1, 0.999), (3, 7)):
-                if operation is not operator.pow or isinstance(y, float):
-                    made = canonopt.dynamic(x), canonopt.dynamic(y)
-                    found = jit(lambda x, y, op=operation: jnp.asarray(op(x, y)))(*made)
-                    check(found, operation(x, y))
-
-
 @pytest.mark.parametrize("jit", [lambda function: function, jax.jit])
 def test_an_integer_to_a_dynamic_power_is_refused(jit):
     with pytest.raises(TypeError, match="its value is needed for the exponent of an integer"):

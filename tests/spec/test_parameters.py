@@ -355,13 +355,6 @@ class Labels(eqx.Module):
         raise AssertionError("a tree is not called")
 
 
-class LabelFunction(eqx.Module):
-    prefix: str = "no label"
-
-    def __call__(self, params):
-        return Labels("adam", "sgd")
-
-
 def test_a_callable_tree_of_labels_is_a_tree():
     params = Labels(jnp.ones(2), jnp.ones(2))
     transforms = {"adam": optax.adam(0.1), "sgd": optax.set_to_zero()}
@@ -374,15 +367,6 @@ def test_a_callable_tree_of_labels_is_a_tree():
     assert updates.w.tolist() != [0.0, 0.0]
     assert optim.param_labels == labels
     assert optim is canonopt.partition(transforms, Labels("adam", "sgd"))
-
-
-def test_a_callable_module_without_labels_is_a_function():
-    params = Labels(jnp.ones(2), jnp.ones(2))
-    optim = canonopt.partition(
-        {"adam": canonopt.adam(0.1), "sgd": canonopt.set_to_zero()}, LabelFunction()
-    )
-    updates, _ = optim.update(params, optim.init(params), params)
-    assert updates.b.tolist() == [0.0, 0.0]
 
 
 @pytest.mark.parametrize(
@@ -403,11 +387,3 @@ def test_a_callable_tree_of_booleans_is_a_mask(build):
     optim.update(params, state, params)
     assert build(Labels(True, False)) is optim
     assert build(Labels(False, True)) is not optim
-
-
-def test_callable_trees_of_dimension_numbers_are_trees():
-    numbers = optax.contrib.MuonDimensionNumbers()
-    params = Labels(jnp.ones((4, 4)), jnp.ones((4, 4)))
-    optim = canonopt.contrib.muon(0.1, muon_weight_dimension_numbers=Labels(numbers, None))
-    updates, _ = optim.update(params, optim.init(params), params)
-    assert jax.tree.structure(updates) == jax.tree.structure(params)
