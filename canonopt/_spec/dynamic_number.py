@@ -32,6 +32,7 @@ _DTYPES = {
     np.float64: jnp.floating,
 }
 _FLOATS = (float, np.float64)
+_LARGEST = float(np.finfo(np.float32).max)
 _COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
 
 
@@ -135,9 +136,10 @@ class Dynamic:
         """Return what stands beside an array: the Python number if it is known."""
         # XLA compiles a constant in another way than an argument: `y / (x**0.5 + 0.0)`, for one.
         known = self.known() if self.ndim == 0 and self.kind_held() is not None else None
+        number = None if known is None else known.item()
         # NumPy warns of a number that becomes an infinity in float32.
-        is_in_range = known is not None and np.isfinite(np.asarray(self.value))
-        return known.item() if known is not None and is_in_range else self.as_array()
+        is_usable = number is not None and abs(number) <= _LARGEST
+        return number if is_usable else self.as_array()
 
     __jax_array__ = as_operand
     # From `aval`, `jnp.asarray` reads the weak type.

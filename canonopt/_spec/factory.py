@@ -366,12 +366,14 @@ def _is_known(value: Any, then: Any) -> bool:
 
     Both have one key. So only what a function holds by itself may have changed since.
     """
-    return type(value) in PLAIN or _is_alike(value, then)
+    return type(value) in PLAIN or _is_alike(value, then, set())
 
 
-def _is_alike(value: Any, then: Any) -> bool:
-    if value is then:
+def _is_alike(value: Any, then: Any, seen: set[tuple[int, int]]) -> bool:
+    pair = id(value), id(then)
+    if value is then or pair in seen:  # a function may capture itself
         return True
+    seen.add(pair)
     if not type(value) is type(then) is types.FunctionType:
         return False
     if _OWN(value) != _OWN(then) or vars(value) or vars(then):
@@ -384,9 +386,9 @@ def _is_alike(value: Any, then: Any) -> bool:
         held = [[cell.cell_contents for cell in of_one] for of_one in cells]
     except ValueError:  # a variable without a value
         return False
-    return len(defaults[0]) == len(defaults[1]) and all(
-        map(_is_alike, (*held[0], *defaults[0]), (*held[1], *defaults[1]))
-    )
+    pairs = zip((*held[0], *defaults[0]), (*held[1], *defaults[1]), strict=False)
+    is_as_long = len(defaults[0]) == len(defaults[1])
+    return is_as_long and all(_is_alike(a, b, seen) for a, b in pairs)
 
 
 def _is_plain(value: Any) -> bool:

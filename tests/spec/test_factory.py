@@ -474,6 +474,16 @@ def test_a_default_that_may_change_is_copied_into_the_field():
     assert updates_of(spec.replace(rate=0.25))["w"] == [-0.5, -0.5]
 
 
+def test_a_function_that_captures_itself_is_found_again():
+    def make():
+        def again(count, n=1):
+            return 0.5 if n == 0 else again(count, n=n - 1)
+
+        return again
+
+    assert canonopt.sgd(make()) is canonopt.sgd(make())
+
+
 def test_a_function_that_was_changed_after_a_build_is_read_again():
     def make(scale=2.0):
         captured = scale
