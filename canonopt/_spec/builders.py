@@ -5,7 +5,7 @@ import importlib
 import inspect
 import sys
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable
 from typing import Any, NamedTuple, ParamSpec, overload
 
 import optax
@@ -67,7 +67,7 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
         )
     if factory_of(function) is not None:
         return function
-    tuple(catalogue.values())  # `canonical(optax.adam)` is `canonopt.adam`
+    catalogue()  # so that `canonical(optax.adam)` is `canonopt.adam`
     return register(Factory, function)
 
 
@@ -124,6 +124,10 @@ class _Entry(NamedTuple):
     name: str
     function: Any
 
+    @property
+    def path(self) -> str:
+        return f"{self.module}.{self.name}"
+
 
 @functools.cache
 def _entries() -> list[_Entry]:
@@ -154,25 +158,11 @@ def in_place_of(value: Any) -> Any:
     return module[entry.name]
 
 
-class _Catalogue(Mapping[str, Callable[..., Any]]):
-    """The functions that build specs, by Optax's names: "adam", "contrib.muon"."""
-
-    @functools.cached_property
-    def _functions(self) -> dict[str, Any]:
-        entries = [e for e in _entries() if e.module == _homes()[id(e.function)].module]
-        return {f"{e.module}.{e.name}".removeprefix("canonopt."): e.function for e in entries}
-
-    def __getitem__(self, name: str) -> Callable[..., Any]:
-        return in_place_of(self._functions[name])
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._functions)
-
-    def __len__(self) -> int:
-        return len(self._functions)
-
-
-catalogue = _Catalogue()
+@functools.cache
+def catalogue() -> dict[str, Callable[..., Any]]:
+    """Return the functions that build specs, by Optax's names: "adam", "contrib.muon"."""
+    entries = [e for e in _entries() if e.module == _homes()[id(e.function)].module]
+    return {e.path.removeprefix("canonopt."): in_place_of(e.function) for e in entries}
 
 
 # --- the modules that users import --------------------------------------------------------------
@@ -215,12 +205,13 @@ def find_in(module: str, name: str) -> Any:
 
 def mirrored_names() -> dict[str, tuple[str, Any]]:
     """Map the name of each of Optax's factories, `optax.adam`, to canonopt's name and function."""
-    found = {}
-    for entry in _entries():
-        home = _homes()[id(entry.function)]
-        theirs = f"{entry.module.replace('canonopt', 'optax')}.{entry.name}"
-        found[theirs] = f"{home.module}.{home.name}", in_place_of(entry.function)
-    return found
+    return {
+        e.path.replace("canonopt", "optax", 1): (
+            _homes()[id(e.function)].path,
+            in_place_of(e.function),
+        )
+        for e in _entries()
+    }
 
 
 def replace_in_optax() -> None:

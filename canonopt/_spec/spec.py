@@ -156,9 +156,10 @@ class Configured:
 
         ```
 
-        **Returns:** the numbers, strings and arrays among the parameters, defaults included. A
-        number given as `canonopt.dynamic(1e-3)` is listed as `1e-3`. Masks, dtypes, `None` and so
-        on are left out.
+        **Returns:** the numbers, booleans, strings and arrays among the parameters and in the
+        containers and pytrees among them, defaults included. A number given as
+        `canonopt.dynamic(1e-3)` is listed as `1e-3`. Functions, dtypes, `None` and so on are left
+        out.
         """
         listed = {}
         for path, value in _walk(self):

@@ -85,7 +85,7 @@ def test_a_function_of_optax_without_annotation_is_known():
 
 
 def test_the_shared_table_has_every_factory():
-    assert {name.removeprefix("schedules.") for name in catalogue.ALL} == {*builders}
+    assert {name.removeprefix("schedules.") for name in catalogue.ALL} == {*builders()}
 
 
 def test_what_optax_lacks_is_an_attribute_error():

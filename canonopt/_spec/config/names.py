@@ -52,7 +52,7 @@ class Names:
         if key == "optax":
             fix = 'Write a name such as "adam".'
             what = f"a factory of Optax {optax.__version__}"
-            return vars(_found(name, catalogue, path, what, fix))["factory"]
+            return vars(_found(name, catalogue(), path, what, fix))["factory"]
         named = {n: f for n, v in self._qualified().items() if (f := factory_of(v)) is not None}
         of_functions = {_qualified_name(f.function): f for f in named.values()}
         return _found(name, of_functions | named, path, "a factory in the registry")
@@ -99,7 +99,7 @@ def _known_objects() -> dict[Any, Any]:
             owner = getattr(value, "__module__", None) if callable(value) else None
             if name[0] != "_" and str(owner).startswith("optax."):
                 found.setdefault(f"{module.__name__}:{name}", value)
-    return found | {f"canonopt:{name}": builder for name, builder in catalogue.items()}
+    return found | {f"canonopt:{name}": builder for name, builder in catalogue().items()}
 
 
 @functools.cache
