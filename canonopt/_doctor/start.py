@@ -1,11 +1,14 @@
 """Where the time goes until the slowest function, as a rule the step, can run."""
 
+import functools
+import re
 from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import TypeAlias
 
 import attrs
 
-from .._recompiles import STAGES, CauseLine, Entry
+from .._recompiles import STAGES, CauseLine, Entry, FunctionLog
 from .report import Function, Report
 from .stream import Process
 
@@ -33,15 +36,15 @@ def start_of(report: Report) -> Start | None:
 
 def _start(report: Report, process: Process) -> Start | None:
     functions, lines = _entries(report.functions, process), _entries(report.helpers, process)
-    firsts = [(name, entries[0]) for name, entries in functions]
+    firsts = [(log.name, entries[0]) for log, entries in functions]
     slowest = max((first.seconds for _, first in firsts), default=0.0)
     slow = [found for found in firsts if found[1].seconds >= slowest / 2]
     if not slow:
         return None
     step, first = min(slow, key=lambda found: found[1].at)
     end = first.at + first.seconds
-    lines = [(name, [e for e in entries if e.at < end]) for name, entries in lines]
-    lines = [(name, entries) for name, entries in lines if entries]
+    lines = [(log, [e for e in entries if e.at < end]) for log, entries in lines]
+    lines = [(log, entries) for log, entries in lines if entries]
     eager = [entry for _, entries in lines for entry in entries]
     others = [e for _, entries in functions for e in entries if e.at < end and e is not first]
     compiling = _seconds([*eager, *others, first])
@@ -65,13 +68,13 @@ def _start(report: Report, process: Process) -> Start | None:
     return Start(seconds, [row for row in rows if row[1] != "0"], advice)
 
 
-_Entries: TypeAlias = list[tuple[str, list[Entry]]]  # by the name of the function or line
+_Entries: TypeAlias = list[tuple[FunctionLog, list[Entry]]]
 
 
 def _entries(functions: Sequence[Function], process: Process) -> _Entries:
     logs = [each.logs[process.name] for each in functions if process.name in each.logs]
-    found = [(log.name, [entry for entry in log.entries if entry.compiled]) for log in logs]
-    return [(name, entries) for name, entries in found if entries]
+    found = [(log, [entry for entry in log.entries if entry.compiled]) for log in logs]
+    return [(log, entries) for log, entries in found if entries]
 
 
 def _seconds(entries: Iterable[Entry]) -> float:
@@ -87,17 +90,28 @@ def _row(name: str, entries: Sequence[Entry]) -> tuple[str, ...]:
 
 
 def _on_lines(lines: _Entries) -> Iterator[CauseLine]:
-    for name, entries in sorted(lines, key=lambda line: -_seconds(line[1]))[:_MAX_LINES]:
+    for log, entries in sorted(lines, key=lambda line: -_seconds(line[1]))[:_MAX_LINES]:
         if (seconds := _seconds(entries)) >= _WORTH_SECONDS / 10:
             count = f"{len(entries)} programs" if len(entries) > 1 else "a program"
-            yield CauseLine("note", f"{name} compiled {count}, {seconds:.2f} s")
+            yield CauseLine("note", f"{log.name} compiled {count}, {seconds:.2f} s")
     # A restart of a 12-layer transformer: 4.8 s with its parameters initialized, 2.9 s without.
-    if sum(_seconds(entries) for _, entries in lines) >= _WORTH_SECONDS:
+    is_slow = sum(_seconds(entries) for _, entries in lines) >= _WORTH_SECONDS
+    if is_slow and any(_restores(log.place or "") for log, _ in lines):
         yield CauseLine(
             "hint",
             "if these lines initialize what a checkpoint replaces, restore into the shapes of "
             "eqx.filter_eval_shape or jax.eval_shape: nothing is compiled for them",
         )
+
+
+@functools.cache
+def _restores(place: str) -> bool:
+    """Return True if a file names a function that restores a checkpoint."""
+    try:
+        source = Path(place.rpartition(":")[0]).read_bytes()
+    except OSError:  # of another machine
+        return False
+    return re.search(rb"deserialise|restore|from_bytes", source) is not None
 
 
 def _on_cache(report: Report, process: Process, entries: list[Entry]) -> Iterator[CauseLine]:

@@ -76,11 +76,15 @@ def test_a_line_is_printed_only_where_it_saves_a_second(programs, cache, counts,
     assert (found and [*map(str, found.advice)]) == expected
 
 
-def test_eager_initialization_is_told_of_restoring_into_shapes():
-    lines = [log_of("model.py:3", (0.0, 0.0, 0.5, 0.9), is_line=True)]
-    text = as_text(report_on([log_of("step", (1.0, 0.2, 0.2, 0.2))], lines))
-    assert "  model.py:3 compiled a program, 1.40 s\n" in text
-    assert "restore into the shapes of eqx.filter_eval_shape or jax.eval_shape" in text
+@pytest.mark.parametrize("call", ["eqx.tree_deserialise_leaves(path, model)", "train(model)"])
+def test_where_a_checkpoint_is_restored_shapes_are_enough(call, tmp_path):
+    (tmp_path / "model.py").write_text(call)
+    line = log_of("model.py:1", (0.0, 0.0, 0.5, 0.9), is_line=True)
+    line.place = f"{tmp_path}/model.py:1"
+    text = as_text(report_on([log_of("step", (1.0, 0.2, 0.2, 0.2))], [line]))
+    assert "  model.py:1 compiled a program, 1.40 s\n" in text
+    hint = "restore into the shapes of eqx.filter_eval_shape or jax.eval_shape"
+    assert (hint in text) == ("deserialise" in call)
 
 
 def test_stages_of_a_process_are_those_that_jax_reports():
