@@ -42,7 +42,8 @@ def is_data(value: Any) -> bool:
 
 # --- parts by path ------------------------------------------------------------------------------
 
-_WHOLE = PLAIN | {complex, types.FunctionType}
+# Types of values without parts that could change.
+WHOLE = PLAIN | {complex, types.FunctionType}
 _DICTS = frozenset((dict, collections.OrderedDict, collections.defaultdict))
 _MUTABLE = _DICTS | {list, collections.deque}
 
@@ -56,7 +57,7 @@ def parts_of(value: Any) -> tuple[Parts, _Make]:
     And a function that makes another one with other parts. What is a whole has no parts.
     """
     kind = type(value)
-    if kind in _WHOLE or hasattr(kind, "__canonical_key__"):  # a spec or a number of canonopt's
+    if kind in WHOLE or hasattr(kind, "__canonical_key__"):  # a spec or a number of canonopt's
         return [], _nothing
     # JAX sorts the keys of a dict, and a factory may depend on their order.
     if kind in _DICTS or kind in (list, tuple) or is_namedtuple(kind):
@@ -126,7 +127,7 @@ class Copies:
     def of(self, value: Any) -> Any:
         """Return `value` with copies of the containers in it. Raises `ContainsItself`."""
         kind = type(value)
-        if kind in _WHOLE or is_spec(value):
+        if kind in WHOLE or is_spec(value):
             return value
         if id(value) not in self._made:
             self._made[id(value)] = [value]

@@ -25,6 +25,7 @@ from .._optax_compat import TREES_OR_FUNCTIONS, callable_tree_as_function, dtype
 from .._python_internals import signature_with_alias, token_of
 from ..errors import ParameterError
 from .arguments import (
+    WHOLE,
     ContainsItself,
     Copies,
     copied,
@@ -147,7 +148,7 @@ class Factory:
         if signature.transformations:
             check_transformations(signature, given)
         differing, is_complete = signature.differing(given), True
-        if not are_numbers:
+        if not WHOLE.issuperset(map(type, differing.values())):
             differing, is_complete = self._copied(differing)
             given = given | differing
         parameters = signature.template | given
