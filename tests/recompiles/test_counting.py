@@ -4,7 +4,6 @@ import copy
 import functools
 import inspect
 import re
-import threading
 import warnings
 from collections.abc import Callable
 from concurrent import futures
@@ -213,17 +212,6 @@ def test_an_object_whose_call_is_jitted(make):
         compiled(ones(5))
 
 
-def test_functions_without_source():
-    namespace = {}
-    exec("def made(x):\n    return x + 1", namespace)
-    for watched in (assert_any(jax.jit(namespace["made"])), assert_any(eqx.filter_jit(len))):
-        assert watched.log.traces == 0
-    partial = assert_any(jax.jit(functools.partial(namespace["made"])))
-    module = assert_any(eqx.filter_jit(eqx.nn.Linear(3, 3, key=jax.random.key(0))))
-    partial(ones(3)), module(ones(3)), module(ones(3))
-    assert (partial.log.traces, module.log.traces) == (1, 1)
-
-
 def test_functions_of_a_loop_count_each_for_itself():
     for jit in (jax.jit, eqx.filter_jit):
         for _ in range(3):
@@ -305,33 +293,6 @@ def test_lower_and_eval_shape():
     assert below.log.traces == truth.traces - 5 == 2
     below(ones(3)), jax.grad(lambda x: below(x).sum())(ones(3)), jax.vmap(below)(ones(3))
     assert below.log.traces == 2  # no trace for a program
-
-
-@pytest.mark.parametrize("where", ["below", "above"])
-@pytest.mark.slow
-def test_threads(where):
-    truth, lock = Truth(), threading.Lock()
-
-    def body(x):
-        with lock:
-            truth.traces += 1
-        return x * 2
-
-    below = assert_any(body)
-    call = jax.jit(below) if where == "below" else assert_any(jax.jit(body))
-    watched = below if where == "below" else call
-
-    def work(thread):
-        for i in range(12):  # some shapes of this thread, and some of all
-            call(ones(1 + thread * 12 + i if i % 2 else 500 + i))
-
-    threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert watched.log.traces == truth.traces >= 8 * 6 + 6
-    assert len(watched.log.entries) <= 64
 
 
 # --- generated sequences of calls ---------------------------------------------------------------
@@ -595,24 +556,6 @@ def test_a_call_under_a_transformation_compiles_once(under, jit):
     call = under(watched)
     for _ in range(3):
         call(ones(4, 3) if under is not eqx.filter_grad else jnp.asarray(ones(4, 3)))
-
-
-@pytest.mark.parametrize(
-    "under",
-    [
-        lambda f: jax.grad(f)(ones(3)),
-        lambda f: jax.vjp(f, ones(3)),
-        lambda f: jax.vmap(f)(ones(2, 3)),
-    ],
-    ids=["grad", "vjp", "vmap"],
-)
-def test_another_transformation_is_another_program(under):
-    watched = canonopt.assert_max_compiles(jax.jit(lambda x: loss(x)))
-    watched(ones(3))
-    message = r"for the 2nd time, and max_compiles=1.\n  .*by itself -> under jax.(grad|vmap)"
-    with pytest.raises(canonopt.errors.ExcessError, match=message):
-        under(watched)
-    watched(ones(3))
 
 
 def test_a_jitted_function_under_pmap_is_traced_as_often_as_its_body_runs():

@@ -2,7 +2,6 @@
 
 import contextlib
 import gc
-import inspect
 import re
 import threading
 import warnings
@@ -416,20 +415,6 @@ def test_eager_work_is_told_by_its_line():
         for size in range(400, 410):
             jnp.full(size, 1.0)
     assert "6 shapes: the length grows by one each time" in str(warned[0].message)
-
-
-def test_a_warning_is_of_the_line_that_calls():
-    step = jax.jit(fresh()[0])
-    with canonopt.no_recompiles(mode="warn"), pytest.warns(RecompileWarning) as caught:
-        line = inspect.currentframe().f_lineno + 1
-        step(X)
-    assert [(w.filename, w.lineno) for w in caught] == [(__file__, line)]
-    with canonopt.no_recompiles(mode="warn"), warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for size in range(11, 19):
-            step(ones(size))
-    assert len(caught) == 3
-    assert "No more warnings for 60 s." in str(caught[-1].message)
 
 
 @pytest.mark.parametrize(
