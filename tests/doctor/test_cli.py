@@ -117,7 +117,6 @@ def test_a_file_that_cannot_be_written_is_named_after_the_report(tmp_path):
         ("recompiles.py growing_batch", 3),
         pytest.param("recompiles.py growing_batch fixed", 0, marks=pytest.mark.slow),
         pytest.param("recompiles.py state_of_the_whole_model", 1, marks=pytest.mark.slow),
-        pytest.param("eager.py train_and_eval", 0, marks=pytest.mark.slow),
     ],
 )
 def test_with_the_option_a_recompile_that_can_be_avoided_is_a_failure(arguments, status):
