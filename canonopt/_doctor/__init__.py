@@ -2,8 +2,9 @@
 
 `cli` reads the command line. `running` starts the command with `startup/sitecustomize` in each of
 its Python processes, where `stream` writes what is traced and compiled, and reads it back here.
-`report` is the model of what was found, and `forms` and `page` render it. Others may call
-`command`, as `canonopt.__main__` does.
+`report` is the model of what was found, `start` says where the start of the run went, `forms`
+renders both, and `comparing` puts two runs side by side. Others may call `command`, as
+`canonopt.__main__` does.
 """
 
 from .cli import command as command
