@@ -254,6 +254,13 @@ def test_wrong_usage_is_an_error_before_anything_runs(
     assert re.search(message, capsys.readouterr().err)
 
 
+def test_a_page_needs_rich(monkeypatch, capsys):
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(SystemExit):
+        main(["doctor", "--html", "page.html", "train.py"])
+    assert "--html needs rich. Write: pip install 'canonopt[doctor]'" in capsys.readouterr().err
+
+
 @pytest.mark.slow
 def test_try_compares_with_a_run_with_canonopts_factories(tmp_path):
     files = {form: tmp_path / f"report.{form}" for form in ("json", "html")}
