@@ -59,7 +59,8 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     out += (function.__name__, function.__qualname__)
     reader.add(function.__module__, mode)
     reader.add(function.__doc__, mode)
-    _add_captured(reader, function, code, mode)
+    if function.__closure__:
+        _add_captured(reader, function, code, mode)
     reader.add_all(function.__defaults__ or (), mode)
     reader.add_named(function.__kwdefaults__ or {}, mode)
     # Asking a function for its annotations makes a dict, and a lambda has none.

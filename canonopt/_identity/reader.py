@@ -148,7 +148,8 @@ class Reader:
                 self.add(value, cast(Mode, mode))
         self._pending.reverse()
         self._finish()
-        if any(map(self.refused_attributes.intersection, self._attributes)):
+        refused = self.refused_attributes
+        if refused and any(map(refused.intersection, self._attributes)):
             self.stop(self.function, impure("a file"))
         stores = self._changes_variables or (self._changes_objects and self.holds_mutable)
         return Reading(
@@ -298,8 +299,9 @@ class Reader:
         self._attributes.append(code.attributes)
         for name in code.hidden_inputs:
             self.stop(function, impure(name))
-        if any(can_tell_apart(path, namespace) for path in code.identity_tests):
-            self.stop(function, IDENTITY_TEST)
+        for path in code.identity_tests:
+            if can_tell_apart(path, namespace):
+                self.stop(function, IDENTITY_TEST)
         for name in code.globals:
             value = namespace.get(name, _MISSING)
             if value is _MISSING:
@@ -338,7 +340,7 @@ class Reader:
         """
         if not is_library_module(module):
             return  # its attributes are read
-        paths = [path[1:] for path in code.paths if path and variable in (None, path[0])]
+        paths = [p[1:] for p in code.paths if p and (p[0] == variable or variable is None)]
         if code.reads_any_attribute or not REFLECTION.isdisjoint(code.globals):
             paths += ((name,) for name in code.attributes)
         for path in (*imported, *paths):

@@ -64,13 +64,14 @@ class WeakIdMap(Generic[T]):
 def known_by_identity(find_out: Callable[[Any], T]) -> Callable[[Any], T]:
     """Remember what a function of one object returns, for as long as that object lives."""
     known: WeakIdMap[T] = WeakIdMap()
-    get, setdefault = known.get, known.setdefault
-    missing: Any = object()
+    entries = known._known
 
     @functools.wraps(find_out)
     def call(thing: Any) -> T:
-        found: Any = get(thing, missing)
-        return setdefault(thing, find_out(thing)) if found is missing else found
+        entry = entries.get(id(thing))  # without a call of `known.get`: most lookups are this
+        if entry is not None and entry() is thing:
+            return entry.value
+        return known.setdefault(thing, find_out(thing))
 
     vars(call)["known"] = known
     return call
