@@ -201,11 +201,10 @@ def array_leaf(value: Any) -> Leaf:
     devices = 1
     if isinstance(value, np.ndarray | np.generic):
         committed, memory_kind = False, jax.devices()[0].default_memory().kind
-    elif not isinstance(value, jax.core.Tracer) and value.sharding is not None:
-        committed = bool(getattr(value, "committed", True))
-        memory_kind = value.sharding.memory_kind
+    elif not isinstance(value, jax.core.Tracer) and (where := value.sharding) is not None:
+        committed, memory_kind = bool(getattr(value, "committed", True)), where.memory_kind
         if committed:  # the device of an uncommitted array is not in the key
-            sharding, devices = _placement(value.sharding)
+            sharding, devices = _placement(where)
             with contextlib.suppress(Exception):  # random keys and deleted arrays have none
                 layout = _layout_text(value.format.layout)
     weak_type = bool(getattr(aval, "weak_type", False))
@@ -551,8 +550,8 @@ def call_of(
     flat = jtu.tree_leaves((args, kwargs))
     leaves[TRANSFORMS] = _transforms_leaf(x for x in flat if isinstance(x, jax.core.Tracer))
     caller = caller_of(((n, v) for _, n, v in named), is_given, (Mesh, Sharding))
-    shardings = {_placement(x.sharding)[0]: x.sharding for x in flat if _is_committed(x)}
-    places = {text: code_of_sharding(s, caller.variables) for text, s in shardings.items()}
+    shardings = reader.shardings.items()
+    places = {text: code_of_sharding(found, caller.variables) for text, found in shardings}
     sets = frozenset(reader.states), frozenset(reader.modules_of_flax)
     return Call(leaves, *sets, caller, places, _names_in(function), filtered)
 
@@ -604,11 +603,6 @@ def shapes_of_miss(miss: Miss) -> str:
     return ", ".join([*texts, *map(text_of, static)]) or "nothing"
 
 
-def _is_committed(value: Any) -> bool:
-    is_array = isinstance(value, jax.Array) and not isinstance(value, jax.core.Tracer)
-    return is_array and bool(getattr(value, "committed", True))
-
-
 # What transforms the call of a jitted function, by the tracers that it was given. By name, because
 # JAX exports only some of these classes.
 _TRANSFORMS = {
@@ -648,6 +642,7 @@ class _Reader:
     def __init__(self, filtered: bool) -> None:
         self.leaves: dict[str, Leaf] = {}
         self.states: set[str] = set()
+        self.shardings: dict[str, Any] = {}  # of committed arrays, by their texts
         self.modules_of_flax: set[str] = set()
         self._filtered = filtered
         self._budget = Budget()
@@ -666,7 +661,9 @@ class _Reader:
             self.leaves[path] = NOTHING
             return
         if _is_array(value) or isinstance(value, jax.ShapeDtypeStruct):
-            self.leaves[path] = array_leaf(value)
+            leaf = self.leaves[path] = array_leaf(value)
+            if leaf.sharding is not None:
+                self.shardings.setdefault(leaf.sharding, value.sharding)
             return
         if (module := module_parts(value)) is not None:
             self.modules_of_flax.add(root_of(path))
