@@ -93,7 +93,8 @@ def _write(folder: Path, scripts):
 
 @pytest.mark.slow
 def test_the_command_says_the_same(tmp_path):
-    scripts = [s for s in REPORTS[::8] if not (s.is_line or _HEAVY.search(s.body))]
+    known = [script for script in SCRIPTS if not script.is_fine]
+    scripts = [s for s in known[::8] if not (s.is_line or _HEAVY.search(s.body))]
     assert len(scripts) > 10
     _write(tmp_path, scripts)
     *_, done = doctored("--json", "report.json", "all.py", cwd=tmp_path)
