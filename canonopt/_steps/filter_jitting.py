@@ -6,7 +6,7 @@ import inspect
 import types
 import warnings
 import weakref
-from collections.abc import Callable, Hashable, Iterator
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, Literal, ParamSpec, TypeAlias, TypeVar, overload
 
 import attrs
@@ -102,7 +102,7 @@ def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any)
         )
     if options:
         jax.jit(_names_of, **options)  # checks them
-    wrapper = _FilterJitted(_names_of(fun)[0], fun, _function_of(fun, donate, options))
+    wrapper = _FilterJitted(_names_of(fun)[0], _Held(fun), _function_of(fun, donate, options))
     return eqx.module_update_wrapper(wrapper)
 
 
@@ -117,30 +117,45 @@ def _names_of(fn: Any) -> tuple[str, str]:
 # --- results ------------------------------------------------------------------------------------
 
 
+@jtu.register_pytree_node_class
+@attrs.frozen(eq=False)
+class _Held:
+    """A function, of which only the arrays are leaves."""
+
+    fun: Any
+
+    def tree_flatten(self) -> tuple[list[Any], Static]:
+        return cut(self.fun)
+
+    @classmethod
+    def tree_unflatten(cls, static: Static, arrays: Iterable[Any]) -> "_Held":
+        return cls(restored(static, iter(arrays)))
+
+
 class _FilterJitted(eqx.Module):
-    """The result of `filter_jit`: a pytree of the function."""
+    """The result of `filter_jit`: a pytree of the arrays in the function."""
 
     fn: str  # for the repr
-    _fun: Any = eqx.field(repr=False)
+    _held: _Held = eqx.field(repr=False)
     _function: "_Function" = eqx.field(static=True, repr=False)
 
     @property
     def __wrapped__(self) -> Any:
-        return self._fun
+        return self._held.fun
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         __tracebackhide__ = True
         # Not through `__getattribute__`, which is a Python function of Equinox.
         attributes = object.__getattribute__(self, "__dict__")
         try:
-            return attributes["_function"].call(attributes["_fun"], args, kwargs)
+            return attributes["_function"].call(attributes["_held"].fun, args, kwargs)
         except eqx.EquinoxRuntimeError as error:
             error.__traceback__ = None  # it ends in canonopt, and the message has the stack
             raise
 
     def lower(self, /, *args: Any, **kwargs: Any) -> "Lowered":
         function = self._function
-        kept, donated, static = function.split(self._fun, args, kwargs)
+        kept, donated, static = function.split(self.__wrapped__, args, kwargs)
         # From now on `jax.jit` is called, which knows what it has traced.
         function.calls_of(static).is_plain = True
         return Lowered(function.plain.lower(kept, donated, _Rest(static)), self)
@@ -149,13 +164,13 @@ class _FilterJitted(eqx.Module):
         return self if instance is None else eqx.Partial(self, instance)
 
     def __reduce__(self) -> Any:
-        return functools.partial(filter_jit, **self.__captured_options__), (self._fun,)
+        return functools.partial(filter_jit, **self.__captured_options__), (self.__wrapped__,)
 
     # --- for the reader of functions ----------------------------------------------------------
 
     @property
     def __captured_function__(self) -> Any:
-        return self._fun
+        return self.__wrapped__
 
     @property
     def __captured_options__(self) -> dict[str, Any]:
@@ -189,7 +204,8 @@ class Compiled:
     _jitted: _FilterJitted
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        kept, donated, static = self._jitted._function.split(self._jitted._fun, args, kwargs)
+        jitted = self._jitted
+        kept, donated, static = jitted._function.split(jitted.__wrapped__, args, kwargs)
         _, arrays, output = self.compiled(kept, donated, _Rest(static))
         return output.build(arrays)
 
@@ -359,11 +375,11 @@ def _no_warnings() -> Iterator[None]:
 
 def _may_fail(calls: Calls, call: _Call, *arrays: list[Any]) -> bool:
     """Return True if a program that has just run may raise an error when it runs."""
+    if is_debugging():
+        return True  # there is no trace
     try:
-        jaxpr = None if is_debugging() else calls.jaxpr_of(call, arrays)
+        jaxpr = calls.jaxpr_of(call, arrays)
     except NotTraced:
-        jaxpr = None
-    if jaxpr is None:
         return True
     equations = (eqn for value in values_in(jaxpr) for eqn in getattr(value, "eqns", ()))
     return bool(jaxpr.effects) or not all(eqn.primitive in _harmless() for eqn in equations)

@@ -79,12 +79,12 @@ def cut(tree: Any) -> tuple[list[Any], Static]:
         return leaves, (treedef, ())
     arrays, others = [], []
     for i, leaf in enumerate(leaves):
-        if type(leaf) in _array_types or _is_array(leaf):
-            arrays.append(leaf)
-        elif _is_module(leaf):
+        if _is_module(leaf):
             inner, static = _known_or_cut(leaf)
             arrays += inner
             others.append((i, static))
+        elif _is_array(leaf):
+            arrays.append(leaf)
         else:
             others.append((i, leaf))
     return arrays, (treedef, tuple(others))

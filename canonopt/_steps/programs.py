@@ -18,13 +18,7 @@ import jax
 import jax.core
 import jax.tree_util as jtu
 
-from .._identity import (
-    cleared,
-    is_in_place,
-    note_not_shared,
-    read_call,
-    with_arrays,
-)
+from .._identity import cleared, is_in_place, note_not_shared, read_call, with_arrays
 from .._jax_internals import (
     CAPTURED,
     NotTraced,
@@ -82,16 +76,11 @@ class Program:
         self.pinned = pinned  # of which the key has the ids
 
 
-def _users_call(
-    args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
+def _users_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any, Any]:
     """Return what `jax.jit` would have been called for, and with."""
     jitted = _thread.jitted  # the call that misses JAX's cache is the last one of this thread
-    return (
-        jitted.wrapped,
-        (*args, *jitted.beside),
-        {name: arg for name, arg in kwargs.items() if name != CAPTURED},
-    )
+    named = {name: arg for name, arg in kwargs.items() if name != CAPTURED}
+    return jitted.wrapped, (*args, *jitted.beside), named
 
 
 def _traced_again(
