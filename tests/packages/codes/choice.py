@@ -1,7 +1,7 @@
 """The public training codes of `docs/real-code.md`, chosen before the first of them was run.
 
-One code for each kind of training that a user of Optax may have, from the repository that people copy
-that kind from. Whether canonopt helps with it was not known, and none was left out afterwards.
+One code for each kind of training that a user of Optax may have, from the repository that people
+copy that kind from. Whether canonopt helps with it was not known, and none was left out afterwards.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ class Code:
     repository: str
     commit: str
     licence: str
-    paths: tuple[str, ...]  # the script with the entry function, and what it imports
+    paths: tuple[str, ...]  # the script with the entry function, and what it needs
     why: str
 
 
@@ -62,12 +62,7 @@ CHOICE = (
         "vae",
         "an autoencoder, Flax Linen",
         *_FLAX,
-        (
-            "examples/vae/train.py",
-            "examples/vae/models.py",
-            "examples/vae/utils.py",
-            "examples/vae/input_pipeline.py",
-        ),
+        ("examples/vae/train.py", "examples/vae"),
         "Linen with a TrainState",
     ),
     Code(
@@ -102,15 +97,7 @@ CHOICE = (
         "LX",
         "a PINN",
         *_LX,
-        tuple(
-            f"PINN/{name}.py"
-            for name in (
-                *("main", "_geometry", "_geometry_files", "_initialization", "_input_output"),
-                *("_multisurface", "_network_and_loss", "_normals_debug", "_physics", "_plotting"),
-                *("_state", "_train_state"),
-            )
-        )
-        + ("PINN/input.toml",),
+        ("PINN/main.py", "PINN", ":(exclude)PINN/*.db_old"),
         "an application of researchers, whose step reads a global that the loop changes",
     ),
     Code(
