@@ -20,6 +20,7 @@ import jax
 import pytest
 
 import canonopt
+from tests.packages.codes.choice import CHOICE
 from tools import first_picture, rivals
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
@@ -121,6 +122,18 @@ def test_page(page, monkeypatch, tmp_path):
     monkeypatch.setitem(linecache.cache, str(page), (0, None, lines, str(page)))
     for line, block in _python_blocks(page):
         _run_block(page, line, block, vars(module), lines)
+
+
+def test_the_page_of_real_code_has_each_code_and_the_diffs_that_were_measured():
+    text = (ROOT / "docs" / "real-code.md").read_text("utf-8")
+    codes = ROOT / "tests" / "packages" / "codes"
+    names = {code.name for code in CHOICE}
+    assert {path.stem for path in (codes / "diffs").iterdir()} == names
+    assert {name for name in names if f"| [{name}](https://" in text} == names
+    shown = re.findall(r"^### (\w+)\n\n```diff\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+    assert len(shown) == 3
+    for name, diff in shown:
+        assert diff == (codes / "diffs" / f"{name}.diff").read_text("utf-8")
 
 
 def test_blocks_of_real_packages_are_those_of_the_scripts():

@@ -1,8 +1,13 @@
-"""A torus with 8 x 16 points and 6 steps. Trials have other values of `lr` and `lam_bc`, as in the
-authors' own study of hyperparameters, which they write to a file for each trial. The numbers are the
+"""A torus with 8 x 16 points and 6 steps. Trials have other values of `lam_bc`, as in the
+authors' own study of hyperparameters, which writes a file for each trial. The numbers are the
 model and its score."""
 
 SHRUNK: dict = {}
+# What the reports say, and whether it cured.
+ADVICE = (
+    ("build `optimizer` with canonopt", "no"),
+    ("capture a Python number", "no: other numbers, which are reported"),
+)
 
 
 def entry(folder):
@@ -26,8 +31,7 @@ def entry(folder):
         config["batch"] = {"interior": 16, "boundary": 16}
         config["box"]["points_total"] = 2000
         config["model"]["hidden_sizes"] = [8]
-        lr, weight = 1e-3 * (1 + number), 1.0 + number
-        config["optimization"] |= {"steps": 6, "lr": lr, "lam_bc": weight, "log_every": 2}
+        config["optimization"] |= {"steps": 6, "lam_bc": 1.0 + number, "log_every": 2}
         dump_params_to_toml("trial.toml", config)
         model, score = main.main("trial.toml")
         return eqx.filter(model, eqx.is_array), score

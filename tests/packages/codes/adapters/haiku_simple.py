@@ -9,6 +9,11 @@ SHRUNK = {
         "return best_test_accuracy": "return best_test_accuracy, params",
     }
 }
+# What the reports say, and whether it cured.
+ADVICE = (
+    ("`canonopt.jit` in place of `jax.jit`", "yes"),
+    ("a dynamic learning rate", "yes"),
+)
 
 
 def entry(folder):

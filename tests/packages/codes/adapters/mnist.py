@@ -5,6 +5,11 @@ from types import SimpleNamespace
 from .stubs import stub
 
 SHRUNK: dict = {}
+# What the reports say, and whether it cured.
+ADVICE = (
+    ("build `optimizer.tx` with canonopt", "yes"),
+    ("build `model.avg_pool` once", "yes"),
+)
 
 
 def entry(folder):

@@ -13,6 +13,11 @@ SHRUNK = {
         "    out = train_jit(rng)": "    return train_jit(rng)",
     }
 }
+# What the reports say, and whether it cured.
+ADVICE = (
+    ("`canonopt.jit` in place of `jax.jit`", "no: it returns functions"),
+    ("make outside what it returns", "yes"),
+)
 
 
 def entry(folder):

@@ -4,6 +4,11 @@ import re
 
 LEFT_OUT = (9,)  # the call of main
 SHRUNK: dict = {}
+# What the reports say, and whether it cured.
+ADVICE = (
+    ("`canonopt.filter_jit` in place of `eqx.filter_jit`", "yes"),
+    ("a scan outside of a jit: jit around the whole", "yes"),
+)
 
 
 def entry(folder):
@@ -13,6 +18,8 @@ def entry(folder):
     def trial(number, printed):
         np.random.seed(number)
         train_rnn.main(dataset_size=128, steps=8, seed=number)
-        return [float(value) for value in re.findall(r"(?:loss|accuracy)=(\S+)", printed.getvalue())]
+        return [
+            float(value) for value in re.findall(r"(?:loss|accuracy)=(\S+)", printed.getvalue())
+        ]
 
     return trial

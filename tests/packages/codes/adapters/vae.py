@@ -5,6 +5,11 @@ from types import SimpleNamespace
 from .stubs import stub
 
 SHRUNK: dict = {}
+# What the reports say, and whether it cured.
+ADVICE = (
+    ("`canonopt.jit` around the whole", "no: `apply_fn` is new"),
+    ("build `state.apply_fn` once", "yes"),
+)
 
 
 def entry(folder):

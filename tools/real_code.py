@@ -1,0 +1,178 @@
+"""Measures public training codes as they are and with canonopt, and writes `docs/real-code.md`.
+
+```
+python -m tools.real_code --python ENV/bin/python             # all twelve
+python -m tools.real_code --python ENV/bin/python nanolm ppo  # these; earlier results of others
+```
+
+`ENV` has the packages that the page names. The codes come from `--repositories`, a folder with git
+directories, and are cloned into it if they are not there. Each variant runs twice, in processes of
+its own, and once with canonopt looking on.
+"""
+
+import argparse
+import importlib
+import json
+import os
+import re
+import statistics
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[1]
+PACKAGES = ROOT / "tests" / "packages"
+PAGE = ROOT / "docs" / "real-code.md"
+TEMPLATE = PACKAGES / "codes" / "template.md"
+VARIANTS = ("before", "after")
+SHOWN = 3  # diffs
+VERSIONS = (
+    *("jax", "jaxlib", "optax", "equinox", "flax", "diffrax", "dm-haiku", "numpyro", "gymnax"),
+    *("distrax", "optuna", "jaxopt", "numpy"),
+)
+
+sys.path.insert(0, str(PACKAGES))
+from codes.choice import CHOICE, Code  # noqa: E402
+from codes.sources import prepared  # noqa: E402
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("names", nargs="*", help=", ".join(code.name for code in CHOICE))
+    parser.add_argument("--python", type=Path, default=Path(sys.executable))
+    parser.add_argument("--folder", type=Path, default=ROOT / ".tox" / "real-code")
+    parser.add_argument("--repositories", type=Path, default=ROOT / ".tox" / "repositories")
+    options = parser.parse_args()
+    folder = options.folder.resolve()
+    for code in CHOICE:
+        file = folder / f"{code.name}.json"
+        if code.name in options.names or not (options.names or file.exists()):
+            results = measured(code, folder / code.name, options)
+            file.write_text(json.dumps(results, indent=1))
+            print(row(code, results), flush=True)
+    files = {code: folder / f"{code.name}.json" for code in CHOICE}
+    if missing := [code.name for code, file in files.items() if not file.exists()]:
+        sys.exit(f"The page is not written, because these have not run: {', '.join(missing)}.")
+    PAGE.write_text(render({code: json.loads(file.read_text()) for code, file in files.items()}))
+
+
+def measured(code: Code, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
+    """The notes of each round of each variant, the stale reads, and whether the numbers differ."""
+    adapter = importlib.import_module(f"codes.adapters.{code.name}")
+    folders = prepared(code, adapter, folder, options.repositories.resolve())
+    results: dict[str, Any] = {"versions": versions(options.python)}
+    for variant, script in folders.items():
+        run = [str(options.python), str(PACKAGES / "codes" / "measure.py"), code.name, str(script)]
+        results[variant] = [
+            noted([*run, str(folder / f"{variant}.npz")], folder),
+            noted([*run, str(folder / f"{variant}-log.npz"), "--stale"], folder),
+        ]
+        counts = {str(notes["compiles"]) for notes in results[variant]}
+        if len(counts) > 1:
+            raise RuntimeError(f"{code.name}, {variant}: the rounds have other counts: {counts}")
+    results["difference"] = difference(folder)
+    return results
+
+
+def noted(command: list[str], folder: Path) -> dict[str, Any]:
+    """What a run of `measure.py` prints."""
+    env = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=folder)
+    if done.returncode:
+        raise RuntimeError(f"{' '.join(command)}\n{done.stderr[-4000:]}")
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def difference(folder: Path) -> float:
+    """By how much the numbers of any trial differ at most, relative to the largest of the trial."""
+    import numpy as np
+
+    before, after = (np.load(folder / f"{variant}.npz") for variant in VARIANTS)
+    differences = [
+        np.max(np.abs(before[trial] - after[trial])) / np.max(np.abs(before[trial]))
+        for trial in before
+        if not np.array_equal(before[trial], after[trial], equal_nan=True)
+    ]
+    return float(max(differences, default=0.0))
+
+
+def versions(python: Path) -> str:
+    listed = subprocess.run(
+        [str(python), "-m", "pip", "list", "--format", "json"], capture_output=True, text=True
+    )
+    found = {entry["name"]: entry["version"] for entry in json.loads(listed.stdout)}
+    return ", ".join(f"{name} {found[name]}" for name in VERSIONS)
+
+
+def further(notes: list[dict[str, Any]], name: str) -> int:
+    """The most compiles or traces of any trial but the first."""
+    return max(notes[0][name][1:])
+
+
+def seconds(notes: list[dict[str, Any]]) -> float:
+    """The median of the further trials."""
+    return statistics.median(notes[0]["seconds"][1:])
+
+
+def lines_of(code: Code) -> tuple[int, int]:
+    """How many lines the diff removes and adds."""
+    text = (PACKAGES / "codes" / "diffs" / f"{code.name}.diff").read_text()
+    return len(re.findall(r"^-(?!--)", text, re.M)), len(re.findall(r"^\+(?!\+\+)", text, re.M))
+
+
+def row(code: Code, results: dict[str, Any]) -> str:
+    pairs = [results[variant] for variant in VARIANTS]
+    traces, compiles = (
+        " → ".join(str(further(notes, name)) for notes in pairs) for name in ("traces", "compiles")
+    )
+    times = " → ".join(f"{seconds(notes):.2g}" for notes in pairs)
+    first = " → ".join(f"{notes[0]['seconds'][0]:.2g}" for notes in pairs)
+    removed, added = lines_of(code)
+    differs = results["difference"]
+    same = "yes" if not differs else f"no, by {differs:.0e}"
+    stale = " → ".join(str(len(notes[1]["stale"])) for notes in pairs)
+    link = f"https://github.com/{code.repository}/blob/{code.commit}/{code.paths[0]}"
+    cells = (f"[{code.name}]({link})", code.title, traces, compiles, times, first)
+    return "| " + " | ".join((*cells, f"-{removed} +{added}", same, stale)) + " |"
+
+
+def gain(results: dict[str, Any]) -> float:
+    return seconds(results["before"]) / seconds(results["after"])
+
+
+def render(results: dict[Code, dict[str, Any]]) -> str:
+    adapters = {code: importlib.import_module(f"codes.adapters.{code.name}") for code in results}
+    best = sorted(results, key=lambda code: gain(results[code]), reverse=True)[:SHOWN]
+    rebuilt = [code for code in results if further(results[code]["before"], "compiles")]
+    solved = [code for code in rebuilt if not further(results[code]["after"], "compiles")]
+    advices = [advice for adapter in adapters.values() for advice in adapter.ADVICE]
+    return TEMPLATE.read_text().format(
+        rows="\n".join(row(code, found) for code, found in results.items()),
+        rebuilt=len(rebuilt),
+        solved=len(solved),
+        same=sum(not found["difference"] for found in results.values()),
+        all=len(results),
+        advices=len(advices),
+        cured=sum(cured == "yes" for _, cured in advices),
+        outcomes="\n".join(
+            f"| {code.name} | {advice} | {cured} |"
+            for code, adapter in adapters.items()
+            for advice, cured in adapter.ADVICE
+        ),
+        diffs="\n".join(
+            f"### {code.name}\n\n```diff\n"
+            + (PACKAGES / "codes" / "diffs" / f"{code.name}.diff").read_text()
+            + "```\n"
+            for code in best
+        ),
+        sources="\n".join(
+            f"- {code.name}: {code.repository} at `{code.commit[:10]}`, {code.licence}; {code.why}."
+            for code in results
+        ),
+        versions=next(iter(results.values()))["versions"],
+    )
+
+
+if __name__ == "__main__":
+    main()
