@@ -169,7 +169,7 @@ def render(results: dict[Code, dict[str, Any]]) -> str:
         same=sum(not found["difference"] for found in results.values()),
         all=len(results),
         advices=len(advices),
-        cured=sum(cured == "yes" for _, cured in advices),
+        cured=sum(cured.startswith("yes") for _, cured in advices),
         outcomes="\n".join(
             f"| {code.name} | {advice} | {cured} |"
             for code, adapter in adapters.items()
@@ -182,7 +182,7 @@ def render(results: dict[Code, dict[str, Any]]) -> str:
             for code in best
         ),
         sources="\n".join(
-            f"- {code.name}: {code.repository} at `{code.commit[:10]}`, {code.licence}; {code.why}."
+            f"- {code.name}: {code.repository} at `{code.commit[:10]}`, {code.licence}"
             for code in CHOICE
         ),
         versions=next(iter(results.values()))["versions"],

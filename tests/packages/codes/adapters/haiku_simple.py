@@ -12,7 +12,7 @@ SHRUNK = {
 # What the reports say, and whether it cured.
 ADVICE = (
     ("`canonopt.jit` in place of `jax.jit`", "yes"),
-    ("a dynamic learning rate", "yes"),
+    ("pass what differs as an argument", "yes, as `canonopt.dynamic(lr)`"),
 )
 
 

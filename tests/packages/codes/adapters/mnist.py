@@ -8,7 +8,7 @@ SHRUNK: dict = {}
 # What the reports say, and whether it cured.
 ADVICE = (
     ("build `optimizer.tx` with canonopt", "yes"),
-    ("build `model.avg_pool` once", "yes"),
+    ("build `model.avg_pool` once", "yes, with `canonopt.hoist`"),
 )
 
 

@@ -8,7 +8,7 @@ SHRUNK: dict = {}
 # What the reports say, and whether it cured.
 ADVICE = (
     ("`canonopt.jit` around the whole", "no: `apply_fn` is new"),
-    ("build `state.apply_fn` once", "yes"),
+    ("build `state.apply_fn` once", "yes, with `canonopt.hoist`"),
 )
 
 
