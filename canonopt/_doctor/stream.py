@@ -136,7 +136,8 @@ def _differences(entry: Entry) -> dict[str, Any]:
     """Return the leaves of a call by path, as text, and how it differs from an earlier one."""
     leaves: dict[str, str] = {}
     found = entry.call.leaves if entry.call is not None else {}
-    for path, leaf in itertools.islice(found.items(), _MAX_LEAVES):
+    told = ((path, leaf) for path, leaf in found.items() if leaf.kind != "node")
+    for path, leaf in itertools.islice(told, _MAX_LEAVES):
         leaves[path] = leaf.text
         # Of a static value, what is in it too: two optimizers have one name.
         leaves.update((f"{path} with {name}", part.text) for name, part in leaf.parts.items())
