@@ -16,7 +16,7 @@ SHRUNK = {
 # What the reports say, and whether it cured.
 ADVICE = (
     ("`canonopt.jit` in place of `jax.jit`", "no: it returns functions"),
-    ("make outside what it returns", "yes"),
+    ("make outside what it returns", "no: return `jax.tree.leaves` of it"),
 )
 
 
