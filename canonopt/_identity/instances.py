@@ -119,7 +119,7 @@ class _Layout:
     """Where instances of a class keep their state."""
 
     base: type  # the class written in C that holds items, or `object`
-    slots: tuple[str, ...]
+    slots: tuple[types.MemberDescriptorType, ...]
     is_frozen: bool  # so that instances count by value
 
 
@@ -131,12 +131,13 @@ def _layout_of(cls: type) -> _Layout | None:
     """Return None if instances of `cls` may keep state in C, where Python cannot read it."""
     base = next(base for base in cls.__mro__ if base in _BASES)
     slots = [
-        name
+        member
         for each in cls.__mro__[: cls.__mro__.index(base)]
-        for name, value in vars(each).items()
-        if isinstance(value, types.MemberDescriptorType)
+        for member in vars(each).values()
+        if isinstance(member, types.MemberDescriptorType)
     ]
-    extra = [*slots]
+    # Another name for one that a subclass has again.
+    extra = [f"{member.__name__}_{i}" for i, member in enumerate(slots)]
     if cls.__dictoffset__ and not base.__dictoffset__:
         extra.append("__dict__")
     if cls.__weakrefoffset__ and not base.__weakrefoffset__:
@@ -235,6 +236,8 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
 
 def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None:
     cls, attributes = type(value), attributes_of(value)
+    if attributes and reader.was_seen(attributes, mode):  # of another instance, with the same `__dict__`
+        return
     is_of_equinox = cls.__module__.startswith("equinox.")
     if _is_unbound_linen_module(value):
         attributes = {n: part for n, part in attributes.items() if n not in _OF_LINEN}
@@ -250,8 +253,11 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
     elif mode == "given" and not is_frozen_record(cls):
         mode = "held"
     reader.add_named(attributes, mode, immutable=is_of_equinox)
-    for name in layout.slots:
-        reader.add(getattr(value, name, UNBOUND), mode)
+    for slot in layout.slots:  # whatever the class has under its name
+        try:
+            reader.add(slot.__get__(value), mode)
+        except AttributeError:
+            reader.add(UNBOUND, mode)
     # Items are read by the methods of the base, which a subclass may have defined in another way.
     if layout.base is dict:
         reader.add_named(dict(dict.items(value)), mode)

@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from .._python_internals import KeyedRef, refer
 from .callables import CALLABLES
-from .reader import ATOMS, MAX_WORDS, After, Reader, Reading
+from .reader import After, ATOMS, exact, MAX_WORDS, Reader, Reading
 from .values import VALUES, rule_for
 
 _RULES = {**CALLABLES, **VALUES, After: lambda reader, value, mode: value.call()}
@@ -59,7 +59,7 @@ def _read_plain(values: Collection[Any]) -> Reading:
     key: list[Hashable] = []
     for value in values:
         kind = type(value)
-        key += (kind, repr(value) if kind is float and (not value or value != value) else value)
+        key += (kind, exact(value) if kind is float else value)
     return Reading(tuple(key))
 
 

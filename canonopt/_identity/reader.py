@@ -12,6 +12,7 @@ import builtins
 import contextlib
 import dataclasses
 import importlib.util
+import struct
 import sys
 import types
 from collections.abc import Callable, Hashable, Iterable
@@ -58,6 +59,11 @@ def inside(mode: Mode) -> Mode:
 
 
 MAX_OBJECTS, MAX_WORDS = 20_000, 1_000_000  # in one reading, and in its key
+
+
+def exact(value: float) -> Hashable:
+    """Return what is equal for the same bits only: 0.0 == -0.0, and NaN equals nothing."""
+    return value if value and value == value else struct.pack("d", value)
 
 
 class HoldsArray(Exception):
@@ -191,8 +197,7 @@ class Reader:
         elif kind is _Mark:
             self.out.append(value)
         elif kind is float:
-            # 0.0 == -0.0 and nan != nan; the text is right in both cases.
-            self.out += (float, value if value and value == value else repr(value))
+            self.out += (float, exact(value))
         elif kind is types.ModuleType:
             self._add_module(value)
         else:
@@ -313,6 +318,7 @@ class Reader:
                     self._judge(function, value)
                 continue
             self.reads_data |= not isinstance(value, _CODE)
+            self._can_tell_tracers |= any(value is each for each in _MAKE_TEXT)  # `to_text = str`
             if type(value) is types.ModuleType:
                 self.judge_module(function, value, code, name)
             self.add(value, "live")
@@ -364,7 +370,8 @@ class Reader:
     def note_reached(self, value: Any) -> None:
         """Note what a value of a library can do, under whatever name it is called."""
         self.reads_any_attribute |= reflects(value)
-        self._can_tell_tracers |= getattr(value, "__name__", None) in TELLS_TRACERS
+        name = getattr(value, "__name__", None)
+        self._can_tell_tracers |= name in TELLS_TRACERS
 
     def _add_module(self, module: types.ModuleType) -> None:
         if not is_library_module(module):
@@ -400,6 +407,8 @@ class Reader:
         before, named = len(self.out), frozenset[str]().union(*self._attributes)
         for place, (owner, done) in enumerate([*self._owners.values()]):
             namespace: Any = vars(owner)
+            if namespace.get("_is_protocol"):  # an `isinstance` asks for these
+                named |= namespace.keys()
             fields = namespace.get("__dataclass_fields__", ())
             is_frozen = is_module_class(owner) or (fields and owner.__dataclass_params__.frozen)
             if self.reads_any_attribute:
@@ -422,6 +431,7 @@ class Reader:
         return len(self.out) > before
 
 
+_MAKE_TEXT = (str, repr, ascii, format, print)
 # Types of code. A global of another type is data.
 _CODE = (
     *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type),

@@ -51,8 +51,7 @@ def read_numpy_scalar(reader: Reader, value: np.generic, mode: Mode) -> None:
     if isinstance(value, np.void) or not is_exact:  # a structured scalar is a view of its array
         reader.stop(value)
         return
-    is_nan = value.dtype.kind == "f" and value != value
-    reader.out += (type(value), value.dtype.str, "nan" if is_nan else value.tobytes())
+    reader.out += (type(value), value.dtype.str, value.tobytes())
 
 
 def read_numpy_dtype(reader: Reader, value: np.dtype, mode: Mode) -> None:
@@ -71,7 +70,7 @@ def read_ufunc(reader: Reader, value: np.ufunc, mode: Mode) -> None:
 
 # Types of values that are what these parts are, and cannot change.
 _PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
-    complex: lambda value: [repr(value)],
+    complex: lambda value: [value.real, value.imag],
     **dict.fromkeys((range, slice), operator.attrgetter("start", "stop", "step")),
     re.Pattern: operator.attrgetter("pattern", "flags"),
     frozenset: list,  # in the order in which it iterates: a factory may read that

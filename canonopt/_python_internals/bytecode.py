@@ -6,6 +6,7 @@ than looking up its globals.
 
 import dataclasses
 import dis
+import itertools
 import re
 import types
 import weakref
@@ -104,12 +105,13 @@ def facts_of(code: types.CodeType) -> Code:
             tells |= _makes_text(instructions, i)
             if opname == "PUSH_EXC_INFO":  # of `except` and `finally`; a `with` is read
                 tells |= instructions[i + 1].opname != "WITH_EXCEPT_START"
-            changes |= opname in _CHANGES and each.co_name not in _MAKES
+            is_store = opname in _CHANGES or _drops_result(instructions, i)
+            changes |= is_store and not _makes_its_object(each)
             matches |= opname == "MATCH_CLASS"
         paths.add(path)
     named = {*names, *attributes}
-    is_generated = code.co_name.startswith("__") and code.co_filename.startswith(
-        ("<string>", "<attrs generated")
+    is_generated = code.co_qualname.startswith("__create_fn__.") or (
+        code.co_name.startswith("__") and code.co_filename.startswith("<attrs generated")
     )
     tells |= code.co_name == "__exit__" or not TELLS_TRACERS.isdisjoint(named)
     return Code(
@@ -143,17 +145,18 @@ _STORES = frozenset(
 _CHANGES = frozenset(("STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSCR", "STORE_SLICE"))
 # These stand between a variable and its attribute.
 _NEUTRAL = frozenset(("CACHE", "EXTENDED_ARG", "PUSH_NULL", "PRECALL", "NOP"))
-# Functions that change only the object that is made.
-_MAKES = frozenset(("__init__", "__new__", "__post_init__", "setup"))
-# Methods and functions that change a container, an iterator or an attribute.
+# Methods and functions that change an object, whatever becomes of their result.
 # `update`, `add` and `sort` are not among them: optimizers and arrays have these too.
 _MUTATORS = frozenset(
     "append appendleft clear discard extend extendleft insert pop popitem popleft remove "
     "reverse rotate setdefault move_to_end setattr delattr __setattr__ __delattr__ "
-    "__setitem__ __delitem__ setitem delitem iadd ior next send write fill setflags".split()
+    "__setitem__ __delitem__ setitem delitem iadd ior iconcat __iadd__ __ior__ next send write "
+    "fill setflags".split()
 )
 # What tells a tracer from an array, and does not fail for a tracer.
-TELLS_TRACERS = REFLECTION | {
+TELLS_TRACERS = REFLECTION | REFLECTION_ATTRIBUTES | {
+    *("__repr__", "__str__", "__format__", "__mod__", "__module__", "__dir__", "mod"),
+    *("substitute", "safe_substitute", "UserString", "assert_raises", "assertRaises"),
     *("Tracer", "ArrayImpl", "__class__", "is_concrete", "type", "array_equal", "array_equiv"),
     *("suppress", "ExitStack", "AsyncExitStack", "ensure_compile_time_eval"),
     *("committed", "sharding", "devices", "device", "device_buffer", "layout", "is_deleted"),
@@ -187,9 +190,36 @@ def _makes_text(instructions: list[dis.Instruction], i: int) -> bool:
         makes = any("%" in e.argval for e in instructions[:i] if isinstance(e.argval, str))
     else:
         makes = opname in _TEXTS
-    ends = ("RAISE_VARARGS", "STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")
     names = (each.opname for each in instructions[i + 1 : i + 40])
-    return makes and next(filter(lambda e: e.startswith(ends), names), None) != "RAISE_VARARGS"
+    return makes and next(filter(lambda e: e.startswith(_ENDS), names), None) != "RAISE_VARARGS"
+
+
+_ENDS = ("RAISE_VARARGS", "STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")  # of statements
+
+
+def _makes_its_object(code: types.CodeType) -> bool:
+    """Return True for a method that changes only the object that is being made."""
+    *_, owner, name = ("", *code.co_qualname.split("."))
+    return owner not in ("", "<locals>") and name in (
+        *("__init__", "__new__", "__post_init__", "setup"),
+    )
+
+
+def _drops_result(instructions: list[dis.Instruction], i: int) -> bool:
+    """Return True for a statement that is a call, or `|=`: `metrics.update(...)`, `seen.add(x)`.
+
+    A call whose result nobody wants changes something. Not that of `print`, and not of JAX's.
+    """
+    opname = instructions[i].opname
+    if opname == "BINARY_OP":
+        return instructions[i].argrepr == "|="
+    if opname != "POP_TOP" or not instructions[i - 1].opname.startswith("CALL"):
+        return False
+    statement = itertools.takewhile(
+        lambda each: not each.opname.startswith((*_ENDS, "RESUME")), reversed(instructions[:i])
+    )
+    variables = [variable for each in statement if (variable := _variable(each)) is not None]
+    return not variables or variables[-1] not in ("print", "jax")
 
 
 def _variable(instruction: dis.Instruction) -> str | None:
@@ -248,7 +278,6 @@ def _constant(constant: Any) -> Hashable:
         return (kind, key_of(constant))
     if kind in (tuple, frozenset):
         return (kind, *map(_constant, constant))  # of a set in the order in which it iterates
-    # The text of a number also makes nan equal to nan.
     return (kind, repr(constant) if kind in (float, complex) else constant)
 
 

@@ -84,7 +84,7 @@ _IS_MADE_WHEN_RUN = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 # --- purity -----------------------------------------------------------------------------------
 
 # Builtins with which code can read attributes that it does not name, and attributes that do so.
-REFLECTION = frozenset("getattr vars hasattr dir locals".split())
+REFLECTION = frozenset("getattr setattr delattr vars hasattr dir locals".split())
 REFLECTION_ATTRIBUTES = frozenset(
     "__dict__ __getattribute__ __getattr__ format format_map attrgetter methodcaller "
     "__slots__ __match_args__ getattr_static".split()
@@ -103,7 +103,7 @@ def reflects(value: Any) -> bool:
 # Attributes with which it can read the variables of other code, or all classes.
 HIDDEN_ATTRIBUTES = frozenset(
     "__builtins__ __closure__ __code__ __defaults__ __globals__ __kwdefaults__ __subclasses__ "
-    "cell_contents f_back f_builtins f_globals f_locals gi_frame tb_frame".split()
+    "__annotations__ cell_contents f_back f_builtins f_globals f_locals gi_frame tb_frame".split()
 )
 # Builtins that read what does not appear in the code at all.
 _HIDDEN_INPUTS = frozenset(
@@ -115,8 +115,13 @@ _HIDDEN_INPUTS = frozenset(
 _PURE = frozenset(
     "abc array base64 binascii bisect builtins cmath collections colorsys contextlib "
     "copy dataclasses enum fnmatch fractions functools graphlib hashlib heapq itertools json "
-    "keyword math numbers operator re statistics string struct textwrap types typing "
+    "keyword math numbers operator re string struct textwrap types typing "
     "unicodedata warnings __future__".split()
+)
+# Equal objects are not one object, and names in annotations are looked up.
+_IMPURE_OF_PURE = frozenset(
+    "_operator.is_ _operator.is_not typing.get_type_hints abc.get_cache_token _abc.get_cache_token "
+    "copyreg.pickle".split()
 )
 # What other libraries read besides their arguments.
 _IMPURE = {
@@ -151,7 +156,7 @@ def impure_name(value: Any, module: types.ModuleType | None = None) -> str | Non
     if package == "builtins":
         return f"{name}()" if name in _HIDDEN_INPUTS else None
     full = f"{defined}.{name}" if isinstance(name, str) else defined
-    if full in ("_operator.is_", "_operator.is_not"):  # equal objects are not one object
+    if full in _IMPURE_OF_PURE:
         return full
     if package in sys.stdlib_module_names:
         is_impure = _PURE.isdisjoint((package, package.lstrip("_")))

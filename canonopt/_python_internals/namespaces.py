@@ -89,12 +89,13 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
         is_asked = isinstance(value, types.ModuleType | enum.EnumType)
         namespace = {} if is_asked else getattr(value, "__dict__", {})
         value = getattr(value, name, None) if is_asked else namespace.get(name)
-    if isinstance(value, type | enum.Enum):
+    if value is None or value is ... or isinstance(value, type | enum.Enum | types.ModuleType):
         return False
-    is_equal_to_others = isinstance(value, types.FunctionType | functools.partial | tuple | str)
+    # An object that equals itself only has a place of its own in a key. An array may become an
+    # argument, and a function is the same as another that does the same.
     is_record = dataclasses.is_dataclass(value) or hasattr(value, "__attrs_attrs__")
-    # An array may become an argument.
-    return is_equal_to_others or is_record or hasattr(value, "__array__")
+    is_object = type(value).__eq__ is object.__eq__ and not (callable(value) or is_record)
+    return not is_object or hasattr(value, "__array__")
 
 
 # --- attributes of classes ----------------------------------------------------------------------
@@ -152,7 +153,7 @@ def attribute_of(owner: Any, name: str) -> Any:
     if isinstance(value, staticmethod | classmethod):
         return value.__func__
     if isinstance(value, property):
-        return (value.fget, value.fset)
+        return (value.fget, value.fset, value.fdel)
     if type(value) is functools.cached_property:
         return value.func
     return None if isinstance(value, _FIELDS) else value

@@ -343,13 +343,17 @@ def _started(
         _thread.tracing = _thread.jitted = None
     program.bytes, keeps_code = kept_by(traced.jaxpr)
     template = template_of(tracing.output, reading.objects)
-    is_same = read_call(fn, beside, before=reading)[0].key == reading.key
+    after, _ = read_call(fn, beside, before=reading)
+    # An effect may leave an object like the one that was there: `self.cache = {}`.
+    is_same = after.key == reading.key and (
+        bool(arrays) or all(map(operator.is_, after.objects, reading.objects))
+    )
     is_copy_same = tracing.copy is None or tracing.copy.is_unchanged()
     reason = _KEEPS if keeps_code else _RETURNS if template is None else None
     reason = reason if is_same and is_copy_same else _CHANGES
     if reason is not None:
         _refuse(key, fn, reason)
-        if arrays and (keeps_code or template is None or not is_copy_same):
+        if arrays and (keeps_code or template is None or reason is _CHANGES):
             return None, None  # tracers are left in what it made or changed
     use = _Use(program, captured, tracing.output)
     result = use(jitted, args, kwargs)
