@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from .._python_internals import KeyedRef, refer
 from .callables import CALLABLES
-from .reader import After, ATOMS, exact, MAX_WORDS, Reader, Reading
+from .reader import ATOMS, MAX_WORDS, After, Reader, Reading, exact
 from .values import VALUES, rule_for
 
 _RULES = {**CALLABLES, **VALUES, After: lambda reader, value, mode: value.call()}

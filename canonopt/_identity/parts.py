@@ -284,6 +284,7 @@ class Copy:
     """
 
     def __init__(self, graph: Graph, made: dict[int, Any]) -> None:
+        self._graph = graph  # which keeps the nodes, so that no other object gets such an id
         self._changed = graph.above(key for key, new in made.items() if new is not graph.nodes[key])
         self._made = dict(made)
         self._cells: dict[int, types.CellType] = {}

@@ -154,16 +154,20 @@ _MUTATORS = frozenset(
     "fill setflags".split()
 )
 # What tells a tracer from an array, and does not fail for a tracer.
-TELLS_TRACERS = REFLECTION | REFLECTION_ATTRIBUTES | {
-    *("__repr__", "__str__", "__format__", "__mod__", "__module__", "__dir__", "mod"),
-    *("substitute", "safe_substitute", "UserString", "assert_raises", "assertRaises"),
-    *("Tracer", "ArrayImpl", "__class__", "is_concrete", "type", "array_equal", "array_equiv"),
-    *("suppress", "ExitStack", "AsyncExitStack", "ensure_compile_time_eval"),
-    *("committed", "sharding", "devices", "device", "device_buffer", "layout", "is_deleted"),
-    *("is_fully_addressable", "is_fully_replicated", "addressable_shards", "global_shards"),
-    *("on_device_size_in_bytes", "is_ready", "unsafe_buffer_pointer", "is_tracer", "delete"),
-    *("tree_pformat", "tree_pprint", "pformat", "pprint"),
-}
+TELLS_TRACERS = (
+    REFLECTION
+    | REFLECTION_ATTRIBUTES
+    | {
+        *("__repr__", "__str__", "__format__", "__mod__", "__module__", "__dir__", "mod"),
+        *("substitute", "safe_substitute", "UserString", "assert_raises", "assertRaises"),
+        *("Tracer", "ArrayImpl", "__class__", "is_concrete", "type", "array_equal", "array_equiv"),
+        *("suppress", "ExitStack", "AsyncExitStack", "ensure_compile_time_eval"),
+        *("committed", "sharding", "devices", "device", "device_buffer", "layout", "is_deleted"),
+        *("is_fully_addressable", "is_fully_replicated", "addressable_shards", "global_shards"),
+        *("on_device_size_in_bytes", "is_ready", "unsafe_buffer_pointer", "is_tracer", "delete"),
+        *("tree_pformat", "tree_pprint", "pformat", "pprint"),
+    }
+)
 _TEXTS = frozenset("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE FORMAT_SPEC".split())
 _MAKE_TEXT = frozenset("str repr ascii format print".split())
 
@@ -199,10 +203,9 @@ _ENDS = ("RAISE_VARARGS", "STORE_", "POP_", "RETURN_", "JUMP_", "YIELD_")  # of 
 
 def _makes_its_object(code: types.CodeType) -> bool:
     """Return True for a method that changes only the object that is being made."""
-    *_, owner, name = ("", *code.co_qualname.split("."))
-    return owner not in ("", "<locals>") and name in (
-        *("__init__", "__new__", "__post_init__", "setup"),
-    )
+    *_, owner, name = ("<locals>", *code.co_qualname.split("."))
+    is_of_flax = name == "setup" and owner != "<locals>"
+    return is_of_flax or name in ("__init__", "__new__", "__post_init__")
 
 
 def _drops_result(instructions: list[dis.Instruction], i: int) -> bool:
