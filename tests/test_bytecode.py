@@ -3,11 +3,13 @@
 import builtins
 import functools
 import gc
+import heapq
 import math
 import operator
 import os
 import time
 import types
+import typing
 from pathlib import Path
 
 import numpy as np
@@ -70,7 +72,11 @@ REACHED = {
     "the variables of a function": lambda: loads_two_variables.__globals__,
     "hash": lambda: hash("text"),
     "is": lambda x: x is chain,
+    "is a number": lambda x: x is UNSET,
+    "annotations": lambda: loads_two_variables.__annotations__,
+    "names in annotations": lambda: typing.get_type_hints(loads_two_variables),
 }
+UNSET = -1.0
 
 
 @pytest.mark.parametrize("name", REACHED)
@@ -94,6 +100,28 @@ def test_what_is_pure_is_not_refused(name):
     assert read((PURE[name],)).is_comparable
 
 
+def keeps_by_update(x):
+    table.update(x=x)
+    return config
+
+
+def keeps_by_heap(x):
+    heapq.heappush(config, x)
+    return x
+
+
+def keeps_by_or(x):
+    kept = table
+    kept |= {"x": x}
+    return config
+
+
+def setup(x):
+    config[0] = x
+    return x
+
+
+table = {"x": 1.0}
 CHANGES = {
     "append": lambda x: config.append(x),
     "item": lambda x: operator.setitem(config, 0, x),
@@ -103,7 +131,15 @@ CHANGES = {
     "print": lambda x: print(x),
     "type": lambda x: type(x),
     "reflection": lambda x: getattr(x, "shape", None),
+    "a method that makes a text": lambda x: "{}".format(x),  # noqa: UP032
+    "repr": lambda x: x.__repr__(),
+    "another name of str": lambda x: as_text(x),
+    "a call without a result": keeps_by_update,
+    "a function without a result": keeps_by_heap,
+    "an update in place": keeps_by_or,
+    "a function named setup": setup,
 }
+as_text = str
 config = [1.0]
 
 

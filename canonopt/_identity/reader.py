@@ -318,7 +318,6 @@ class Reader:
                     self._judge(function, value)
                 continue
             self.reads_data |= not isinstance(value, _CODE)
-            self._can_tell_tracers |= any(value is each for each in _MAKE_TEXT)  # `to_text = str`
             if type(value) is types.ModuleType:
                 self.judge_module(function, value, code, name)
             self.add(value, "live")
@@ -365,11 +364,13 @@ class Reader:
             self.add(tuple(value) if isinstance(value, tuple) else value, "live")
         elif name := impure_name(value, module):
             self.stop(function, impure(name))
-        self.note_reached(value)
+        self.note_reached(value, is_builtin=module is builtins)
 
-    def note_reached(self, value: Any) -> None:
+    def note_reached(self, value: Any, is_builtin: bool = False) -> None:
         """Note what a value of a library can do, under whatever name it is called."""
         self.reads_any_attribute |= reflects(value)
+        # Where it has its own name, the code shows whether the text is for an error.
+        self._can_tell_tracers |= not is_builtin and any(value is each for each in _MAKE_TEXT)
         name = getattr(value, "__name__", None)
         self._can_tell_tracers |= name in TELLS_TRACERS
 

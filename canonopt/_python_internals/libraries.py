@@ -71,7 +71,7 @@ def is_library_class(cls: type) -> bool:
     module = sys.modules.get(str(cls.__module__))
     if module is None or not is_library_module(module):
         return False
-    if module.__name__ not in ("abc", "dataclasses", "enum", "types"):
+    if module.__name__ not in ("abc", "builtins", "dataclasses", "enum", "types"):
         return True
     # A user's class that `dataclasses.make_dataclass` or `types.new_class` made names their module.
     is_own = vars(module).get(cls.__name__) is cls or "<locals>" in cls.__qualname__

@@ -7,9 +7,12 @@ import contextlib
 import dataclasses
 import enum
 import functools
+import heapq
+import math
 import operator
 import sys
 import types
+import typing
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -372,6 +375,129 @@ def rules_of_custom_vmap(jit):
 def a_parameter_of_any_name(jit):
     c = jnp.ones(2)
     yield jit(lambda captured_arrays_: captured_arrays_ * c)(x)
+
+
+# --- values and effects that look alike ---------------------------------------------------------
+
+
+@case
+def the_sign_of_nan(jit):
+    for nan in (float("nan"), -float("nan")):
+        yield jit(lambda x, nan=nan: x * math.copysign(1.0, nan))(x)
+
+
+@case
+def slots_under_one_name(jit):
+    class Base:
+        __slots__ = ("v",)
+
+    class Derived(Base):
+        __slots__ = ("v",)
+
+    for value in (2.0, 3.0):
+        thing = Derived()
+        thing.v = 1.0
+        Base.v.__set__(thing, value)
+        yield jit(lambda x, thing=thing: x * Base.v.__get__(thing))(x)
+
+
+@case
+def two_instances_with_one_dict(jit):
+    class Borg:
+        pass
+
+    def fit(is_shared):
+        one, other = Borg(), Borg()
+        one.v = other.v = 1.0
+        if is_shared:
+            other.__dict__ = one.__dict__
+
+        def step(x):
+            one.v = 5.0
+            result = x * other.v
+            one.v = 1.0
+            return result
+
+        return jit(step)(x)
+
+    yield fit(True)
+    yield fit(False)
+
+
+@case
+def a_method_of_a_protocol(jit):
+    @typing.runtime_checkable
+    class Goes(typing.Protocol):
+        def go(self): ...
+
+    class Thing:
+        pass
+
+    thing = Thing()
+    for _ in range(2):
+        yield jit(lambda x: x * (2 if isinstance(thing, Goes) else 3))(x)
+        Thing.go = lambda self: None
+
+
+@case
+def a_cache_that_a_body_resets(jit):
+    class Model:
+        def __init__(self):
+            self.cache = {}
+
+        def forward(self, x):
+            self.cache = {}
+            return 2 * x
+
+    for _ in range(2):
+        model = Model()
+        before = model.cache
+        jit(model.forward)(x)
+        before["seen"] = 1
+        yield len(model.cache)
+
+
+@case
+def an_array_that_a_body_keeps(jit):
+    for value in (1.0, 2.0):
+        data, kept, seen = jnp.full(2, value), {}, []
+
+        def step(x, data=data, kept=kept, seen=seen):
+            kept.update(data=data)
+            heapq.heappush(seen, 1)
+            return x * data
+
+        jit(step)(x)
+        yield kept["data"] + 1
+        yield len(seen)
+
+
+@case
+def a_text_of_an_array(jit):
+    as_text = str
+    for value in (1.5, 2.25):
+        c = jnp.float32(value)
+        yield jit(lambda x, c=c: x * c * len("{}".format(c)))(x)  # noqa: UP032
+        yield jit(lambda x, c=c: x * c * len(c.__repr__()))(x)
+        yield jit(lambda x, c=c: x * c * len(as_text(c)))(x)
+
+
+@case
+def special_methods_that_a_string_defines(jit):
+    namespace = {}
+    source = """
+class Scale:
+    def __init__(self, scale):
+        self.scale = scale
+    def __call__(self, x):
+        try:
+            return x * float(self.scale)
+        except Exception:
+            return x * 100
+"""
+    exec(source, namespace)
+    for value in (2.0, 3.0):
+        yield jit(namespace["Scale"](jnp.float32(value)))(x)
 
 
 @pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
