@@ -148,6 +148,27 @@ def test_code_that_could_tell_or_keep_tracers_gets_none(name):
     assert not read((CHANGES[name],)).takes_tracers
 
 
+def fills_a_new_list(x):
+    parts = []
+    named = {}
+    for i in range(3):
+        parts.append(config[0] * x)
+        named[i] = x
+    return parts
+
+
+class Stack:
+    def __init__(self, x):
+        parts = []
+        parts.append(x)
+        self.parts = parts
+        self.parts.append(config[0])
+
+
+def makes_an_object(x):
+    return Stack(x).parts
+
+
 def raises(x):
     if x.ndim:
         raise ValueError(f"{x} has axes")
@@ -155,8 +176,9 @@ def raises(x):
     return config[0] * x
 
 
-def test_code_that_makes_texts_for_errors_only_gets_tracers():
-    assert read((raises,)).takes_tracers
+@pytest.mark.parametrize("function", [raises, makes_an_object, fills_a_new_list])
+def test_code_that_changes_what_is_new_or_makes_texts_for_errors_gets_tracers(function):
+    assert read((function,)).takes_tracers
 
 
 def loads_two_variables(x):

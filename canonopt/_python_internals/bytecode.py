@@ -77,6 +77,8 @@ def facts_of(code: types.CodeType) -> Code:
         is_global = False  # the variable of this path
         imported = ""
         instructions = [i for i in dis.get_instructions(each) if i.opname not in _NEUTRAL]
+        makes = _makes_its_object(each)
+        own = _new_containers(instructions) | ({each.co_varnames[:1]} if makes else set())
         for i, instruction in enumerate(instructions):
             opname, name = instruction.opname, instruction.argval
             is_attribute = instruction.opcode in dis.hasname and opname not in _GLOBAL
@@ -105,8 +107,11 @@ def facts_of(code: types.CodeType) -> Code:
             tells |= _makes_text(instructions, i)
             if opname == "PUSH_EXC_INFO":  # of `except` and `finally`; a `with` is read
                 tells |= instructions[i + 1].opname != "WITH_EXCEPT_START"
-            is_store = opname in _CHANGES or _drops_result(instructions, i)
-            changes |= is_store and not _makes_its_object(each)
+            is_of_own = path[:1] in own and not is_global
+            is_mutator = name in _MUTATORS and (opname in _GLOBAL or is_attribute)
+            is_item = opname == "STORE_SUBSCR" and _container(instructions[i - 2 : i]) in own
+            is_store = opname in _CHANGES or _drops_result(instructions, i, own)
+            changes |= (is_mutator and not is_of_own) or (is_store and not (makes or is_item))
             matches |= opname == "MATCH_CLASS"
         paths.add(path)
     named = {*names, *attributes}
@@ -126,7 +131,7 @@ def facts_of(code: types.CodeType) -> Code:
         is_generated=is_generated,
         reads_any_attribute=matches or not REFLECTION_ATTRIBUTES.isdisjoint(attributes),
         can_tell_tracers=tells and not is_generated,
-        changes_objects=changes or not _MUTATORS.isdisjoint(named),
+        changes_objects=changes,
     )
 
 
@@ -208,7 +213,26 @@ def _makes_its_object(code: types.CodeType) -> bool:
     return is_of_flax or name in ("__init__", "__new__", "__post_init__")
 
 
-def _drops_result(instructions: list[dis.Instruction], i: int) -> bool:
+def _new_containers(instructions: list[dis.Instruction]) -> set[tuple[str, ...]]:
+    """Return the variables that are assigned nothing but new lists, dicts and sets, as paths."""
+    is_new: dict[str, bool] = {}
+    for before, instruction in itertools.pairwise(instructions):
+        if instruction.opname.startswith("STORE_FAST"):
+            stored = instruction.argval
+            names = stored if isinstance(stored, tuple) else (stored,)
+            builds = before.opname in ("BUILD_LIST", "BUILD_MAP", "BUILD_SET")
+            is_new |= {n: builds and is_new.get(n, True) for n in names}
+    return {(name,) for name, builds in is_new.items() if builds}
+
+
+def _container(before: list[dis.Instruction]) -> tuple[Any, ...]:
+    """Return the path of what holds an item, given the two instructions before it is stored."""
+    loaded = before[1].argval
+    # Since Python 3.13, one instruction may load the container and the key.
+    return (loaded[0] if isinstance(loaded, tuple) else _variable(before[0]),)
+
+
+def _drops_result(instructions: list[dis.Instruction], i: int, own: set[tuple[str, ...]]) -> bool:
     """Return True for a statement that is a call, or `|=`: `metrics.update(...)`, `seen.add(x)`.
 
     A call whose result nobody wants changes something. Not that of `print`, and not of JAX's.
@@ -221,8 +245,9 @@ def _drops_result(instructions: list[dis.Instruction], i: int) -> bool:
     statement = itertools.takewhile(
         lambda each: not each.opname.startswith((*_ENDS, "RESUME")), reversed(instructions[:i])
     )
-    variables = [variable for each in statement if (variable := _variable(each)) is not None]
-    return not variables or variables[-1] not in ("print", "jax")
+    found = (variable for each in statement if (variable := _variable(each)) is not None)
+    variables = (*found,)
+    return not variables or not (variables[-1] in ("print", "jax") or variables[-1:] in own)
 
 
 def _variable(instruction: dis.Instruction) -> str | None:
