@@ -215,9 +215,13 @@ def read_descriptor(reader: Reader, value: Any, mode: Mode) -> None:
 def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
     """Read an `operator.itemgetter`, `attrgetter` or `methodcaller`."""
     # These have no attributes of their own, so only `__reduce__` shows what they were made with.
-    reader.reads_any_attribute |= type(value) is not operator.itemgetter
+    made_by, arguments = value.__reduce__()
+    arguments = (*getattr(made_by, "args", ()), *arguments)  # of a `methodcaller` with keywords
+    # As `tree_flatten`, by which JAX calls the method of a registered class.
+    reader.note_attributes(".".join(map(str, arguments)).split("."))
     reader.out.append(type(value))
-    reader.add_all(value.__reduce__(), mode)
+    reader.add_all(arguments, mode)
+    reader.add_named(getattr(made_by, "keywords", {}), mode)
 
 
 _LRU_CACHED = type(functools.lru_cache(len))

@@ -59,7 +59,7 @@ def _read_plain(values: Collection[Any]) -> Reading:
     key: list[Hashable] = []
     for value in values:
         kind = type(value)
-        key += (kind, exact(value) if kind is float else value)
+        key += (kind, exact(value, "given") if kind is float else value)
     return Reading(tuple(key))
 
 

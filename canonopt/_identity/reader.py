@@ -61,9 +61,14 @@ def inside(mode: Mode) -> Mode:
 MAX_OBJECTS, MAX_WORDS = 20_000, 1_000_000  # in one reading, and in its key
 
 
-def exact(value: float) -> Hashable:
-    """Return what is equal for the same bits only: 0.0 == -0.0, and NaN equals nothing."""
-    return value if value and value == value else struct.pack("d", value)
+def exact(value: float, mode: Mode) -> Hashable:
+    """Return what is equal for one number only: 0.0 == -0.0, and NaN equals nothing.
+
+    All NaNs that are given to a factory are one. A function can tell their bits apart.
+    """
+    if value and value == value:
+        return value
+    return repr(value) if mode == "given" else struct.pack("d", value)
 
 
 class HoldsArray(Exception):
@@ -144,7 +149,7 @@ class Reader:
         self._alive: list[Any] = []  # these values, so that no other object gets such an id
         # The attributes that the code which was read names, and the user's modules and classes
         # that it may read them of, by id, with the attributes that are done.
-        self._attributes: list[frozenset[str]] = []
+        self._attributes: list[Iterable[str]] = []
         self._owners: dict[int, tuple[Any, set[str]]] = {}
 
     def read(self, **values: Iterable[Any]) -> Reading:
@@ -197,7 +202,7 @@ class Reader:
         elif kind is _Mark:
             self.out.append(value)
         elif kind is float:
-            self.out += (float, exact(value))
+            self.out += (float, exact(value, mode))
         elif kind is types.ModuleType:
             self._add_module(value)
         else:
@@ -301,7 +306,7 @@ class Reader:
         self._changes_variables |= bool(code.stores)
         self._changes_objects |= code.changes_objects
         self.reads_any_attribute |= code.reads_any_attribute
-        self._attributes.append(code.attributes)
+        self.note_attributes(code.attributes)
         for name in code.hidden_inputs:
             self.stop(function, impure(name))
         for path in code.identity_tests:
@@ -330,6 +335,10 @@ class Reader:
             else:
                 self.judge_module(function, module, code, None, attributes)
                 self.add(module, "live")
+
+    def note_attributes(self, names: Iterable[str]) -> None:
+        """Note attributes that code reads, of whichever module or class."""
+        self._attributes.append(names)
 
     def judge_module(
         self,

@@ -7,11 +7,11 @@ Each fold trains a model, and then fits the temperature that calibrates its prob
 import functools
 from collections.abc import Callable
 
-import canonopt
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import canonopt
 import optax
 
 RATES, FOLDS, EPOCHS, BATCH_SIZE = (1e-2, 5e-2), 2, 4, 32
