@@ -226,6 +226,9 @@ class _Rewrite(cst.CSTTransformer):
         lines = [cst.SimpleStatementLine([statement]) for statement in body]
         lines[0] = lines[0].with_changes(leading_lines=updated_node.leading_lines)
         trailing = updated_node.trailing_whitespace
+        comment = trailing.comment.value.lower() if trailing.comment else ""
+        if "optax" in comment and not any(each in updated_node.body for each in body):
+            trailing = cst.TrailingWhitespace()  # as a link to Optax, which goes with its import
         lines[-1] = lines[-1].with_changes(trailing_whitespace=trailing)
         return cst.FlattenSentinel(lines)
 

@@ -27,6 +27,10 @@ CHANGES = {
         "tx = ox.chain(ox.clip(1.0), oc.prodigy())\n",
         "import canonopt\ntx = canonopt.chain(canonopt.clip(1.0), canonopt.contrib.prodigy())\n",
     ),
+    "a link to Optax": (
+        "import optax  # https://github.com/google-deepmind/optax\ntx = optax.adam(1e-3)\n",
+        "import canonopt\ntx = canonopt.adam(1e-3)\n",
+    ),
     "several imports in one statement": (
         "import jax, optax  # both\ntx = optax.adam(1e-3)\n",
         "import canonopt\nimport jax  # both\ntx = canonopt.adam(1e-3)\n",
