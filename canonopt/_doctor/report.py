@@ -1,4 +1,4 @@
-"""What the doctor found: the functions and lines of all processes, each with its causes."""
+"""The findings of the doctor: functions and lines of all processes, each with its causes."""
 
 import collections
 import functools

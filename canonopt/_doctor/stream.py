@@ -1,4 +1,4 @@
-"""What a process tells the doctor: a line of JSON for each trace and compile, as it happens.
+"""The stream from a process to the doctor: a line of JSON for each trace and compile.
 
 `listen` writes the lines, and `read` makes logs of them again. `docs/doctor-stream.md` describes
 them.

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 @dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
 class Internals:
-    """What a spec knows beside its parameters.
+    """The facts about a spec beside its parameters.
 
     A table holds it in place of the spec: a tuple cannot be referenced weakly.
     """
