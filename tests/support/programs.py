@@ -1124,7 +1124,7 @@ KINDS = (
     ),
     Kind("{n} = [lambda {a}: {e}]", "lambda {a}: {n}[0]({a})", ("{n}[0] = lambda {a}: {e}",)),
     Kind("{n} = {{'f': lambda {a}: {e}}}", "{n}['f']", ("{n}['f'] = lambda {a}: {e}",)),
-    Kind("", "eqx.Partial(lambda v, {a}: {v}, {o})", is_tree=True),
+    Kind("", "eqx.Partial(lambda v, {a}: {v}, given({o}))", is_tree=True),
     Kind("def {n}({a}):\n    return {e}\n{n} = functools.lru_cache({n})", "lambda {a}: {e}"),
     Kind("", "lambda {a}: (lambda v: {v})({o})"),
     Kind("", "lambda {a}: [{v} for v in [{o}]][0]", weight=2),
