@@ -132,7 +132,8 @@ class _Tracing:
         result = self.jitted.run(fn, args, kwargs)
         leaves, output = jtu.tree_flatten(result)
         try:
-            any(map(jax.typeof, leaves))
+            for leaf in leaves:
+                jax.typeof(leaf)
         except TypeError:
             return result  # which JAX refuses, and names the place
         self.output = output
@@ -198,7 +199,7 @@ class Calls:
     """The calls of one function object.
 
     Its programs are found by what `jax.jit` compares: types of arrays, structure, and static values
-    by `==`. So within one function, calls hit as they do with `jax.jit`.
+    by type and `==`. So within one function, calls hit as they do with `jax.jit`.
     """
 
     __slots__ = ("__weakref__", "_by_kind", "_last", "_steady", "is_plain")
@@ -353,7 +354,7 @@ def _started(
     reason = reason if is_same and is_copy_same else _CHANGES
     if reason is not None:
         _refuse(key, fn, reason)
-        if arrays and (keeps_code or template is None or reason is _CHANGES):
+        if arrays:
             return None, None  # tracers are left in what it made or changed
     use = _Use(program, captured, tracing.output)
     result = use(jitted, args, kwargs)

@@ -543,3 +543,15 @@ def test_a_train_state_of_flax_is_shared():
         second = fit()
     assert "step" not in [found.name for found in log.functions if found.traces], str(log)
     assert jax.tree.all(jax.tree.map(jnp.array_equal, first, second))
+
+
+def test_an_output_that_is_no_array_is_named_by_its_place():
+    def step(x):
+        return {"a": x, "b": "text"}
+
+    errors = []
+    for jit in (jax.jit, canonopt.jit):
+        with pytest.raises(TypeError, match="not a valid JAX type") as error:
+            jit(step)(x)
+        errors.append(str(error.value))
+    assert errors[0] == errors[1] and "['b']" in errors[0]
