@@ -77,7 +77,7 @@ def measured(code: Code, folder: Path, options: argparse.Namespace) -> dict[str,
 
 
 def noted(command: list[str], folder: Path) -> dict[str, Any]:
-    """What a run of `measure.py` prints."""
+    """Return what a run of `measure.py` prints."""
     env = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(ROOT)}
     done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=folder)
     if done.returncode:

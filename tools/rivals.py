@@ -15,25 +15,17 @@ import sys
 import tempfile
 from pathlib import Path
 
-PAGE = Path(__file__).parents[1] / "docs" / "comparison.md"
+ROOT = Path(__file__).parents[1]
+PAGE = ROOT / "docs" / "comparison.md"
 BEGIN, END = "<!-- tools/rivals.py begins -->\n", "<!-- tools/rivals.py ends -->\n"
 TURNS, TRIALS = 3, 6
 
+# The definitions are those of the example.
+_DEFINITIONS, _, _ = (ROOT / "examples" / "train.py").read_text("utf-8").partition("\nfor ")
 _PROGRAM = """
 import functools, time
-import canonopt, equinox as eqx, jax, jax.numpy as jnp, optax
+import canonopt
 
-def loss_fn(model, x, y):
-    return jnp.mean((jax.vmap(model)(x) - y) ** 2)
-
-@eqx.filter_jit
-def step(model, opt_state, optim, x, y):
-    grads = eqx.filter_grad(loss_fn)(model, x, y)
-    updates, opt_state = optim.update(grads, opt_state, eqx.filter(model, eqx.is_inexact_array))
-    return eqx.apply_updates(model, updates), opt_state
-
-model = eqx.nn.MLP(2, 1, 32, depth=2, key=jax.random.key(0))
-x, y = jnp.ones((64, 2)), jnp.ones((64, 1))
 arrays = eqx.filter(model, eqx.is_inexact_array)
 {define}
 for trial in range({trials}):
@@ -93,7 +85,7 @@ def trials(name: str, cache: str) -> list[float]:
     if "persistent cache" in name:
         environment["JAX_COMPILATION_CACHE_DIR"] = cache
         environment["JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS"] = "0"
-    program = _PROGRAM.format(define=define, build=build, trials=TRIALS)
+    program = _DEFINITIONS + _PROGRAM.format(define=define, build=build, trials=TRIALS)
     command = [sys.executable, "-c", program]
     ran = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
     return [*map(float, ran.stdout.split())][1:]

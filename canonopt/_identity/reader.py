@@ -37,6 +37,7 @@ from .._python_internals import (
     is_library_function,
     is_library_module,
     is_stable,
+    makes_text,
     reflects,
     token_of,
 )
@@ -379,7 +380,7 @@ class Reader:
         """Note what a value of a library can do, under whatever name it is called."""
         self.reads_any_attribute |= reflects(value)
         # Where it has its own name, the code shows whether the text is for an error.
-        self._can_tell_tracers |= not is_builtin and any(value is each for each in _MAKE_TEXT)
+        self._can_tell_tracers |= not is_builtin and makes_text(value)
         name = getattr(value, "__name__", None)
         self._can_tell_tracers |= name in TELLS_TRACERS
 
@@ -441,7 +442,6 @@ class Reader:
         return len(self.out) > before
 
 
-_MAKE_TEXT = (str, repr, ascii, format, print)
 # Types of code. A global of another type is data.
 _CODE = (
     *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type),

@@ -24,6 +24,7 @@ from .libraries import is_library_code as is_library_code
 from .libraries import is_library_file as is_library_file
 from .libraries import is_library_function as is_library_function
 from .libraries import is_library_module as is_library_module
+from .libraries import makes_text as makes_text
 from .libraries import reflects as reflects
 from .namespaces import asked_for as asked_for
 from .namespaces import attribute_of as attribute_of

@@ -13,7 +13,7 @@ import weakref
 from collections.abc import Callable, Hashable, Iterator
 from typing import Any
 
-from .libraries import HIDDEN_ATTRIBUTES, REFLECTION, REFLECTION_ATTRIBUTES
+from .libraries import HIDDEN_ATTRIBUTES, MAKE_TEXT, REFLECTION, REFLECTION_ATTRIBUTES
 from .weak import known_by_identity
 
 
@@ -174,7 +174,6 @@ TELLS_TRACERS = (
     }
 )
 _TEXTS = frozenset("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE FORMAT_SPEC".split())
-_MAKE_TEXT = frozenset("str repr ascii format print".split())
 
 
 def _words(constant: Any) -> Iterator[str]:
@@ -192,7 +191,7 @@ def _makes_text(instructions: list[dis.Instruction], i: int) -> bool:
     `print("tracing")` makes none.
     """
     opname, name = instructions[i].opname, instructions[i].argval
-    if opname in _GLOBAL and name in _MAKE_TEXT:
+    if opname in _GLOBAL and name in MAKE_TEXT:
         call = [each.opname for each in instructions[i + 1 : i + 3]]
         makes = call != ["LOAD_CONST", "CALL"] or instructions[i + 2].arg != 1
     elif opname == "BINARY_OP" and instructions[i].argrepr in ("%", "%="):

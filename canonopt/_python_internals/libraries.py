@@ -100,6 +100,16 @@ def reflects(value: Any) -> bool:
     return id(value) in _REFLECTS
 
 
+# Builtins that make a text of a value.
+MAKE_TEXT = frozenset("str repr ascii format print".split())
+_MAKES_TEXT = frozenset(id(vars(builtins)[name]) for name in MAKE_TEXT)
+
+
+def makes_text(value: Any) -> bool:
+    """Return True for one of these builtins, whatever its name is where it is used."""
+    return id(value) in _MAKES_TEXT
+
+
 # Attributes with which it can read the variables of other code, or all classes.
 HIDDEN_ATTRIBUTES = frozenset(
     "__builtins__ __closure__ __code__ __defaults__ __globals__ __kwdefaults__ __subclasses__ "

@@ -40,12 +40,6 @@ class Change:
     # How many programs that differ in this are likely wanted: one, a pair or a handful.
     wanted: int = 1
 
-    @classmethod
-    def advised(
-        cls, path: str, kind: str, before: str, after: str, advice: Advice, wanted: int = 1
-    ) -> "Change":
-        return cls(path, kind, before, after, advice.fix, advice.hint, wanted)
-
     def __str__(self) -> str:
         return f"{self.path}: {self.kind}: {self.before} -> {self.after}"
 

@@ -1,4 +1,4 @@
-"""What the second of two saved runs compiled that the first had not."""
+"""The comparison of two saved runs: the programs that only the second compiled."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What a report says of what was compiled."""
+"""The facts of a report about what was compiled."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What codes import for their data, their plots and their logs, and the adapters replace."""
+"""Stand-ins for what the codes import for their data, plots and logs."""
 
 import sys
 from pathlib import Path
