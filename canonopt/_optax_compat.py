@@ -13,7 +13,6 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-import jax.tree_util as jtu
 import numpy as np
 import optax
 
@@ -91,43 +90,6 @@ def is_optimizer(factory: Any) -> bool:
     return function.__module__ == "optax._src.alias"
 
 
-def callable_tree_as_function(name: str, value: Any, parameters: Mapping[str, Any]) -> Any:
-    """Return `value`, or a function that returns it if Optax would take that tree for a function.
-
-    Some parameters of Optax are a tree or a function that returns one. Optax asks `callable(value)`
-    to tell them apart, and so calls a tree that is an `equinox.Module` with a `__call__`
-    (optax#1373). A tree is recognized by its leaves.
-    """
-    is_leaf_of_tree = TREES_OR_FUNCTIONS.get(name)
-    if is_leaf_of_tree is None or not callable(value):
-        return value
-    leaves = jtu.tree_leaves(value)
-    # A function is a leaf itself. A tree without leaves does not show what it is.
-    if not leaves or any(leaf is value for leaf in leaves):
-        return value
-    is_tree = all(is_leaf_of_tree(leaf, parameters) for leaf in leaves)
-    return (lambda _: value) if is_tree else value
-
-
-def _is_label(leaf: Any, parameters: Mapping[str, Any]) -> bool:
-    try:
-        return leaf in parameters.get("transforms", ())
-    except TypeError:  # not hashable
-        return False
-
-
-def _is_axis(leaf: Any, parameters: Mapping[str, Any]) -> bool:
-    return isinstance(leaf, int)
-
-
-# Optax tells a function among the `mask`s by more than `callable`.
-TREES_OR_FUNCTIONS: dict[str, Callable[[Any, Mapping[str, Any]], bool]] = {
-    "param_labels": _is_label,
-    "weight_dimension_numbers": _is_axis,
-    "muon_weight_dimension_numbers": _is_axis,
-}
-
-
 def dtype_of(value: Any) -> Any:
     """Return JAX's scalar type for any spelling: `"bfloat16"`, an `np.dtype`, NumPy's type.
 
@@ -191,15 +153,6 @@ def number_or_none(annotation: Any) -> Any:
     kind = next((kind for kind in (float, int) if kind in members), None)
     is_optional = type(None) in members and all(m in (*numbers, type(None)) for m in members)
     return kind | None if kind is not None and is_optional else Any
-
-
-def takes_tree(annotation: Any) -> bool:
-    """Return True if a tree of masks or labels fits `annotation`, over which Optax maps with JAX.
-
-    Relies on Optax annotating these as `Any`, or as a tree of arrays, which refers to itself.
-    """
-    within = members_of(annotation_inside(annotation))
-    return Any in members_of(annotation) or any(type(a) is typing.ForwardRef for a in within)
 
 
 def annotation_inside(annotation: Any) -> Any:

@@ -72,7 +72,7 @@ def tried(name):
             refused[path] = str(error)
         # From a factory that asks for the type, or from jax.lax; the note names the number.
         except (TypeError, ValueError) as error:
-            (note,) = [note for note in error.__notes__ if note.startswith("Given as canonopt.dyn")]
+            (note,) = [note for note in error.__notes__ if note.startswith("Given as an array or")]
             refused[path] = note.partition(": ")[2]
         else:
             assert found == expected, path

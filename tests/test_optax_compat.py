@@ -1,11 +1,8 @@
 """Fails if Optax changes a behaviour that `canonopt._optax_compat` relies on."""
 
 import operator
-import re
-from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np
@@ -16,12 +13,10 @@ import canonopt
 from canonopt._optax_compat import (
     annotation_of,
     as_transform,
-    callable_tree_as_function,
     dtype_of,
     is_transformation,
     number_or_none,
     takes_number,
-    takes_tree,
 )
 from canonopt._texts import built_as
 
@@ -73,58 +68,6 @@ def test_other_updates_ignore_extra_arguments(tx):
     made = as_transform(tx)
     assert isinstance(made, optax.GradientTransformationExtraArgs)
     made.update(PARAMS, made.init(PARAMS), PARAMS, value=1.0)
-
-
-class Tree(eqx.Module):
-    w: object
-
-    def __call__(self, params):
-        raise AssertionError("a tree is not called")
-
-
-def partition(labels):
-    return optax.partition({"a": optax.sgd(0.1)}, labels)
-
-
-TREES = {
-    "param_labels": ("a", partition),
-    "weight_dimension_numbers": (0, None),
-    "muon_weight_dimension_numbers": (
-        optax.contrib.MuonDimensionNumbers(0, 1),
-        lambda numbers: optax.contrib.muon(0.1, muon_weight_dimension_numbers=numbers),
-    ),
-}
-
-
-@pytest.mark.parametrize("name", TREES)
-def test_optax_mistakes_a_callable_tree_for_a_function(name):
-    leaf, build = TREES[name]
-    tree, parameters = Tree(leaf), {"transforms": {"a": optax.sgd(0.1)}}
-    made = callable_tree_as_function(name, tree, parameters)
-    assert made is not tree and made(PARAMS) is tree
-    if build is not None:
-        params = Tree(jnp.ones((2, 2)))
-        with pytest.raises(AssertionError, match="a tree is not called"):
-            build(tree).init(params)
-        build(made).init(params)
-
-
-def test_functions_and_other_trees_stay_what_they_are():
-    parameters = {"transforms": {"a": optax.sgd(0.1)}}
-    for value in (lambda params: params, Tree("no label"), {"w": "a"}, Tree(None), Tree([])):
-        assert callable_tree_as_function("param_labels", value, parameters) is value
-    tree = Tree("a")
-    assert callable_tree_as_function("mask", tree, parameters) is tree
-
-
-def test_all_parameters_are_known_that_optax_calls_if_they_are_callable():
-    numbers = {"alpha", "b3", "learning_rate", "value", "weight_decay"}  # or schedules
-    functions = {"matrix", "measure"}  # or arrays and names, never trees
-    found = set()
-    for path in Path(optax.__file__).parent.rglob("*.py"):
-        if not path.name.endswith("_test.py"):
-            found |= set(re.findall(r"\bcallable\((\w+)\)", path.read_text("utf-8")))
-    assert found - numbers - functions == {*TREES}
 
 
 @pytest.mark.parametrize("name", ["bfloat16", "float16"])
@@ -183,15 +126,6 @@ def test_parameters_that_are_numbers_are_annotated_so():
             assert takes_number(annotation), path
         if isinstance(default, str) or "dtype" in path or path.endswith((".mode", "_labels")):
             assert not takes_number(annotation), path
-
-
-def test_parameters_that_are_trees_are_annotated_so():
-    for path, _, annotation in annotations():
-        name = path.rpartition(".")[2]
-        if name.endswith(("mask", "param_labels", "dimension_numbers")):
-            assert takes_tree(annotation), path
-        if name in ("transforms", "schedules", "boundaries", "boundaries_and_scales", "betas"):
-            assert not takes_tree(annotation), path
 
 
 def test_optional_numbers_are_annotated_so():

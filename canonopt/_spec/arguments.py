@@ -1,19 +1,18 @@
-"""The arguments of factories: copies of containers, parts by path, configs of OmegaConf."""
+"""The arguments of factories: parts by path, and copies of containers."""
 
 import collections
-import copy
 import functools
 import operator
 import sys
 import types
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import jax.tree_util as jtu
 import numpy as np
 
-from .._identity import PLAIN, is_frozen_record, is_in_place, is_namedtuple, kind_of
+from .._identity import PLAIN, is_frozen_record, is_namedtuple, kind_of
 
 
 def is_spec(value: Any) -> bool:
@@ -24,20 +23,6 @@ def is_spec(value: Any) -> bool:
 def is_iterator(value: Any) -> bool:
     kind = type(value)
     return hasattr(kind, "__next__") and kind not in weakref.ProxyTypes  # which define all methods
-
-
-def is_data(value: Any) -> bool:
-    """Return True if unpickling `value` gives the same value again."""
-    if type(value) in (list, tuple, set, frozenset):
-        return all(map(is_data, value))
-    if type(value) is dict:
-        return all(map(is_data, (*value, *value.values())))
-    if isinstance(value, int | float | complex | str | bytes) or value is None or is_spec(value):
-        return True
-    try:
-        return is_in_place(value)
-    except Exception:  # raised by an attribute of the user's object
-        return False
 
 
 # --- parts by path ------------------------------------------------------------------------------
@@ -106,34 +91,30 @@ def _is_same(made: list[Any], parts: Parts) -> bool:
 # --- copies of containers -----------------------------------------------------------------------
 
 
-class ContainsItself(Exception):
-    """A container leads to itself."""
-
-
 class Copies:
     """Copies of the containers among the arguments of one build.
 
     A container that is in two places is copied once. Any other object that may change stays itself.
-    `of_config` says what becomes of a config of OmegaConf's.
+    With `is_plain`, configs of OmegaConf become dicts and lists, as Optax's factories need them.
     """
 
-    def __init__(self, of_config: Callable[[Any], Any]) -> None:
-        self._of_config = of_config
+    def __init__(self, is_plain: bool = False) -> None:
+        self._is_plain = is_plain
         # By the id of each container, which is kept so that no other object gets that id.
-        self._made: dict[int, list[Any]] = {}
+        self._made: dict[int, tuple[Any, Any]] = {}
         # False if something is left that cannot be copied as it is.
         self.is_complete = True
 
     def of(self, value: Any) -> Any:
-        """Return `value` with copies of the containers in it. Raises `ContainsItself`."""
+        """Return `value` with copies of the containers in it.
+
+        **Raises:** `RecursionError` for a container that contains itself.
+        """
         kind = type(value)
         if kind in WHOLE or is_spec(value):
             return value
         if id(value) not in self._made:
-            self._made[id(value)] = [value]
-            self._made[id(value)].append(self._copied(value, kind))
-        elif len(self._made[id(value)]) == 1:  # it is being copied
-            raise ContainsItself
+            self._made[id(value)] = value, self._copied(value, kind)
         return self._made[id(value)][1]
 
     def _copied(self, value: Any, kind: Any) -> Any:
@@ -147,8 +128,10 @@ class Copies:
             made = value.copy(order="K")
             made.flags.writeable = value.flags.writeable
             return made
-        if is_config(kind):
-            return self._of_config(value)
+        if self._is_plain and kind.__name__ in ("DictConfig", "ListConfig"):
+            omegaconf: Any = sys.modules.get("omegaconf")
+            if isinstance(value, getattr(omegaconf, kind.__name__, ())):
+                return omegaconf.OmegaConf.to_container(value, resolve=True)
         if not (kind in _MUTABLE or kind is tuple or is_namedtuple(kind) or is_frozen_record(kind)):
             return value
         parts, make = parts_of(value)
@@ -159,44 +142,5 @@ class Copies:
 
 def copied(parameters: dict[str, Any]) -> dict[str, Any]:
     """Return parameters with copies of the containers in them."""
-    copies = Copies(copied_config)
+    copies = Copies()
     return {name: copies.of(value) for name, value in parameters.items()}
-
-
-# --- OmegaConf ----------------------------------------------------------------------------------
-
-# Optax's factories get plain containers. Another factory may read `config.lr`, so it gets a config.
-
-
-def is_config(kind: type) -> bool:
-    """Return True for OmegaConf's types of dicts and lists, which need not be installed."""
-    return kind.__name__ in ("DictConfig", "ListConfig") and kind.__module__.startswith("omegaconf")
-
-
-def plain_config(value: Any) -> Any:
-    """Return a config as a dict or a list, with interpolations resolved."""
-    return sys.modules["omegaconf"].OmegaConf.to_container(value, resolve=True)
-
-
-def copied_config(value: Any) -> Any:
-    """Return a copy of a config that does not change with it, nor with another it refers to."""
-    omegaconf, made = sys.modules["omegaconf"], copy.deepcopy(value)
-    with omegaconf.read_write(made):
-        omegaconf.OmegaConf.resolve(made)
-    return made
-
-
-def in_key(values: tuple[Any, ...]) -> tuple[Any, ...]:
-    """Return what is read in place of arguments: configs by what is in them."""
-    if "omegaconf" not in sys.modules:
-        return values
-    copies = Copies(_config_in_key)
-    return tuple(map(copies.of, values))
-
-
-def _config_in_key(value: Any) -> Any:
-    config = sys.modules["omegaconf"].OmegaConf
-    names = list(value) if isinstance(value, Mapping) else range(len(value))
-    items = in_key(tuple(None if config.is_missing(value, n) else value[n] for n in names))
-    kind, options = config.get_type(value), (config.is_readonly(value), config.is_struct(value))
-    return type(value), kind, options, list(names), [*items]

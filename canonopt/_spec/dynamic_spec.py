@@ -2,26 +2,95 @@
 
 Such a spec is neither interned nor hashed. Its arrays may be traced, or be whatever else a pytree
 transformation puts in place of a leaf, so the factory is called only when the transformation runs.
+The values that may be traced are taken out of the parameters, and a `Hole` with the path of each
+stays in its place. A `Deferred` fills the holes and calls the factory.
 """
 
+import contextlib
 import dataclasses
 import operator
 import weakref
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, NoReturn, TypeVar, overload
 
+import jax
+import jax.numpy as jnp
 import jax.tree_util as jtu
+import numpy as np
 import optax
 
-from .._identity import HoldsArray, Mode, Reading, Table, Watched, leads_to_objects, read
+from .._identity import PLAIN, HoldsArray, Mode, Reading, Table, Watched, leads_to_objects, read
+from .._jax_internals import makes_tracers
+from .._optax_compat import as_transform
 from .._python_internals import token_of
 from ..errors import DynamicSpecError
-from .arguments import in_key, is_config
-from .deferred import DeferredBuild, put_in, take_out, weak_dtype, with_weak_type
-from .dynamic_number import Dynamic, traced
+from .arguments import copied, mapped
+from .conditionals import both_branches, first_branch
+from .double_float import converted
+from .dynamic_number import Dynamic, ValueNeeded, is_concrete, traced
 from .spec import Configured, Internals, class_for, find, make_spec
 
-# --- specs as pytrees ---------------------------------------------------------------------------
+# --- parameters with holes ----------------------------------------------------------------------
+
+
+class Hole:
+    """The place of a value that may be traced, among the parameters of a spec."""
+
+    __slots__ = ("path",)
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+
+    # A key of its own is read in 3 us, a frozen dataclass in 12.
+    def __canonical_key__(self, mode: Mode) -> tuple[type, str]:
+        return Hole, self.path
+
+    def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
+        return ()
+
+
+def _take_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Return the parameters with holes, and by path what was there: arrays, numbers and specs."""
+    children = {}
+
+    def change(path: str, value: Any) -> Any:
+        if type(value) in PLAIN:
+            return value
+        is_spec = isinstance(value, Configured) and jtu.tree_leaves(value)
+        if not (is_spec or _is_array(value) or isinstance(value, Dynamic)):
+            return value
+        children[path] = value
+        return Hole(path)
+
+    return mapped(parameters, change), children
+
+
+def _put_in(parameters: dict[str, Any], children: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters, with copies of their containers, and `children` in the holes."""
+    change = lambda _, value: children[value.path] if type(value) is Hole else value  # noqa: E731
+    return mapped(copied(parameters), change)
+
+
+def _is_array(leaf: Any) -> bool:
+    return isinstance(leaf, jax.Array | np.ndarray)
+
+
+def _weak_dtype(child: Any) -> Any:
+    """Return the dtype of a weakly typed array, and `None` for any other child."""
+    return child.dtype if _is_array(child) and getattr(child, "weak_type", False) else None
+
+
+def _with_weak_type(child: Any, dtype: Any) -> Any:
+    """Return a child with the weak type that a checkpoint or NumPy may have taken from it."""
+    if dtype is None or not (_is_array(child) or isinstance(child, np.generic)):
+        return child
+    array = jnp.asarray(child)
+    # Whoever has given it another dtype wants an ordinary array.
+    is_same = array.dtype == jax.dtypes.canonicalize_dtype(dtype)
+    return converted(array, array.dtype, True) if is_same else child
+
+
+# --- a call of a factory that is put off ---------------------------------------------------------
 
 
 @dataclasses.dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
@@ -41,21 +110,34 @@ class Template:
     watched: Watched | None = None
 
 
-_templates: Table[Template] = Table()
-
-
 @dataclasses.dataclass(eq=False, slots=True)
-class _DynamicInternals(Internals):
+class Deferred(Internals):
+    """A call of a factory with traced values, put off until the transformation runs.
+
+    `made` is what the factory made of values that are not traced, once it was asked for.
+    """
+
+    # The parameters with holes, and the values for the holes by path.
+    parameters: dict[str, Any] = dataclasses.field(kw_only=True)
+    children: dict[str, Any] = dataclasses.field(kw_only=True)
     # The spec as a pytree. What replaces an array need not be one, so taking the parameters apart
-    # again could find other leaves.
-    flat: tuple[tuple[Any, ...], Template] = dataclasses.field(kw_only=True)
+    # again could find other leaves. None until the factory was called once.
+    flat: Any = None
 
     def build(self) -> Any:
-        is_transform = issubclass(self.flat[1].cls, optax.GradientTransformation)
-        return self.made.made if is_transform else self.made.schedule
+        if issubclass(self.flat[1].cls, optax.GradientTransformation):
+            return self.first()
+        return lambda count: self._run(lambda made: made(count))
 
     def transform(self) -> optax.GradientTransformationExtraArgs:
-        return self.made.transform
+        def init(params: Any) -> Any:
+            return self._run(lambda made: as_transform(made).init(params))
+
+        def update(updates: Any, state: Any, params: Any = None, **extra_args: Any) -> Any:
+            run = lambda made: as_transform(made).update(updates, state, params, **extra_args)  # noqa: E731
+            return self._run(run)
+
+        return optax.GradientTransformationExtraArgs(init, update)
 
     def check(self) -> None:
         """Raise `DynamicSpecError` if the factory would now be called with other values."""
@@ -68,13 +150,134 @@ class _DynamicInternals(Internals):
             "canonopt.dynamic(...).",
         )
 
+    def first(self) -> Any:
+        """Return the result of the factory, to see what it is and to ask for its attributes."""
+        with self._explaining():
+            return first_branch(self._result)
+
+    def _run(self, use: Callable[[Any], Any]) -> Any:
+        """Return `use` of what the factory makes, with an array for each number in it.
+
+        **Raises:** `DynamicSpecError` if that needs the value of a traced number.
+        """
+        with self._explaining():
+            return both_branches(lambda: _as_arrays(use(self._result())))
+
+    def _result(self) -> Any:
+        # In a trace the result may hold tracers of that trace, so it is made again for each trace.
+        if makes_tracers():
+            return self._make()
+        if self.made is None:
+            if not all(map(is_concrete, jtu.tree_leaves(self.children))):
+                return self._make()
+            # A trace may be the first to ask, and what is made then must hold no tracer of it.
+            with jax.ensure_compile_time_eval():
+                self.made = self._make()
+        return self.made
+
+    def _make(self) -> Any:
+        given = {path: self._given(path, child) for path, child in self.children.items()}
+        parameters = _put_in(self.parameters, given)
+        return self.factory.call(self.factory.signature.differing(parameters, containers=True))
+
+    def _given(self, path: str, child: Any) -> Any:
+        """Return what the factory is given for a child."""
+        # A parameter that is `None` by itself is not among the children. A spec among them checks
+        # itself when it runs.
+        if child is None or (isinstance(child, Dynamic) and child.value is None):
+            raise DynamicSpecError(
+                f"{path} of {self.factory.expression} has no value: its values have been taken "
+                "out of the spec, as eqx.partition(spec, eqx.is_array) does.",
+                "Combine the two first, eqx.combine(arrays, spec), and use what that gives.",
+                path=path,
+            )
+        if not isinstance(child, Dynamic):
+            return child
+        # A number with a name refuses to tell its value, and is named in the error.
+        named = child.named(path)
+        return named.as_array() if self.factory.asks_for_arrays else named
+
+    # --- errors -----------------------------------------------------------------------------------
+
+    @contextlib.contextmanager
+    def _explaining(self) -> Iterator[None]:
+        """Raise what an error means if that is certain, else add what is known in a note.
+
+        A number that is asked for its value says which parameter it is. An array cannot say so.
+        """
+        try:
+            yield
+        except DynamicSpecError:
+            raise
+        except Exception as error:
+            cause: BaseException | None = error
+            while cause is not None:
+                if isinstance(cause, DynamicSpecError):
+                    raise cause  # noqa: B904
+                if isinstance(cause, ValueNeeded):
+                    raise self._refusal(cause) from error
+                cause = cause.__cause__ or cause.__context__
+            # JAX's errors, and those of checks of arguments, have these types. Of nested factories
+            # only the innermost adds a note.
+            is_noted = any(note.startswith(_GIVEN) for note in getattr(error, "__notes__", ()))
+            if isinstance(error, TypeError | ValueError) and not is_noted:
+                error.add_note(self._note())
+            raise
+
+    def _refusal(self, needed: ValueNeeded) -> DynamicSpecError:
+        where = f"{needed.name} of {self.factory.expression}"
+        if needed.shape:
+            problem = f"{where} has shape {needed.shape}, and {needed.by} needs one number."
+            return DynamicSpecError(problem, f"Write one number. {_STACK}", path=needed.name)
+        return DynamicSpecError(
+            f"{where} cannot be traced: its value is needed for {needed.by}.",
+            "Write a Python number instead of canonopt.dynamic(...). Then it is part of the "
+            "program, and another value is another compile.",
+            path=needed.name,
+        )
+
+    def _note(self) -> str:
+        """Return what is known about the values that may be traced, and what to write."""
+        named, has_shape = [], False
+        for path, child in self.children.items():
+            is_number = lambda x: isinstance(x, Dynamic)  # noqa: E731
+            for keys, part in jtu.tree_flatten_with_path(child, is_leaf=is_number)[0]:
+                shape = getattr(part, "shape", ())
+                has_shape |= bool(shape)
+                named.append(f"{path}{jtu.keystr(keys)}" + (f" of shape {shape}" if shape else ""))
+        return (
+            f"{_GIVEN} {', '.join(named)} of {self.factory.expression}. If a Python number is "
+            "needed, write one. If an array is needed, write jnp.asarray(...)."
+            f"{f' {_VMAP}' if has_shape else ''}"
+        )
+
+
+_GIVEN = "Given as an array or as canonopt.dynamic(...):"
+_UNDER_VMAP = "run it under jax.vmap over the spec: jax.vmap(run, in_axes=(0, None))(spec, params)."
+_VMAP = f"If these are the members of an ensemble, {_UNDER_VMAP}"
+_STACK = (
+    "If these are the members of an ensemble, stack specs of one number each, "
+    f"jax.tree.map(lambda *x: jnp.stack(x), *specs), and {_UNDER_VMAP}"
+)
+
+
+def _as_arrays(tree: Any) -> Any:
+    """Return `tree` with an array for each number: a state may hold one, and JAX takes arrays."""
+    as_array = lambda node: node.as_array() if isinstance(node, Dynamic) else node  # noqa: E731
+    return jtu.tree_map(as_array, tree, is_leaf=lambda x: isinstance(x, Dynamic | Configured))
+
+
+# --- specs as pytrees ---------------------------------------------------------------------------
+
+_templates: Table[Template] = Table()
+
 
 def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     """Return the spec with these parameters, whose arrays are its leaves."""
-    parameters, children = take_out(parameters)
-    deferred = DeferredBuild(factory, parameters, children)
+    parameters, children = _take_out(parameters)
+    deferred = Deferred(factory, None, parameters=parameters, children=children)
     reading = _read(factory, parameters)
-    weak = tuple(map(weak_dtype, children.values()))
+    weak = tuple(map(_weak_dtype, children.values()))
     are_numbers = tuple(isinstance(child, Dynamic) for child in children.values())
     key = (token_of(factory), weak, are_numbers, reading.key)
     template = _templates.get(key) if reading.is_comparable else None
@@ -83,7 +286,7 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     if template is not None and all(are_numbers) and all(are_single):
         return _put_together(template, children.values(), deferred)
     # The factory is called here for its errors and its warnings, and to see what it makes.
-    cls = dynamic_class_for(class_for(factory, deferred.made))
+    cls = dynamic_class_for(class_for(factory, deferred.first()))
     # The factory is called again for each trace, and would then make something else.
     if reading.is_comparable and _read(factory, parameters).key != reading.key:
         raise DynamicSpecError(
@@ -105,28 +308,19 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
 
 def _read(factory: Any, parameters: dict[str, Any]) -> Reading:
     """Read what is not traced."""
-    try:
-        return read(factory.held, in_key((*parameters.values(),)))
-    except HoldsArray:
-        names = [name for name, value in parameters.items() if is_config(type(value))]
-        raise DynamicSpecError(
-            f"{' or '.join(names) or 'An argument'} of {factory.expression} is an OmegaConf config "
-            "that holds an array or a traced number, and JAX does not look into it.",
-            "Write OmegaConf.to_container(value, resolve=True).",
-            path=names[0] if names else None,
-        ) from None
+    return read(factory.held, (*parameters.values(),))
 
 
 def _put_together(
-    template: Template, children: Iterable[Any], deferred: DeferredBuild | None = None
+    template: Template, children: Iterable[Any], deferred: Deferred | None = None
 ) -> Configured:
     cls, factory, children = template.cls, template.factory, tuple(children)
     if deferred is None:
-        values = map(with_weak_type, children, template.weak)
+        values = map(_with_weak_type, children, template.weak)
         named = dict(zip(template.paths, values, strict=True))
-        deferred = DeferredBuild(factory, template.parameters, named)
-    internals = _DynamicInternals(factory, deferred, template.watched, flat=(children, template))
-    return make_spec(cls, put_in(template.parameters, deferred.children), internals)
+        deferred = Deferred(factory, None, parameters=template.parameters, children=named)
+    deferred.watched, deferred.flat = template.watched, (children, template)
+    return make_spec(cls, _put_in(template.parameters, deferred.children), deferred)
 
 
 # Each call of a jitted function flattens its arguments. A function in Python would take longer.

@@ -21,21 +21,10 @@ from .._identity import (
     read,
 )
 from .._jax_internals import is_at_top_level, makes_tracers, x64_state
-from .._optax_compat import TREES_OR_FUNCTIONS, callable_tree_as_function, dtype_of
+from .._optax_compat import dtype_of
 from .._python_internals import signature_with_alias, token_of
 from ..errors import ParameterError
-from .arguments import (
-    WHOLE,
-    ContainsItself,
-    Copies,
-    copied,
-    copied_config,
-    in_key,
-    is_data,
-    is_iterator,
-    is_spec,
-    plain_config,
-)
+from .arguments import WHOLE, Copies, copied, is_iterator, is_spec
 from .expressions import expression
 from .mistakes import check_hyperparameters, check_transformations
 from .parameters import FactoryParameters, NotGiven
@@ -57,6 +46,8 @@ _RESERVED = frozenset((*dir(Spec), *dir(ScheduleSpec), "_internals", "lr"))
 # Parameters from which a factory makes a random key.
 _KEYS = frozenset(("key", "seed", "rng"))
 _NUMBERS = frozenset((float, int, bool, type(None)))
+# Types of defaults that pickles hold, since another version of the factory may have others.
+_DATA = PLAIN | {tuple, list, dict}
 
 
 class Factory:
@@ -154,17 +145,13 @@ class Factory:
         parameters = signature.template | given
         held, values = self.held, tuple(differing.values())
         try:
-            reading = read(held, in_key(values))
+            reading = read(held, values)
         except HoldsArray:
             return self._with_arrays(parameters)
         is_comparable = reading.is_comparable and is_complete
         key = (_x64.value, _settings(_config), tuple(differing), reading.key)
         found = self.specs.get(key) if is_comparable else None
-        if found and (
-            found.watched is None
-            or all(map(_is_known, values, found.roots[1]))  # it has been read just now
-            or found.watched.is_unchanged()
-        ):
+        if found and (found.watched is None or found.watched.is_unchanged()):
             found.is_rebuilt = True
             return found.spec
         if reading.can_change:  # the factory may change what it is given, and its defaults
@@ -175,7 +162,7 @@ class Factory:
         if internals.is_temporary or not is_comparable:
             return spec
         if reading.can_change:
-            read_again = lambda: read(held, in_key(values))  # noqa: E731
+            read_again = lambda: read(held, values)  # noqa: E731
             if read_again().key != reading.key:
                 return spec  # the factory has changed what was read
             internals.watched = Watched(reading, read_again)
@@ -184,11 +171,11 @@ class Factory:
 
     def _copied(self, values: dict[str, Any]) -> tuple[dict[str, Any], bool]:
         """Return copies of the containers, and True if all that can change is a copy."""
-        copies, made = Copies(plain_config if self.is_checked else copied_config), {}
+        copies, made = Copies(is_plain=self.is_checked), {}
         for name, value in values.items():
             try:
                 made[name] = copies.of(value)
-            except ContainsItself:
+            except RecursionError:
                 raise ParameterError(
                     f"{name} of {self.expression} is a {type(value).__name__} that contains "
                     "itself, which a spec cannot copy, show or write.",
@@ -224,9 +211,6 @@ class Factory:
 
     def call(self, given: dict[str, Any]) -> Any:
         """Return what the function makes of these values."""
-        if not TREES_OR_FUNCTIONS.keys().isdisjoint(given):
-            items = given.items()
-            given = {name: callable_tree_as_function(name, v, given) for name, v in items}
         args, kwargs = self.signature.unbind(given)
         return self.function(*args, **kwargs)
 
@@ -250,11 +234,13 @@ class Factory:
     # --- text and pickles -------------------------------------------------------------------------
 
     def to_pickle(self, parameters: dict[str, Any]) -> dict[str, Any]:
-        """Return the parameters, without the defaults that only identity tells from others."""
-        differing = self.signature.differing(parameters, containers=True)
-        return {n: value for n, value in parameters.items() if n in differing or is_data(value)}
+        """Return the parameters, without the defaults that pickle may make a copy of."""
+        defaults = self.signature.defaults
+        is_kept = lambda name, value: type(value) in _DATA or value is not defaults.get(name)  # noqa: E731
+        return {name: value for name, value in parameters.items() if is_kept(name, value)}
 
-    def _is_importable(self) -> bool:
+    def is_importable(self) -> bool:
+        """Return True if a module has the function that builds specs under its name."""
         try:
             found = _import(self.module, self.name)
         except ImportError:  # of a module that was made by hand
@@ -262,14 +248,14 @@ class Factory:
         return factory_of(found) is self
 
     def __reduce__(self) -> tuple:
-        if self._is_importable():
+        if self.is_importable():
             return _factory_named, (self.module, self.name)
         return _factory_of, (type(self), self.function)
 
     @property
     def expression(self) -> str:
         """Python source for the function that builds the specs."""
-        if not self._is_importable():
+        if not self.is_importable():
             return f"canonopt.canonical({expression(self.function)})"
         return self.name if self.module == "__main__" else f"{self.module}.{self.name}"
 
@@ -357,39 +343,6 @@ def _spelling(args: tuple, kwargs: dict[str, Any]) -> tuple:
     values = (*args, *kwargs.values())
     kinds = map(type, values)
     return (_x64.value, values, *kwargs, *kinds) if kwargs else (_x64.value, *kinds, *args)
-
-
-_OWN = operator.attrgetter("__code__", "__name__", "__qualname__", "__doc__", "__module__")
-
-
-def _is_known(value: Any, then: Any) -> bool:
-    """Return True if all that can change in the argument `then` has been read with `value`.
-
-    Both have one key. So only what a function holds by itself may have changed since.
-    """
-    return type(value) in PLAIN or _is_alike(value, then, set())
-
-
-def _is_alike(value: Any, then: Any, seen: set[tuple[int, int]]) -> bool:
-    pair = id(value), id(then)
-    if value is then or pair in seen:  # a function may capture itself
-        return True
-    seen.add(pair)
-    if not type(value) is type(then) is types.FunctionType:
-        return False
-    if _OWN(value) != _OWN(then) or vars(value) or vars(then):
-        return False
-    if value.__kwdefaults__ or then.__kwdefaults__:
-        return False
-    cells = value.__closure__ or (), then.__closure__ or ()
-    defaults = value.__defaults__ or (), then.__defaults__ or ()
-    try:
-        held = [[cell.cell_contents for cell in of_one] for of_one in cells]
-    except ValueError:  # a variable without a value
-        return False
-    pairs = zip((*held[0], *defaults[0]), (*held[1], *defaults[1]), strict=False)
-    is_as_long = len(defaults[0]) == len(defaults[1])
-    return is_as_long and all(_is_alike(a, b, seen) for a, b in pairs)
 
 
 def _is_plain(value: Any) -> bool:

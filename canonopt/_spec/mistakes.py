@@ -25,10 +25,9 @@ from .._optax_compat import (
     needs_transformation,
     takes_function,
     takes_number,
-    takes_tree,
 )
 from ..errors import NotATransformationError, ParameterError
-from .arguments import is_config, is_spec, parts_of
+from .arguments import is_spec, parts_of
 from .expressions import expression
 from .parameters import FactoryParameters
 
@@ -48,8 +47,6 @@ def check_hyperparameters(parameters: FactoryParameters, given: Mapping[str, Any
         if "dtype" in name and isinstance(value, str):
             _check_dtype(parameters.factory, value, name)
         _check_number(parameters.factory, value, annotation, name)
-        if takes_tree(annotation):
-            _check_tree(parameters.factory, value, name)
 
 
 # --- numbers ------------------------------------------------------------------------------------
@@ -110,19 +107,6 @@ def _check_dtype(factory: str, value: str, path: str) -> None:
             f"Write {path}={near!r}, or jnp.{near}.",
             path=path,
         ) from None
-
-
-def _check_tree(factory: str, value: Any, path: str) -> None:
-    if is_config(type(value)):
-        raise ParameterError(
-            f"{factory} needs a tree for {path}, and JAX takes an OmegaConf {type(value).__name__} "
-            "for a leaf.",
-            "Write OmegaConf.to_container(value, resolve=True), or _convert_: all in a config for "
-            "Hydra.",
-            path=path,
-        )
-    for step, item in parts_of(value)[0]:
-        _check_tree(factory, item, path + step)
 
 
 # --- transformations ----------------------------------------------------------------------------

@@ -8,7 +8,6 @@ import difflib
 import importlib
 import operator
 import re
-import types
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -102,10 +101,6 @@ class Configured:
     @property
     def _factory(self) -> Any:
         return self._internals.factory
-
-    @property
-    def _rebuild(self) -> Callable[[dict[str, Any]], Any]:
-        return self._factory.from_fields
 
     def replace(self, /, **changes: Any) -> "Self":
         """Return a spec of the same factory, with other values for some parameters.
@@ -454,11 +449,10 @@ def _check_leaves(factory: Any, params: Any, error: Exception) -> None:
 
 # --- classes ------------------------------------------------------------------------------------
 
-# JAX never forgets a class that is registered as a pytree. So each factory of a library has a class
-# of its own, but the user's factories, of which there may be any number, share one class if they
-# have the same name, module and parameters. A class never holds a user's factory; a spec does.
+# JAX never forgets a class that is registered as a pytree. So each factory that a module has under
+# its name has a class of its own, but local factories, of which there may be any number, share one
+# class if they have the same name, module and parameters.
 _shared: dict[Any, type[Configured]] = {}
-_REBUILD = "__rebuild__"  # the alias of a field, see `_make_class`
 
 
 def class_for(factory: Any, made: Any) -> type[Configured]:
@@ -475,35 +469,61 @@ def class_for(factory: Any, made: Any) -> type[Configured]:
     known = factory.classes.get(kind)
     if known is not None:
         return known
-    if factory.is_stable and is_in_place(factory.function):
-        return factory.classes.setdefault(kind, _make_class(factory, kind, is_own=True))
+    if factory.is_importable() or is_in_place(factory.function):
+        return factory.classes.setdefault(kind, _make_class(factory, kind, factory.from_fields))
     fields, keyword_only = factory.signature.fields, factory.signature.keyword_only
     key = (kind, factory.name, factory.module, *fields.items(), keyword_only)
     if key not in _shared:
-        _shared.setdefault(key, _make_class(factory, kind, is_own=False))
+        _shared.setdefault(key, _make_class(factory, kind, None))
     return _shared[key]
 
 
-def _make_class(factory: Any, kind: type[Configured], is_own: bool) -> type[Configured]:
-    """Return a frozen attrs class with a field for each parameter, without the methods of attrs."""
+def _make_class(
+    factory: Any, kind: type[Configured], from_fields: Callable[[dict[str, Any]], Any] | None
+) -> type[Configured]:
+    """Return a frozen attrs class with a field for each parameter, without the methods of attrs.
+
+    `from_fields` builds a spec. None for a class that several factories share.
+    """
     signature = factory.signature
-    fields, keyword_only = signature.fields, signature.keyword_only
+    fields, keyword_only, defaults = signature.fields, signature.keyword_only, signature.defaults
     # tyro makes a flag of each field, of this type, or of the type of the value where it is `Any`.
-    if is_own:
-        from_fields: Any = lambda cls, fields: factory.from_fields(fields)  # noqa: E731
-        defaults = signature.defaults
-        kinds = {f: number_or_none(signature.parameters[n].annotation) for n, f in fields.items()}
-    else:
-        from_fields, defaults = _from_fields, dict.fromkeys(signature.defaults)
-        kinds = dict.fromkeys(fields.values(), Any) | {"_rebuild": types.MethodType}
+    annotations = ((field, signature.parameters[name].annotation) for name, field in fields.items())
+    kinds: dict[str, Any] = {field: number_or_none(found) for field, found in annotations}
+    if from_fields is None:  # values of one of the factories
+        defaults, kinds = dict.fromkeys(defaults), dict.fromkeys(fields.values(), Any)
+
+    def build(cls: type[Configured], given: dict[str, Any]) -> Any:
+        if from_fields is not None:
+            return from_fields(given)
+        raise ParameterError(
+            f"{cls.__name__} is the class of all local factories with this name and these "
+            "parameters, so it does not know which one to call.",
+            "Write spec.replace(...) in place of attrs.evolve, or call the function that "
+            "canonopt.canonical returned.",
+        )
+
+    def attributes() -> Any:
+        """Return the fields of the class, as `attrs.fields` does."""
+        import attrs  # a twentieth of the time to import Optax, and most runs never need it
+
+        made: dict[str, Any] = {
+            field: attrs.field(
+                default=defaults.get(name, attrs.NOTHING),
+                alias=name,
+                kw_only=name in keyword_only,
+                type=kinds[field],
+            )
+            for name, field in fields.items()
+        }
+        return attrs.fields(attrs.make_class("Fields", made))
+
     body = {
-        "_from_fields": classmethod(from_fields),
+        "_from_fields": classmethod(build),
         "__annotations__": kinds,
         # attrs looks it up on the class. OmegaConf, and so Hydra, looks it up on a value, and takes
         # one that has it for a config.
-        "__attrs_attrs__": ClassAttribute(
-            lambda: _attributes(fields, keyword_only, defaults, kinds)
-        ),
+        "__attrs_attrs__": ClassAttribute(attributes),
         "__match_args__": tuple(f for name, f in fields.items() if name not in keyword_only),
         "__doc__": factory.function.__doc__,
         "__module__": factory.module,
@@ -519,41 +539,3 @@ def _make_class(factory: Any, kind: type[Configured], is_own: bool) -> type[Conf
     # A pytree without leaves. A jit cache compares the spec itself.
     jtu.register_pytree_node(cls, lambda spec: ((), spec), lambda spec, _: spec)
     return cls
-
-
-def _attributes(
-    fields: dict[str, str],
-    keyword_only: frozenset[str],
-    defaults: dict[str, Any],
-    kinds: dict[str, Any],
-) -> Any:
-    """Return the fields of a class, as `attrs.fields` does."""
-    import attrs  # a twentieth of the time to import Optax, and most runs never need it
-
-    made: dict[str, Any] = {
-        field: attrs.field(
-            default=defaults.get(name, attrs.NOTHING),
-            # attrs writes the aliases into an `__init__`, which has a `self` of its own.
-            alias=f"{name}_" if name == "self" else name,
-            kw_only=name in keyword_only,
-            type=kinds[field],
-        )
-        for name, field in fields.items()
-    }
-    if (kind := kinds.get("_rebuild")) is not None:
-        # `attrs.evolve` passes on the value of each field, and with this one the factory's method.
-        made["_rebuild"] = attrs.field(alias=_REBUILD, default=None, type=kind)
-    found: Any = attrs.fields(attrs.make_class("Fields", made))
-    named = (a.evolve(alias="self") if a.alias == "self_" else a for a in found)
-    return type(found)(named) if "self" in fields else found
-
-
-def _from_fields(cls: type[Configured], fields: dict[str, Any]) -> Any:
-    rebuild = fields.pop(_REBUILD, None)
-    if rebuild is None:
-        raise ParameterError(
-            f"{cls.__name__} is the class of all factories with this name and these parameters, so "
-            "it does not know which one to call.",
-            "Call the function that canonopt.canonical returned.",
-        )
-    return rebuild(fields)

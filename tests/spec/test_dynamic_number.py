@@ -245,7 +245,7 @@ def test_an_integer_to_a_dynamic_power_is_refused(jit):
 )
 def test_what_no_factory_of_optax_needs_is_refused(operation):
     factory = canonopt.canonical(lambda learning_rate: optax.scale(operation(learning_rate)))
-    with pytest.raises(TypeError, match=r"(?s)Dynamic.*Given as canonopt.dynamic\(...\): learning"):
+    with pytest.raises(TypeError, match=r"(?s)Dynamic.*canonopt.dynamic\(...\): learning"):
         factory(canonopt.dynamic(0.5))
 
 

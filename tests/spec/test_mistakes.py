@@ -9,7 +9,6 @@ import jax
 import jax.numpy as jnp
 import optax
 import pytest
-from omegaconf import OmegaConf
 
 import canonopt
 from canonopt.errors import (
@@ -31,7 +30,7 @@ class Optimizer:
 
 
 NAMES = {
-    **{"canonopt": canonopt, "optax": optax, "OmegaConf": OmegaConf, "Optimizer": Optimizer},
+    **{"canonopt": canonopt, "optax": optax, "Optimizer": Optimizer},
     **{name: getattr(canonopt, name) for name in ("adam", "adamw", "chain", "clip", "sgd")},
     **{"model": model(), "RATE": RATE},
 }
@@ -79,10 +78,6 @@ VALUES = {
     "adam(1e-3, mu_dtype='bf16')": (
         "adam needs a dtype for mu_dtype, and got the string 'bf16'. Write mu_dtype='bfloat16', or "
         "jnp.bfloat16."
-    ),
-    "adamw(1e-3, mask=OmegaConf.create({'w': True}))": (
-        "adamw needs a tree for mask, and JAX takes an OmegaConf DictConfig for a leaf. Write "
-        "OmegaConf.to_container(value, resolve=True)"
     ),
 }
 TRANSFORMATIONS = {

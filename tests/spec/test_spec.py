@@ -83,15 +83,23 @@ def test_a_spec_is_made_again_from_its_two_functions(spec):
         cls(*spec, init)
 
 
-def test_parameters_with_the_names_of_the_two_functions_are_parameters():
-    @canonopt.canonical
-    def factory(init, update):
-        return optax.scale(init + update)
+@canonopt.canonical
+def of_init_and_update(init, update):
+    return optax.scale(init + update)
 
-    spec = factory(1.0, 2.0)
+
+def test_parameters_with_the_names_of_the_two_functions_are_parameters():
+    spec = of_init_and_update(1.0, 2.0)
     assert spec.parameters() == {"init": 1.0, "update": 2.0}
     assert type(spec)(*spec) is spec
-    assert attrs.evolve(spec, init=3.0) is factory(3.0, 2.0)
+    assert attrs.evolve(spec, init=3.0) is of_init_and_update(3.0, 2.0)
+
+
+def test_attrs_cannot_evolve_a_spec_of_a_local_factory():
+    local = canonopt.canonical(lambda rate: optax.sgd(rate))
+    with pytest.raises(canonopt.errors.ParameterError, match=r"Write spec\.replace\("):
+        attrs.evolve(local(0.1), rate=0.2)
+    assert local(0.1).replace(rate=0.2) is local(0.2)
 
 
 def test_optax_tree_functions_take_a_spec():
@@ -209,16 +217,6 @@ def test_a_spec_inside_a_dict_is_found_by_its_path(kind):
     changed = optim.replace(lr=0.2)
     assert type(changed.transforms) is type(optim.transforms)
     assert [*changed.transforms.items()] == [*partition(0.2).transforms.items()]
-
-
-@canonopt.canonical
-def sgd_of_self(self, rate=0.1):
-    return optax.sgd(self * rate)
-
-
-def test_a_parameter_named_self():
-    assert attrs.evolve(sgd_of_self(2), rate=0.2) is sgd_of_self(2, rate=0.2)
-    assert attrs.evolve(sgd_of_self(2), self=3) is sgd_of_self(3)
 
 
 def test_the_alias_reads_too():
