@@ -10,20 +10,15 @@ and TOML agree on strings, finite numbers, booleans, lists and tables only: TOML
 PyYAML and tomli-w write the keys of a table in an order of their own.
 """
 
-import enum
 import math
 from collections.abc import Callable
 from typing import Any, NamedTuple, TypeAlias
 
-import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
 from ..._identity import is_namedtuple
 from ..._optax_compat import is_transformation
-from ...errors import ConfigError
-from ..double_float import converted
 from ..dynamic_number import Dynamic
 from ..dynamic_spec import dynamic
 
@@ -51,9 +46,6 @@ class Codec(NamedTuple):
     read: Callable[..., Any]
 
 
-# --- what the codecs do -------------------------------------------------------------------------
-
-
 def _is(kind: type) -> Callable[[Any], bool]:
     return lambda value: type(value) is kind
 
@@ -63,40 +55,11 @@ def _is_known(value: Any) -> bool:
     return isinstance(value, Dynamic) and not isinstance(value.numbers(), Dynamic | None)
 
 
-def _is_array(kind: type) -> Callable[[Any], bool]:
-    """Return a test for arrays of dtypes that JAX has. Their numbers are Python's."""
-    return lambda value: (
-        isinstance(value, kind)
-        and not isinstance(value, jax.core.Tracer)
-        and hasattr(jnp, value.dtype.name)
-    )
-
-
-def _content(value: Any) -> tuple[str, list[int], list[Any]]:
-    array = np.asarray(value)
-    # NumPy has no Python numbers for bfloat16 and others that it does not know.
-    numbers = array if array.dtype.kind in "biufc" else array.astype(np.float64)
-    return array.dtype.name, list(array.shape), numbers.reshape(-1).tolist()
-
-
-def _array(name: str, shape: list[int], values: list[Any]) -> np.ndarray:
-    dtype = _jax_type(name).dtype
-    if not {*map(type, values)} <= {bool, int, float, complex}:
-        raise TypeError("these are not numbers")
-    made = np.array(values, dtype if dtype.kind in "biufc" else np.float64).astype(dtype)
-    is_rounded = dtype.kind in "biu" and made.tolist() != values
-    if is_rounded or list((made := made.reshape(shape)).shape) != shape:  # which may have -1
-        raise ValueError(f"the numbers do not fit {name} or the shape")
+def _scalar(name: str, value: Any) -> Any:
+    made = _jax_type(name).dtype.type(value)
+    if made != value and made.dtype.kind in "biu":
+        raise ValueError(f"the number does not fit {name}")
     return made
-
-
-def _jax_array(name: str, shape: list[int], values: list[Any], is_weak: bool) -> jax.Array:
-    array = _array(name, shape, values)
-    made = jnp.asarray(array)
-    if made.dtype != array.dtype:
-        problem = f"it has dtype {array.dtype}, which JAX has only with jax_enable_x64."
-        raise ConfigError(problem, "Write jax.config.update('jax_enable_x64', True).")
-    return converted(made, made.dtype, True) if is_weak else made
 
 
 def _jax_type(name: str) -> Any:
@@ -121,34 +84,21 @@ def _namedtuple(kind: Any, fields: dict[str, Any]) -> Any:
     return tuple.__new__(kind, [fields[name] for name in kind._fields])
 
 
-# --- the table ----------------------------------------------------------------------------------
-
 # The first whose test a value passes writes it, of those with names if the object has one.
 CODECS = (
     Codec({"none": True}, _is(type(None)), lambda value: True, {True: None}.__getitem__),
     Codec({"float": "nan"}, _is(float), repr, _not_finite),
-    Codec({"complex": [0.0, 1.0]}, _is(complex), lambda z: [z.real, z.imag], lambda z: complex(*z)),
-    Codec({"bytes": "00ff"}, _is(bytes), bytes.hex, bytes.fromhex),
     Codec({"tuple": [1, 2]}, _is(tuple), list, tuple),
     Codec({"set": [1, 2]}, _is(set), list, set),
-    Codec({"frozenset": [1, 2]}, _is(frozenset), list, frozenset),
     # A dict whose order or keys a table would not keep. The writer needs the keys for the paths.
     Codec({"dict": [["key", 1]]}, lambda value: False, list, _dict),
     Codec({"dynamic": 0.001}, _is_known, Dynamic.numbers, dynamic),
     Codec(
         {"scalar": "float32", "value": 1.0},
-        _is_array(np.generic),
-        lambda value: (_content(value)[0], *_content(value)[2]),
-        lambda name, value: _array(name, [], [value])[()],
-    ),
-    Codec(
-        {"array": "int32", "shape": [2], "values": [1, 2]}, _is_array(np.ndarray), _content, _array
-    ),
-    Codec(
-        {"jax_array": "int32", "shape": [2], "values": [1, 2], "weak_type": False},
-        _is_array(jax.Array),
-        lambda value: (*_content(value), bool(value.weak_type)),
-        _jax_array,
+        lambda value: isinstance(value, np.generic) and hasattr(jnp, value.dtype.name),
+        # NumPy has no Python numbers for bfloat16 and others that it does not know.
+        lambda v: (v.dtype.name, v.item() if v.dtype.kind in "biufc" else float(v)),
+        _scalar,
     ),
     Codec({"dtype": "bfloat16"}, _is(type(jnp.float32)), lambda kind: kind.dtype.name, _jax_type),
     Codec({"name": Name("my_mask")}, lambda value: True, lambda value: value, lambda value: value),
@@ -157,12 +107,6 @@ CODECS = (
         lambda value: is_namedtuple(type(value)) and not is_transformation(value),
         lambda value: (type(value), dict(sorted(zip(value._fields, value, strict=True)))),
         _namedtuple,
-    ),
-    Codec(
-        {"enum": Name("train:Color"), "member": "RED"},
-        lambda value: isinstance(value, enum.Enum) and value.name in type(value).__members__,
-        lambda value: (type(value), value.name),
-        lambda kind, name: kind.__members__[name],
     ),
 )
 BY_KEYS = {frozenset(codec.example): codec for codec in CODECS}

@@ -11,7 +11,7 @@ import attrs
 import jax
 
 from ..spec import Configured
-from .codecs import BY_KEYS, RESERVED, Data
+from .codecs import RESERVED, Data
 from .files import Writer, enveloped
 
 
@@ -29,8 +29,8 @@ def fingerprint(
     **Arguments:**
 
     - `spec`: a spec, or what `to_config` returned.
-    - `dynamic`: whether the values of `canonopt.dynamic` and of arrays count. Without them, specs
-        that share a compiled program have the same fingerprint.
+    - `dynamic`: whether the values of `canonopt.dynamic` count. Without them, specs that share a
+        compiled program have the same fingerprint.
     - `registry`: names of functions, as for `to_config`.
 
     **Returns:** 64 hexadecimal digits.
@@ -54,25 +54,17 @@ def _exact(data: Data, with_values: bool = True) -> str:
 
 
 def _with_bits(data: Data, with_values: bool) -> Data:
-    if type(data) is float:
-        return {"float": data.hex()}
-    if isinstance(data, list):
-        return [_with_bits(item, with_values) for item in data]
-    if not isinstance(data, dict):
-        return data
-    tag = "" if with_values else _tag(data)
-    if tag == "dynamic":  # a program depends on the types of these
-        return {
-            tag: jax.tree.map(lambda number: type(number).__name__, _with_bits(data[tag], True))
-        }
-    without = "values" if tag in ("array", "jax_array") else None
-    return {n: _with_bits(item, with_values) for n, item in data.items() if n != without}
-
-
-def _tag(data: dict[str, Data]) -> str:
-    """Return the first key of a table that stands for another value, or nothing."""
-    codec = BY_KEYS.get(frozenset(data))
-    return "" if codec is None else next(iter(codec.example))
+    match data:
+        case float():
+            return {"float": data.hex()}
+        case list():
+            return [_with_bits(item, with_values) for item in data]
+        case {"dynamic": value} if len(data) == 1 and not with_values:
+            value = _with_bits(value, True)  # a program depends on the types of these
+            return {"dynamic": jax.tree.map(lambda number: type(number).__name__, value)}
+        case dict():
+            return {name: _with_bits(item, with_values) for name, item in data.items()}
+    return data
 
 
 # --- differences ----------------------------------------------------------------------------------
@@ -183,23 +175,14 @@ def _taken_apart(data: Any) -> tuple[str, dict[str, Data]]:
 
 
 def _described(data: Data | None) -> str:
-    """Return short text for data: Python source where there is one."""
+    """Return short text for data: a call for a spec, names, and JSON for anything else."""
     match data:
         case None:
             return "nothing"
-        case {"none": True}:
-            return "None"
-        case list():
-            return f"[{', '.join(map(_described, data))}]"
-        case {"canonical": name, **parts} | {"optax": name, **parts}:
-            given = [f"{name}={_described(item)}" for name, item in parts.items()]
-            return f"{name if isinstance(name, str) else _described(name)}({', '.join(given)})"
+        case {"canonical": str(name), **parts} | {"optax": str(name), **parts}:
+            return f"{name}({', '.join(f'{n}={_described(item)}' for n, item in parts.items())})"
         case {"unnamed": text} | {"name": text} | {"dtype": text} | {"float": text}:
             return str(text)
-        case dict() if tag := _tag(data):
-            items = (data[key] for key in BY_KEYS[frozenset(data)].example)
-            return f"{tag}({', '.join(map(_described, items))})"
-        case dict():
-            items = [f"{name!r}: {_described(item)}" for name, item in data.items()]
-            return f"{{{', '.join(items)}}}"
-    return repr(data)
+    return {'{"none": true}': "None", "true": "True", "false": "False"}.get(
+        text := json.dumps(data, ensure_ascii=False), text
+    )

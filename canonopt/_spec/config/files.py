@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import jax
-import jax.core
+import numpy as np
 import optax
 
 from ..._optax_compat import is_transformation, members_of
@@ -105,13 +105,13 @@ class Writer:
 
     def value(self, value: Any, path: str) -> Any:
         kind = type(value)
-        if kind in (bool, int) or (kind is float and math.isfinite(value)) or _is_text(value):
+        if kind in (bool, int, str) or (kind is float and math.isfinite(value)):
             return value
         if kind is list:
             return [self.value(item, f"{path}[{i}]") for i, item in enumerate(value)]
         if kind is dict:
             table = {key: self.value(item, f"{path}[{key!r}]") for key, item in value.items()}
-            if list(table) == sorted(k for k in table if _is_text(k) and k not in RESERVED):
+            if list(table) == sorted(k for k in table if type(k) is str and k not in RESERVED):
                 return table
             return {"dict": [[self.value(key, path), item] for key, item in table.items()]}
         if isinstance(value, Configured):
@@ -131,8 +131,8 @@ class Writer:
             table[key] = self._names.of(part) if is_name else self.value(part, path)
             if table[key] is None:
                 return None
-        if type(value) in (set, frozenset):  # whose order depends on the process
-            table[next(iter(keys))].sort(key=repr)
+        if type(value) is set:  # whose order depends on the process
+            table["set"].sort(key=repr)
         return table
 
     def _spec(self, factory: Any, parameters: dict[str, Any], path: str) -> dict[str, Data]:
@@ -145,9 +145,8 @@ class Writer:
         if name is None and not self._compares:
             raise _without_name(factory.function, path)
         signature = factory.signature
-        table: dict[str, Any] = {
-            key: name or f"{factory.module}:{factory.name} at {id(factory):#x}"
-        }
+        name = name or f"{factory.module}:{factory.name} at {id(factory):#x}"
+        table: dict[str, Any] = {key: name}
         for name, value in parameters.items():
             where = f"{path}.{name}"
             if name == key:
@@ -164,14 +163,9 @@ def _without_name(value: Any, path: str) -> ConfigError:
     fix = "Define it in a module, or give it a name: canonopt.to_config(spec, registry={'x': ...})."
     if is_transformation(value):
         fix = "Build it with canonopt."
-    elif isinstance(value, Dynamic | jax.Array):
-        fix = "Write it outside of jax.jit; give the seed in place of a random key."
+    elif isinstance(value, Dynamic | jax.Array | np.ndarray):
+        fix = "Write canonopt.dynamic(...) of Python numbers, outside of jax.jit."
     return ConfigError(f"{path} is {value!r}, which has no name in data.", fix, path=path)
-
-
-def _is_text(value: Any) -> bool:
-    """Return True for a string that can be written to a file, without half of a surrogate pair."""
-    return type(value) is str and not any("\ud800" <= letter <= "\udfff" for letter in value)
 
 
 # --- reading --------------------------------------------------------------------------------------
@@ -267,18 +261,15 @@ class _Reader:
         given = {}
         for name, data in written.items():
             where, known = f"{path}.{name}", signature.parameters.get(name)
-            if isinstance(data, str) and known is not None and _takes_no_text(known.annotation):
+            # A factory would take "false" for true.
+            kinds = () if known is None else members_of(known.annotation)
+            if isinstance(data, str) and kinds and {*kinds} <= {bool, int, float, type(None)}:
                 fix = "Write a number or a boolean, without quotes; in YAML with a dot: 1.0e-3."
                 problem = f"{where} is {_text(data)}, which {factory.name} does not take."
                 raise ConfigError(problem, fix, path=where)
             if data != _DEFAULT:
                 given[name] = self.value(data, where)
         return _called(factory.from_fields, [given], factory.name, "Correct its parameters.", path)
-
-
-def _takes_no_text(annotation: Any) -> bool:
-    """Return True for numbers and booleans: a factory would take "false" for true."""
-    return all(kind in (bool, int, float, type(None)) for kind in members_of(annotation))
 
 
 def _called(

@@ -28,6 +28,7 @@ class Names:
             raise ConfigError(problem, "Write registry={'is_matrix': is_matrix}.")
         self._registry = {**(registry or {})}
         self._own = {id(value): name for name, value in reversed(self._registry.items())}
+        self._objects = {_qualified_name(v): v for v in self._registry.values()} | self._registry
 
     def of(self, value: Any) -> str | None:
         """Return the name of an object, None if it does not have one."""
@@ -44,21 +45,17 @@ class Names:
 
     def find(self, name: Any, path: str) -> Any:
         """Return the object of this name. Raises `ConfigError` if it is unknown."""
-        known = _known_objects() | self._qualified()
-        return _found(name, known, path, "a name of Optax or in the registry")
+        what = "a name of Optax or in the registry"
+        return _found(name, _known_objects() | self._objects, path, what)
 
     def find_factory(self, name: Any, path: str, key: str) -> Factory:
         """Return the factory of this name, under `"optax"` or `"canonical"` in the data."""
         if key == "optax":
-            fix = 'Write a name such as "adam".'
-            what = f"a factory of Optax {optax.__version__}"
+            fix, what = 'Write a name such as "adam".', f"a factory of Optax {optax.__version__}"
             return vars(_found(name, catalogue(), path, what, fix))["factory"]
-        named = {n: f for n, v in self._qualified().items() if (f := factory_of(v)) is not None}
+        named = {n: f for n, v in self._objects.items() if (f := factory_of(v)) is not None}
         of_functions = {_qualified_name(f.function): f for f in named.values()}
         return _found(name, of_functions | named, path, "a factory in the registry")
-
-    def _qualified(self) -> dict[str | None, Any]:
-        return {_qualified_name(v): v for v in self._registry.values()} | self._registry
 
 
 def _found(name: Any, known: Mapping[Any, Any], path: str, what: str, fix: str = "") -> Any:

@@ -1,6 +1,5 @@
 """The formats that the data of a spec are written in, and what specs of the tests hold."""
 
-import enum
 import json
 import tomllib
 from typing import NamedTuple
@@ -43,15 +42,6 @@ def holding(value, optax=None, *args, none=(), **kwargs):
     return _identity
 
 
-class Color(enum.Enum):
-    RED = 1
-
-
-class Side(enum.Flag):
-    LEFT = 1
-    RIGHT = 2
-
-
 class Size(NamedTuple):
     width: float
     height: int
@@ -61,7 +51,7 @@ def is_matrix(params):
     return jax.tree.map(lambda x: x.ndim > 1, params)
 
 
-REGISTRY = {"holding": holding, "Color": Color, "Side": Side, "Size": Size, "m": is_matrix}
+REGISTRY = {"holding": holding, "Size": Size, "m": is_matrix}
 
 
 def again(spec, form="json", **registry):

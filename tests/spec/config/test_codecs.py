@@ -2,7 +2,6 @@
 
 import copy
 import math
-import warnings
 
 import jax
 import jax.numpy as jnp
@@ -16,7 +15,8 @@ import canonopt
 from canonopt import errors
 from canonopt._spec.config.codecs import CODECS
 
-from .files import FORMATS, REGISTRY, Color, Side, Size, again, holding, is_matrix, read_with
+from ...support.values import bits
+from .files import FORMATS, REGISTRY, Size, again, holding, is_matrix, read_with
 
 EDGES = [1, 1.0, True, -0.0, 0.0, 5e-324, 1e-45, 1e16, math.inf, -math.inf, math.nan, 2**70]
 scalars = (
@@ -25,13 +25,11 @@ scalars = (
     | st.booleans()
     | st.integers()
     | st.floats()
-    | st.complex_numbers()
     | st.text()
-    | st.binary()
     | st.sampled_from(["1e-3", "none", "", "nan", "~", "=", "2020-01-01", "a\r\n\x00\x85"])
     | st.sampled_from([np.float32(0.1), np.float64(0.1), np.int8(3), np.bool_(True)])
     | st.sampled_from([jnp.bfloat16, np.float16, np.int8, float, optax.adam, is_matrix])
-    | st.sampled_from([canonopt.adam, canonopt.adam(1e-3), Color.RED, Side.LEFT, Size(1, 2)])
+    | st.sampled_from([canonopt.adam, canonopt.adam(1e-3), Size(1, 2)])
 )
 keys = st.text() | st.sampled_from(["none", "optax", "dict", "name", "b", "a"])
 values = st.recursive(
@@ -58,7 +56,7 @@ ORDERED = [{"b": 1, "a": 2.0}, {"a": 2.0, "b": 1}]
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("value", [{1, 2.0}, frozenset(("a", "b")), [{3}, frozenset()], *ORDERED])
+@pytest.mark.parametrize("value", [{1, 2.0}, [{3}, set()], *ORDERED])
 def test_sets_and_the_order_of_a_dict_are_kept(value, form):
     assert again(holding(value), form) is holding(value)
     assert holding(ORDERED[0]) is not holding(ORDERED[1])
@@ -69,42 +67,22 @@ def test_a_boolean_in_place_of_a_number_is_written():
     assert again(spec) is spec is not canonopt.adam(1e-3, b1=1)
 
 
-ARRAYS = [
-    canonopt.dynamic(1e-3),
-    canonopt.dynamic(3),
-    canonopt.dynamic(True),
-    canonopt.dynamic(math.inf),
-    canonopt.dynamic(np.float64(0.1)),
-    canonopt.dynamic([1e-3, 3e-4]),
-    jnp.bfloat16(0.1),
-    jnp.asarray(0.1),
-    jnp.arange(6).reshape(2, 3),
-    jnp.zeros((0, 2)),
-    jnp.array([1.5, jnp.nan], jnp.float8_e5m2),
-    np.array([[0.1, -0.0]], np.float64),
-    np.array(2**64 - 1, np.uint64),
-    np.array([1 + 2j], np.complex64),
-    np.array([True]),
-]
+NUMBERS = [1e-3, 3, True, math.inf, np.float64(0.1), [1e-3, 3e-4]]
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("value", ARRAYS, ids=repr)
-def test_a_dynamic_spec_has_the_same_numbers_after_a_round_trip(value, form):
-    spec = holding({"x": [value]})
+@pytest.mark.parametrize("number", NUMBERS, ids=repr)
+def test_a_dynamic_spec_has_the_same_numbers_after_a_round_trip(number, form):
+    spec = holding({"x": [canonopt.dynamic(number)]})
     leaves, structure = jax.tree.flatten(spec)
     others, other_structure = jax.tree.flatten(again(spec, form))
     assert structure == other_structure and len(leaves) > 0
-    for leaf, other in zip(leaves, others, strict=True):
-        assert type(leaf) is type(other) and leaf.dtype == other.dtype
-        assert leaf.tobytes() == other.tobytes() and leaf.shape == other.shape
-        assert getattr(leaf, "weak_type", None) == getattr(other, "weak_type", None)
+    assert bits(leaves) == bits(others)
 
 
 BY_HAND = [
     ({"scalar": "float32", "value": 0.1}, np.float32(0.1)),
     ({"dtype": "bfloat16"}, jnp.bfloat16),
-    ({"complex": [1, 2]}, 1 + 2j),
     (None, None),
     ({"b": 1, "a": 2}, {"a": 2, "b": 1}),
     ({10: 0.5}, {10: 0.5}),  # a table of YAML
@@ -122,33 +100,23 @@ MALFORMED = [
     ({"none": False}, 'spec.value: none raised KeyError: False. Write it as in {"none": true}.'),
     ({"float": "1e-3"}, "float raised ValueError: 1e-3 is a number itself. Write it as in {"),
     ({"float": 1.0}, 'spec.value has 1.0 in place of "nan". Write it as in {"float": "nan"}.'),
-    ({"complex": ["a"]}, 'Write it as in {"complex": [0.0, 1.0]}.'),
-    ({"bytes": "xyz"}, 'Write it as in {"bytes": "00ff"}.'),
     ({"tuple": 3}, 'Write it as in {"tuple": [1, 2]}.'),
     ({"set": [[1]]}, 'Write it as in {"set": [1, 2]}.'),
-    ({"frozenset": "ab"}, 'Write it as in {"frozenset": [1, 2]}.'),
     ({"dict": [["a", 1], ["a", 2]]}, "a key is there twice. Write it as in {"),
     ({"dict": [1]}, 'Write it as in {"dict": [["key", 1]]}.'),
     ({"dtype": "float33"}, 'Write it as in {"dtype": "bfloat16"}.'),
     ({"dtype": "object"}, "dtype raised AttributeError"),
     ({"scalar": "int8", "value": 1000}, 'Write it as in {"scalar": "float32", "value": 1.0}.'),
-    ({"scalar": "int8", "value": 0.5}, "the numbers do not fit int8 or the shape"),
-    ({"scalar": "float32", "value": "0.5"}, "these are not numbers"),
-    ({"array": "object", "shape": [], "values": [1]}, "array raised AttributeError"),
-    ({"array": "int8", "shape": [3], "values": [1]}, "cannot reshape array of size 1"),
-    ({"array": "int8", "shape": [-1], "values": [1]}, "do not fit int8 or the shape"),
-    ({"jax_array": "int8", "shape": [], "values": [1], "weak_type": "no"}, "in place of false"),
-    ({"jax_array": "int8", "shape": 0, "values": 1, "weak_type": False}, "has 0 in place of [2]"),
+    ({"scalar": "int8", "value": 0.5}, "the number does not fit int8"),
+    ({"scalar": "float32", "value": "fast"}, "scalar raised ValueError"),
     (
         {"dynamic": "1e-3"},
         "spec.value: canonopt.dynamic takes a number or an array, and got",
     ),
     ({"name": 3}, "spec.value is 3, which is not a name of Optax or in the registry."),
-    ({"namedtuple": "Color", "fields": {}}, "this is not the class, or these are not its fields"),
+    ({"namedtuple": "m", "fields": {}}, "namedtuple raised AttributeError"),
     ({"namedtuple": "Size", "fields": {"height": 1}}, "these are not its fields. Write it as in"),
     ({"namedtuple": "Size", "fields": 1}, "has 1 in place of {"),
-    ({"enum": "Color", "member": "BLUE"}, "enum raised KeyError: 'BLUE'. Write it as in {"),
-    ({"enum": "m", "member": "RED"}, "enum raised AttributeError"),
     (
         {"none": True, "w": 1},
         'spec.value is {"none": true, "w": 1}, and \'none\' stands for something else. For a dict '
@@ -164,26 +132,13 @@ def test_malformed_data_are_refused(data, message):
     assert caught.value.path == "spec.value" and message in str(caught.value)
 
 
-def test_an_array_that_jax_has_only_with_x64():
-    table = {"jax_array": "float64", "shape": [], "values": [0.1], "weak_type": False}
-    with warnings.catch_warnings(), pytest.raises(errors.ConfigError) as caught:
-        warnings.simplefilter("ignore")  # JAX says so too
-        read_with(lambda spec: spec.update(value=table), holding(1))
-    assert str(caught.value) == (
-        "spec.value: it has dtype float64, which JAX has only with jax_enable_x64. "
-        "Write jax.config.update('jax_enable_x64', True)."
-    )
-
-
 NAME_IT = "Define it in a module, or give it a name: canonopt.to_config(spec, registry={'x': ...})."
 WITHOUT_NAME = [
     (lambda params: params, NAME_IT),
     (object(), NAME_IT),
-    (Side.LEFT | Side.RIGHT, NAME_IT),
-    ("\ud800", NAME_IT),  # half of a surrogate pair
     (optax.scale(0.5), "Build it with canonopt."),
-    (jax.random.key(0), "Write it outside of jax.jit; give the seed in place of a random key."),
-    (np.array(["a"]), NAME_IT),
+    (jax.random.key(0), "Write canonopt.dynamic(...) of Python numbers, outside of jax.jit."),
+    (np.ones(2), "Write canonopt.dynamic(...) of Python numbers, outside of jax.jit."),
 ]
 
 

@@ -47,10 +47,9 @@ def test_the_digest_of_data_is_fixed():
 
 
 def test_the_digest_of_a_spec_is_fixed():
-    spec = holding((0.1, None, jnp.bfloat16, {"b": 1, "a": True}, frozenset((3, "x"))))
-    assert canonopt.fingerprint(spec, registry={"holding": holding}) == (
-        "4870851df5f045ace2fc768e0bcf8de6a98849832c05b78592c63fac464def6c"
-    )
+    spec = holding((0.1, None, jnp.bfloat16, {"b": 1, "a": True}, {3, "x"}))
+    digest = "806971c1ade72f259636c20df889730b23a5d6f1aa8633afd17eec8b641a392c"
+    assert canonopt.fingerprint(spec, registry={"holding": holding}) == digest
 
 
 def test_the_version_of_optax_and_the_order_of_keys_do_not_count():
@@ -96,23 +95,13 @@ def test_a_fingerprint_with_or_without_dynamic_values():
     dynamic = canonopt.dynamic
     for a, b in (
         (dynamic(1e-3), dynamic(3e-4)),
-        (jnp.float32(1e-3), jnp.float32(3e-4)),
         (dynamic([1e-3, 1e-4]), dynamic([1e-3, math.nan])),
         (dynamic(np.float64(1.0)), dynamic(np.float64(2.0))),
     ):
         assert digests(a) == digests(a) != digests(b)
         assert digests(a, dynamic=False) == digests(b, dynamic=False)
-    kinds = [1e-3, dynamic(1e-3), dynamic(1), jnp.float32(1), jnp.ones(2), dynamic(np.float64(1))]
+    kinds = [1e-3, dynamic(1e-3), dynamic(1), dynamic([1e-3, 1.0]), dynamic(np.float64(1))]
     assert len({digests(rate, dynamic=False) for rate in kinds}) == len(kinds)
-
-
-@canonopt.canonical
-def of_array(array, shape, values):
-    return _identity
-
-
-def test_parameters_with_the_names_of_an_array_count():
-    assert len({canonopt.fingerprint(of_array(1, 2, v), dynamic=False) for v in (1, 2)}) == 2
 
 
 def test_a_function_counts_by_its_name():
@@ -180,10 +169,11 @@ CASES = {
         "value[1].learning_rate: 0.1 -> 0.2"
     ),
     "holding({'b': 1, 'a': 2}), holding({'a': 2, 'b': 1})": (
-        "value: dict([['b', 1], ['a', 2]]) -> {'a': 2, 'b': 1}"
+        'value: {"dict": [["b", 1], ["a", 2]]} -> {"a": 2, "b": 1}'
     ),
     "holding({'b': 1, 'a': 2, 'c': 3}), holding({'b': 1, 'c': 3, 'a': 2})": (
-        "value: dict([['b', 1], ['a', 2], ['c', 3]]) -> dict([['b', 1], ['c', 3], ['a', 2]])"
+        'value: {"dict": [["b", 1], ["a", 2], ["c", 3]]} -> '
+        '{"dict": [["b", 1], ["c", 3], ["a", 2]]}'
     ),
     "canonopt.named_chain(('x', clip(1.0))), canonopt.named_chain(('x', clip(2.0)))": (
         "args[0][1].max_delta: 1.0 -> 2.0"
@@ -192,9 +182,9 @@ CASES = {
         "value[0]: 1 -> 1.0\nvalue[1]: nan -> 0.0\nvalue[2]: None -> True\n"
         "value[3][0]: 1 -> 1.0\nvalue[4]['a']: 1 -> nothing"
     ),
-    "holding([1]), holding((1,))": "value: [1] -> tuple([1])",
+    "holding([1]), holding((1,))": 'value: [1] -> {"tuple": [1]}',
     "adam(canonopt.dynamic(1e-3)), adam(canonopt.dynamic(3e-4))": (
-        "learning_rate: dynamic(0.001) -> dynamic(0.0003)"
+        'learning_rate: {"dynamic": 0.001} -> {"dynamic": 0.0003}'
     ),
     "canonopt.inject_hyperparams(optax.sgd)(0.1), canonopt.inject_hyperparams(optax.sgd)(0.2)": (
         "learning_rate: 0.1 -> 0.2"
@@ -203,13 +193,10 @@ CASES = {
         f"mask: {is_matrix.__module__}:is_matrix -> None"
     ),
     "holding(np.float32(0.5)), holding(np.float32(0.25))": (
-        "value: scalar('float32', 0.5) -> scalar('float32', 0.25)"
+        'value: {"scalar": "float32", "value": 0.5} -> {"scalar": "float32", "value": 0.25}'
     ),
     "holding([jnp.float32, jnp.float32]), holding([np.float32, jnp.bfloat16])": (
         "value[0]: float32 -> numpy:float32\nvalue[1]: float32 -> bfloat16"
-    ),
-    "holding(np.ones(1, np.int8)), holding(np.zeros(1, np.int8))": (
-        "value: array('int8', [1], [1]) -> array('int8', [1], [0])"
     ),
     # Its parameter has the name of a key.
     "files.holding(1, 2), files.holding(1, 3)": "optax: 2 -> 3",

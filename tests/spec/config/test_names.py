@@ -77,7 +77,6 @@ def test_names_in_data_are_neither_imported_nor_run(name, tmp_path, monkeypatch)
         {"canonical": name, "command": "exit 1"},
         {"optax": name},
         {"namedtuple": name, "fields": {}},
-        {"enum": name, "member": "x"},
     ):
         with pytest.raises(errors.ConfigError, match="Names in data are not imported"):
             read_with(lambda spec, value=value: spec.update(value=value), holding(1))
