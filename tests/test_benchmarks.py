@@ -5,13 +5,9 @@ import re
 from pathlib import Path
 
 import attrs
-import pytest
 
 from tools.benchmarks import page, parts
 from tools.benchmarks.measuring import Part, compare, points
-
-# A sweep clears the caches.
-pytestmark = pytest.mark.usefixtures("restored_caches")
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -58,11 +54,9 @@ SWEEP = Part(
     "trials",
     "seconds",
     {
-        name: [*points(1, {"": [1.0], name: [t]}).values()][1:]
-        + [*points(2, {"": [1.0], name: [2 * t]}).values()][1:]
+        name: [points(x, {"": [1.0], name: [x * t]})[name] for x in (1, 2, 3)]
         for name, t in {"Optax": 1.0, "canonopt": 0.0005}.items()
     },
-    {"Optax": "2 traces", "canonopt": "1 trace"},
 )
 BARS = Part("Importing", "Text.", "", "seconds", {"all": [*points(1, {"all": [0.1]}).values()]})
 
@@ -71,8 +65,8 @@ def test_the_page_and_the_plots(tmp_path):
     found = found_with(SWEEP, BARS)
     path = page.write(found, tmp_path)
     text = path.read_text("utf-8")
-    assert "| Optax | 1.00 s (1.00) | 2.00 s (2.00) | 2 traces |" in text
-    assert "| canonopt | 500.0 us (0.00) | 1.00 ms (0.00) | 1 trace |" in text
+    assert "| Optax | 1.00 s (1.00) | 3.00 s (3.00) |" in text
+    assert "| canonopt | 500.0 us (0.00) | 1.50 ms (0.00) |" in text
     assert "| all | 100.00 ms (1.00) |" in text
     assert "2026-01-02, a CPU with 2 cores, load average 0.5 before and 1.5 after" in text
     assert page.read(tmp_path) == found
@@ -103,20 +97,6 @@ def test_the_page_in_docs_is_that_of_its_figures():
     for part in found["parts"]:
         for scheme in ("light", "dark"):
             assert (DOCS / "images" / page.picture(part, scheme)).is_file()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("build", [parts._SAME, parts._OTHER], ids=["same", "other"])
-def test_what_a_sweep_counts(build):
-    size = attrs.evolve(parts.QUICK, trials=(2,), rounds=1)
-    rates = (lambda n: [1e-3] * n) if build is parts._SAME else lambda n: [1e-3, 2e-3][:n]
-    _, counts = parts._sweep(build, rates, size)
-    is_same = build is parts._SAME
-    once = {"lru_cache on Optax", "closure_to_pytree", "canonopt"} if is_same else set()
-    once |= {"canonopt.dynamic"}
-    for name, said in counts.items():
-        number = 1 if name in once else 2
-        assert said == f"traces: {number}, compiles: {number}", name
 
 
 def test_all_ways_to_build_and_to_call_give_what_they_should():

@@ -174,6 +174,7 @@ def render(results: dict[Code, dict[str, Any]]) -> str:
             f"| {code.name} | {advice} | {cured} |"
             for code, adapter in adapters.items()
             for advice, cured in adapter.ADVICE
+            if not cured.startswith("yes")
         ),
         diffs="\n".join(
             f"### {code.name}\n\n```diff\n"
@@ -181,9 +182,9 @@ def render(results: dict[Code, dict[str, Any]]) -> str:
             + "```\n"
             for code in best
         ),
-        sources="\n".join(
-            f"- {code.name}: {code.repository} at `{code.commit[:10]}`, {code.licence}"
-            for code in CHOICE
+        licences="; ".join(
+            f"{licence} for {', '.join(code.name for code in CHOICE if code.licence == licence)}"
+            for licence in sorted({code.licence for code in CHOICE})
         ),
         versions=next(iter(results.values()))["versions"],
     )

@@ -1,11 +1,14 @@
 """The page of what `run.py` has measured. Its code is that of `loops/`, which ran."""
 
 import ast
+import collections
 import itertools
 import re
 import statistics
 from pathlib import Path
 from typing import Any
+
+from .environments import NAMED
 
 HERE = Path(__file__).parent
 LOOPS = HERE / "loops"
@@ -14,18 +17,19 @@ ADVISED = "# --- advised "
 
 
 class Script:
-    """A script of `loops/`, in the parts that the page shows."""
+    """Read a script of `loops/` into the parts that the page shows."""
 
     def __init__(self, package: str) -> None:
         path = LOOPS / f"{package.replace('-', '_')}.py"
         self.text = path.read_text()
-        title, *paragraphs = ast.get_docstring(ast.parse(self.text)).split("\n\n")
-        self.title = title
+        _, *paragraphs = ast.get_docstring(ast.parse(self.text)).split("\n\n")
         [lines] = [p for p in paragraphs if p.startswith("Write ")]
         self.lines = " ".join(lines.removeprefix("Write ").removesuffix(".").split())
         self.why = "\n\n".join(p for p in paragraphs if not p.startswith("Write "))
         _, advised = re.split(f"^{ADVISED}-*$", self.text, flags=re.MULTILINE)
-        self.advised = advised.strip()
+        # One line is said in the table.
+        is_long = "` and `" in self.lines or "`, `" in self.lines
+        self.block = f"\n```python\n{advised.strip()}\n```\n" if is_long else ""
         for line in re.findall("`(.*?)`", self.lines):
             if line not in self.text.replace("library.", "canonopt."):
                 raise ValueError(f"{path.name} does not have the line {line!r} of its docstring")
@@ -54,7 +58,7 @@ def ratio(number: float) -> str:
 
 
 def summary(package: str, result: dict[str, Any]) -> str:
-    return f"{package}: {measured(package, result)}\n{tested(package, result)}"
+    return f"{measured(package, result)}\n{problem(result, 'tests') or result['tests']}"
 
 
 def problem(result: dict[str, Any], part: str) -> str | None:
@@ -65,7 +69,8 @@ def measured(package: str, result: dict[str, Any]) -> str:
     """The row of the first table."""
     if error := problem(result, "loops"):
         return f"| {package} | {error} | | | | | |"
-    cells = [f"[{package}](#{package})", Script(package).lines]
+    version = result["versions"][package]
+    cells = [f"[{package}](#{package}) {version}", Script(package).lines]
     cells.append(str(further_compiles(result, "loop optax")))
     for variant in ("loop canonopt", "advised canonopt", "advised optax"):
         faster = ratio(times_faster(result, variant))
@@ -80,18 +85,33 @@ def swept(sweep: dict[str, Any]) -> str:
     return str(max(sweep["compiles"][1:]))
 
 
-def tested(package: str, result: dict[str, Any]) -> str:
-    """The row of the second table."""
-    if "error" in result:
-        return f"| {package} | | {result['error']} | |"
-    versions = ", ".join(f"{name} {version}" for name, version in result["versions"].items())
-    if error := problem(result, "tests"):
-        return f"| {package} | {versions} | not run: {error} | |"
-    tests = result["tests"]
-    ends = ", ".join(f"{number} {end}" for end, number in sorted(tests["outcomes"].items()))
-    different = len(tests["differences"]) or "none"
-    reached = f"{tests['calls']} calls of {tests['reached']} factories"
-    return f"| {package} | {versions} | {ends} | {different} | {reached} |"
+def tested(results: dict[str, dict[str, Any]]) -> str:
+    """Return two sentences on the packages' own tests and on the versions that they ran with."""
+    ran = {n: result["tests"] for n, result in results.items() if not problem(result, "tests")}
+    outcomes = (collections.Counter(tests["outcomes"]) for tests in ran.values())
+    ends = sum(outcomes, collections.Counter())
+    different = sum(len(tests["differences"]) for tests in ran.values()) or "none"
+    calls = sum(tests["calls"] for tests in ran.values())
+    common, others = versions({name: results[name]["versions"] for name in ran})
+    missing = "".join(f" {name} has not run." for name in results if name not in ran)
+    return (
+        f"Of {ends.total()} tests of these packages that use an Optax optimizer, {ends['passed']} "
+        f"pass. With canonopt's factories in Optax's place, in {calls} calls, {different} ends in "
+        f"another way. The environments had {common}{others}.{missing}"
+    )
+
+
+def versions(of_packages: dict[str, dict[str, str]]) -> tuple[str, str]:
+    """Return the versions that most packages were tested with, and those of the others."""
+    found = {name: collections.Counter(v[name] for v in of_packages.values()) for name in NAMED}
+    common = {name: counts.most_common(1)[0][0] for name, counts in found.items()}
+    others = "".join(
+        f"; that of {package} had {name} {versions[name]}"
+        for package, versions in of_packages.items()
+        for name in NAMED
+        if versions[name] != common[name]
+    )
+    return ", ".join(f"{name} {version}" for name, version in common.items()), others
 
 
 def difference(result: dict[str, Any], one: str, other: str) -> float:
@@ -105,31 +125,21 @@ def difference(result: dict[str, Any], one: str, other: str) -> float:
 
 SECTION = """
 ### {package}
-
-{title}
-
-**You write** {lines}:
-
-```python
-{advised}
-```
-
-**Why:** {why}
+{block}
+{why}
 """
 
 
 def render(results: dict[str, dict[str, Any]]) -> str:
     solved = [name for name, result in results.items() if further_compiles(result) == 0]
     loops = {name: result for name, result in results.items() if not problem(result, "loops")}
-    checkouts = [n for n, result in results.items() if result.get("tests", {}).get("checkout")]
     introduction = TEMPLATE.read_text().format(
         measured="\n".join(measured(name, result) for name, result in results.items()),
-        tested="\n".join(tested(name, result) for name, result in results.items()),
+        tested=tested(results),
         solved=len(solved),
         all=len(results),
         rounds=max((len(r["loops"]["loop optax"]) for r in loops.values()), default=0),
         differences=differences(loops),
-        checkouts=f"The tests of {', '.join(checkouts)} came from a checkout." if checkouts else "",
     )
     sections = [SECTION.format(package=name, **vars(Script(name))) for name in results]
     return introduction.rstrip() + "\n" + "".join(sections)

@@ -1,4 +1,4 @@
-"""Measures, and writes docs/benchmarks.md, its JSON and its plots. About ten minutes.
+"""Measure, and write docs/benchmarks.md with its JSON and plots. About ten minutes.
 
 python -m tools.benchmarks [--out FOLDER] [--quick]
 """
@@ -9,7 +9,7 @@ from pathlib import Path
 
 import attrs
 
-from . import page
+from . import page, rivals
 from .parts import PARTS, QUICK, Size
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -31,6 +31,8 @@ def main() -> None:
             # Of all parts so far, in case that the next one fails.
             page.write(page.finished(found), options.out)
         found = page.finished(found)
+        if not options.quick:
+            rivals.write()
     print(page.write(found, options.out))
 
 

@@ -27,14 +27,13 @@ class Point:
 
 @attrs.frozen
 class Part:
-    """A plot with a line for each way, and what else there is to say in numbers."""
+    """A plot with a line for each way."""
 
     title: str
     text: str
     x: str  # what is on the axis
     y: str
     lines: dict[str, list[Point]]
-    counts: dict[str, str] = attrs.field(factory=dict)  # traces and compiles at the last x
 
 
 def compare(

@@ -19,25 +19,22 @@ _COLOURS = ("#777777", "#e69f00", "#56b4e9", "#cc79a7", "#009e73", "#d55e00")
 _TEXT = """\
 # Benchmarks
 
-What canonopt costs and saves, beside what you would write instead. All ways of a plot were measured
-in one run, in rotated order, and their programs were compiled again in each repetition: which
-program is compiled first made a difference of up to 9 % here, whatever it was. Lines are medians,
-bands the quartiles. The number in brackets is a ratio: the median of the ratios to the neighbouring
-sample of the first way.
+What canonopt costs. What it saves is in [the comparison](comparison.md#what-it-saves). Lines are
+medians, bands the quartiles, of samples in rotated order. The number in brackets is the median of
+the ratios to the neighbouring sample of the first way. Which program is compiled first made a
+difference of up to 9 %.
 
 {about}
 
-The figures are in [benchmarks.json](benchmarks.json). To measure on your machine:
-`tox -e benchmarks`, or `python -m tools.benchmarks` in a checkout.
+All figures are in [benchmarks.json](benchmarks.json). `python -m tools.benchmarks` in a checkout
+measures on your machine.
 
 ## Where canonopt loses
 
-- To build a configuration for the first time takes many times as long as with Optax, and one with a
-  dynamic number takes still longer: microseconds, once in a trial.
+- To build a configuration for the first time takes several times as long as with Optax, and one
+  with a dynamic number takes still longer: microseconds, once in a trial.
 - `functools.lru_cache` finds an optimizer faster. It also takes other configurations for the same
   ([examples](comparison.md#functoolslru_cache-on-the-factory)).
-- A learning rate that is a Python number is a constant of the program, as with Optax. Only
-  `canonopt.dynamic` saves the compiles of a sweep.
 - `canonopt.filter_jit` costs more than `jax.jit` on a flat list of arrays, most of all where there
   are few leaves.
 
@@ -102,19 +99,17 @@ def _section(part: dict[str, Any]) -> str:
 
 
 def _table(part: dict[str, Any]) -> str:
-    """A row for each way: what was measured at each place of the axis, and the ratio."""
-    lines, is_bytes = part["lines"], part["y"] == "bytes"
+    """Return a row for each way, with what was measured at both ends of the axis."""
+    lines = {name: points[:: max(1, len(points) - 1)] for name, points in part["lines"].items()}
+    is_bytes = part["y"] == "bytes"
     xs = [point["x"] for point in next(iter(lines.values()))]
     heads = [f"{part['x']}: {x:,}" if part["x"] else part["y"] for x in xs]
-    heads += ["counted at the end"] * bool(part["counts"])
     rows = [["", *heads], ["---"] * (len(heads) + 1)]
     for name, points in lines.items():
         cells = [
             amount(point["median"], part["y"]) + ("" if is_bytes else f" ({point['ratio']:.2f})")
             for point in points
         ]
-        if part["counts"]:
-            cells.append(part["counts"][name])
         rows.append([name, *cells])
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 

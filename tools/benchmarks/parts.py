@@ -1,11 +1,10 @@
-"""What is measured: sweeps, building, dispatch, counting, importing and memory."""
+"""Measure building, dispatch, counting, importing and memory."""
 
 import functools
 import os
 import statistics
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,6 @@ from typing import Any
 import attrs
 import chex
 import equinox as eqx
-import equinox.internal as eqxi
 import jax
 import jax.numpy as jnp
 import optax
@@ -29,7 +27,6 @@ ROOT = Path(__file__).parents[2]
 class Size:
     """How much is measured."""
 
-    trials: tuple[int, ...] = (1, 2, 4, 8)
     lengths: tuple[int, ...] = (1, 2, 4, 8, 16)
     leaves: tuple[int, ...] = (10, 100, 1_000, 10_000)
     configurations: tuple[int, ...] = (1_000, 10_000, 50_000, 100_000)
@@ -37,114 +34,14 @@ class Size:
     rounds: int = 6
 
 
-QUICK = Size((1, 2), (1, 2), (10, 20), (100, 200), 1, 2)
+QUICK = Size((1, 2), (10, 20), (100, 200), 1, 2)
 
-# --- sweeps -------------------------------------------------------------------------------------
-
-_STEPS = 20
-
-
-def _loss_fn(model: Any, x: jax.Array, y: jax.Array) -> jax.Array:
-    return jnp.mean((jax.vmap(model)(x) - y) ** 2)
-
-
-def _new_step() -> Callable[..., Any]:
-    """A step that was not compiled before."""
-
-    @eqx.filter_jit
-    def step(model: Any, opt_state: Any, optim: Any, x: jax.Array, y: jax.Array) -> Any:
-        params, static = eqx.partition(model, eqx.is_inexact_array)
-        grads = jax.grad(lambda p: _loss_fn(eqx.combine(p, static), x, y))(params)
-        updates, opt_state = optim.update(grads, opt_state, params)
-        return eqx.apply_updates(model, updates), opt_state
-
-    return step
-
-
-_kept_chain, _kept_clip, _kept_adamw = map(
-    functools.lru_cache, (optax.chain, optax.clip_by_global_norm, optax.adamw)
-)
-_injected = optax.inject_hyperparams(optax.adamw)
-
-
-def _chain(library: Any, rate: Any) -> Any:
-    return library.chain(library.clip_by_global_norm(1.0), library.adamw(rate))
-
-
-def _closures_as_pytrees(rate: float) -> Any:
-    init, update = map(eqxi.closure_to_pytree, _chain(optax, rate))
-    return optax.GradientTransformationExtraArgs(init, update)
-
-
-# How an optimizer is built in each trial.
-_SAME: dict[str, Callable[[float], Any]] = {
-    "Optax": lambda rate: _chain(optax, rate),
-    "lru_cache on Optax": lambda rate: _kept_chain(_kept_clip(1.0), _kept_adamw(rate)),
-    "inject_hyperparams": lambda rate: optax.chain(
-        optax.clip_by_global_norm(1.0), _injected(learning_rate=rate)
-    ),
-    "closure_to_pytree": _closures_as_pytrees,
-    "canonopt": lambda rate: _chain(canonopt, rate),
-}
-_OTHER: dict[str, Callable[[float], Any]] = {
-    **_SAME,
-    "canonopt.dynamic": lambda rate: _chain(canonopt, canonopt.dynamic(rate)),
-}
-
-
-def _sweep(builds: dict[str, Any], rates: Callable[[int], list[float]], size: Size) -> Any:
-    """The lines of a sweep over the number of trials, and the counts of the longest one."""
-    counts: dict[str, str] = {}
-    x, y = jnp.ones((32, 2)), jnp.ones((32, 1))
-    model = eqx.nn.MLP(2, 1, 32, 2, key=jax.random.key(0))
-
-    def sample(name: str, trials: int) -> float:
-        canonopt.clear_caches()
-        for kept in (_kept_chain, _kept_clip, _kept_adamw):
-            kept.cache_clear()
-        step, start = _new_step(), time.perf_counter()
-        with canonopt.compile_log() as log:
-            for rate in rates(trials):
-                optim, trained = builds[name](rate), model
-                opt_state = optim.init(eqx.filter(model, eqx.is_inexact_array))
-                for _ in range(_STEPS):
-                    trained, opt_state = step(trained, opt_state, optim, x, y)
-            jax.block_until_ready(trained)
-        counts[name] = f"traces: {log['step'].traces}, compiles: {log['step'].compiles}"
-        return time.perf_counter() - start
-
-    lines: dict[str, list[Point]] = {}
-    for name in builds:  # compiles what all share
-        sample(name, 1)
-    for trials in size.trials:
-        ways = {n: lambda n=n, t=trials: lambda: sample(n, t) for n in builds}
-        _add(lines, compare(trials, ways, 1, min(size.rounds, 2)))
-    return lines, counts
+# --- building -----------------------------------------------------------------------------------
 
 
 def _add(lines: dict[str, list[Point]], found: dict[str, Point]) -> None:
     for name, point in found.items():
         lines.setdefault(name, []).append(point)
-
-
-def same_configuration(size: Size) -> Part:
-    text = f"""\
-Each trial builds `chain(clip_by_global_norm(1.0), adamw(1e-3))` again and takes {_STEPS} steps of a
-small MLP through one `equinox.filter_jit`. Seconds with all that is traced and compiled."""
-    lines, counts = _sweep(_SAME, lambda trials: [1e-3] * trials, size)
-    return Part("The same optimizer, built again", text, "trials", "seconds", lines, counts)
-
-
-def other_rates(size: Size) -> Part:
-    text = """\
-The same with another learning rate in each trial. Where the rate is a Python number, it is a
-constant of the program, so each rate is a program of its own. `inject_hyperparams` has it in the
-state, but what it returns is new at each call."""
-    lines, counts = _sweep(_OTHER, lambda n: [1e-3 * (1 + i / n) for i in range(n)], size)
-    return Part("Other learning rates", text, "trials", "seconds", lines, counts)
-
-
-# --- building -----------------------------------------------------------------------------------
 
 
 def building(size: Size) -> Part:
@@ -332,7 +229,6 @@ def _ways_to_count(state: Any) -> dict[str, Callable[[], Sample]]:
 # --- processes ----------------------------------------------------------------------------------
 
 _IMPORT = """
-import time
 start = time.perf_counter(), time.process_time()
 {code}
 print(time.process_time() - start[1])
@@ -406,8 +302,6 @@ def _python(code: str) -> str:
 
 
 PARTS = (
-    same_configuration,
-    other_rates,
     building,
     dispatch_flat,
     dispatch_deep,

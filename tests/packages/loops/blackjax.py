@@ -2,9 +2,7 @@
 
 Write `@canonopt.jit`.
 
-`jax.lax.scan` compiles for each new function, and `vi.step` is new in each trial. `canonopt.jit`
-runs the program of an earlier function that does the same; the data that the function captures
-become arguments.
+`jax.lax.scan` compiles for each new function, and `vi.step` is new in each trial.
 """
 
 import blackjax

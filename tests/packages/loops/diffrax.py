@@ -2,9 +2,7 @@
 
 Write `@canonopt.filter_jit`.
 
-The step is made in each trial, as in the tutorials of diffrax. `canonopt.filter_jit` runs the
-program of an earlier function that does the same. Arrays that the function captures are arguments
-of the program, and so is a learning rate that is given as `canonopt.dynamic`.
+The step is made in each trial, as in the tutorials of diffrax.
 """
 
 import diffrax

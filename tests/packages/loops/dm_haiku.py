@@ -2,8 +2,7 @@
 
 Write `@canonopt.jit`.
 
-The step is made in each trial, since it needs the network and the optimizer. `canonopt.jit` runs
-the program of an earlier function that does the same.
+The step is made in each trial, since it needs the network and the optimizer.
 """
 
 import haiku

@@ -2,10 +2,9 @@
 
 Write `canonopt.adam(1e-3)`.
 
-The step is made once, and `nnx.Optimizer` holds the optimizer as a static value. A spec is all that
-is needed. `nnx.Optimizer` refuses a spec with `canonopt.dynamic` in it, which is not static. For
-another learning rate in each trial, write `canonopt.inject_hyperparams(canonopt.adam)(1e-3)` and
-set the rate in the state: `optimizer.opt_state.hyperparams["learning_rate"][...] = rate`.
+`nnx.Optimizer` holds the optimizer as a static value, and refuses a spec with `canonopt.dynamic`
+in it. For another learning rate in each trial, declare `tx` as data, as on the page of
+[recipes](recipes.md#a-rate-for-each-trial-with-flax-nnx).
 """
 
 import jax

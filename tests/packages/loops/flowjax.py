@@ -3,13 +3,10 @@
 Write `loss_fn=loss_fn`, `eqx.combine(eqx.filter(flow, eqx.is_array), template)` and
 `canonopt.adam(1e-3)`.
 
-`fit_to_data` takes the optimizer, the loss and the flow as arguments of its step, and a spec is
-one object for one configuration. The other two are not: without `loss_fn`, each call makes a
-`MaximumLikelihoodLoss`, and each flow holds functions with arrays inside of them.
-`canonopt.canonicalize` does not merge such functions, since arrays are compared by identity. The
-line with `template` takes the arrays of the new flow and the functions of the first one. With other
-learning rates, the validation loss rises in one trial, and `fit_to_data` then compiles two small
-operations of its own, once for each number of epochs.
+Without `loss_fn`, each call of `fit_to_data` makes a `MaximumLikelihoodLoss`, and each flow holds
+functions with arrays inside of them, which `canonopt.canonicalize` does not merge. The line with
+`template` takes the arrays of the new flow and the functions of the first one. (With other rates,
+`fit_to_data` compiles two small operations, once for each number of epochs.)
 """
 
 import equinox as eqx

@@ -2,9 +2,8 @@
 
 Write `fit = eqx.filter_jit(gpjax.fit)`, `canonopt.hoist` and `canonopt.adam(0.01)`.
 
-`gpjax.fit` scans over a step that it makes in each call, and JAX compiles it for each one. With
-one jit around the fit, JAX compares the arguments instead: the spec and the hoisted objective are
-the same objects in each trial.
+`gpjax.fit` scans over a step that it makes in each call. With one jit around the fit, JAX compares
+the arguments instead: the spec and the hoisted objective are the same objects in each trial.
 """
 
 import equinox as eqx

@@ -2,8 +2,7 @@
 
 Write `@eqx.filter_jit` and `canonopt.adam(1e-1)`.
 
-Each `OptaxSolver` jits a method of its own in `run`. In the function `fit`, that happens once for
-each optimizer, and a spec is the same one in each trial.
+Each `OptaxSolver` jits a method of its own in `run`: in `fit`, once for each optimizer.
 """
 
 import equinox as eqx

@@ -2,9 +2,8 @@
 
 Write `canonopt.adam(1e-2)`.
 
-The driver jits one function for all drivers, with `optimizer.update` as a static argument. A spec
-is all that is needed. Another learning rate compiles that function again, also when it is given as
-`canonopt.dynamic`, since the driver would have to pass it as an argument.
+The driver jits one function for all drivers, with `optimizer.update` as a static argument. So
+another learning rate compiles that function again, also when it is given as `canonopt.dynamic`.
 """
 
 import netket

@@ -2,9 +2,9 @@
 
 Write `@eqx.filter_jit` and `canonopt.adam(1e-2)`.
 
-`SVI.run` scans over a function that it makes in each call. In the function `fit`, that happens
-once for each optimizer, and a spec is the same one in each trial. A guide keeps arrays of the
-trace, so compute what you need of it in `fit` too, for example `guide.median(result.params)`.
+`SVI.run` scans over a function that it makes in each call: in `fit`, once for each optimizer. A
+guide keeps arrays of the trace, so compute what you need of it in `fit` too, for example
+`guide.median(result.params)`.
 """
 
 import equinox as eqx

@@ -2,8 +2,8 @@
 
 Write `@canonopt.hoist`.
 
-The loss is a static argument of `optimistix.minimise`. Specs change nothing here, and are not
-needed: `OptaxMinimiser` turns the functions of the optimizer into pytrees itself.
+The loss is a static argument of `optimistix.minimise`. Specs are not needed: `OptaxMinimiser` turns
+the functions of the optimizer into pytrees itself.
 """
 
 import jax

@@ -1,6 +1,6 @@
-"""Measures what each further trial costs with canonopt, and with five other ways.
+"""Measure what each further trial costs with canonopt and with five other ways.
 
-python -m tools.rivals  # takes about a minute, and writes the table into docs/comparison.md
+The table of `docs/comparison.md`, which `python -m tools.benchmarks` writes too.
 
 Each way runs in processes of its own, in turns. A trial builds its optimizer and trains for 20
 steps. The figure is the median of the trials after the first, over all processes.
@@ -15,9 +15,9 @@ import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "comparison.md"
-BEGIN, END = "<!-- tools/rivals.py begins -->\n", "<!-- tools/rivals.py ends -->\n"
+BEGIN, END = "<!-- rivals.py begins -->\n", "<!-- rivals.py ends -->\n"
 TURNS, TRIALS = 3, 6
 
 # The definitions are those of the example.
@@ -112,11 +112,7 @@ def table() -> str:
     )
 
 
-def main() -> None:
+def write() -> None:
     text = PAGE.read_text("utf-8")
     made = f"{BEGIN}{table()}{END}".replace("\\", r"\\")
     PAGE.write_text(re.sub(f"{BEGIN}.*{END}", made, text, flags=re.DOTALL), "utf-8")
-
-
-if __name__ == "__main__":
-    main()
