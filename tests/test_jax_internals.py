@@ -1050,8 +1050,27 @@ def test_a_program_shows_the_functions_that_run_later(make):
         return jax.jit(make(lambda y: y + len(PACKAGE.parts)))(x)
 
     for traced in (make(lambda y: y), nested):
-        assert _jax_internals.kept_by(jax.jit(traced).trace(X).jaxpr) == (0, True)
-    assert _jax_internals.kept_by(jax.jit(lambda x: jnp.sin(x)).trace(X).jaxpr) == (0, False)
+        assert _jax_internals.kept_by(jax.jit(traced).trace(X).jaxpr)[:2] == (0, True)
+    assert _jax_internals.kept_by(jax.jit(lambda x: jnp.sin(x)).trace(X).jaxpr)[:2] == (0, False)
+
+
+def test_a_program_shows_the_functions_that_jax_traced_by_themselves():
+    def inner(x):
+        return x + 1
+
+    place = f"{__file__}:{inner.__code__.co_firstlineno}"
+    for outer in (jax.jit, jax.checkpoint, lambda fn: lambda x: jax.lax.cond(True, fn, fn, x)):
+        assert place in _jax_internals.kept_by(jax.jit(outer(inner)).trace(X).jaxpr)[2]
+    assert place not in _jax_internals.kept_by(jax.jit(inner).trace(X).jaxpr)[2]
+
+
+def test_what_jax_jit_and_filter_jit_have_returned_is_known():
+    jitted = jax.jit(lambda x: x)
+    assert not _jax_internals.has_programs(jitted)
+    jitted(X)
+    assert _jax_internals.has_programs(jitted) and not _jax_internals.has_programs(len)
+    assert _jax_internals.is_filter_jitted(eqx.filter_jit(lambda x: x))
+    assert not _jax_internals.is_filter_jitted(eqx.filter_vmap(lambda x: x))
 
 
 @pytest.mark.parametrize(

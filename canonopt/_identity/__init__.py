@@ -20,10 +20,10 @@ from .hoisting import canonicalize as canonicalize
 from .hoisting import described as described
 from .hoisting import hoist as hoist
 from .hoisting import hoisted_field as hoisted_field
-from .instances import has_only_attributes as has_only_attributes
 from .instances import is_frozen_record as is_frozen_record
 from .instances import is_namedtuple as is_namedtuple
 from .instances import is_record as is_record
+from .instances import is_sentinel as is_sentinel
 from .instances import register_constant as register_constant
 from .instances import static_fields as static_fields
 from .interning import PLAIN as PLAIN

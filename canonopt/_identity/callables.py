@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.tree_util as jtu
 
-from .._jax_internals import Jitted, jit_options, rebinds_only_if_set
+from .._jax_internals import Jitted, has_programs, jit_options, rebinds_only_if_set
 from .._python_internals import (
     Code,
     captured_by,
@@ -233,6 +233,7 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
 
     If the function inside reads data that can change, what is kept may be from before a change. Two
     such objects can then differ although their functions are the same, so the object itself counts.
+    In a function that is traced now it does not, as long as it keeps nothing.
     """
     is_lru_cached = type(value) is _LRU_CACHED
     if is_lru_cached:
@@ -243,15 +244,12 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
         reader.add_identity(value, UNKNOWN_JIT)
         reader.add(value.__wrapped__, "live")
         return
-
-    def judge(reads_data: bool) -> None:
-        if reads_data and is_lru_cached:
-            reader.stop(value, CACHE)  # it may be cleared at any time
-        elif reads_data:
-            reader.add_identity(value, CACHE)
-
     reader.out.append(type(value))
-    reader.add_judged(value.__wrapped__, inside(mode), judge)
+    reader.add(value.__wrapped__, inside(mode))
+    may_be_old = is_lru_cached or mode != "now" or has_programs(value)
+    if may_be_old and reader.reads_data_in(value.__wrapped__, mode):
+        # A cache of Python may be cleared at any time.
+        reader.stop(value, CACHE) if is_lru_cached else reader.add_identity(value, CACHE)
     for name, option in options.items():
         leaves, structure = jtu.tree_flatten(option)
         reader.out.append(name)

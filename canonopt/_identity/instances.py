@@ -191,6 +191,13 @@ def is_frozen_record(cls: type) -> bool:
     return has_only_attributes(cls) and layout is not None and layout.is_frozen
 
 
+def is_sentinel(value: Any) -> bool:
+    """Return True for an `object()`, or one of a library's class without any state."""
+    cls = type(value)
+    is_empty = is_library_class(cls) and has_only_attributes(cls) and not attributes_of(value)
+    return cls is object or is_empty
+
+
 def is_namedtuple(kind: type) -> bool:
     """Return True if `kind` is a named tuple without attributes besides its fields."""
     return kind.__bases__ == (tuple,) and hasattr(kind, "_fields") and not kind.__dictoffset__
@@ -228,7 +235,7 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
         reader.stop(value, HIDDEN)
     elif not reader.was_seen(value, mode):
         reader.add_class(cls)
-        if cls is object:  # a sentinel
+        if is_sentinel(value):
             reader.add_identity(value, NO_VALUE)
         else:
             _read_state(reader, value, layout, mode)

@@ -17,10 +17,10 @@ from typing import Any, Generic, TypeVar
 
 from .._python_internals import KeyedRef, refer
 from .callables import CALLABLES
-from .reader import ATOMS, MAX_WORDS, After, Reader, Reading, exact
+from .reader import ATOMS, MAX_WORDS, Reader, Reading, exact
 from .values import VALUES, rule_for
 
-_RULES = {**CALLABLES, **VALUES, After: lambda reader, value, mode: value.call()}
+_RULES = {**CALLABLES, **VALUES}
 
 
 def read(

@@ -84,13 +84,6 @@ SEEN, PENDING, IDENTITY, MODULE, BUILTIN, FIELD, UNBOUND = (_Mark() for _ in ran
 _MISSING: Any = object()
 
 
-class After:
-    """A part that adds nothing itself: a function to call when the parts before it are read."""
-
-    def __init__(self, call: Callable[[], None]) -> None:
-        self.call = call
-
-
 Rule: TypeAlias = "Callable[[Reader, Any, Mode], None]"
 ATOMS = frozenset((type(None), bool, int, str, bytes, type(...)))
 
@@ -124,7 +117,7 @@ class Reader:
     is_comparable = True
     can_change = reads_data = holds_mutable = has_numpy = False
     reads_any_attribute = False  # which the code that was read does not name
-    _can_tell_tracers = _changes_variables = _changes_objects = False
+    _can_tell_tracers = _changes_variables = _changes_objects = _is_inner = False
     # The function that was read last. What its module has under a name is constant to it.
     function: Any = None
     refused_attributes: frozenset[str] = frozenset()  # with which code reads files
@@ -283,19 +276,16 @@ class Reader:
         self.is_comparable = False
         self.note(value, reason)
 
-    def add_judged(self, value: Any, mode: Mode, judge: Callable[[bool], None]) -> None:
-        """Add a part, and calls `judge` when all of it is read: does it read data?"""
-        before, self.reads_data = self.reads_data, False
-
-        def done() -> None:
-            if self._read_owners():
-                self.add(After(done), mode)
-                return
-            reads_data, self.reads_data = self.reads_data, self.reads_data or before
-            judge(reads_data)
-
-        self.add(value, mode)
-        self.add(After(done), mode)
+    def reads_data_in(self, value: Any, mode: Mode) -> bool:
+        """Return True if `value` by itself reads data, also such that was read before it."""
+        if self._is_inner:  # all that it leads to is one question
+            return False
+        reader = Reader(self._rules, self._rule_for, self.incomparable is not None)
+        reader._is_inner = True
+        reading = reader.read(**{inside(mode): (value,)})
+        if self.incomparable is not None:  # the parts are to be named before the whole
+            self.incomparable += reading.incomparable or ()
+        return reading.reads_data or not reading.is_comparable
 
     # --- names: globals, and attributes of modules and classes --------------------------------
 

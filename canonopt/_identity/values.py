@@ -16,9 +16,9 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 
-from .._jax_internals import is_module_class
+from .._jax_internals import is_filter_jitted, is_module_class
 from .._python_internals import is_stable
-from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
+from ..errors import ARRAY, CACHE, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .callables import read_caching, read_stable
 from .instances import (
     is_immutable,
@@ -185,6 +185,9 @@ def read_node(reader: Reader, value: Any, mode: Mode) -> None:
     if any(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves):
         raise HoldsArray
     read_instance(reader, value, mode)
+    # Equinox keeps the programs of all functions of one name together.
+    if is_filter_jitted(value) and reader.reads_data_in(value.__wrapped__, mode):
+        reader.add_identity(value, CACHE)
 
 
 def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:

@@ -52,6 +52,15 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
     return options if same else None
 
 
+def has_programs(jitted: Any) -> bool:
+    """Return True if a result of `jax.jit` has been called.
+
+    Relies on the method `_cache_size`, without which it counts as called.
+    """
+    cache_size = getattr(jitted, "_cache_size", None)
+    return type(jitted) is Jitted and (cache_size is None or cache_size() > 0)
+
+
 def _attributes(jitted: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(jitted).items() if name != "_jit_info"}
 

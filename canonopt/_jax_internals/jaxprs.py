@@ -16,25 +16,32 @@ import numpy as np
 from .._python_internals import captured_by, is_library_file
 
 
-def kept_by(program: Any) -> tuple[int, bool]:
-    """Return the bytes of the constants of a traced program, and whether it keeps the user's code.
+def kept_by(program: Any) -> tuple[int, bool, frozenset[str]]:
+    """Return the bytes of a program's constants, if it keeps the user's code, and what is inside.
 
     Such code is that of callbacks, which run with the program, and of the rules for derivatives,
     which are traced when the program is differentiated. It reads the variables of the function that
     was traced, not those of another one that does the same. A function that captures nothing does
     not count. Relies on the attributes of the objects in which JAX keeps functions: `callback_func`
     of those of callbacks, `f`, `transforms` and `f_transformed` of a `WrappedFun`.
+
+    Inside are the functions that JAX has traced to programs of their own, as `jax.lax.cond` does,
+    each as "FILE:LINE". Relies on `debug_info.func_src_info` of a `Jaxpr`: "NAME at FILE:LINE".
     """
     constants: dict[int, int] = {}
     is_code_kept = False
+    places = set[str]()
     for value in values_in(program):
+        if hasattr(value, "eqns") and value is not program:
+            info = getattr(value, "jaxpr", value).debug_info
+            places.add(info.func_src_info.rpartition(" at ")[2])
         if isinstance(value, jax.core.Tracer):
             is_code_kept = True
         elif isinstance(value, jax.Array | np.ndarray) or type(value).__name__ == "TypedNdArray":
             constants[id(value)] = value.size * value.dtype.itemsize
         else:
             is_code_kept |= _is_users_code(value)
-    return sum(constants.values()), is_code_kept
+    return sum(constants.values()), is_code_kept, frozenset(places)
 
 
 def is_same_program(one: Any, other: Any, changed: Sequence[np.ndarray] = ()) -> bool:

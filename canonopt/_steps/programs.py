@@ -10,6 +10,7 @@ cannot be shown to be the same is called as `jax.jit` calls it.
 import functools
 import operator
 import threading
+import types
 from collections.abc import Callable, Hashable
 from typing import Any, Protocol, TypeVar
 
@@ -18,7 +19,15 @@ import jax
 import jax.core
 import jax.tree_util as jtu
 
-from .._identity import cleared, is_in_place, note_not_shared, read_call, with_arrays
+from .._identity import (
+    Reading,
+    cleared,
+    is_in_place,
+    note_not_shared,
+    read,
+    read_call,
+    with_arrays,
+)
 from .._jax_internals import (
     CAPTURED,
     NotTraced,
@@ -58,6 +67,7 @@ class Program:
     """A result of `jax.jit` for a function without the arrays that it captures, for one trace."""
 
     bytes = 0  # of its constants
+    inside: frozenset[str]  # the functions that JAX has traced to programs of their own
     template: Template  # of the structure of its output
 
     def __init__(self, jitted: Jitted, pinned: list[Any]) -> None:
@@ -324,7 +334,12 @@ def _started(
     given = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
     captured = _as_keyword([as_argument(array, given, donates) for array in arrays])
+    if reading.reads_data and not arrays:
+        _is_as_first_traced(fn)
     if (program := programs.get(key)) is not None:
+        if _has_changed_inside(program, reading):
+            note_not_shared(fn, _OLD)
+            return None, None
         use = _Use(program, captured, program.template.filled(reading.objects))
         result = use(jitted, args, kwargs)
         if result is not _UNTRACED:
@@ -342,7 +357,7 @@ def _started(
         return None, None
     finally:
         _thread.tracing = _thread.jitted = None
-    program.bytes, keeps_code = kept_by(traced.jaxpr)
+    program.bytes, keeps_code, program.inside = kept_by(traced.jaxpr)
     template = template_of(tracing.output, reading.objects)
     after, _ = read_call(fn, beside, before=reading)
     # An effect may leave an object like the one that was there: `self.cache = {}`.
@@ -360,12 +375,52 @@ def _started(
     result = use(jitted, args, kwargs)
     if result is _UNTRACED:  # JAX keeps no traces
         return None, None
-    if reason is None and template is not None:
+    if _has_changed_inside(program, reading):
+        note_not_shared(fn, _OLD)
+    elif reason is None and template is not None:
         program.template = template
         programs.setdefault(key, program)
     return use, result
 
 
+# From functions to a hash of what they read when JAX may first have traced them.
+_first_read: WeakIdMap[int] = WeakIdMap()
+
+
+def _is_as_first_traced(fn: Any) -> bool:
+    """Return True if a function reads what it read at the first time."""
+    now = hash(read(now=(fn,)).key)
+    try:
+        return _first_read.setdefault(fn, now) == now
+    except TypeError:  # it takes no weak reference, which JAX needs, too
+        return True
+
+
+def _has_changed_inside(program: Program, reading: Reading) -> bool:
+    """Return True if JAX may have an old trace of a function that is inside of a program.
+
+    `jax.lax.cond`, `jax.checkpoint` and an inner `jax.jit` trace a function once, and go on with
+    that when what it reads has changed. An equal function that is made again is traced anew.
+    """
+    found = [fn for fn in reading.objects if _place_of(fn) in program.inside]
+    return not all([_is_as_first_traced(fn) for fn in found])
+
+
+def _place_of(fn: Any) -> str | None:
+    while not isinstance(fn, types.FunctionType):
+        if isinstance(fn, functools.partial):
+            fn = fn.func
+        elif isinstance(fn, types.MethodType):
+            fn = fn.__func__
+        else:
+            return None
+    return f"{fn.__code__.co_filename}:{fn.__code__.co_firstlineno}"
+
+
+_OLD = (
+    "what a function inside of it reads has changed since JAX traced that, and JAX goes on with "
+    "the old trace. Pass what changes as an argument."
+)
 _ASKS = (
     "it asks for the value of an array that it captures. Pass the array as an argument, or capture "
     "a Python number."

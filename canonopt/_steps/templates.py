@@ -16,13 +16,8 @@ import jax
 import jax.tree_util as jtu
 import numpy as np
 
-from .._identity import ATOMS, has_only_attributes, is_record, kind_of
-from .._python_internals import (
-    is_in_place,
-    is_library_class,
-    is_library_function,
-    is_stable,
-)
+from .._identity import ATOMS, is_record, is_sentinel, kind_of
+from .._python_internals import is_in_place, is_library_function, is_stable
 
 
 @attrs.frozen
@@ -118,8 +113,4 @@ def _is_immutable(value: Any) -> bool:
         return True
     if isinstance(value, types.FunctionType) and not value.__closure__ and not vars(value):
         return is_library_function(value)
-    kind: Any = type(value)
-    has_none = getattr(value, "__dict__", None) == {}
-    if has_none and is_library_class(kind) and has_only_attributes(kind):
-        return True  # a sentinel, such as what Equinox has for a field that is missing
-    return is_stable(value)
+    return is_sentinel(value) or is_stable(value)

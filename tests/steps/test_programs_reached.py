@@ -24,6 +24,7 @@ import numpy as np
 import pytest
 
 import canonopt
+from canonopt._identity import why_not_shared
 
 x = jnp.float32(3.0)
 rate = 1.0
@@ -504,6 +505,81 @@ class Scale:
 def test_gives_the_numbers_of_jax_jit(function):
     expected, found = ([*map(np.asarray, function(jit))] for jit in (jax.jit, canonopt.jit))
     assert [(a.dtype, a.tolist()) for a in found] == [(a.dtype, a.tolist()) for a in expected]
+
+
+# --- old traces inside of a program ---------------------------------------------------------------
+
+INNER = {
+    "jax.jit": jax.jit,
+    "equinox.filter_jit": eqx.filter_jit,
+    "canonopt.jit": canonopt.jit,
+    "canonopt.filter_jit": canonopt.filter_jit,
+    "checkpoint": jax.checkpoint,
+    "cond": lambda fn: lambda p: jax.lax.cond(p > 0, fn, fn, p),
+    "while_loop": lambda fn: lambda p: jax.lax.while_loop(lambda c: c > 2.9, fn, p),
+    "partial in cond": lambda fn: functools.partial(
+        lambda fn, p: jax.lax.cond(p > 0, fn, fn, p), functools.partial(fn)
+    ),
+    "functools.cache": lambda fn: functools.partial(
+        lambda cached, p: cached(1.0) * p, functools.cache(fn)
+    ),
+}
+
+
+@pytest.mark.parametrize("outer", [canonopt.jit, canonopt.filter_jit])
+@pytest.mark.parametrize("inner", INNER)
+def test_an_old_trace_of_an_inner_function_is_not_shared(inner, outer):
+    """JAX goes on with what it has traced of a function; one that is made again is traced anew."""
+
+    def run(jit, inner):
+        def make(config):
+            scaled = inner(lambda p: p * config["rate"])
+            return jit(lambda p: scaled(p) + 1), jit(lambda p: scaled(p) + 2)
+
+        changed = {"rate": 0.1}
+        first, second = make(changed)
+        yield first(x)
+        changed["rate"] = 0.5
+        yield second(x)
+        yield make({"rate": 0.5})[1](x)
+
+    plain = {canonopt.jit: jax.jit, canonopt.filter_jit: eqx.filter_jit}
+    fn = INNER[inner]
+    expected = [*run(plain[outer], plain.get(fn, fn))]
+    assert [*run(outer, fn)] == expected
+    assert expected == pytest.approx([1.3, 2.3, 3.5])
+
+
+def test_the_reason_of_an_old_trace_is_noted():
+    config = {"rate": 0.1}
+
+    def body(p):
+        return p * config["rate"]
+
+    canonopt.jit(lambda p: jax.lax.cond(p > 0, body, body, p))(x)
+    config["rate"] = 0.5
+    step = functools.partial(jax.lax.cond, True, body, body)
+    canonopt.jit(step)(x)
+    assert "JAX goes on with the old trace" in why_not_shared(step)
+
+
+def test_a_trainer_that_jits_two_methods_is_shared():
+    class Trainer:
+        def __init__(self, rate):
+            self.rate = rate
+            self.train, self.evaluate = canonopt.jit(self._train), canonopt.jit(self._evaluate)
+
+        def _train(self, p):
+            return p - self.rate * p
+
+        def _evaluate(self, p):
+            return self.train(p) * self.rate
+
+    with canonopt.compile_log() as log:
+        for _ in range(3):
+            trainer = Trainer(0.5)
+            assert (trainer.train(x), trainer.evaluate(x)) == (1.5, 0.75)
+    assert log["_train"].compiles == log["_evaluate"].compiles == 1
 
 
 def test_an_object_with_a_finalizer_is_not_copied():
