@@ -34,7 +34,7 @@ from .._recompiles import (
     StaleRead,
     check_compiles,
     record_everywhere,
-    watch_everywhere,
+    start_watching,
 )
 from ..errors import UnsupportedVersionError
 
@@ -186,7 +186,7 @@ def listen(write: Callable[[dict[str, Any]], None]) -> StreamRecorder:
             tell(len(stale) - 1)
 
     try:
-        watch_everywhere(add, recorder.note_problem)
+        start_watching(add, recorder.note_problem, all_threads=True)
     except UnsupportedVersionError as error:
         recorder.note_problem(str(error))
     if hasattr(os, "register_at_fork"):

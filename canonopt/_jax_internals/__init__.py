@@ -69,14 +69,10 @@ if typing.TYPE_CHECKING:
     from .equinox_errors import error_of_equinox as error_of_equinox
     from .filter_jit import is_given as is_given
     from .flax_nnx import module_parts as module_parts
+    from .hits import CachedCall as CachedCall
     from .hits import HitWatch as HitWatch
-    from .hits import Retrace as Retrace
-    from .hits import function_of_hit as function_of_hit
-    from .hits import function_of_miss as function_of_miss
-    from .hits import retrace_of_hit as retrace_of_hit
-    from .hits import retrace_of_miss as retrace_of_miss
+    from .hits import function_of_call as function_of_call
     from .hits import stands_for_others as stands_for_others
-    from .hits import users_call_of_hit as users_call_of_hit
     from .misses import Miss as Miss
     from .misses import MissWatch as MissWatch
     from .slices import distinct_slices as distinct_slices
@@ -85,25 +81,21 @@ else:
     # Building a spec needs none of these. And counting must not import Equinox or `jax.extend`:
     # they import Pallas, which changes what JAX compares of each call.
     _LATER = {
+        "CachedCall": "hits",
         "Compile": "compiles",
         "HidingFailedCallbacks": "equinox_errors",
         "HitWatch": "hits",
         "Miss": "misses",
         "MissWatch": "misses",
         "Processes": "distributed",
-        "Retrace": "hits",
         "Watch": "watching",
         "distinct_slices": "slices",
         "error_of_equinox": "equinox_errors",
+        "function_of_call": "hits",
         "is_given": "filter_jit",
-        "function_of_hit": "hits",
-        "function_of_miss": "hits",
         "module_parts": "flax_nnx",
         "processes": "distributed",
-        "retrace_of_hit": "hits",
-        "retrace_of_miss": "hits",
         "stands_for_others": "hits",
-        "users_call_of_hit": "hits",
     }
 
     def __getattr__(name: str) -> object:

@@ -32,4 +32,4 @@ from .rules import Explanation as Explanation
 from .stale import ReadValue as ReadValue
 from .stale import StaleRead as StaleRead
 from .stale import assert_not_stale as assert_not_stale
-from .stale import watch_everywhere as watch_everywhere
+from .stale import start_watching as start_watching

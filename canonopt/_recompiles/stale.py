@@ -9,45 +9,32 @@ more, apart from JAX's caches, and what is reported is only what gives another p
 import contextlib
 import dis
 import functools
-import io
 import re
 import sys
 import threading
 import types
-import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, Literal
+from typing import Any
 
 import attrs
-import jax
 import numpy as np
 
 from .._jax_internals import (
+    CachedCall,
     HitWatch,
     Miss,
     MissWatch,
-    Retrace,
-    function_of_hit,
-    function_of_miss,
-    functions_inside,
+    function_of_call,
     innermost,
     is_same_program,
     is_unwatched,
     name_of,
-    retrace_of_hit,
-    retrace_of_miss,
     stands_for_others,
-    users_call_of_hit,
 )
-from .._python_internals import (
-    WeakIdMap,
-    is_library_class,
-    is_library_function,
-    place_of_line,
-)
+from .._python_internals import WeakIdMap, place_of_line
 from .._texts import place_of
 from ..errors import CanonoptError, StaleReadError
-from .reads import CALLABLES, NO_OBJECTS, Reads
+from .reads import Changes, Reads, reads_of_call
 
 # --- what is reported -----------------------------------------------------------------------------
 
@@ -80,33 +67,26 @@ class StaleRead:
     def lines(self) -> list[str]:
         """Return the report."""
         names = [re.sub(r"^len\((.*)\)$", r"\1", value.path) for value in self.values]
+        calls = "1 cached call" if self.calls == 1 else f"{self.calls} cached calls"
         again = "traced again now, it gives another program"
         if not self.is_confirmed:
             again = "unconfirmed: it changes or reads what is outside, so it was not traced again"
         return [
             f"{self.function} goes on with an old value, since call {self.since}:",
             *(f"  {value}" for value in self.values),
-            f"  {_counted(self.calls)} since; {again}",
+            f"  {calls} since; {again}",
             f"  hint: pass {' and '.join(names)} to {self.function} as an argument",
         ]
 
 
-def _counted(calls: int) -> str:
-    return "1 cached call" if calls == 1 else f"{calls} cached calls"
-
-
-def _place(codes: dict[types.CodeType, None], path: str) -> str | None:
+def _place(codes: list[types.CodeType], path: str) -> str | None:
     """Return where a value is read: in which function, and at which line."""
-    names = re.findall(r"(?<![\w'\"])[A-Za-z_]\w*", re.sub(r"\[.*?\]|^len\(|\)$", "", path))
+    name = re.findall(r"(?<![\w'\"])[A-Za-z_]\w*", re.sub(r"\[.*?\]|^len\(|\)$", "", path))[-1]
     for code in codes:
         for inner in (code, *(c for c in code.co_consts if isinstance(c, types.CodeType))):
-            for instruction in dis.get_instructions(inner):
-                line = instruction.positions and instruction.positions.lineno
-                if (
-                    instruction.argval == names[-1]
-                    and instruction.opname.startswith("LOAD")
-                    and line
-                ):
+            for each in dis.get_instructions(inner):
+                line = each.positions and each.positions.lineno
+                if line and each.argval == name and each.opname.startswith("LOAD"):
                     return f"{code.co_name} at {place_of_line(code.co_filename, line)}"
     return None
 
@@ -115,108 +95,74 @@ def _place(codes: dict[types.CodeType, None], path: str) -> str | None:
 
 
 class _Program:
-    """A cached program, with what its function read when it was traced."""
+    """A cached program, with what its function read when it was traced, and at the last check."""
 
-    def __init__(self, jaxpr: Any, reads: Reads, has_effects: bool) -> None:
-        self._jaxpr = weakref.ref(jaxpr)
-        # When it was traced, and when it was last compared.
-        self._first = self.reads = reads
-        self._has_effects = reads.has_effects or has_effects
-        self._ignored: set[str] = set()
-        self.objects: tuple[int, ...] = ()  # among the arguments of the trace
+    def __init__(self, reads: Reads, is_traced: bool) -> None:
         self.active: StaleRead | None = None  # what its calls are now
-        self._latest: Any = None  # the program that it should be now
-        self._due: dict[str, int] = {}  # the call at which a value is looked at again
-        self._before: dict[str, str] = {}
+        # From what has changed without an effect to the call at which it is looked at again.
+        self._due: dict[str, int] = {}
+        self._has_effects = reads.has_effects or (reads.may_change_objects and not is_traced)
+        if is_traced and (changes := reads.changes()):  # by the trace, such as a counter of traces
+            reads, self._has_effects = reads.now(ignored=changes), True
+        self._first = self.reads = reads
 
-    def after_trace(self) -> None:
-        """Leave out what the trace itself has changed, such as a counter of traces."""
-        self._ignored = {*self.reads.changes()}
-        if self._ignored:
-            self._has_effects = True
-            self._first = self.reads = self.reads.now()
-
-    def check(self, function: Any, call: int, retrace: Callable[[], Retrace]) -> StaleRead | None:
+    def check(self, function: Any, call: int, cached: CachedCall) -> StaleRead | None:
         """Compare what is read now, and return a new report."""
-        found = None
-        if self.reads.differ():
-            changes = {p: t for p, t in self.reads.changes().items() if p not in self._ignored}
-            if not changes and self.reads.differ():  # of something that nobody has any more
-                self.reads = self.reads.now()
-            elif changes:
-                found = self._check(changes, function, call, retrace)
-        if found is None and self.active is not None:
-            self.active.calls += 1
-        return found
-
-    def _check(
-        self,
-        changes: dict[str, tuple[str, str]],
-        function: Any,
-        call: int,
-        retrace: Callable[[], Retrace],
-    ) -> StaleRead | None:
-        for path, (before, _) in changes.items():
-            self._before.setdefault(path, before)
-        if self._first is not self.reads and not self._first.changes():
-            self.reads, self.active, self._latest = self._first, None, None
+        if self.active is not None:
+            if self._first.changes().keys() - self._due.keys():
+                self.active.calls += 1
+                return None
+            self.active, self.reads = None, self._first
+        if not self.reads.differ():
             return None
-        if not any(call >= self._due.get(path, 0) for path in changes):
+        changes = self.reads.changes()
+        if changes and not any(call >= self._due.get(path, 0) for path in changes):
             return None
-        verdict = self._verdict(retrace, self.reads.changed_arrays)
+        codes, self.reads = self.reads.codes, self.reads.now()
+        if not changes:  # but something is gone
+            return None
         # What has changed before without an effect is not the cause.
-        new = {path for path in changes if path not in self._due} or {*changes}
-        self._due.update((path, 2 * call) for path in changes)
-        self.reads = self.reads.now()
-        if verdict != "stale":
-            self.active = None if verdict == "fresh" else self.active
+        found = {path: each for path, each in changes.items() if path not in self._due} or changes
+        if not (self._has_effects or _gives_another_program(cached, changes)):
+            self._due.update((path, 2 * call) for path in changes)
             return None
+        for path in found:
+            self._due.pop(path, None)
         values = [
-            ReadValue(path, self._before[path], after, _place(self.reads.codes, path))
-            for path, (_, after) in changes.items()
-            if path in new
+            ReadValue(path, *self._first.changes().get(path, each)[:2], _place(codes, path))
+            for path, each in found.items()
         ]
-        place = place_of(innermost(function))
-        self.active = StaleRead(
-            *(name_of(function), place, tuple(values), call, not self._has_effects)
-        )
+        facts = name_of(function), place_of(innermost(function)), tuple(values)
+        self.active = StaleRead(*facts, call, is_confirmed=not self._has_effects)
         return self.active
 
-    def _verdict(
-        self, retrace: Callable[[], Retrace], changed: list[np.ndarray]
-    ) -> Literal["stale", "fresh", "unknown"]:
-        if self._has_effects:
-            return "stale" if self.active is None else "unknown"
-        try:
-            again = retrace()
-            cached = self._jaxpr() or again.cached()
-            with _silent():
-                now = again.afresh()
-                if is_same_program(now, cached, changed):
-                    self._latest = None
-                    return "fresh"
-                if self._latest is not None and is_same_program(now, self._latest):
-                    return "unknown"
-                if not is_same_program(now, again.afresh()):
-                    return "unknown"
-        except Exception:  # the function fails now
-            return "unknown"
-        self._latest = now
-        return "stale"
+
+def _gives_another_program(call: CachedCall, changes: Changes) -> bool:
+    """Return True if the function of a call, traced again, gives another program, and twice."""
+    arrays = [value for *_, value in changes.values() if isinstance(value, np.ndarray)]
+    try:
+        cached = call.cached()
+        with _silent():
+            now = call.afresh()
+            is_other = not is_same_program(now, cached, arrays)
+            return is_other and is_same_program(now, call.afresh())
+    except Exception:  # the function fails now
+        return False
 
 
 @contextlib.contextmanager
 def _silent() -> Iterator[None]:
     """Let this thread print nothing inside the block."""
-    with _silence, contextlib.redirect_stdout(_Others(sys.stdout)):
+    others: Any = _Others(sys.stdout)
+    with _silence, contextlib.redirect_stdout(others):
         yield
 
 
 _silence = threading.RLock()  # one after the other, so that each finds what the last put back
 
 
-class _Others(io.TextIOBase):
-    """Writes what other threads print."""
+class _Others:
+    """A stream that writes what other threads print."""
 
     def __init__(self, stream: Any) -> None:
         self._stream, self._thread = stream, threading.get_ident()
@@ -234,15 +180,10 @@ class _Function:
     """The programs of a function."""
 
     is_followed: bool  # False for those of libraries
-    stands_for_others: bool = False
+    stands_for_others: bool
     calls: int = 0
-    programs: list[_Program] = attrs.field(factory=list)
+    programs: tuple[_Program, ...] = ()
     by_jaxpr: WeakIdMap[_Program] = attrs.field(factory=WeakIdMap)
-
-    def add(self, jaxpr: Any, program: _Program) -> _Program:
-        self.by_jaxpr.set(jaxpr, program)
-        self.programs = [*self.programs[1 - _MAX_PROGRAMS :], program]
-        return program
 
 
 _MAX_PROGRAMS = 16  # of a function
@@ -253,7 +194,7 @@ class StaleWatch:
 
     **Arguments:**
 
-    - `on_report`: may raise; then the call raises.
+    - `on_report`: may raise a `StaleReadError`, which the call raises.
     - `on_problem`: is called with what failed in canonopt itself.
     - `thread`: the thread to watch, or None for all.
     """
@@ -269,25 +210,25 @@ class StaleWatch:
         self._functions: WeakIdMap[_Function] = WeakIdMap()
         self._programs: WeakIdMap[_Program] = WeakIdMap()  # by jaxpr
 
-    def known(self, function: Any) -> _Function:
+    def _known(self, function: Any) -> _Function:
         found = self._functions.get(function)
         if found is None:
-            found = _Function(_is_of_user(function), stands_for_others(function))
+            is_shared = stands_for_others(function)
+            found = _Function(is_shared or bool(reads_of_call(function, (), {}).codes), is_shared)
             with contextlib.suppress(TypeError):
                 self._functions.set(function, found)
         return found
 
     def on_hit(self, jitted: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Compare what the function of a cached call reads."""
-        report = None
         try:
-            function = getattr(jitted, "__wrapped__", None)
-            if function is None:  # as of some functions of JAX
+            given = function = getattr(jitted, "__wrapped__", None)
+            if given is None:  # as of some functions of JAX
                 return
-            known = self.known(function)
+            known = self._known(function)
             if known.stands_for_others:
-                function = function_of_hit(jitted, args)
-                known = self.known(function)
+                function = function_of_call(given, args)
+                known = self._known(function)
             if not known.is_followed:
                 return
             known.calls += 1
@@ -297,112 +238,75 @@ class StaleWatch:
             else:
                 if known.programs:
                     return
-            with self._lock:
-                report = self._compare(known, function, jitted, args, kwargs)
+            if not is_unwatched():  # as a function that is traced again is
+                cached = CachedCall(given, args, kwargs, jitted.trace)
+                self._compare(known, function, cached)
         except Exception as error:
             self._note(error)
-        if report is not None:
-            self._on_report(report)
 
     def _compare(
-        self, known: _Function, function: Any, jitted: Any, args: tuple, kwargs: dict[str, Any]
-    ) -> StaleRead | None:
-        if is_unwatched():  # of a function that is traced again
-            return None
-        again = retrace_of_hit(jitted, args, kwargs)
-        if len(known.programs) == 1:
-            return known.programs[0].check(function, known.calls, lambda: again)
-        jaxpr = again.cached()
-        program = known.by_jaxpr.get(jaxpr)
-        if program is None:
-            if function is jitted.__wrapped__:
-                program = self._programs.get(jaxpr)  # of an equal method
-            if program is None:
-                reads = Reads.of_call(*users_call_of_hit(jitted, args, kwargs))
-                program = _Program(jaxpr, reads, reads.may_change_objects)
-            known.add(jaxpr, program)
-        return program.check(function, known.calls, lambda: again)
-
-    def enter(self, miss: Miss) -> Any:
-        """Note what a function reads before it is traced, if it is."""
-        try:
-            function = function_of_miss(miss)
-            known = self.known(function)
-            if not known.is_followed:
-                return None
-            call = miss.function, miss.args, miss.kwargs
-            objects = _objects_in(*call[1:])
-            reads = (p.reads for p in known.programs if p.objects == objects)
-            same = next((each for each in reads if not each.differ()), None)
-            return miss, function, known, same or Reads.of_call(*call), objects
-        except Exception as error:
-            self._note(error)
-            return None
-
-    def leave(self, entered: Any, traced: bool, jaxpr: Any) -> None:
-        """Note the program of a miss, and compare what it reads if it was there before."""
-        if entered is None or jaxpr is None:
-            return
-        miss, function, known, reads, objects = entered
-        report = None
-        try:
-            with self._lock:
-                known.calls += miss.is_call
-                program = known.by_jaxpr.get(jaxpr)
-                if program is None:
-                    if not (traced or miss.is_shared):
-                        program = self._programs.get(jaxpr)  # of an equal method
-                    if program is None:
-                        program = _Program(jaxpr, reads, not traced and reads.may_change_objects)
-                        program.objects = objects
-                        if traced:
-                            program.after_trace()
-                    known.add(jaxpr, program)
-                    self._programs.set(jaxpr, program)
-                if not traced:
-                    again = functools.partial(retrace_of_miss, miss)
-                    report = program.check(function, known.calls, again)
-        except Exception as error:
-            self._note(error)
+        self, known: _Function, function: Any, cached: CachedCall, jaxpr: Any = None
+    ) -> None:
+        """Compare what a call reads that was not traced."""
+        with self._lock:
+            if jaxpr is None and len(known.programs) == 1:
+                (program,) = known.programs
+            else:
+                program = self._program(known, cached, jaxpr or cached.cached())
+            report = program.check(function, known.calls, cached)
         if report is not None:
             self._on_report(report)
 
+    def _program(self, known: _Function, cached: CachedCall, jaxpr: Any) -> _Program:
+        program = known.by_jaxpr.get(jaxpr)
+        if program is None:
+            # An equal method has the same program. Others that share one read other values.
+            if not (known.stands_for_others or cached.is_shared):
+                program = self._programs.get(jaxpr)
+            program = program or _Program(reads_of_call(*cached.users_call()), is_traced=False)
+            self._add(known, jaxpr, program)
+        return program
+
+    def _add(self, known: _Function, jaxpr: Any, program: _Program) -> None:
+        known.by_jaxpr.set(jaxpr, program)
+        known.programs = (*known.programs[1 - _MAX_PROGRAMS :], program)
+        self._programs.set(jaxpr, program)
+
+    def enter(self, miss: Miss) -> tuple[Miss, Any, Reads] | None:
+        """Note what a function reads before it is traced, if it is."""
+        try:
+            function = function_of_call(miss.jitted, miss.given[0])
+            if self._known(function).is_followed:
+                return miss, function, reads_of_call(miss.function, miss.args, miss.kwargs)
+        except Exception as error:
+            self._note(error)
+        return None
+
+    def leave(self, entered: Any, traced: bool, jaxpr: Any) -> None:
+        """Note the program of a miss, or compare what it reads if it was there before."""
+        if entered is None or jaxpr is None:
+            return
+        try:
+            miss, function, reads = entered
+            known = self._known(function)
+            known.calls += miss.is_call
+            if not traced:
+                self._compare(known, function, CachedCall.of_miss(miss), jaxpr)
+            elif known.by_jaxpr.get(jaxpr) is None:
+                self._add(known, jaxpr, _Program(reads, is_traced=True))
+        except Exception as error:
+            self._note(error)
+
     def _note(self, error: Exception) -> None:
+        if isinstance(error, StaleReadError):
+            raise error
         self._on_problem(f"{type(error).__name__}: {error}")
-
-
-def _objects_in(args: tuple, kwargs: dict[str, Any]) -> tuple[int, ...]:
-    """Return the identities of the arguments that JAX compares as a whole."""
-    values = (*args, *kwargs.values())
-    objects = (each for each in values if not isinstance(each, NO_OBJECTS))
-    return tuple(id(each) for each in objects if jax.tree_util.all_leaves((each,)))
-
-
-def _is_of_user(function: Any) -> bool:
-    """Return True if a function is the user's, or calls one of the user's."""
-    if stands_for_others(function):
-        return True
-    inside = functions_inside(function)
-    for inner in (*inside, *(each.__func__ for each in inside if hasattr(each, "__func__"))):
-        if isinstance(inner, types.MethodType):
-            is_users = not is_library_class(type(inner.__self__))
-        elif isinstance(inner, types.FunctionType):
-            is_users = not is_library_function(inner)
-        else:
-            is_users = not (isinstance(inner, CALLABLES) or is_library_class(type(inner)))
-        if is_users:
-            return True
-    return False
 
 
 # --- listening ------------------------------------------------------------------------------------
 
 _watches: list[StaleWatch] = []
-
-
-def _here() -> list[StaleWatch]:
-    thread = threading.get_ident()
-    return [each for each in _watches if each.thread is None or each.thread == thread]
+_changing = threading.Lock()
 
 
 def _on_hit(jitted: Any, args: tuple, kwargs: dict[str, Any]) -> None:
@@ -412,7 +316,8 @@ def _on_hit(jitted: Any, args: tuple, kwargs: dict[str, Any]) -> None:
 
 
 def _enter(miss: Miss) -> list[tuple[StaleWatch, Any]]:
-    return [(each, each.enter(miss)) for each in _here()]
+    here = (None, threading.get_ident())
+    return [(each, each.enter(miss)) for each in _watches if each.thread in here]
 
 
 def _leave(entered: list[tuple[StaleWatch, Any]], traced: bool, jaxpr: Any) -> None:
@@ -420,28 +325,21 @@ def _leave(entered: list[tuple[StaleWatch, Any]], traced: bool, jaxpr: Any) -> N
         each.leave(token, traced, jaxpr)
 
 
-def _passes(function: Any) -> bool:
-    return not any(each.known(function).is_followed for each in _here())
-
-
 @functools.cache  # if it raises, the next use checks again
 def _listeners() -> tuple[HitWatch, MissWatch]:
-    return HitWatch(_on_hit), MissWatch(_enter, _leave, _passes)
+    return HitWatch(_on_hit), MissWatch(_enter, _leave)
 
 
-def watch_everywhere(
-    on_report: Callable[[StaleRead], None], on_problem: Callable[[str], Any]
-) -> None:
-    """Watch for stale reads in all threads, from now on."""
-    _start(StaleWatch(on_report, on_problem, None))
-
-
-def _start(watch: StaleWatch) -> StaleWatch:
-    hits, misses = _listeners()
-    hits.start(watch.thread is None)
-    _watches.append(watch)
-    if len(_watches) == 1:
-        misses.start()
+def start_watching(
+    on_report: Callable[[StaleRead], None], on_problem: Callable[[str], Any], all_threads: bool
+) -> StaleWatch:
+    """Watch for stale reads from now on, in this thread or in all."""
+    watch = StaleWatch(on_report, on_problem, None if all_threads else threading.get_ident())
+    with _changing:
+        if not _watches:
+            for listener in _listeners():
+                listener.start()
+        _watches.append(watch)
     return watch
 
 
@@ -452,16 +350,15 @@ def watching(
     all_threads: bool = False,
 ) -> Iterator[None]:
     """Watch for stale reads inside the block."""
-    hits, misses = _listeners()
-    thread = None if all_threads else threading.get_ident()
-    watch = _start(StaleWatch(on_report, on_problem, thread))
+    watch = start_watching(on_report, on_problem, all_threads)
     try:
         yield
     finally:
-        _watches.remove(watch)
-        hits.stop(all_threads)
-        if not _watches:
-            misses.stop()
+        with _changing:
+            _watches.remove(watch)
+            if not _watches:
+                for listener in _listeners():
+                    listener.stop()
 
 
 @contextlib.contextmanager
