@@ -1,11 +1,11 @@
 """Calls that a jit cache has an entry for, and how to trace them again."""
 
 import contextlib
+import functools
 import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
-import attrs
 import jax
 
 from .filter_jit import call_of_filter_jit, combined, is_of_filter_jit
@@ -35,7 +35,8 @@ class HitWatch:
                 getattr(self._state, name)
         except (ImportError, AttributeError) as error:
             raise unsupported("jax._src.api._post_hook_state", "find stale reads") from error
-        self._api, self._on_hit = api, on_hit
+        self._api: Any = api
+        self._on_hit = on_hit
 
     def start(self) -> None:
         self._api._post_hook_state = self
@@ -97,22 +98,23 @@ def function_of_call(given: Any, args: tuple) -> Any:
 _contexts = itertools.count()
 
 
-@attrs.frozen(eq=False)
 class CachedCall:
-    """A call that has a program."""
+    """A call that has a program.
 
-    given: Any  # to `jax.jit`
-    args: tuple
-    kwargs: dict[str, Any]
-    _trace: Callable[..., Any]  # `jitted.trace`
-    _trace_again: Callable[[], Any] = attrs.field(init=False)
+    **Arguments:**
 
-    @_trace_again.default
-    def _(self) -> Callable[[], Any]:
-        again = attribute(self.given, "__canonical_trace__")
-        if again is not None:  # which knows the function of the call that runs now
-            return again(self._trace, self.args, self.kwargs)
-        return lambda: self._trace(*self.args, **self.kwargs)
+    - `given`: what `jax.jit` was given.
+    - `trace`: `jitted.trace`.
+    """
+
+    def __init__(
+        self, given: Any, args: tuple, kwargs: dict[str, Any], trace: Callable[..., Any]
+    ) -> None:
+        self.given, self.args, self.kwargs = given, args, kwargs
+        self._trace = functools.partial(trace, *args, **kwargs)
+        again = attribute(given, "__canonical_trace__")
+        # Which knows the function of the call that runs now.
+        self._trace_again = self._trace if again is None else again(trace, args, kwargs)
 
     @property
     def is_shared(self) -> bool:
@@ -134,7 +136,7 @@ class CachedCall:
     def cached(self) -> Any:
         """Return the program that JAX has, without running the function."""
         with unwatched():
-            return self._trace(*self.args, **self.kwargs).jaxpr
+            return self._trace().jaxpr
 
     def afresh(self) -> Any:
         """Return the program that the function gives now, and those that it calls.

@@ -134,7 +134,7 @@ class Reads:
     def add_argument(self, value: Any, name: str) -> None:
         """Add the objects that JAX compares as a whole, and the methods of pytrees."""
         nodes: list[Any] = []
-        for leaf in jax.tree.leaves(value, is_leaf=nodes.append):
+        for leaf in jax.tree.leaves(value, is_leaf=lambda node: bool(nodes.append(node))):
             if isinstance(leaf, _CALLABLES):
                 self.add_callable(leaf)
             elif not isinstance(leaf, (*_PLAIN, jax.Array, np.ndarray)):
