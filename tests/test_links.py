@@ -45,7 +45,7 @@ def anchors_of(page):
 
 
 def problem_of(page, link):
-    """What is wrong with a link of a page, or None."""
+    """Return what is wrong with a link of a page, or None."""
     url = urllib.parse.urlsplit(link)
     if url.scheme or url.netloc:
         return None if url.scheme == "https" else "no https"

@@ -1,4 +1,4 @@
-"""What has to agree before a release: the version, the changelog, CITATION.cff, the workflow."""
+"""Check that version, changelog, CITATION.cff and workflow agree before a release."""
 
 import configparser
 import datetime

@@ -1,4 +1,4 @@
-"""What type checkers say of the samples in tests/typing: `good_*.py` and `bad_*.py`.
+"""Compare what type checkers say of the samples in tests/typing: `good_*.py` and `bad_*.py`.
 
 A line that must be refused ends in `# error`, or in `# error: ` and a part of what pyright says of
 it, or the name of its rule. No other line may be.
@@ -25,7 +25,7 @@ SAMPLES = sorted((Path(__file__).parent / "typing").glob("*.py"))
 
 @pytest.fixture(scope="module")
 def errors(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[int, str]]:
-    """What pyright says of each line of each sample."""
+    """Return what pyright says of each line of each sample."""
     # In a folder of their own, so that the samples see the package that the tests import.
     folder = tmp_path_factory.mktemp("typing")
     for sample in SAMPLES:

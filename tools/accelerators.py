@@ -87,7 +87,7 @@ def mesh_of(target: str) -> Mesh:
 
 
 def moved(target: str, name: str, placement: str, library: str = "canonopt") -> list[str]:
-    """What a step gives back in another way than it took it: by path, before and after.
+    """Return what a step gives back in another way than it took it: by path, before and after.
 
     With `library` "optax", the state is what `optim.init` gives on the target under `jax.jit`.
     """

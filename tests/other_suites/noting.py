@@ -30,7 +30,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class Notes:
-    """What became of each test, why it failed, and how often the tests reached what was changed."""
+    """Notes how each test ended, why it failed, and how often what was changed was reached."""
 
     def __init__(self, path: Path, calls: collections.Counter[str]) -> None:
         self.path = path

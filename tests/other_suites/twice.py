@@ -111,7 +111,7 @@ class Run:
             )
 
     def notes(self) -> dict[str, Any]:
-        """What the plugin has noted, when the run has ended."""
+        """Return what the plugin has noted, when the run has ended."""
         code = self.process.wait()
         if code not in (0, 1):  # neither all passed nor some failed
             raise RuntimeError(f"Pytest ended with {code}:\n{self._log.read_text()}")

@@ -36,7 +36,7 @@ class Environment:
         self.python("-m", "pip", "--quiet", "--disable-pip-version-check", *arguments)
 
     def python(self, *arguments: object) -> str:
-        """What the command prints. Raises with the line that says what went wrong."""
+        """Return what the command prints. Raise with the line that says what went wrong."""
         command = [str(self._python), *map(str, arguments)]
         env = os.environ | {"JAX_PLATFORMS": "cpu", "PYTHONPATH": str(Path(__file__).parent)}
         done = subprocess.run(command, capture_output=True, text=True, env=env, cwd=self.folder)

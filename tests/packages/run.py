@@ -140,7 +140,7 @@ def sweep(environment: Environment, package: Package) -> dict[str, Any]:
 
 
 def wrong(results: dict[str, Any]) -> str | None:
-    """What an exit with an error has to say, or None."""
+    """Return what an exit with an error has to say, or None."""
     lines = []
     for name, result in results.items():
         for part in (result, result.get("tests", {}), result.get("loops", {})):

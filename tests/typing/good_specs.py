@@ -1,4 +1,4 @@
-"""What a spec may be used for."""
+"""Uses of a spec that type checkers accept."""
 
 from collections.abc import Callable
 from typing import Any, assert_type

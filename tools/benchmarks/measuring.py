@@ -11,7 +11,7 @@ Sample = Callable[[], float]  # measures once, and returns seconds
 
 @attrs.frozen
 class Point:
-    """What was measured at one place of the x axis.
+    """Figures for one place of the x axis.
 
     `median`, `low` and `high` (the quartiles) are of all samples. `ratio` is the median of the
     ratios to the sample of the first way in the same round: on a machine that other jobs share,

@@ -1,4 +1,4 @@
-"""What a part of the validation is.
+"""Define the parts of the validation.
 
 A part gives checks by name. A check measures one row of the part's table: columns by name, with
 `met` for whether what is expected of it is met.
@@ -25,7 +25,7 @@ class NotRun:
 
 @attrs.frozen
 class Failed:
-    """What a check found that raised."""
+    """Result of a check that raised."""
 
     error: str
 
@@ -51,7 +51,7 @@ QUICK = Size(("adam",), most=2, trials=2, steps=5, leaves=(10,), rounds=3)
 
 @attrs.frozen
 class Part:
-    """What is measured, and what the record says of it.
+    """Part of the validation: its checks, and what the record says of them.
 
     The rows of a grid are named by optimizer and placement. It is large, so its checks run in
     several processes, and have to be picklable.

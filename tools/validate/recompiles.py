@@ -1,4 +1,4 @@
-"""What is built again or made again, and compiled once; and how that is counted."""
+"""Count the compiles of what is built again or made again."""
 
 import functools
 import time

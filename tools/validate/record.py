@@ -98,7 +98,7 @@ def page(found: dict[str, Any]) -> str:
 
 
 def summary(found: dict[str, Any]) -> str:
-    """What the command prints at the end."""
+    """Return what the command prints at the end."""
     marks = {True: "as expected", False: "NOT AS EXPECTED"}
     lines = [f"{part['title']}: {marks[_is_met(part)]}" for part in found["parts"]]
     return "\n".join([f"{_device(found)}, {found['seconds']:.0f} s", *lines])

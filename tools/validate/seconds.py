@@ -1,4 +1,4 @@
-"""What calls and training runs cost, beside plain JAX, Equinox and Optax."""
+"""Time calls and training runs, beside plain JAX, Equinox and Optax."""
 
 import functools
 import statistics
