@@ -120,10 +120,7 @@ def converted(x: Any, dtype: Any, is_weak: bool) -> jax.Array:
     if isinstance(x, jax.Array) and (x.dtype, x.weak_type) == (dtype, is_weak):
         return x
     with jax.enable_x64(True):
-        # `jax.extend` imports Pallas, and most specs have no traced number.
-        from jax.extend.core.primitives import convert_element_type_p
-
-        return convert_element_type_p.bind(
+        return jax.lax.convert_element_type_p.bind(
             jnp.asarray(x), new_dtype=np.dtype(dtype), weak_type=is_weak, sharding=None
         )
 
