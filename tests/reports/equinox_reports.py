@@ -14,38 +14,6 @@ class Model(eqx.Module):
 """
 
 report(
-    "patrick-kidger/equinox/issues/686",
-    "a module that jits a function in __init__",
-    """
-class Trajectory(eqx.Module):
-    scale: jax.Array
-    forward: object
-
-    def __init__(self, fn):
-        self.scale = jnp.asarray(np.ones(3, np.float32))
-        self.forward = jax.jit(fn)
-
-    def __call__(self, x):
-        return self.forward(self.scale * x)
-
-@eqx.filter_jit
-def step(model, x):
-    return model(x)
-
-def kinematics(x):
-    return x * 2
-
-results = []
-for _ in range(2):
-    model = Trajectory(lambda x: kinematics(x))
-    # here
-    results.append(step(model, np.ones(3, np.float32)))
-""",
-    "model.forward: callable",
-    traces=2,
-)
-
-report(
     "patrick-kidger/equinox/issues/268",
     "bound methods of two modules",
     """
@@ -115,31 +83,6 @@ for _ in range(2):
 )
 
 report(
-    "patrick-kidger/equinox/issues/792",
-    "a train state whose step is a Python number",
-    """
-class TrainState(eqx.Module):
-    params: jax.Array
-    step: int
-
-@eqx.filter_jit
-def step(state, x):
-    return TrainState(state.params - 0.1 * x, state.step + 1)
-
-results = []
-state = TrainState(jnp.asarray(np.ones(3, np.float32)), 0)
-for _ in range(4):
-    # here
-    state = step(state, np.ones(3, np.float32))
-    results.append(state.params)
-""",
-    "state.step: static value",
-    traces=4,
-    hint="array",
-    change=(("(np.ones(3, np.float32)), 0)", "(np.ones(3, np.float32)), jnp.asarray(0))"),),
-)
-
-report(
     "patrick-kidger/equinox/issues/307",
     "a loss that filter_jit decorates inside a training function",
     """
@@ -156,28 +99,6 @@ results = [train(model, np.ones((4, 2), np.float32)) for _ in range(3)]
 """,
     "the function itself: function",
     traces=3,
-)
-
-report(
-    "patrick-kidger/equinox/issues/599",
-    "a teacher forcing rate that decays",
-    """
-@eqx.filter_jit
-def step(model, x, epsilon):
-    return model(x) * (1 - epsilon) + epsilon * x
-
-model = eqx.nn.Linear(2, 2, key=jax.random.PRNGKey(0))
-results = []
-epsilon = 1.0
-for _ in range(4):
-    # here
-    results.append(step(model, np.ones(2, np.float32), epsilon))
-    epsilon *= 0.5
-""",
-    "epsilon: static value",
-    traces=4,
-    hint="array",
-    change=(("np.float32), epsilon)", "np.float32), jnp.asarray(epsilon))"),),
 )
 
 report(
@@ -200,27 +121,6 @@ for lr in (0.1, 0.2, 0.3):
 )
 
 report(
-    "LouisDesdoigts/dLux/issues/187",
-    "a model whose scalar is a float",
-    MODEL
-    + """
-@eqx.filter_jit
-def step(model, x):
-    return model(x)
-
-results = []
-for scale in (1.5, 2.5, 3.5):
-    model = Model(scale, jnp.tanh)
-    # here
-    results.append(step(model, np.ones(3, np.float32)))
-""",
-    "model.weight: static value",
-    traces=3,
-    hint="array",
-    change=(("Model(scale, jnp.tanh)", "Model(jnp.asarray(scale), jnp.tanh)"),),
-)
-
-report(
     "patrick-kidger/equinox/issues/686",
     "a model with a lambda for its activation",
     MODEL
@@ -232,29 +132,6 @@ def step(model, x):
 results = []
 for _ in range(3):
     model = Model(jnp.asarray(np.ones(3, np.float32)), lambda x: x * 2)
-    # here
-    results.append(step(model, np.ones(3, np.float32)))
-""",
-    "model.activation: callable",
-    traces=3,
-)
-
-report(
-    "patrick-kidger/equinox/issues/686",
-    "a model with a partial for its activation",
-    MODEL
-    + """
-@eqx.filter_jit
-def step(model, x):
-    return model(x)
-
-def build():
-    activation = functools.partial(jax.nn.leaky_relu, negative_slope=0.1)
-    return Model(jnp.asarray(np.ones(3, np.float32)), activation)
-
-results = []
-for _ in range(3):
-    model = build()
     # here
     results.append(step(model, np.ones(3, np.float32)))
 """,
@@ -387,66 +264,6 @@ for _ in range(3):
             "for _ in range(3):\n",
         ),
     ),
-)
-
-report(
-    "patrick-kidger/equinox/issues/792",
-    "a trainer that keeps its model, its step and its best loss",
-    """
-class Trainer:
-    def __init__(self):
-        self.model = eqx.nn.Linear(2, 1, key=jax.random.PRNGKey(0))
-        self.count = 0
-        self.best = float("inf")
-
-    def fit(self, batches):
-        for x in batches:
-            # here
-            self.model, loss = update(self.model, x, self.count, self.best)
-            self.count += 1
-
-@eqx.filter_jit
-def update(model, x, count, best):
-    loss, grads = eqx.filter_value_and_grad(lambda m: jnp.mean(jax.vmap(m)(x) ** 2))(model)
-    rate = 0.1 * 0.9**count
-    return eqx.apply_updates(model, jax.tree.map(lambda g: -rate * g, grads)), loss
-
-trainer = Trainer()
-trainer.fit([np.full((4, 2), i, np.float32) for i in range(4)])
-results = [trainer.model.weight]
-""",
-    "count: static value",
-    target="update",
-    traces=4,
-    hint="array",
-    change=(("self.count, self.best)", "jnp.asarray(self.count), self.best)"),),
-)
-
-report(
-    "patrick-kidger/equinox/issues/686",
-    "an ensemble whose members have other lambdas",
-    """
-class Member(eqx.Module):
-    weight: jax.Array
-    activation: object
-
-@eqx.filter_jit
-def step(members, x):
-    return sum(member.activation(member.weight * x).sum() for member in members)
-
-def build():
-    weights = np.ones((2, 3), np.float32)
-    return [Member(jnp.asarray(w), f) for w, f in zip(weights, (lambda x: x * 2, lambda x: -x))]
-
-results = []
-for _ in range(3):
-    members = build()
-    # here
-    results.append(step(members, np.ones(3, np.float32)))
-""",
-    "members[0].activation: callable",
-    "members[1].activation: callable",
-    traces=3,
 )
 
 report(

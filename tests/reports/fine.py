@@ -90,31 +90,6 @@ for _ in range(2):
 )
 
 fine(
-    "jax-ml/jax/issues/4572",
-    "a static array with a hash and an equality",
-    """
-class Wrapper:
-    def __init__(self, value):
-        self.value = value
-
-    def __hash__(self):
-        return int(self.value.sum())
-
-    def __eq__(self, other):
-        return isinstance(other, Wrapper) and bool((self.value == other.value).all())
-
-@functools.partial(jax.jit, static_argnums=0)
-def step(x):
-    return jnp.asarray(x.value) ** 2
-
-for _ in range(3):
-    # here
-    step(Wrapper(np.array([1.0, 2.0])))
-""",
-    traces=1,
-)
-
-fine(
     "jax-ml/jax/pull/13834",
     "functions that ravel_pytree makes, as static arguments",
     """
@@ -197,68 +172,6 @@ for i in range(3):
 """,
     traces=1,
     compiles=0,
-)
-
-fine(
-    "jax-ml/jax/issues/1600",
-    "a vmap of one function in a loop",
-    """
-@jax.jit
-def step(x):
-    return x * 2
-
-x = np.ones((4, 3), np.float32)
-for _ in range(3):
-    # here
-    x = jax.vmap(step)(x)
-""",
-    traces=1,
-)
-
-fine(
-    "google-deepmind/optax/issues/328",
-    "an optimizer that runs outside of a jit",
-    """
-tx = optax.adam(0.025)
-params = {"w": jnp.asarray(np.ones(3, np.float32))}
-state = tx.init(params)
-
-@jax.jit
-def step(params, x):
-    return jax.grad(lambda p: ((p["w"] * x) ** 2).sum())(params)
-
-for _ in range(4):
-    # here
-    grads = step(params, np.ones(3, np.float32))
-    updates, state = tx.update(grads, state)
-    params = optax.apply_updates(params, updates)
-""",
-    traces=1,
-)
-
-fine(
-    "google-deepmind/optax/pull/1108",
-    "a model of two precisions",
-    """
-tx = optax.adam(1e-3)
-
-class Model(eqx.Module):
-    w: jax.Array
-    scale: jax.Array
-
-@eqx.filter_jit
-def step(model, opt_state, x):
-    grads = eqx.filter_grad(lambda m: jnp.mean((x * m.w) ** 2))(model)
-    updates, opt_state = tx.update(grads, opt_state, model)
-    return eqx.apply_updates(model, updates), opt_state
-
-model = Model(jnp.ones(3, jnp.bfloat16), jnp.asarray(np.ones(3, np.float32)))
-opt_state = tx.init(model)
-for _ in range(3):
-    # here
-    model, opt_state = step(model, opt_state, np.ones(3, np.float32))
-""",
-    traces=1,
 )
 
 fine(
@@ -352,26 +265,6 @@ for _ in range(2):
 )
 
 fine(
-    "google/flax/issues/4045",
-    "a training loop of nnx",
-    """
-from flax import nnx
-
-@nnx.jit
-def step(model, optimizer, x):
-    grads = nnx.grad(lambda m: (m(x) ** 2).mean())(model)
-    optimizer.update(model, grads)
-
-model = nnx.Linear(2, 2, rngs=nnx.Rngs(0))
-optimizer = nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param)
-for _ in range(3):
-    # here
-    step(model, optimizer, np.ones((4, 2), np.float32))
-""",
-    traces=1,
-)
-
-fine(
     "google/flax/issues/3499",
     "a linen model that is initialized and applied",
     """
@@ -393,55 +286,6 @@ for _ in range(3):
 )
 
 fine(
-    "jax-ml/jax/issues/10790",
-    "parameters that are initialized without a jit",
-    """
-def init(key):
-    keys = jax.random.split(key, 4)
-    return [jax.random.normal(k, (n, n + 1)) / n for k, n in zip(keys, (2, 3, 4, 5))]
-
-@jax.jit
-def step(params, x):
-    for p in params:
-        x = jnp.tanh(x @ p)
-    return x.sum()
-
-params = init(jax.random.PRNGKey(0))
-for _ in range(3):
-    # here
-    step(params, np.ones(2, np.float32))
-""",
-    traces=1,
-)
-
-fine(
-    "jax-ml/jax/pull/18600",
-    "a warm-up before a timed loop",
-    STEP
-    + """
-step(params, np.zeros(4, np.float32))
-for _ in range(5):
-    # here
-    params = step(params, np.ones(4, np.float32))
-""",
-    traces=1,
-)
-
-fine(
-    "jax-ml/jax/issues/803",
-    "training and evaluation batches of two sizes",
-    STEP
-    + """
-for epoch in range(2):
-    for _ in range(2):
-        params = step(params, np.ones(8, np.float32))
-    # here
-    step(params, np.ones(20, np.float32))
-""",
-    traces=2,
-)
-
-fine(
     "jax-ml/jax/issues/26265",
     "five buckets of lengths",
     """
@@ -455,30 +299,6 @@ for _ in range(2):
         step(np.ones((2, length), np.int32))
 """,
     traces=5,
-)
-
-fine(
-    "jax-ml/jax/issues/1671",
-    "one function for training and one for evaluation",
-    """
-def loss(params, x):
-    return ((params * x) ** 2).sum()
-
-@jax.jit
-def step(params, x):
-    return params - 0.1 * jax.grad(loss)(params, x)
-
-@jax.jit
-def evaluate(params, x):
-    return loss(params, x)
-
-params = jnp.asarray(np.ones(3, np.float32))
-for _ in range(3):
-    params = step(params, np.ones(3, np.float32))
-    # here
-    evaluate(params, np.ones(3, np.float32))
-""",
-    traces=1,
 )
 
 fine(
@@ -497,36 +317,6 @@ for _ in range(3):
 )
 
 fine(
-    "jax-ml/jax/issues/852",
-    "control flow with functions of the module",
-    """
-def body(carry, x):
-    return carry + x, carry
-
-def double(x):
-    return x * 2
-
-def half(x):
-    return x / 2
-
-xs = jnp.asarray(np.ones(4, np.float32))
-zero = jnp.asarray(np.float32(0))
-flag = jnp.asarray(True)
-
-@jax.jit
-def step(x):
-    return x + 1
-
-for _ in range(3):
-    jax.lax.scan(body, zero, xs)
-    jax.lax.cond(flag, double, half, xs)
-    # here
-    step(xs)
-""",
-    traces=1,
-)
-
-fine(
     "patrick-kidger/equinox/pull/235",
     "buffers that are donated",
     """
@@ -538,65 +328,6 @@ params = jnp.asarray(np.ones(3, np.float32))
 for _ in range(3):
     # here
     params = step(params, np.ones(3, np.float32))
-""",
-    traces=1,
-)
-
-fine(
-    "jax-ml/jax/issues/9661",
-    "a training step with gradient checkpoints",
-    """
-@jax.jit
-def step(params, x):
-    def layer(x, w):
-        return jnp.tanh(x @ w)
-
-    def loss(params):
-        h = x
-        for w in params:
-            h = jax.checkpoint(layer)(h, w)
-        return (h**2).mean()
-
-    return [p - 0.1 * g for p, g in zip(params, jax.grad(loss)(params))]
-
-params = [jnp.asarray(np.ones((2, 2), np.float32)) for _ in range(3)]
-for _ in range(3):
-    # here
-    params = step(params, np.ones((4, 2), np.float32))
-""",
-    traces=1,
-)
-
-fine(
-    "jax-ml/jax/issues/17422",
-    "parameters and batches over a mesh",
-    """
-mesh = Mesh(np.array(jax.devices()), ("data",))
-split = NamedSharding(mesh, PartitionSpec("data"))
-whole = NamedSharding(mesh, PartitionSpec())
-
-@functools.partial(jax.jit, out_shardings=whole)
-def step(params, x):
-    return params - 0.1 * x.mean()
-
-params = jax.device_put(np.ones(3, np.float32), whole)
-for _ in range(3):
-    # here
-    params = step(params, jax.device_put(np.ones((8, 3), np.float32), split))
-""",
-    traces=1,
-)
-
-fine(
-    "google/orbax/issues/648",
-    "parameters that come back as NumPy arrays",
-    STEP
-    + """
-params = step(params, np.ones(4, np.float32))
-params = jax.tree.map(np.asarray, params)
-for _ in range(2):
-    # here
-    params = step(params, np.ones(4, np.float32))
 """,
     traces=1,
 )
@@ -620,48 +351,6 @@ for chain in range(2):
 )
 
 fine(
-    "google-deepmind/optax/pull/48",
-    "a schedule that changes the learning rate",
-    """
-tx = optax.adamw(optax.warmup_cosine_decay_schedule(0.0, 1e-3, 2, 10))
-
-@jax.jit
-def step(params, state):
-    updates, state = tx.update(params, state, params)
-    return optax.apply_updates(params, updates), state
-
-params = {"w": jnp.asarray(np.ones(3, np.float32))}
-state = tx.init(params)
-for _ in range(4):
-    # here
-    params, state = step(params, state)
-""",
-    traces=1,
-)
-
-fine(
-    "google-deepmind/dm-haiku/issues/426",
-    "a step with a model that is transformed once",
-    """
-def transform(f):
-    return lambda key: {"w": jax.random.normal(key, (2, 2))}, lambda p, x: f(p, x)
-
-init, apply = transform(lambda p, x: jnp.tanh(x @ p["w"]))
-
-@jax.jit
-def step(params, x):
-    grads = jax.grad(lambda p: apply(p, x).sum())(params)
-    return jax.tree.map(lambda p, g: p - 0.1 * g, params, grads)
-
-params = jax.jit(init)(jax.random.key(0))
-for _ in range(3):
-    # here
-    params = step(params, np.ones((3, 2), np.float32))
-""",
-    traces=1,
-)
-
-fine(
     "patrick-kidger/diffrax/issues/82",
     "a solve that is jitted once",
     """
@@ -675,26 +364,6 @@ def step(y0):
 for i in range(3):
     # here
     step(np.full(2, i, np.float32))
-""",
-    traces=1,
-)
-
-fine(
-    "google-deepmind/optax/pull/1039",
-    "gradients that MultiSteps accumulates",
-    """
-tx = optax.MultiSteps(optax.adam(1e-3), every_k_schedule=2)
-
-@jax.jit
-def step(params, state):
-    updates, state = tx.update(params, state, params)
-    return optax.apply_updates(params, updates), state
-
-params = {"w": jnp.asarray(np.ones(3, np.float32))}
-state = tx.init(params)
-for _ in range(4):
-    # here
-    params, state = step(params, state)
 """,
     traces=1,
 )
@@ -725,34 +394,6 @@ x = np.ones((2, 3), np.float32)
 for _ in range(3):
     # here
     jax.pmap(step)(x)
-""",
-    traces=1,
-)
-
-fine(
-    "google/flax/pull/4277",
-    "metrics and a model of nnx over two epochs",
-    """
-from flax import nnx
-
-@nnx.jit
-def step(model, optimizer, metrics, x):
-    def loss_fn(model):
-        return (model(x) ** 2).mean()
-
-    loss, grads = nnx.value_and_grad(loss_fn)(model)
-    metrics.update(loss=loss)
-    optimizer.update(model, grads)
-
-model = nnx.Linear(2, 2, rngs=nnx.Rngs(0))
-optimizer = nnx.Optimizer(model, optax.sgd(0.1), wrt=nnx.Param)
-metrics = nnx.MultiMetric(loss=nnx.metrics.Average("loss"))
-for epoch in range(2):
-    for _ in range(2):
-        # here
-        step(model, optimizer, metrics, np.ones((4, 2), np.float32))
-    metrics.compute()
-    metrics.reset()
 """,
     traces=1,
 )

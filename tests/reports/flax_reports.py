@@ -69,37 +69,6 @@ for seed in range(2):
 )
 
 report(
-    "google/flax/pull/4316",
-    "a dropout that eval switches off",
-    """
-from flax import nnx
-
-class Model(nnx.Module):
-    def __init__(self, rngs):
-        self.linear = nnx.Linear(2, 2, rngs=rngs)
-        self.dropout = nnx.Dropout(0.5, rngs=rngs)
-
-    def __call__(self, x):
-        return self.dropout(self.linear(x))
-
-@nnx.jit
-def step(model, x):
-    return model(x).shape[0]
-
-results = []
-model = Model(nnx.Rngs(0))
-for _ in range(2):
-    for mode in (model.train, model.eval):
-        mode()
-        # here
-        results.append(step(model, np.ones((4, 2), np.float32)))
-""",
-    "model.dropout.deterministic: static value",
-    traces=2,
-    expected=True,
-)
-
-report(
     "google/flax/pull/3875",
     "a batch norm in two modes",
     """
@@ -125,36 +94,6 @@ for _ in range(2):
 
 report(
     "google/flax/issues/3171",
-    "a linen model in training and in evaluation",
-    """
-import flax.linen as nn
-
-class Model(nn.Module):
-    @nn.compact
-    def __call__(self, x, training):
-        return nn.Dropout(0.5, deterministic=not training)(nn.Dense(2)(x))
-
-model = Model()
-x = np.ones((1, 3), np.float32)
-params = model.init(jax.random.key(0), x, False)
-
-@functools.partial(jax.jit, static_argnames="training")
-def step(params, x, training):
-    return model.apply(params, x, training, rngs={"dropout": jax.random.key(1)})
-
-results = []
-for _ in range(2):
-    results.append(step(params, x, training=True))
-    # here
-    results.append(step(params, x, training=False))
-""",
-    "training: static value",
-    traces=2,
-    expected=True,
-)
-
-report(
-    "google/flax/issues/3171",
     "an apply function that a loop jits",
     """
 import flax.linen as nn
@@ -170,39 +109,6 @@ for _ in range(3):
     "the function itself: function",
     target="apply",
     traces=3,
-)
-
-report(
-    "google/flax/pull/1306",
-    "a train state with an optimizer that a sweep builds",
-    """
-import flax.linen as nn
-from flax.training.train_state import TrainState
-
-model = nn.Dense(2)
-x = np.ones((1, 3), np.float32)
-params = model.init(jax.random.key(0), x)
-
-@jax.jit
-def step(state, x):
-    grads = jax.grad(lambda p: (state.apply_fn(p, x) ** 2).sum())(state.params)
-    return state.apply_gradients(grads=grads)
-
-results = []
-for _ in range(2):
-    state = TrainState.create(apply_fn=model.apply, params=params, tx=optax.sgd(0.1))
-    for _ in range(2):
-        # here
-        state = step(state, x)
-    results.append(state.params)
-""",
-    "state.tx: transformation",
-    traces=2,
-    hint="from canonopt",
-    change=(
-        ("tx=optax.sgd(0.1)", "tx=canonopt.sgd(0.1)"),
-        ("import flax.linen as nn", "import flax.linen as nn\nimport canonopt"),
-    ),
 )
 
 report(
@@ -289,39 +195,6 @@ results = [fit(model, np.ones((4, 2), np.float32)) for _ in range(3)]
             "@nnx.jit\ndef step(model, x):\n    return (model(x) ** 2).mean()\n\n"
             "def fit(model, x):",
         ),
-    ),
-)
-
-report(
-    "google/flax/issues/5548",
-    "a graph and a state that are split again, under jax.jit",
-    """
-from flax import nnx
-
-@functools.partial(jax.jit, static_argnums=0)
-def step(graphdef, state, x):
-    return nnx.merge(graphdef, state)(x)
-
-class Model(nnx.Module):
-    def __init__(self, rngs):
-        self.linear = nnx.Linear(2, 2, rngs=rngs)
-        self.scale = functools.partial(jnp.multiply, 2.0)
-
-    def __call__(self, x):
-        return self.scale(self.linear(x))
-
-results = []
-for _ in range(2):
-    graphdef, state = nnx.split(Model(nnx.Rngs(0)))
-    # here
-    results.append(step(graphdef, state, np.ones((4, 2), np.float32)))
-""",
-    "graphdef.scale: callable",
-    traces=2,
-    hint="once",
-    change=(
-        ("self.scale = functools.partial(jnp.multiply, 2.0)", "self.scale = scale"),
-        ("class Model(", "scale = functools.partial(jnp.multiply, 2.0)\n\nclass Model("),
     ),
 )
 

@@ -25,42 +25,6 @@ for _ in range(3):
 )
 
 report(
-    "jax-ml/jax/issues/3163",
-    "a sum that starts with zero and adds NumPy integers",
-    """
-@jax.jit
-def step(x, y):
-    return x + y
-
-results = []
-x = 0
-for i in np.arange(4, dtype=np.int32):
-    # here
-    x = step(x, i)
-    results.append(x)
-""",
-    "x: weak type",
-    traces=2,
-)
-
-report(
-    "jax-ml/jax/issues/23302",
-    "a weakly typed scalar, then a strong one",
-    """
-@jax.jit
-def step(x):
-    return x * 2
-
-results = []
-for value in (jnp.array(1), jnp.array(1, jnp.int32)):
-    # here
-    results.append(step(value))
-""",
-    "x: weak type",
-    traces=2,
-)
-
-report(
     "jax-ml/jax/issues/9952",
     "parameters that jnp.full makes",
     """
@@ -76,25 +40,6 @@ for _ in range(3):
     results.append(params)
 """,
     "params['scale']: weak type",
-    traces=2,
-)
-
-report(
-    "jax-ml/jax/issues/4274",
-    "a metric in a dict that starts as a number",
-    """
-@jax.jit
-def step(metrics, x):
-    return {"loss": metrics["loss"] + x.sum(), "n": metrics["n"] + 1}
-
-results = []
-metrics = {"loss": 0.0, "n": jnp.zeros((), jnp.int32)}
-for _ in range(3):
-    # here
-    metrics = step(metrics, np.ones(3, np.float32))
-    results.append(metrics)
-""",
-    "metrics['loss']: weak type",
     traces=2,
 )
 
@@ -131,28 +76,6 @@ for lr in (1, 0.5, 0.25):
     results.append(step(np.ones(3, np.float32), lr))
 """,
     "lr: scalar",
-    traces=2,
-)
-
-report(
-    "jax-ml/jax/issues/1239",
-    "a count in a tuple of an adapter",
-    """
-@jax.jit
-def step(sample, state):
-    mean, m2, n = state
-    n = n + np.int32(1)
-    mean = mean + (sample - mean) / n
-    return mean, m2 + sample * (sample - mean), n
-
-results = []
-state = (jnp.zeros(3), jnp.zeros(3), 0)
-for i in range(3):
-    # here
-    state = step(np.full(3, i, np.float32), state)
-    results.append(state)
-""",
-    "state[2]: weak type",
     traces=2,
 )
 
@@ -228,30 +151,6 @@ for n in range(1, 6):
 )
 
 report(
-    "jax-ml/jax/issues/817",
-    "ratings of as many players as took part",
-    """
-@jax.jit
-def step(x):
-    return x.sum()
-
-results = []
-for n in (3, 7, 4, 9, 5, 8, 6, 3, 7):
-    x = np.ones(n, np.float32)
-    # here
-    results.append(step(x))
-""",
-    "x: shape",
-    traces=7,
-    hint="pad",
-    change=(
-        *PADDED,
-        ("np.ones(n, np.float32)", "np.ones(9, np.float32)"),
-        ("step(x))", "step(x, n))"),
-    ),
-)
-
-report(
     "jax-ml/jax/issues/15412",
     "two matrices whose sizes change together",
     """
@@ -298,150 +197,6 @@ for _ in range(2):
     expected=True,
 )
 
-report(
-    "jax-ml/jax/issues/2072",
-    "two loops over sizes that shrink",
-    """
-@jax.jit
-def step(x, y):
-    return (x.T @ y).mean()
-
-results = []
-x = np.ones((4, 3), np.float32)
-for n in range(6, 2, -1):
-    y = np.ones((4, n), np.float32)
-    # here
-    results.append(step(x, y))
-""",
-    "y: shape",
-    traces=4,
-    hint="pad",
-    change=(
-        ("return (x.T @ y).mean()", "return (x.T @ y).sum() / (x.shape[1] * n)"),
-        ("def step(x, y):", "def step(x, y, n):"),
-        ("np.ones((4, n), np.float32)", "np.zeros((4, 6), np.float32)\n    y[:, :n] = 1"),
-        ("step(x, y))", "step(x, y, n))"),
-    ),
-)
-
-report(
-    "jax-ml/jax/issues/7930",
-    "a jit of one function for sizes that shrink",
-    """
-def step(x):
-    return jnp.mean(x @ x.T)
-
-results = []
-size = 7
-for _ in range(4):
-    size -= 1
-    a = np.ones((size, size), np.float32)
-    # here
-    results.append(jax.jit(step)(a))
-""",
-    "x: shape",
-    traces=4,
-    hint="pad",
-    change=(
-        ("return jnp.mean(x @ x.T)", "return jnp.sum(x @ x.T) / n**2"),
-        ("def step(x):", "def step(x, n):"),
-        (
-            "np.ones((size, size), np.float32)",
-            "np.zeros((6, 6), np.float32)\n    a[:size, :size] = 1",
-        ),
-        ("(a))", "(a, np.float32(size)))"),
-    ),
-)
-
-report(
-    "jax-ml/jax/issues/15761",
-    "index lists of three lengths",
-    """
-@jax.jit
-def step(vec, indices):
-    out = jnp.zeros(len(indices))
-    for i, j in enumerate(indices):
-        out = out.at[i].set(vec[j])
-    return out
-
-results = []
-for n in (2, 3, 5, 5, 5):
-    # here
-    results.append(step(np.ones(20, np.float32), np.arange(n)))
-""",
-    "indices: shape",
-    traces=3,
-    expected=True,
-)
-
-report(
-    "jax-ml/jax/issues/10550",
-    "buckets of powers of two",
-    """
-def step(x):
-    return jnp.linalg.norm(x, axis=-1)
-
-jitted = {}
-results = []
-for n in (10, 20, 40, 11, 21, 41):
-    size = 2 ** int(np.ceil(np.log2(n)))
-    padded = np.zeros((size, 3), np.float32)
-    if size not in jitted:
-        jitted[size] = jax.jit(step)
-    # here
-    results.append(jitted[size](padded)[:n].sum())
-""",
-    "x: shape",
-    traces=3,
-    expected=True,
-)
-
-report(
-    "jax-ml/jax/issues/26265",
-    "images of many sizes",
-    """
-@jax.jit
-def step(image):
-    return image.sum()
-
-results = []
-for n in range(7):
-    image = np.ones((4 + 3 * n, 8, 3), np.float32)
-    # here
-    results.append(step(image))
-""",
-    "image: shape",
-    traces=7,
-    hint="pad",
-    change=(
-        (
-            "np.ones((4 + 3 * n, 8, 3), np.float32)",
-            "np.zeros((22, 8, 3), np.float32)\n    image[: 4 + 3 * n] = 1",
-        ),
-    ),
-)
-
-report(
-    "netket/netket/issues/477",
-    "connected elements of a batch that varies",
-    """
-@jax.jit
-def step(params, sigma):
-    return {"energy": jnp.tanh(sigma @ params["w"]).sum()}
-
-params = {"w": np.ones((4, 2), np.float32)}
-results = []
-for n in (12, 9, 14, 10, 13, 8):
-    sigma = np.ones((n, 4), np.float32)
-    # here
-    results.append(step(params, sigma))
-""",
-    "sigma: shape",
-    traces=6,
-    hint="pad",
-    change=(("np.ones((n, 4), np.float32)", "np.zeros((14, 4), np.float32)\n    sigma[:n] = 1"),),
-)
-
 # --- structure ----------------------------------------------------------------------------------
 
 report(
@@ -483,65 +238,6 @@ for _ in range(3):
     "state['carry']: none",
     traces=2,
     expected=True,
-)
-
-report(
-    "jax-ml/jax/pull/19129",
-    "a list that grows in the state",
-    """
-@jax.jit
-def step(history, x):
-    return [*history, sum(history, x)]
-
-results = []
-history = [np.float32(0)]
-for i in range(4):
-    # here
-    history = step(history, np.float32(i))
-results.append(history[-1])
-""",
-    "history[i]: structure",
-    traces=4,
-    hint="one structure",
-    change=(
-        ("history = [np.float32(0)]", "history = [np.float32(0)] * 4"),
-        ("return [*history, sum(history, x)]", "return [*history[1:], sum(history, x)]"),
-    ),
-)
-
-report(
-    "jax-ml/jax/issues/1984",
-    "a name in the auxiliary data of a pytree",
-    """
-import dataclasses
-
-@jax.tree_util.register_pytree_node_class
-@dataclasses.dataclass
-class Batch:
-    x: object
-    name: str
-
-    def tree_flatten(self):
-        return (self.x,), self.name
-
-    @classmethod
-    def tree_unflatten(cls, name, children):
-        return cls(*children, name)
-
-@jax.jit
-def step(batch):
-    return batch.x * 2
-
-results = []
-for i in range(6):
-    batch = Batch(np.ones(3, np.float32), f"epoch {i}")
-    # here
-    results.append(step(batch))
-""",
-    "batch.name: static value",
-    traces=6,
-    hint="one value",
-    change=(('f"epoch {i}"', '"epoch"'),),
 )
 
 # --- places -------------------------------------------------------------------------------------
@@ -631,29 +327,6 @@ for init in (jax.jit(lambda: jnp.zeros(8)), jax.jit(lambda: jnp.zeros(8), out_sh
     traces=2,
 )
 
-report(
-    "apple/axlearn/pull/777",
-    "parameters that are sharded, then restored on one device",
-    """
-mesh = Mesh(np.array(jax.devices()), ("data",))
-split = NamedSharding(mesh, PartitionSpec("data"))
-
-@jax.jit
-def step(params, x):
-    return params["w"] * x
-
-results = []
-params = {"w": jax.device_put(np.ones(8, np.float32), split)}
-results.append(step(params, np.float32(2)))
-params = {"w": jnp.asarray(np.ones(8, np.float32))}
-for _ in range(2):
-    # here
-    results.append(step(params, np.float32(2)))
-""",
-    "params['w']: sharding",
-    traces=2,
-)
-
 # --- what is around a call ----------------------------------------------------------------------
 
 report(
@@ -713,26 +386,6 @@ with jax.numpy_rank_promotion("warn"):
     expected=True,
 )
 
-report(
-    "jax-ml/jax/issues/7621",
-    "a jitted function under vmap and grad",
-    """
-@jax.jit
-def step(x):
-    return (x**2).sum()
-
-results = []
-for _ in range(2):
-    results.append(step(np.ones(3, np.float32)))
-    # here
-    results.append(jax.vmap(step)(np.ones((2, 3), np.float32)))
-""",
-    "the call: context",
-    traces=1,
-    compiles=2,
-    expected=True,
-)
-
 # --- several at once ----------------------------------------------------------------------------
 
 report(
@@ -766,30 +419,6 @@ results = [trainer.params, trainer.metrics]
     "metrics['loss']: weak type",
     target="update",
     traces=2,
-)
-
-report(
-    "jax-ml/jax/issues/17422",
-    "parameters that a step returns replicated",
-    """
-mesh = Mesh(np.array(jax.devices()), ("model",))
-split = NamedSharding(mesh, PartitionSpec("model"))
-whole = NamedSharding(mesh, PartitionSpec())
-
-@functools.partial(jax.jit, out_shardings=whole)
-def step(params):
-    return params * 0.5
-
-results = []
-params = jax.device_put(np.ones(8, np.float32), split)
-for _ in range(3):
-    # here
-    params = step(params)
-    results.append(params)
-""",
-    "params: sharding",
-    traces=1,
-    compiles=2,
 )
 
 report(
@@ -853,23 +482,4 @@ for length in (8, 16, 24, 40):
     "tokens: shape",
     traces=4,
     expected=True,
-)
-
-report(
-    "jax-ml/jax/issues/9952",
-    "a learning rate as a number, then as a scalar of NumPy",
-    """
-@jax.jit
-def step(params, lr):
-    return jax.tree.map(lambda p: p - lr * p, params)
-
-results = []
-params = {"w": jnp.asarray(np.ones(3, np.float32))}
-for lr in (0.1, np.float32(0.05), np.float32(0.025)):
-    # here
-    params = step(params, lr)
-    results.append(params)
-""",
-    "lr: weak type",
-    traces=2,
 )

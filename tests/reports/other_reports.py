@@ -44,29 +44,6 @@ for _ in range(3):
 )
 
 report(
-    "patrick-kidger/diffrax/issues/333",
-    "an event with a lambda of each solve",
-    SOLVE
-    + """
-def field(t, y, args):
-    return -y
-
-term = diffrax.ODETerm(field)
-results = []
-def solve():
-    event = diffrax.Event(lambda t, y, args, **kwargs: y[0] < 0.1)
-    # here
-    return diffrax.diffeqsolve(term, solver, 0.0, 1.0, 0.5, y0, event=event, **args).ys
-
-results = [solve() for _ in range(2)]
-""",
-    "event.cond_fn: callable",
-    line="diffeqsolve",
-    traces=0,
-    compiles=2,
-)
-
-report(
     "PlasmaControl/DESC/pull/1839",
     "a field that is a lambda of each integration",
     SOLVE
@@ -225,37 +202,6 @@ for y in rng.normal(size=4):
         ("    potential = functools.partial(step, float(y))\n", ""),
         ("jax.jit(potential)(np.float32(0.0))", "jax.jit(step)(float(y), np.float32(0.0))"),
     ),
-)
-
-report(
-    "pyro-ppl/numpyro/pull/390",
-    "an update that a step method jits",
-    """
-class SVI:
-    def __init__(self, optim):
-        self.optim = optim
-
-    def update(self, state, data):
-        params, opt_state = state
-        grads = jax.grad(lambda p: ((p - data) ** 2).sum())(params)
-        updates, opt_state = self.optim.update(grads, opt_state)
-        return params + updates, opt_state
-
-    def step(self, state, data):
-        # here
-        return jax.jit(self.update)(state, data)
-
-svi = SVI(optax.sgd(0.1))
-params = jnp.asarray(np.ones(3, np.float32))
-state = params, svi.optim.init(params)
-results = []
-for _ in range(3):
-    state = svi.step(state, np.zeros(3, np.float32))
-    results.append(state[0])
-""",
-    "the function itself: function",
-    target="update",
-    traces=3,
 )
 
 report(
@@ -451,33 +397,6 @@ for _ in range(2):
 report = Package("jaxopt")
 
 report(
-    "google/jaxopt/issues/451",
-    "a solver state whose weak types update changes",
-    """
-import typing
-
-class State(typing.NamedTuple):
-    iter_num: jax.Array
-    stepsize: jax.Array
-
-@jax.jit
-def step(params, state):
-    stepsize = jnp.where(state.iter_num > 1, state.stepsize * 0.5, np.float32(1.0))
-    return params - stepsize * params, State(state.iter_num + 1, stepsize)
-
-results = []
-params = jnp.asarray(np.ones(3, np.float32))
-state = State(jnp.asarray(0), jnp.asarray(1.0))
-for _ in range(3):
-    # here
-    params, state = step(params, state)
-    results.append(params)
-""",
-    "state.stepsize: weak type",
-    traces=2,
-)
-
-report(
     "google/jaxopt/issues/221",
     "a solver that is made again around one function",
     """
@@ -637,56 +556,6 @@ for i in range(3):
     project = factorize(jnp.asarray(np.full((2, 2), i, np.float32)))
     # here
     results.append(project(np.ones(2, np.float32)))
-""",
-    "the function itself: function",
-    traces=3,
-)
-
-report(
-    "chungmin99/pyroki/issues/74",
-    "a problem that each call builds from costs",
-    """
-def build(weight):
-    costs = [lambda q: weight * (q**2).sum(), lambda q: jnp.abs(q).sum()]
-
-    def step(q):
-        return sum(cost(q) for cost in costs)
-
-    return step
-
-results = []
-for _ in range(3):
-    problem = build(2.0)
-    # here
-    results.append(jax.jit(problem)(np.ones(3, np.float32)))
-""",
-    "the function itself: function",
-    traces=3,
-)
-
-report(
-    "flatironinstitute/nemos/issues/547",
-    "an estimator that a cross-validation clones",
-    """
-class Estimator:
-    def __init__(self, strength):
-        self.strength = strength
-
-    def fit(self, x, y):
-        def loss(w):
-            return ((x @ w - y) ** 2).mean() + self.strength * (w**2).sum()
-
-        @jax.jit
-        def step(w):
-            return w - 0.1 * jax.grad(loss)(w)
-
-        # here
-        return step(np.zeros(2, np.float32))
-
-rng = np.random.default_rng(0)
-x = jnp.asarray(rng.normal(size=(8, 2)), jnp.float32)
-y = jnp.asarray(rng.normal(size=8), jnp.float32)
-results = [Estimator(0.1).fit(x, y) for _ in range(3)]
 """,
     "the function itself: function",
     traces=3,
