@@ -6,7 +6,7 @@ is committed. And they restore the state of one optimizer into that of another w
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -20,7 +20,7 @@ _Tree = TypeVar("_Tree")
 
 
 def manifest(tree: Any) -> str:
-    """The paths and types of what is in a tree, as one line of JSON.
+    """Return the paths and types of what is in a tree, as one line of JSON.
 
     Save it with a checkpoint, and pass it to `canonopt.restore_like`. Checkpoint libraries do not
     notice all differences by themselves: the state of `adam` has the names, shapes and dtypes of
@@ -48,7 +48,7 @@ def manifest(tree: Any) -> str:
 def restore_like(
     like: _Tree, load: Callable[[_Tree], Any], manifest: str | bytes | None = None
 ) -> _Tree:
-    """The tree that a checkpoint has, with the types and the placement of `like`.
+    """Return the tree that a checkpoint has, with the types and the placement of `like`.
 
     Each array has the dtype, weak type, sharding, memory kind and commitment of the leaf in `like`,
     so a step that was compiled for `like` is neither traced nor compiled again. Nothing is returned
@@ -96,7 +96,7 @@ def restore_like(
         restored, found = structure.unflatten(leaves), structure
     _check(_contents(restored), _contents(template))
     if found != structure:
-        raise _misfit([_Difference("", str(found), str(structure))], {})
+        raise _misfit({"": (str(found), str(structure))}, {})
     del restored
     # One by one, so that a leaf is freed before the next one is placed.
     for i, leaf in enumerate(wanted):
@@ -113,7 +113,7 @@ _DATA = (*_ARRAYS, np.ndarray, np.generic, *_NUMBERS)
 
 
 def _as_struct(leaf: Any) -> Any:
-    """A leaf to restore into. An array gets a sharding, since orbax needs to know where to."""
+    """Return a leaf to restore into. An array gets a sharding, as orbax needs one."""
     if not isinstance(leaf, _ARRAYS):
         return leaf
     sharding = leaf.sharding or jax.device_put(np.zeros(())).sharding
@@ -121,7 +121,7 @@ def _as_struct(leaf: Any) -> Any:
 
 
 def _placed(value: Any, like: Any) -> Any:
-    """A restored value as `like` has it: its Python type, or its types and its placement."""
+    """Return a restored value as `like` has it: its Python type, or its types and its placement."""
     if not isinstance(like, _DATA):
         return like
     if isinstance(like, _NUMBERS):
@@ -146,7 +146,7 @@ _CONTAINERS = (dict, list, tuple, type(None))
 
 
 def _contents(tree: Any) -> dict[str, str]:
-    """By path, the type of each array or number, and the class of each node."""
+    """Return, by path, the type of each array or number, and the class of each node."""
     found = {}
 
     def note(path: tuple[Any, ...], node: Any) -> bool:
@@ -181,29 +181,20 @@ _MAX_LINES, _MAX_NAMES, _MAX_TEXT = 10, 3, 300
 _MISSING = "missing"
 
 
-class _Difference(NamedTuple):
-    path: str
-    before: str
-    after: str
-
-    @property
-    def is_of_leaf(self) -> bool:
-        return _is_leaf(self.before) or _is_leaf(self.after)
-
-
 def _check(saved: Mapping[str, str], wanted: Mapping[str, str]) -> None:
-    """Raises `CheckpointError` if two trees do not have the same contents."""
-    paths = dict.fromkeys([*wanted, *saved])
-    pairs = (_Difference(p, saved.get(p, _MISSING), wanted.get(p, _MISSING)) for p in paths)
-    if differences := [pair for pair in pairs if pair.before != pair.after]:
+    """Raise `CheckpointError` if two trees do not have the same contents."""
+    pairs = {p: (saved.get(p, _MISSING), wanted.get(p, _MISSING)) for p in {**wanted, **saved}}
+    if differing := {path: pair for path, pair in pairs.items() if pair[0] != pair[1]}:
         # Where a node is missing, its leaves say it better.
-        in_leaves = [d for d in differences if _MISSING not in d or d.is_of_leaf]
-        raise _misfit(in_leaves or differences, wanted)
+        in_leaves = {
+            p: d for p, d in differing.items() if _MISSING not in d or any(map(_is_leaf, d))
+        }
+        raise _misfit(in_leaves or differing, wanted)
     # Some libraries write no names, and read the leaves in this order.
     before, after = ([p for p, text in tree.items() if _is_leaf(text)] for tree in (saved, wanted))
     if before != after:
-        places = ((p, f"leaf {before.index(p)}", f"leaf {i}") for i, p in enumerate(after))
-        raise _misfit([_Difference(*place) for place in places if place[1] != place[2]], {})
+        places = {p: (f"leaf {before.index(p)}", f"leaf {i}") for i, p in enumerate(after)}
+        raise _misfit({p: pair for p, pair in places.items() if pair[0] != pair[1]}, {})
 
 
 def _is_leaf(text: str) -> bool:
@@ -211,19 +202,21 @@ def _is_leaf(text: str) -> bool:
 
 
 def _leaves_below(path: str, contents: Mapping[str, str]) -> list[str]:
-    """The leaves inside of the node at a path, by their paths from there."""
+    """Return the leaves inside of the node at a path, by their paths from there."""
     below = {p.removeprefix(path): text for p, text in contents.items() if p.startswith(path)}
     return [p for p, text in below.items() if p.startswith((".", "[")) and _is_leaf(text)]
 
 
-def _misfit(differences: Sequence[_Difference], wanted: Mapping[str, str]) -> CheckpointError:
+def _misfit(
+    differences: Mapping[str, tuple[str, str]], wanted: Mapping[str, str]
+) -> CheckpointError:
     lines = ["Nothing was restored, since the checkpoint was saved from another tree:"]
-    for path, before, after in differences[:_MAX_LINES]:
+    for path, (before, after) in [*differences.items()][:_MAX_LINES]:
         leaves = _listed(_leaves_below(path, wanted))
         lines.append(f"  {before} -> {after} @ like{path}{leaves and f' with {leaves}'}")
     if len(differences) > _MAX_LINES:
         lines.append(f"  and {len(differences) - _MAX_LINES} more")
-    path, before, after = differences[0]
+    path, (before, after) = next(iter(differences.items()))
     return CheckpointError(
         "\n".join(lines),
         "Restore it into a tree like the one that was saved, with the same model and optimizer.",
@@ -252,6 +245,6 @@ def _unreadable(error: Exception, template: Any) -> CheckpointError:
 
 
 def _listed(names: Sequence[str]) -> str:
-    """The first names, and how many more there are."""
+    """Return the first names, and how many more there are."""
     more = len(names) - _MAX_NAMES
     return ", ".join(names[:_MAX_NAMES]) + (f" and {more} more" if more > 0 else "")

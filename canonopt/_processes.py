@@ -12,7 +12,7 @@ import json
 import time
 import types
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 import jax
@@ -22,7 +22,7 @@ import jax.tree_util as jtu
 import numpy as np
 from jax.sharding import Mesh, Sharding
 
-from ._identity import closure_items, partial_items
+from ._identity import closure_items, kind_of
 from ._jax_internals import Jitted, Processes, array_text, jit_options, processes, sharding_text
 from ._python_internals import (
     code_of,
@@ -166,6 +166,8 @@ def _first_difference(theirs: _Parts, ours: _Parts) -> tuple[str, str, str] | No
 _MAX_PARTS = 100_000  # what comes after these is not compared
 _MAX_SHOWN = 200  # characters of a value; of a longer one a digest tells the rest
 
+_Named = Iterable[tuple[str, Any]]
+
 
 class _Path(NamedTuple):
     """A path such as `args[1].mask`, or `captured variable 'x' of mask`."""
@@ -173,12 +175,12 @@ class _Path(NamedTuple):
     inner: str = ""
     outer: str = ""
 
-    def step(self, text: str) -> "_Path":
-        return _Path(self.inner + text, self.outer)
-
-    def of(self, description: str) -> "_Path":
+    def to(self, name: str) -> "_Path":
+        """Return the path of a part: a step such as `.mask` or `[1]`, or a description."""
+        if name[0] in ".[":
+            return _Path(self.inner + name, self.outer)
         whole = str(self)
-        return _Path(description, f" of {whole}" if whole else "")
+        return _Path(name, f" of {whole}" if whole else "")
 
     def __str__(self) -> str:
         return self.inner.removeprefix(".") + self.outer
@@ -197,164 +199,119 @@ class Description:
     def _add(self, path: _Path, value: Any) -> None:
         if len(self.parts) >= _MAX_PARTS:
             return
-        if id(value) in self._around:
-            self._note(path, "an object around this")
-            return
-        self._around.append(id(value))
-        try:
-            self._describe(path, value)
-        finally:
-            self._around.pop()
-
-    def _note(self, path: _Path, text: str) -> None:
+        is_around = id(value) in self._around
+        text, parts = ("an object around this", ()) if is_around else self._taken_apart(value)
         if len(text) > _MAX_SHOWN:
             text = f"{text[:_MAX_SHOWN]}... ({_digest(text.encode())})"
         self.parts.append((str(path) or "spec_or_model", text))
+        self._around.append(id(value))
+        for name, part in parts:
+            self._add(path.to(name), part)
+        self._around.pop()
 
-    def _describe(self, path: _Path, value: Any) -> None:
+    def _taken_apart(self, value: Any) -> tuple[str, _Named]:
+        """Return what a value is, in text, and its parts, each with its name."""
         kind = type(value)
         if kind in PLAIN or kind is Dynamic:
-            self._note(path, repr(value))
-        elif isinstance(value, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
-            self._note(path, _array(value))
-        elif isinstance(value, Configured):
-            self._spec(path, value)
-        elif isinstance(value, Sharding | Mesh):
-            self._note(path, sharding_text(value))
-        elif isinstance(value, jax.Device):
-            self._note(path, f"a device of kind {value.device_kind}")
-        elif isinstance(value, enum.Enum):
-            self._note(path, f"{_name(kind)}.{value.name}")
-        elif isinstance(value, types.ModuleType):
-            self._note(path, f"module {value.__name__}")
-        elif isinstance(value, type):
-            self._note(path, f"class {_name(value)}")
-            self._methods(path, value)
-        elif is_stable(value):
-            self._note(path, f"function {_name(value)}")
-        elif isinstance(value, types.FunctionType):
-            self._function(path, value)
-        elif isinstance(value, functools.partial | types.MethodType | Jitted):
-            self._made_of_function(path, value)
-        elif isinstance(value, set | frozenset):
+            return repr(value), ()
+        if isinstance(value, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
+            return _array(value), ()
+        if isinstance(value, Configured):
+            return self._spec(value)
+        if isinstance(value, Sharding | Mesh):
+            return sharding_text(value), ()
+        if isinstance(value, jax.Device):
+            return f"a device of kind {value.device_kind}", ()
+        if isinstance(value, enum.Enum):
+            return f"{_name(kind)}.{value.name}", ()
+        if isinstance(value, types.ModuleType):
+            return f"module {value.__name__}", ()
+        if isinstance(value, type):
+            return f"class {_name(value)}", self._methods(value)
+        if is_stable(value):
+            return f"function {_name(value)}", ()
+        if isinstance(value, types.FunctionType):
+            return self._function(value)
+        if isinstance(value, functools.partial | types.MethodType | Jitted):
+            known: Any = kind_of(value)
+            options = [("options", jit_options(value))] if isinstance(value, Jitted) else []
+            return f"a {kind.__name__}", [*known.items(value), *options]
+        if isinstance(value, set | frozenset):
             # The order of a set depends on the hash seed.
             items = sorted(str(Description(item).parts) for item in value)
-            self._note(path, f"{kind.__name__} of {len(items)}: {', '.join(items)}")
-        elif isinstance(value, Mapping | list | tuple):
-            self._container(path, value)
-        else:
-            self._object(path, value)
+            return f"{kind.__name__} of {len(items)}: {', '.join(items)}", ()
+        if isinstance(value, Mapping):
+            text = f"{kind.__name__} with keys {', '.join(map(text_of, value))}"
+            return text, [(f"[{text_of(key)}]", item) for key, item in value.items()]
+        if isinstance(value, list | tuple):
+            items = (tuple if isinstance(value, tuple) else list).__iter__(value)
+            steps = [f".{name}" for name in getattr(kind, "_fields", ())]
+            steps = steps or [f"[{i}]" for i in range(len(value))]
+            return f"{kind.__name__} of length {len(value)}", zip(steps, items, strict=True)
+        # The text of a library's object may say what it is equal to, as that of a dtype.
+        is_plain = is_library_class(kind) and kind.__eq__ is not object.__eq__
+        text = text_of(value) if is_plain and not fields_of(kind) else f"a {_name(kind)}"
+        return text, [*self._methods(kind), *_attributes(value)]
 
-    # --- functions and classes
+    def _spec(self, spec: Configured) -> tuple[str, _Named]:
+        factory = internals_of(spec).factory
+        own = [] if factory.is_stable else [("factory", factory.function)]
+        named = [(f".{name}", part) for name, part in spec.parameters().items()]
+        return factory.expression, own + named
 
-    def _function(self, path: _Path, function: types.FunctionType) -> None:
+    def _function(self, function: types.FunctionType) -> tuple[str, _Named]:
         own = vars(function)
         inner = own.get("__canonical_original__", own.get("__canonical_owner__"))
         if "__beartype_func" in (function.__kwdefaults__ or {}):  # its code has ids in its names
             inner = own.get("__wrapped__")
         if inner is not None:
-            return self._add(path, inner)
+            return self._taken_apart(inner)
         code = _digest(repr(content_of_code(function.__code__)).encode())
-        self._note(path, f"function {_name(function)} with code {code}")
-        if self._is_listed(function):
-            return
-        for description, part in closure_items(function):
-            self._add(path.of(description), part)
-        if not is_library_function(function):
-            known, namespace = code_of(function), function.__globals__
-            names = (n for n in known.globals if n in namespace)
-            for name in names:
-                self._add(path.of(f"global {name!r}"), namespace[name])
+        parts: list[tuple[str, Any]] = []
+        if not self._is_listed(function):
+            parts += closure_items(function)
+            if not is_library_function(function):
+                namespace = function.__globals__
+                names = (name for name in code_of(function).globals if name in namespace)
+                parts += [(f"global {name!r}", namespace[name]) for name in names]
+        return f"function {_name(function)} with code {code}", parts
 
-    def _made_of_function(self, path: _Path, value: Any) -> None:
-        self._note(path, f"a {type(value).__name__}")
-        if isinstance(value, functools.partial):
-            for description, part in partial_items(value):
-                self._add(path.of(description), part)
-        elif isinstance(value, types.MethodType):
-            self._add(path.of("function"), value.__func__)
-            self._add(path.of("object"), value.__self__)
-        else:
-            self._add(path.of("function"), value.__wrapped__)
-            self._add(path.of("options"), jit_options(value))
-
-    def _methods(self, path: _Path, kind: type) -> None:
-        """Adds the methods of a class of the user's, whose code may be another one, too."""
+    def _methods(self, kind: type) -> _Named:
+        """Return the methods of a class of the user's, whose code may be another one, too."""
+        found = []
         for base in kind.__mro__:
             if is_library_class(base) or self._is_listed(base):
                 continue
             for name in vars(base):
                 method = getattr(base, name, None)
-                if isinstance(method, property):
-                    method = method.fget
-                if isinstance(method, types.FunctionType) and (
-                    name == "__call__" or not is_dunder(name)
-                ):
-                    self._add(path.of(f"method {name!r}"), method)
+                method = method.fget if isinstance(method, property) else method
+                is_called = name == "__call__" or not is_dunder(name)
+                if is_called and isinstance(method, types.FunctionType):
+                    found.append((f"method {name!r}", method))
+        return found
 
     def _is_listed(self, value: Any) -> bool:
         is_listed = id(value) in self._listed
         self._listed[id(value)] = value
         return is_listed
 
-    # --- what has parts
 
-    def _spec(self, path: _Path, spec: Configured) -> None:
-        factory = internals_of(spec).factory
-        self._note(path, factory.expression)
-        if not factory.is_stable:
-            self._add(path.of("factory"), factory.function)
-        for name, part in spec.parameters().items():
-            self._add(path.step(f".{name}"), part)
-
-    def _container(self, path: _Path, value: Any) -> None:
-        kind = type(value)
-        if isinstance(value, Mapping):
-            self._note(path, f"{kind.__name__} with keys {', '.join(map(text_of, value))}")
-            items = ((f"[{text_of(key)}]", item) for key, item in value.items())
-        else:
-            self._note(path, f"{kind.__name__} of length {len(value)}")
-            names = getattr(kind, "_fields", ())
-            each = enumerate(tuple.__iter__(value) if isinstance(value, tuple) else value)
-            items = ((f".{names[i]}" if names else f"[{i}]", item) for i, item in each)
-        for step, item in items:
-            self._add(path.step(step), item)
-
-    def _object(self, path: _Path, value: Any) -> None:
-        self._note(path, text_of(value) if _is_plain(value) else f"a {_name(type(value))}")
-        self._methods(path, type(value))
-        for step, part in _attributes(value):
-            self._add(path.step(step), part)
-
-
-def _is_plain(value: Any) -> bool:
-    """Return True if the text of a library's object says what it is equal to, as of a dtype."""
-    kind = type(value)
-    return is_library_class(kind) and kind.__eq__ is not object.__eq__ and not fields_of(kind)
-
-
-def _attributes(value: Any) -> Iterator[tuple[str, Any]]:
-    """The parts of an object: its fields, its children as a pytree, or its attributes."""
+def _attributes(value: Any) -> _Named:
+    """Return the parts of an object: its fields, its children as a pytree, or its attributes."""
     kind = type(value)
     if fields := fields_of(kind):
-        yield from (
-            (f".{f.name}", getattr(value, f.name)) for f in fields if hasattr(value, f.name)
-        )
-        return
+        names = [field.name for field in fields]
+        return [(f".{name}", getattr(value, name)) for name in names if hasattr(value, name)]
     children, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
     if not jtu.treedef_is_leaf(structure):
-        yield from ((jtu.keystr(keys), child) for keys, child in children)
-        yield ".<static>", structure.node_data()[1]
-        return
+        named = [(jtu.keystr(keys), child) for keys, child in children]
+        return [*named, (".<static>", structure.node_data()[1])]
     if is_library_class(kind) and not callable(value):
-        return  # such as a logger, which may be in another state in each process
-    names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
-    names += getattr(value, "__dict__", ())
-    for name in names:
-        # What is computed once may not have been computed yet.
-        is_cached = isinstance(getattr(kind, name, None), functools.cached_property)
-        if hasattr(value, name) and not is_cached and name not in ("__dict__", "__weakref__"):
-            yield f".{name}", getattr(value, name)
+        return ()  # such as a logger, which may be in another state in each process
+    # What is computed once may not have been computed yet.
+    is_cached = lambda name: isinstance(getattr(kind, name, None), functools.cached_property)  # noqa: E731
+    own = getattr(value, "__dict__", {}).items()
+    return [(f".{name}", part) for name, part in own if not is_cached(name)]
 
 
 # --- texts --------------------------------------------------------------------------------------
@@ -386,9 +343,9 @@ def _array(value: Any) -> str:
 
 
 def _values(array: Any) -> str:
-    if array.dtype.hasobject:
-        return f"of {text_of(array.tolist())}"
     values: Any = np.asarray(array)
+    if values.dtype.hasobject:
+        return f"of {text_of(values.tolist())}"
     if not values.shape:
         return f"of {values}"
     return f"with {_digest(np.ascontiguousarray(values).view(np.uint8).data)}"

@@ -29,7 +29,6 @@ import numpy as np
 import pytest
 from flax import linen, nnx
 from jax._src import api_util, linear_util, pjit
-from jax.extend.core import jaxpr_as_fun
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -218,45 +217,6 @@ def test_without_the_tracing_context_settings_still_count(monkeypatch):
     before = _jax_internals.whole_context()
     with jax.enable_x64(True):
         assert _jax_internals.whole_context() != before
-
-
-def test_results_that_are_computed_alike_are_one():
-    def program(a, b, c, d):
-        s = a.sum()
-        shared = a * 2
-        return [
-            a + a,  # 0
-            b + b,  # 0
-            a + b,  # 1
-            b + c,  # 2, since `c` is of another kind
-            a * 2.0 * s,  # 3
-            b * 3.0 * c.sum(),  # 3: neither the number counts nor where the scalar comes from
-            shared * s,  # 3
-            shared + shared * s,  # 4
-            a + shared * s,  # 5
-            d + d,  # 6, since its shape is another
-            jnp.where(a > 0, a, 0),  # 7
-            jnp.where(b > 0, b, 0),  # 7
-            a,  # 8
-            b,  # 8
-            c,  # 9
-        ]
-
-    x = jax.ShapeDtypeStruct((3,), jnp.float32)
-    traced = jax.jit(program).trace(x, x, x, jax.ShapeDtypeStruct((4,), jnp.float32))
-    kinds = ["one", "one", "other", "one"]
-    results = [*range(len(traced.jaxpr.jaxpr.outvars))]
-    found = _jax_internals.distinct_slices(traced.jaxpr, results, kinds)
-    assert found is not None
-    assert found.places == [0, 0, 1, 2, 3, 3, 3, 4, 5, 6, 7, 7, 8, 8, 9]
-    assert found.arguments.count(None) == 1 and {*found.arguments} == {0, 1, 2, 3, None}
-    values = dict(enumerate((jnp.arange(3.0), jnp.arange(3.0) + 1, jnp.ones(3), jnp.arange(4.0))))
-    given = [values.get(i, jnp.float32(3.0)) for i in found.arguments]  # `s` is 3
-    outputs = jax.jit(jaxpr_as_fun(found.program))(*given)
-    expected = jax.jit(program)(*values.values())
-    for place in {*found.places}:
-        np.testing.assert_array_equal(outputs[place], expected[found.places.index(place)])
-    assert _jax_internals.distinct_slices(traced.jaxpr, results * 50, kinds) is None
 
 
 def test_jaxprs_and_lowerings_take_weak_references():

@@ -75,7 +75,6 @@ if typing.TYPE_CHECKING:
     from .hits import stands_for_others as stands_for_others
     from .misses import Miss as Miss
     from .misses import MissWatch as MissWatch
-    from .slices import distinct_slices as distinct_slices
     from .watching import Watch as Watch
 else:
     # Building a spec needs none of these. And counting must not import Equinox or `jax.extend`:
@@ -89,7 +88,6 @@ else:
         "MissWatch": "misses",
         "Processes": "distributed",
         "Watch": "watching",
-        "distinct_slices": "slices",
         "error_of_equinox": "equinox_errors",
         "function_of_call": "hits",
         "is_given": "filter_jit",

@@ -5,12 +5,11 @@
 the state of `optim.init` is converted until an update preserves it: a fixed point.
 """
 
-import contextlib
 import functools
 import inspect
 import itertools
 import types
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -20,12 +19,11 @@ import numpy as np
 import optax
 from jax.sharding import NamedSharding
 
-from .._jax_internals import attribute
+from .._identity import kind_of
 from .._python_internals import captured_by
 from ..errors import ExtraArgsError, UnsettledStateError
 from .leaves import (
     as_type,
-    chosen_shardings,
     commit,
     is_abstract,
     known_shardings,
@@ -49,7 +47,7 @@ def preserved_state(
     loss: jax.ShapeDtypeStruct,
     extra_args: Mapping[str, Any],
 ) -> optax.OptState:
-    """A state for `params` whose structure, types and shardings an update preserves.
+    """Return a state for `params` whose structure, types and shardings an update preserves.
 
     **Arguments:**
 
@@ -85,7 +83,7 @@ def preserved_state(
 
 
 def _preserved_types(update: "Update", initial: Any) -> tuple[Any, jax.stages.Traced]:
-    """The types that an update preserves, from those of the initial state on, and that update."""
+    """Return the types that an update preserves, from the initial ones on, and the update."""
     # Weak types come from an `init` that writes a constant, and seldom survive an update.
     types = jax.tree.map(strongly_typed, initial)
     rounds = 0
@@ -108,7 +106,7 @@ def _types(tree: Any) -> list[Any]:
 
 
 def _wider(initial: Any, before: Any, after: Any) -> Any:
-    """The type to try next, which holds every value of the type `before`."""
+    """Return the type to try next, which holds every value of the type `before`."""
     if after.weak_type:  # preserved only if `init` makes it weakly typed too
         return initial if initial.weak_type else before
     if before.shape != after.shape or not _holds(after.dtype, before.dtype):
@@ -172,22 +170,20 @@ def _text(leaf: Any) -> str:
 
 
 def _state_on_mesh(update: "Update", params: Any, sharding: NamedSharding) -> Any:
-    """The state on a mesh, where no leaf is ever whole on one device unless it is replicated.
+    """Return the state on a mesh. No leaf is ever whole on one device unless it is replicated.
 
     Only the compiler knows the sharding that an update gives to a leaf that matches no parameter,
-    so the part of the update that makes such leaves is compiled.
+    so the update is compiled if there is such a leaf.
     """
     init = _traced_init(update, params)
     leaves, structure = jax.tree.flatten(init.out_info)
     shardings = known_shardings(init.out_info, params, sharding)
     if None in shardings:
         types, traced = _preserved_types(update, init.out_info)
-        unknown = [i for i, known in enumerate(shardings) if known is None]
-        given = jax.tree.leaves(update.arguments(types))
-        for i, chosen in zip(unknown, chosen_shardings(traced, given, unknown), strict=True):
-            # A leaf that depends on no parameter is compiled for one device, an arbitrary one.
-            is_on_mesh = chosen.device_set == sharding.device_set
-            shardings[i] = chosen if is_on_mesh else sharding
+        chosen = jax.tree.leaves(traced.lower().compile().output_shardings)
+        # A leaf that depends on no parameter is compiled for one device, an arbitrary one.
+        chosen = [s if s.device_set == sharding.device_set else sharding for s in chosen]
+        shardings = [known or found for known, found in zip(shardings, chosen, strict=True)]
     else:
         placed = map(with_sharding, leaves, shardings)
         types, _ = _preserved_types(update, jax.tree.unflatten(structure, placed))
@@ -235,19 +231,22 @@ class Update:
         self.optim = optax.with_extra_args_support(optim)
         self._extra_args = dict(extra_args)
         self._loss = loss
-        self._chosen: list[str] | None = None
-        self._takes_extra_args = isinstance(optim, optax.GradientTransformationExtraArgs)
-        if self._takes_extra_args:
-            self._choose_by_first_leaf()
-
-    def arguments(self, state: Any) -> tuple[Any, Any, Any]:
-        """Return what the update of `state` is traced with."""
-        return self._grads, state, self._params
+        # The names of extra arguments from the loss to try. After the first trace, those it took.
+        self._choices: list[list[str]] = [[]]
+        self._functions: list[Callable[..., Any]] = []
+        # `with_extra_args_support` drops the extra arguments of any other update.
+        if isinstance(optim, optax.GradientTransformationExtraArgs):
+            self._functions = _functions_in(self.optim.update)
+            known = [name for name in _FROM_LOSS if name not in self._extra_args]
+            inside = {name for function in self._functions for name in _parameters(function)}
+            self._choices.append([name for name in known if name in inside])
+            if any(p.kind is p.VAR_KEYWORD for p in _parameters(self.optim.update).values()):
+                self._choices.append(known)
 
     def trace(self, state: Any) -> jax.stages.Traced:
-        """The update of `state`, traced. Its result is the new state alone."""
+        """Return the update of `state`, traced. Its result is the new state alone."""
         try:
-            return self._trace(*self.arguments(state))
+            return self._trace(state)
         except Exception as error:
             unknown = self._unknown_parameters()
             required = [name for name, p in unknown.items() if p.default is p.empty]
@@ -267,28 +266,18 @@ class Update:
                 )
             raise
 
-    def _choose_by_first_leaf(self) -> None:
-        """Chooses the extra arguments with the first leaf alone, since each try costs a trace.
-
-        If no choice works there, `trace` tries them with all leaves.
-        """
-        grads, params = _first_leaf(self._grads), _first_leaf(self._params)
-        with contextlib.suppress(Exception):
-            state = jax.eval_shape(lambda params: self.optim.init(params), params)
-            self._trace(grads, state, params)
-
-    def _trace(self, grads: Any, state: Any, params: Any) -> jax.stages.Traced:
+    def _trace(self, state: Any) -> jax.stages.Traced:
         failure: Exception | None = None
-        for names, is_guess in self._choices():
-            state_after = functools.partial(self._state_after, names)
+        for i, names in enumerate(self._choices):
             try:
                 # Traced, because on a mesh this trace is compiled too.
-                traced = jax.jit(state_after).trace(grads, state, params)
+                state_after = functools.partial(self._state_after, names)
+                traced = jax.jit(state_after).trace(self._grads, state, self._params)
             except Exception as error:
-                # After a mere guess it may fail because it was passed more than it accepts.
-                failure = failure if is_guess else error
+                # With all that is known it may fail because it was passed more than it accepts.
+                failure = error if i < 2 else failure
             else:
-                self._chosen = names
+                self._choices = [names]
                 return traced
         try:
             assert failure is not None
@@ -296,46 +285,19 @@ class Update:
         finally:
             failure = None  # or its traceback, with this frame, would keep tracers in a cycle
 
-    def _choices(self) -> Iterator[tuple[list[str], bool]]:
-        """The names of extra arguments from the loss to try, and whether they are a mere guess."""
-        # What comes after the names that worked before is a guess. If all fail, the error to raise
-        # is the one with those names.
-        is_chosen = self._chosen is not None
-        if self._chosen is not None:
-            yield self._chosen, False
-        yield [], is_chosen
-        if not self._takes_extra_args:
-            return
-        known = [name for name in _FROM_LOSS if name not in self._extra_args]
-        inside = {name for function in self._functions() for name in _parameters(function)}
-        if named := [name for name in known if name in inside]:
-            yield named, is_chosen
-        if any(p.kind is p.VAR_KEYWORD for p in _parameters(self.optim.update).values()):
-            yield known, True
-
     def _state_after(self, names: Iterable[str], grads: Any, state: Any, params: Any) -> Any:
         # For shapes a constant does as well as the loss.
         value = jnp.zeros((), self._loss.dtype)
         function = lambda *_, **__: value  # noqa: E731
-        values: list[Any] = [value, grads, function, function]
-        from_loss = dict(zip(_FROM_LOSS, values, strict=True))
+        from_loss = dict(zip(_FROM_LOSS, [value, grads, function, function], strict=True))
         extra_args = {name: from_loss[name] for name in names} | self._extra_args
         return self.optim.update(grads, state, params, **extra_args)[1]
 
     def _unknown_parameters(self) -> dict[str, inspect.Parameter]:
-        """The extra arguments in the signatures of the update, without those that are known."""
+        """Return the extra arguments in the signatures of the update that are not known."""
         known = {*_FROM_LOSS, *self._extra_args}
-        parameters = (p for function in self._functions() for p in _extra_parameters(function))
+        parameters = (p for function in self._functions for p in _extra_parameters(function))
         return {p.name: p for p in parameters if p.name not in known}
-
-    def _functions(self) -> list[Callable[..., Any]]:
-        # `with_extra_args_support` drops the extra arguments of any other update.
-        return _functions_in(self.optim.update) if self._takes_extra_args else []
-
-
-def _first_leaf(tree: Any) -> Any:
-    leaves, structure = jax.tree.flatten(tree)
-    return jax.tree.unflatten(structure, leaves[:1] + [None] * (len(leaves) - 1))
 
 
 def _call_with(names: Iterable[str]) -> str:
@@ -354,7 +316,7 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
 
 
 def _extra_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """The extra arguments that `function` names, if its third parameter is that of an update."""
+    """Return the extra arguments that `function` names, if it has the parameters of an update."""
     parameters = [*_parameters(function).values()][2:]
     if not parameters or not (parameters[0].name == "params" or parameters[0].default is None):
         return []
@@ -365,7 +327,7 @@ _MAX_VALUES = 1000
 
 
 def _functions_in(update: Callable[..., Any]) -> list[Callable[..., Any]]:
-    """`update` and the functions that it captures: of `optax.chain`, the updates of each part.
+    """Return `update` and the functions that it captures: of a chain, the updates of each part.
 
     Without functions that are made during the call, as `optax.inject_hyperparams` makes them.
     """
@@ -383,15 +345,9 @@ def _functions_in(update: Callable[..., Any]) -> list[Callable[..., Any]]:
 
 
 def _parts(value: Any) -> Iterable[Any]:
-    if isinstance(value, types.FunctionType):
+    if isinstance(value, types.FunctionType):  # also the update of a spec
         return captured_by(value).values()
-    if isinstance(value, types.MethodType):
-        return getattr(value.__self__, "__dict__", {}).values()  # `optax.MultiSteps`
-    if isinstance(value, functools.partial):
-        return (value.func, *value.args, *value.keywords.values())
-    if isinstance(value, tuple | list):
+    if isinstance(value, tuple):
         return value
-    if isinstance(value, dict):
-        return value.values()
-    # An object with the two methods of a transformation, or a jitted function.
-    return (attribute(value, "update"), attribute(value, "__wrapped__"))
+    kind = kind_of(value)
+    return () if kind is None else kind.parts(value)

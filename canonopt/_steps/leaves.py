@@ -4,7 +4,6 @@
 """
 
 import functools
-from collections.abc import Sequence
 from typing import Any, TypeVar
 
 import equinox as eqx
@@ -16,7 +15,6 @@ import numpy as np
 from jax.extend.core import JaxprEqn, Literal, jaxpr_as_fun
 from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
-from .._jax_internals import distinct_slices
 from ..errors import PlacementError, UpdatesError
 
 _Model = TypeVar("_Model")
@@ -24,7 +22,7 @@ _Path = tuple[Any, ...]
 
 
 def struct_of(leaf: Any) -> jax.ShapeDtypeStruct:
-    """The type of a leaf, with its sharding if it is committed."""
+    """Return the type of a leaf, with its sharding if it is committed."""
     aval = jax.typeof(leaf)
     # The sharding of an array that is not committed is not in the key of a jit cache.
     sharding = leaf.sharding if _is_committed(leaf) else None
@@ -32,7 +30,7 @@ def struct_of(leaf: Any) -> jax.ShapeDtypeStruct:
 
 
 def strongly_typed(leaf: Any) -> jax.ShapeDtypeStruct:
-    """The shape, dtype and sharding of a leaf, without its weak type."""
+    """Return the shape, dtype and sharding of a leaf, without its weak type."""
     struct = leaf if isinstance(leaf, jax.ShapeDtypeStruct) else struct_of(leaf)
     return jax.ShapeDtypeStruct(struct.shape, struct.dtype, sharding=struct.sharding)
 
@@ -42,7 +40,7 @@ def type_of(leaf: Any) -> Any:
 
 
 def as_type(leaf: Any, wanted: Any) -> Any:
-    """`leaf` with the dtype and the weak type of `wanted`."""
+    """Return `leaf` with the dtype and the weak type of `wanted`."""
     if isinstance(leaf, jax.Array) and type_of(jax.typeof(leaf)) == type_of(wanted):
         return leaf
     # The function `convert_element_type` makes nothing weakly typed.
@@ -52,7 +50,7 @@ def as_type(leaf: Any, wanted: Any) -> Any:
 
 
 def uncommitted(array: Any) -> jax.Array:
-    """`array`, committed to no device. A committed one is copied through the memory of the host."""
+    """Return `array`, committed to no device. A committed one is copied through the host."""
     if isinstance(array, jax.Array) and not array.committed:
         return array
     # Not by `jnp.asarray`, which compiles a copy for each shape.
@@ -83,7 +81,7 @@ def with_sharding_of(grad: Any, param: Any) -> jax.ShapeDtypeStruct:
 
 
 def sharding_of_scalars(params: Any) -> Sharding | None:
-    """The sharding for scalars of the state. None if no parameter is committed.
+    """Return the sharding for scalars of the state. None if no parameter is committed.
 
     Raises `PlacementError` if no program can take the parameters together.
     """
@@ -124,7 +122,7 @@ def sharding_of_scalars(params: Any) -> Sharding | None:
 
 
 def known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Sharding | None]:
-    """The sharding of each leaf of the state: None where only the compiler knows it.
+    """Return the sharding of each leaf of the state: None where only the compiler knows it.
 
     A leaf matches a parameter if its path ends with the path of that, and their shapes agree; it
     gets the sharding of the parameter. A leaf with one element gets the sharding `scalars`.
@@ -144,26 +142,8 @@ def known_shardings(types: Any, params: Any, scalars: Sharding) -> list[Sharding
     return shardings
 
 
-def chosen_shardings(
-    traced: jax.stages.Traced, arguments: Sequence[jax.ShapeDtypeStruct], results: Sequence[int]
-) -> list[Sharding]:
-    """The shardings that the compiler chooses for some results, none of one element.
-
-    Models repeat their layers. So one result is compiled for all that are computed alike.
-    """
-    slices = distinct_slices(traced.jaxpr, results, [leaf.sharding for leaf in arguments])
-    if slices is None:
-        compiled = jax.tree.leaves(traced.lower().compile().output_shardings)
-        return [compiled[i] for i in results]
-    pairs = zip(slices.arguments, slices.program.jaxpr.invars, strict=True)
-    # What stands for a value that the update computes is replicated.
-    given = [with_sharding(var.aval, None) if i is None else arguments[i] for i, var in pairs]
-    compiled = jax.jit(jaxpr_as_fun(slices.program)).lower(*given).compile().output_shardings
-    return [compiled[place] for place in slices.places]
-
-
 def commit(state: Any, sharding: Sharding) -> Any:
-    """The state with each uncommitted leaf committed to `sharding`."""
+    """Return the state with each uncommitted leaf committed to `sharding`."""
     leaves, structure = jax.tree.flatten(state)
     uncommitted = [i for i, leaf in enumerate(leaves) if not _is_committed(leaf)]
     committed = jax.device_put([leaves[i] for i in uncommitted], sharding)
@@ -175,7 +155,7 @@ def commit(state: Any, sharding: Sharding) -> Any:
 def make_in_place(
     init: jax.stages.Traced, params: list[Any], wanted: list[jax.ShapeDtypeStruct]
 ) -> list[Any]:
-    """The result of `init` for `params`, each leaf made with its wanted type and sharding.
+    """Return the result of `init` for `params`, each leaf made with its wanted type and sharding.
 
     Most leaves are constants or parameters and need no compile. A program that returns thousands
     of leaves would take longer to compile than everything else.
@@ -320,7 +300,7 @@ def _mismatch(path: _Path, before: str, after: str) -> UpdatesError:
 
 
 def _first_difference(model: Any, updates: Any) -> tuple[_Path, str, str]:
-    """Where the structures differ, and what is there: a leaf if possible, or else a node."""
+    """Return where the structures differ, and what is there: a leaf if possible, or else a node."""
     in_model, in_updates = _nodes(model), _nodes(updates)
     for path, leaf in _leaves_or_none(model):
         if path not in in_updates and leaf is not None:
@@ -333,7 +313,7 @@ def _first_difference(model: Any, updates: Any) -> tuple[_Path, str, str]:
 
 
 def _nodes(tree: Any) -> dict[_Path, Any]:
-    """Each node and leaf, without what is inside, by path."""
+    """Return each node and leaf, without what is inside, by path."""
     nodes = {}
 
     def note(path: _Path, node: Any) -> bool:

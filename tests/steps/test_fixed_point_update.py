@@ -84,18 +84,6 @@ def test_arguments_of_a_function_that_an_update_calls_are_found_too():
     canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
 
 
-def test_arguments_that_the_first_leaf_does_not_need_are_found_too():
-    """The arguments are chosen with the first leaf alone, here `b`."""
-
-    def update(updates, state, params=None, *, value=None, **extra_args):
-        if updates["w"] is not None:
-            state = state + value
-        return updates, state
-
-    optim = optax.GradientTransformationExtraArgs(lambda params: jnp.zeros(()), update)
-    canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
-
-
 def test_an_update_may_refuse_other_arguments():
     def update(updates, state, params=None, *, value):
         return updates, state + value

@@ -6,14 +6,11 @@ from pathlib import Path
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 from jax.sharding import AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
-from canonopt._jax_internals import distinct_slices
-from canonopt._steps import leaves
 
 from ..support import placements
 from ..support.placements import COLUMNS, EQUINOX, KINDS, OPTIMIZERS, mesh, placed
@@ -189,83 +186,6 @@ def test_explicit_axes(name, specs, is_set, dimensions):
         optim, params, opt_state = prepared(name, params)
         assert_like_params(opt_state, params)
         assert placements.train(name, optim, params, opt_state) == (1, 1)
-
-
-# --- what the compiler chooses --------------------------------------------------------------------
-
-SPECS = {
-    "replicated": (P(), P()),
-    "both axes": (P("data", "model"), P()),
-    "one axis": (P("model"), P("model")),
-    "two axes in one": (P(None, ("data", "model")), P("data")),
-}
-COMPILED = ["adafactor", "contrib.galore", "contrib.muon", "lbfgs", "sm3"]
-
-
-def layers(count, specs="both axes", axis_type=AxisType.Auto):
-    """Abstract parameters with layers of two shapes."""
-    on = mesh(axis_type=axis_type)
-    weight, bias = SPECS[specs]
-
-    def struct(shape, spec):
-        return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=NamedSharding(on, spec))
-
-    weights = [struct((256 * (1 + i % 2), 128), weight) for i in range(count)]
-    return [{"w": w, "b": struct((128,), bias)} for w in weights]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("axis_type", [AxisType.Auto, AxisType.Explicit], ids=["auto", "explicit"])
-@pytest.mark.parametrize("specs", SPECS)
-@pytest.mark.parametrize("name", COMPILED)
-def test_a_part_of_the_update_gets_the_shardings_of_the_whole(name, specs, axis_type, monkeypatch):
-    optim, model = placements.build("canonopt", name), layers(4, specs, axis_type)
-
-    def init():
-        try:
-            return canonopt.init_like_grads(model, grads=model, optim=optim)
-        except Exception as error:  # on explicit axes some updates cannot be traced
-            assert axis_type is AxisType.Explicit
-            return type(error).__name__
-
-    part = init()
-    monkeypatch.setattr(leaves, "distinct_slices", lambda *_: None)
-    assert jax.tree.map(struct_key, part) == jax.tree.map(struct_key, init())
-
-
-def struct_key(leaf):
-    if isinstance(leaf, str):
-        return leaf
-    return leaf.shape, leaf.sharding.devices_indices_map(leaf.shape)
-
-
-@pytest.mark.parametrize("count", [4, 40])
-@pytest.mark.parametrize("clip", [False, True], ids=["alone", "after a clip by the global norm"])
-def test_one_result_is_compiled_for_each_shape(count, clip, monkeypatch):
-    optim = canonopt.sm3(1e-3)
-    if clip:
-        optim = canonopt.chain(canonopt.clip_by_global_norm(1.0), optim)
-    found = []
-
-    def noted(*args):
-        found.append(distinct_slices(*args))
-        return found[-1]
-
-    monkeypatch.setattr(leaves, "distinct_slices", noted)
-    model = layers(count)
-    canonopt.init_like_grads(model, grads=model, optim=optim)
-    [slices] = found
-    assert len(slices.places) == 3 * count  # two factors for each weight, one for each bias
-    assert len(slices.program.jaxpr.outvars) == 5
-
-
-def test_an_update_in_one_jitted_function_is_compiled_whole():
-    sm3 = optax.sm3(1e-3)
-    jitted = optax.GradientTransformation(sm3.init, jax.jit(sm3.update))
-    model = layers(40)
-    states = [canonopt.init_like_grads(model, grads=model, optim=o) for o in (sm3, jitted)]
-    first, second = (jax.tree.map(struct_key, state) for state in states)
-    assert first == second
 
 
 def test_parameters_on_two_meshes_or_devices():
