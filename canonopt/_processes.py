@@ -244,7 +244,7 @@ class Description:
             text = f"{kind.__name__} with keys {', '.join(map(text_of, value))}"
             return text, [(f"[{text_of(key)}]", item) for key, item in value.items()]
         if isinstance(value, list | tuple):
-            items = (tuple if isinstance(value, tuple) else list).__iter__(value)
+            items = tuple.__iter__(value) if isinstance(value, tuple) else list.__iter__(value)
             steps = [f".{name}" for name in getattr(kind, "_fields", ())]
             steps = steps or [f"[{i}]" for i in range(len(value))]
             return f"{kind.__name__} of length {len(value)}", zip(steps, items, strict=True)

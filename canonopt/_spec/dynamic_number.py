@@ -274,25 +274,17 @@ def traced(value: Any, path: str = "") -> Any:
     elif any(isinstance(member, np.generic) for member in members):
         kind = None
     for member in members if kind in (int, None) else ():  # others become floats
-        _check_fits(member, path)
+        dtype = jax.dtypes.canonicalize_dtype(getattr(member, "dtype", int))
+        # JAX truncates an integer of NumPy.
+        if dtype.kind in "iu" and not np.iinfo(dtype).min <= member <= np.iinfo(dtype).max:
+            raise DynamicSpecError(
+                f"canonopt.dynamic traces an integer as {dtype.name}, and {path or 'its value'} is "
+                f"{member}, which does not fit.",
+                "Write a float, as in canonopt.dynamic(1e12), or leave out canonopt.dynamic: a "
+                "Python number is part of the program.",
+                path=path or None,
+            )
     return jnp.asarray(value) if kind is None else Dynamic.of(value, kind)
-
-
-def _check_fits(number: Any, path: str) -> None:
-    """Raise for an integer that JAX would refuse, or truncate if it is one of NumPy's."""
-    if not isinstance(number, int | np.integer):
-        return
-    kind = type(number) if isinstance(number, np.integer) else int
-    dtype = jax.dtypes.canonicalize_dtype(kind)
-    if np.iinfo(dtype).min <= number <= np.iinfo(dtype).max:
-        return
-    raise DynamicSpecError(
-        f"canonopt.dynamic traces an integer as {dtype.name}, and {path or 'its value'} is "
-        f"{number}, which does not fit.",
-        "Write a float, as in canonopt.dynamic(1e12), or leave out canonopt.dynamic: a Python "
-        "number is part of the program.",
-        path=path or None,
-    )
 
 
 # --- arithmetic ---------------------------------------------------------------------------------

@@ -1,6 +1,5 @@
 """Values as Python source."""
 
-import collections
 import enum
 import math
 import sys
@@ -31,9 +30,6 @@ def expression(value: Any) -> str:
         is_exact = kind.__module__ == "numpy" and math.isfinite(abs(number))
         # The `repr` of `ml_dtypes.bfloat16(0.1)` is 0.100098.
         return repr(value) if is_exact else f"{_named(kind)}({expression(number)})"
-    if isinstance(value, np.dtype):
-        text = repr(value)
-        return f"numpy.{text}" if "'" in text else f"numpy.dtype({value.name!r})"
     return repr(value)
 
 
@@ -62,17 +58,10 @@ def _dict(value: dict[Any, Any]) -> str:
 _RULES: dict[Any, Callable[[Any], str]] = {
     # `inf` and `nan` are no Python expressions.
     float: lambda value: repr(value) if math.isfinite(value) else f"float('{value}')",
-    # `(-0+1j)` is another number than the one that it is written for.
-    complex: lambda value: f"complex({_listed((value.real, value.imag))})",
     tuple: lambda value: f"({_listed(value)}{',' * (len(value) == 1)})",
     list: lambda value: f"[{_listed(value)}]",
     set: lambda value: f"{{{_listed(value)}}}" if value else "set()",
     frozenset: lambda value: f"frozenset([{_listed(value)}])",
     dict: _dict,
-    collections.OrderedDict: lambda value: f"collections.OrderedDict({_dict(value)})",
-    collections.defaultdict: lambda value: (
-        f"collections.defaultdict({expression(value.default_factory)}, {_dict(value)})"
-    ),
-    collections.deque: lambda value: f"collections.deque([{_listed(value)}], {value.maxlen})",
     type(jnp.float32): lambda value: f"jax.numpy.{value.dtype.name}",
 }

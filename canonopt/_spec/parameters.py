@@ -55,8 +55,9 @@ class FactoryParameters:
         # The attribute of a spec that holds each parameter.
         self.fields = _fields(self.names, reserved)
         self.is_renamed = any(field != name for name, field in self.fields.items())
-        # True if `learning_rate` can be given as `lr`, in some calls at least.
-        self.has_alias = "learning_rate" in self.by_keyword and "lr" not in self.parameters
+        # True if `learning_rate` can be given as `lr`, which nothing else can mean.
+        is_free = "lr" not in self.parameters and self.keywords is None
+        self.has_alias = "learning_rate" in self.by_keyword and is_free
 
     def _of_kind(self, *kinds: Any) -> tuple[str, ...]:
         return tuple(name for name, p in self.parameters.items() if p.kind in kinds)
@@ -82,7 +83,7 @@ class FactoryParameters:
         Raises `ParameterError` for a call that Python would refuse.
         """
         if "lr" in kwargs and self.has_alias:
-            kwargs = self._without_alias(kwargs, (*self.positional[: len(args)], *kwargs))
+            kwargs = self._without_alias(kwargs)
         # `Signature.bind` takes 8 us, as long as Optax takes to build two optimizers.
         given = dict(zip(self.positional, args, strict=False))
         rest = args[len(given) :]
@@ -100,26 +101,18 @@ class FactoryParameters:
             what = f"got an unexpected keyword argument {unknown[0]!r}" if unknown else str(error)
             raise self._refused(what, (*self.positional[: len(args)], *kwargs)) from None
 
-    def _without_alias(self, named: Mapping[str, Any], given: Collection[str]) -> dict[str, Any]:
-        """Return `named` with `learning_rate` in place of `lr`, if that is what it means.
-
-        A factory with `**kwargs` may have a use for `lr` itself. There it is the learning rate only
-        if that is missing otherwise.
-        """
+    def _without_alias(self, named: Mapping[str, Any]) -> dict[str, Any]:
+        """Return `named` with `learning_rate` in place of `lr`."""
         rest = {name: value for name, value in named.items() if name != "lr"}
-        value = named["lr"]
-        if self.keywords is None:
-            if isinstance(value, str) and value == NotGiven.NOT_GIVEN:
-                return rest
-            if "learning_rate" in rest:
-                raise ParameterError(
-                    f"{self.factory} got both lr and learning_rate, which are one parameter.",
-                    "Write only one of them; in attrs.evolve, learning_rate.",
-                    path="learning_rate",
-                )
-        elif "learning_rate" in given or "learning_rate" in self.defaults:
-            return dict(named)
-        return rest | {"learning_rate": value}
+        if isinstance(named["lr"], str) and named["lr"] == NotGiven.NOT_GIVEN:
+            return rest
+        if "learning_rate" in rest:
+            raise ParameterError(
+                f"{self.factory} got both lr and learning_rate, which are one parameter.",
+                "Write only one of them; in attrs.evolve, learning_rate.",
+                path="learning_rate",
+            )
+        return rest | {"learning_rate": named["lr"]}
 
     def takes(self, name: str) -> bool:
         """Return True if `from_fields` accepts the name. In `**kwargs` it must be an identifier."""
@@ -137,18 +130,15 @@ class FactoryParameters:
 
         Raises `ParameterError` for an unknown name, or a missing parameter without a default.
         """
-        given = {**(current or {}), **{n: v for n, v in named.items() if n in self.parameters}}
-        others = self._checked_keywords(given.pop(str(self.keywords), {}))
-        if "lr" in named and self.has_alias and "lr" not in others:
-            named = self._without_alias(named, named)
-            given |= {n: v for n, v in named.items() if n == "learning_rate"}
-        extras = {n: v for n, v in named.items() if n not in self.parameters}
+        if "lr" in named and self.has_alias:
+            named = self._without_alias(named)
+        extras = {name: v for name, v in named.items() if name not in self.parameters}
+        if extras and self.keywords is None:
+            reason = f"got an unexpected keyword argument {next(iter(extras))!r}"
+            raise self._refused(reason, extras)
+        given = {**(current or {}), **{n: v for n, v in named.items() if n not in extras}}
         if self.keywords is not None:
-            given[self.keywords] = others | extras
-        elif extras:
-            raise self._refused(
-                f"got an unexpected keyword argument {next(iter(extras))!r}", extras
-            )
+            given[self.keywords] = self._checked_keywords(given.get(self.keywords, {})) | extras
         if self.variadic in given:
             given[self.variadic] = self._checked_variadic(given[self.variadic])
         for name in (self.variadic, self.keywords):

@@ -106,7 +106,9 @@ def bound_by_python(f, args, kwargs):
     try:
         return f(*args, **kwargs)
     except TypeError:
-        if {"lr", "learning_rate"} <= {*kwargs} or "lr" in inspect.signature(f).parameters:
+        parameters = inspect.signature(f).parameters.values()
+        takes_more = any(p.kind is p.VAR_KEYWORD or p.name == "lr" for p in parameters)
+        if {"lr", "learning_rate"} <= {*kwargs} or takes_more:
             return None
     kwargs = {("learning_rate" if name == "lr" else name): v for name, v in kwargs.items()}
     try:
@@ -207,8 +209,7 @@ def test_fields_that_would_collide():
         ("x, /, **kwargs", {"x": 1, "kwargs": {"x": 2}}, None, {"x": 2}),
         ("learning_rate", {"lr": 1}, None, {"learning_rate": 1}),
         ("learning_rate", {"lr": 1}, {"learning_rate": 2}, {"learning_rate": 1}),
-        ("learning_rate, **kwargs", {"lr": 1}, None, {"learning_rate": 1}),
-        ("learning_rate, **kwargs", {"lr": 1}, {"learning_rate": 2}, {"learning_rate": 1}),
+        ("learning_rate, **kwargs", {"lr": 1}, {"learning_rate": 2}, {"lr": 1}),
         ("learning_rate, **kwargs", {"lr": 1, "learning_rate": 2}, None, {"lr": 1}),
         (
             "learning_rate, **kwargs",

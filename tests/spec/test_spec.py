@@ -291,11 +291,7 @@ REPRS = [
         [
             *(ml_dtypes.bfloat16(0.1), ml_dtypes.int4(3), ml_dtypes.float8_e5m2(math.inf)),
             *(np.float32(math.nan), np.float64(-math.inf), np.float16(0.1), np.int8(3)),
-            *(np.complex64(complex(-0.0, math.inf)), np.bool_(True)),
-            *(complex(-0.0, 1.0), complex(0.0, -1.0), complex(0.0, -0.0), complex(math.nan, 1.0)),
-            *(collections.OrderedDict(b=1.0, a=math.nan), collections.defaultdict(float, a=[1j])),
-            *(collections.deque([math.inf], 3), {1.0, math.inf}, frozenset([math.inf]), set()),
-            *(np.dtype("float32"), np.dtype(">f4"), np.dtype("bfloat16"), jnp.float32, float),
+            *(np.bool_(True), {1.0, math.inf}, frozenset([math.inf]), set(), jnp.float32, float),
         ],
     ),
 ]
