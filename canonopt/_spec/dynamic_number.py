@@ -259,7 +259,7 @@ def traced(value: Any, path: str = "") -> Any:
     """
     if isinstance(value, Dynamic | jax.Array | np.ndarray):
         return value
-    members = value if isinstance(value, list | tuple) and value else [value]
+    members: Any = value if isinstance(value, list | tuple) and value else [value]
     if not all(isinstance(member, NUMBERS) for member in members):
         raise DynamicSpecError(
             "canonopt.dynamic takes a number or an array, and "
