@@ -95,6 +95,7 @@ def _write(folder: Path, scripts):
 def test_the_command_says_the_same(tmp_path):
     known = [script for script in SCRIPTS if not script.is_fine]
     scripts = [s for s in known[::4] if not (s.is_line or _HEAVY.search(s.body))]
+    scripts = [s for s in scripts if "config.update" not in s.body]  # for all that come after
     assert len(scripts) > 10
     _write(tmp_path, scripts)
     *_, done = doctored("--json", "report.json", "all.py", cwd=tmp_path)
