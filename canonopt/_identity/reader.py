@@ -11,6 +11,7 @@ equals no other.
 import builtins
 import contextlib
 import dataclasses
+import functools
 import importlib.util
 import struct
 import sys
@@ -428,6 +429,9 @@ class Reader:
                 # An instance that is frozen has a value of its own in place of a field's default.
                 is_default = name in fields and is_frozen
                 self.reads_data |= not (isinstance(value, _CODE) or is_default)
+                # It keeps its result, also in what is frozen.
+                keeps = type(namespace.get(name)) is functools.cached_property
+                self._changes_variables |= keeps
                 self.add(value, "live")
         return len(self.out) > before
 

@@ -433,6 +433,16 @@ y = jax.grad(lambda z: jnp.sum(z * {r}))(y)
 y = functools.partial(jnp.add, {r})(y)
 y = (y * {r}, y)[{r} is {r}]""".splitlines()
 
+# What JAX traces by itself, and finds again by the function `inner` that the body captures.
+INSIDE = """\
+jit(inner)
+filter_jit(inner)
+jax.jit(inner)
+jax.checkpoint(inner)
+lambda z: jax.lax.cond(jnp.sum(z) > 0, inner, inner, z)
+lambda z: jax.lax.scan(lambda c, _: (jax.checkpoint(inner)(c), None), z * 1.0, length=2)[0]
+functools.partial(jax.lax.cond, True, inner, inner)""".splitlines()
+
 # Setup, readers of the argument `p`, values, and changes.
 STATIC = [
     ("", "p; (2 if type(p) is float else 3); str(p).count('-')", "; ".join(NUMBERS), "pass"),
@@ -589,6 +599,13 @@ class _Writer:
             _, found = self.place((setup, "", readers, changes), "p")
             reads = reads + found
             self.values = [self.filled(random.choice(values.split("; ")), "p") for _ in range(3)]
+        self.has_inside = not self.has_effects and random.random() < 0.3
+        if self.has_inside:
+            read = reads[0].replace("(x)", "(z)") if " p" not in f" {reads[0]}" else "2.0"
+            local += ["def inner(z):", f"    return z * {read}"]
+            local += [f"inside = inside or {random.choice(INSIDE)}"]
+            local += ["globals()['latest_inside'] = inside"]
+            lines.append("y = inside(y)")
         random.shuffle(reads)
         for read in reads:
             use = random.choice(USES if random.random() < 0.25 else USES[:7])
@@ -607,7 +624,7 @@ class _Writer:
             lines.insert(-1, "y = y * d")
         inner = "\n    ".join([*local, head, *(f"    {line}" for line in lines)])
         end = "    global latest\n    latest = step\n    return step"
-        self.cells.append(f"def make():\n    {inner}\n{end}")
+        self.cells.append(f"def make(inside=None):\n    {inner}\n{end}")
         options = ", static_argnums=1" if self.table is STATIC and not self.is_filter else ""
         options += random.choice(["", "", "", ", inline=True"])
         self.options = options
@@ -616,6 +633,8 @@ class _Writer:
     def build(self) -> None:
         jit = "filter_jit" if self.is_filter else "jit"
         text = self.random.choice(BUILDS)
+        if self.has_inside and self.functions and self.random.random() < 0.4:
+            text = "{jit}(make(latest_inside))"
         if self.functions and self.random.random() < 0.1:  # as a cell that is run again
             self.cells.append(self.cells[self.made])
         name = f"f{len(self.functions)}"
@@ -636,6 +655,8 @@ class _Writer:
         if random.random() < 0.05 and not self.has_effects:
             text = "both(lambda: {f}({args}), lambda: {g}({args}))"
         args = self.arguments("x" if "lambda x" in text or "lambda c, x" in text else x)
+        if self.has_inside and random.random() < 0.2:
+            text = "note(latest_inside, {x})"
         setting = random.choice(SETTINGS)
         other = random.choice(self.functions)
         self.cells.append(text.format(f=recent, g=other, args=args, x=x, setting=setting))
