@@ -123,7 +123,7 @@ def page(scores: Sequence[Score]) -> str:
         fine=len(fine),
         summary="\n".join(_summary(found, fine)),
         packages="\n".join(_package_row(*item) for item in [*by_package.items(), ("all", found)]),
-        missed="\n".join(f"- {name}: {why}" for name, why in MISSED.items()),
+        missed="\n".join(f"- {name}: {why}" for name, why in MISSED.items()) or "None of these.",
         sections="\n".join(sections),
         fine_rows="\n".join(f"| {_name(each)} | {_truth(each)} |" for each in fine),
     )

@@ -49,6 +49,7 @@ from .settings import whole_context as whole_context
 from .settings import x64_state as x64_state
 from .tracing import NotTraced as NotTraced
 from .tracing import call_site as call_site
+from .tracing import clearings_so_far as clearings_so_far
 from .tracing import frames_to_the_user as frames_to_the_user
 from .tracing import is_at_top_level as is_at_top_level
 from .tracing import is_in_backward_pass as is_in_backward_pass

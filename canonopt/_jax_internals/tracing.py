@@ -198,6 +198,7 @@ def listen(on_duration: Callable[..., None], on_event: Callable[..., None]) -> N
 
 _registered: set[Callable[..., None]] = set()
 _seen_trace_events = 0
+_latest_traces = _clearings = 0
 
 
 def listen_for_traces() -> None:
@@ -222,8 +223,23 @@ def traces_so_far() -> int:
     """
     from jax._src.interpreters import partial_eval
 
+    global _clearings, _latest_traces
     info = getattr(getattr(partial_eval, "trace_to_jaxpr", None), "cache_info", None)
-    return _seen_trace_events if info is None else info().misses
+    if info is None:
+        return _seen_trace_events
+    count = info().misses
+    _clearings += count < _latest_traces
+    _latest_traces = count
+    return count
+
+
+def clearings_so_far() -> int:
+    """Return how often JAX's caches were cleared, which sets the count of traces to zero.
+
+    Zero for JAX before 0.9, which has no such count.
+    """
+    traces_so_far()
+    return _clearings
 
 
 def was_tracing(error: BaseException) -> bool:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from .libraries import is_library_code
+from .places import place_of_line
 
 
 @dataclasses.dataclass(frozen=True, slots=True)
@@ -30,6 +31,7 @@ class Caller:
     known_packages: frozenset[str] = frozenset()
     # What its code names: variables, functions and attributes.
     names: frozenset[str] = frozenset()
+    place: str = ""  # of the call, as `file:line`
 
     def with_modules(self, code: str) -> str:
         """`code` with the names of the modules that it has as `{jnp}`, or imports of them first."""
@@ -94,6 +96,7 @@ def caller_of(
         frozenset(packages - sys.stdlib_module_names),
         frozenset(map(_package_of, space.values())),
         frozenset(frame.f_code.co_names + frame.f_code.co_freevars),
+        place_of_line(frame.f_code.co_filename, frame.f_lineno),
     )
 
 

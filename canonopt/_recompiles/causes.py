@@ -7,7 +7,7 @@ words are kept apart.
 import html
 import itertools
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Literal
 
 import attrs
@@ -26,7 +26,7 @@ class Change:
     """One difference between two calls, and what to do about it.
 
     `kind` is one of: structure, none, shape, dtype, weak type, scalar, static value, callable,
-    transformation, function, sharding, commitment, memory kind, layout, options, context.
+    transformation, function, sharding, commitment, memory kind, layout, options, context, cleared.
     """
 
     path: str
@@ -202,8 +202,11 @@ _CHANGES = "changes each time"
 # Three lines at most, since a report shows no more of a note.
 _NO_DIFFERENCE = """\
 canonopt sees no difference from an earlier call
-it cannot see: jax.clear_caches(), the size of a jax.vmap, jax.make_user_context"""
-_UNNAMED = "nor `with Mesh(...)`, set_xla_metadata, the axis names of jax.vmap, rare settings"
+it cannot see: the size of a jax.vmap, jax.make_user_context"""
+_UNNAMED = (
+    "nor jax.clear_caches(), `with Mesh(...)`, set_xla_metadata, the axis names of jax.vmap, rare "
+    "settings"
+)
 _INSIDE = """\
 its arguments are those of an earlier trace: it was called twice in one trace, or what is jitted
 around it was made again, and canonopt.jit in place of jax.jit makes that one program"""
@@ -269,26 +272,33 @@ _WITH_BODY = {
     "shard_map": "jax.shard_map",
 }
 _MANY = 10  # operations at one line
+_FEW_BUCKETS = 6  # lengths that jump
 
 
-def several_shapes(shapes: Mapping[str, Sequence[str]]) -> tuple[str, str] | None:
-    """Return a note and a hint for operations that a line compiled for several shapes.
+def several_shapes(shapes: Iterable[Sequence[str]]) -> tuple[str, str] | None:
+    """Return a note and a hint for operations that a line compiled for several shapes each.
 
-    None if one line runs for a handful of shapes, or for shapes that have nothing in common.
+    None if each had a handful of shapes, or shapes that have nothing in common.
     """
-    count, texts = max((len(set(s)), [*dict.fromkeys(s)]) for s in shapes.values())
+    told = (_several_shapes([*dict.fromkeys(of_operation)]) for of_operation in shapes)
+    return max((each for each in told if each), key=lambda each: each[0], default=(0, None))[1]
+
+
+def _several_shapes(texts: list[str]) -> tuple[int, tuple[str, str]] | None:
+    count = len(texts)
     is_of_list = len({text.count(", ") for text in texts}) > 1
     texts = [_with_runs_counted(text) for text in texts] if is_of_list else texts
-    if count <= HANDFUL or len(_steps(texts)) != 1:
+    growth = _growth(texts)
+    if count <= (HANDFUL if growth else _FEW_BUCKETS) or len(_steps(texts)) != 1:
         return None
-    how = _growth(texts) or _CHANGES
+    how = growth or _CHANGES
     if is_of_list:
         hint = "stack the list once, when it is complete, or keep Python numbers in it"
-        return f"{count} shapes: the length of a list {how}", hint
+        return count, (f"{count} shapes: the length of a list {how}", hint)
     neutral = "0 in a sum, -inf in a maximum, and a mean divides by n"
     mask = f"jnp.where(jnp.arange(size) < n, x, what does not count: {neutral})"
     hint = f"put the whole under jax.jit, and pad to one length with a mask: {mask}"
-    return f"{count} shapes: the length {how}", hint
+    return count, (f"{count} shapes: the length {how}", hint)
 
 
 def _with_runs_counted(shapes: str) -> str:

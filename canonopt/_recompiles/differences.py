@@ -12,6 +12,7 @@ import numpy as np
 
 from .._texts import MAX_SHOWN, cut_to_difference, shortened
 from .records import (
+    CACHE,
     CONTEXT,
     FUNCTION,
     GIVEN,
@@ -23,6 +24,7 @@ from .records import (
     Leaf,
     as_traced,
     is_inside,
+    text_leaf,
 )
 
 # The kinds of a difference, from the structure to the values to their placement.
@@ -43,6 +45,7 @@ KINDS = (
     "layout",
     "options",
     "context",
+    "cleared",
 )
 _OF_ARRAYS = {
     "shape": "shape",
@@ -136,6 +139,8 @@ class Difference:
         """Return one of `KINDS`."""
         if self.path == FUNCTION or (self.path == "self._fun" and self.new.is_of_wrapper):
             return "function"
+        if self.path == CACHE:
+            return "cleared"
         if self.path.startswith((CONTEXT, TRANSFORMS)):
             return "context"
         if self.path.startswith(OPTION):
@@ -159,6 +164,8 @@ class Difference:
         """Return the path as a report has it: only what can be written in Python, or words."""
         if self.path.startswith(TRANSFORMS):
             return "the call"
+        if self.path == CACHE:
+            return "the cache"
         if self.kind == "function":
             return "the function itself"
         return self.path.removesuffix(UNNAMED_STATIC).rpartition("> ")[2]
@@ -220,7 +227,7 @@ def array_kinds(before: Leaf, after: Leaf) -> list[str]:
 
 
 def differences(old: Call, new: Call) -> Iterator[Difference]:
-    """Yield the differences by JAX's comparison; if none, by canonopt's; if none, by tracers."""
+    """Yield the differences that JAX sees; if none, others that may be why it was traced."""
     # Different values may have one hash, as -1 and -2 do.
     for is_same in (_is_same_to_jax, _is_same_to_canonopt):
         found = _differing(old, new, is_same)
@@ -232,6 +239,8 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
     before, after = old.leaves[TRANSFORMS], new.leaves[TRANSFORMS]
     if before.token != after.token:
         yield Difference(TRANSFORMS, before, after, old, new)
+    elif old.clearings != new.clearings:
+        yield Difference(CACHE, text_leaf("filled"), text_leaf("cleared"), old, new)
 
 
 def is_same_call(old: Call, new: Call) -> bool:

@@ -186,7 +186,7 @@ def _lines_of_operation(log: FunctionLog, entry: Entry) -> list[CauseLine]:
     if shapes in earlier:
         told = repeated_operation(name, earlier.count(shapes))
     else:
-        told = several_shapes({name: [*earlier, shapes]})
+        told = several_shapes([[*earlier, shapes]])
     first = CauseLine("note", f"for {shortened(shapes)}")
     if told is not None:
         return [first, CauseLine("note", told[0]), CauseLine("hint", told[1])]

@@ -220,7 +220,7 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
             kind = repeated if entry.shapes in seen else others
             kind.setdefault(name, []).append(entry)
         seen.append(str(entry.shapes))
-    if others and (told := several_shapes({name: shapes[name] for name in others})):
+    if others and (told := several_shapes(shapes[name] for name in others)):
         causes.append(_cause_of_operations(others, told))
     for name, found in repeated.items():
         if told := repeated_operation(name, len(found)):

@@ -5,6 +5,7 @@ A `Call` is plain facts. It keeps no argument alive, and is compared with other 
 
 import collections
 import contextlib
+import enum
 import functools
 import inspect
 import re
@@ -33,6 +34,7 @@ from .._jax_internals import (
     Miss,
     array_text,
     attribute,
+    clearings_so_far,
     code_of_sharding,
     context_of_calls,
     innermost,
@@ -57,7 +59,7 @@ from .._texts import PLAIN, fields_of, is_gradient_transformation, is_spec, plac
 # What has no place among the arguments. The last word is what a report calls it.
 FUNCTION = "<function>"
 CONTEXT, OPTION, GIVEN = "<context> ", "<option> ", "<given> "
-TRANSFORMS = "<transforms>"
+TRANSFORMS, CACHE = "<transforms>", "<cache>"
 UNNAMED_STATIC = ".<static>"  # the last step of the path to static data without a field
 
 
@@ -267,14 +269,15 @@ def static_leaf(
         for name, part in _parts(value, budget, depth + 1, set() if seen is None else seen):
             parts[name] = part
     is_object = kind == "transformation" and not isinstance(value, tuple | types.FunctionType)
+    kind_of = value if isinstance(value, type) else type(value)
     return Leaf(
         kind,
         f"optax.{facts['factory']}" if is_object else text_of(value),
         # Among the parts, only functions are compared by token.
         _equality_token(value) if depth == 0 or kind != "value" else None,
         digest,
-        type_name(type(value)),
-        _object_token(type(value)),
+        type_name(kind_of),
+        _object_token(kind_of),
         parts=parts,
         place=place,
         is_unique=type(value).__eq__ is object.__eq__,
@@ -383,7 +386,8 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from closure_items(value)
         for name in value.__code__.co_names:
             found = value.__globals__.get(name)
-            if type(found) in (*PLAIN[:-1], list, dict) or isinstance(found, types.FunctionType):
+            is_plain = type(found) in (*PLAIN[:-1], list, dict)
+            if is_plain or isinstance(found, types.FunctionType | type):
                 yield f"global {name!r}", found
     elif isinstance(value, functools.partial):
         names = getattr(getattr(value.func, "__code__", None), "co_varnames", ())
@@ -407,7 +411,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"field {name!r}", getattr(value, name)) for name in names)
     elif callable(value) and hasattr(value, "__wrapped__"):
         yield WRAPPED_FUNCTION, inspect.unwrap(value)
-    elif not isinstance(value, type | types.ModuleType) and hasattr(value, "__dict__"):
+    elif not isinstance(value, type | types.ModuleType | enum.Enum) and hasattr(value, "__dict__"):
         for name in _ends(list(vars(value))):
             yield f"attribute {name!r}", vars(value)[name]
 
@@ -440,9 +444,9 @@ def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False
         reading, _ = read_call(function, explain=True)
         found = None if reading.is_comparable else (reading.incomparable or (None,))[0]
         why = found and f"{described(function, found)[1]} {found.why}. {found.fix}"
-        why = why_not_shared(function) or why
-        leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
-        if is_shared:
+        known = why_not_shared(function)
+        leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=known or why)
+        if is_shared and known is None:
             leaf = attrs.evolve(leaf, token=("program", reading.key))
     return leaf
 
@@ -468,6 +472,10 @@ class Call:
     # A function of JAX around the user's is jitted, as for `jax.pmap`.
     is_jitted_by_jax: bool = False
     is_jitted_by_canonopt: bool = False
+    is_lowered: bool = False  # by hand, or only traced
+    # The arguments that were given what they are without that.
+    at_default: frozenset[str] = frozenset()
+    clearings: int = 0  # of JAX's caches, before this call
     # How many arrays of each shape and dtype the call returned, noted after the trace.
     returned: collections.Counter[tuple[tuple[int, ...], str]] = attrs.field(
         factory=collections.Counter
@@ -553,7 +561,17 @@ def call_of(
     shardings = reader.shardings.items()
     places = {text: code_of_sharding(found, caller.variables) for text, found in shardings}
     sets = frozenset(reader.states), frozenset(reader.modules_of_flax)
-    return Call(leaves, *sets, caller, places, _names_in(function), filtered)
+    defaults = frozenset(name for _, name, value in named if _is_default(function, name, value))
+    facts = {"names": _names_in(function), "is_filtered": filtered, "at_default": defaults}
+    return Call(leaves, *sets, caller, places, **facts)
+
+
+def _is_default(function: Any, name: str, value: Any) -> bool:
+    with contextlib.suppress(ValueError, TypeError):  # some functions written in C have no names
+        parameter = inspect.signature(function).parameters.get(name)
+        default = inspect.Parameter.empty if parameter is None else parameter.default
+        return type(value) in PLAIN and type(value) is type(default) and value == default
+    return False
 
 
 def _names_in(function: Any, depth: int = 0) -> frozenset[str]:
@@ -590,8 +608,14 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     if is_by_jax:  # it may be made again around a function that is not
         leaf = attrs.evolve(leaf, token=token_of(miss.function))
     leaves = {FUNCTION: leaf, **call.leaves}
-    flags = {"is_jitted_by_jax": is_by_jax, "is_jitted_by_canonopt": is_of_canonopt}
-    return attrs.evolve(call, leaves=leaves, **flags)
+    return attrs.evolve(
+        call,
+        leaves=leaves,
+        is_jitted_by_jax=is_by_jax,
+        is_jitted_by_canonopt=is_of_canonopt,
+        is_lowered=not miss.is_call,
+        clearings=clearings_so_far(),
+    )
 
 
 def shapes_of_miss(miss: Miss) -> str:

@@ -14,7 +14,7 @@ from .._jax_internals import key_context
 from .._python_internals import MODULES
 from .causes import HANDFUL, PAIR, Advice, Change, cause_lines, no_difference
 from .differences import Difference, Part, nearest, static_words, words
-from .records import GIVEN, INEXACT, TRANSFORMS, WRAPPED_FUNCTION, Call, Leaf, is_inside
+from .records import CONTEXT, GIVEN, INEXACT, TRANSFORMS, WRAPPED_FUNCTION, Call, Leaf, is_inside
 
 
 def advice(c: "Case") -> Advice:
@@ -42,11 +42,11 @@ def advice(c: "Case") -> Advice:
         built = f"built with {c.factories} from canonopt in place of optax"
         return say(f"pass {c.captured} to the function as an argument, {built}, {dynamic}")
     if c.kind == "transformation" and c.is_of_numbers:
-        return say(f"{build}, {dynamic}{c.in_subclass_of_flax}{c.not_static}")
+        return say(f"{build}, {dynamic}{c.in_subclass_of_flax}{c.not_static}{c.but_changed}")
     if c.kind == "transformation" and c.found.visible:
         return say(f"build {c.path} once: another configuration is another program")
     if c.kind == "transformation":
-        return c.canonical(f"{build}: the same configuration is the same object")
+        return c.canonical(f"{build}: the same configuration is the same object{c.but_changed}")
     # Functions that are jitted, and those among the arguments.
     if c.is_function and c.found.way[-1].name == "captured variable 'argnums'":
         return say("make each gradient function once: other argnums are another program")
@@ -55,8 +55,9 @@ def advice(c: "Case") -> Advice:
             "a property makes the function at each access: make it once, as "
             "functools.cached_property does"
         )
-    # Canonopt does not look into what Equinox has wrapped.
-    if c.is_function and (c.packages or c.new.is_jitted_by_jax or c.new.is_of_wrapper):
+    # Canonopt does not look into what Equinox has wrapped, and lowers each function anew.
+    is_theirs = c.packages or c.new.is_jitted_by_jax or c.new.is_of_wrapper
+    if c.is_function and (is_theirs or c.new.is_lowered):
         return say("define and jit the function once")
     if c.is_function and not (c.found.is_same_to_canonopt and c.is_jitted_by_others):
         return say("jit one function, and pass what differs as an argument")
@@ -64,9 +65,10 @@ def advice(c: "Case") -> Advice:
         name = ("filter_jit", "eqx") if c.new.is_filtered else ("jit", "jax")
         return c.swap(*name, "functions that do the same run one program")
     if c.kind == "callable":
-        return c.canonical(
-            "", f"build {c.path} once, or pass what differs in it as an array argument"
-        )
+        once = f"build {c.path} once"
+        if c.found.is_same_to_canonopt and c.before.kind == "callable":
+            return c.canonical("", f"{once}, or set it to canonopt.hoist(function)")
+        return say(f"{once}, or pass what differs in it as an array argument")
     # Static values.
     if c.is_order_of_keys:
         return say(f"give {c.path} its keys in one order, or make it a dict, which JAX sorts")
@@ -89,7 +91,8 @@ def advice(c: "Case") -> Advice:
         array = "Or pass what changes in it as an array argument"
         return say(f"give {c.path} one value: each is a program of its own. {array}")
     # Numbers and arrays.
-    if c.kind == "weak type" and c.is_of_flax and not c.has_number:
+    is_made_weak = c.is_of_flax or (c.before.weak_type and c.is_elsewhere)
+    if c.kind == "weak type" and is_made_weak and not c.has_number:
         return say(f"give {c.path} a dtype where it is made: a number has none")
     if c.becomes_array:
         words = f"pass {c.path} as an array of one dtype: jnp.asarray({c.path}, dtype)"
@@ -98,6 +101,8 @@ def advice(c: "Case") -> Advice:
         return c.assign(c.root, "{canonopt}.canonicalize({leaf})")
     if c.kind == "dtype" and (c.before.is_key or c.after.is_key):
         return say(f"make {c.path} in one style in every call: jax.random.key(seed)")
+    if c.kind == "dtype" and c.is_of_x64:
+        return Advice()
     if c.kind == "dtype" and c.wide:
         why = f"{c.wide} is {c.after.dtype}, which widens {c.path}"
         return c.assign(c.wide, f"{{leaf}}.astype({c.before.dtype!r})", why)
@@ -111,8 +116,13 @@ def advice(c: "Case") -> Advice:
         words = f"give {c.path} one dtype in every call"
         return c.assign(c.path, c.in_common_dtype, otherwise=words)
     if c.kind in ("sharding", "commitment", "memory kind"):
-        put = f"jax.device_put({c.path}, sharding)"
+        # The leaf of the earlier call has to be put where this one is already.
+        is_there = bool(c.after.committed) and c.is_elsewhere
+        place = c.new.places.get(c.after.sharding or "") if is_there else None
+        put = f"jax.device_put({c.path}, {(place or 'sharding').replace('{jax}', 'jax')})"
         words = f"put {c.path} in one place before the first call: {put}"
+        if is_there:
+            return say(c.of_orbax or words)
         return c.assign(*c.placed, c.of_orbax, words)
     if c.kind == "layout":
         return say(f"give {c.path} one layout: jax.device_put({c.path}, format)")
@@ -132,6 +142,8 @@ def advice(c: "Case") -> Advice:
         differ = ": None and a leaf differ" if c.kind == "none" else ""
         return say(f"give {c.root} one structure from the first call on{differ}")
     # What is around a call.
+    if c.kind == "cleared":
+        return say("no jax.clear_caches() between the calls: it drops every program")
     if c.kind == "options":
         return say("jit the function once, with one set of options")
     if c.found.path == TRANSFORMS:
@@ -172,7 +184,9 @@ def wanted(c: "Case") -> int:
         if part.before.is_of_number and part.after.is_of_number:
             return 1 if c.found.kind == "transformation" else PAIR
         return 1 if c.is_function and (c.stores_that_differ or c.why_not_shared) else HANDFUL
-    if c.kind in ("options", "context"):
+    if c.is_missing and c.path in c.old.at_default | c.new.at_default:
+        return 1  # the same program twice
+    if c.kind in ("options", "context") or c.is_of_x64:
         return 1 if c.is_missing or c.is_with_and_without_mesh else HANDFUL
     # In a state only the shapes may differ: it is what the step returned.
     if c.in_state and c.kind != "shape":
@@ -331,6 +345,33 @@ class Case:
         return ""
 
     @property
+    def but_changed(self) -> str:
+        """Return a warning if the function reads what has changed: a trace reads it again."""
+        before, after = self.old.function, self.new.function
+        if before is None or after is None or before.token != after.token:
+            return ""
+        if before.digest is None or after.digest is None or before.digest == after.digest:
+            return ""
+        name = Part("", before, after).way_to_difference()[-1].name or "a variable"
+        text = f"{name}, has changed, and without a new trace the old value stays"
+        return f". But what the function reads, {text}: pass it as an argument"
+
+    @property
+    def is_elsewhere(self) -> bool:
+        """Return True if the earlier call is at another line, where a line would have to stand."""
+        return self.old.caller.place != self.new.caller.place
+
+    @property
+    def is_of_x64(self) -> bool:
+        """Return True if a dtype is another one since `jax_enable_x64` is."""
+        types = {self.before.dtype, self.after.dtype}
+        name = f"{CONTEXT}jax_enable_x64"
+        before, after = self.old.leaves.get(name), self.new.leaves.get(name)
+        is_other = before is not None and after is not None and before.token != after.token
+        short = {each.replace("64", "32").replace("128", "64") for each in types}
+        return self.kind == "dtype" and is_other and len(short) == 1
+
+    @property
     def packages(self) -> frozenset[str]:
         """Return the libraries that the call came through."""
         return self.new.caller.packages - {"jax", "equinox", "canonopt"}
@@ -432,7 +473,8 @@ class Case:
         # A step settles on where its outputs are. An array that is not committed goes anywhere.
         is_now = bool(self.after.committed)
         call, there = (self.new, self.after) if is_now else (self.old, self.before)
-        if (place := call.places.get(there.sharding or "")) is None:
+        place = call.places.get(there.sharding or "")
+        if place is None:
             return self.path, ""
         inside = [leaf for path, leaf in call.leaves.items() if call.root(path) == self.root]
         found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
@@ -520,7 +562,8 @@ class Case:
         is_same = self.found.is_same_to_canonopt and not (is_value or self.is_of_flax)
         if not is_same or _has_numbers(self.root, self.new):
             return say(otherwise or hint)
-        is_hoisted = self.kind == "callable" and self.path == self.root
+        # `hoist` gives a Partial back as it is.
+        is_hoisted = self.kind == "callable" and self.found.path == self.root
         code = f"{{canonopt}}.{'hoist' if is_hoisted else 'canonicalize'}({{leaf}})"
         return self.assign(self.root, code, hint)
 

@@ -433,7 +433,10 @@ _KEEPS = (
     "its program calls code of it again, as callbacks and rules for derivatives do. Define these "
     "at the top level of a module."
 )
-_RETURNS = "it returns an object that is not one of its arguments. Make that outside of it."
+_RETURNS = (
+    "it returns an object that is not one of its arguments. Make that outside of it, or return its "
+    "arrays: jax.tree.leaves(object)."
+)
 # While a program with a constant from it lives, JAX takes old values for those of the array.
 _NUMPY = "it reads a NumPy array, which may change in place. Read jnp.asarray(array) instead."
 # JAX takes no `in_shardings` beside a keyword argument.

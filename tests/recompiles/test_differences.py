@@ -59,7 +59,8 @@ def test_with_the_fix_there_is_one_trace_and_one_compile(scenario, jit):
 
 
 def test_there_is_a_scenario_for_each_kind_of_change():
-    assert {says.kind for scenario in SCENARIOS for says in scenario.says} == set(_ORDER)
+    found = {says.kind for scenario in SCENARIOS for says in scenario.says}
+    assert found == {*_ORDER} - {"cleared"}
     assert len(SCENARIOS) >= 30
 
 

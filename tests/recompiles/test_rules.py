@@ -643,3 +643,17 @@ def test_lines_of_a_cause_have_roles():
 def test_lines_that_are_too_many_to_show_are_no_lines_to_paste():
     lines = cause_lines((), None, ["one", "two"], ["x = 1", "y = 1", "z = 1"], most=2)
     assert lines == [CauseLine("hint", "one"), CauseLine("hint", "3 lines like x = 1")]
+
+
+def test_cleared_caches_are_said():
+    @jax.jit
+    def step(x):
+        return x + 1
+
+    with canonopt.compile_log() as log:
+        for _ in range(2):
+            step(1.0)
+            jax.clear_caches()
+    (change,) = log["step"].recompiles[0].explanation.changes
+    assert str(change) == "the cache: cleared: filled -> cleared"
+    assert "no jax.clear_caches() between the calls" in change.hint

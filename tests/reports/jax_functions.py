@@ -21,6 +21,11 @@ for _ in range(2):
     "the function itself: function",
     traces=2,
     compiles=0,
+    hint="define and jit the function once",
+    change=(
+        ("model = Model()", "step = jax.jit(Model().step)"),
+        ("jax.jit(model.step).lower(", "step.lower("),
+    ),
 )
 
 report(

@@ -390,6 +390,13 @@ for _ in range(2):
 """,
     "params['w']: sharding",
     traces=2,
+    hint="in one place before the first call",
+    change=(
+        (
+            'params = {"w": jnp.asarray(np.ones(8, np.float32))}',
+            'params = {"w": jax.device_put(np.ones(8, np.float32), split)}',
+        ),
+    ),
 )
 
 # --- JAXopt -------------------------------------------------------------------------------------

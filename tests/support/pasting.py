@@ -914,7 +914,7 @@ for _ in range(2):
     # here
     results.append(step(net, np.ones(3, np.float32)))
 """,
-    hint="build model.activation once, or pass what differs in it as an array argument",
+    hint="build model.activation once, or set it to canonopt.hoist(function)",
 )
 
 script(

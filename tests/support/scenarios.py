@@ -759,7 +759,7 @@ def linear_loss(params, x):
 # --- places -------------------------------------------------------------------------------------
 
 
-@scenario(Says("x", "commitment", "not committed", "committed", r"device_put\(committed, "))
+@scenario(Says("x", "commitment", "not committed", "committed", r"device_put\(x, jax\.devices"))
 def a_committed_array(jit, fixed):
     step = jit(named(lambda x: x * 2))
     committed = jax.device_put(array(3), jax.devices()[0])
