@@ -84,7 +84,7 @@ def pytest_runtest_call(item: pytest.Item) -> Generator[None, object, object]:
         for entry in function.entries:
             if entry.refused:
                 text = "was traced or compiled, and the error did not reach the test:"
-                lines = [f"{function.title} {text}", *entry.why.splitlines()]
+                lines = [f"{function.title} {text}", *str(entry.told).splitlines()]
                 pytest.fail("\n  ".join(lines), pytrace=False)
     return result
 

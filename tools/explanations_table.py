@@ -63,7 +63,7 @@ _FOLD = "<details><summary>{says}</summary>{text}</details>"
 def _by_canonopt(scenario: Scenario, jit: Callable) -> str:
     with canonopt.compile_log() as log:
         scenario.run(jit, False)
-    return log["step"].entries[-1].why
+    return str(log["step"].entries[-1].told)
 
 
 def _by_limit(limit: Callable[[Callable], Callable]) -> Callable[[Scenario, Callable], str]:

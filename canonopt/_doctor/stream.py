@@ -25,7 +25,6 @@ from .._recompiles import (
     MAX_OPERATIONS,
     STAGES,
     Change,
-    CompileLog,
     Entry,
     Explanation,
     FunctionLog,
@@ -66,7 +65,6 @@ class StreamRecorder(Recorder):
     def restart(self) -> None:
         """Forget everything, as in a fork, whose stream begins with no function."""
         super().__init__()
-        self._log = CompileLog()
         self._numbers: dict[FunctionLog, int] = {}
         self._cache: dict[str, Any] = {}
         # Since `perf_counter`, which entries have, starts anywhere.
@@ -78,12 +76,10 @@ class StreamRecorder(Recorder):
         self._write(_cut({"event": event, "time": time.time(), **fields}))
 
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
-        if by_library:
-            return None
-        with contextlib.suppress(Exception), self._lock:
-            log = self._log.function_log(name, function)
-            # By when they began, as in a log. What is inside of another function ends before it.
-            self._numbers.setdefault(log, len(self._numbers))
+        with contextlib.suppress(Exception):
+            if (log := super().log_of(name, function, by_library)) is not None:
+                # By when they began. What is inside of another function ends before it.
+                self._numbers.setdefault(log, len(self._numbers))
             return log
 
     def add_trace(self, log: FunctionLog, entry: Entry) -> None:
@@ -93,25 +89,20 @@ class StreamRecorder(Recorder):
             for each in log.entries[-2:] if entry.after_trial else (entry,):
                 self._tell_of(log, each, "trace")
 
-    def add_compile(
-        self, log: FunctionLog, compiled: Compile, entry: Entry | None = None
-    ) -> Entry | None:
-        found = None
+    def add_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> Entry | None:
         with contextlib.suppress(Exception):
-            found = super().add_compile(log, compiled, entry)
+            found = super().add_compile(log, entry, compiled)
             self._tell_of(log, found or entry)
-        return found
+            return found
 
     def add_operation(self, entry: Entry, compiled: Compile) -> None:
         with contextlib.suppress(Exception):
-            with self._lock:
-                log = self._log.line_log(entry.site)
+            if (log := super().add_operation(entry, compiled)) is not None:
                 self._numbers.setdefault(log, len(self._numbers))
-                log.add_operation(entry, compiled)
-            self._tell_of(log, entry)
+                self._tell_of(log, entry)
 
     def note_problem(self, problem: str) -> None:
-        if self._log.note_problem(problem):
+        if self.log.note_problem(problem):
             self.tell("note", text=problem)
 
     def _tell_of(self, log: FunctionLog, entry: Entry | None, event: str = "compile") -> None:
@@ -280,7 +271,7 @@ class Process:
         told["leaves"] = entry.get("leaves", kept.leaves)
         if "changes" in entry:
             changes = (Change(*(each[name] for name in _CHANGE)) for each in entry["changes"])
-            told["explanation"] = Explanation(0, tuple(changes), ())
+            told["explanation"] = Explanation.of(changes)
         log.entries[number] = attrs.evolve(kept, **told)
 
 

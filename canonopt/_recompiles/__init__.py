@@ -10,6 +10,7 @@ from .causes import Advice as Advice
 from .causes import Cause as Cause
 from .causes import CauseLine as CauseLine
 from .causes import Change as Change
+from .causes import Explanation as Explanation
 from .causes import aligned as aligned
 from .causes import path_of_growth as path_of_growth
 from .causes import times as times
@@ -17,6 +18,7 @@ from .counting import assert_max_compiles as assert_max_compiles
 from .counting import assert_max_traces as assert_max_traces
 from .counting import compile_log as compile_log
 from .guard import no_recompiles as no_recompiles
+from .listeners import Recorder as Recorder
 from .listeners import check_compiles as check_compiles
 from .listeners import record_everywhere as record_everywhere
 from .log import COUNTS as COUNTS
@@ -26,9 +28,6 @@ from .log import STAGES as STAGES
 from .log import CompileLog as CompileLog
 from .log import Entry as Entry
 from .log import FunctionLog as FunctionLog
-from .log import Recorder as Recorder
-from .log import cause_of as cause_of
-from .rules import Explanation as Explanation
 from .stale import ReadValue as ReadValue
 from .stale import StaleRead as StaleRead
 from .stale import assert_not_stale as assert_not_stale

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from .._jax_internals import frames_to_the_user
 from ..errors import ExcessError, LimitError, RecompileWarning
-from .causes import CauseLine, cause_lines
+from .causes import Explanation
 from .log import Entry, FunctionLog
 
 Mode: TypeAlias = Literal["raise", "warn", "record"]
@@ -56,18 +56,18 @@ class Alarm:
         entry: Entry,
         problem: str,
         program: Any = None,
-        lines: list[CauseLine] | None = None,
+        told: Explanation | None = None,
     ) -> None:
         """Says that there was a `problem`, and why.
 
         **Arguments:**
 
         - `program`: what JAX keeps of the trace, for `repeat`.
-        - `lines`: why, if not by the explanation of the entry.
+        - `told`: why, if not by the entry.
         """
         if self._mode == "record":
             return
-        error = self._error_of(entry, problem, lines)
+        error = self._error_of(problem, told or entry.told)
         if self._mode == "raise":
             entry.refused = True
             if program is not None:
@@ -83,14 +83,11 @@ class Alarm:
             text += f"\n  No more warnings for {_WINDOW} s."
         warnings.warn(text, RecompileWarning, stacklevel=frames_to_the_user() + 1)
 
-    def _error_of(self, entry: Entry, problem: str, lines: list[CauseLine] | None) -> ExcessError:
-        found, facts = entry.explanation, {}
-        if lines is None and (found is None or not found.changes):
-            lines = [CauseLine("note", text) for text in entry.why.splitlines()]
-        elif lines is None and found is not None:
-            lines = cause_lines(found.changes, None, found.hints, found.fixes)
-            change = found.changes[0]
+    def _error_of(self, problem: str, told: Explanation) -> ExcessError:
+        lines, facts = told.report(), {}
+        if told.changes:
+            change = told.changes[0]
             facts = {"path": change.path, "before": change.before, "after": change.after}
-        why = [str(line) for line in lines or () if line.role != "fix"]
-        fixes = [line.text for line in lines or () if line.role == "fix"]
+        why = [str(line) for line in lines if line.role != "fix"]
+        fixes = [line.text for line in lines if line.role == "fix"]
         return self._error("\n  ".join([problem, *why]), "\n  write: ".join(fixes) or None, **facts)

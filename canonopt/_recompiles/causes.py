@@ -4,7 +4,6 @@ All of it is text and numbers, so that a report can be sent on. A line to paste 
 words are kept apart.
 """
 
-import html
 import itertools
 import re
 from collections.abc import Iterable, Sequence
@@ -56,40 +55,53 @@ class CauseLine:
         return f"{label}{self.text}"
 
 
-def cause_lines(
-    changes: Sequence[Change],
-    note: str | None,
-    hints: Sequence[str],
-    fixes: Sequence[str],
-    most: int = 3,
-) -> list[CauseLine]:
-    """Return the first changes or the lines of the note, then what to do, `most` of each."""
-    shown = [f"{'also ' if i else ''}{change}" for i, change in enumerate(changes[:most])]
-    if len(changes) > most:
-        shown.append(f"and {len(changes) - most} more differences")
-    if len(fixes) > most:  # fewer would not do
-        hints, fixes = [*hints[: most - 1], f"{len(fixes)} lines like {fixes[0]}"], ()
-    noted = [line for line in (note or "").splitlines() if line.strip()][:most]
-    return [
-        *(CauseLine("change", text) for text in shown),
-        *(CauseLine("note", text) for text in noted),
-        *(CauseLine("hint", text) for text in hints[:most]),
-        *(CauseLine("fix", text) for text in fixes[:most]),
-    ]
-
-
 @attrs.frozen
-class Cause:
-    """Why something was traced or compiled again, or why a trace failed, and how often."""
+class Explanation:
+    """Why there was a miss, and what to do about it."""
+
+    changes: tuple[Change, ...]  # from the nearest earlier call
+    note: str | None = None  # in place of changes
+    hints: tuple[str, ...] = ()  # what to do, in words
+    fixes: tuple[str, ...] = ()  # lines to paste
+
+    @classmethod
+    def of(cls, changes: Iterable[Change]) -> "Explanation":
+        """Return an explanation by changes, with the advice of all of them, each once."""
+        found = tuple(changes)
+        hints = dict.fromkeys(change.hint for change in found if change.hint)
+        fixes = dict.fromkeys(change.fix for change in found if change.fix)
+        return cls(found, None, (*hints,), (*fixes,))
+
+    def report(self, most: int = 3) -> list[CauseLine]:
+        """Return the first changes or the lines of the note, then what to do, `most` of each."""
+        shown = [f"{'also ' if i else ''}{each}" for i, each in enumerate(self.changes[:most])]
+        if len(self.changes) > most:
+            shown.append(f"and {len(self.changes) - most} more differences")
+        hints, fixes = self.hints[:most], self.fixes
+        if len(fixes) > most:  # fewer would not do
+            hints, fixes = (*hints[: most - 1], f"{len(fixes)} lines like {fixes[0]}"), ()
+        noted = [line for line in (self.note or "").splitlines() if line.strip()][:most]
+        return [
+            *(CauseLine("change", text) for text in shown),
+            *(CauseLine("note", text) for text in noted),
+            *(CauseLine("hint", text) for text in hints),
+            *(CauseLine("fix", text) for text in fixes),
+        ]
+
+    def __str__(self) -> str:
+        return "\n".join(map(str, self.report()))
+
+
+@attrs.frozen(kw_only=True)
+class Cause(Explanation):
+    """Why something was traced or compiled again, or why a trace failed, and how often.
+
+    The changes are those of the first time. Later ones have the same paths and kinds.
+    """
 
     what: str
     times: int
     seconds: float
-    # Those of the first time. Later ones have the same paths and kinds.
-    changes: tuple[Change, ...]
-    note: str | None  # in place of changes
-    fixes: tuple[str, ...]  # lines to paste
-    hints: tuple[str, ...] = ()
     # The lines of the user's code that ran it, as `file:line`, in the order of the first times.
     sites: tuple[str, ...] = ()
     pattern: str | None = None  # how the times differ from each other
@@ -111,13 +123,13 @@ class Cause:
         return f"{self.what}{again}, {times(self.times)}"
 
     def report(self, most: int = 3, in_full: bool = False) -> list[CauseLine]:
-        """Return the changes or the note, and what to write, as all reports do, `most` of each.
+        """Return the changes or the note, and what to write, `most` of each.
 
         One line if this is expected, unless it is wanted `in_full`.
         """
         if self.expected is not None and not in_full:
             return [CauseLine("note", f"expected: {self.expected}")]
-        lines = cause_lines(self.changes, self.note, self.hints, self.fixes, most)
+        lines = super().report(most)
         at = next((i for i, line in enumerate(lines) if line.role in ("hint", "fix")), len(lines))
         more = [self.pattern] if self.pattern else []
         if self.sites:
@@ -147,26 +159,6 @@ def aligned(rows: list[tuple[object, ...]]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in texts
     ]
-
-
-def log_markup(
-    titles: Sequence[str],
-    rows: Iterable[Sequence[str]],
-    causes: Iterable[tuple[str, Cause]],
-    notes: Iterable[str],
-) -> str:
-    """Return a log as a part of a page, such as a notebook, whose style it has."""
-    table = "".join(f"<tr>{_cells('td', row)}</tr>" for row in rows)
-    parts = [f"<table><tr>{_cells('th', titles)}</tr>{table}</table>"]
-    for title, cause in causes:
-        lines = html.escape("\n".join(map(str, cause.lines())))
-        parts.append(f"<p><b>{html.escape(title)}</b></p>\n<pre>{lines}</pre>")
-    parts += [f"<p>{html.escape(note)}</p>" for note in notes if note]
-    return "\n".join(parts)
-
-
-def _cells(tag: str, cells: Iterable[str]) -> str:
-    return "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells)
 
 
 # --- is it expected -------------------------------------------------------------------------------
@@ -275,30 +267,29 @@ _MANY = 10  # operations at one line
 _FEW_BUCKETS = 6  # lengths that jump
 
 
-def several_shapes(shapes: Iterable[Sequence[str]]) -> tuple[str, str] | None:
-    """Return a note and a hint for operations that a line compiled for several shapes each.
+def several_shapes(shapes: Iterable[Sequence[str]]) -> Explanation | None:
+    """Return what to say of operations that a line compiled for several shapes each.
 
     None if each had a handful of shapes, or shapes that have nothing in common.
     """
-    told = (_several_shapes([*dict.fromkeys(of_operation)]) for of_operation in shapes)
+    told = (_of_shapes([*dict.fromkeys(of_operation)]) for of_operation in shapes)
     return max((each for each in told if each), key=lambda each: each[0], default=(0, None))[1]
 
 
-def _several_shapes(texts: list[str]) -> tuple[int, tuple[str, str]] | None:
+def _of_shapes(texts: list[str]) -> tuple[int, Explanation] | None:
     count = len(texts)
     is_of_list = len({text.count(", ") for text in texts}) > 1
     texts = [_with_runs_counted(text) for text in texts] if is_of_list else texts
     growth = _growth(texts)
     if count <= (HANDFUL if growth else _FEW_BUCKETS) or len(_steps(texts)) != 1:
         return None
-    how = growth or _CHANGES
-    if is_of_list:
-        hint = "stack the list once, when it is complete, or keep Python numbers in it"
-        return count, (f"{count} shapes: the length of a list {how}", hint)
     neutral = "0 in a sum, -inf in a maximum, and a mean divides by n"
     mask = f"jnp.where(jnp.arange(size) < n, x, what does not count: {neutral})"
     hint = f"put the whole under jax.jit, and pad to one length with a mask: {mask}"
-    return count, (f"{count} shapes: the length {how}", hint)
+    if is_of_list:
+        hint = "stack the list once, when it is complete, or keep Python numbers in it"
+    length = "the length of a list" if is_of_list else "the length"
+    return count, Explanation((), f"{count} shapes: {length} {growth or _CHANGES}", (hint,))
 
 
 def _with_runs_counted(shapes: str) -> str:
@@ -308,17 +299,18 @@ def _with_runs_counted(shapes: str) -> str:
     return ", ".join(f"{count} {text}" for text, count in runs) + arrow + result
 
 
-def repeated_operation(name: str, count: int) -> tuple[str, str] | None:
-    """Return the same for an operation that a line compiled again for the same shapes.
+def repeated_operation(name: str, count: int) -> Explanation | None:
+    """Return what to say of an operation that a line compiled again for the same shapes.
 
     None if that was seldom: a line may have an operation with several constants.
     """
-    if name in _WITH_BODY:
-        public = _WITH_BODY[name]
-        fix = f"canonopt.jit around the whole, or give {public} one function, made once"
-        return f"the shapes are the same: {public} gets another function each time", fix
+    if public := _WITH_BODY.get(name):
+        note = f"the shapes are the same: {public} gets another function each time"
+        hint = f"canonopt.jit around the whole, or give {public} one function, made once"
+        return Explanation((), note, (hint,))
     note = "the shapes are the same: a constant or a function in it is another one each time"
-    return (note, "canonopt.jit around the whole") if count >= HANDFUL else None
+    hint = "canonopt.jit around the whole"
+    return Explanation((), note, (hint,)) if count >= HANDFUL else None
 
 
 def many_operations(count: int, seconds: float) -> str | None:

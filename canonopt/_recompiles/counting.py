@@ -24,8 +24,8 @@ from .._texts import place_of
 from ..errors import LimitError, NotJittedError
 from .alarm import Alarm, Mode, check_limit, check_mode
 from .causes import nth
-from .listeners import LogRecorder, active, check_compiles, recording, watch
-from .log import CompileLog, Entry, FunctionLog, Recorder
+from .listeners import Recorder, active, check_compiles, recording, watch
+from .log import CompileLog, Entry, FunctionLog
 from .records import Call, call_of
 from .stale import watching
 
@@ -71,7 +71,7 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
     start, or at the end if JAX reported no compiles.
     """
     log = CompileLog()
-    with recording(LogRecorder(log), all_threads), contextlib.ExitStack() as block:
+    with recording(Recorder(log), all_threads), contextlib.ExitStack() as block:
         if stale:
             block.enter_context(watching(log.stale.append, log.note_problem, all_threads))
         yield log
@@ -216,6 +216,12 @@ class _Limit(Recorder):
         found = any(_is_same_function(f, target) for f in inside for target in self._targets)
         return self.function_log if found else None
 
+    def add_operation(self, entry: Entry, compiled: Compile) -> None:
+        """Ignore it."""
+
+    def note_problem(self, problem: str) -> None:
+        """Ignore it: an explanation is not worth a failing step."""
+
     def count_trace(self, call: Call | None) -> None:
         """Counts a trace that is seen from inside the function."""
         entry = Entry(call, time.perf_counter(), traced=True)
@@ -234,7 +240,7 @@ class _Limit(Recorder):
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
         if compiled.is_hit:
             return
-        with self._lock:
+        with self.lock:
             self._compiles += 1
         if self._what == "compiles":
             self._check("compiled", self._compiles, entry)

@@ -288,18 +288,13 @@ def _is_same_to_canonopt(before: Leaf, after: Leaf) -> bool:
 _MAX_COUNTED = 64  # differences of a call, after which it is far enough off
 
 
-def nearest(new: Call, earlier: Sequence[Call]) -> tuple[int, tuple[int, ...], list[Difference]]:
-    """Compare a call with earlier ones, of which there is at least one.
-
-    **Returns:** which of them is the nearest, the number of differences from each, counted up to
-    64, and all differences from the nearest.
-    """
+def nearest(new: Call, earlier: Sequence[Call]) -> list[Difference]:
+    """Return the differences of a call from the nearest of earlier ones, of which there is one."""
     # There may be 16 earlier calls, so each comparison stops early.
     found = [[*itertools.islice(differences(old, new), _MAX_COUNTED)] for old in earlier]
     # Among equally near ones the last, which a loop ran just before.
     best = min(range(len(found)), key=lambda i: (len(found[i]), *_distance(found[i]), -i))
-    every = sorted(differences(earlier[best], new), key=lambda each: KINDS.index(each.kind))
-    return best, tuple(map(len, found)), every
+    return sorted(differences(earlier[best], new), key=lambda each: KINDS.index(each.kind))
 
 
 def _distance(found: Iterable[Difference]) -> tuple[int, float]:

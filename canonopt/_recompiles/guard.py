@@ -9,9 +9,9 @@ from .._jax_internals import Compile
 from .._texts import shortened
 from ..errors import LimitError, RecompileError
 from .alarm import Alarm, check_limit, check_mode
-from .causes import CauseLine, nth, repeated_operation, several_shapes
-from .listeners import LogRecorder, check_compiles, is_inside_recorded, recording
-from .log import CompileLog, Entry, FunctionLog, compare_with_all, earlier_shapes
+from .causes import Explanation, nth, repeated_operation, several_shapes
+from .listeners import Recorder, check_compiles, is_inside_recorded, recording
+from .log import CompileLog, Entry, FunctionLog, earlier_entries
 
 
 def no_recompiles(
@@ -83,7 +83,7 @@ def _guarded(
     check_compiles()
 
 
-class _Guard(LogRecorder):
+class _Guard(Recorder):
     def __init__(
         self, log: CompileLog, mode: Literal["raise", "warn"], allow: frozenset[str], warmup: int
     ) -> None:
@@ -94,11 +94,9 @@ class _Guard(LogRecorder):
         # What was warned of when it was traced, and is compiled next.
         self._told: weakref.WeakSet[Entry] = weakref.WeakSet()
 
-    def add_compile(
-        self, log: FunctionLog, compiled: Compile, entry: Entry | None = None
-    ) -> Entry | None:
+    def add_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> Entry:
         # Of a backward pass, too, which has no entry of its own.
-        return super().add_compile(log, compiled, entry) or entry
+        return super().add_compile(log, entry, compiled) or entry
 
     def after_miss(self, log: FunctionLog, entry: Entry, program: Any) -> None:
         if entry.error is not None or self._is_allowed(log):
@@ -134,7 +132,7 @@ class _Guard(LogRecorder):
         subject = f"{log.place or log.name}: {entry.operation}" if log.is_line else log.title
         site = f", at {entry.site}" if entry.site and not log.is_line else ""
         problem = f"{subject} was {done}{times} inside of no_recompiles({given}){site}."
-        self._alarm.sound(log, entry, problem, program, _lines(log, entry))
+        self._alarm.sound(log, entry, problem, program, _told(log, entry))
 
 
 def _programs(log: FunctionLog) -> int:
@@ -153,22 +151,24 @@ def _programs_of_line(log: FunctionLog, entry: Entry) -> int:
 # --- why --------------------------------------------------------------------------------------
 
 _MAX_SHOWN = 4  # leaves of a call
-_HOW_TO_RECORD = CauseLine(
-    "hint",
+_HOW_TO_RECORD = (
     "to see what differs, record the warm-up: put it under `with canonopt.compile_log() as log:`, "
-    "and keep log",
+    "and keep log"
 )
 
 
-def _lines(log: FunctionLog, entry: Entry) -> list[CauseLine] | None:
-    """Return what to say of an entry; None if its explanation says it."""
+def _told(log: FunctionLog, entry: Entry) -> Explanation:
+    """Return why there is an entry, by what all logs that somebody has know of earlier ones."""
+    earlier = earlier_entries(log, entry)
     if log.is_line and entry.shapes is not None:
-        return _lines_of_operation(log, entry)
-    compare_with_all(log, entry)
-    return _lines_of_call(entry) if entry.explanation is None else None
+        # Two logs may have noted one compile.
+        shapes = {e.at: e.shapes for e in earlier if e.shapes is not None}
+        return _told_of_operation(str(entry.operation), [*shapes.values()], entry.shapes)
+    entry.compare_with(earlier)
+    return entry.explanation or _told_of_call(entry)
 
 
-def _lines_of_call(entry: Entry) -> list[CauseLine]:
+def _told_of_call(entry: Entry) -> Explanation:
     leaves = [
         f"{path}: {shortened(leaf.text)}"
         for path, leaf in (entry.call.leaves if entry.call is not None else {}).items()
@@ -176,20 +176,18 @@ def _lines_of_call(entry: Entry) -> list[CauseLine]:
     ]
     more = len(leaves) - _MAX_SHOWN
     shown = [*leaves[:_MAX_SHOWN], *([f"{more} more"] if more > 0 else [])]
-    called = [CauseLine("note", f"called with {', '.join(shown)}")] if shown else []
-    return [*called, _HOW_TO_RECORD]
+    called = f"called with {', '.join(shown)}" if shown else None
+    return Explanation((), called, (_HOW_TO_RECORD,))
 
 
-def _lines_of_operation(log: FunctionLog, entry: Entry) -> list[CauseLine]:
-    shapes, name = str(entry.shapes), str(entry.operation)
-    earlier = earlier_shapes(log, entry)
+def _told_of_operation(name: str, earlier: list[str], shapes: str) -> Explanation:
+    first = f"for {shortened(shapes)}"
     if shapes in earlier:
         told = repeated_operation(name, earlier.count(shapes))
     else:
         told = several_shapes([[*earlier, shapes]])
-    first = CauseLine("note", f"for {shortened(shapes)}")
     if told is not None:
-        return [first, CauseLine("note", told[0]), CauseLine("hint", told[1])]
+        return Explanation((), f"{first}\n{told.note}", told.hints)
     if earlier:
-        return [first, CauseLine("note", f"and before that for {shortened(earlier[-1])}")]
-    return [first, _HOW_TO_RECORD]
+        return Explanation((), f"{first}\nand before that for {shortened(earlier[-1])}", ())
+    return Explanation((), first, (_HOW_TO_RECORD,))

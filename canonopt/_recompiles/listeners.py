@@ -33,8 +33,64 @@ from .._jax_internals import (
 )
 from .._python_internals import WeakIdMap
 from ..errors import ExcessError, RecompileWarning
-from .log import MAX_ENTRIES, CompileLog, Entry, FunctionLog, Recorder
+from .log import MAX_ENTRIES, CompileLog, Entry, FunctionLog
 from .records import Call, call_of_miss, shapes_of_miss
+
+
+class Recorder:
+    """Writes what the listeners hear into a log, from any thread."""
+
+    # Whether it also follows functions that a library jits itself.
+    follows_libraries = False
+
+    def __init__(self, log: CompileLog | None = None) -> None:
+        self.log = CompileLog() if log is None else log
+        self.lock = threading.RLock()  # a signal handler may trace, too
+        # What may still be compiled, by the miss that it comes from.
+        self.entries: weakref.WeakKeyDictionary[_Heard, tuple[FunctionLog, Entry]] = (
+            weakref.WeakKeyDictionary()
+        )
+        self.is_closed = False
+
+    def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
+        """Return the log to write into, or None to ignore the function."""
+        if by_library:
+            return None
+        with self.lock:
+            return self.log.function_log(name, function)
+
+    def add_trace(self, log: FunctionLog, entry: Entry) -> None:
+        with self.lock:
+            log.add_trace(entry)
+
+    def add_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> Entry | None:
+        """Count a compile that belongs to a miss, and return its entry, as the log does."""
+        with self.lock:
+            return log.add_compile(compiled, entry)
+
+    def add_operation(self, entry: Entry, compiled: Compile) -> FunctionLog | None:
+        """Count what JAX or a library has compiled, and return the log of the user's line."""
+        with self.lock:
+            log = self.log.line_log(entry.site)
+            log.add_operation(entry, compiled)
+            return log
+
+    def note_problem(self, problem: str) -> None:
+        """Note that canonopt itself has failed."""
+        with self.lock:
+            self.log.note_problem(problem)
+
+    def after_miss(self, log: FunctionLog, entry: Entry, program: Any) -> None:
+        """Called with the jaxpr after each miss, traced or not. May raise."""
+
+    def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
+        """Called after a call or `.compile()` has compiled. May raise."""
+
+    def close(self) -> None:
+        """End recording, and let go of all that was recorded."""
+        self.is_closed = True
+        self.log = CompileLog()
+        self.entries.clear()
 
 
 @contextlib.contextmanager
@@ -50,7 +106,6 @@ def recording(recorder: Recorder, all_threads: bool) -> Iterator[None]:
             if all_threads:
                 _everywhere.remove(recorder)
             recorder.close()
-            _thread.operations.clear()
 
 
 def record_everywhere(recorder: Recorder) -> None:
@@ -58,34 +113,6 @@ def record_everywhere(recorder: Recorder) -> None:
     watch.start()
     watch.listen()
     _everywhere.append(recorder)
-
-
-class LogRecorder(Recorder):
-    """Writes everything into a `CompileLog`."""
-
-    def __init__(self, log: CompileLog) -> None:
-        super().__init__()
-        self._log = log
-
-    def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
-        if by_library:
-            return None
-        with self._lock:
-            return self._log.function_log(name, function)
-
-    def add_operation(self, entry: Entry, compiled: Compile) -> FunctionLog:
-        with self._lock:
-            log = self._log.line_log(entry.site)
-            log.add_operation(entry, compiled)
-        return log
-
-    def note_problem(self, problem: str) -> None:
-        with self._lock:
-            self._log.note_problem(problem)
-
-    def close(self) -> None:
-        super().close()
-        self._log = CompileLog()
 
 
 class active:
@@ -133,6 +160,29 @@ _Recorded: TypeAlias = tuple[Recorder, FunctionLog, Entry]
 
 
 @attrs.define(eq=False)
+class _Heard:
+    """A miss that may be followed by a compile. Its recorders have the entries."""
+
+    recorders: list[weakref.ref[Recorder]] = attrs.field(factory=list)
+    # What it compiles at a line of the user's, if a library jits its function.
+    operation: Entry | None = None
+
+    def add(self, found: Sequence[_Recorded]) -> None:
+        for recorder, log, entry in found:
+            recorder.entries[self] = log, entry
+            self.recorders.append(weakref.ref(recorder))
+
+    @property
+    def recorded(self) -> list[_Recorded]:
+        recorders = (reference() for reference in self.recorders)
+        found = [(each, each.entries.get(self)) for each in recorders if each is not None]
+        return [(recorder, *known) for recorder, known in found if known is not None]
+
+
+_NOTHING = _Heard()
+
+
+@attrs.define(eq=False)
 class _Running:
     """A miss that JAX is working on."""
 
@@ -143,7 +193,6 @@ class _Running:
     call: Call | None = None
     is_nested: bool = False
     site: str | None = None
-    # What the miss may compile at a line of the user's, if a library jits its function.
     operation: Entry | None = None
     started: float = 0.0
     inner_seconds: float = 0.0
@@ -159,16 +208,15 @@ class _Thread(threading.local):
     def __init__(self) -> None:
         # Misses inside misses, outermost first.
         self.running: list[_Running] = []
-        # Who has an entry that may be compiled next, by name. Kept until something else has the
-        # name, and so with weak references: the recorder has the entry.
-        self.ready: dict[str, list[weakref.ref[Recorder]]] = {}
-        # What JAX or a library may compile next, by name.
-        self.operations: dict[str, Entry] = {}
+        # The latest miss of each name.
+        self.ready: dict[str, _Heard] = {}
         # What `.compile()` is compiling.
-        self.lowered: Any = None
+        self.lowered: _Heard | None = None
 
 
 _thread = _Thread()
+# By jaxpr and by what it was lowered to, either of which any thread may compile later.
+_programs: WeakIdMap[_Heard] = WeakIdMap()
 # Whether JAX should have reported a compile, since a call has traced a function.
 _is_compile_due = False
 
@@ -195,6 +243,17 @@ def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
     except Exception as error:
         for recorder in recorders:
             recorder.note_problem(f"{type(error).__name__}: {error}")
+
+
+@contextlib.contextmanager
+def _refusing(found: Sequence[_Recorded]) -> Iterator[None]:
+    """Mark the entries that a recorder refuses inside the block."""
+    try:
+        yield
+    except (ExcessError, RecompileWarning):
+        for _, _, entry in found:
+            entry.refused = True
+        raise
 
 
 def is_inside_recorded(recorder: Recorder) -> bool:
@@ -264,34 +323,24 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
     found: list[_Recorded] = []
     recorders = [recorder for recorder, _ in running.logs]
     with _noting_problems(recorders):
-        _count(running, traced, program, seconds, found)
+        _count(running, traced, program, seconds - running.inner_seconds, found)
     # Last, because an assertion may raise: by now every recorder has counted.
-    for recorder, log, entry in found:
-        if entry.is_trial and not traced:
-            continue  # it was told when it was traced
-        try:
-            recorder.after_miss(log, entry, program)
-        except (ExcessError, RecompileWarning):
-            _refuse(found)
-            raise
-        except Exception as error:
-            recorder.note_problem(f"{type(error).__name__}: {error}")
-
-
-def _trial_of(recorder: Recorder, program: Any) -> Entry | None:
-    """The entry in which `canonopt.jit` has traced the program that it calls now."""
-    _, entry = (program is not None and recorder.recall(program)) or (None, None)
-    return entry if entry is not None and entry.is_trial and not entry.compiled else None
-
-
-def _refuse(found: Sequence[_Recorded]) -> None:
-    for _, _, entry in found:
-        entry.refused = True
+    with _refusing(found):
+        for recorder, log, entry in found:
+            if entry.is_trial and not traced:
+                continue  # it was told when it was traced
+            try:
+                recorder.after_miss(log, entry, program)
+            except (ExcessError, RecompileWarning):
+                raise
+            except Exception as error:
+                recorder.note_problem(f"{type(error).__name__}: {error}")
 
 
 def _count(
     running: _Running, traced: bool, program: Any, seconds: float, found: list[_Recorded]
 ) -> None:
+    """Add an entry to each log, and keep them for the compile that may follow."""
     global _is_compile_due
     # If what is jitted is jitted itself, its body is traced by another miss, if at all.
     traced = traced and not (running.logs and is_jitted_inside(running.miss.function))
@@ -301,85 +350,63 @@ def _count(
     is_new = failure is not None and failure is not running.handled
     error = f"{type(failure).__name__}: {failure}" if is_new else None
     outputs = getattr(program, "out_avals", ())
-    if running.call is not None:
-        running.call.note_returned(outputs)
+    call, miss = running.call, running.miss
+    if call is not None:
+        call.note_returned(outputs)
+    known = _NOTHING if program is None else _programs.get(program) or _NOTHING
     for recorder, log in running.logs:
-        entry = None if traced else _trial_of(recorder, program)
-        if entry is not None:
-            if entry.call is not None and running.call is not None:
-                entry.call = entry.call.with_reason(running.call.why_not_shared)
-            found.append((recorder, log, entry))
+        _, trial = recorder.entries.get(known, (None, None))
+        # The program of a trial by `canonopt.jit`, which now runs.
+        if not traced and trial is not None and trial.is_trial and not trial.compiled:
+            if trial.call is not None and call is not None:
+                trial.call = trial.call.with_reason(call.why_not_shared)
+            found.append((recorder, log, trial))
             continue
-        entry = Entry(
-            running.call,
-            running.started,
-            traced,
-            is_nested=running.is_nested,
-            site=running.site,
-            is_trial=traced and running.miss.is_shared and not running.miss.is_call,
-        )
+        entry = Entry(call, running.started, traced, is_nested=running.is_nested, site=running.site)
         found.append((recorder, log, entry))
         if traced:
-            entry.trace_seconds = seconds - running.inner_seconds
-            entry.error = error
+            entry.is_trial = miss.is_shared and not miss.is_call
+            entry.trace_seconds, entry.error = seconds, error
             recorder.add_trace(log, entry)
-    ready, name = _thread.ready, name_in_events(running.miss.jitted)
+    ready, name = _thread.ready, name_in_events(miss.jitted)
     # Also if nobody records this miss: a compile of this name no longer belongs to the earlier one.
     # And a name that is set again moves to the end, since the first in the order is dropped first.
     ready.pop(name, None)
-    if found:
-        ready[name] = [weakref.ref(recorder) for recorder, _, _ in found]
-        for recorder, log, entry in found:
-            recorder.set_ready(name, log, entry)
-        while len(ready) > MAX_ENTRIES:
-            ready.pop(next(iter(ready)))
-        if program is not None:
-            _remember(program, found)
-    if (entry := running.operation) is not None and error is None:
-        entry.at, entry.traced = running.started, traced
-        entry.trace_seconds = seconds - running.inner_seconds if traced else 0.0
-        if entry.shapes is not None:
-            entry.shapes += f" -> {', '.join(map(array_text, outputs))}"
-        _thread.operations.pop(name, None)  # moves it to the end
-        _thread.operations[name] = entry
-        if len(_thread.operations) > MAX_ENTRIES:
-            _thread.operations.pop(next(iter(_thread.operations)))
-
-
-# The recorders that remember a jaxpr, or what it was lowered to.
-_recorders_of: WeakIdMap[list[weakref.ref[Recorder]]] = WeakIdMap()
-
-
-def _remember(program: Any, found: list[_Recorded]) -> None:
-    _recorders_of.set(program, [weakref.ref(recorder) for recorder, _, _ in found])
-    for recorder, log, entry in found:
-        recorder.remember(program, log, entry)
-
-
-def _recall(program: Any) -> list[_Recorded]:
-    recorders = [reference() for reference in _recorders_of.get(program) or ()]
-    found = [(recorder, recorder.recall(program)) for recorder in recorders if recorder]
-    return [(recorder, *known) for recorder, known in found if known]
+    operation = None if error is not None else running.operation
+    if not found and operation is None:
+        return
+    ready[name] = heard = _Heard(operation=operation)
+    if len(ready) > MAX_ENTRIES:
+        ready.pop(next(iter(ready)))
+    heard.add(found)
+    if program is not None and found:
+        _programs.set(program, heard)
+    if operation is not None:
+        operation.at, operation.traced = running.started, traced
+        operation.trace_seconds = seconds if traced else 0.0
+        if operation.shapes is not None:
+            operation.shapes += f" -> {', '.join(map(array_text, outputs))}"
 
 
 # --- at a compile -----------------------------------------------------------------------------
 
 
 def _lowered(jaxpr: Any, lowered: Any) -> bool:
-    found = _recall(jaxpr)
-    if found:
-        _remember(lowered, found)
+    heard = _programs.get(jaxpr)
+    if heard is None or not (found := heard.recorded):
+        return False
+    _programs.set(lowered, heard)
     # The call that lowered this by hand does not compile it.
     entries = [entry for _, _, entry in found]
-    for name in list(_thread.ready):
-        if any(entry in entries for _, _, entry in _ready(name)):
+    for name, other in [*_thread.ready.items()]:
+        if any(entry in entries for _, _, entry in other.recorded):
             del _thread.ready[name]
-    return bool(found)
+    return True
 
 
 @contextlib.contextmanager
 def _compiling(lowered: Any) -> Iterator[None]:
-    _thread.lowered = lowered
+    _thread.lowered = _programs.get(lowered) or _NOTHING
     try:
         yield
     finally:
@@ -387,45 +414,32 @@ def _compiling(lowered: Any) -> Iterator[None]:
 
 
 def _on_compile(compiled: Compile) -> None:
-    here = _recorders()
+    here, by_hand = _recorders(), _thread.lowered
     counted: list[_Recorded] = []
-    is_by_hand = _thread.lowered is not None
     with _noting_problems(here):
+        heard = by_hand or _thread.ready.get(compiled.name, _NOTHING)
         is_backward = is_in_backward_pass()
-        compiled = attrs.evolve(compiled, is_by_hand=is_by_hand, in_backward_pass=is_backward)
-        found = _recall(_thread.lowered) if is_by_hand else _ready(compiled.name)
+        compiled = attrs.evolve(
+            compiled, is_by_hand=by_hand is not None, in_backward_pass=is_backward
+        )
+        found = heard.recorded
         others = [each for each in here if not any(each is other for other, _, _ in found)]
-        if others:
-            counted += _add_operation(compiled, others)
+        if others:  # to whom it belongs to no function of the user's, but to the line that ran it
+            operation, heard.operation = heard.operation, None
+            operation = operation or Entry(None, time.perf_counter(), operation=compiled.name)
+            site = call_site()
+            for recorder in others:
+                own = attrs.evolve(operation, site=site)
+                if (log := recorder.add_operation(own, compiled)) is not None:
+                    counted.append((recorder, log, own))
         for recorder, log, entry in found:
-            if not recorder.is_closed and (e := recorder.add_compile(log, compiled, entry)):
-                counted.append((recorder, log, e))
-    try:
+            if not recorder.is_closed and (own := recorder.add_compile(log, entry, compiled)):
+                counted.append((recorder, log, own))
+    with _refusing(counted):
         for recorder, log, entry in counted:
             # Without a block or `.compile()`, the compile is part of a call that ended long ago.
-            if recorder in here or is_by_hand:
+            if recorder in here or by_hand is not None:
                 recorder.after_compile(log, entry, compiled)
-    except (ExcessError, RecompileWarning):
-        _refuse(counted)
-        raise
-
-
-def _add_operation(compiled: Compile, recorders: Sequence[Recorder]) -> Iterator[_Recorded]:
-    """Adds a compile that belongs to no function of the user's to the line that ran it."""
-    pending = _thread.operations.pop(compiled.name, None)
-    entry = pending or Entry(None, time.perf_counter(), operation=compiled.name)
-    site = call_site()
-    for recorder in recorders:
-        own = attrs.evolve(entry, site=site)
-        if (log := recorder.add_operation(own, compiled)) is not None:
-            yield recorder, log, own
-
-
-def _ready(name: str) -> list[_Recorded]:
-    """The entries that may be compiled next under this name, of recorders that are alive."""
-    recorders = [reference() for reference in _thread.ready.get(name, ())]
-    found = [(recorder, recorder.ready(name)) for recorder in recorders if recorder]
-    return [(recorder, *known) for recorder, known in found if known]
 
 
 watch = Watch(_enter, _leave, _passes, _failed, _lowered, _compiling, _on_compile)

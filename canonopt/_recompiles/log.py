@@ -1,26 +1,24 @@
 """Logs of traces and compiles, by function or by line of the user's code, with their causes."""
 
-import abc
 import difflib
-import functools
+import html
 import os
 import re
-import threading
 import time
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any, Self
 
 import attrs
 
 from .._jax_internals import Compile, identity_of_code, innermost
-from .._python_internals import WeakIdMap, is_name_of_code
+from .._python_internals import is_name_of_code
 from .._texts import place_of
 from ..errors import UnknownFunctionError
 from .causes import (
     Cause,
+    Explanation,
     aligned,
-    log_markup,
     many_operations,
     path_of_growth,
     repeated_operation,
@@ -29,11 +27,16 @@ from .causes import (
 )
 from .differences import is_same_call
 from .records import Call
-from .rules import Explanation, explain, failure_hints
+from .rules import explain, failure_hints
 from .stale import StaleRead
 
 # What the seconds of a program are made of.
 STAGES = ("trace_seconds", "lowering_seconds", "compile_seconds")
+MAX_ENTRIES = 64  # kept for each function
+MAX_OPERATIONS = 512  # kept for each line
+# A call is compared with so many of the first calls and of those just before it.
+_MAX_FIRST, _MAX_LAST = 4, 12
+TWO_TRACES = "needed two traces"
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -71,15 +74,6 @@ class Counts:
 COUNTS = tuple(field.name for field in attrs.fields(Counts))
 
 
-MAX_ENTRIES = 64  # kept for each function
-MAX_OPERATIONS = 512  # kept for each line
-# A call is compared with so many of the first calls and of those just before it.
-_MAX_FIRST, _MAX_LAST = 4, 12
-
-
-TWO_TRACES = "needed two traces"
-
-
 @attrs.define(eq=False)
 class Entry:
     """One trace, one compile, or both: what a miss of the jit cache led to."""
@@ -110,24 +104,25 @@ class Entry:
     operation: str | None = None
     shapes: str | None = None
     # Earlier calls, until they were compared with this one.
-    earlier: tuple[Call, ...] = attrs.field(default=(), repr=False)
+    _earlier: list[Call] = attrs.field(factory=list, repr=False)
     _explanation: Explanation | None = attrs.field(default=None, repr=False)
-    _problem: str | None = None
 
     @property
     def explanation(self) -> Explanation | None:
         """Return how the call differs from earlier ones, found out when first asked for."""
-        earlier, self.earlier = self.earlier, ()
+        earlier, self._earlier = self._earlier, []
         if earlier and self.call is not None:
             try:
                 self._explanation = explain(self.call, earlier)
             except Exception as error:  # an explanation is not worth a failing report
-                self._problem = f"canonopt failed to compare the calls: {error!r}"
+                problem = f"canonopt failed to compare the calls: {error!r}"
+                self._explanation = Explanation((), problem)
         return self._explanation
 
-    def compare_with(self, earlier: Sequence[Call]) -> None:
-        """Notes the first and the last of the earlier calls, to be compared when somebody asks."""
-        self.earlier = (*earlier[:_MAX_FIRST], *earlier[_MAX_FIRST:][-_MAX_LAST:])
+    def compare_with(self, earlier: Iterable["Entry"]) -> None:
+        """Notes the first and the last of earlier calls, to be compared when somebody asks."""
+        calls = [each.call for each in earlier if each.call is not None]
+        self._earlier = [*calls[:_MAX_FIRST], *calls[_MAX_FIRST:][-_MAX_LAST:]]
 
     @property
     def is_again(self) -> bool:
@@ -137,19 +132,9 @@ class Entry:
     def seconds(self) -> float:
         return self.trace_seconds + self.lowering_seconds + self.compile_seconds
 
-    def is_followed_by_backward(self, compiled: Compile) -> bool:
-        """Return True if this compiles the backward pass of the call, and not the call."""
-        return not compiled.is_by_hand and (self.compiled or compiled.in_backward_pass)
-
     def add_seconds(self, compiled: Compile) -> None:
         self.lowering_seconds += compiled.lowering_seconds
         self.compile_seconds += compiled.seconds
-
-    @property
-    def why(self) -> str:
-        if self.explanation is None:
-            return self._problem or "there is no earlier call to compare with"
-        return str(self.explanation)
 
     @property
     def what(self) -> str:
@@ -161,88 +146,91 @@ class Entry:
             return "was traced and compiled" if self.compiled else "was traced"
         return "was compiled"
 
+    @property
+    def told(self) -> Explanation:
+        """Return why there is this entry."""
+        if self.error is not None:
+            return Explanation((), self.error, self.advice)
+        if self.what == TWO_TRACES:
+            return Explanation((), self.after_trial)
+        return self.explanation or Explanation((), "there is no earlier call to compare with")
 
-def cause_of(entries: list[Entry]) -> Cause:
-    """The cause of entries with one `_cause_key`."""
-    first, found = entries[0], entries[0].explanation
-    what, seconds = _what_again(entries), sum(entry.seconds for entry in entries)
-    sites = tuple(dict.fromkeys(entry.site for entry in entries if entry.site is not None))
-    if first.what == TWO_TRACES:
-        seconds = sum(entry.trace_seconds for entry in entries)
-        return Cause(what, len(entries), seconds, (), first.after_trial, (), (), sites)
-    if first.error is not None:
-        return Cause(what, len(entries), seconds, (), first.error, (), first.advice, sites)
-    if found is None:
-        return Cause(what, len(entries), seconds, (), first.why, (), (), sites)
-    changes = [entry.explanation.changes for entry in entries if entry.explanation]
+
+# --- causes ---------------------------------------------------------------------------------------
+
+
+def _causes(entries: Iterable[Entry]) -> list[Cause]:
+    """Return the causes of entries, each once for all entries that have it."""
+    alike: dict[object, list[Entry]] = {}
+    for entry in entries:
+        told = entry.told
+        # Not by the values: a batch that grows in each step is one cause.
+        changes = ((path_of_growth(c), c.kind, c.fix, c.hint) for c in told.changes)
+        key = entry.what, entry.operation, told.note, *dict.fromkeys(changes)
+        alike.setdefault(key, []).append(entry)
+    return [_cause(found, _what_again(found), found[0].told) for found in alike.values()]
+
+
+def _cause(entries: list[Entry], what: str, told: Explanation) -> Cause:
+    is_of_traces = what == TWO_TRACES
+    pattern, expected = None, None
+    if told.changes:
+        pattern, expected = verdict([entry.told.changes for entry in entries])
     return Cause(
-        *(what, len(entries), seconds, found.changes, found.note),
-        *(found.fixes, found.hints, sites, *verdict(changes)),
+        changes=told.changes,
+        note=told.note,
+        hints=told.hints,
+        fixes=told.fixes,
+        what=what,
+        times=len(entries),
+        seconds=sum(e.trace_seconds if is_of_traces else e.seconds for e in entries),
+        sites=tuple(dict.fromkeys(e.site for e in entries if e.site and e.shapes is None)),
+        pattern=pattern,
+        expected=expected,
     )
 
 
 def _what_again(entries: list[Entry]) -> str:
     """Return what had been done before: a second trace may come with the first compile."""
-    if entries[0].error is not None or entries[0].what == TWO_TRACES:
-        return entries[0].what
-    found = {
-        "traced": any(entry.traced_again for entry in entries),
-        "compiled": any(entry.compiled_again for entry in entries),
-    }
-    if entries[0].operation is not None:
-        return f"compiled {entries[0].operation} again"
-    return f"was {' and '.join(done for done, is_again in found.items() if is_again)}"
-
-
-def _cause_key(entry: Entry) -> object:
-    """Equal for entries with one cause."""
-    if entry.error is not None or entry.what == TWO_TRACES or entry.explanation is None:
-        return entry.what, entry.error or entry.after_trial
-    # Not by the values: a batch that grows in each step is one cause.
-    changes = ((path_of_growth(c), c.kind, c.fix, c.hint) for c in entry.explanation.changes)
-    return entry.what, entry.operation, *dict.fromkeys(changes)
+    first = entries[0]
+    if first.error is not None or first.what == TWO_TRACES:
+        return first.what
+    if first.operation is not None:
+        return f"compiled {first.operation} again"
+    traced = any(entry.traced_again for entry in entries)
+    compiled = any(entry.compiled_again for entry in entries)
+    return f"was {'traced' * traced}{' and ' * (traced and compiled)}{'compiled' * compiled}"
 
 
 def _causes_of_line(entries: list[Entry]) -> list[Cause]:
     """The causes of what JAX and libraries compile at one line."""
     # Those of libraries are compared like functions. JAX's own operations have shapes instead.
-    causes = _causes([e for e in entries if e.compiled_again and e.shapes is None])
+    causes = _causes(e for e in entries if e.compiled_again and e.shapes is None)
     # By name, the operations that JAX compiled again for other shapes, and for the same.
     others: dict[str, list[Entry]] = {}
     repeated: dict[str, list[Entry]] = {}
     shapes: dict[str, list[str]] = {}
-    firsts = []
     for entry in entries:
         seen = shapes.setdefault(name := str(entry.operation), [])
-        if not entry.compiled_again:
-            firsts.append(entry)
-        elif entry.shapes is not None:
+        if entry.compiled_again and entry.shapes is not None:
             kind = repeated if entry.shapes in seen else others
             kind.setdefault(name, []).append(entry)
         seen.append(str(entry.shapes))
-    if others and (told := several_shapes(shapes[name] for name in others)):
-        causes.append(_cause_of_operations(others, told))
+    if told := several_shapes(shapes[name] for name in others):
+        found = [entry for each in others.values() for entry in each]
+        causes.append(_cause(found, f"compiled {', '.join(others)} again", told))
     for name, found in repeated.items():
         if told := repeated_operation(name, len(found)):
-            causes.append(_cause_of_operations({name: found}, told))
+            causes.append(_cause(found, f"compiled {name} again", told))
+    firsts = [entry for entry in entries if not entry.compiled_again]
     seconds = sum(entry.seconds for entry in firsts)
     if expected := many_operations(len(firsts), seconds):
         what = f"compiled {len(firsts)} operations"
-        causes.append(Cause(what, 1, seconds, (), None, (), expected=expected))
+        causes.append(Cause(changes=(), what=what, times=1, seconds=seconds, expected=expected))
     return causes
 
 
-def _cause_of_operations(found: dict[str, list[Entry]], told: tuple[str, str]) -> Cause:
-    entries = [entry for each in found.values() for entry in each]
-    what, seconds = f"compiled {', '.join(found)} again", sum(entry.seconds for entry in entries)
-    return Cause(what, len(entries), seconds, (), told[0], (), told[1:])
-
-
-def _causes(entries: list[Entry]) -> list[Cause]:
-    alike: dict[object, list[Entry]] = {}
-    for entry in entries:
-        alike.setdefault(_cause_key(entry), []).append(entry)
-    return [cause_of(entries) for entries in alike.values()]
+# --- logs -----------------------------------------------------------------------------------------
 
 
 @attrs.define(eq=False)
@@ -300,8 +288,7 @@ class FunctionLog(Counts):
         """The recompiles and the failed traces, grouped by cause."""
         if self.is_line:
             return _causes_of_line(self.entries)
-        told = (e for e in self.entries if e.is_again or e.error or e.after_trial)
-        return _causes([*told])
+        return _causes(e for e in self.entries if e.is_again or e.error or e.after_trial)
 
     def add_trace(self, entry: Entry) -> None:
         # What is traced inside another trace is one program with it, for all of its shapes.
@@ -310,11 +297,9 @@ class FunctionLog(Counts):
         if reason is not None and (trial := self._trial_before(entry)) is not None:
             # One trace with it, to a user. Nothing is compared with the trial: it looks the same.
             entry.traced_again, trial.traced_again = trial.traced_again, False
-            entry.trace_seconds, trial.trace_seconds = (
-                entry.trace_seconds + trial.trace_seconds,
-                0.0,
-            )
+            entry.trace_seconds += trial.trace_seconds
             entry.after_trial, trial.error, trial.call = reason, None, None
+            trial.trace_seconds = 0.0
         if entry.error is not None:
             entry.advice = failure_hints(entry.call)
         self.traces += 1
@@ -347,40 +332,40 @@ class FunctionLog(Counts):
         self._add(entry)
 
     def _add(self, entry: Entry) -> None:
-        kept = (e for e in self.entries if not e.refused and e.operation == entry.operation)
-        earlier = [e.call for e in kept if e.call is not None]
         # Also if the entry is not kept, because an assertion may report it.
-        entry.compare_with(earlier)
+        entry.compare_with(
+            e for e in self.entries if not e.refused and e.operation == entry.operation
+        )
         if len(self.entries) < (MAX_OPERATIONS if self.is_line else MAX_ENTRIES):
             self.entries.append(entry)
 
-    def add_compile(self, compiled: Compile, entry: Entry | None = None) -> Entry | None:
+    def add_compile(self, compiled: Compile, entry: Entry) -> Entry | None:
         """Counts a compile that a miss led to.
 
         **Returns:** the entry that it belongs to, or None for a backward pass.
         """
         is_new = False
-        if entry is not None and not (entry.traced or entry.compiled):
+        if not (entry.traced or entry.compiled):
             # Jitted twice, it has a second miss inside the first. Or `.trace()` came before it.
-            key, traced = entry.call, [e for e in self.entries if e.traced]
             same = [
-                e for e in traced if e.at > entry.at or (not e.compiled and _is_same(e.call, key))
+                e
+                for e in self.entries
+                if e.traced and (e.at > entry.at or (not e.compiled and _is_one_call(e, entry)))
             ]
             entry, is_new = (same[-1], False) if same else (entry, True)
-        if entry is not None and entry.is_followed_by_backward(compiled):
-            self._count(compiled, is_backward=True)
-            if not is_new:
-                entry.add_seconds(compiled)
-            return None
-        self._count(compiled, is_backward=False)
-        if entry is not None:
-            # A miss that found its trace in JAX's cache becomes an entry once it has compiled.
-            if is_new:
-                self._add(entry)
-            if not entry.compiled:  # what was lowered once may be compiled twice
-                entry.compiled_again = self.compiles + self.cache_hits > 1
-            entry.compiled = True
+        # The backward pass of the call, and not the call.
+        is_backward = not compiled.is_by_hand and (entry.compiled or compiled.in_backward_pass)
+        self._count(compiled, is_backward)
+        if not (is_backward and is_new):
             entry.add_seconds(compiled)
+        if is_backward:
+            return None
+        # A miss that found its trace in JAX's cache becomes an entry once it has compiled.
+        if is_new:
+            self._add(entry)
+        if not entry.compiled:  # what was lowered once may be compiled twice
+            entry.compiled_again = self.compiles + self.cache_hits > 1
+        entry.compiled = True
         return entry
 
     def _count(self, compiled: Compile, is_backward: bool) -> None:
@@ -395,11 +380,13 @@ class FunctionLog(Counts):
             self.compiles += 1
 
 
-def _is_same(one: Call | None, other: Call | None) -> bool:
-    return one is other or (one is not None and other is not None and is_same_call(one, other))
+def _is_one_call(one: Entry, other: Entry) -> bool:
+    if one.call is None or other.call is None:
+        return one.call is other.call
+    return one.call is other.call or is_same_call(one.call, other.call)
 
 
-_SHOWN = ("name", "traces", "compiles", "cache_hits", "seconds")
+_SHOWN = ("name", "traces", "compiles", "cache_hits")
 _TITLES = ("function", "traces", "compiles", "cache hits", "seconds", "defined at")
 
 
@@ -414,7 +401,7 @@ class CompileLog:
         self.stale: list[StaleRead] = []
         self._logs: dict[object, FunctionLog] = {}
         self._lines: dict[object, FunctionLog] = {}
-        _alive[id(self)] = weakref.ref(self, functools.partial(_forget, id(self)))
+        _alive[id(self)] = self
 
     @property
     def functions(self) -> list[FunctionLog]:
@@ -442,35 +429,33 @@ class CompileLog:
         return iter(self.functions)
 
     def __str__(self) -> str:
-        lines = aligned([_TITLES, *self._rows()])
-        for title, cause in self._causes():
-            lines += ["", f"{title}:", *(f"  {line}" for line in cause.lines())]
-        for read in self.stale:
-            lines += ["", *read.lines()]
-        return "\n".join([*lines, *self._notes()])
-
-    def _repr_html_(self) -> str:
-        """Return the log as a notebook shows it."""
-        return log_markup(_TITLES, self._rows(), self._causes(), self._notes())
-
-    def _rows(self) -> list[tuple[str, ...]]:
-        helpers = self.helpers
-        shown = [*self.functions, *(log for log in helpers if not log.is_expected)]
+        functions, helpers = self.functions, self.helpers
+        shown = [*functions, *(log for log in helpers if not log.is_expected)]
         if others := [log for log in helpers if log.is_expected]:
             count = "1 line" if len(others) == 1 else f"{len(others)} lines"
             shown.append(_total(f"JAX and libraries: {count}", others))
-        rows = ((*(getattr(log, name) for name in _SHOWN), log.place or "") for log in shown)
-        return [(name, *map(str, counts), f"{s:.2f}", place) for name, *counts, s, place in rows]
+        rows: list[tuple[object, ...]] = [_TITLES]
+        for log in shown:
+            counts = (getattr(log, name) for name in _SHOWN)
+            rows.append((*counts, f"{log.seconds:.2f}", log.place or ""))
+        lines = aligned(rows)
+        for log in (*functions, *helpers):
+            for cause in log.causes():
+                lines += [
+                    "",
+                    f"{log.name} {cause.title}:",
+                    *(f"  {text}" for text in cause.lines()),
+                ]
+        for read in self.stale:
+            lines += ["", *read.lines()]
+        if firsts := [log.name for log in functions if not log.causes()]:
+            lines += ["", f"no earlier call in this log to compare with: {', '.join(firsts)}"]
+        lines += (f"canonopt failed to find something out: {text}" for text in self.problems)
+        return "\n".join(lines)
 
-    def _causes(self) -> list[tuple[str, Cause]]:
-        both = (*self.functions, *self.helpers)
-        return [(f"{log.name} {cause.title}", cause) for log in both for cause in log.causes()]
-
-    def _notes(self) -> list[str]:
-        firsts = [log.name for log in self.functions if not log.causes()]
-        first = f"no earlier call in this log to compare with: {', '.join(firsts)}"
-        failed = (f"canonopt failed to find something out: {text}" for text in self.problems)
-        return [*(["", first] if firsts else []), *failed]
+    def _repr_html_(self) -> str:
+        """Return the log as a notebook shows it."""
+        return f"<pre>{html.escape(str(self))}</pre>"
 
     def note_problem(self, problem: str) -> bool:
         """Notes what failed in canonopt. False if it is known, or if there are too many."""
@@ -497,33 +482,16 @@ class CompileLog:
 
 
 # The logs that somebody still has, by id.
-_alive: dict[int, weakref.ref[CompileLog]] = {}
+_alive: weakref.WeakValueDictionary[int, CompileLog] = weakref.WeakValueDictionary()
 
 
-def _forget(identity: int, reference: weakref.ref[CompileLog]) -> None:
-    if _alive.get(identity) is reference:  # another log may have the id by now
-        _alive.pop(identity, None)
-
-
-def _earlier(log: FunctionLog, entry: Entry) -> list[Entry]:
+def earlier_entries(log: FunctionLog, entry: Entry) -> list[Entry]:
     """The entries of the same function or operation before this one, in all logs."""
-    logs = [each for reference in [*_alive.values()] if (each := reference()) is not None]
-    found = (other for each in logs for other in each.entries_like(log))
+    # A list of references at once, since other threads may make logs.
+    logs = (reference() for reference in _alive.valuerefs())
+    found = (other for each in logs if each is not None for other in each.entries_like(log))
     same = (e for e in found if e.operation == entry.operation and not e.refused)
     return sorted((e for e in same if e.at < entry.at), key=lambda e: e.at)
-
-
-def compare_with_all(log: FunctionLog, entry: Entry) -> None:
-    """Has an entry compared with the earlier calls in all logs that somebody still has."""
-    keys = (each.call for each in _earlier(log, entry))
-    entry.compare_with([key for key in keys if key is not None])
-
-
-def earlier_shapes(log: FunctionLog, entry: Entry) -> list[str]:
-    """The shapes for which an operation was compiled before, by all logs that somebody has."""
-    # Two logs may have noted one compile.
-    found = {e.at: e.shapes for e in _earlier(log, entry) if e.shapes is not None}
-    return [*found.values()]
 
 
 _LINE = re.compile(r":\d+$")  # how the name of a line ends
@@ -542,81 +510,3 @@ def _total(name: str, logs: list[FunctionLog]) -> FunctionLog:
     entries = [entry for log in logs for entry in log.entries]
     is_line = any(log.is_line for log in logs)
     return FunctionLog(name, None, entries, is_line).add(logs)
-
-
-# --- what the listeners write into ------------------------------------------------------------
-
-
-class Recorder(abc.ABC):
-    """Writes what the listeners hear into logs, from any thread."""
-
-    # Whether it also follows functions that a library jits itself.
-    follows_libraries = False
-
-    def __init__(self) -> None:
-        self.is_closed = False
-        self._lock = threading.RLock()  # a signal handler may trace, too
-        # By jaxpr and by what it was lowered to, either of which any thread may compile later.
-        self._programs: WeakIdMap[tuple[FunctionLog, Entry]] = WeakIdMap()
-        # By thread and name: what may be compiled next.
-        self._ready: dict[tuple[int, str], tuple[FunctionLog, Entry]] = {}
-
-    @abc.abstractmethod
-    def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
-        """The log to write into, or None to ignore the function."""
-
-    def add_trace(self, log: FunctionLog, entry: Entry) -> None:
-        with self._lock:
-            log.add_trace(entry)
-
-    def add_compile(
-        self, log: FunctionLog, compiled: Compile, entry: Entry | None = None
-    ) -> Entry | None:
-        with self._lock:
-            return log.add_compile(compiled, entry)
-
-    def remember(self, program: Any, log: FunctionLog, entry: Entry) -> None:
-        """Keeps the entry of a program, for as long as the program lives."""
-        self._programs.set(program, (log, entry))
-
-    def recall(self, program: Any) -> tuple[FunctionLog, Entry] | None:
-        return self._programs.get(program)
-
-    def set_ready(self, name: str, log: FunctionLog, entry: Entry) -> None:
-        """Notes what this thread compiles next under a name, if it compiles."""
-        key = threading.get_ident(), name
-        with self._lock:
-            self._ready.pop(key, None)  # moves it to the end
-            self._ready[key] = (log, entry)
-            if len(self._ready) > MAX_ENTRIES:
-                self._ready.pop(next(iter(self._ready)))
-
-    def ready(self, name: str) -> tuple[FunctionLog, Entry] | None:
-        return self._ready.get((threading.get_ident(), name))
-
-    def after_miss(  # noqa: B027, a hook that may stay empty
-        self, log: FunctionLog, entry: Entry, program: Any
-    ) -> None:
-        """Called with the jaxpr after each miss, traced or not. May raise."""
-
-    def after_compile(  # noqa: B027
-        self, log: FunctionLog, entry: Entry, compiled: Compile
-    ) -> None:
-        """Called after a call or `.compile()` has compiled. May raise."""
-
-    def add_operation(  # noqa: B027
-        self, entry: Entry, compiled: Compile
-    ) -> FunctionLog | None:
-        """Called when JAX or a library has compiled, with the line of the user's in the entry.
-
-        Returns the log of that line, for `after_compile`.
-        """
-
-    def note_problem(self, problem: str) -> None:  # noqa: B027
-        """Called if canonopt itself has failed."""
-
-    def close(self) -> None:
-        """Ends recording, and lets go of all that was recorded."""
-        self.is_closed = True
-        self._ready.clear()
-        self._programs = WeakIdMap()

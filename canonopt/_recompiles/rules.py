@@ -7,12 +7,11 @@ import contextlib
 import re
 from collections.abc import Sequence
 
-import attrs
 import jax.numpy as jnp
 
 from .._jax_internals import key_context
 from .._python_internals import MODULES
-from .causes import HANDFUL, PAIR, Advice, Change, cause_lines, no_difference
+from .causes import HANDFUL, PAIR, Advice, Change, Explanation, no_difference
 from .differences import Difference, Part, nearest, static_words, words
 from .records import CONTEXT, GIVEN, INEXACT, TRANSFORMS, WRAPPED_FUNCTION, Call, Leaf, is_inside
 
@@ -643,43 +642,12 @@ def failure_hints(call: Call | None) -> tuple[str, ...]:
     return (INIT,) if call is not None and fits_model(call) is False else ()
 
 
-@attrs.frozen
-class Explanation:
-    """The differences from the nearest earlier entry, which is the one with the fewest."""
-
-    nearest: int
-    changes: tuple[Change, ...]
-    # The number of differences from each of the earlier entries, counted up to 64.
-    distances: tuple[int, ...]
-    # Whether the call was seen from inside of the function, while it was traced.
-    is_inside_trace: bool = False
-
-    @property
-    def fixes(self) -> tuple[str, ...]:
-        """Return the lines to paste, each once."""
-        return tuple(dict.fromkeys(change.fix for change in self.changes if change.fix))
-
-    @property
-    def hints(self) -> tuple[str, ...]:
-        """Return what to do, in words."""
-        return tuple(dict.fromkeys(change.hint for change in self.changes if change.hint))
-
-    @property
-    def note(self) -> str | None:
-        """Return what to say in place of changes if there are none."""
-        if self.changes:
-            return None
-        return no_difference(self.is_inside_trace, has_names=bool(key_context()))
-
-    def __str__(self) -> str:
-        return "\n".join(map(str, cause_lines(self.changes, self.note, self.hints, self.fixes)))
-
-
 def explain(new: Call, earlier: Sequence[Call]) -> Explanation | None:
     """Return how `new` differs from the nearest of `earlier`, or None if there are none."""
     if not earlier:
         return None
-    which, distances, found = nearest(new, earlier)
+    if found := nearest(new, earlier):
+        return Explanation.of(map(change_of, found))
     # Inside of a trace the function itself has no record.
-    inside = new.function is None and bool(new.leaves[TRANSFORMS].token)
-    return Explanation(which, tuple(map(change_of, found)), distances, inside)
+    is_inside = new.function is None and bool(new.leaves[TRANSFORMS].token)
+    return Explanation((), no_difference(is_inside, has_names=bool(key_context())))

@@ -94,14 +94,12 @@ def test_the_nearest_of_several_entries_is_named():
         (ones(3), ones(3), "b"),
     )
     last = found[-1].explanation
-    assert (last.nearest, last.distances) == (0, (1, 2, 3))
     assert [(c.path, c.before, c.after) for c in last.changes] == [("mode", "'a'", "'b'")]
 
 
 def test_among_equally_near_entries_the_most_similar_array_is_named():
     committed = jax.device_put(ones(4), jax.devices()[0])
     found = entries(*((x, ones(1), "a") for x in (ones(4), ones(4).astype(np.int8), committed)))
-    assert found[-1].explanation.nearest == 0
     assert [change.kind for change in found[-1].explanation.changes] == ["commitment"]
 
 
@@ -155,7 +153,6 @@ def test_comparing_with_a_distant_entry_stops_early():
     one, ten = (calls(functools.partial(explain, new, [old] * n)) for n in (1, 10))
     assert ten < 2 * one
     explanation = explain(new, [old] * 10)
-    assert (explanation.nearest, set(explanation.distances)) == (9, {64})
     assert len(explanation.changes) == 4000
 
 
@@ -515,7 +512,7 @@ def test_a_sharding_over_an_abstract_mesh_is_no_error():
 )
 def test_the_earlier_call_with_the_nearest_shape_is_named(sizes, nearest):
     found = entries(*((ones(n), ones(1), "a") for n in sizes))
-    assert found[-1].why.startswith(f"x: shape: float32[{nearest}] -> float32[{sizes[-1]}]")
+    assert str(found[-1].told).startswith(f"x: shape: float32[{nearest}] -> float32[{sizes[-1]}]")
 
 
 def test_a_function_that_was_made_again_is_nearer_than_another_one():
@@ -527,7 +524,6 @@ def test_a_function_that_was_made_again_is_nearer_than_another_one():
             jax.jit(jax.grad(step, argnums=argnums))(ones(3), ones(3))
     other, same = log["step"].recompiles
     assert other.explanation.changes[0].before.endswith("captured variable 'argnums' 0")
-    assert same.explanation.nearest == 0
     after = same.explanation.changes[0].after
     assert after == "another object made by the same code, by jax.grad"
 

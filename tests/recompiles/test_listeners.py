@@ -129,7 +129,7 @@ def test_a_jitted_method_of_a_library_object_is_the_users():
             apply(params, ones(size, 2)), update(ones(size), optim.init(ones(size)))
     counts = {found.name: (found.traces, found.compiles) for found in log.functions}
     assert counts == {"apply": (2, 2), "update_fn": (2, 2)}
-    assert "args[0]: shape: float32[1,2] -> float32[2,2]" in log["apply"].recompiles[0].why
+    assert "args[0]: shape: float32[1,2] -> float32[2,2]" in str(log["apply"].recompiles[0].told)
 
 
 def dense():

@@ -178,7 +178,7 @@ def test_a_comparison_that_fails_is_named_in_the_explanation(monkeypatch):
     with canonopt.compile_log() as log:
         step(ones(1)), step(ones(2))
     text = "canonopt failed to compare the calls: RuntimeError('a mistake')"
-    assert log["step"].entries[1].why == text
+    assert str(log["step"].entries[1].told) == text
     assert text in str(log)
 
 
@@ -224,7 +224,7 @@ def test_a_log_that_begins_after_the_first_call_says_so():
         step(ones(2))
     assert (log["step"].traces, log["step"].compiles) == (1, 1)
     assert str(log).endswith("\nno earlier call in this log to compare with: step")
-    assert log["step"].entries[0].why == "there is no earlier call to compare with"
+    assert str(log["step"].entries[0].told) == "there is no earlier call to compare with"
 
 
 @pytest.mark.slow

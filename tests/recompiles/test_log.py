@@ -4,7 +4,6 @@ import html
 import re
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -150,26 +149,9 @@ def test_entries_with_one_cause_are_reported_once():
     )
 
 
-def test_a_notebook_shows_the_log_as_a_table():
+def test_a_notebook_shows_the_log_as_text():
     step = jax.jit(lambda x: sum(x.values()))
     with canonopt.compile_log() as log:
-        for size in (1, 2, 3):
-            step({f"<{i}>": ones(size) for i in range(20)})
-    text = log._repr_html_()
-    assert "<td>&lt;lambda&gt;</td><td>3</td><td>3</td>" in text
-    assert "float32[1] -&gt; float32[2]" in text and "more differences" in text
-    assert "<b>&lt;lambda&gt; was traced and compiled again, twice</b>" in text
-    assert "&lt;0&gt;" in text and "<0>" not in text
-    for tag in ("table", "tr", "td", "th", "p", "b", "pre"):
-        assert text.count(f"<{tag}>") + text.count(f"<{tag} ") == text.count(f"</{tag}>")
-
-
-def test_a_notebook_shows_a_line_to_write_as_code():
-    state = {"loss": 0.0}
-    step = jax.jit(lambda state: {"loss": state["loss"] + jnp.float32(1)})
-    with canonopt.compile_log() as log:
-        for _ in range(2):
-            state = step(state)
-    (line,) = (text for text in str(log).splitlines() if text.startswith("  write: "))
-    line = html.escape(line.removeprefix("  write: "))
-    assert f"\nwrite: {line}</pre>" in log._repr_html_()
+        for size in (1, 2):
+            step({f"<{i}>": ones(size) for i in range(2)})
+    assert log._repr_html_() == f"<pre>{html.escape(str(log))}</pre>"

@@ -178,7 +178,7 @@ def test_an_object_that_raises_for_each_attribute_has_a_record():
 
         inner(jnp.ones(2))
         inner(jnp.ones(3))
-    assert log["inner"].recompiles[0].why.startswith("x: shape: float32[2] -> float32[3]")
+    assert str(log["inner"].recompiles[0].told).startswith("x: shape: float32[2] -> float32[3]")
 
 
 def test_static_data_of_a_node_has_the_name_of_its_field():

@@ -41,7 +41,7 @@ def test_the_line_that_is_printed_works_when_pasted(script: Script, tmp_path):
     lines = list(dict.fromkeys(printed(step, "write: ")))
     assert lines == list(script.fixes)
     fixed, after = run(script.with_lines(lines), tmp_path / "fixed.py")
-    assert (fixed.traces, fixed.compiles) == (1, 1), fixed.entries[-1].why
+    assert (fixed.traces, fixed.compiles) == (1, 1), str(fixed.entries[-1].told)
     for one, other in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
     assert list(dict.fromkeys(printed(step, "hint: "))) == ([script.hint] if script.hint else [])
