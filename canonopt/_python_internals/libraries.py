@@ -113,7 +113,8 @@ def makes_text(value: Any) -> bool:
 # Attributes with which it can read the variables of other code, or all classes.
 HIDDEN_ATTRIBUTES = frozenset(
     "__builtins__ __closure__ __code__ __defaults__ __globals__ __kwdefaults__ __subclasses__ "
-    "__annotations__ cell_contents f_back f_builtins f_globals f_locals gi_frame tb_frame".split()
+    "__annotations__ annotation cell_contents f_back f_builtins f_globals f_locals "
+    "gi_frame tb_frame".split()
 )
 # Builtins that read what does not appear in the code at all.
 _HIDDEN_INPUTS = frozenset(

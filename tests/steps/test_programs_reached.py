@@ -8,6 +8,7 @@ import dataclasses
 import enum
 import functools
 import heapq
+import inspect
 import math
 import operator
 import sys
@@ -499,6 +500,42 @@ class Scale:
     exec(source, namespace)
     for value in (2.0, 3.0):
         yield jit(namespace["Scale"](jnp.float32(value)))(x)
+
+
+@case
+def annotation_of_a_signature(jit):
+    def fit(value):
+        def noted(v: Rated(value)): ...
+
+        signature = inspect.signature(noted)
+        return jit(lambda x: x * signature.parameters["v"].annotation.value)(x)
+
+    for value in (2.0, 5.0):
+        yield fit(value)
+
+
+class Rated:
+    def __init__(self, value):
+        self.value = value
+
+    def __repr__(self):
+        return "Rated"
+
+
+@case
+def cached_property_of_what_is_frozen(jit):
+    @dataclasses.dataclass(frozen=True)
+    class Scales:
+        scale: float = 2.0
+
+        @functools.cached_property
+        def twice(self):
+            return jnp.float32(self.scale) * 2
+
+    scales = Scales()
+
+    data = jnp.float32(2.0)
+    yield jit(lambda x: x * scales.twice + data)(x)
 
 
 @pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)

@@ -558,13 +558,16 @@ class _Writer:
         self.random, self.cells = random, []
         self.is_filter = random.random() < 0.5
         self.has_effects = random.random() < 0.2
+        # Then without arrays: they become arguments, while JAX goes on with a constant.
+        self.has_inside = not self.has_effects and random.random() < 0.3
         self.changes: list[tuple[str, str]] = []
         self.functions: list[str] = []
         self.before: dict[str, str] = {}
 
     def filled(self, text: str, name: str = "") -> str:
         """A text with values in it."""
-        table = self.random.choices([NUMBERS, ARRAYS, ODD], [20, 6, 1])[0]
+        weights = [1, 0, 0] if self.has_inside else [20, 6, 1]
+        table = self.random.choices([NUMBERS, ARRAYS, ODD], weights)[0]
         u, v = self.before.setdefault(name, self.random.choice(NUMBERS)), self.random.choice(table)
         return text.format(n=name, u=u, v=v, w=self.random.choice(NUMBERS[:4]), a=self.array())
 
@@ -574,7 +577,7 @@ class _Writer:
     def place(self, row: tuple[str, str, str, str], name: str) -> tuple[list[str], list[str]]:
         """The lines of `make` for a place, and the readers."""
         setup, local, readers, changes = row
-        if self.random.random() < 0.3:
+        if self.random.random() < 0.3 and not self.has_inside:
             self.before[name] = self.random.choice(ARRAYS)
         self.cells.append(self.filled(setup, name))
         for change in changes.split("; "):
@@ -599,7 +602,6 @@ class _Writer:
             _, found = self.place((setup, "", readers, changes), "p")
             reads = reads + found
             self.values = [self.filled(random.choice(values.split("; ")), "p") for _ in range(3)]
-        self.has_inside = not self.has_effects and random.random() < 0.3
         if self.has_inside:
             read = reads[0].replace("(x)", "(z)") if " p" not in f" {reads[0]}" else "2.0"
             local += ["def inner(z):", f"    return z * {read}"]
