@@ -18,7 +18,7 @@ import attrs
 from .comparing import new_programs, read_run, side_by_side
 from .forms import as_annotations, as_html, as_json, as_perfetto, print_report
 from .report import Report
-from .running import Ending, is_watched, run
+from .running import Ending, run
 from .stream import Process, read
 
 RECOMPILED = 3  # exit status
@@ -52,19 +52,25 @@ the imports that these need. The numbers are the same. `canonopt fix train.py | 
 it, and so does --write.
 """
 
-_FLAGS = {
-    "--all": "print all of the report, not a screen of it",
-    "--fail-on-recompile": "exit with status 3 after a recompile that can be avoided",
-    "--try": "run it again with canonopt's factories in Optax's place, and compare",
+
+# The options of the doctor: the words after each, and what it does.
+_OPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
+    "--all": ((), "print all of the report, not a screen of it"),
+    "--fail-on-recompile": ((), "exit with status 3 after a recompile that can be avoided"),
+    "--try": ((), "run it again with canonopt's factories in Optax's place, and compare"),
+    "--allow": (("FUNCTION:N",), "accept N traces and N compiles; may be repeated"),
+    "--attach-to": (("STREAM",), "report on a file or folder of --streams, also while it grows"),
+    "--compare": (("RUN1", "RUN2"), "say what the second of two runs, saved with --json, compiled"),
+    "--format": (("text|github",), "github: also print warnings that GitHub shows"),
+    "--html": (("FILE",), "also write the report as an HTML page"),
+    "--json": (("FILE",), "also write the report as JSON"),
+    "--perfetto": (("FILE",), "also write a timeline that https://ui.perfetto.dev opens"),
+    "--streams": (("FOLDER",), "keep what each process writes, a file for each"),
 }
-_WITH_VALUE = {
-    "--allow": ("FUNCTION:N", "accept N traces and N compiles of a function; may be repeated"),
-    "--attach-to": ("STREAM", "report on a file or folder of --streams, also while it is written"),
-    "--format": ("text|github", "github: also print a warning for each cause, which GitHub shows"),
-    "--html": ("FILE", "also write the report as an HTML page"),
-    "--json": ("FILE", "also write the report as JSON"),
-    "--perfetto": ("FILE", "also write a timeline that https://ui.perfetto.dev opens"),
-    "--streams": ("FOLDER", "keep what each process writes, a file for each"),
+_KINDS: dict[str, dict[str, Any]] = {
+    "--allow": {"action": "append", "type": lambda text: _allowed(text), "default": []},
+    "--compare": {"nargs": 2},
+    "--format": {"choices": ("text", "github")},
 }
 
 
@@ -75,7 +81,11 @@ def command(arguments: Sequence[str], version: str) -> Any:
     """
     parser = argparse.ArgumentParser(prog="canonopt")
     parser.add_argument("--version", action="version", version=f"canonopt {version}")
-    commands = parser.add_subparsers(required=True, metavar="command")
+    commands = parser.add_subparsers(required=True, metavar="command", dest="command")
+    text = "put canonopt's names in place of Optax's in source code"
+    fix = commands.add_parser("fix", help=text, description=_FIX)
+    fix.add_argument("paths", nargs="+", metavar="PATH", help="a Python file, or a folder of them")
+    fix.add_argument("--write", action="store_true", help="change the files instead")
     doctor = commands.add_parser(
         "doctor",
         help="run a script and report what it compiled, and why more than once",
@@ -84,32 +94,24 @@ def command(arguments: Sequence[str], version: str) -> Any:
         epilog=_EPILOG,
         allow_abbrev=False,  # `_split` knows whole names
     )
-    for name, text in _FLAGS.items():
-        doctor.add_argument(name, action="store_true", help=text)
-    for name, (metavar, text) in _WITH_VALUE.items():
-        action = "append" if name == "--allow" else "store"
-        doctor.add_argument(name, help=text, metavar=metavar, action=action)
-    text = "say what the second of two runs, saved with --json, compiled that the first had not"
-    doctor.add_argument("--compare", nargs=2, metavar=("RUN1", "RUN2"), help=text)
-    text = "put canonopt's names in place of Optax's in source code"
-    fix = commands.add_parser("fix", help=text, description=_FIX)
-    fix.add_argument("paths", nargs="+", metavar="PATH", help="a Python file, or a folder of them")
-    fix.add_argument("--write", action="store_true", help="change the files instead")
-    if arguments[:1] == ["fix"]:
-        return _fix(parser.parse_args(arguments))
+    for name, (words, text) in _OPTIONS.items():
+        metavar = words if len(words) > 1 else "".join(words)
+        kind: dict[str, Any] = {"metavar": metavar} if words else {"action": "store_true"}
+        doctor.add_argument(name, help=text, **kind, **_KINDS.get(name, {}))
     ours, script = _split(arguments)
     options = parser.parse_args(ours)
+    if options.command == "fix":
+        return _fix(options)
     try:
         if options.compare is not None:
             first, second = map(read_run, options.compare)
             found = [*new_programs(first, second)] or ["", "The second compiled nothing new."]
             print(*side_by_side(first, second), *found, sep="\n")
             return 0
-        allowed = dict(map(_allowed, options.allow or []))
         _check(options, script)
     except ValueError as error:
         doctor.error(str(error))
-    return _run(script, options, allowed) if script else _attach(options, allowed)
+    return _run(script, options) if script else _attach(options)
 
 
 def _fix(options: argparse.Namespace) -> Any:
@@ -129,7 +131,7 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "-m":
         if arguments[at] == "--":
             return [*arguments[:at]], [*arguments[at + 1 :]]
-        at += 3 if arguments[at] == "--compare" else 2 if arguments[at] in _WITH_VALUE else 1
+        at += 1 + len(_OPTIONS.get(arguments[at], ((), ""))[0])
     script = [*arguments[at:]]
     return [*arguments[:at]], [] if script in ([], ["-m"]) else [sys.executable, *script]
 
@@ -137,14 +139,13 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
 def _allowed(text: str) -> tuple[str, int]:
     name, _, count = text.rpartition(":")
     if not (name and count.isdecimal() and int(count)):
-        raise ValueError(f"cannot allow {text!r}: write FUNCTION:N, for example step:2")
+        message = f"cannot allow {text!r}: write FUNCTION:N, for example step:2"
+        raise argparse.ArgumentTypeError(message)
     return name, int(count)
 
 
 def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
     """Raise `ValueError` if an option is wrong, before anything runs."""
-    if options.format not in (None, "text", "github"):
-        raise ValueError(f"unknown --format {options.format}: write text or github")
     if options.attach_to is not None and script:
         raise ValueError("--attach-to takes no command: another machine runs it")
     if options.attach_to is None and not script:
@@ -166,7 +167,7 @@ def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
 # --- a run --------------------------------------------------------------------------------------
 
 
-def _run(script: list[str], options: argparse.Namespace, allowed: Mapping[str, int]) -> int:
+def _run(script: list[str], options: argparse.Namespace) -> int:
     try:
         report = _watch(script, options.streams)
         if getattr(options, "try") and report.status == 0:
@@ -175,7 +176,7 @@ def _run(script: list[str], options: argparse.Namespace, allowed: Mapping[str, i
     except OSError as error:
         _say(f"canonopt doctor: cannot run {script[0]}: {error.strerror}\n")
         return 126 if isinstance(error, PermissionError) else 127
-    return _finish(report, options, allowed)
+    return _finish(report, options)
 
 
 def _watch(script: list[str], folder: str | None, with_canonopt: bool = False) -> Report:
@@ -188,19 +189,20 @@ def _watch(script: list[str], folder: str | None, with_canonopt: bool = False) -
         ending = run(script, folder, with_canonopt)
         seconds = time.time() - started
         processes, problems = read(Path(folder))
-        if not is_watched(folder):
-            problems.append(_UNWATCHED)
+    if not (processes or problems):
+        problems = [_UNWATCHED]
     name = shlex.join(script[1:] if script[0] == sys.executable else script)
     return _report(processes, name, ending, seconds, started, problems)
 
 
 _UNWATCHED = (
-    "No Python process was watched. With -E, -I or -S, or without the environment that the command "
-    "is given, Python does not import canonopt's sitecustomize: run the command without these."
+    "No process of the command imported jax, or none could be watched: with -E, -I or -S, or "
+    "without the environment that the command is given, Python does not import canonopt's "
+    "sitecustomize. Run the command without these."
 )
 
 
-def _attach(options: argparse.Namespace, allowed: Mapping[str, int]) -> int:
+def _attach(options: argparse.Namespace) -> int:
     """Report on what others write or have written."""
     processes, problems = read(Path(options.attach_to))
     if not processes:
@@ -210,7 +212,7 @@ def _attach(options: argparse.Namespace, allowed: Mapping[str, int]) -> int:
     started = processes[0].start["time"]
     seconds = max(process.latest for process in processes) - started
     name = shlex.join(processes[0].start["argv"])
-    return _finish(_report(processes, name, None, seconds, started, problems), options, allowed)
+    return _finish(_report(processes, name, None, seconds, started, problems), options)
 
 
 def _report(
@@ -221,42 +223,37 @@ def _report(
     started: float,
     problems: Sequence[str],
 ) -> Report:
-    notes = _endings(processes, ending)
-    if not (processes or problems):
-        notes.append("No process of the command imported jax.")
     failures = dict.fromkeys(text for process in processes for text in process.failures)
-    notes += [f"canonopt failed to find something out: {text}" for text in failures]
+    notes = [f"canonopt failed to find something out: {text}" for text in failures]
     # Those that compiled nothing are left out.
     shown = [process for process in processes if process.functions or process.helpers]
     status = None if ending is None else ending.status
+    notes = [*_endings(processes, ending), *notes]
     return Report(shown, name, status, seconds, started, problems, notes)
 
 
-def _endings(processes: Sequence[Process], ending: Ending | None) -> list[str]:
-    """Return notes on processes that did not end in the usual way."""
-    notes = []
+def _endings(processes: Sequence[Process], ending: Ending | None) -> Iterator[str]:
+    """Yield notes on processes that did not end in the usual way."""
     if ending is not None and ending.signal is not None:
-        notes.append(f"The command was killed by {ending.signal}.")
-    others = []
+        yield f"The command was killed by {ending.signal}."
     # A fork ends with `os._exit` as a rule.
-    for process in (each for each in processes if not (each.is_ended or each.start["fork"])):
-        if ending is None or process.start["pid"] != ending.pid:
-            others.append(process.title)
-        elif ending.signal is None:
-            notes.append(f"{process.title} ended with os._exit.")
+    found = [each for each in processes if not (each.is_ended or each.start["fork"])]
+    pid = None if ending is None else ending.pid
+    others = [each.title for each in found if each.start["pid"] != pid]
+    if len(others) < len(found) and ending is not None and ending.signal is None:
+        yield "The command ended with os._exit."
     if others:
         names = ", ".join([*others[:8], *(["..."] if len(others) > 8 else [])])
-        notes.append(f"Killed, ended with os._exit, or still running: {names}.")
-    return notes
+        yield f"Killed, ended with os._exit, or still running: {names}."
 
 
-def _finish(report: Report, options: argparse.Namespace, allowed: Mapping[str, int]) -> int:
+def _finish(report: Report, options: argparse.Namespace) -> int:
     """Write the report, and return the exit status."""
-    status, reasons = report.status or 0, []
+    status, last = report.status or 0, ""
     if status == 0 and options.fail_on_recompile:
-        reasons = _excess(report, allowed)
+        reasons = _excess(report, dict(options.allow))
         status = RECOMPILED if reasons else int(bool(report.problems))
-    failures = []
+        last = "".join(f"canonopt doctor: exit status 3, for {reason}\n" for reason in reasons)
     # Files first, because the report ends with those that cannot be written.
     for form, render in _FORMS.items():
         if (path := getattr(options, form)) is None:
@@ -265,13 +262,12 @@ def _finish(report: Report, options: argparse.Namespace, allowed: Mapping[str, i
             # The command may have bytes that are not UTF-8, which Python holds as surrogates.
             Path(path).write_text(render(report), encoding="utf-8", errors="backslashreplace")
         except OSError as error:
-            failures.append(f"canonopt doctor: cannot write {os.path.abspath(path)}: {error}\n")
+            last += f"canonopt doctor: cannot write {os.path.abspath(path)}: {error}\n"
+    if options.format == "github":
+        last += as_annotations(report)
     with _stderr() as stream:
         print_report(report, stream, options.all)
-    _say("".join(f"canonopt doctor: exit status 3, for {reason}\n" for reason in reasons))
-    _say("".join(failures))
-    if options.format == "github":
-        _say(as_annotations(report))
+    _say(last)
     return status
 
 

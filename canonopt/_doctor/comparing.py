@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from .._recompiles import aligned
 from .report import with_short_paths
 
-VERSION = 2  # of the layout of a run
+VERSION = 3  # of the layout of a run
 _MAX_SHOWN = 8  # differences, and programs of one function
 _COMPARED = {"traces": "d", "compiles": "d", "seconds": ".2f"}
 

@@ -3,13 +3,25 @@
 import io
 import json
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TextIO, TypeAlias
 
-from .._recompiles import STAGES, aligned
+from .._recompiles import (
+    STAGES,
+    Cause,
+    CauseLine,
+    Change,
+    Entry,
+    FunctionLog,
+    ReadValue,
+    StaleRead,
+    aligned,
+    times,
+)
 from .comparing import VERSION, side_by_side
 from .report import Function, Report, with_short_paths
-from .start import start_of
+from .start import Start, start_of
+from .stream import Process
 
 _MAX_LINES = 40  # below the table: what a screen has room for
 _EVERYTHING = 10**6
@@ -110,20 +122,23 @@ def _blocks(report: Report, most: int) -> Iterator[list[_Line]]:
     for read in report.stale:
         first, *rest = map(with_short_paths, read.lines())
         yield [("", ""), (first, "bold"), *((line, "") for line in rest)]
-    for section in report.sections:
-        name = f"{section.name} ({section.place})" if section.place else section.name
+    for function in report.told:
+        name = f"{function.name} ({function.short_place})" if function.place else function.name
         block: list[_Line] = [("", ""), (name, "bold")]
-        for title, cause in section.causes:
-            block.append((f"  {title}, {cause.seconds:.2f} s", ""))
-            for line in cause.report(most):
-                text = f"    {with_short_paths(str(line))}"
-                block.append((text, "green" if line.role == "fix" else ""))
+        for cause, processes in function.causes():
+            block.append((f"  {report.title(cause, processes)}, {cause.seconds:.2f} s", ""))
+            block += _cause_lines(cause.report(most), "    ")
             yield block
             block = []
-        if section.closing:
-            block.append((f"  {section.closing}", ""))
+        if omitted := int(function.total("omitted")):
+            block.append((f"  and {times(omitted)} more, details omitted", ""))
         if block:
             yield block
+
+
+def _cause_lines(lines: Sequence[CauseLine], indent: str) -> Iterator[_Line]:
+    for line in lines:
+        yield f"{indent}{with_short_paths(str(line))}", "green" if line.role == "fix" else ""
 
 
 def _start_lines(report: Report) -> list[_Line]:
@@ -132,83 +147,72 @@ def _start_lines(report: Report) -> list[_Line]:
         return []
     first, *rows = aligned([*start.rows])
     lines = [("", ""), (first, "bold"), *((row, "") for row in rows)]
-    for line in start.advice:
-        text = f"  {with_short_paths(str(line))}"
-        lines.append((text, "green" if line.role == "fix" else ""))
-    return lines
+    return [*lines, *_cause_lines(start.advice, "  ")]
 
 
 # --- JSON -----------------------------------------------------------------------------------------
 
-_PROCESS = ("host", "pid", "parent", "argv", "python", "jax")
-_COUNTS = ("traces", "compiles", "cache_hits", "seconds", "first_seconds", "lost_seconds", *STAGES)
-_MOMENT = ("traced", "compiled", *STAGES, "error", "operation", "shapes", "leaves")
-_CHANGE = ("path", "kind", "before", "after", "fix", "hint")
-_CAUSE = ("what", "times", "seconds", "note", "fixes", "hints", "sites", "pattern", "expected")
+_COUNTS = f"traces compiles cache_hits seconds first_seconds lost_seconds {' '.join(STAGES)}"
+# What is told of each object. Increase `VERSION` if the layout changes.
+_TOLD: dict[type, str] = {
+    Report: "command seconds compile_seconds lost_seconds status stale processes tried",
+    Process: "name is_ended start",
+    FunctionLog: _COUNTS,
+    Entry: f"traced compiled {' '.join(STAGES)} error operation shapes leaves",
+    Cause: "what times seconds note fixes hints sites pattern expected changes",
+    Change: "path kind before after fix hint",
+    StaleRead: "function place since calls values",
+    ReadValue: "path before after place",
+    Start: "rows advice",
+    CauseLine: "role text",
+}
 
 
-def as_json(report: Report) -> str:
-    return json.dumps(as_dict(report), indent=2) + "\n"
+def _told(value: Any) -> Any:
+    """Return an object of the table as a dict, and all else as it is."""
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [*map(_told, value)]
+    names = next((names for kind, names in _TOLD.items() if isinstance(value, kind)), None)
+    if names is None:
+        return value
+    found = {name: _told(getattr(value, name)) for name in names.split()}
+    return {**found, **_more(value)} if isinstance(value, Report) else found
 
 
-def as_dict(report: Report) -> dict[str, Any]:
-    """Return all of it, for machines. Increase `VERSION` if the layout changes."""
-    # The names belong to the layout, and stay if an attribute is renamed.
+def _more(report: Report) -> dict[str, Any]:
     found = [*report.functions, *(each for each in report.helpers if each.is_repeated)]
-    start = start_of(report)
     return {
         "version": VERSION,
         "recompiled": bool(report.repeated),
-        **_fields(report, "command", "seconds", "compile_seconds", "lost_seconds", "status"),
         "notes": [*report.problems, *report.notes],
-        "processes": [
-            {**{name: each.start[name] for name in _PROCESS}, **_fields(each, "name", "is_ended")}
-            for each in report.processes
-        ],
         "findings": [_function(each, report) for each in found],
         "lines": [_function(each, report) for each in report.helpers if each not in found],
-        "stale": [
-            {
-                **_fields(read, "function", "place", "since", "calls"),
-                "values": [_fields(v, "path", "before", "after", "place") for v in read.values],
-            }
-            for read in report.stale
-        ],
-        "start": None
-        if start is None
-        else {"rows": start.rows, "advice": [_fields(x, "role", "text") for x in start.advice]},
-        "tried": None if report.tried is None else as_dict(report.tried),
+        "start": _told(start_of(report)),
     }
 
 
 def _function(function: Function, report: Report) -> dict[str, Any]:
-    moments = [
-        {
-            **{"process": process, "at": entry.at - report.started, "again": entry.is_again},
-            **_fields(entry, *_MOMENT),
-        }
-        for process, entry in function.entries
-    ]
-    causes = [
-        {
-            **_fields(shared.cause, *_CAUSE),
-            "processes": shared.processes,
-            "changes": [_fields(change, *_CHANGE) for change in shared.cause.changes],
-        }
-        for shared in function.causes()
-    ]
     return {
-        **_fields(function, "name", "place"),
-        **{name: function.total(name) for name in _COUNTS},
+        "name": function.name,
+        "place": function.place,
         "repeated": function.is_repeated,
-        "by_process": {name: _fields(log, *_COUNTS) for name, log in function.logs.items()},
-        "moments": moments,
-        "causes": causes,
+        **{name: function.total(name) for name in _COUNTS.split()},
+        "by_process": {name: _told(log) for name, log in function.logs.items()},
+        "moments": [
+            {"process": name, "at": e.at - report.started, "again": e.is_again, **_told(e)}
+            for name, e in function.entries
+        ],
+        "causes": [{**_told(each), "processes": names} for each, names in function.causes()],
     }
 
 
-def _fields(value: object, *names: str) -> dict[str, Any]:
-    return {name: getattr(value, name) for name in names}
+def as_dict(report: Report) -> dict[str, Any]:
+    """Return all of it, for machines."""
+    return _told(report)
+
+
+def as_json(report: Report) -> str:
+    return json.dumps(as_dict(report), indent=2) + "\n"
 
 
 # --- a timeline -----------------------------------------------------------------------------------
@@ -256,10 +260,11 @@ def as_annotations(report: Report) -> str:
     for read in report.stale:
         first, *rest = map(with_short_paths, read.lines())
         found.append((with_short_paths(read.place or ""), first.removesuffix(":"), rest))
-    for section in report.sections:
-        for title, cause in section.causes:
+    for each in report.told:
+        for cause, processes in each.causes():
             if cause.is_avoidable:
-                found.append((section.place, f"{section.name} {title}", cause.report()))
+                title = f"{each.name} {report.title(cause, processes)}"
+                found.append((each.short_place, title, cause.report()))
     lines = []
     for place, head, text in found:
         file, _, line = place.rpartition(":")

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 
 import attrs
 
-from .._recompiles import Cause, Entry, FunctionLog, StaleRead, times
+from .._recompiles import Cause, Entry, FunctionLog, StaleRead
 from .stream import Process
 
 
@@ -34,40 +34,30 @@ class Function:
         """Return its traces and compiles, each with the name of the process."""
         return [(process, entry) for process, log in self.logs.items() for entry in log.entries]
 
-    def causes(self) -> list["SharedCause"]:
-        """Return the causes, each once though several processes have it."""
-        alike: dict[object, list[tuple[str, Cause]]] = {}
+    def causes(self) -> list[tuple[Cause, tuple[str, ...]]]:
+        """Return the causes, each once, with the processes that have it."""
+        alike: dict[object, dict[str, Cause]] = {}
         for process, log in self.logs.items():
             for cause in log.causes():
                 # Not by the values: each process may have other ones.
                 changes = ((change.path, change.kind, change.fix) for change in cause.changes)
-                alike.setdefault((cause.what, cause.note, *changes), []).append((process, cause))
-        return [_shared(found) for found in alike.values()]
+                found = alike.setdefault((cause.what, cause.note, *changes), {})
+                found[process] = _added(cause, found.get(process))
+        return [
+            (functools.reduce(_added, found.values()), tuple(found)) for found in alike.values()
+        ]
+
+    @property
+    def short_place(self) -> str:
+        return with_short_paths(self.place or "")
 
 
-@attrs.frozen
-class SharedCause:
-    """A cause, with its times and seconds in all processes together."""
-
-    cause: Cause
-    processes: tuple[str, ...]
-
-
-def _shared(found: Sequence[tuple[str, Cause]]) -> SharedCause:
-    processes, causes = zip(*found, strict=True)
-    count, seconds = sum(c.times for c in causes), sum(c.seconds for c in causes)
-    total = attrs.evolve(causes[0], times=count, seconds=seconds)
-    return SharedCause(total, tuple(dict.fromkeys(processes)))
-
-
-@attrs.frozen
-class Section:
-    """Why one function was traced or compiled again, or failed."""
-
-    name: str
-    place: str
-    causes: Sequence[tuple[str, Cause]]  # each with its title
-    closing: str | None  # what was counted without details
+def _added(cause: Cause, other: Cause | None) -> Cause:
+    """Return a cause with the times and the seconds of both."""
+    if other is None:
+        return cause
+    seconds = cause.seconds + other.seconds
+    return attrs.evolve(cause, times=cause.times + other.times, seconds=seconds)
 
 
 @attrs.frozen
@@ -133,7 +123,7 @@ class Report:
             )
         if self.repeated or self.stale:
             return None
-        if self.sections:
+        if self.told:
             return "Nothing was traced or compiled again that need not be."
         return "No function was traced or compiled more than once."
 
@@ -157,8 +147,8 @@ class Report:
         ]
         for each in (*self.functions, *(h for h in self.helpers if h.is_repeated)):
             seconds = (f"{each.total(name):.2f}" for name in ("seconds", "lost_seconds"))
-            place = with_short_paths(each.place or "")
-            rows.append(((each.name, *self._counts(each), *seconds, place), each.is_repeated))
+            cells = (each.name, *self._counts(each), *seconds, each.short_place)
+            rows.append((cells, each.is_repeated))
         if others := [helper for helper in self.helpers if not helper.is_repeated]:
             lines = "1 line" if len(others) == 1 else f"{len(others)} lines"
             compiles = f"{sum(helper.total('compiles') for helper in others)}"
@@ -182,22 +172,14 @@ class Report:
         return f"{len(names)} processes" if len(names) > 4 else ", ".join(names)
 
     @property
-    def sections(self) -> list[Section]:
-        """Return what is repeated, then what is expected and traces that failed."""
-        others = [function for function in self.everything if not function.is_repeated]
-        found = []
-        for each in [*self.repeated, *others]:
-            causes = [(self._title(shared), shared.cause) for shared in each.causes()]
-            if causes or each.is_repeated:
-                omitted = int(each.total("omitted"))
-                closing = f"and {times(omitted)} more, details omitted" if omitted else None
-                place = with_short_paths(each.place or "")
-                found.append(Section(each.name, place, causes, closing))
-        return found
+    def told(self) -> list[Function]:
+        """Return what is repeated, then what is expected or has a trace that failed."""
+        others = (each for each in self.everything if not each.is_repeated and each.causes())
+        return [*self.repeated, *others]
 
-    def _title(self, shared: SharedCause) -> str:
-        where = f", in {self._where(shared.processes)}" if len(self.processes) > 1 else ""
-        return f"{shared.cause.title}{where}"
+    def title(self, cause: Cause, processes: Sequence[str]) -> str:
+        where = f", in {self._where(processes)}" if len(self.processes) > 1 else ""
+        return f"{cause.title}{where}"
 
 
 def _functions(processes: Sequence[tuple[str, Sequence[FunctionLog]]]) -> list[Function]:

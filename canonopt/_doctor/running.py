@@ -49,11 +49,6 @@ def _environment(folder: str, with_canonopt: bool) -> dict[str, str]:
     }
 
 
-def is_watched(folder: str) -> bool:
-    """Return True if any Python process has found out that it is to be watched."""
-    return os.path.exists(os.path.join(folder, sitecustomize.WATCHED))
-
-
 def _name_of(number: int) -> str:
     try:
         return signal.Signals(number).name

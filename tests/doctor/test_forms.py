@@ -59,7 +59,7 @@ def test_json_has_everything():
         *("version", "command", "seconds", "status", "compile_seconds", "lost_seconds"),
         *("recompiled", "findings", "lines", "notes", "processes", "start", "stale", "tried"),
     }
-    assert (found["version"], found["status"], found["recompiled"]) == (2, 0, True)
+    assert (found["version"], found["status"], found["recompiled"]) == (3, 0, True)
     (process,) = found["processes"]
     assert (process["name"], process["is_ended"]) == ("p0", True)
     (about,) = found["findings"]

@@ -95,7 +95,9 @@ def test_a_cause_is_told_once_and_what_need_not_be_is_found(runs, verdict, title
     assert (report.verdict, bool(report.repeated)) == (verdict, verdict is AVOIDABLE)
     assert (report.lost_seconds > 0) == (verdict is AVOIDABLE)
     assert verdict is None or f"\n{verdict}\n" in text
-    assert [title for section in report.sections for title, _ in section.causes] == titles
+    assert [
+        report.title(*cause) for function in report.told for cause in function.causes()
+    ] == titles
     assert {*lines} <= {*text.splitlines()}
     assert "details omitted" not in text and "write:" not in text
 
@@ -127,7 +129,7 @@ def test_the_most_expensive_function_comes_first_and_says_what_it_omits():
         return FunctionLog(name, None, traces=traces, entries=[entry] * 2)
 
     report = report_on([log("cheap", 1.0), log("dear", 3.0, traces=100), log("medium", 2.0)])
-    assert [section.name for section in report.sections] == ["dear", "medium", "cheap"]
+    assert [function.name for function in report.told] == ["dear", "medium", "cheap"]
     assert [cells[0] for cells, _ in report.table[1:]] == ["cheap", "dear", "medium"]
     assert report.lost_seconds == 12.0
     assert "\n  and 98 times more, details omitted\n" in as_text(report)

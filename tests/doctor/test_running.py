@@ -3,7 +3,6 @@
 import json
 import os
 import pty
-import py_compile
 import re
 import shlex
 import signal
@@ -17,34 +16,16 @@ from canonopt._doctor import stream
 
 from ..support.doctor import DOCTOR, HEADING, PYTHON, SCRIPTS, doctored, importable, run
 
-HOOK = "import sys\ndef hook(*_):\n    {}\nsys.excepthook = hook\n1/0"
-TEE = "import sys\nclass Tee:\n    write = sys.__stdout__.write\nsys.stdout = Tee()\nprint(1)\n"
 # The text of a script.
 TEXTS = {
-    "stdout is closed": "import sys; sys.stdout.close()",
-    "stderr is closed": "import sys; sys.stderr.close(); print(1)",
-    "both are closed": "import sys; sys.stderr.close(); sys.stdout.close()",
-    "words to a closed stderr": "import sys; print(1); sys.stderr.close(); sys.exit('words')",
-    "stdout is gone": "import sys; sys.stdout = None; 1/0",
-    "stderr is gone": "import sys; sys.stderr = None; 1/0",
-    "no flush": TEE,
-    "no flush, and an error": f"{TEE}1/0",
+    "both streams are closed": "import sys; sys.stderr.close(); sys.stdout.close()",
     "unfinished lines": "import sys; print(1, end=''); print(2, end='', file=sys.stderr); 1/0",
-    "a hook that looks": HOOK.format("print(sys.exc_info(), sys.last_value)"),
-    "a hook that fails": HOOK.format("raise KeyError('of the hook')"),
-    "a hook that exits": HOOK.format("sys.exit(7)"),
-    "no hook": "import sys; sys.excepthook = None; 1/0",
+    "a hook that fails": "import sys\ndef hook(*_): raise KeyError\nsys.excepthook = hook\n1/0",
     "a syntax error": "(",
-    "the last error": (
-        "import atexit, sys\n"
-        "found = lambda: [(n, type(getattr(sys, n))) for n in dir(sys) if n.startswith('last_')]\n"
-        "atexit.register(lambda: print(found()))\n1/0"
-    ),
     "the spec of jax": (
         "import importlib.util as u\n"
         "def show(s): print(s.origin, s.submodule_search_locations, s.cached, s.has_location)\n"
         "found = u.find_spec('jax'); show(found); print(type(found.loader), found.loader.path)\n"
-        "print(len(found.loader.get_source('jax')))\n"
         "import jax.numpy, jax; show(jax.__spec__); show(u.find_spec('jax'))\n"
         "print(type(jax.__loader__), vars(jax.__loader__), jax.numpy.add)"
     ),
@@ -56,20 +37,14 @@ COMMANDS = {
     **{name: (["script.py"], "") for name in TEXTS},
     **{
         f"it {ending}": ([SCRIPTS / "endings.py", ending, "--json", "x y", "-m"], "exit True")
-        for ending in (
-            *("returns", "exits with 7", "exits with 0", "exits with words", "raises"),
-            *("raises from", "hooked", "late", "forks"),
-        )
+        for ending in ("returns", "exits with 7", "exits with words", "raises", "late", "forks")
     },
-    "a folder": (["folder", "x"], "__main__.py"),
     "an archive": (["./main.zip", "x"], "main.zip"),
-    "bytecode": (["main.pyc", "x"], "main.pyc"),
     "a path with dots": (["../here/main.py", "x"], "here/main.py"),
     "a module": (["-m", "main", "x"], "main.py"),
-    "a missing module": (["-m", "no_such_module"], ""),
     "a missing script": (["no_such.py"], ""),
 }
-FAST = ("both are closed", "a hook that fails", "it raises", "an archive", "a missing script")
+FAST = ("both streams are closed", "it raises", "an archive", "a missing script")
 
 
 def without_numbers(text):
@@ -89,11 +64,9 @@ def assert_same(plain, done):
 )
 def test_a_command_does_what_it_does_without_the_doctor(name, tmp_path):
     folder = tmp_path / "here"
-    (folder / "folder").mkdir(parents=True)
+    folder.mkdir()
     (folder / "script.py").write_text(TEXTS.get(name, ""))
-    for path in (folder / "main.py", folder / "folder" / "__main__.py"):
-        path.write_text(MAIN)
-    py_compile.compile(str(folder / "main.py"), cfile=str(folder / "main.pyc"))
+    (folder / "main.py").write_text(MAIN)
     with zipfile.ZipFile(folder / "main.zip", "w") as archive:
         archive.write(folder / "main.py", "__main__.py")
     arguments, printed = COMMANDS[name]
@@ -103,7 +76,7 @@ def test_a_command_does_what_it_does_without_the_doctor(name, tmp_path):
     report = assert_same(plain, done)
     assert "command" in json.loads((folder / "report.json").read_text())
     if name.startswith("it "):
-        traces = 2 if name in ("it raises", "it raises from", "it late") else 1
+        traces = 2 if name in ("it raises", "it late") else 1
         assert re.search(rf"^step +{traces} ", report, re.MULTILINE), report
 
 
@@ -139,7 +112,7 @@ def test_a_command_that_cannot_run(command, status, message):
     ("ending", "status", "note"),
     [
         ("is killed", 137, "The command was killed by SIGKILL."),
-        ("os._exit", 5, r"p0 \(pid \d+\) ended with os._exit."),
+        ("os._exit", 5, "The command ended with os._exit."),
     ],
 )
 @pytest.mark.slow
@@ -177,9 +150,8 @@ def waiting(folder, *options):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_signals_are_passed_on(number, tmp_path):
-    # Under nohup, processes ignore SIGHUP.
     default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
     before = signal.signal(number, default)
     try:
@@ -329,9 +301,7 @@ def test_each_process_is_watched(command, counts, out, folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    "first", ["equinox", "optax", "canonopt", "flax", "jax.numpy", "jaxlib", "chex"]
-)
+@pytest.mark.parametrize("first", ["equinox", "canonopt", "flax", "jaxlib"])
 def test_it_does_not_matter_what_imports_jax(first, folder):
     (folder / "first.py").write_text(f"import {first}, grows\ngrows.main()")
     done = run(*DOCTOR, "first.py", cwd=folder)
@@ -347,14 +317,12 @@ def test_a_script_may_close_all_files(folder):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("option", ["-E", "-I", "-S"])
-def test_the_report_says_that_nothing_was_watched(option, folder):
-    (folder / "script.py").write_text("print(1)")
-    command = [*DOCTOR, "--fail-on-recompile", "--", *PYTHON, option, "script.py"]
+def test_the_report_says_that_nothing_was_watched(folder):
+    command = [*DOCTOR, "--fail-on-recompile", "--", *PYTHON, "-S", "-c", "print(1)"]
     done = run(*command, cwd=folder)
     assert (done.stdout, done.returncode) == ("1\n", 1), done.stderr
-    assert "\nNo Python process was watched. With -E, -I or -S, or without" in done.stderr
-    assert "run the command without these" in done.stderr
+    assert "\nNo process of the command imported jax, or none could be watched:" in done.stderr
+    assert "Run the command without these." in done.stderr
 
 
 @pytest.mark.slow
@@ -379,16 +347,14 @@ if sys.orig_argv[1:] == ["script.py"]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("text", [None, HIDDEN, f"{HIDDEN}    1 / 0"])
-def test_the_users_sitecustomize_runs(text, folder):
-    if text is not None:
-        (folder / "sitecustomize.py").write_text(text)
+def test_the_users_sitecustomize_runs(folder):
+    (folder / "sitecustomize.py").write_text(HIDDEN)
     (folder / "script.py").write_text(
         "import sys\nprint('sitecustomize' in sys.modules, sys.path[1:])"
     )
     environment = {"PYTHONPATH": importable(folder)}
     plain = run(*PYTHON, "script.py", cwd=folder, env=environment)
-    assert ("hidden sitecustomize" in plain.stdout) == (text is not None)
+    assert "hidden sitecustomize" in plain.stdout
     done = run(*DOCTOR, "script.py", cwd=folder, env=environment)
     assert_same(plain, done)
 
@@ -398,7 +364,7 @@ def test_a_script_without_jax_imports_nothing_more(folder):
     plain = run(*PYTHON, "script.py", cwd=folder).stdout.split()
     done = run(*DOCTOR, "script.py", cwd=folder)
     assert set(done.stdout.split()) - set(plain) <= {"_thread", "atexit", "time"}
-    assert "\nNo process of the command imported jax.\n" in done.stderr
+    assert "\nNo process of the command imported jax, or" in done.stderr
 
 
 def test_what_goes_on_with_an_old_value_is_reported(tmp_path):

@@ -140,7 +140,7 @@ def _read(report: Report, script: Script, path: str) -> Said:
         found = [f for f in report.functions if f.name == script.target]
         traces = int(sum(f.total("traces") for f in found))
         compiles = int(sum(f.total("compiles") for f in found))
-    causes = [shared.cause for function in found for shared in function.causes()]
+    causes = [cause for function in found for cause, _ in function.causes()]
     causes = [cause for cause in causes if not _is_of_many(cause)]
     others = [_name(f, path) for f in report.repeated if f not in found]
     return Said(

@@ -13,7 +13,6 @@ import time
 
 FOLDER = "CANONOPT_DOCTOR_STREAMS"  # the variable with the folder to write into
 TRY = "CANONOPT_DOCTOR_TRY"  # the variable that puts canonopt's factories in Optax's place
-WATCHED = "watched"  # the file there that says that a process has imported this module
 VERSION = 1  # of the stream
 
 
@@ -162,7 +161,6 @@ def watch(folder: str) -> None:
     # Before the functions that the script registers, so that it runs after them.
     atexit.register(stream.end)
     sys.meta_path.insert(0, JaxFinder(imported))
-    os.close(os.open(os.path.join(folder, WATCHED), os.O_WRONLY | os.O_CREAT, 0o600))
 
 
 if __name__ == "sitecustomize":
