@@ -2,7 +2,6 @@
 
 import gc
 import os
-import pickle
 import re
 import subprocess
 import sys
@@ -38,16 +37,6 @@ def chain(peak):
 # --- what a value is ----------------------------------------------------------------------------
 
 
-def test_a_python_number_is_weakly_typed_and_exact():
-    value = canonopt.dynamic(0.999)
-    assert value.weak_type and value.dtype == jnp.float32 and value.shape == ()
-    assert float(value) == 0.999
-    assert float(1 - value) == pytest.approx(1 - 0.999, rel=1e-12)
-    # In float32 alone this is off by a hundred units of the last place.
-    assert jax.jit(lambda x: jnp.asarray(1 - x))(value) == np.float32(1 - 0.999)
-    assert 1 - np.float32(0.999) != np.float32(1 - 0.999)
-
-
 @pytest.mark.parametrize(
     "number", [0.1, 1, True, -0.0, 1e-45, 1e300, float("inf"), float("nan"), np.float64(0.1)]
 )
@@ -61,33 +50,11 @@ def test_promotion_is_that_of_the_number(number):
         assert repr(float(canonopt.dynamic(number))) == repr(float(number))
 
 
-def test_with_x64_a_value_is_one_double():
-    with jax.enable_x64(True):
-        value = canonopt.dynamic(0.1)
-        assert jax.tree.leaves(value) == [jnp.float64(0.1)]
-        assert value.dtype == jnp.float64 and value.weak_type
-        for dtype in (jnp.bfloat16, jnp.float32, jnp.float64):
-            found = jax.jit(lambda x, array: (1 - x) * array)(value, jnp.ones(2, dtype))
-            assert bits(found) == bits((1 - 0.1) * jnp.ones(2, dtype))
-
-
 def test_arrays_stay_as_they_are():
     for array in (jnp.float32(0.1), jnp.asarray(0.1), np.asarray(0.1), jnp.ones(3)):
         assert canonopt.dynamic(array) is array
     strong = canonopt.dynamic(np.float32(0.1))
     assert isinstance(strong, jax.Array) and not strong.weak_type
-
-
-def test_a_value_reads_and_pickles_as_it_was_written():
-    optim = canonopt.adamw(canonopt.dynamic(3e-4), b2=canonopt.dynamic(0.999))
-    text = "canonopt.adamw(learning_rate=canonopt.dynamic(0.0003), b2=canonopt.dynamic(0.999))"
-    assert repr(optim) == text
-    again = eval(text)
-    assert jax.tree.structure(again) == jax.tree.structure(optim)
-    assert bits(again) == bits(optim) == bits(pickle.loads(pickle.dumps(optim)))
-    assert repr(canonopt.dynamic(np.float64(0.1))) == "canonopt.dynamic(numpy.float64(0.1))"
-    assert repr(canonopt.dynamic([0.1, 0.2])) == "canonopt.dynamic([0.1, 0.2])"
-    assert f"{canonopt.dynamic(0.001):.0e}" == "1e-03"
 
 
 def test_values_compute_as_numbers_do():
@@ -101,17 +68,6 @@ def test_values_compute_as_numbers_do():
         hash(value)
     with pytest.raises(TypeError, match="unsupported operand"):
         value + "text"
-
-
-def test_the_derivative_is_taken_once():
-    def loss(optim):
-        updates, _ = optim.update(GRADS, optim.init(PARAMS), PARAMS)
-        return jnp.sum(updates["w"] * GRADS["w"])
-
-    optim = canonopt.sgd(canonopt.dynamic(0.1))
-    expected = jax.grad(lambda lr: loss(canonopt.sgd(lr)))(jnp.asarray(0.1))
-    found = jax.grad(loss)(optim)
-    np.testing.assert_allclose(float(found.learning_rate), expected, rtol=1e-6)
 
 
 # --- by path --------------------------------------------------------------------------------------
@@ -145,19 +101,6 @@ def test_named_hyperparameters_become_dynamic(name):
     assert optim.replace(**{name: 1e-3}) is chain(1e-3)
     other = optim.replace(**{name: canonopt.dynamic(2e-3)})
     assert jax.tree.structure(other) == jax.tree.structure(optim)
-
-
-def test_several_names_and_names_in_containers():
-    optim = canonopt.dynamic(canonopt.adamw(1e-3), "lr", "weight_decay")
-    assert len(jax.tree.leaves(optim)) == 6
-    prodigy = canonopt.dynamic(canonopt.contrib.prodigy(), "betas[1]")
-    assert isinstance(prodigy.betas, tuple) and len(jax.tree.leaves(prodigy)) == 3
-    labels = {"w": "a", "b": "b"}
-    parts = canonopt.partition({"b": canonopt.sgd(0.1), "a": canonopt.adam(0.2)}, labels)
-    parts = canonopt.dynamic(parts, "transforms['a'].lr")
-    assert list(parts.transforms) == ["b", "a"] and len(jax.tree.leaves(parts)) == 3
-    named = canonopt.named_chain(("clip", canonopt.clip(1.0)), ("sgd", canonopt.sgd(0.1)))
-    assert len(jax.tree.leaves(canonopt.dynamic(named, "learning_rate"))) == 3
 
 
 @pytest.mark.parametrize(
@@ -255,16 +198,6 @@ def test_errors_of_names_and_values(call, error, text):
         call()
 
 
-@pytest.mark.parametrize(
-    "number", [2**31 - 1, -(2**31), True, np.uint32(2**32 - 1), np.int8(-3), [1.0, 2**40]]
-)
-def test_an_integer_that_fits_is_held(number):
-    value = canonopt.dynamic(number)
-    assert (value.tolist() if isinstance(value, jax.Array) else value.numbers()) == number
-    with jax.enable_x64(True):
-        assert int(canonopt.dynamic(2**40)) == 2**40
-
-
 # --- what cannot be traced ------------------------------------------------------------------------
 
 REMEDY = (
@@ -308,12 +241,6 @@ def note(listed, fix=""):
     )
 
 
-def test_a_factory_that_checks_types_has_its_own_error_with_a_note():
-    with pytest.raises(TypeError, match="`rank` must be an int") as raised:
-        canonopt.contrib.galore(0.1, rank=canonopt.dynamic(2))
-    assert notes_of(raised) == [note("rank of canonopt.contrib.galore")]
-
-
 def test_a_factory_is_called_once_before_its_error():
     calls = []
 
@@ -344,7 +271,6 @@ def in_two_parameters(value):
     return canonopt.adam(value, b1=value)
 
 
-ARRAYS = pytest.mark.parametrize("array", [jnp.asarray, np.asarray], ids=["jnp", "np"])
 ENSEMBLE = f" If these are the members of an ensemble, {AS_AN_ENSEMBLE}"
 
 
@@ -411,17 +337,6 @@ def test_one_special_value_is_no_other_program():
     assert (count.traces, count.compiles) == (1, 1)
 
 
-@ARRAYS
-def test_an_array_where_a_dynamic_number_would_do_gets_a_note_with_that(array):
-    schedule = canonopt.warmup_cosine_decay_schedule(0.0, array(1e-3), 2, 10)
-    # JAX names the argument that the value depends on.
-    with pytest.raises(jax.errors.TracerBoolConversionError, match="peak_value") as raised:
-        jax.jit(lambda schedule: schedule(3))(schedule)
-    assert notes_of(raised) == [note("peak_value of canonopt.warmup_cosine_decay_schedule")]
-    schedule = schedule.replace(peak_value=canonopt.dynamic(1e-3))
-    assert jax.jit(lambda schedule: schedule(3))(schedule) > 0
-
-
 @canonopt.canonical
 def with_special_values(a, b, c, d):
     numbers = (a, b, c, d)
@@ -460,35 +375,6 @@ def test_what_an_update_asks_for_is_refused_in_the_step(name, number):
         canonopt.errors.DynamicSpecError, match=rf"{name} of .*asking cannot be traced"
     ):
         jax.jit(train_step)(optim, PARAMS, ())
-
-
-@ARRAYS
-@NAMED
-def test_what_an_update_asks_an_array_for_is_an_error_of_jax_with_a_note(array, name, number):
-    optim = asking(array(0.1), **{name: array(number)})
-    with pytest.raises(TypeError, match=rf"(?s)traced array.*optim\.{name}") as raised:
-        jax.jit(train_step)(optim, PARAMS, ())
-    (found,) = notes_of(raised)
-    assert f"dynamic(...): learning_rate, {name} of " in found
-
-
-@ARRAYS
-def test_an_array_that_a_factory_asks_for_is_refused_only_where_it_is_traced(array):
-    """Elsewhere the factory asks an array as it would without canonopt."""
-    schedule = canonopt.cosine_decay_schedule(0.1, array(10))
-    expected = canonopt.cosine_decay_schedule(0.1, 10)(3)
-    assert schedule(3) == expected and jax.jit(lambda count: schedule(count))(3) == expected
-    optim = canonopt.sgd(schedule)
-    assert bits(run(optim, PARAMS)) == bits(
-        run(canonopt.sgd(schedule.replace(decay_steps=10)), PARAMS)
-    )
-    for call, args in (
-        (lambda schedule, count: schedule(count), (schedule, 3)),
-        (train_step, (optim, PARAMS, optim.init(PARAMS))),
-    ):
-        with pytest.raises(jax.errors.TracerBoolConversionError) as raised:
-            jax.jit(call)(*args)
-        assert notes_of(raised) == [note("decay_steps of canonopt.cosine_decay_schedule")]
 
 
 def test_an_error_that_has_another_cause_stays_as_it_is():
@@ -532,15 +418,6 @@ def test_a_hundred_values_are_one_trace_and_one_compile(jit, build):
     for value in np.geomspace(1e-5, 1.0, 100).tolist():
         step(build(value), PARAMS, opt_state)
     assert (count.traces, count.compiles) == (1, 1)
-
-
-def test_the_program_is_the_same_to_the_byte():
-    opt_state = canonopt.adam(0.1).init(PARAMS)
-    texts = {
-        jax.jit(train_step).lower(optim, PARAMS, opt_state).as_text()
-        for optim in (canonopt.adam(canonopt.dynamic(i / 100)) for i in range(100))
-    }
-    assert len(texts) == 1
 
 
 PROCESS = textwrap.dedent("""
@@ -611,29 +488,6 @@ def test_a_value_is_changed_in_mid_training():
     halved = canonopt.adam(canonopt.dynamic(0.1))
     halved = halved.replace(lr=halved.learning_rate * 0.5)
     assert halved.hyperparameters()["learning_rate"] == 0.05
-
-
-@pytest.mark.parametrize("path", ["learning_rate", "args[1].learning_rate"])
-def test_equinox_replaces_a_value_as_a_node(path):
-    optim = canonopt.adamw(canonopt.dynamic(0.1))
-    optim = canonopt.chain(canonopt.clip(1.0), optim) if "args" in path else optim
-    where = (lambda o: o.args[1].learning_rate) if "args" in path else lambda o: o.learning_rate
-    changed = eqx.tree_at(where, optim, canonopt.dynamic(0.2))
-    assert jax.tree.structure(changed) == jax.tree.structure(optim)
-    assert changed.hyperparameters()[path] == 0.2
-
-
-def test_a_state_like_the_gradients_is_one_trace_and_one_compile():
-    step, count = counted(train_step)
-    step = jax.jit(step)
-    model = jax.device_put(PARAMS, jax.devices()[0])
-    for value in (0.1, 0.2):
-        optim = canonopt.dynamic(canonopt.adamw(value), "lr", "b1", "weight_decay")
-        opt_state = canonopt.init_like_grads(model, grads=GRADS, optim=optim)
-        params = model
-        for _ in range(2):
-            params, opt_state = step(optim, params, opt_state)
-    assert (count.traces, count.compiles) == (1, 1)
 
 
 # --- tracers --------------------------------------------------------------
@@ -735,13 +589,6 @@ def test_a_list_of_numbers_is_an_ensemble():
     state = jax.vmap(lambda optim: optim.init(half))(optim)
     update = jax.vmap(lambda optim, state: optim.update(half, state, half)[0])
     assert update(optim, state)["w"].dtype == jnp.bfloat16
-
-
-def test_some_hyperparameters_are_shared():
-    optim = single(0.1).replace(lr=canonopt.dynamic(RATES))
-    axes = jax.tree.map(lambda leaf: 0 if leaf.ndim else None, optim)
-    found = jax.vmap(run, in_axes=(axes, None))(optim, PARAMS)
-    assert_members(found, [run(single(value), PARAMS) for value in RATES])
 
 
 def test_an_ensemble_on_a_mesh():

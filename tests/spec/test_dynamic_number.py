@@ -157,16 +157,6 @@ def test_with_x64_an_expression_is_what_python_computes(tree, x, y, both):
         check_expression(tree, x, y, both)
 
 
-@partial(of_two_numbers, operators=EXACT, examples=30)
-def test_made_without_x64_and_used_with_it_a_number_has_all_its_bits(tree, x, y, both):
-    assume(is_held(x) and is_held(y))
-    expected = python(tree, x, y)
-    assume(expected is not None)
-    made = [canonopt.dynamic(x), canonopt.dynamic(y)][: 1 + both]
-    with jax.enable_x64(True):
-        check(jit(lambda made: jnp.asarray(evaluate(tree, *[*made, y][:2])))(made), expected)
-
-
 @partial(of_two_numbers, operators=[*EXACT, operator.pow], examples=300)
 def test_outside_of_a_program_an_expression_is_what_python_rounds(tree, x, y, both):
     check_expression(tree, x, y, both, jit=lambda function: function)
@@ -268,16 +258,6 @@ def test_a_subnormal_number_is_not_zero(number):
     for jit in (lambda function: function, jax.jit):
         assert [bool(found) for found in jit(run)(canonopt.dynamic(number))] == expected
     assert bool(canonopt.dynamic(number)) == bool(number)
-
-
-def test_a_factory_that_asks_for_zero_is_told_of_a_subnormal_number():
-    @canonopt.canonical
-    def scaled(number):
-        return optax.scale(2.0 if number == 0.0 else 3.0)
-
-    update = jax.jit(lambda optim: optim.update(jnp.ones(()), optim.init(jnp.ones(())))[0])
-    for number in (0.0, 1e-40, -0.0, 1e-30):
-        assert update(scaled(canonopt.dynamic(number))) == (2 if number == 0 else 3)
 
 
 # --- what it says ---------------------------------------------------------------------------------
@@ -383,30 +363,11 @@ def test_a_number_with_other_leaves_is_the_number_of_these():
     assert with_leaves.hyperparameters()["learning_rate"] == 0.3
 
 
-def test_a_list_that_is_changed_is_no_other_number():
-    given_list = [0.1, 0.2]
-    optim = canonopt.sgd(canonopt.dynamic(given_list))
-    given_list.append(0.3)
-    optim.hyperparameters()["learning_rate"].append(0.3)
-    assert repr(optim.learning_rate) == "canonopt.dynamic([0.1, 0.2])"
-
-
 def test_numbers_are_promoted_where_arrays_are_not():
     with jax.numpy_dtype_promotion("strict"):
         for x, y in ((0.1, 3), (3, 0.1), (2, 3)):
             found = jit(lambda x, y: jnp.asarray(x / y))(*map(canonopt.dynamic, (x, y)))
             check(found, x / y)
-
-
-def test_a_structure_does_not_depend_on_the_number():
-    for numbers in ((0.1, 1 / 3, 1e39, 1e-40, math.nan), (1, 2, 3), (np.float64(1), np.float64(2))):
-        made = [jax.tree.structure(canonopt.dynamic(number)) for number in numbers]
-        assert len(set(made)) == 1
-    update, count = counted(lambda optim: optim.update(jnp.ones(2), optim.init(jnp.ones(2))))
-    update = jax.jit(update)
-    for number in (0.1, 1 / 3, 1e39, 1e-40, math.nan):
-        update(canonopt.adam(canonopt.dynamic(number)))
-    assert (count.traces, count.compiles) == (1, 1)
 
 
 # --- with and without x64 -------------------------------------------------------------------------
@@ -434,17 +395,6 @@ def test_a_number_may_be_used_in_the_other_precision(number, is_wide):
         same = canonopt.adamw(canonopt.dynamic(number), b2=canonopt.dynamic(0.999))
         assert bits(jax.jit(run)(optim)) == bits(jax.jit(run)(same))
     assert optim.hyperparameters()["learning_rate"] == number
-
-
-@pytest.mark.parametrize("is_wide", [False, True])
-def test_an_ensemble_may_be_used_in_the_other_precision(is_wide):
-    rates = [0.1, 1 / 3, 0.999]
-    with jax.enable_x64(is_wide):
-        made = canonopt.dynamic(rates)
-    with jax.enable_x64(not is_wide):
-        found = jit(jax.vmap(lambda x: jnp.asarray(1 - x)))(made)
-        assert bits(found) == bits(jnp.stack([jnp.asarray(1 - rate) for rate in rates]))
-        assert bits((1 - made).as_array()) == bits(found)
 
 
 # --- derivatives ----------------------------------------------------------------------------------

@@ -4,7 +4,6 @@ import collections
 import copy
 import gc
 import itertools
-import warnings
 import weakref
 
 import equinox as eqx
@@ -56,17 +55,6 @@ def test_canonical_is_the_same_for_the_same_function():
     assert local(2.0)(1.0) is not local(3.0)(1.0)
 
 
-def test_a_schedule_factory_of_ones_own():
-    @canonopt.canonical
-    def inverse(scale: float):
-        return lambda count: scale / (count + 1)
-
-    assert isinstance(inverse(2.0), canonopt.ScheduleSpec)
-    assert inverse(2.0) is inverse(scale=2.0)
-    assert inverse(2.0)(1) == 1.0
-    assert canonopt.sgd(inverse(2.0)) is canonopt.sgd(inverse(2.0))
-
-
 def test_what_is_no_factory():
     with pytest.raises(canonopt.errors.NotAFactoryError, match="needs a function that builds"):
         canonopt.canonical(optax.adam(1e-3))
@@ -108,16 +96,6 @@ def test_a_warning_is_shown_when_the_factory_runs(name):
         specs = [catalogue.ALL[name](canonopt) for _ in range(3)]
     assert len(caught) == 1
     assert specs[0] is specs[1] is specs[2]
-
-
-@pytest.mark.usefixtures("restored_caches")
-@pytest.mark.parametrize("name", catalogue.WARNING)
-def test_a_warning_that_is_an_error_leaves_nothing(name):
-    canonopt.clear_caches()
-    for _ in range(2):
-        with warnings.catch_warnings(), pytest.raises(catalogue.WARNING[name]):
-            warnings.simplefilter("error")
-            catalogue.ALL[name](canonopt)
 
 
 # --- identity over all factories --------------------------------------------------------------
@@ -175,13 +153,6 @@ def test_configurations_with_numbers_that_differ_are_never_merged(name, data):
         assert same(value, a)
 
 
-@given(st.sampled_from(WITH_NUMBERS), st.sampled_from(WITH_NUMBERS))
-def test_no_two_factories_share_a_spec(a, b):
-    aliases = {"multi_transform": "partition"}
-    if aliases.get(a, a) != aliases.get(b, b):
-        assert build(a, canonopt) is not build(b, canonopt)
-
-
 @given(st.floats(), st.floats())
 def test_the_fast_path_merges_as_the_slow_one(a, b):
     # A positional and a keyword spelling are remembered apart, so each is tried again.
@@ -189,15 +160,6 @@ def test_the_fast_path_merges_as_the_slow_one(a, b):
         assert (canonopt.scale(a) is canonopt.scale(b)) == same(a, b)
         assert (canonopt.scale(step_size=a) is canonopt.scale(b)) == same(a, b)
         assert (canonopt.scale(step_size=a) is canonopt.scale(step_size=b)) == same(a, b)
-
-
-@pytest.mark.parametrize("first", [0.0, -0.0, 0, False, np.float32(0), np.float32(-0.0)])
-@pytest.mark.parametrize("second", [0.0, -0.0, 0, False, np.float32(0), np.float32(-0.0)])
-def test_zeros_are_told_apart_however_often_they_come(first, second):
-    for _ in range(3):
-        assert same(canonopt.scale(first).step_size, first)
-        assert same(canonopt.scale(step_size=second).step_size, second)
-        assert (canonopt.scale(first) is canonopt.scale(second)) == same(first, second)
 
 
 def test_a_nan_is_not_remembered_again_at_each_call():
@@ -281,37 +243,6 @@ def test_a_factory_that_computes_can_be_called_inside_any_transformation(transfo
     assert bits(updates) == bits(jnp.exp(rate) * jnp.ones(3))
 
 
-def test_what_hides_specs_that_are_built_eagerly_in_a_shard_map_is_not_shared():
-    @canonopt.canonical
-    def rate(value):
-        traced = jnp.exp(value)
-        return lambda count: traced
-
-    @canonopt.canonical
-    def sgd(value):
-        return canonopt.sgd(rate(value))
-
-    built = []
-
-    def f(x):
-        built.append(sgd(0.5))
-        return x
-
-    in_shard_map(f)(1.0)
-    assert built[0] is not sgd(0.5)
-    updates, _ = sgd(0.5).update(jnp.ones(3), sgd(0.5).init(jnp.ones(3)))
-    assert bits(updates) == bits(-jnp.exp(0.5) * jnp.ones(3))
-
-
-def test_a_build_inside_a_trace_compiles_nothing():
-    x = jnp.ones(2)
-    jax.clear_caches()
-    with canonopt.compile_log() as log:
-        jax.jit(lambda x: (canonopt.adam(0.875), 2 * x)[1])(x)
-    assert "JAX and libraries" not in str(log)
-    assert "<lambda>" in str(log)
-
-
 def test_what_is_built_eagerly_in_a_shard_map_is_shared_if_it_holds_no_array():
     built = []
 
@@ -321,23 +252,6 @@ def test_what_is_built_eagerly_in_a_shard_map_is_shared_if_it_holds_no_array():
 
     in_shard_map(f)(1.0)
     assert built[0] is canonopt.adam(0.625)
-
-
-def test_a_dynamic_spec_may_be_used_first_in_a_shard_map_that_runs_eagerly():
-    @canonopt.canonical
-    def sgd(rate):
-        factor = rate * jnp.ones(3)
-        return optax.stateless(lambda updates, _: updates * factor)
-
-    optim = sgd(jnp.float32(0.5))
-
-    def f(x):
-        updates, _ = optim.update(jnp.ones(3), optim.init(jnp.ones(3)))
-        return x * jnp.sum(updates)
-
-    assert in_shard_map(f)(1.0).tolist() == [1.5, 1.5]
-    updates, _ = optim.update(jnp.ones(3), optim.init(jnp.ones(3)))
-    assert updates.tolist() == [0.5] * 3
 
 
 def test_a_configuration_that_is_built_once_is_freed_with_what_is_in_it():
@@ -472,32 +386,6 @@ def test_a_default_that_may_change_is_copied_into_the_field():
     assert updates_of(build())["w"] == [-1.5, -1.5]
     # What was in the default is what is given now.
     assert updates_of(spec.replace(rate=0.25))["w"] == [-0.5, -0.5]
-
-
-def test_a_function_that_captures_itself_is_found_again():
-    def make():
-        def again(count, n=1):
-            return 0.5 if n == 0 else again(count, n=n - 1)
-
-        return again
-
-    assert canonopt.sgd(make()) is canonopt.sgd(make())
-
-
-def test_a_function_that_was_changed_after_a_build_is_read_again():
-    def make(scale=2.0):
-        captured = scale
-        return lambda count, factor=0.25: factor * captured
-
-    first = make()
-    spec = canonopt.sgd(first)
-    assert canonopt.sgd(make()) is spec is not canonopt.sgd(make(4.0))
-    first.__defaults__ = (0.5,)
-    fresh = canonopt.sgd(make())
-    assert fresh is not spec and updates_of(fresh)["w"] == [-0.5, -0.5]
-    first.__defaults__ = (0.25,)
-    first.__closure__[0].cell_contents = 4.0
-    assert updates_of(canonopt.sgd(make()))["w"] == [-0.5, -0.5]
 
 
 def test_a_set_whose_order_no_copy_has_is_passed_on_and_not_merged():

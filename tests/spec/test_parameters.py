@@ -19,41 +19,10 @@ from canonopt._spec.parameters import FactoryParameters
 PARAMS = {"w": jnp.ones((2, 2)), "b": jnp.ones(2)}
 
 
-def test_text_that_optax_takes_stays():
-    assert canonopt.adam(1e-3, mu_dtype="bfloat16") is canonopt.adam(1e-3, mu_dtype=jnp.bfloat16)
-    assert canonopt.scale_by_lion(mode="smooth").mode == "smooth"
-    assert canonopt.contrib.dog(init_step=("heuristic", 1e-6)).init_step[0] == "heuristic"
-    optim = canonopt.partition({"1": canonopt.sgd(0.1)}, {"w": "1", "b": "1"})
-    optim.init(PARAMS)
-    assert canonopt.piecewise_interpolate_schedule("cosine", 1.0, {1: 0.1}).init_value == 1.0
-    # A factory of the user's may read it as a number.
-    assert canonopt.canonical(lambda rate: optax.sgd(float(rate)))("0.1").rate == "0.1"
-
-
-def test_optional_transformations_may_be_none():
-    assert canonopt.lbfgs(linesearch=None).linesearch is None
-    assert canonopt.contrib.galore(0.1, base_optimizer=None).base_optimizer is None
-
-
 def test_optax_transformations_are_taken_and_merged_where_they_can_be():
     assert canonopt.chain(optax.clip(1.0)) is canonopt.chain(optax.clip(1.0))
     assert canonopt.chain(optax.clip(1.0)) is not canonopt.chain(optax.clip(2.0))
     assert canonopt.chain(optax.MultiSteps(optax.sgd(0.1), 2)).init(PARAMS)
-
-
-def test_arguments_of_every_kind_are_bound_as_python_binds_them():
-    @canonopt.canonical
-    def factory(a, /, b, *rest, c, d=4, **named):
-        return optax.scale(a + b + sum(rest) + c + d + sum(named.values()))
-
-    spec = factory(1, 2, 3, c=5, e=6)
-    assert spec is factory(1, 2, 3, e=6, d=4, c=5)
-    assert spec.parameters() == {"a": 1, "b": 2, "rest": (3,), "c": 5, "d": 4, "named": {"e": 6}}
-    updates, _ = spec.update(1.0, spec.init(1.0))
-    assert updates == 21
-    assert spec.replace(b=3) is factory(1, 3, 3, c=5, e=6)
-    with pytest.raises(canonopt.errors.ParameterError, match="missing a required argument: 'b'"):
-        factory(1)
 
 
 # --- any signature, any call ------------------------------------------------------------------
@@ -192,11 +161,6 @@ def test_each_field_has_a_name_of_its_own_that_hides_nothing(source):
     assert not RESERVED & {*fields.values()}
     assert all(field.rstrip("_") == name.rstrip("_") for name, field in fields.items())
     assert all(field == name for name, field in fields.items() if name not in RESERVED)
-
-
-def test_fields_that_would_collide():
-    fields = parameters_of(function("init, init_, init__, _build, update")).fields
-    assert [*fields.values()] == ["init___", "init_", "init____", "_build_", "update_"]
 
 
 @pytest.mark.parametrize(
