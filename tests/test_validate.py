@@ -75,10 +75,6 @@ def is_met():
     return {"canonopt": [1, 0], "met": True}
 
 
-def is_not_met():
-    return {"canonopt": [1, 1], "met": False}
-
-
 def test_all_is_met(monkeypatch, tmp_path, capsys):
     status, page = run(monkeypatch, tmp_path, first=is_met, second=is_met)
     assert status == 0
@@ -105,18 +101,6 @@ def test_a_part_that_raises_is_recorded_and_the_others_go_on(monkeypatch, tmp_pa
     first, second = json.loads(path.read_text("utf-8"))["parts"]
     assert first["failed"] == [{"what": "the part", "error": "ValueError: This device"}]
     assert second["rows"] == [{"what": "a check", **is_met()}]
-
-
-def test_what_is_not_met_is_shown(monkeypatch, tmp_path):
-    status, page = run(monkeypatch, tmp_path, first=is_not_met)
-    assert status == 1
-    assert "| a check | 1 1 | **no** |" in page
-
-
-def test_what_the_device_cannot_do_is_named(monkeypatch, tmp_path):
-    status, page = run(monkeypatch, tmp_path, first=NotRun("there is one device"))
-    assert status == 0
-    assert "**Not run**, since there is one device: a check." in page
 
 
 @pytest.mark.parametrize("is_grid", [False, True])
@@ -293,17 +277,7 @@ def test_the_page_of_a_cpu_says_so_first():
     )
 
 
-def test_the_page_of_a_quick_run_says_so():
-    found = {**FOUND, "is_quick": True}
-    assert "A quick run, of a few cells and short loops." in record.page(found)
-    assert record.name(found) == "nvidia-h200-1-2026-01-02-quick"
-
-
 # --- the records in docs ------------------------------------------------------------------------
-
-
-def test_there_is_a_record_of_the_cpu():
-    assert any(path.name.startswith("cpu-8-host-devices-") for path in RECORDS)
 
 
 @pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.stem)

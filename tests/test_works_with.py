@@ -18,7 +18,7 @@ import pytest
 import tyro
 import yaml
 from fiddle import selectors
-from fiddle.experimental import auto_config, serialization
+from fiddle.experimental import serialization
 from ml_collections import ConfigDict, FrozenConfigDict, config_dict
 from omegaconf import OmegaConf
 
@@ -174,15 +174,6 @@ def test_ml_collections_holds_the_arguments_or_the_data():
     assert canonopt.from_config(data) is canonopt.from_config(FrozenConfigDict(data)) is expected
 
 
-def test_ml_collections_holds_the_data_of_a_chain():
-    data = ConfigDict(json.loads(ConfigDict(canonopt.to_config(SPEC)).to_json()))
-    assert canonopt.from_config(data) is SPEC
-    data.spec.args[0]["max_delta"] = 0.5
-    assert canonopt.from_config(data) is CHANGED
-    with pytest.raises(ValueError, match="Cannot contain a dict"):
-        FrozenConfigDict(data)
-
-
 def test_fiddle_builds_and_holds_specs(step):
     sgd = fdl.Config(
         canonopt.sgd, fdl.Config(canonopt.linear_schedule, 1e-3, 0.0, 100), momentum=0.9
@@ -198,17 +189,6 @@ def test_fiddle_builds_and_holds_specs(step):
     assert fdl.build(config).optim is CHANGED
     selectors.select(config, canonopt.clip).set(max_delta=1.0)
     assert fdl.build(config).optim is SPEC
-
-
-@auto_config.auto_config
-def experiment():
-    return Config(canonopt.adam(lr=1e-3))
-
-
-def test_fiddle_reads_a_function_that_builds_a_spec():
-    config = experiment.as_buildable()
-    config.optim.lr = 3e-4
-    assert fdl.build(config) == Config(canonopt.adam(3e-4))
 
 
 # --- command lines --------------------------------------------------------------------------------
@@ -291,12 +271,6 @@ def test_tyro_changes_any_spec_that_is_the_default(spec, args, expected):
     assert tyro.cli(kind, args=args, default=spec) is expected
 
 
-def test_tyro_chooses_among_specs():
-    configs = {"small": ("", Config(canonopt.sgd(0.1))), "large": ("", Config(canonopt.sgd(1.0)))}
-    found = tyro.extras.overridable_config_cli(configs, args=["large", "--optim.momentum", "0.9"])
-    assert found == Config(canonopt.sgd(1.0, momentum=0.9))
-
-
 def test_tyro_leaves_a_dynamic_value_as_it_is(capsys):
     spec = canonopt.sgd(canonopt.dynamic(1e-3))
     found = tyro.cli(canonopt.Spec, args=["--nesterov"], default=spec)
@@ -359,15 +333,6 @@ def test_pydantic_validates_and_writes_specs(step):
         assert each.optim is SPEC
         step(each.optim)
     assert Experiment.model_json_schema()["properties"]["optim"]["type"] == "object"
-
-
-def test_pydantic_takes_names_of_functions_from_its_context():
-    made = Experiment(optim=canonopt.adamw(1e-3, mask=(mask := lambda params: True)))
-    with pytest.raises(pydantic.ValidationError, match="'all', which is not a name of Optax or"):
-        Experiment.model_validate_json(made.model_dump_json(context={"registry": {"all": mask}}))
-    context = {"registry": {"all": mask}}
-    read = Experiment.model_validate_json(made.model_dump_json(context=context), context=context)
-    assert read.optim is made.optim
 
 
 @pytest.mark.parametrize(

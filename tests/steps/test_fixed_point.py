@@ -1,13 +1,11 @@
 """States whose structure, types and shardings an update preserves, and updates without any."""
 
 import equinox as eqx
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
-from flax import nnx
 from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
@@ -62,19 +60,6 @@ def test_values_are_those_of_init_also_where_they_come_from_the_model():
         ours = canonopt.init_like_grads(params, loss_fn, X, optim=optim)
         for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(optim.init(params)), strict=True):
             np.testing.assert_array_equal(a, b)
-
-
-def test_uncommitted_stays_uncommitted():
-    state = canonopt.init_like_grads(parameters(), loss_fn, X, optim=canonopt.adam(1e-3))
-    assert not any(leaf.committed for leaf in jax.tree.leaves(state))
-
-
-def test_a_model_on_another_device_takes_its_state_there():
-    device = jax.devices()[3]
-    params = jax.device_put(parameters(), device)
-    state = canonopt.init_like_grads(params, loss_fn, X, optim=canonopt.adam(1e-3))
-    assert all(leaf.committed and leaf.devices() == {device} for leaf in jax.tree.leaves(state))
-    assert train(canonopt.adam(1e-3), params, state)[0] == (1, 1)
 
 
 def test_sharded_state_is_nowhere_whole():
@@ -200,18 +185,6 @@ def test_meshes_of_the_same_devices_go_together():
     assert isinstance(optax.tree.get(state, "count").sharding, NamedSharding)
 
 
-def test_init_runs_again_each_time():
-    calls = []
-
-    def init(params):
-        calls.append(1)
-        return {"count": jnp.full((), len(calls), jnp.float32)}
-
-    optim = optax.GradientTransformation(init, lambda updates, state, params=None: (updates, state))
-    states = [canonopt.init_like_grads(on_mesh(), loss_fn, X, optim=optim) for _ in range(2)]
-    assert states[0]["count"] < states[1]["count"]
-
-
 def test_an_init_that_reads_its_parameters_fails_with_a_note_on_a_mesh():
     optim = optax.GradientTransformation(
         lambda params: {"sum": jnp.array(float(params["w"].sum()))},
@@ -220,24 +193,6 @@ def test_an_init_that_reads_its_parameters_fails_with_a_note_on_a_mesh():
     with pytest.raises(jax.errors.ConcretizationTypeError) as caught:
         canonopt.init_like_grads(on_mesh(), loss_fn, X, optim=optim)
     assert "was tracing the init of the optimizer" in "".join(caught.value.__notes__)
-
-
-def test_values_are_the_same_on_a_mesh_as_elsewhere():
-    def init(params):
-        scaled = jax.tree.map(lambda p: p.astype(jnp.bfloat16) * 1.1 + 0.3, params)
-        return {"scaled": scaled, "sum": jax.tree.map(lambda p: p * 1.5 + 0.25, scaled)}
-
-    def update(updates, state, params=None):
-        wide = jax.tree.map(lambda s, u: s + u.astype(jnp.float32), state["scaled"], updates)
-        return updates, {**state, "scaled": wide}
-
-    params = on_mesh()
-    params["w"] = params["w"] * jax.device_put(jnp.arange(64.0).reshape(8, 8), params["w"].sharding)
-    optim = optax.GradientTransformation(init, update)
-    state = canonopt.init_like_grads(params, loss_fn, X, optim=optim)
-    assert state["scaled"]["w"].dtype == jnp.float32
-    for a, b in zip(jax.tree.leaves(state), jax.tree.leaves(init(params)), strict=True):
-        np.testing.assert_array_equal(a, b.astype(a.dtype))
 
 
 @pytest.mark.skipif(
@@ -273,27 +228,6 @@ def test_inside_jit_and_under_vmap():
     states = jax.vmap(make)(ensemble)
     assert optax.tree.get(states, "mu")["w"].shape == (3, 8, 8)
     assert optax.tree.get(states, "count").shape == (3,)
-
-
-def test_gradients_at_hand_stand_in_for_a_loss():
-    params = {"w": jnp.ones(3), "frozen": jnp.ones(2)}
-    for grads in (
-        {"w": jnp.ones(3), "frozen": None},
-        {"w": jax.ShapeDtypeStruct((3,), jnp.float32), "frozen": None},
-    ):
-        state = canonopt.init_like_grads(params, grads=grads, optim=canonopt.adam(1e-3))
-        assert optax.tree.get(state, "mu")["frozen"] is None
-    for kwargs in ({}, {"grads": params, "loss_fn": lambda p: p["w"].sum()}):
-        with pytest.raises(
-            canonopt.errors.LossError, match="needs either loss_fn, the second argument"
-        ):
-            canonopt.init_like_grads(params, optim=canonopt.adam(1e-3), **kwargs)
-
-
-def test_shapes_for_a_model_where_init_needs_no_values():
-    shapes = jax.eval_shape(parameters)
-    state = canonopt.init_like_grads(shapes, loss_fn, X, optim=canonopt.adam(1e-3))
-    assert optax.tree.get(state, "mu")["w"].shape == (8, 8)
 
 
 WRAPPED = {
@@ -351,22 +285,6 @@ def test_models_with_state_keys_tied_and_frozen_leaves():
     mu = optax.tree.get(opt_state, "mu")
     assert jax.tree.structure(mu) == jax.tree.structure(grads)
     assert (mu.key, mu.counter) == (None, None)
-
-
-def test_flax_parameters_are_pytrees_too():
-    dense = nn.Dense(2)
-    variables = dense.init(jax.random.key(0), X)
-    state = canonopt.init_like_grads(
-        variables, lambda v, x: jnp.sum(dense.apply(v, x) ** 2), X, optim=canonopt.adam(1e-3)
-    )
-    assert optax.tree.get(state, "mu")["params"]["kernel"].shape == (8, 2)
-    graph, params = nnx.split(nnx.Linear(8, 2, rngs=nnx.Rngs(0)), nnx.Param)
-
-    def loss(params, x):
-        return jnp.sum(nnx.merge(graph, params)(x) ** 2)
-
-    state = canonopt.init_like_grads(params, loss, X, optim=canonopt.adam(1e-3))
-    assert jax.tree.structure(optax.tree.get(state, "mu")) == jax.tree.structure(params)
 
 
 # --- updates that preserve no state -----------------------------------------------------------

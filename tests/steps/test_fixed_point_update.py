@@ -84,14 +84,6 @@ def test_arguments_of_a_function_that_an_update_calls_are_found_too():
     canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
 
 
-def test_an_update_may_refuse_other_arguments():
-    def update(updates, state, params=None, *, value):
-        return updates, state + value
-
-    optim = optax.GradientTransformationExtraArgs(lambda params: jnp.zeros(()), update)
-    canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
-
-
 def test_failed_tries_leak_no_tracers():
     with jax.checking_leaks():
         canonopt.init_like_grads(parameters(), loss_fn, X, optim=canonopt.polyak_sgd())
@@ -145,15 +137,6 @@ def test_an_error_of_an_update_gets_a_note():
         canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
     note = "canonopt was tracing the update of the optimizer for shapes."
     assert note in caught.value.__notes__
-
-
-def test_an_error_of_an_update_that_got_what_it_needs():
-    def update(updates, state, params=None, *, value, **extra_args):
-        raise ValueError("no such thing")
-
-    optim = optax.GradientTransformationExtraArgs(lambda params: (), update)
-    with pytest.raises(ValueError, match="no such thing"):
-        canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
 
 
 def test_a_helper_with_required_arguments_is_not_taken_for_an_update():

@@ -52,28 +52,10 @@ def test_the_method_of_a_spec_is_the_same():
     assert jax.tree.structure(ours) == jax.tree.structure(theirs)
 
 
-def test_it_takes_any_optax_transformation():
-    opt_state = canonopt.init_like_grads(model(), loss_fn, X, optim=optax.sgd(0.1, momentum=0.9))
-    assert optax.tree.get(opt_state, "trace").table is None
-
-
-def test_values_come_from_the_model():
-    params = {"w": jnp.arange(3.0)}
-    opt_state = canonopt.init_like_grads(
-        params, lambda p: p["w"].sum(), optim=canonopt.contrib.schedule_free_sgd(0.1)
-    )
-    assert opt_state.z["w"].tolist() == [0.0, 1.0, 2.0]
-
-
 def test_a_zero_gradient_keeps_its_state():
     params = {"used": jnp.ones(2), "unused": jnp.ones(2)}
     grads = canonopt.grads_like(params, lambda p: p["used"].sum())
     assert grads["unused"] is params["unused"]
-
-
-def test_the_leaves_are_those_of_the_model():
-    m = model()
-    assert canonopt.grads_like(m, loss_fn, X).weight is m.weight
 
 
 def test_nothing_is_computed_or_compiled_and_the_loss_is_traced_once():
@@ -98,26 +80,6 @@ def test_keyword_arguments_and_auxiliary_results():
         {"w": jnp.ones(2)}, loss, optim=canonopt.adam(1e-3), has_aux=True, scale=2.0
     )
     assert optax.tree.get(opt_state, "mu")["w"].shape == (2,)
-
-
-def test_frozen_parts_get_no_state():
-    trained, frozen = eqx.partition(model(), lambda leaf: False)
-    del trained
-    with pytest.raises(canonopt.errors.LossError, match="No leaf of the model gets a gradient"):
-        canonopt.grads_like(jax.tree.map(lambda x: None, frozen), lambda m: jnp.zeros(()))
-
-
-def test_the_step_keeps_the_structure():
-    @eqx.filter_jit
-    def step(model, opt_state, optim, x):
-        grads = eqx.filter_grad(loss_fn)(model, x)
-        updates, opt_state = optim.update(grads, opt_state, eqx.filter(model, eqx.is_inexact_array))
-        return eqx.apply_updates(model, updates), opt_state
-
-    m, optim = model(), canonopt.adamw(1e-3)
-    opt_state = canonopt.init_like_grads(m, loss_fn, X, optim=optim)
-    _, after = step(m, opt_state, optim, X)
-    assert jax.tree.structure(after) == jax.tree.structure(opt_state)
 
 
 @pytest.mark.parametrize(

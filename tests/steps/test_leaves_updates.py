@@ -1,7 +1,6 @@
 """`apply_updates`: the numbers of Optax, and the types of the model."""
 
 import collections
-import functools
 import re
 
 import equinox as eqx
@@ -170,26 +169,6 @@ def test_none_freezes_a_leaf_or_a_part():
     assert canonopt.apply_updates(before, None) is before
 
 
-def test_stateful_and_shared_layers():
-    norm, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, "batch", mode="batch")
-    shared = eqx.nn.Shared((norm, norm), lambda pair: pair[1], lambda pair: pair[0])
-
-    @eqx.filter_jit
-    @functools.partial(eqx.filter_grad, has_aux=True)
-    def loss(shared, state, x):
-        one, other = shared()
-        both = lambda x, state: other(*one(x, state))  # noqa: E731
-        out, state = jax.vmap(both, in_axes=(0, None), out_axes=(0, None), axis_name="batch")(
-            x, state
-        )
-        return jnp.sum(out**3), state
-
-    grads, _ = loss(shared, state, jax.random.normal(jax.random.key(0), (4, 3)))
-    ours, theirs = (apply(shared, grads) for apply in (canonopt.apply_updates, eqx.apply_updates))
-    assert eqx.tree_equal(ours, theirs, typematch=True)
-    assert ours().__class__ is tuple
-
-
 # --- a fixed point ------------------------------------------------------------------------------
 
 
@@ -263,23 +242,6 @@ def mixed():
 UPDATES = {"w": jnp.full((8, 8), 1 / 3), "b": jnp.full(8, 1 / 3), "i": None}
 
 
-def test_in_scan():
-    def body(params, _):
-        return canonopt.apply_updates(params, UPDATES), None
-
-    after, _ = jax.lax.scan(body, mixed(), length=2)
-    twice = canonopt.apply_updates(canonopt.apply_updates(mixed(), UPDATES), UPDATES)
-    assert_same_bits(after, twice)
-    assert jax.tree.map(type_of, after) == jax.tree.map(type_of, mixed())
-
-
-def test_in_vmap():
-    many = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), (mixed(), UPDATES))
-    after = jax.vmap(canonopt.apply_updates)(*many)
-    one = canonopt.apply_updates(mixed(), UPDATES)
-    assert_same_bits(after, jax.tree.map(lambda leaf: jnp.stack([leaf, leaf]), one))
-
-
 def test_in_grad():
     def loss(apply_updates, params, scale):
         updates = {"w": scale * UPDATES["w"], "b": scale * UPDATES["b"]}
@@ -343,18 +305,6 @@ def test_updates_that_do_not_match_the_model(params, updates, path, before, afte
         "to stay as it is."
     )
     assert error.__cause__ is not None
-
-
-def test_an_update_for_a_function_names_the_leaf():
-    before = model()
-    updates = eqx.tree_at(
-        lambda m: m.activation, updates_for(before), 1.0, is_leaf=lambda node: node is None
-    )
-    with pytest.raises(
-        canonopt.errors.UpdatesError, match=r"function tanh.* and its update is 1\.0\."
-    ) as caught:
-        canonopt.apply_updates(before, updates)
-    assert caught.value.path == "model.activation"
 
 
 def test_a_layer_with_other_static_values_is_named():

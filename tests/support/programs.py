@@ -558,7 +558,6 @@ PLACES = (
     ),
     Place("{n} = [{v}]", "sum({x})", ("{n}.append({v})", "{n}.pop()", "{n} = [{v}]"), 2),
     Place("{n} = [{v}]", "len({x}) / 4", ("{n}.append({v})", "{n}.clear()", "{n} = [{v}]"), 2),
-    Place("{n} = ([{v}],)", "{x}[0][0]", ("{n}[0][0] = {v}", "{n} = ([{v}],)")),
     Place(
         "{n} = {{'lr': {v}}}",
         "{x}['lr']",
@@ -585,18 +584,6 @@ PLACES = (
         captured_only=True,
     ),
     Place(
-        "{n}_base = np.array([{v}, 1.0])\n{n} = {n}_base[:1]",
-        "float({x}[0])",
-        ("{n}_base[0] = {v}", "{n}[0] = {v}"),
-        captured_only=True,
-    ),
-    Place(
-        "{n} = np.array({v})",
-        "float({x})",
-        ("{n}[...] = {v}", "{n} = np.array({v})"),
-        captured_only=True,
-    ),
-    Place(
         "{n} = jnp.asarray({v})",
         "float({x})",
         ("{n} = jnp.asarray({v})", "{n} = {n} * 2"),
@@ -608,11 +595,6 @@ PLACES = (
         "{x}.lr",
         ("{n}.lr = {v}", "setattr({n}, 'lr', {v})", "{n} = types.SimpleNamespace(lr={v})"),
         4,
-    ),
-    Place(
-        "{n} = types.SimpleNamespace(inner=types.SimpleNamespace(lr=[{v}]))",
-        "{x}.inner.lr[0]",
-        ("{n}.inner.lr[0] = {v}", "{n}.inner = types.SimpleNamespace(lr=[{v}])"),
     ),
     Place(
         "@dataclasses.dataclass\nclass {n}_class:\n    lr: float = {v}\n{n} = {n}_class()",
@@ -634,11 +616,6 @@ PLACES = (
         ("{n} = {n}_class([{v}])", "{n}.rates[0] = {v}"),
     ),
     Place(
-        "@attrs.frozen\nclass {n}_class:\n    lr: float\n{n} = {n}_class({v})",
-        "{x}.lr",
-        ("{n} = {n}_class({v})", "{n} = attrs.evolve({n}, lr={v})"),
-    ),
-    Place(
         "class {n}_class:\n    __slots__ = ('lr',)\n    def __init__(self, lr):\n"
         "        self.lr = lr\n{n} = {n}_class({v})",
         "{x}.lr",
@@ -657,11 +634,6 @@ PLACES = (
         2,
     ),
     Place(
-        "class {n}_base:\n    lr = {v}\nclass {n}(({n}_base)):\n    pass",
-        "{x}.lr",
-        ("{n}_base.lr = {v}", "{n}.lr = {v}"),
-    ),
-    Place(
         "{n}_lr = {v}\nclass {n}_class:\n    def lr(self):\n        return {n}_lr\n"
         "{n} = {n}_class()",
         "{x}.lr()",
@@ -676,27 +648,10 @@ PLACES = (
         2,
     ),
     Place(
-        "{n}_lr = {v}\nclass {n}_class:\n    def __getattr__(self, name):\n"
-        "        return {n}_lr\n{n} = {n}_class()",
-        "{x}.lr",
-        ("{n}_lr = {v}", "{n}.lr = {v}"),
-    ),
-    Place(
         "{n}_lr = {v}\ndef {n}():\n    return {n}_lr",
         "{x}()",
         ("{n}_lr = {v}", "def {n}():\n    return {v}", "def {n}():\n    return {n}_lr"),
         4,
-    ),
-    Place(
-        "{n}_lr = {v}\n{n}_inner = lambda: {n}_lr\n{n} = lambda: {n}_inner()",
-        "{x}()",
-        ("{n}_lr = {v}", "{n}_inner = lambda: {v}", "{n}_inner = lambda: {n}_lr"),
-        2,
-    ),
-    Place(
-        "def {n}():\n    return {n}.lr\n{n}.lr = {v}",
-        "{x}()",
-        ("{n}.lr = {v}",),
     ),
     Place(
         "def {n}(lr={v}):\n    return lr",
@@ -707,11 +662,6 @@ PLACES = (
         "{n} = functools.partial(max, {v})",
         "{x}(0.0)",
         ("{n} = functools.partial(max, {v})", "{n} = functools.partial(min, {v})"),
-    ),
-    Place(
-        "{n}_lr = {v}\n{n} = functools.partial(lambda: {n}_lr)",
-        "{x}()",
-        ("{n}_lr = {v}", "{n} = functools.partial(lambda: {v})"),
     ),
     Place(
         "{n} = types.ModuleType('{n}')\n{n}.lr = {v}",
@@ -747,20 +697,9 @@ PLACES = (
         ("{n}_dict['lr'] = {v}", "{n} = types.MappingProxyType({{'lr': {v}}})"),
     ),
     Place(
-        "import collections\n{n}_dict = {{'lr': {v}}}\n{n} = collections.ChainMap({{}}, {n}_dict)",
-        "{x}['lr']",
-        ("{n}_dict['lr'] = {v}", "{n}['lr'] = {v}"),
-    ),
-    Place("{n} = bytearray([2])", "{x}[0] / 4", ("{n}[0] += 1", "{n} = bytearray([2])")),
-    Place(
         "{n}_dict = {{'lr': {v}}}\n{n} = {n}_dict.get",
         "{x}('lr')",
         ("{n}_dict['lr'] = {v}", "{n} = {{'lr': {v}}}.get"),
-    ),
-    Place(
-        "{n}_list = [{v}]\n{n} = {n}_list.__getitem__",
-        "{x}(0)",
-        ("{n}_list[0] = {v}", "{n} = [{v}].__getitem__"),
     ),
     Place(
         "import operator\n{n}_at = 0\n{n} = operator.itemgetter({n}_at)",
@@ -774,20 +713,9 @@ PLACES = (
         ("{n}_owner.lr = {v}",),
     ),
     Place(
-        "import weakref\nclass {n}_class:\n    pass\n{n}_owner = {n}_class()\n"
-        "{n}_owner.lr = {v}\n{n} = weakref.proxy({n}_owner)",
-        "{x}.lr",
-        ("{n}_owner.lr = {v}",),
-    ),
-    Place(
         "import enum\nclass {n}(enum.Enum):\n    LR = {v}",
         "{x}.LR.value",
         ("class {n}(enum.Enum):\n    LR = {v}",),
-    ),
-    Place(
-        "import enum\nclass {n}(enum.Enum):\n    LR = 'lr'\n{n}.LR.number = {v}",
-        "{x}.LR.number",
-        ("{n}.LR.number = {v}",),
     ),
     Place(
         "from typing import NamedTuple\nclass {n}_class(NamedTuple):\n    lr: float\n"
@@ -797,28 +725,14 @@ PLACES = (
         ("{n} = {n}_class({v})", "{n} = {n}._replace(lr={v})"),
     ),
     Place(
-        "from typing import NamedTuple\nclass {n}_class(NamedTuple):\n    lr: float\n"
-        "    other: float = 2.0\n    def __iter__(self):\n        return iter((2.0,))\n"
-        "{n} = {n}_class({v})",
-        "{x}.lr",
-        ("{n} = {n}_class({v})",),
-    ),
-    Place(
         "import contextvars\n{n} = contextvars.ContextVar('{n}', default={v})",
         "{x}.get()",
         ("{n}.set({v})",),
     ),
-    Place("import threading\n{n} = threading.local()\n{n}.lr = {v}", "{x}.lr", ("{n}.lr = {v}",)),
     Place(
         "import os\nos.environ['CANONOPT_TEST_RATE'] = '{v}'\n{n} = os.environ",
         "float({x}['CANONOPT_TEST_RATE'])",
         ("{n}['CANONOPT_TEST_RATE'] = '{v}'",),
-    ),
-    Place(
-        "{n}_lr = {v}\n{n} = vars()",
-        "{x}['{n}_lr']",
-        ("{n}_lr = {v}",),
-        captured_only=True,
     ),
     Place(
         "def {n}_maker():\n    lr = {v}\n    def read():\n        return lr\n"
@@ -836,12 +750,6 @@ PLACES = (
     Place(
         "@functools.lru_cache\ndef {n}(power):\n    return {n}_lr ** power\n{n}_lr = {v}",
         "{x}(2)",
-        ("{n}_lr = {v}",),
-    ),
-    Place(
-        "class {n}_meta(type):\n    @property\n    def lr(cls):\n        return {n}_lr\n"
-        "{n}_lr = {v}\nclass {n}(metaclass={n}_meta):\n    pass",
-        "{x}.lr",
         ("{n}_lr = {v}",),
     ),
     Place(
@@ -981,21 +889,9 @@ KINDS = (
     Kind("def {n}({a}):\n    return {e}", "{n}", weight=5),
     Kind("{n} = lambda {a}: {e}", "{n}", weight=2),
     Kind("def {n}(v):\n    return lambda {a}: {v}", "{n}({o})", weight=5),
-    Kind(
-        "def {n}(v):\n    def inner({a}):\n        return {v}\n    return inner",
-        "{n}({o})",
-        weight=3,
-    ),
     Kind("def {n}():\n    v = {o}\n    return lambda {a}: {v}", "{n}()", weight=2),
-    Kind("def {n}():\n    return lambda {a}: {e}", "{n}()", weight=2),
     Kind("", "functools.partial(lambda v, {a}: {v}, {o})", weight=2),
     Kind("def {n}(v, {a}):\n    return {v}", "functools.partial({n}, {o})"),
-    Kind("def {n}({a}, *, v):\n    return {v}", "functools.partial({n}, v={o})"),
-    Kind(
-        "def {n}_of(v, {a}):\n    return {v}\n{n} = functools.partial({n}_of, {o})",
-        "{n}",
-        ("{n} = functools.partial({n}_of, {o})",),
-    ),
     Kind("", "jax.tree_util.Partial(lambda v, {a}: {v}, {o})", is_tree=True),
     Kind("", "lambda {a}, v={o}: {v}", weight=2),
     Kind("def {n}({a}, v={o}):\n    return {v}", "{n}", ("{n}.__defaults__ = ({o},)",)),
@@ -1012,29 +908,11 @@ KINDS = (
         ("{n}_class.read = lambda self, {a}: {e}", "{n} = {n}_class()"),
     ),
     Kind(
-        "class {n}_base:\n    def method(self, {a}):\n        return {e}\n"
-        "class {n}_class({n}_base):\n    def method(self, {a}):\n"
-        "        return super().method({a})\n{n} = {n}_class()",
-        "{n}.method",
-        ("{n}_base.method = lambda self, {a}: {e}",),
-    ),
-    Kind(
-        "class {n}_class:\n    __slots__ = ('v',)\n    def __init__(self, v):\n"
-        "        self.v = v\n    def method(self, {a}):\n        return {s}\n{n} = {n}_class({o})",
-        "{n}.method",
-        ("{n}.v = {o}",),
-    ),
-    Kind(
         "@dataclasses.dataclass(frozen=True)\nclass {n}:\n    v: object\n"
         "    def __call__(self, {a}):\n        return {s}",
         "{n}({o})",
         weight=2,
         is_tree=True,
-    ),
-    Kind(
-        "@dataclasses.dataclass(frozen=True)\nclass {n}:\n    v: object\n"
-        "    def method(self, {a}):\n        return {s}",
-        "{n}({o}).method",
     ),
     Kind(
         "@dataclasses.dataclass\nclass {n}_class:\n    v: object\n"
@@ -1048,19 +926,10 @@ KINDS = (
         ("{n}.v = {o}",),
     ),
     Kind(
-        "class {n}:\n    @staticmethod\n    def method({a}):\n        return {e}",
-        "{n}.method",
-        ("{n}.method = lambda {a}: {e}",),
-    ),
-    Kind(
         "def {n}(f):\n    @functools.wraps(f)\n    def wrapper(*args):\n        return f(*args)\n"
         "    return wrapper",
         "{n}(lambda {a}: {e})",
         weight=2,
-    ),
-    Kind(
-        "def {n}(f):\n    def wrapper(*args):\n        return f(*args)\n    return wrapper",
-        "{n}(lambda {a}, v={o}: {v})",
     ),
     Kind(
         "def {n}_wrapped(f):\n    @functools.wraps(f)\n    def wrapper(*args):\n"
@@ -1076,12 +945,6 @@ KINDS = (
         "{n}({o})",
     ),
     Kind("def {n}({a}, n=1):\n    return {e} if n == 0 else {n}({a}, n=n - 1)", "{n}"),
-    Kind(
-        "def {n}_first({a}, n=1):\n    return {e} if n == 0 else {n}_second({a}, n)\n"
-        "def {n}_second({a}, n):\n    return {n}_first({a}, n - 1)",
-        "{n}_first",
-        ("def {n}_second({a}, n):\n    return {e}",),
-    ),
     Kind(
         "def {n}_maker(v):\n    def read({a}):\n        return {v}\n    def write(new):\n"
         "        nonlocal v\n        v = new\n    return read, write\n"
@@ -1106,26 +969,13 @@ KINDS = (
         2,
     ),
     Kind(
-        "def {n}_maker(v):\n    while True:\n        v = yield lambda {a}: {v}\n"
-        "{n}_generator = {n}_maker({o})\n{n} = next({n}_generator)",
-        "{n}",
-        ("{n} = {n}_generator.send({o})", "{n}_generator.send({o})"),
-    ),
-    Kind(
         "def {n}_maker(v):\n    return lambda {a}: {v}\n{n} = {n}_maker({o})",
         "{n}",
         ("{n}.__closure__[0].cell_contents = {o}", "{n} = {n}_maker({o})"),
     ),
     Kind("def {n}({a}):\n    return {e}", "lambda {a}: {n}({a})", weight=2),
-    Kind(
-        "def {n}({a}):\n    return {e}\ndef {n}_calls(f):\n    return lambda {a}: f({a})",
-        "{n}_calls({n})",
-        weight=2,
-    ),
     Kind("{n} = [lambda {a}: {e}]", "lambda {a}: {n}[0]({a})", ("{n}[0] = lambda {a}: {e}",)),
-    Kind("{n} = {{'f': lambda {a}: {e}}}", "{n}['f']", ("{n}['f'] = lambda {a}: {e}",)),
     Kind("", "eqx.Partial(lambda v, {a}: {v}, given({o}))", is_tree=True),
-    Kind("def {n}({a}):\n    return {e}\n{n} = functools.lru_cache({n})", "lambda {a}: {e}"),
     Kind("", "lambda {a}: (lambda v: {v})({o})"),
     Kind("", "lambda {a}: [{v} for v in [{o}]][0]", weight=2),
     Kind(
@@ -1135,7 +985,6 @@ KINDS = (
         is_tree=True,
     ),
     Kind("", "lambda {a}: (lambda v: {v})(eval('{o}'))"),
-    Kind("", "lambda {a}: (lambda v: {v})(globals()['{o}'])"),
     Kind(
         "import importlib\n",
         "lambda {a}: (lambda v: {v})(getattr(importlib.import_module(__name__), '{o}'))",
@@ -1172,7 +1021,6 @@ _FACTORIES: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("{n}()", "{n}(1.0)", "{n}(2.0)"),
     ),
     ("@canonical\ndef {n}(cfg):\n    return optax.sgd(lambda c: {x})", ("{n}({o})",)),
-    ("@canonical\ndef {n}():\n    return optax.sgd(lambda c: {q})", ("{n}()",)),
     ("@canonical\ndef {n}(cfg={o}):\n    return optax.sgd({x})", ("{n}()", "{n}({o})")),
     (
         "def {n}_maker(cfg):\n    @canonical\n    def build(k):\n"
@@ -1181,16 +1029,7 @@ _FACTORIES: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("{n}_maker({o})(2.0)", "{n}_maker({o})(k=2.0)"),
     ),
     (
-        "def {n}(cfg, k):\n    return optax.sgd({x} * k)",
-        ("canonical(functools.partial({n}, {o}))(2.0)", "canonical({n})({o}, k=1)"),
-    ),
-    (
         "class {n}:\n    lr = {q}\n    @classmethod\n    @canonical\n    def build(cls, k):\n"
-        "        return optax.sgd(cls.lr * k)",
-        ("{n}.build(2.0)",),
-    ),
-    (
-        "class {n}:\n    lr = {q}\n    @canonical\n    @classmethod\n    def build(cls, k):\n"
         "        return optax.sgd(cls.lr * k)",
         ("{n}.build(2.0)",),
     ),
@@ -1200,19 +1039,9 @@ _FACTORIES: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("{n}.build(2.0)", "{n}.build(k=2.0)"),
     ),
     (
-        "class {n}_class:\n    def __init__(self, v):\n        self.v = v\n"
-        "    def __call__(self, k):\n        return optax.sgd({s} * k)\n{n} = {n}_class({o})",
-        ("canonical({n})(2.0)",),
-    ),
-    (
         "@canonical\ndef {n}(cfg):\n    return optax.sgd(cfg.pop('lr', 2.0))\n"
         "{n}_cfg = {{'lr': {q}}}",
         ("{n}({n}_cfg)", "{n}({{'lr': {q}}})"),
-    ),
-    (
-        "@canonical\ndef {n}(values):\n    return optax.sgd(values.pop())\n"
-        "{n}_values = [4.0, 3.0, {q}]",
-        ("{n}({n}_values)", "{n}([{q}])"),
     ),
     (
         "@canonical\ndef {n}(stages):\n    return optax.chain(*stages)",
@@ -1242,10 +1071,6 @@ _FACTORIES: tuple[tuple[str, tuple[str, ...]], ...] = (
         ("{n}(1)", "{n}(1.0)", "{n}(True)", "{n}(np.float32(1))", "{n}(-0.0)", "{n}(0.0)"),
     ),
     (
-        "@canonical\ndef {n}(f):\n    return optax.sgd(f)",
-        ("{n}(lambda c: {q})", "{n}(functools.partial(lambda v, c: v, {q}))"),
-    ),
-    (
         "{n}_auto = lambda x: x\n@canonical\ndef {n}(f={n}_auto):\n"
         "    return optax.sgd({q} if f is {n}_auto else 2.0)",
         ("{n}()", "{n}({n}_auto)", "{n}(lambda x: x)", "{n}(f=lambda x: x)"),
@@ -1255,11 +1080,6 @@ _FACTORIES: tuple[tuple[str, tuple[str, ...]], ...] = (
         "{n}_auto = {n}_class()\n@canonical\ndef {n}(cfg):\n"
         "    return optax.sgd({q} if cfg is {n}_auto else 2.0)",
         ("{n}({n}_auto)", "{n}({n}_class())"),
-    ),
-    (
-        "def {n}_make():\n    return lambda x: x\n@canonical\ndef {n}(f, g):\n"
-        "    return optax.sgd({q} if f is g else 2.0)\n{n}_f = {n}_make()",
-        ("{n}({n}_f, {n}_f)", "{n}({n}_f, {n}_make())", "{n}({n}_make(), {n}_make())"),
     ),
     (
         "@canonical\ndef {n}(x, /, **kw):\n    return optax.sgd(x * kw.get('x', 1.0) * {q})",
@@ -1291,26 +1111,12 @@ _FACTORIES: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "{n}_calls = []\n@canonical\ndef {n}(k):\n    {n}_calls.append(k)\n"
-        "    return optax.sgd(k * len({n}_calls))",
-        ("{n}({q})", "{n}({q})"),
-    ),
-    (
-        "{n}_calls = []\n@canonical\ndef {n}(k):\n    {n}_calls.append(k)\n"
         "    return optax.sgd(lambda c: k * len({n}_calls))",
         ("{n}({q})",),
     ),
     (
         "@canonical\ndef {n}(cfg, k=1.0):\n    return optax.sgd({x} * k)",
         ("replaced(lambda k: {n}({o}, k), 'k', 1.0, 2.0)", "{n}({o}, 2.0)"),
-    ),
-    (
-        "@canonical\ndef {n}(cfg, k=1.0):\n    return optax.chain(optax.sgd({x}), optax.scale(k))",
-        ("{n}({o}, 2.0)", "{n}({o}, k=0.5)"),
-    ),
-    (
-        "@canonical\ndef {n}(cfg):\n    def rate(c):\n        return {x}\n"
-        "    return optax.masked(optax.sgd(rate), lambda p: {{'w': {q} > 0.3, 'b': True}})",
-        ("{n}({o})",),
     ),
 )
 

@@ -3,7 +3,6 @@
 import json
 import pickle
 import re
-import types
 
 import attrs
 import cattrs
@@ -197,15 +196,6 @@ def test_something_else_than_transformations(args, message):
         read_with(lambda spec: spec.update(args=args), CHAIN)
 
 
-@pytest.mark.usefixtures("restored_caches")
-def test_a_warning_of_the_factory_is_no_error_of_the_data():
-    with pytest.warns(DeprecationWarning):
-        data = canonopt.to_config(canonopt.optimistic_adam(1e-3))
-    canonopt.clear_caches()
-    with pytest.raises(DeprecationWarning):  # the tests make errors of warnings
-        canonopt.from_config(data)
-
-
 # --- the envelope, and types of libraries ---------------------------------------------------------
 
 
@@ -227,18 +217,6 @@ def test_data_of_something_else_are_refused(data):
     for read in (canonopt.from_config, canonopt.fingerprint):
         with pytest.raises(errors.ConfigError, match=message):
             read(data)
-
-
-def test_classes_of_a_library_for_data_are_read_as_pythons():
-    class Text(str):
-        pass
-
-    class Real(float):
-        pass
-
-    table = types.MappingProxyType({Text("optax"): Text("scale"), "step_size": Real(0.5)})
-    data = canonopt.to_config(canonopt.scale(0.5)) | {"spec": table}
-    assert canonopt.from_config(data) is canonopt.scale(0.5)
 
 
 # --- another version of Optax -----------------------------------------------------------------

@@ -21,11 +21,6 @@ def test_a_function_of_a_module_has_its_name():
     assert canonopt.from_config(data, registry={"any": is_matrix}).mask is is_matrix
 
 
-def test_a_name_in_the_registry_comes_first():
-    assert written(is_matrix, m=is_matrix) == {"name": "m"}
-    assert written(len, size=len) == {"name": "size"}
-
-
 def test_a_lambda_has_the_name_of_one_that_does_the_same():
     def make():
         return lambda params: params
