@@ -6,7 +6,7 @@ import inspect
 import sys
 import types
 from collections.abc import Callable
-from typing import Any, NamedTuple, ParamSpec, overload
+from typing import Any, ParamSpec, overload
 
 import optax
 import optax.contrib
@@ -119,50 +119,42 @@ _NAMESPACES = {
 }
 
 
-class _Entry(NamedTuple):
-    module: str
-    name: str
-    function: Any
-
-    @property
-    def path(self) -> str:
-        return f"{self.module}.{self.name}"
-
-
 @functools.cache
-def _entries() -> list[_Entry]:
-    return [
-        _Entry(module, name, value)
+def _entries() -> dict[str, Any]:
+    """Return Optax's factories, by canonopt's names for them: "canonopt.contrib.muon"."""
+    return {
+        f"{module}.{name}": value
         for module, namespace in _NAMESPACES.items()
         for name, value in vars(namespace).items()
         if not name.startswith("_") and is_factory(value)
-    ]
+    }
 
 
 @functools.cache
-def _homes() -> dict[int, _Entry]:
-    """Return the first place of each factory by its id: `canonopt` before its modules."""
-    return {id(entry.function): entry for entry in reversed(_entries())}
+def _homes() -> dict[int, str]:
+    """Return the first name of each factory by its id: `canonopt` before its modules."""
+    return {id(function): path for path, function in reversed(_entries().items())}
 
 
 def in_place_of(value: Any) -> Any:
     """Return the function that builds specs if `value` is a factory of Optax, or else `value`."""
-    entry = _homes().get(id(value))
-    if entry is None:
+    if (path := _homes().get(id(value))) is None:
         return value
+    home, _, name = path.rpartition(".")
     # Its module has the function from now on, as pickles and `is_in_place` expect.
-    module = vars(importlib.import_module(entry.module))
-    if entry.name not in module:
+    module = vars(importlib.import_module(home))
+    if name not in module:
         kind = FactoryOfFactories if is_factory_of_factories(value) else Factory
-        module[entry.name] = register(kind, value, entry.name, entry.module, of_optax=True)
-    return module[entry.name]
+        module[name] = register(kind, value, name, home, of_optax=True)
+    return module[name]
 
 
 @functools.cache
 def catalogue() -> dict[str, Callable[..., Any]]:
     """Return the functions that build specs, by Optax's names: "adam", "contrib.muon"."""
-    entries = [e for e in _entries() if e.module == _homes()[id(e.function)].module]
-    return {e.path.removeprefix("canonopt."): in_place_of(e.function) for e in entries}
+    is_home = lambda path, f: path.rpartition(".")[0] == _homes()[id(f)].rpartition(".")[0]  # noqa: E731
+    found = {path: function for path, function in _entries().items() if is_home(path, function)}
+    return {path.removeprefix("canonopt."): in_place_of(f) for path, f in found.items()}
 
 
 # --- the modules that users import --------------------------------------------------------------
@@ -170,12 +162,13 @@ def catalogue() -> dict[str, Callable[..., Any]]:
 
 def names_of(module: str) -> list[str]:
     """Return the public names that a module of canonopt has from Optax."""
+    plain = {p.removeprefix("canonopt."): f for p, f in _entries().items() if p.count(".") == 1}
+    optimizers = [name for name, function in plain.items() if is_optimizer(function)]
     if module == "canonopt.optimizers":
-        return [e.name for e in _entries() if e.module == "canonopt" and is_optimizer(e.function)]
+        return optimizers
     names = {name for name in dir(_NAMESPACES[module]) if not name.startswith("_")}
     if module == "canonopt.transforms":
-        others = {*names_of("canonopt.optimizers"), *names_of("canonopt.schedules")}
-        names |= {e.name for e in _entries() if e.module == "canonopt"} - others
+        names |= plain.keys() - {*optimizers, *names_of("canonopt.schedules")}
     return sorted(names)
 
 
@@ -206,11 +199,8 @@ def find_in(module: str, name: str) -> Any:
 def mirrored_names() -> dict[str, tuple[str, Any]]:
     """Map the name of each of Optax's factories, `optax.adam`, to canonopt's name and function."""
     return {
-        e.path.replace("canonopt", "optax", 1): (
-            _homes()[id(e.function)].path,
-            in_place_of(e.function),
-        )
-        for e in _entries()
+        path.replace("canonopt", "optax", 1): (_homes()[id(function)], in_place_of(function))
+        for path, function in _entries().items()
     }
 
 

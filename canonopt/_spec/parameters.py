@@ -196,26 +196,22 @@ class FactoryParameters:
 
     def _checked_variadic(self, value: Any) -> tuple:
         # A transformation is a tuple too, of functions.
-        if not isinstance(value, tuple | list) or is_transformation(value):
-            raise ParameterError(
-                f"{self.factory} takes any number of {self.variadic!r}, and got {value!r} for all "
-                "of them.",
-                f"Write a tuple: {self.variadic}=(...,).",
-                path=self.variadic,
-            )
-        return tuple(value)
+        if isinstance(value, tuple | list) and not is_transformation(value):
+            return tuple(value)
+        raise self._of_another_kind(self.variadic, value, "a tuple", "(...,)")
 
     def _checked_keywords(self, value: Any) -> dict[str, Any]:
         is_dict = isinstance(value, Mapping) and all(isinstance(key, str) for key in value)
-        if not is_dict or not self.by_keyword.isdisjoint(value):
-            raise ParameterError(
-                f"{self.factory} takes further arguments by name in {self.keywords!r}, and got "
-                f"{value!r} for all of them.",
-                f"Write a dict of other names than those of its parameters: "
-                f"{self.keywords}={{'name': ...}}.",
-                path=self.keywords,
-            )
-        return dict(value)
+        if is_dict and self.by_keyword.isdisjoint(value):
+            return dict(value)
+        what = "a dict of other names than those of its parameters"
+        raise self._of_another_kind(self.keywords, value, what, "{'name': ...}")
+
+    def _of_another_kind(
+        self, name: str | None, value: Any, what: str, example: str
+    ) -> ParameterError:
+        problem = f"{self.factory} takes any number of {name!r}, and got {value!r} for all of them."
+        return ParameterError(problem, f"Write {what}: {name}={example}.", path=name)
 
 
 def _is_same_value(value: Any, default: Any, containers: bool) -> bool:

@@ -207,7 +207,7 @@ def test_values_by_the_names_of_parameters(source, named, current, expected):
         (
             "**options",
             {"options": 1},
-            "f takes further arguments by name in 'options', and got 1 for all of them. "
+            "f takes any number of 'options', and got 1 for all of them. "
             "Write a dict of other names than those of its parameters: options={'name': ...}.",
         ),
         ("**options", {"options": {1: 2}}, "and got {1: 2} for all of them."),
