@@ -56,7 +56,12 @@ def is_same_program(one: Any, other: Any, changed: Sequence[np.ndarray] = ()) ->
     equal none. For an array of a dtype that JAX converts, such as float64, it takes the old values
     as long as a program has them, also if it traces again.
     """
-    return _Comparison(changed).of(_without_dead_code(one), _without_dead_code(other))
+    one, other = _without_dead_code(one), _without_dead_code(other)
+    if _text(one) != _text(other):
+        return False
+    ours, theirs = [*map(_values, _constants(one))], [*map(_values, _constants(other))]
+    is_changed = any(np.may_share_memory(v, array) for v in theirs for array in changed)
+    return not is_changed and [*map(_exact, ours)] == [*map(_exact, theirs)]
 
 
 def _without_dead_code(program: Any) -> Any:
@@ -68,81 +73,25 @@ def _without_dead_code(program: Any) -> Any:
     return program
 
 
-class _Comparison:
-    """Compares two programs step by step, each inner program once."""
-
-    def __init__(self, changed: Sequence[np.ndarray]) -> None:
-        self._known: dict[tuple[int, int], bool] = {}
-        self._changed = changed
-
-    def of(self, one: Any, other: Any) -> bool:
-        if self._changed and hasattr(other, "__array__") and not isinstance(other, jax.Array):
-            values = np.asarray(other)
-            if any(np.may_share_memory(values, array) for array in self._changed):
-                return False
-        if one is other:
-            return True
-        if hasattr(one, "eqns") and hasattr(other, "eqns"):
-            key = id(one), id(other)
-            if key not in self._known:
-                self._known[key] = self._of_jaxprs(one, other)
-            return self._known[key]
-        if all(isinstance(each, _ARRAYS) or hasattr(each, "__array__") for each in (one, other)):
-            return _is_same_array(one, other)
-        if type(one) is not type(other):
-            return False
-        if isinstance(one, tuple | list):
-            return len(one) == len(other) and all(map(self.of, one, other))
-        if isinstance(one, dict) and isinstance(other, dict):
-            return one.keys() == other.keys() and all(self.of(one[k], other[k]) for k in one)
-        return _text(one) == _text(other)
-
-    def _of_jaxprs(self, one: Any, other: Any) -> bool:
-        if not self.of(list(getattr(one, "consts", ())), list(getattr(other, "consts", ()))):
-            return False
-        one, other = getattr(one, "jaxpr", one), getattr(other, "jaxpr", other)
-        numbers: tuple[dict[Any, int], dict[Any, int]] = {}, {}
-
-        def variables(ours: Any, theirs: Any) -> bool:
-            return len(ours) == len(theirs) and all(map(atoms, ours, theirs))
-
-        def atoms(ours: Any, theirs: Any) -> bool:
-            if ours.aval != theirs.aval or hasattr(ours, "val") != hasattr(theirs, "val"):
-                return False
-            if hasattr(ours, "val"):
-                return self.of(ours.val, theirs.val)
-            first, second = numbers
-            return first.setdefault(ours, len(first)) == second.setdefault(theirs, len(second))
-
-        return (
-            variables([*one.constvars, *one.invars], [*other.constvars, *other.invars])
-            and len(one.eqns) == len(other.eqns)
-            and all(
-                ours.primitive is theirs.primitive
-                and variables(ours.invars, theirs.invars)
-                and variables(ours.outvars, theirs.outvars)
-                and self.of(ours.params, theirs.params)
-                for ours, theirs in zip(one.eqns, other.eqns, strict=True)
-            )
-            and variables(one.outvars, other.outvars)
-        )
+def _text(program: Any) -> str:
+    """Return the operations with their parameters, without the addresses of functions."""
+    return re.sub(r"0x[0-9a-fA-F]+", "", str(program))
 
 
-_ARRAYS = (jax.Array, np.ndarray, np.generic)
+def _constants(program: Any) -> Iterator[Any]:
+    """Yield the arrays and numbers in a program, which its text may show in part."""
+    for value in values_in(program):
+        if hasattr(value, "__array__") or isinstance(value, int | float | complex):
+            yield value
 
 
-def _is_same_array(one: Any, other: Any) -> bool:
-    if one.dtype != other.dtype or one.shape != other.shape:
-        return False
-    if jnp.issubdtype(one.dtype, jax.dtypes.extended):
-        one, other = jax.random.key_data(one), jax.random.key_data(other)
-    return np.asarray(one).tobytes() == np.asarray(other).tobytes()
+def _values(constant: Any) -> np.ndarray:
+    is_extended = jnp.issubdtype(getattr(constant, "dtype", float), jax.dtypes.extended)
+    return np.asarray(jax.random.key_data(constant) if is_extended else constant)
 
 
-def _text(value: Any) -> str:
-    if isinstance(value, int | float | complex | str):
-        return repr(value)
-    return re.sub(r"0x[0-9a-fA-F]+", "", repr(value))
+def _exact(values: np.ndarray) -> tuple[Any, ...]:
+    return values.dtype, values.shape, values.tobytes()
 
 
 def _is_users_code(value: Any) -> bool:
