@@ -13,7 +13,7 @@ import threading
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import attrs
 import jax
@@ -37,6 +37,8 @@ from .._recompiles import (
 )
 from ..errors import UnsupportedVersionError
 
+_T = TypeVar("_T", bound=attrs.AttrsInstance)
+
 VERSION = 1  # of the lines. A new field is no new version.
 _MAX_TEXT = 1000  # characters of each string
 _MAX_LEAVES = 2000  # of a call
@@ -47,9 +49,6 @@ _ENTRY = (
     *(*STAGES, "error", "advice"),
     *("is_nested", "after_trial", "site", "operation", "shapes"),
 )
-_STALE = ("function", "place", "since", "is_confirmed", "calls")
-_VALUE = ("path", "before", "after", "place")
-_CHANGE = ("path", "kind", "before", "after", "fix", "hint", "wanted")
 
 
 # --- writing ----------------------------------------------------------------------------------
@@ -134,8 +133,7 @@ def _differences(entry: Entry) -> dict[str, Any]:
         leaves.update((f"{path} with {name}", part.text) for name, part in leaf.parts.items())
     if entry.explanation is None:
         return {"leaves": leaves}
-    changes = entry.explanation.changes
-    return {"leaves": leaves, "changes": [_fields(change, _CHANGE) for change in changes]}
+    return {"leaves": leaves, "changes": [*map(attrs.asdict, entry.explanation.changes)]}
 
 
 def _cache_settings() -> dict[str, Any]:
@@ -167,8 +165,7 @@ def listen(write: Callable[[dict[str, Any]], None]) -> StreamRecorder:
     record_everywhere(recorder)
 
     def tell(number: int) -> None:
-        values = [_fields(value, _VALUE) for value in stale[number].values]
-        recorder.tell("stale", number=number, values=values, **_fields(stale[number], _STALE))
+        recorder.tell("stale", number=number, **attrs.asdict(stale[number]))
 
     def add(read: StaleRead) -> None:
         # Only what is confirmed, since a report of the doctor has to be right.
@@ -249,9 +246,8 @@ class Process:
         elif kind == "cache":
             self.cache = bool(record["is_on"]), float(record["min_seconds"])
         elif kind == "stale":
-            values = tuple(ReadValue(*(v[name] for name in _VALUE)) for v in record["values"])
-            fields = {name: record[name] for name in _STALE}
-            self.stale[int(record["number"])] = StaleRead(values=values, **fields)
+            values = tuple(_made(ReadValue, value) for value in record["values"])
+            self.stale[int(record["number"])] = _made(StaleRead, {**record, "values": values})
         elif kind in ("trace", "compile"):
             self._add(record["function"], record.get("entry"))
 
@@ -270,9 +266,13 @@ class Process:
         told |= {"at": at, "advice": tuple(entry["advice"])}
         told["leaves"] = entry.get("leaves", kept.leaves)
         if "changes" in entry:
-            changes = (Change(*(each[name] for name in _CHANGE)) for each in entry["changes"])
-            told["explanation"] = Explanation.of(changes)
+            told["explanation"] = Explanation.of(_made(Change, x) for x in entry["changes"])
         log.entries[number] = attrs.evolve(kept, **told)
+
+
+def _made(kind: type[_T], record: dict[str, Any]) -> _T:
+    """Return what a record tells of, which may have more fields."""
+    return kind(**{f.name: record[f.name] for f in attrs.fields(kind) if f.name in record})
 
 
 def read(path: Path) -> tuple[list[Process], list[str]]:

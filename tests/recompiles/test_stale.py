@@ -93,171 +93,98 @@ def captured(scale):
     return (lambda x: getattr(scale, "scale", scale) * x), (lambda x: nested(x)), bind
 '''
 
-# By name: what has changed, if it matters, the source of `step`, and the change.
-STALE = {
-    "global number": ("rate", "step = lambda x: rate * x", "rate = 2.0"),
-    "attribute of a module": (
-        "m.rate",
-        "m.rate = 1.0; step = lambda x: m.rate * x",
-        "m.rate = 3.0",
-    ),
-    "item of a dict": (
-        *("config['lr']", "step = lambda x: config['lr'] * x", "config['lr'] = 0.5"),
-    ),
-    "item inside of an item": (
-        "config['layers'][1]",
-        *("step = lambda x: config['layers'][1] * x", "config['layers'][1] = 9"),
-    ),
-    "item of a list": (
-        "scales[0]",
-        "scales = [1.0]; step = lambda x: scales[0] * x",
-        "scales[0] = 5.0",
-    ),
-    "length of a list": (
-        "len(scales)",
-        *("scales = [1.0, 2.0]; step = lambda x: sum(s * x for s in scales)", "scales.append(3.0)"),
-    ),
-    "attribute of self": ("self.lr", "step = trainer.step", "trainer.lr = 0.5"),
-    "attribute of an object": (
-        "trainer.lr",
-        "step = lambda x: trainer.step(x)",
-        "trainer.lr = 0.5",
-    ),
-    "attribute of a class": ("self.momentum", "step = Own().step", "Own.momentum = 0.7"),
-    "attribute that hides that of the class": (
-        *("self.momentum", "step = trainer.step", "trainer.momentum = 0.7"),
-    ),
-    "attribute in slots": (
-        *(
-            "slots.scale",
-            "slots = Slots(1.0); step = lambda x: slots.scale * x",
-            "slots.scale = 2.0",
-        ),
-    ),
-    "array changed in place": (
-        *("table", "step = lambda x: x + jnp.asarray(table.copy())", "table.fill(7.0)"),
-    ),
-    "array that the program keeps the memory of": (
-        "mask",
-        *("mask = np.array([True, False, True]); step = lambda x: jnp.where(mask, x, 0)",),
-        "mask.fill(False)",
-    ),
-    "helper that is defined again": (
-        "helper",
-        "step = lambda x: helper(x)",
-        "helper = lambda x: 3 * x",
-    ),
-    "global that a helper reads": (
-        *("rate", "step = jax.value_and_grad(lambda x: read_rate(x).sum())", "rate = 2.0"),
-    ),
-    "global that a jitted helper reads": ("rate", "step = lambda x: jitted(x) + 1", "rate = 2.0"),
-    "captured variable": ("scale", "step, _, bind = captured(1.0)", "bind(4.0)"),
-    "variable of a nested function": ("scale", "_, step, bind = captured(1.0)", "bind(4.0)"),
-    "frozen object": (
-        "scale.scale",
-        "step, _, bind = captured(Options(1.0))",
-        "bind(Options(2.0))",
-    ),
-    "dict in a partial": (
-        "config['lr']",
-        "step = functools.partial(lambda config, x: config['lr'] * x, config)",
-        "config['lr'] = 0.2",
-    ),
-    "jax array": ("weights['w']", "step = lambda x: weights['w'] * x", "weights['w'] = 2 * X"),
-    "optimizer": (
-        "optimizer.update",
-        "optimizer = optax.sgd(0.1); state = optimizer.init(X)\n"
-        "step = lambda x: optimizer.update(x, state)[0]",
-        "optimizer = optax.sgd(0.5)",
-    ),
-    "namespace that a helper is passed": (
-        "args.alpha",
-        "inner = lambda x, options: options.alpha * x; step = lambda x: inner(x, args)",
-        "args.alpha = 2.0",
-    ),
-    "model": (
-        "model.weight",
-        "model = Scaled(X); step = lambda x: model(x)",
-        "model = Scaled(3 * X)",
-    ),
-    "attribute by a string": (
-        *("args.alpha", "step = lambda x: getattr(args, 'alpha') * x", "args.alpha = 2.0"),
-    ),
-    "set": (
-        "frozen",
-        *("frozen = {'encoder'}; step = lambda x: x if 'decoder' in frozen else -x",),
-        "frozen.add('decoder')",
-    ),
-    "rule for a derivative": (
-        "config['lr']",
-        "rule = jax.custom_vjp(lambda x: x)\n"
-        "rule.defvjp(lambda x: (x, None), lambda _, g: (config['lr'] * g,))\n"
-        "step = jax.grad(lambda x: rule(x).sum())",
-        "config['lr'] = 2.0",
-    ),
-    "module of flax": ("rate", "step = functools.partial(Layer().apply, {})", "rate = 2.0"),
-    "object with getitem": (
-        *("self.rates['slow']", "rates = Rates(); step = rates.scale", "rates.rates['slow'] = 2.0"),
-    ),
-    "default": (
-        "config['lr']",
-        "def step(x, *, config=config): return config['lr'] * x",
-        "config['lr'] = 2.0",
-    ),
-}
-INNOCENT = {
-    "counter that the trace does not use": ("step = lambda x: config['lr'] * x", "config['n'] = 1"),
-    "value that changes back": ("step = lambda x: rate * x", "rate = 5.0; rate = 1.0"),
-    "item that is used outside only": (
-        "step = lambda x: config['lr'] * x",
-        "config['name'] += 'b'",
-    ),
-    "list for logging": (
-        *("losses = []; step = lambda x: x if losses is None else 2 * x", "losses.append(1.0)"),
-    ),
-    "value that is only printed": (
-        "def step(x):\n    print('tracing with', args.alpha)\n    return 2 * x",
-        "args.alpha = 2.0",
-    ),
-    "equal number": ("step = lambda x: rate * x", "rate = float('1.0')"),
-    "equal dict": ("step = lambda x: config['lr'] * x", "config = {**config}"),
-    "value of which only the side of a limit counts": (
-        *("step = lambda x: x if args.alpha < 100 else -x", "args.alpha = 7"),
-    ),
-    "helper that does the same": ("step = lambda x: helper(x)", "helper = lambda x: 2 * x"),
-    "equal jax array": ("step = lambda x: weights['w'] * x", "weights['w'] = jnp.ones(3)"),
-    "copied array": ("step = lambda x: x + table", "table = table.copy()"),
-    "attribute that is set first": (
-        "def step(x):\n    trainer.lr = 0.1\n    return trainer.lr * x",
-        "trainer.lr = float('0.1')",
-    ),
-    "attribute of another object": (
-        *("other = Trainer(); step = lambda x: trainer.step(x)", "other.lr = 9.0"),
-    ),
-    "another item of a registry": (
-        "registry = {'a': lambda x: 2 * x, 'b': lambda x: x}\nstep = lambda x: registry['a'](x)",
-        "registry['b'] = lambda x: 3 * x",
-    ),
-    "what a cache has read before": (
-        "cached = functools.cache(lambda: args.alpha); step = lambda x: cached() * x",
-        "args.alpha = 3.0",
-    ),
-    "object with the same rate": (
-        "args.inner = types.SimpleNamespace(lr=0.1, n=0); step = lambda x: args.inner.lr * x",
-        "args.inner = types.SimpleNamespace(lr=0.1, n=7)",
-    ),
-    "what no output depends on": (
-        *("def step(x):\n    x * config['lr']\n    return 2 * x", "config['lr'] = 0.5"),
-    ),
-    "equal model": ("model = Scaled(X); step = lambda x: model(x)", "model = Scaled(X + 0)"),
+# In each line: a name, the value that is told, the source of `step`, and the change.
+STALE = """\
+global number | rate | step = lambda x: rate * x | rate = 2.0
+attribute of a module | m.rate | m.rate = 1.0; step = lambda x: m.rate * x | m.rate = 3.0
+item of a dict | config['lr'] | step = lambda x: config['lr'] * x | config['lr'] = 0.5
+item inside of an item | config['layers'][1] | \
+    step = lambda x: config['layers'][1] * x | config['layers'][1] = 9
+item of a list | scales[0] | scales = [1.0]; step = lambda x: scales[0] * x | scales[0] = 5.0
+length of a list | len(scales) | \
+    scales = [1.0, 2.0]; step = lambda x: sum(s * x for s in scales) | scales.append(3.0)
+attribute of self | self.lr | step = trainer.step | trainer.lr = 0.5
+attribute of an object | trainer.lr | step = lambda x: trainer.step(x) | trainer.lr = 0.5
+attribute of a class | self.momentum | step = Own().step | Own.momentum = 0.7
+attribute that hides that of the class | self.momentum | \
+    step = trainer.step | trainer.momentum = 0.7
+attribute in slots | slots.scale | \
+    slots = Slots(1.0); step = lambda x: slots.scale * x | slots.scale = 2.0
+array changed in place | table | step = lambda x: x + jnp.asarray(table.copy()) | table.fill(7.0)
+array that the program keeps the memory of | mask | \
+    mask = np.array([True, False, True]); step = lambda x: jnp.where(mask, x, 0) | mask.fill(False)
+helper that is defined again | helper | step = lambda x: helper(x) | helper = lambda x: 3 * x
+global that a helper reads | rate | \
+    step = jax.value_and_grad(lambda x: read_rate(x).sum()) | rate = 2.0
+global that a jitted helper reads | rate | step = lambda x: jitted(x) + 1 | rate = 2.0
+captured variable | scale | step, _, bind = captured(1.0) | bind(4.0)
+variable of a nested function | scale | _, step, bind = captured(1.0) | bind(4.0)
+frozen object | scale.scale | step, _, bind = captured(Options(1.0)) | bind(Options(2.0))
+dict in a partial | config['lr'] | \
+    step = functools.partial(lambda config, x: config['lr'] * x, config) | config['lr'] = 0.2
+jax array | weights['w'] | step = lambda x: weights['w'] * x | weights['w'] = 2 * X
+optimizer | optimizer.update | \
+    optimizer = optax.sgd(0.1); state = optimizer.init(X); \
+    step = lambda x: optimizer.update(x, state)[0] | optimizer = optax.sgd(0.5)
+namespace that a helper is passed | args.alpha | \
+    inner = lambda x, options: options.alpha * x; step = lambda x: inner(x, args) | args.alpha = 2.0
+model | model.weight | model = Scaled(X); step = lambda x: model(x) | model = Scaled(3 * X)
+attribute by a string | args.alpha | step = lambda x: getattr(args, 'alpha') * x | args.alpha = 2.0
+set | frozen | \
+    frozen = {'encoder'}; step = lambda x: x if 'decoder' in frozen else -x | frozen.add('decoder')
+rule for a derivative | config['lr'] | \
+    rule = jax.custom_vjp(lambda x: x); \
+    rule.defvjp(lambda x: (x, None), lambda _, g: (config['lr'] * g,)); \
+    step = jax.grad(lambda x: rule(x).sum()) | config['lr'] = 2.0
+module of flax | rate | step = functools.partial(Layer().apply, {}) | rate = 2.0
+object with getitem | self.rates['slow'] | \
+    rates = Rates(); step = rates.scale | rates.rates['slow'] = 2.0
+default | config['lr'] | def step(x, *, config=config): return config['lr'] * x | config['lr'] = 2.0
+"""
+# The same without a value, since the program does not depend on it.
+INNOCENT = """\
+counter that the trace does not use | step = lambda x: config['lr'] * x | config['n'] = 1
+value that changes back | step = lambda x: rate * x | rate = 5.0; rate = 1.0
+item that is used outside only | step = lambda x: config['lr'] * x | config['name'] += 'b'
+list for logging | losses = []; step = lambda x: x if losses is None else 2 * x | losses.append(1.0)
+value that is only printed | \
+    def step(x): print('tracing with', args.alpha); return 2 * x | args.alpha = 2.0
+equal number | step = lambda x: rate * x | rate = float('1.0')
+equal dict | step = lambda x: config['lr'] * x | config = {**config}
+value of which only the side of a limit counts | \
+    step = lambda x: x if args.alpha < 100 else -x | args.alpha = 7
+helper that does the same | step = lambda x: helper(x) | helper = lambda x: 2 * x
+equal jax array | step = lambda x: weights['w'] * x | weights['w'] = jnp.ones(3)
+copied array | step = lambda x: x + table | table = table.copy()
+attribute that is set first | \
+    def step(x): trainer.lr = 0.1; return trainer.lr * x | trainer.lr = float('0.1')
+attribute of another object | other = Trainer(); step = lambda x: trainer.step(x) | other.lr = 9.0
+another item of a registry | \
+    registry = {'a': lambda x: 2 * x, 'b': lambda x: x}; \
+    step = lambda x: registry['a'](x) | registry['b'] = lambda x: 3 * x
+what a cache has read before | \
+    cached = functools.cache(lambda: args.alpha); step = lambda x: cached() * x | args.alpha = 3.0
+object with the same rate | \
+    args.inner = types.SimpleNamespace(lr=0.1, n=0); \
+    step = lambda x: args.inner.lr * x | args.inner = types.SimpleNamespace(lr=0.1, n=7)
+what no output depends on | def step(x): x * config['lr']; return 2 * x | config['lr'] = 0.5
+equal model | model = Scaled(X); step = lambda x: model(x) | model = Scaled(X + 0)
+"""
+PROGRAMS = {
+    name: (path.strip() or None, source.strip(), change)
+    for name, path, source, change in (
+        *(line.split(" | ") for line in STALE.splitlines()),
+        *(line.replace(" | ", " |  | ", 1).split(" | ") for line in INNOCENT.splitlines()),
+    )
 }
 
 
-def made(source: str, change: str) -> tuple[Any, Callable[[], None]]:
-    """The function to jit, and what makes the change."""
+def made(name: str) -> tuple[str | None, Any, Callable[[], None]]:
+    """The value that is told of, the function to jit, and what makes the change."""
+    path, source, change = PROGRAMS[name]
     space: dict[str, Any] = {"__name__": "program"}
     exec(f"{PREAMBLE}{source}", space)
-    return space["step"], lambda: exec(change, space)
+    return path, space["step"], lambda: exec(change, space)
 
 
 def fresh(function: Callable[..., Any]) -> str:
@@ -266,12 +193,12 @@ def fresh(function: Callable[..., Any]) -> str:
     return jax.jit(lambda *args: function(*args)).lower(X).as_text()
 
 
-@pytest.mark.parametrize("name", [*STALE, *INNOCENT])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_tracing_again_gives_another_program_if_the_change_matters(name: str):
-    step, change = made(*(STALE[name][1:] if name in STALE else INNOCENT[name]))
+    path, step, change = made(name)
     before = fresh(step)
     change()
-    assert (fresh(step) != before) == (name in STALE)
+    assert (fresh(step) != before) == (path is not None)
 
 
 class Collected(list[StaleRead]):
@@ -293,17 +220,16 @@ class Collected(list[StaleRead]):
 
 
 @pytest.mark.parametrize("jit", JITS)
-@pytest.mark.parametrize("name", [*STALE, *INNOCENT])
+@pytest.mark.parametrize("name", PROGRAMS)
 def test_the_stale_are_reported_and_the_innocent_are_not(name: str, jit: str):
-    step, change = made(*(STALE[name][1:] if name in STALE else INNOCENT[name]))
+    path, step, change = made(name)
     with Collected() as reports:
         step = JITS[jit](step)
         step(X), step(X)
         change()
         step(X), step(X)
-    assert reports.paths == ([[STALE[name][0]]] if name in STALE else [])
-    found = [(report.since, report.calls, report.is_confirmed) for report in reports]
-    assert found == ([(3, 2, True)] if name in STALE else [])
+    assert reports.paths == ([] if path is None else [[path]])
+    assert all((each.since, each.calls, each.is_confirmed) == (3, 2, True) for each in reports)
 
 
 # --- when, and what for ---------------------------------------------------------------------------
@@ -410,18 +336,21 @@ def test_programs_of_one_function_are_told_apart():
     assert [value.before for report in reports for value in report.values] == ["2.0"]
 
 
-def test_what_was_traced_before_the_block_is_compared_with_its_first_call_there():
+@pytest.mark.parametrize(
+    ("before", "rates", "expected"),
+    [
+        ([], [1.0, 2.0, 2.0], [(2, 2)]),
+        ([], [1.0, 2.0, 2.0, 1.0, 1.0], [(2, 2)]),  # it is set back
+        ([1.0], [1.0, 2.0], [(2, 1)]),  # traced before the block
+        ([], [1.0, "no number"], []),  # the body fails now
+    ],
+)
+def test_a_report_has_the_first_call_and_counts_them(before: Any, rates: Any, expected: Any):
     step = jitted()
-    step(X)
+    run(step, *before)
     with Collected() as reports:
-        run(step, 1.0, 2.0)
-    assert len(reports) == 1
-
-
-def test_a_value_that_is_set_back_is_no_longer_counted():
-    with Collected() as reports:
-        run(jitted(), 1.0, 2.0, 2.0, 1.0, 1.0)
-    assert [(report.since, report.calls) for report in reports] == [(2, 2)]
+        run(step, *rates)
+    assert [(report.since, report.calls) for report in reports] == expected
 
 
 def test_a_program_that_is_traced_into_another_one():
@@ -578,12 +507,6 @@ def test_large_arrays_are_compared_at_some_calls():
             table[5] = 7.0 if call > 4 else 0.0
             step(X)
     assert [5 < report.since < 12 for report in reports] == [True]
-
-
-def test_a_body_that_fails_now_is_not_reported():
-    with Collected() as reports:
-        run(jitted(), 1.0, "no number")
-    assert reports == []
 
 
 # --- the hook of JAX ------------------------------------------------------------------------------
