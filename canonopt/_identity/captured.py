@@ -1,14 +1,14 @@
 """The arrays that a function captures, and copies of the function with others in their place.
 
-`captured_arrays` finds them by the table of `parts`, and `with_arrays` makes a copy of the function
-that has something else in their place: tracers, or what stands for an array in a key. Only what
-leads to an array is copied, and nothing is changed. `read_call` reads a function without them.
+`Captured` finds them by the table of `parts`, in one walk, and copies the function with something
+else in their place: tracers, or what stands for an array in a key. Only what leads to an array is
+copied, and nothing is changed. `read_call` reads a function without them.
 """
 
 import contextlib
 import functools
 import types
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Hashable, Iterable
 from typing import Any
 
 import jax
@@ -24,22 +24,23 @@ from .values import is_integer_scalar
 # --- what leads to arrays -------------------------------------------------------------------------
 
 
-def captured_arrays(fn: Any) -> list[Any]:
-    """Return the arrays that `fn` captures, each once, in the order in which they are found."""
-    return [value for value in Graph(fn).nodes.values() if isinstance(value, jax.Array)]
+class Captured:
+    """The arrays that a function captures, each once, but those whose values are in a key."""
 
+    def __init__(self, fn: Any) -> None:
+        self._graph = Graph(fn)
+        arrays = (value for value in self._graph.nodes.values() if isinstance(value, jax.Array))
+        self.arrays = [array for array in arrays if not is_integer_scalar(array)]
 
-def with_arrays(fn: Any, replace: Callable[[Any], Any]) -> Copy:
-    """Return a copy of `fn` in which each captured array is `replace(array)`.
+    def replaced(self, others: Iterable[Any]) -> Copy:
+        """Return a copy of the function with others in place of the arrays.
 
-    An array that `replace` returns as it is stays in its place, and so does all that leads only to
-    such arrays.
+        What leads only to arrays that stay the same is not copied.
 
-    **Raises:** `TypeError` if the options of a jitted function are unknown.
-    """
-    graph = Graph(fn)
-    arrays = {key: value for key, value in graph.nodes.items() if isinstance(value, jax.Array)}
-    return Copy(graph, {key: replace(array) for key, array in arrays.items()})
+        **Raises:** `TypeError` if the options of a jitted function are unknown.
+        """
+        pairs = zip(self.arrays, others, strict=True)
+        return Copy(self._graph, {id(array): other for array, other in pairs})
 
 
 def leads_to_objects(value: Any) -> bool:
@@ -85,7 +86,7 @@ class Placeholder:
 
 def read_call(
     fn: Any, beside: Iterable[Any] = (), *, before: Reading | None = None, explain: bool = False
-) -> tuple[Reading, list[Any]]:
+) -> tuple[Reading, Captured | None]:
     """Read a function that is traced now, and the arrays that it may get as arguments.
 
     **Arguments:**
@@ -95,21 +96,22 @@ def read_call(
     - `before`: the reading from before a trace, after which `fn` is read again.
     - `explain`: as for `read`.
 
-    **Returns:** the reading, and the jax arrays that `fn` captures and whose values are not in it.
+    **Returns:** the reading, and the arrays that `fn` captures and whose values are not in it.
     """
     cells = None if before is None else before.library_cells
     with contextlib.suppress(Exception):  # something cannot be taken apart, or made as others are
-        arrays = [array for array in captured_arrays(fn) if not is_integer_scalar(array)]
-        if arrays:
-            places = {id(array): Placeholder(i, array) for i, array in enumerate(arrays)}
-            copy = with_arrays(fn, lambda array: places.get(id(array), array))
+        captured = Captured(fn)
+        if captured.arrays:
+            copy = captured.replaced(
+                Placeholder(i, array) for i, array in enumerate(captured.arrays)
+            )
             reading = read(now=(copy.function, *beside), explain=explain, library_cells=cells)
             # What meets both an object and its copy can tell them apart.
             if reading.takes_tracers and not any(map(copy.replaces, reading.objects)):
-                return reading, arrays
+                return reading, captured
             if why_not_shared(fn) is None:  # the trace may have shown more
                 note_not_shared(fn, _TELLS)
-    return read(now=(fn, *beside), explain=explain, library_cells=cells), []
+    return read(now=(fn, *beside), explain=explain, library_cells=cells), None
 
 
 _TELLS = (

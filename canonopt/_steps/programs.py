@@ -11,7 +11,7 @@ import functools
 import operator
 import threading
 import types
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol, TypeVar
 
 import attrs
@@ -20,13 +20,13 @@ import jax.core
 import jax.tree_util as jtu
 
 from .._identity import (
+    Captured,
     Reading,
     cleared,
     is_in_place,
     note_not_shared,
     read,
     read_call,
-    with_arrays,
 )
 from .._jax_internals import (
     CAPTURED,
@@ -101,10 +101,10 @@ def _traced_again(
 
     def again() -> Any:
         # What the function captures may be other arrays by now.
-        arrays = read_call(jitted.fn, jitted.beside)[1] if CAPTURED in kwargs else []
-        _thread.tracing = _Tracing(mark, jitted, arrays)
+        captured = read_call(jitted.fn, jitted.beside)[1] if CAPTURED in kwargs else None
+        _thread.tracing = _Tracing(mark, jitted, captured)
         try:
-            return trace(*args, **{**kwargs, **_as_keyword(arrays)})
+            return trace(*args, **{**kwargs, **_as_keyword(captured.arrays if captured else ())})
         finally:
             _thread.tracing = None
 
@@ -129,15 +129,14 @@ class _Tracing:
 
     mark: object
     jitted: Jitted
-    arrays: list[Any]
+    captured: Captured | None
     output: Any = None  # the structure of what the function returned
     copy: Any = None
 
     def run(self, tracers: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         fn = self.jitted.fn
-        if self.arrays:
-            new = {id(array): tracer for array, tracer in zip(self.arrays, tracers, strict=True)}
-            self.copy = with_arrays(fn, lambda array: new.get(id(array), array))
+        if self.captured is not None:
+            self.copy = self.captured.replaced(tracers)
             fn = self.copy.function
         result = self.jitted.run(fn, args, kwargs)
         leaves, output = jtu.tree_flatten(result)
@@ -183,7 +182,7 @@ class _Use:
 _UNTRACED: Any = object()
 
 
-def _as_keyword(arrays: list[Any]) -> dict[str, Any]:
+def _as_keyword(arrays: Sequence[Any]) -> dict[str, Any]:
     return {CAPTURED: tuple(arrays)} if arrays else {}
 
 
@@ -319,7 +318,8 @@ def _started(
     avals, structure, static, _ = kind
     fn, options = jitted.fn, jitted.options
     beside = (*jitted.beside, structure, *static, *_flat(options))
-    reading, arrays = read_call(fn, beside)
+    reading, lifted = read_call(fn, beside)
+    arrays = () if lifted is None else lifted.arrays
     key = (reading.key, avals, whole_context())
     reason = _NUMPY if reading.has_numpy else _not_shared.get(key)
     if any(_is_object(value) for *_, value in static):
@@ -346,7 +346,7 @@ def _started(
             return use, result
         programs.discard(key, program)  # JAX has forgotten its trace
     program = Program(jitted, reading.pinned)
-    tracing = _thread.tracing = _Tracing(program.mark, jitted, arrays)
+    tracing = _thread.tracing = _Tracing(program.mark, jitted, lifted)
     _thread.jitted = jitted
     try:
         traced = program.call.trace(*args, **captured, **kwargs)

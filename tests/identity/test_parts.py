@@ -11,7 +11,7 @@ import optax
 import pytest
 
 import canonopt
-from canonopt._identity.captured import captured_arrays, with_arrays
+from canonopt._identity.captured import Captured
 from canonopt._identity.parts import Graph, kind_of
 
 OLD, NEW = jnp.zeros(2), jnp.ones(2)
@@ -74,11 +74,17 @@ def test_a_value_is_made_again_from_its_parts(name):
 @pytest.mark.parametrize("name", KINDS)
 def test_arrays_are_replaced_in_every_kind(name):
     value = KINDS[name]()
-    assert all_are(captured_arrays(value), OLD)
-    made = with_arrays(value, lambda array: NEW).function
-    assert all_are(captured_arrays(made), NEW)
-    assert all_are(captured_arrays(value), OLD)
-    assert with_arrays(value, lambda array: array).function is value
+    assert all_are(Captured(value).arrays, OLD)
+    made = with_new(value).function
+    assert all_are(Captured(made).arrays, NEW)
+    assert all_are(Captured(value).arrays, OLD)
+    captured = Captured(value)
+    assert captured.replaced(captured.arrays).function is value
+
+
+def with_new(value):
+    captured = Captured(value)
+    return captured.replaced([NEW] * len(captured.arrays))
 
 
 def all_are(arrays, array):
@@ -96,7 +102,7 @@ def test_a_copy_keeps_what_is_shared_and_leads_back():
         return inner(n)
 
     outer.itself = outer
-    made = with_arrays(outer, lambda array: NEW).function
+    made = with_new(outer).function
     assert made is not outer and made.itself is made
     found, copied, same = made(2)
     assert found is NEW and same is plain
@@ -113,7 +119,7 @@ def test_functions_that_share_a_variable_share_it_in_a_copy():
         nonlocal count
         count = value
 
-    copy = with_arrays((read, write), lambda array: NEW)
+    copy = with_new((read, write))
     new_read, new_write = copy.function
     assert new_read() is NEW and read() is OLD
     assert copy.is_unchanged()
@@ -137,7 +143,7 @@ def test_a_change_of_a_copy_is_noticed(change):
         return array
 
     f.calls, f.items, f.named = 0, [OLD], {"a": OLD}
-    copy = with_arrays(f, lambda array: NEW)
+    copy = with_new(f)
     assert copy.is_unchanged()
     change(copy.function)
     assert not copy.is_unchanged()
