@@ -558,7 +558,7 @@ class _Writer:
         self.random, self.cells = random, []
         self.is_filter = random.random() < 0.5
         self.has_effects = random.random() < 0.2
-        # Then without arrays: they become arguments, while JAX goes on with a constant.
+        # Without arrays: they become arguments, while JAX goes on with a constant.
         self.has_inside = not self.has_effects and random.random() < 0.3
         self.changes: list[tuple[str, str]] = []
         self.functions: list[str] = []
@@ -606,7 +606,7 @@ class _Writer:
             read = reads[0].replace("(x)", "(z)") if " p" not in f" {reads[0]}" else "2.0"
             local += ["def inner(z):", f"    return z * {read}"]
             local += [f"inside = inside or {random.choice(INSIDE)}"]
-            local += ["globals()['latest_inside'] = inside"]
+            local += ["globals().setdefault('inside_first', inside)"]
             lines.append("y = inside(y)")
         random.shuffle(reads)
         for read in reads:
@@ -636,7 +636,7 @@ class _Writer:
         jit = "filter_jit" if self.is_filter else "jit"
         text = self.random.choice(BUILDS)
         if self.has_inside and self.functions and self.random.random() < 0.4:
-            text = "{jit}(make(latest_inside))"
+            text = "{jit}(make(inside_first))"
         if self.functions and self.random.random() < 0.1:  # as a cell that is run again
             self.cells.append(self.cells[self.made])
         name = f"f{len(self.functions)}"
@@ -657,8 +657,9 @@ class _Writer:
         if random.random() < 0.05 and not self.has_effects:
             text = "both(lambda: {f}({args}), lambda: {g}({args}))"
         args = self.arguments("x" if "lambda x" in text or "lambda c, x" in text else x)
-        if self.has_inside and random.random() < 0.2:
-            text = "note(latest_inside, {x})"
+        if self.has_inside:
+            # Only what JAX has traced in both runs. A trace that is not made fills no cache.
+            text = random.choice([CALLS[0]] * 4 + ["note(inside_first, {x})"])
         setting = random.choice(SETTINGS)
         other = random.choice(self.functions)
         self.cells.append(text.format(f=recent, g=other, args=args, x=x, setting=setting))
@@ -683,7 +684,7 @@ def write(random: Random) -> Program:
     writer = _Writer(random)
     writer.body()
     kinds = [SCALARS, VECTORS, random.choice((SCALARS, VECTORS, INTEGERS))]
-    writer.xs = [random.choice(random.choice(kinds)) for _ in range(2)]
+    writer.xs = [random.choice(random.choice(kinds)) for _ in range(1 if writer.has_inside else 2)]
     writer.build()
     writer.call()
     for _ in range(random.randint(3, 7)):
