@@ -596,7 +596,7 @@ class _Writer:
             _, found = self.place((row[0], "", row[2], row[3]), "e")
             lines, reads = [self.filled(row[1], "e")], reads + found
         tables = [None, None, STATIC, TREES, FILTERED if self.is_filter else STATIC]
-        self.table = random.choice(tables)
+        self.table = None if self.has_inside else random.choice(tables)
         if self.table:
             setup, readers, values, changes = random.choice(self.table)
             _, found = self.place((setup, "", readers, changes), "p")
@@ -656,10 +656,10 @@ class _Writer:
         text = random.choice(CALLS + [text for text, xs in CALLS_BY_X.items() if x in xs])
         if random.random() < 0.05 and not self.has_effects:
             text = "both(lambda: {f}({args}), lambda: {g}({args}))"
-        args = self.arguments("x" if "lambda x" in text or "lambda c, x" in text else x)
         if self.has_inside:
             # Only what JAX has traced in both runs. A trace that is not made fills no cache.
             text = random.choice([CALLS[0]] * 4 + ["note(inside_first, {x})"])
+        args = self.arguments("x" if "lambda x" in text or "lambda c, x" in text else x)
         setting = random.choice(SETTINGS)
         other = random.choice(self.functions)
         self.cells.append(text.format(f=recent, g=other, args=args, x=x, setting=setting))
