@@ -68,7 +68,7 @@ def _passing_signals_on(process: subprocess.Popen[Any]) -> Iterator[None]:
     before = {}
     for name in ("SIGINT", "SIGTERM", "SIGHUP"):
         number = getattr(signal, name, None)  # not every system has all
-        # `nohup` ignores one, which the command inherits.
+        # `nohup` ignores a signal, and the command inherits that.
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
             with contextlib.suppress(ValueError):  # not the main thread
                 before[number] = signal.signal(number, pass_on)

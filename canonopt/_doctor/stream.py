@@ -228,7 +228,7 @@ class Process:
 
     @property
     def helpers(self) -> list[FunctionLog]:
-        """Return what JAX and libraries compile, by the line of the user's that ran it."""
+        """Return the compiles of JAX and libraries, grouped by the user's line that ran them."""
         return [log for _, log in sorted(self._logs.items()) if log.is_line]
 
     def add(self, record: dict[str, Any]) -> None:

@@ -54,7 +54,7 @@ class Code:
     identity_tests: tuple[tuple[str, ...], ...]
     # The variables that it stores to and that were there before it ran.
     stores: frozenset[str]
-    # The attributes with which it reads variables of other code.
+    # The attributes that it names through which code reads variables of other code.
     hidden_inputs: frozenset[str]
     is_generated: bool  # by dataclasses or attrs: it compares classes and asks for hashes
     reads_any_attribute: bool  # also those that it does not name

@@ -58,7 +58,7 @@ def is_constant(fn: Any) -> bool:
         return True
     if isinstance(fn, types.FunctionType):
         return "<locals>" not in fn.__code__.co_qualname and _holds(fn.__globals__, fn)
-    # An instance that stands for a default.
+    # A frozen instance at the top of a module, which libraries use as a default.
     return dataclasses.is_dataclass(fn) and _holds(_module_of(fn), fn)
 
 

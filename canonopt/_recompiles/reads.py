@@ -88,7 +88,7 @@ class Reads:
         del self._seen
 
     def now(self, ignored: Collection[str] = ()) -> "Reads":
-        """Return what the same call would read now, without some of it."""
+        """Return what the same call would read now, without the paths in `ignored`."""
 
         def begin(reads: Reads) -> None:
             for reference, path in self._roots:

@@ -90,7 +90,7 @@ _NAMES = frozenset(["jax", "jaxtyping", "chex", "equinox", "optax", "canonopt"])
 
 
 class JaxFinder:
-    """Calls a function once jax has been imported, and nothing that canonopt needs is half done.
+    """Finder that calls a function once jax and what canonopt needs are fully imported.
 
     It finds these modules as the other finders do.
     """
