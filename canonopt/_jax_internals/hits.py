@@ -1,9 +1,8 @@
 """Calls that a jit cache has an entry for, and how to trace them again."""
 
-import contextlib
 import functools
 import itertools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -144,13 +143,7 @@ class CachedCall:
         Each time in another context of `set_xla_metadata`, by which JAX finds no earlier trace.
         `jax.make_user_context` would do too, but to make one empties all jit caches.
         """
-        with unwatched(), _new_context():
+        from jax.experimental.xla_metadata import set_xla_metadata
+
+        with unwatched(), set_xla_metadata(canonopt_traced_again=str(next(_contexts))):
             return self._trace_again().jaxpr
-
-
-@contextlib.contextmanager
-def _new_context() -> Iterator[None]:
-    from jax.experimental.xla_metadata import set_xla_metadata
-
-    with set_xla_metadata(canonopt_traced_again=str(next(_contexts))):
-        yield

@@ -335,10 +335,11 @@ def start_watching(
 ) -> StaleWatch:
     """Watch for stale reads from now on, in this thread or in all."""
     watch = StaleWatch(on_report, on_problem, None if all_threads else threading.get_ident())
+    hits, misses = _listeners()
     with _changing:
+        hits.start()  # again, since a thread may have a hook of its own
         if not _watches:
-            for listener in _listeners():
-                listener.start()
+            misses.start()
         _watches.append(watch)
     return watch
 

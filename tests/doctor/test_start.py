@@ -3,15 +3,13 @@
 import re
 import sys
 
-import jax
-import jax.numpy as jnp
 import pytest
 
 from canonopt._doctor.forms import as_text
 from canonopt._doctor.start import start_of
 from canonopt._recompiles import Entry, FunctionLog
 
-from ..support.doctor import doctored, report_of, report_on, run
+from ..support.doctor import doctored, report_on, run
 
 FOLDER = "export JAX_COMPILATION_CACHE_DIR=~/.cache/jax"
 SHORT_TOO = "export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0"
@@ -85,27 +83,6 @@ def test_where_a_checkpoint_is_restored_shapes_are_enough(call, tmp_path):
     assert "  model.py:1 compiled a program, 1.40 s\n" in text
     hint = "restore into the shapes of eqx.filter_eval_shape or jax.eval_shape"
     assert (hint in text) == ("deserialise" in call)
-
-
-def test_stages_of_a_process_are_those_that_jax_reports():
-    seconds = {"jaxpr_to_mlir_module_duration": 0.0, "backend_compile_duration": 0.0}
-
-    def listen(event, duration, fun_name=None, **_):
-        stage = event.rpartition("/")[2]
-        if stage in seconds and fun_name == "jit(measured)":
-            seconds[stage] += duration
-
-    @jax.jit
-    def measured(x):
-        return jnp.sin(x) @ x
-
-    jax.monitoring.register_event_duration_secs_listener(listen)
-    report = report_of(lambda: [measured(jnp.ones((n, n))) for n in (2, 3)])
-    (function,) = report.functions
-    for stage, name in zip(seconds, ("lowering_seconds", "compile_seconds"), strict=True):
-        assert 0 < function.total(name) == pytest.approx(seconds[stage])
-    stages = [function.total(name) for name in ("trace_seconds", "lowering_seconds")]
-    assert function.total("seconds") == sum(stages) + function.total("compile_seconds")
 
 
 STARTS = """

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import jax
 import jax.numpy as jnp
-import optimistix
 import pytest
 
 import canonopt
@@ -77,42 +76,6 @@ def test_what_is_read_is_what_a_compile_log_has(tmp_path):
     assert any(function.backward_compiles for function in process.functions)
     seconds = [function.lost_seconds for function in log.functions]
     assert [f.lost_seconds for f in process.functions] == pytest.approx(seconds)
-
-
-def test_what_a_library_compiles_is_read_back_with_its_differences(tmp_path):
-    x = jnp.ones(3)
-
-    def run():
-        for _ in range(2):
-            optimistix.root_find(
-                lambda y, args: y - jnp.cos(y), optimistix.Newton(rtol=0.1, atol=0.1), x
-            )
-
-    (process,) = read_back(tmp_path, records_of(run))
-    changes = [c for log in process.helpers for cause in log.causes() for c in cause.changes]
-    assert [(change.path, change.kind) for change in changes] == [("fn", "callable")]
-
-
-def test_a_line_tells_when_it_happened(tmp_path):
-    start, *records, end = records_of(work)
-    times = [start["time"], *(record["time"] for record in records), end["time"]]
-    assert times == sorted(times)
-    for record in records:
-        if entry := record.get("entry"):
-            assert start["time"] <= entry["time"] <= record["time"]
-
-
-@pytest.mark.slow
-def test_after_64_entries_only_counts_are_written(tmp_path):
-    @jax.jit
-    def step(x):
-        return x
-
-    records = records_of(lambda: [step(jnp.ones(size)) for size in range(1, 71)])
-    (process,) = read_back(tmp_path, records)
-    (log,) = process.functions
-    assert (log.traces, log.compiles, len(log.entries)) == (70, 70, 64)
-    assert log.lost_seconds > sum(entry.seconds for entry in log.entries[1:])
 
 
 def test_no_value_of_an_array_is_written_and_strings_are_cut():
@@ -189,18 +152,6 @@ def test_threads_write_whole_lines_with_counts_that_grow(tmp_path):
     (process,) = read_back(tmp_path, records)
     (log,) = process.functions
     assert (log.traces, log.compiles, len(log.entries)) == (20, 20, 20)
-
-
-def test_a_restarted_recorder_begins_with_no_function():
-    lines = []
-    recorder = StreamRecorder(lines.append)
-    step = jax.jit(lambda x: x + 1)
-    with listeners.active(recorder):
-        step(jnp.ones(1))
-        recorder.restart()
-        step(jnp.ones(2))
-    last = next(line["function"] for line in reversed(lines) if line["event"] == "compile")
-    assert (last["number"], last["traces"], last["compiles"]) == (last["number"], 1, 1)
 
 
 def test_what_a_killed_process_wrote_is_read_but_for_its_last_line(tmp_path):
