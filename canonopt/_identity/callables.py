@@ -86,19 +86,20 @@ def _add_code(reader: Reader, function: types.FunctionType, code: Code, mode: Mo
 
 
 def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
-    rebindable_names = rebindable_variables(function) if mode == "held" else ()
+    rebindable_names = () if mode == "live" else rebindable_variables(function)
     for name, cell in cells_of(function):
         value: Any = cell.cell_contents if is_bound(cell) else UNBOUND
         if reader.was_seen(cell, mode):  # a variable that two functions share
             continue
         how = mode
         if name in rebindable_names and not (value is None and rebinds_only_if_set(function, name)):
-            # Later its value may be another one, for all functions that share this very variable.
-            # So the variable counts by identity, as something mutable does.
-            how = "live"
             reader.reads_data = True
-            reader.add_identity(cell)
-            reader.note(function, rebindable(name))
+            if mode == "held":
+                # Later its value may be another one, for all functions that share this very
+                # variable. So it counts by identity, as something mutable does.
+                how = "live"
+                reader.add_identity(cell)
+                reader.note(function, rebindable(name))
         if mode == "now" and name in code.stores and is_library_function(function):
             # As Optax's schedules round their numbers when they are traced. What a library stores
             # into its own variables does not count, but what was there before the trace.

@@ -563,22 +563,47 @@ INNER = {
 }
 
 
+def with_a_dict(inner, jit, rate):
+    config = {"rate": rate}
+    scaled = inner(lambda p: p * config["rate"])
+    return jit(lambda p: scaled(p) + 1), jit(lambda p: scaled(p) + 2), config_setter(config)
+
+
+def config_setter(config):
+    return lambda rate: config.update(rate=rate)
+
+
+def with_a_variable(inner, jit, rate):
+    def change(value):
+        nonlocal rate
+        rate = value
+
+    scaled = inner(lambda p: p * rate)
+    return jit(lambda p: scaled(p) + 1), jit(lambda p: scaled(p) + 2), change
+
+
+def called_by_itself(inner, jit, rate):
+    config = {"rate": rate}
+    scaled = inner(lambda p: p * config["rate"])
+    return (lambda p: scaled(p) + 1), jit(lambda p: scaled(p) + 2), config_setter(config)
+
+
+# Of other functions than jitted ones, nothing tells that JAX has traced them outside.
+OLD_TRACES = [(make, inner) for make in (with_a_dict, with_a_variable) for inner in INNER]
+OLD_TRACES += [(called_by_itself, inner) for inner in INNER if "jit" in inner or "cache" in inner]
+
+
 @pytest.mark.parametrize("outer", [canonopt.jit, canonopt.filter_jit])
-@pytest.mark.parametrize("inner", INNER)
-def test_an_old_trace_of_an_inner_function_is_not_shared(inner, outer):
+@pytest.mark.parametrize(("make", "inner"), OLD_TRACES)
+def test_an_old_trace_of_an_inner_function_is_not_shared(inner, outer, make):
     """JAX goes on with what it has traced of a function; one that is made again is traced anew."""
 
     def run(jit, inner):
-        def make(config):
-            scaled = inner(lambda p: p * config["rate"])
-            return jit(lambda p: scaled(p) + 1), jit(lambda p: scaled(p) + 2)
-
-        changed = {"rate": 0.1}
-        first, second = make(changed)
+        first, second, change = make(inner, jit, 0.1)
         yield first(x)
-        changed["rate"] = 0.5
+        change(0.5)
         yield second(x)
-        yield make({"rate": 0.5})[1](x)
+        yield make(inner, jit, 0.5)[1](x)
 
     plain = {canonopt.jit: jax.jit, canonopt.filter_jit: eqx.filter_jit}
     fn = INNER[inner]
