@@ -162,6 +162,15 @@ def test_the_fast_path_merges_as_the_slow_one(a, b):
         assert (canonopt.scale(step_size=a) is canonopt.scale(step_size=b)) == same(a, b)
 
 
+@pytest.mark.parametrize("one, other", [(-0.0, 0.0), (0.0, -0.0), (0, False), (0.0, 0)])
+def test_zeros_are_told_apart_however_often_they_come(one, other):
+    # No other test builds these, and what is built stays until it is collected.
+    gc.collect()
+    kept = [canonopt.trace(one) for _ in range(3)]
+    assert canonopt.trace(other) is not kept[0]
+    assert same(canonopt.trace(other).decay, other) and canonopt.trace(one) is kept[2]
+
+
 def test_a_nan_is_not_remembered_again_at_each_call():
     spec, spellings = canonopt.scale(float("nan")), canonopt.scale.factory.spellings
     before = len(spellings)
@@ -241,6 +250,28 @@ def test_a_factory_that_computes_can_be_called_inside_any_transformation(transfo
     assert (built[0] is sgd(rate)) == (transform is not in_shard_map)
     updates, _ = sgd(rate).update(jnp.ones(3), sgd(rate).init(jnp.ones(3)))
     assert bits(updates) == bits(jnp.exp(rate) * jnp.ones(3))
+
+
+def test_what_hides_specs_that_are_built_eagerly_in_a_shard_map_is_not_shared():
+    @canonopt.canonical
+    def rate(value):
+        traced = jnp.exp(value)
+        return lambda count: traced
+
+    @canonopt.canonical
+    def sgd(value):
+        return canonopt.sgd(rate(value))
+
+    built = []
+
+    def f(x):
+        built.append(sgd(0.5))
+        return x
+
+    in_shard_map(f)(1.0)
+    assert built[0] is not sgd(0.5)
+    updates, _ = sgd(0.5).update(jnp.ones(3), sgd(0.5).init(jnp.ones(3)))
+    assert bits(updates) == bits(-jnp.exp(0.5) * jnp.ones(3))
 
 
 def test_what_is_built_eagerly_in_a_shard_map_is_shared_if_it_holds_no_array():

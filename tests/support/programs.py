@@ -485,8 +485,8 @@ def changed_after_the_build(program: Program) -> set[int]:
         )
 
     def stands_for_several(index: int) -> bool:
-        """Whether equal builds gave this optimizer, and then one of their functions was changed."""
-        return built_of[id(ours.stepped.get(index))] > 1
+        """Whether equal builds gave this optimizer, or one inside, and a function was changed."""
+        return any(built_of[id(spec)] > 1 for spec in specs_in(ours.stepped.get(index)))
 
     return {
         index
@@ -496,6 +496,16 @@ def changed_after_the_build(program: Program) -> set[int]:
         and ours.records[index] != theirs.records[index]
         and (ours.records[index] == numbers or is_of_an_earlier_step(index, built))
     }
+
+
+def specs_in(value: Any) -> Iterator[Any]:
+    """A spec and those inside of it, as in a chain."""
+    if isinstance(value, canonopt.Spec | canonopt.ScheduleSpec):
+        yield value
+        value = tuple(value.parameters().values())
+    if type(value) is tuple:
+        for part in value:
+            yield from specs_in(part)
 
 
 @contextlib.contextmanager
