@@ -37,19 +37,6 @@ def chain(peak):
 # --- what a value is ----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "number", [0.1, 1, True, -0.0, 1e-45, 1e300, float("inf"), float("nan"), np.float64(0.1)]
-)
-def test_promotion_is_that_of_the_number(number):
-    for array in (jnp.ones(2, jnp.bfloat16), jnp.ones(2), jnp.arange(2), jnp.asarray(2.0)):
-        expected = array * number
-        for found in (array * canonopt.dynamic(number), canonopt.dynamic(number) * array):
-            assert (found.dtype, found.weak_type) == (expected.dtype, expected.weak_type)
-            assert bits(found) == bits(expected)
-    if number != 1e300:  # which is an infinity in float32
-        assert repr(float(canonopt.dynamic(number))) == repr(float(number))
-
-
 def test_arrays_stay_as_they_are():
     for array in (jnp.float32(0.1), jnp.asarray(0.1), np.asarray(0.1), jnp.ones(3)):
         assert canonopt.dynamic(array) is array
@@ -143,21 +130,11 @@ def test_named_hyperparameters_become_dynamic(name):
             "canonopt.dynamic(1e-3).",
         ),
         (
-            lambda: canonopt.dynamic("0.1"),
-            canonopt.errors.DynamicSpecError,
-            "canonopt.dynamic takes a number or an array, and got '0.1'.",
-        ),
-        (
             lambda: canonopt.dynamic(2**40),
             canonopt.errors.DynamicSpecError,
             "canonopt.dynamic traces an integer as int32, and its value is 1099511627776, which "
             "does not fit. Write a float, as in canonopt.dynamic(1e12), or leave out "
             "canonopt.dynamic: a Python number is part of the program.",
-        ),
-        (
-            lambda: canonopt.dynamic([1, -(2**31) - 1]),
-            canonopt.errors.DynamicSpecError,
-            "as int32, and its value is -2147483649, which does not fit.",
         ),
         (
             # JAX would cut it.
@@ -166,25 +143,10 @@ def test_named_hyperparameters_become_dynamic(name):
             "as uint32, and its value is 1099511627776, which does not fit.",
         ),
         (
-            lambda: canonopt.dynamic(canonopt.adam(2**40), "lr"),
-            canonopt.errors.DynamicSpecError,
-            "as int32, and learning_rate is 1099511627776, which does not fit.",
-        ),
-        (
             lambda: canonopt.dynamic(0.1, "lr"),
             canonopt.errors.DynamicSpecError,
             "canonopt.dynamic takes names together with a spec, and got 0.1. Write "
             "canonopt.dynamic(spec, 'learning_rate') or canonopt.dynamic(1e-3).",
-        ),
-        (
-            lambda: canonopt.adam(0.1).replace(b3=1),
-            canonopt.errors.ParameterError,
-            "adam: got an unexpected keyword argument 'b3'",
-        ),
-        (
-            lambda: chain(0.1).replace(b3=1),
-            canonopt.errors.ParameterError,
-            "There is no hyperparameter 'b3'.",
         ),
         (
             lambda: canonopt.adam(0.1).replace(**{"lr.peak_value": 1}),
@@ -353,35 +315,6 @@ def test_special_values_are_decided_each_by_its_own_number():
         canonopt.errors.DynamicSpecError, match=r"d of .* cannot be traced: its value is"
     ):
         scale(with_special_values(*map(canonopt.dynamic, (1.0, 2.0, 3.0, 4.0))))
-
-
-@canonopt.canonical
-def asking(learning_rate, power=2, eps=0.1):
-    def update(updates, state, params=None):
-        if eps > 0:
-            updates = jax.tree.map(lambda u: learning_rate * u**power / range(3)[power], updates)
-        return updates, state
-
-    return optax.GradientTransformation(lambda params: (), update)
-
-
-NAMED = pytest.mark.parametrize("name, number", [("eps", 0.1), ("power", 2)])
-
-
-@NAMED
-def test_what_an_update_asks_for_is_refused_in_the_step(name, number):
-    optim = asking(canonopt.dynamic(0.1), **{name: canonopt.dynamic(number)})
-    with pytest.raises(
-        canonopt.errors.DynamicSpecError, match=rf"{name} of .*asking cannot be traced"
-    ):
-        jax.jit(train_step)(optim, PARAMS, ())
-
-
-def test_an_error_that_has_another_cause_stays_as_it_is():
-    optim = canonopt.chain(canonopt.clip(1.0), canonopt.adam(canonopt.dynamic(0.1)))
-    with pytest.raises(ValueError) as caught:
-        jax.jit(optim.update)({"other": jnp.ones(2)}, optim.init(PARAMS))
-    assert not isinstance(caught.value, canonopt.CanonoptError)
 
 
 @pytest.mark.parametrize("where", ["in the factory", "in an update"])

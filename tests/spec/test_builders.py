@@ -4,8 +4,6 @@ import importlib
 import inspect
 import operator
 import pkgutil
-import subprocess
-import sys
 import types
 import warnings
 
@@ -101,18 +99,6 @@ def test_names_that_optax_has_moved_are_found_with_its_warning():
     with pytest.warns(DeprecationWarning, match=r"use optax\.contrib\.dpsgd"):
         moved = canonopt.dpsgd
     assert moved is canonopt.contrib.dpsgd
-
-
-@pytest.mark.parametrize("first", ["canonopt.canonical(optax.adam)", "canonopt.optimizers.adam"])
-def test_the_first_name_that_is_asked_for_makes_no_difference(first: str):
-    code = (
-        f"import canonopt, optax, pickle; first = {first}\n"
-        "assert first is canonopt.adam is canonopt.canonical(optax.adam)\n"
-        "assert pickle.dumps(first) == pickle.dumps(canonopt.adam)\n"
-        "assert repr(first(1e-3)) == 'canonopt.adam(learning_rate=0.001)'\n"
-        "assert canonopt.multi_transform.factory.name == 'partition'\n"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=300)
 
 
 def test_the_names_of_what_is_mirrored():

@@ -55,16 +55,6 @@ def test_canonical_is_the_same_for_the_same_function():
     assert local(2.0)(1.0) is not local(3.0)(1.0)
 
 
-def test_what_is_no_factory():
-    with pytest.raises(canonopt.errors.NotAFactoryError, match="needs a function that builds"):
-        canonopt.canonical(optax.adam(1e-3))
-    with pytest.raises(
-        canonopt.errors.NotAFactoryError,
-        match="returned 3, which is neither a gradient transformation",
-    ):
-        canonopt.canonical(lambda: 3)()
-
-
 def test_the_error_of_a_factory_comes_through_untouched_and_leaves_nothing():
     built = []
 
@@ -171,26 +161,6 @@ def test_zeros_are_told_apart_however_often_they_come(one, other):
     assert same(canonopt.trace(other).decay, other) and canonopt.trace(one) is kept[2]
 
 
-def test_a_nan_is_not_remembered_again_at_each_call():
-    spec, spellings = canonopt.scale(float("nan")), canonopt.scale.factory.spellings
-    before = len(spellings)
-    assert all(canonopt.scale(float("nan")) is spec for _ in range(10))
-    assert len(spellings) <= before
-
-
-def test_arrays_do_not_reach_a_table():
-    factory = canonopt.adam.factory
-    before = len(factory.specs), len(factory.spellings)
-    specs = [
-        canonopt.adam(jnp.float32(0.1)),
-        canonopt.adam(np.ones(())),
-        canonopt.adamw(0.1, mask=[]),
-    ]
-    assert specs[0] is not canonopt.adam(jnp.float32(0.1))
-    assert len(factory.specs) <= before[0] + 1
-    assert len(factory.spellings) == before[1]
-
-
 @pytest.mark.parametrize("name", [n for n in WITHOUT_WARNING if n not in catalogue.SCHEDULES])
 def test_a_spec_first_built_inside_a_trace_is_good_outside(name):
     spec = build(name, canonopt)
@@ -272,17 +242,6 @@ def test_what_hides_specs_that_are_built_eagerly_in_a_shard_map_is_not_shared():
     assert built[0] is not sgd(0.5)
     updates, _ = sgd(0.5).update(jnp.ones(3), sgd(0.5).init(jnp.ones(3)))
     assert bits(updates) == bits(-jnp.exp(0.5) * jnp.ones(3))
-
-
-def test_what_is_built_eagerly_in_a_shard_map_is_shared_if_it_holds_no_array():
-    built = []
-
-    def f(x):
-        built.append(canonopt.adam(0.625))
-        return x
-
-    in_shard_map(f)(1.0)
-    assert built[0] is canonopt.adam(0.625)
 
 
 def test_a_configuration_that_is_built_once_is_freed_with_what_is_in_it():

@@ -224,20 +224,6 @@ def test_names_of_parameters_that_do_not_fit(source, named, message):
         parameters_of(function(source)).from_fields(named)
 
 
-@pytest.mark.parametrize(
-    ("source", "known", "unknown"),
-    [
-        ("learning_rate", ("learning_rate", "lr"), ("y",)),
-        ("learning_rate, /", ("learning_rate",), ("lr",)),
-        ("*args, **kwargs", ("args", "kwargs", "lr", "y"), ("args[0].lr",)),
-    ],
-)
-def test_the_names_that_are_known(source, known, unknown):
-    parameters = parameters_of(function(source))
-    assert all(map(parameters.takes, known))
-    assert not any(map(parameters.takes, unknown))
-
-
 # --- what wraps a factory ---------------------------------------------------------------------
 
 
@@ -295,15 +281,3 @@ class Methods:
 )
 def test_the_names_behind_wrappers_that_hand_on_their_arguments(wrapper, names):
     assert [*parameters_of(wrapper).names] == names
-
-
-def test_parameters_that_hide_attributes_get_a_field_of_another_name():
-    @canonopt.canonical
-    def factory(init, update=2.0, count=3, lr=4):
-        return optax.scale(init * update)
-
-    spec = factory(init=1.5)
-    assert callable(spec.init)
-    assert (spec.init_, spec.update_, spec.count_) == (1.5, 2.0, 3)
-    assert spec.replace(init=2.0) is factory(2.0)
-    assert spec.parameters()["lr"] == 4

@@ -54,19 +54,6 @@ def a_nested_function(k):
 
 
 @kind
-def a_closure_in_a_closure(k):
-    def outer():
-        inner = a_lambda(k)
-
-        def innermost(x):
-            return inner(x) + k
-
-        return innermost
-
-    return outer()
-
-
-@kind
 def a_function_that_calls_itself(k):
     def power(x, n=3):
         return x if n == 0 else k * power(x, n - 1)
@@ -91,12 +78,6 @@ def a_default(k):
 
 
 @kind
-def a_default_that_is_a_function(k):
-    inner = a_lambda(k)
-    return lambda x, inner=inner: inner(x)
-
-
-@kind
 def a_keyword_default(k):
     def scale(x, *, k=k):
         return k * x
@@ -111,17 +92,6 @@ def wrapped(k):
     @functools.wraps(inner)
     def wrapper(*args, **kwargs):
         return inner(*args, **kwargs) + 1
-
-    return wrapper
-
-
-@kind
-def wrapped_twice(k):
-    inner = wrapped(k)
-
-    @functools.wraps(inner)
-    def wrapper(*args, **kwargs):
-        return inner(*args, **kwargs) + k
 
     return wrapper
 

@@ -62,11 +62,6 @@ def test_sets_and_the_order_of_a_dict_are_kept(value, form):
     assert holding(ORDERED[0]) is not holding(ORDERED[1])
 
 
-def test_a_boolean_in_place_of_a_number_is_written():
-    spec = canonopt.adam(1e-3, b1=True)
-    assert again(spec) is spec is not canonopt.adam(1e-3, b1=1)
-
-
 NUMBERS = [1e-3, 3, True, math.inf, np.float64(0.1), [1e-3, 3e-4]]
 
 
@@ -78,20 +73,6 @@ def test_a_dynamic_spec_has_the_same_numbers_after_a_round_trip(number, form):
     others, other_structure = jax.tree.flatten(again(spec, form))
     assert structure == other_structure and len(leaves) > 0
     assert bits(leaves) == bits(others)
-
-
-BY_HAND = [
-    ({"scalar": "float32", "value": 0.1}, np.float32(0.1)),
-    ({"dtype": "bfloat16"}, jnp.bfloat16),
-    (None, None),
-    ({"b": 1, "a": 2}, {"a": 2, "b": 1}),
-    ({10: 0.5}, {10: 0.5}),  # a table of YAML
-]
-
-
-@pytest.mark.parametrize(("data", "value"), BY_HAND)
-def test_data_that_were_written_by_hand(data, value):
-    assert read_with(lambda spec: spec.update(value=data), holding(1)) is holding(value)
 
 
 # --- errors -----------------------------------------------------------------------------------

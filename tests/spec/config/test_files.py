@@ -14,7 +14,7 @@ from canonopt import errors
 
 from ...support import catalogue
 from ...support.catalogue import build
-from .files import FORMATS, REGISTRY, holding, is_matrix, read_with, registry_for
+from .files import FORMATS, REGISTRY, holding, is_matrix, registry_for
 
 CHAIN = canonopt.chain(canonopt.clip(1.0), canonopt.adamw(1e-3))
 HERE = optax.__version__
@@ -184,18 +184,6 @@ def test_none_and_a_default_that_may_change_are_read_back(spec):
     assert pickle.loads(pickle.dumps(spec)) is spec
 
 
-@pytest.mark.parametrize(
-    ("args", "message"),
-    [
-        ([0.1], "spec.args[0]: chain needs a gradient transformation, and args[0] is 0.1."),
-        (0.1, "spec.args: chain takes any number of 'args', and got 0.1 for all of them."),
-    ],
-)
-def test_something_else_than_transformations(args, message):
-    with pytest.raises(errors.ConfigError, match=re.escape(message)):
-        read_with(lambda spec: spec.update(args=args), CHAIN)
-
-
 # --- the envelope, and types of libraries ---------------------------------------------------------
 
 
@@ -249,17 +237,6 @@ def test_what_is_as_in_the_installed_version_is_listed(change, spec, paths):
     with pytest.warns(errors.ConfigWarning, match=message) as caught:
         assert canonopt.from_config(of_another_version(change, spec)) is spec
     assert caught[0].filename == __file__
-
-
-def test_errors_tell_both_versions():
-    for change in (
-        lambda spec: spec.update(optax="adamwx"),
-        lambda spec: spec.update(amsgrad=True),
-        lambda spec: spec.pop("learning_rate"),
-        lambda spec: spec.update(mask=MASKED),  # of the user, and so nothing to do with Optax
-    ):
-        error = refused(change, "0.2.7")
-        assert error.__notes__ == [f"Optax 0.2.7 wrote the data, and {HERE} is installed."]
 
 
 # --- hooks ----------------------------------------------------------------------------------------
