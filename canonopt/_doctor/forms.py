@@ -1,5 +1,6 @@
 """A report as text, in colors, as HTML, as JSON, as a timeline and as annotations."""
 
+import contextlib
 import io
 import json
 import shlex
@@ -38,16 +39,13 @@ def as_text(report: Report, is_whole: bool = False) -> str:
 
 def print_report(report: Report, stream: TextIO, is_whole: bool = False) -> None:
     """Write the report, with colors if the stream is a terminal and rich is installed."""
-    text = f"\n{as_text(report, is_whole)}"
+    text = as_text(report, is_whole)
     if stream.isatty():
-        try:
+        with contextlib.suppress(ImportError):
             # Given the stream itself, rich would end the program if the reader of a pipe is gone.
             console = _console(file=io.StringIO(), force_terminal=True)
-        except ImportError:
-            pass
-        else:
-            text = f"\n{_printed(console, report, is_whole).file.getvalue()}"
-    stream.write(text)
+            text = _printed(console, report, is_whole).file.getvalue()
+    stream.write(f"\n{text}")
     stream.flush()
 
 
@@ -71,6 +69,10 @@ def _printed(console: Any, report: Report, is_whole: bool) -> Any:
 
 
 def _lines(report: Report, is_whole: bool) -> Iterator[_Line]:
+    return ((with_short_paths(text), style) for text, style in _long_lines(report, is_whole))
+
+
+def _long_lines(report: Report, is_whole: bool) -> Iterator[_Line]:
     seconds = (report.seconds, report.compile_seconds, report.lost_seconds)
     total, compiling, lost = (f"{value:.2f} s" for value in seconds)
     yield f"canonopt doctor: {report.command}", "bold"
@@ -120,10 +122,10 @@ def _blocks(report: Report, most: int) -> Iterator[list[_Line]]:
     The first cause of a function has its title, the last its closing.
     """
     for read in report.stale:
-        first, *rest = map(with_short_paths, read.lines())
+        first, *rest = read.lines()
         yield [("", ""), (first, "bold"), *((line, "") for line in rest)]
     for function in report.told:
-        name = f"{function.name} ({function.short_place})" if function.place else function.name
+        name = f"{function.name} ({function.place})" if function.place else function.name
         block: list[_Line] = [("", ""), (name, "bold")]
         for cause, processes in function.causes():
             block.append((f"  {report.title(cause, processes)}, {cause.seconds:.2f} s", ""))
@@ -138,7 +140,7 @@ def _blocks(report: Report, most: int) -> Iterator[list[_Line]]:
 
 def _cause_lines(lines: Sequence[CauseLine], indent: str) -> Iterator[_Line]:
     for line in lines:
-        yield f"{indent}{with_short_paths(str(line))}", "green" if line.role == "fix" else ""
+        yield f"{indent}{line}", "green" if line.role == "fix" else ""
 
 
 def _start_lines(report: Report) -> list[_Line]:
@@ -258,18 +260,18 @@ def as_annotations(report: Report) -> str:
     """
     found = []
     for read in report.stale:
-        first, *rest = map(with_short_paths, read.lines())
-        found.append((with_short_paths(read.place or ""), first.removesuffix(":"), rest))
+        first, *rest = read.lines()
+        found.append((read.place, first.removesuffix(":"), rest))
     for each in report.told:
         for cause, processes in each.causes():
             if cause.is_avoidable:
                 title = f"{each.name} {report.title(cause, processes)}"
-                found.append((each.short_place, title, cause.report()))
+                found.append((each.place, title, cause.report()))
     lines = []
     for place, head, text in found:
-        file, _, line = place.rpartition(":")
+        file, _, line = with_short_paths(place or "").rpartition(":")
         where = f"file={_escaped(file)},line={line}," if line.isdecimal() else ""
-        text = _escaped("\n".join(map(str, text)), ":,")
+        text = _escaped(with_short_paths("\n".join(map(str, text))), ":,")
         lines.append(f"::warning {where}title={_escaped(head)}::{text}\n")
     return "".join(lines)
 

@@ -47,10 +47,6 @@ class Function:
             (functools.reduce(_added, found.values()), tuple(found)) for found in alike.values()
         ]
 
-    @property
-    def short_place(self) -> str:
-        return with_short_paths(self.place or "")
-
 
 def _added(cause: Cause, other: Cause | None) -> Cause:
     """Return a cause with the times and the seconds of both."""
@@ -147,7 +143,7 @@ class Report:
         ]
         for each in (*self.functions, *(h for h in self.helpers if h.is_repeated)):
             seconds = (f"{each.total(name):.2f}" for name in ("seconds", "lost_seconds"))
-            cells = (each.name, *self._counts(each), *seconds, each.short_place)
+            cells = (each.name, *self._counts(each), *seconds, each.place or "")
             rows.append((cells, each.is_repeated))
         if others := [helper for helper in self.helpers if not helper.is_repeated]:
             lines = "1 line" if len(others) == 1 else f"{len(others)} lines"
