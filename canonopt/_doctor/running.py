@@ -30,30 +30,22 @@ def run(command: Sequence[str], folder: str, with_canonopt: bool = False) -> End
     `with_canonopt` puts canonopt's factories in the place of Optax's. Raises `OSError` if there is
     no such command.
     """
-    process = subprocess.Popen(command, env=_environment(folder, with_canonopt))
-    with _passing_signals_on(process):
-        code = process.wait()
-    if code >= 0:
-        return Ending(process.pid, None, code)
-    return Ending(process.pid, _name_of(-code), 128 - code)
-
-
-def _environment(folder: str, with_canonopt: bool) -> dict[str, str]:
     before = os.environ.get("PYTHONPATH")
     paths = [_STARTUP, *([before] if before else [])]  # an empty entry is the working directory
-    return {
+    environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
         sitecustomize.FOLDER: os.path.abspath(folder),
         sitecustomize.TRY: "1" if with_canonopt else "",
     }
-
-
-def _name_of(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:  # a real-time signal
-        return f"signal {number}"
+    process = subprocess.Popen(command, env=environment)
+    with _passing_signals_on(process):
+        code = process.wait()
+    if code >= 0:
+        return Ending(process.pid, None, code)
+    # A real-time signal has no name.
+    name = next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
+    return Ending(process.pid, name, 128 - code)
 
 
 @contextlib.contextmanager

@@ -21,29 +21,29 @@ class Stream:
 
     def __init__(self, folder: str) -> None:
         self._folder = folder
-        self._is_fork = False
-        self._began = time.time()
-        self._renew()
+        self._begin(is_fork=False)
         if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=self._forked)
+            os.register_at_fork(after_in_child=lambda: self._begin(is_fork=True))
 
-    def _renew(self) -> None:
-        self._path = ""
-        self._lock = _thread.RLock()
+    def _begin(self, is_fork) -> None:
+        self._is_fork, self._began = is_fork, time.time()
+        self._path, self._lock = "", _thread.RLock()
 
-    def _forked(self) -> None:
-        self._is_fork = True
-        self._began = time.time()
-        self._renew()
-
-    def write(self, record) -> None:
-        """Adds a line, after a first one about the process."""
+    def write(self, *records) -> None:
+        """Adds lines, after a first one about the process."""
         try:
+            import json
+
             with self._lock:
                 if not self._path:
-                    self._append(self._begin())
-                if record:
-                    self._append(record)
+                    records = (self._start(), *records)
+                lines = "".join(f"{json.dumps(record)}\n" for record in records)
+                # Opened each time, since a script may close all files that it does not know.
+                file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+                try:
+                    os.write(file, lines.encode())
+                finally:
+                    os.close(file)
         except Exception:
             pass
 
@@ -51,7 +51,7 @@ class Stream:
         if self._path:
             self.write({"event": "end", "time": time.time()})
 
-    def _begin(self):
+    def _start(self):
         import platform
         import socket
 
@@ -72,17 +72,6 @@ class Stream:
             "jax": getattr(sys.modules.get("jax"), "__version__", None),
             "began": self._began,
         }
-
-    def _append(self, record) -> None:
-        import json
-
-        line = json.dumps(record) + "\n"
-        # Opened each time, since a script may close all files that it does not know.
-        file = os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
-        try:
-            os.write(file, line.encode())
-        finally:
-            os.close(file)
 
 
 # jax, and what canonopt imports that imports jax, too: a script may begin with one of these.
@@ -141,7 +130,7 @@ def watch(folder: str) -> None:
     stream = Stream(folder)
 
     def imported() -> None:
-        stream.write(None)
+        stream.write()
         try:
             from canonopt._doctor import stream as theirs
 
