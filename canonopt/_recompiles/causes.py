@@ -25,7 +25,7 @@ class Change:
     """One difference between two calls, and what to do about it.
 
     `kind` is one of: structure, none, shape, dtype, weak type, scalar, static value, callable,
-    transformation, function, sharding, commitment, memory kind, layout, options, context, cleared.
+    transformation, function, sharding, commitment, memory kind, options, context, cleared.
     """
 
     path: str

@@ -42,7 +42,6 @@ KINDS = (
     "sharding",
     "commitment",
     "memory kind",
-    "layout",
     "options",
     "context",
     "cleared",
@@ -54,7 +53,6 @@ _OF_ARRAYS = {
     "memory kind": "memory_kind",
     "commitment": "committed",
     "sharding": "sharding",
-    "layout": "layout",
 }
 
 
@@ -216,10 +214,7 @@ def array_kinds(before: Leaf, after: Leaf) -> list[str]:
     ]
     unknown = set()
     if None in (before.committed, after.committed):
-        unknown = {"memory kind", "commitment", "sharding", "layout"}
-    # Where shapes differ, so do layouts.
-    if None in (before.layout, after.layout) or before.shape != after.shape:
-        unknown.add("layout")
+        unknown = {"memory kind", "commitment", "sharding"}
     # From one device to a mesh is a sharding, whatever is committed.
     if before.devices > 1 or after.devices > 1:
         unknown.add("commitment")
@@ -344,7 +339,7 @@ def words(found: Difference) -> tuple[str, str]:
 def _word(leaf: Leaf, kind: str) -> str:
     if leaf.is_array and kind == "commitment":
         return "committed" if leaf.committed else "not committed"
-    if leaf.is_array and kind in ("sharding", "memory kind", "layout"):
+    if leaf.is_array and kind in ("sharding", "memory kind"):
         return str(getattr(leaf, _OF_ARRAYS[kind]) or "not committed")
     return shortened(leaf.text)
 

@@ -104,7 +104,6 @@ class Leaf:
     sharding: str | None = None
     devices: int = 1
     memory_kind: str | None = None
-    layout: str | None = None
     # Of static values: what they hold by name, such as the captured variables of a function.
     parts: Mapping[str, "Leaf"] = attrs.field(factory=dict)
     place: str | None = None
@@ -183,10 +182,9 @@ def _array_leaf(
     sharding: str | None = None,
     devices: int = 1,
     memory_kind: str | None = None,
-    layout: str | None = None,
 ) -> Leaf:
     text = f"{dtype}[{','.join(map(str, shape))}]{', weak' if weak_type else ''}"
-    facts = (shape, dtype, weak_type, committed, sharding, devices, memory_kind, layout)
+    facts = (shape, dtype, weak_type, committed, sharding, devices, memory_kind)
     return Leaf("array", text, facts, None, "", None, *facts)
 
 
@@ -199,7 +197,7 @@ def array_leaf(value: Any) -> Leaf:
     if isinstance(aval, jax.ShapeDtypeStruct):
         with contextlib.suppress(TypeError, ValueError):  # random keys
             dtype = jax.dtypes.canonicalize_dtype(dtype)  # as in a trace, where x64 may be off
-    committed = sharding = memory_kind = layout = None
+    committed = sharding = memory_kind = None
     devices = 1
     if isinstance(value, np.ndarray | np.generic):
         committed, memory_kind = False, jax.devices()[0].default_memory().kind
@@ -207,10 +205,8 @@ def array_leaf(value: Any) -> Leaf:
         committed, memory_kind = bool(getattr(value, "committed", True)), where.memory_kind
         if committed:  # the device of an uncommitted array is not in the key
             sharding, devices = _placement(where)
-            with contextlib.suppress(Exception):  # random keys and deleted arrays have none
-                layout = _layout_text(value.format.layout)
     weak_type = bool(getattr(aval, "weak_type", False))
-    facts = (committed, sharding, devices, memory_kind, layout)
+    facts = (committed, sharding, devices, memory_kind)
     return _array_leaf(tuple(aval.shape), _dtype_name(dtype), weak_type, *facts)
 
 
@@ -221,11 +217,6 @@ _dtype_name = functools.lru_cache(str)
 @functools.lru_cache
 def _placement(sharding: Sharding) -> tuple[str, int]:
     return placement_text(sharding), getattr(sharding, "num_devices", 1)
-
-
-@functools.lru_cache
-def _layout_text(layout: Any) -> str | None:
-    return None if layout is None else f"major to minor {getattr(layout, 'major_to_minor', layout)}"
 
 
 # --- static values --------------------------------------------------------------------------------

@@ -123,8 +123,6 @@ def advice(c: "Case") -> Advice:
         if is_there:
             return say(c.of_orbax or words)
         return c.assign(*c.placed, c.of_orbax, words)
-    if c.kind == "layout":
-        return say(f"give {c.path} one layout: jax.device_put({c.path}, format)")
     if c.kind == "shape":
         return say(f"pad or drop what is left over, so that {c.root} has one shape")
     # Structure.

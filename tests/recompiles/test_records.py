@@ -131,27 +131,6 @@ def test_parts_of_a_call_are_bounded_and_leaves_are_not():
     assert sum(record.is_array for record in found) == 10_000
 
 
-def test_arrays_are_read_once(monkeypatch):
-    read = []
-    array = records.array_leaf
-    monkeypatch.setattr(records, "array_leaf", lambda value: read.append(1) or array(value))
-    call_of(step, ([np.zeros(1) for _ in range(100)],), {})
-    assert len(read) == 100
-
-
-@pytest.mark.parametrize("x64", [False, True])
-@pytest.mark.parametrize(
-    "value",
-    [np.ones(3), np.float64(1), np.arange(3), jnp.ones(3), np.ones(3, np.float32), jnp.bfloat16(1)],
-)
-def test_dtypes_are_those_in_a_trace(value, x64):
-    with jax.enable_x64(x64):
-        record = call_of(step, (value,), {}).leaves["x"]
-        seen = []
-        jax.jit(lambda x: seen.append(x.dtype))(value)
-    assert record.dtype == str(seen[0])
-
-
 def test_dtypes_of_descriptions_are_those_in_a_trace():
     described = jax.ShapeDtypeStruct((3,), np.dtype("float64"))
     record = call_of(step, (described,), {}).leaves["x"]

@@ -98,21 +98,6 @@ for _ in range(3):
 )
 
 script(
-    "a number that is an int at first",
-    """
-@jax.jit
-def step(x, lr):
-    return x * lr
-
-results = []
-for rate in (1, 0.5):
-    # here
-    results.append(step(np.ones(3, np.float32), rate))
-""",
-    "rate = jnp.asarray(rate, jnp.float32)",
-)
-
-script(
     "a number among arrays of a narrower dtype",
     """
 @jax.jit
@@ -143,79 +128,6 @@ for train in (True, 1):
 )
 
 script(
-    "a weakly typed number after a strong one",
-    """
-@jax.jit
-def step(x, s):
-    return x * s
-
-results = []
-for factor in (jnp.float32(1.0), 1.0, jnp.asarray(1.0)):
-    # here
-    results.append(step(np.ones(3, np.float32), factor))
-""",
-    "factor = jnp.asarray(factor, jnp.float32)",
-)
-
-script(
-    "a weakly typed parameter",
-    """
-@jax.jit
-def step(params, x):
-    return jax.tree.map(lambda p: p - x.sum(), params)
-
-results = []
-weights = {"w": jnp.asarray(np.ones(3, np.float32)), "b": jnp.full(3, 1.0)}
-for _ in range(3):
-    # here
-    weights = step(weights, np.ones(3, np.float32))
-    results.append(weights)
-""",
-    "weights = canonopt.canonicalize(weights)",
-)
-
-script(
-    "a weakly typed leaf beside a Python number",
-    """
-@jax.jit
-def step(state, x):
-    return {"scale": state["scale"] * x.sum(), "n": state["n"] + 1}
-
-results = []
-train_state = {"scale": jnp.asarray(1.0), "n": 0}
-for _ in range(3):
-    # here
-    train_state = step(train_state, np.ones(3, np.float32))
-    results.append(train_state)
-""",
-    "train_state['scale'] = jnp.asarray(train_state['scale'], jnp.float32)",
-)
-
-script(
-    "a weakly typed attribute of the caller",
-    """
-class Trainer:
-    def __init__(self):
-        self.params = jnp.full(3, 1.0)
-
-    def run(self):
-        # here
-        self.params = step(self.params, np.ones(3, np.float32))
-
-@jax.jit
-def step(params, x):
-    return params - x
-
-trainer = Trainer()
-results = []
-for _ in range(3):
-    trainer.run()
-    results.append(trainer.params)
-""",
-    "self.params = canonopt.canonicalize(self.params)",
-)
-
-script(
     "an argument that has no name",
     """
 @jax.jit
@@ -228,115 +140,6 @@ for i in range(2):
     results.append(step(jnp.full(3, 1.0) if i else jnp.asarray(np.ones(3, np.float32))))
 """,
     hint="before the call, for what it passes as x: x = canonopt.canonicalize(x)",
-)
-
-script(
-    "a weakly typed state",
-    """
-@jax.jit
-def step(opt_state, x):
-    return optax.TraceState(opt_state.trace + x.sum())
-
-results = []
-state = optax.TraceState(jnp.asarray(1.0))
-for _ in range(3):
-    # here
-    state = step(state, np.ones(3, np.float32))
-    results.append(state)
-""",
-    "state = canonopt.canonicalize(state)",
-)
-
-script(
-    "a learning rate that is set in inject_hyperparams",
-    """
-tx = optax.inject_hyperparams(optax.adam)(learning_rate=1e-3)
-
-@jax.jit
-def step(params, opt_state):
-    updates, opt_state = tx.update(params, opt_state, params)
-    return optax.apply_updates(params, updates), opt_state
-
-results = []
-params = {"w": jnp.asarray(np.ones(3, np.float32))}
-state = tx.init(params)
-for i in range(4):
-    if i == 2:
-        state.hyperparams["learning_rate"] = 1e-4
-    # here
-    params, state = step(params, state)
-    results.append(params)
-""",
-    "state.hyperparams['learning_rate'] = "
-    "jnp.asarray(state.hyperparams['learning_rate'], jnp.float32)",
-)
-
-script(
-    "a target in float64",
-    """
-jax.config.update("jax_enable_x64", True)
-
-@jax.jit
-def step(params, target):
-    return params - 0.1 * (params - target)
-
-results = []
-p = jnp.ones(3, jnp.float32)
-goal = np.zeros(3)
-for _ in range(3):
-    # here
-    p = step(p, goal)
-    results.append(p)
-""",
-    "goal = goal.astype('float32')",
-    hint="target is float64, which widens params",
-)
-
-script(
-    "a batch in two floating dtypes",
-    """
-@jax.jit
-def step(x):
-    return x.sum()
-
-results = []
-for dtype in (jnp.float32, jnp.bfloat16):
-    batch = jnp.ones(4, dtype)
-    # here
-    results.append(step(batch))
-""",
-    "batch = batch.astype('float32')",
-)
-
-script(
-    "a batch of floats and of integers",
-    """
-@jax.jit
-def step(x):
-    return x.sum() / 2
-
-results = []
-for dtype in (np.float32, np.int32):
-    batch = np.ones(4, dtype)
-    # here
-    results.append(step(batch))
-""",
-    hint="give x one dtype in every call",
-)
-
-script(
-    "keys of two styles",
-    """
-@jax.jit
-def step(key):
-    return jax.random.uniform(key)
-
-results = []
-for key in (jax.random.PRNGKey(0), jax.random.key(0)):
-    # here
-    results.append(step(key))
-""",
-    hint="make key in one style in every call: jax.random.key(seed)",
 )
 
 script(
@@ -367,21 +170,6 @@ results.append(model["w"].shape)
 )
 
 script(
-    "a smaller last batch",
-    """
-@jax.jit
-def step(x):
-    return x.sum()
-
-results = []
-for size in (8, 5):
-    # here
-    results.append(step(np.ones(size, np.float32)))
-""",
-    hint="pad or drop what is left over, so that x has one shape",
-)
-
-script(
     "a state made from the whole model",
     """
 @jax.jit
@@ -401,46 +189,6 @@ results.append(model)
 )
 
 # --- places -------------------------------------------------------------------------------------
-
-script(
-    "parameters that are committed",
-    """
-tx = optax.adam(1e-3)
-
-@jax.jit
-def step(params, opt_state):
-    updates, opt_state = tx.update(params, opt_state, params)
-    return optax.apply_updates(params, updates), opt_state
-
-results = []
-params = jax.device_put(np.ones(3, np.float32), jax.devices()[1])
-state = tx.init(params)
-for _ in range(3):
-    # here
-    params, state = step(params, state)
-    results.append(params)
-""",
-    "state = jax.device_put(state, jax.devices()[1])",
-)
-
-script(
-    "a number that a step with committed parameters returns",
-    """
-@jax.jit
-def step(params, metrics):
-    return params * 2, {"loss": metrics["loss"] + params.sum(), "n": metrics["n"] + params.sum()}
-
-results = []
-params = jax.device_put(np.ones(3, np.float32), jax.devices()[1])
-metrics = {"loss": 0.0, "n": jnp.asarray(0.0)}
-for _ in range(3):
-    # here
-    params, metrics = step(params, metrics)
-    results.append(metrics)
-""",
-    "metrics['loss'] = jax.device_put(jnp.asarray(metrics['loss'], jnp.float32), jax.devices()[1])",
-    "metrics['n'] = jax.device_put(jnp.asarray(metrics['n'], jnp.float32), jax.devices()[1])",
-)
 
 script(
     "a checkpoint that was restored",
@@ -472,48 +220,6 @@ for st in (state, restored, restored):
     "params = jax.device_put(params, jax.devices()[0])",
     hint="if it was restored: orbax commits arrays, and canonopt.restore_like(like, load) leaves "
     "them as they are in like",
-)
-
-script(
-    "one device, then a mesh",
-    """
-mesh = Mesh(np.array(jax.devices()), ("data",))
-
-@jax.jit
-def step(params):
-    return params * 2
-
-results = []
-params = jnp.asarray(np.ones(8, np.float32))
-for i in range(2):
-    if i:
-        params = jax.device_put(params, NamedSharding(mesh, PartitionSpec("data")))
-    # here
-    results.append(step(params))
-""",
-    "params = jax.device_put(params, jax.sharding.NamedSharding(mesh, "
-    "jax.sharding.PartitionSpec('data')))",
-)
-
-script(
-    "a sharding with a name",
-    """
-mesh = Mesh(np.array(jax.devices()), ("data",))
-split = NamedSharding(mesh, PartitionSpec("data"))
-
-@jax.jit
-def step(params):
-    return params["w"] * 2
-
-results = []
-tree = {"w": jnp.asarray(np.ones(8, np.float32)), "b": jnp.asarray(np.ones((), np.float32))}
-for i in range(2):
-    if i:
-        tree["w"] = jax.device_put(tree["w"], split)
-    # here
-    results.append(step(tree))
-""",
-    "tree['w'] = jax.device_put(tree['w'], split)",
 )
 
 script(
@@ -561,22 +267,6 @@ for i in range(2):
 # --- static values, functions -------------------------------------------------------------------
 
 script(
-    "a lambda that is made again",
-    """
-@functools.partial(jax.jit, static_argnames="fn")
-def step(x, fn):
-    return fn(x)
-
-def run(activation):
-    # here
-    return step(np.ones(3, np.float32), fn=activation)
-
-results = [run(lambda x: x * 2) for _ in range(2)]
-""",
-    "activation = canonopt.hoist(activation)",
-)
-
-script(
     "a frozen configuration with a lambda",
     """
 import dataclasses
@@ -599,57 +289,6 @@ results = [run(Config(lambda x: x * 2)) for _ in range(2)]
 )
 
 script(
-    "a pmap of a function that is made again",
-    """
-results = []
-for _ in range(2):
-    def step(x):
-        return x * 2
-
-    # here
-    results.append(jax.pmap(step)(np.ones((2, 3), np.float32)))
-""",
-    hint="define and jit the function once",
-)
-
-script(
-    "a lambda that is made again as a variable of the module",
-    """
-@functools.partial(jax.jit, static_argnames="fn")
-def step(x, fn):
-    return fn(x)
-
-results = []
-for _ in range(2):
-    activation = lambda x: x * 2
-    # here
-    results.append(step(np.ones(3, np.float32), fn=activation))
-""",
-    hint="fn is new each time: canonopt takes what a module has under a name for one object. "
-    "Define it once.",
-)
-
-script(
-    "a model with a lambda",
-    """
-class Model(eqx.Module):
-    weight: jax.Array
-    activation: object = eqx.field(static=True)
-
-@eqx.filter_jit
-def step(model, x):
-    return model.activation(model.weight * x)
-
-results = []
-for _ in range(2):
-    net = Model(jnp.asarray(np.ones(3, np.float32)), lambda x: x * 2)
-    # here
-    results.append(step(net, np.ones(3, np.float32)))
-""",
-    "net = canonopt.canonicalize(net)",
-)
-
-script(
     "NaN as a static value",
     """
 @functools.partial(jax.jit, static_argnames="fill")
@@ -667,39 +306,6 @@ for _ in range(2):
 )
 
 script(
-    "a flag for training",
-    """
-@eqx.filter_jit
-def step(x, train):
-    return x * 2 if train else x
-
-results = []
-for train in (True, False):
-    # here
-    results.append(step(np.ones(3, np.float32), train))
-""",
-    hint="give train one value: each is a program of its own",
-)
-
-script(
-    "keys in another order",
-    """
-import collections
-
-@jax.jit
-def step(d):
-    return d["a"]
-
-results = []
-for names in ("ab", "ba"):
-    d = collections.OrderedDict((name, 1.0) for name in names)
-    # here
-    results.append(step(d))
-""",
-    hint="give d its keys in one order, or make it a dict, which JAX sorts",
-)
-
-script(
     "a function that is jitted in a loop",
     """
 results = []
@@ -709,42 +315,6 @@ for _ in range(2):
 
     # here
     results.append(jax.jit(step)(np.ones(3, np.float32)))
-""",
-    "canonopt.jit in place of jax.jit",
-    hint="functions that do the same run one program",
-)
-
-script(
-    "a function that equinox jits in a loop",
-    """
-results = []
-for _ in range(2):
-    @eqx.filter_jit
-    def step(x):
-        return x * 2
-
-    # here
-    results.append(step(np.ones(3, np.float32)))
-""",
-    "canonopt.filter_jit in place of eqx.filter_jit",
-    hint="functions that do the same run one program",
-)
-
-script(
-    "a method that is jitted in a loop",
-    """
-class Model:
-    def __init__(self):
-        self.scale = 2.0
-
-    def step(self, x):
-        return x * self.scale
-
-results = []
-model = Model()
-for _ in range(2):
-    # here
-    results.append(jax.jit(model.step)(np.ones(3, np.float32)))
 """,
     "canonopt.jit in place of jax.jit",
     hint="functions that do the same run one program",
@@ -805,76 +375,6 @@ for _ in range(2):
 )
 
 script(
-    "an optimizer with a mask that is built again",
-    """
-@functools.partial(jax.jit, static_argnames="tx")
-def step(grads, opt_state, tx):
-    return tx.update(grads, opt_state, grads)
-
-results = []
-for _ in range(2):
-    optim = optax.adamw(1e-3, mask={"w": True})
-    grads = {"w": jnp.asarray(np.ones(3, np.float32))}
-    state = optim.init(grads)
-    # here
-    results.append(step(grads, state, tx=optim))
-""",
-    hint="build tx with adamw from canonopt in place of optax: the same configuration is the same "
-    "object",
-)
-
-script(
-    "a train state of Flax linen with an optimizer that is built again",
-    """
-import flax.linen as nn
-from flax.training.train_state import TrainState
-
-model = nn.Dense(2)
-params = model.init(jax.random.key(0), np.ones((1, 3), np.float32))
-
-@jax.jit
-def step(state, x):
-    grads = jax.grad(lambda p: (model.apply(p, x) ** 2).sum())(state.params)
-    return state.apply_gradients(grads=grads)
-
-results = []
-for _ in range(2):
-    train_state = TrainState.create(apply_fn=model.apply, params=params, tx=optax.sgd(0.1))
-    train_state = train_state.replace(step=jnp.zeros((), jnp.int32))
-    # here
-    results.append(step(train_state, np.ones((1, 3), np.float32)).params)
-""",
-    "train_state = canonopt.canonicalize(train_state)",
-    hint="build state.tx with sgd from canonopt in place of optax: the same configuration "
-    "is the same object",
-)
-
-script(
-    "a train state of Flax linen whose step is a number at first",
-    """
-import flax.linen as nn
-from flax.training.train_state import TrainState
-
-model = nn.Dense(2)
-params = model.init(jax.random.key(0), np.ones((1, 3), np.float32))
-
-@jax.jit
-def step(state, x):
-    grads = jax.grad(lambda p: (model.apply(p, x) ** 2).sum())(state.params)
-    return state.apply_gradients(grads=grads)
-
-results = []
-for _ in range(2):
-    train_state = TrainState.create(apply_fn=model.apply, params=params, tx=optax.sgd(0.1))
-    for _ in range(2):
-        # here
-        train_state = step(train_state, np.ones((1, 3), np.float32))
-""",
-    hint="build state.tx with sgd from canonopt in place of optax: the same configuration "
-    "is the same object",
-)
-
-script(
     "an optimizer whose schedule is built again",
     """
 @functools.partial(jax.jit, static_argnames="tx")
@@ -918,48 +418,6 @@ for _ in range(2):
 )
 
 script(
-    "a step that is made again around an optimizer",
-    """
-def make_step(tx):
-    def step(params, opt_state):
-        updates, opt_state = tx.update(params, opt_state, params)
-        return optax.apply_updates(params, updates), opt_state
-
-    return jax.jit(step)
-
-results = []
-for _ in range(2):
-    params = jnp.asarray(np.ones(3, np.float32))
-    optim = optax.adam(1e-3)
-    state = optim.init(params)
-    run = make_step(optim)
-    # here
-    results.append(run(params, state))
-""",
-    "canonopt.jit in place of jax.jit",
-    hint="functions that do the same run one program",
-)
-
-script(
-    "an optimizer with another learning rate",
-    """
-@eqx.filter_jit
-def step(grads, opt_state, tx):
-    return tx.update(grads, opt_state, grads)
-
-results = []
-for lr in (0.1, 0.2):
-    optim = optax.sgd(lr)
-    grads = jnp.asarray(np.ones(3, np.float32))
-    state = optim.init(grads)
-    # here
-    results.append(step(grads, state, optim))
-""",
-    hint="build tx with sgd from canonopt in place of optax, and numbers as "
-    "canonopt.dynamic(number), which may change without a new trace",
-)
-
-script(
     "a spec with another learning rate",
     """
 @eqx.filter_jit
@@ -999,29 +457,6 @@ for decays in (True, False):
 
 # --- Flax and Equinox ---------------------------------------------------------------------------
 
-script(
-    "a linen model that is jitted in a loop",
-    """
-import flax.linen as nn
-
-class Model(nn.Module):
-    @nn.compact
-    def __call__(self, x):
-        return nn.Dense(2)(x)
-
-    step = nn.Module.apply
-
-model = Model()
-params = model.init(jax.random.key(0), np.ones((1, 3), np.float32))
-results = []
-for _ in range(2):
-    # here
-    results.append(jax.jit(model.apply)(params, np.ones((1, 3), np.float32)))
-""",
-    "canonopt.jit in place of jax.jit",
-    hint="functions that do the same run one program",
-)
-
 _NNX = """
 from flax import nnx
 
@@ -1053,155 +488,7 @@ for _jit in ("nnx.jit", "jax.jit"):
         "for evaluation",
     )
 
-script(
-    "a module of Equinox with states that is made again",
-    """
-@eqx.filter_jit
-def step(model, state, x):
-    return jax.vmap(model, axis_name="b", in_axes=(0, None), out_axes=(0, None))(x, state)[0]
-
-results = []
-for _ in range(2):
-    model = eqx.nn.BatchNorm(3, axis_name="b", mode="ema")
-    state = eqx.nn.State(model)
-    # here
-    results.append(step(model, state, np.ones((4, 3), np.float32)))
-""",
-    hint="make the model and its state by equinox.nn.make_with_state, once",
-)
-
-# --- options and surroundings -------------------------------------------------------------------
-
-script(
-    "other options",
-    """
-def step(x):
-    return x * 2
-
-results = []
-for options in ({}, {"donate_argnums": 0}):
-    # here
-    results.append(jax.jit(step, **options)(jnp.asarray(np.ones(3, np.float32))))
-""",
-    hint="jit the function once, with one set of options",
-)
-
-script(
-    "another matmul precision",
-    """
-@jax.jit
-def step(x):
-    return x @ x
-
-results = []
-for precision in (None, "highest"):
-    with jax.default_matmul_precision(precision):
-        # here
-        results.append(step(np.ones(3, np.float32)))
-""",
-    hint="jax.config.update('jax_default_matmul_precision', ...) once, before the first call",
-)
-
-script(
-    "a transformation of a jitted function",
-    """
-@jax.jit
-def step(x):
-    return x * 2
-
-results = []
-for shape, transform in ((3,), lambda f: f), ((2, 3), jax.vmap):
-    # here
-    results.append(transform(step)(np.ones(shape, np.float32)))
-""",
-    hint="jax.jit outermost, as in jax.jit(jax.vmap(step)): each transformation of a jitted "
-    "function is a program of its own",
-)
-
-script(
-    "an argument by keyword",
-    """
-@jax.jit
-def step(x, y):
-    return x + y
-
-results = []
-x = np.ones(3, np.float32)
-for given in ({}, {"y": x}):
-    # here
-    results.append(step(x, *([] if given else [x]), **given))
-""",
-    hint="pass y the same way in every call",
-)
-
 # --- what the caller has names for --------------------------------------------------------------
-
-script(
-    "a variable of the module, used in a function",
-    """
-@jax.jit
-def step(x):
-    return x * 2
-
-def run():
-    # here
-    return step(weights)
-
-results = []
-for weights in (jnp.full(3, 1.0), jnp.asarray(np.ones(3, np.float32))):
-    results.append(run())
-""",
-    hint="before the call, for what it passes as x: x = canonopt.canonicalize(x)",
-)
-
-script(
-    "calls in a comprehension",
-    """
-@jax.jit
-def step(x):
-    return x * 2
-
-# here
-results = [step(x) for x in (jnp.full(3, 1.0), jnp.asarray(np.ones(3, np.float32)))]
-""",
-    hint="before the call, for what it passes as x: x = canonopt.canonicalize(x)",
-)
-
-script(
-    "names that are imported",
-    """
-import jax.numpy as num
-from jax import jit
-
-results = []
-for value in (1, 0.5):
-    def step(x, lr):
-        return x * lr
-
-    # here
-    results.append(jit(step)(np.ones(3, np.float32), value))
-""",
-    "canonopt.jit in place of jit",
-    "value = num.asarray(value, num.float32)",
-    hint="functions that do the same run one program",
-)
-
-script(
-    "a function that a library jits",
-    """
-import flax.jax_utils
-from flax import nnx
-
-results = []
-for _ in range(2):
-    def step(x):
-        return x * 2
-
-    # here
-    results.append(nnx.jit(step)(np.ones(3, np.float32)))
-""",
-    hint="define and jit the function once",
-)
 
 script(
     "a state with many leaves in other places",
