@@ -12,7 +12,6 @@ from jax.sharding import PartitionSpec as P
 import canonopt
 from canonopt._recompiles.causes import HANDFUL
 
-from ..support.counting import fresh
 from ..support.scenarios import array, ones
 
 
@@ -150,28 +149,6 @@ def test_a_list_that_grows_is_one_cause(step):
     assert cause.times == log["<lambda>"].compiles - 1 == 39
     assert cause.pattern == f"batch grows by {'one' if step == 1 else 2} each time"
     assert str(log).count("was traced and compiled again") == 1
-
-
-def test_a_layer_that_one_trace_calls_with_several_shapes_is_no_recompile():
-    layer, runs = fresh("layer")
-    layer = jax.jit(layer)
-    step = jax.jit(lambda x: sum(layer(x[i:]).sum() for i in range(8)))
-    with canonopt.compile_log() as log:
-        step(ones(8))
-    found = log["layer"]
-    assert (found.traces, found.nested_traces, found.compiles, len(runs)) == (8, 8, 0, 8)
-    assert (found.recompiles, found.causes(), found.is_expected) == ([], [], True)
-
-
-def test_a_layer_that_is_called_by_itself_with_growing_shapes_is_one():
-    layer = jax.jit(fresh("layer")[0])
-    step = jax.jit(lambda x: layer(x) + 1)
-    with canonopt.compile_log() as log:
-        step(ones(8))
-        for n in range(1, 5):
-            layer(ones(n))
-    (cause,) = log["layer"].causes()
-    assert (cause.times, cause.is_avoidable) == (3, True)
 
 
 def test_a_failed_trace_is_neither_expected_nor_avoidable():

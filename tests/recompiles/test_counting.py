@@ -143,18 +143,6 @@ def test_the_calls_of_chex_and_of_equinox(decorate):
 # --- functions of all kinds -------------------------------------------------------------------
 
 
-def test_nested_jits():
-    truth = Truth()
-    inner = assert_any(jax.jit(truth.function()))
-    outer = assert_any(jax.jit(lambda x: inner(x) + inner(x)))
-    for size in (1, 1, 2):
-        outer(ones(size))
-    assert (inner.log.traces, outer.log.traces, truth.traces) == (2, 2, 2)
-    assert (inner.log.compiles, outer.log.compiles) == (0, 2)
-    inner(ones(2))
-    assert (inner.log.traces, inner.log.compiles) == (truth.traces, 1)
-
-
 def test_methods():
     class Model(eqx.Module):
         weight: jax.Array
@@ -182,42 +170,6 @@ def test_methods():
     assert Plain().step(ones(3)).tolist() == [2.0] * 3
     Plain().step(ones(3))
     assert Plain.step.log.traces == 2  # of an instance each
-
-
-class JittedModel(eqx.Module):
-    weight: jax.Array
-
-    @eqx.filter_jit
-    def __call__(self, x):
-        return self.weight * x
-
-
-class JittedObject:
-    @functools.partial(jax.jit, static_argnums=0)
-    def __call__(self, x):
-        return 2 * x
-
-
-@pytest.mark.parametrize("make", [lambda: JittedModel(ones(1)), JittedObject])
-def test_an_object_whose_call_is_jitted(make):
-    watched, compiled = canonopt.assert_max_traces(make()), canonopt.assert_max_compiles(make(), 2)
-    watched(ones(1)), watched(ones(1))
-    with pytest.raises(canonopt.errors.ExcessError, match="is traced for the 2nd time") as caught:
-        watched(ones(2))
-    assert "x: shape: float32[1] -> float32[2]" in str(caught.value)
-    for size in (3, 3, 4):  # the others are in the one cache of the class
-        compiled(ones(size))
-    assert (watched.log.traces, compiled.log.compiles) == (2, 2)
-    with pytest.raises(canonopt.errors.ExcessError, match="is compiled for the 3rd time"):
-        compiled(ones(5))
-
-
-def test_functions_of_a_loop_count_each_for_itself():
-    for jit in (jax.jit, eqx.filter_jit):
-        for _ in range(3):
-            below, above = assert_any(lambda x: x), assert_any(jit(lambda x: x))
-            jit(below)(ones(3)), above(ones(3))
-            assert (below.log.traces, above.log.traces) == (1, 1)
 
 
 def test_a_call_that_never_reaches_the_body_is_no_trace():
@@ -532,46 +484,6 @@ def test_a_compile_without_a_trace_names_the_leaf(jit, before, after, says):
 
 def loss(x):
     return jnp.sum(jnp.sin(x) ** 2)
-
-
-UNDER = {
-    "grad": jax.grad,
-    "value_and_grad": jax.value_and_grad,
-    "vmap": jax.vmap,
-    "vmap of grad": lambda f: jax.vmap(jax.grad(f)),
-    "jvp": lambda f: lambda x: jax.jvp(f, (x,), (x,)),
-    "vjp": lambda f: lambda x: jax.vjp(f, x)[1](jnp.ones(())),
-    "filter_grad": eqx.filter_grad,
-    "jit": jax.jit,
-    "jit of grad": lambda f: jax.jit(jax.grad(f)),
-    "scan": lambda f: lambda x: jax.lax.scan(lambda c, _: (c + f(x), None), 0.0, None, length=2),
-    "eval_shape": lambda f: lambda x: jax.eval_shape(f, x),
-}
-
-
-@pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit])
-@pytest.mark.parametrize("under", UNDER.values(), ids=UNDER)
-def test_a_call_under_a_transformation_compiles_once(under, jit):
-    watched = canonopt.assert_max_compiles(jit(loss))
-    call = under(watched)
-    for _ in range(3):
-        call(ones(4, 3) if under is not eqx.filter_grad else jnp.asarray(ones(4, 3)))
-
-
-def test_a_jitted_function_under_pmap_is_traced_as_often_as_its_body_runs():
-    runs = []
-
-    def body(x):
-        runs.append(1)
-        return x * 2
-
-    watched = canonopt.assert_max_traces(jax.pmap(jax.jit(body)))
-    for _ in range(2):
-        watched(jnp.ones((1, 3)))
-    assert watched.log.traces == len(runs) == 1
-    with pytest.raises(canonopt.errors.ExcessError, match="is traced for the 2nd time"):
-        watched(jnp.ones((1, 4)))
-    assert watched.log.traces == len(runs) == 2
 
 
 def test_a_later_backward_pass_does_not_exceed_the_limit():

@@ -119,22 +119,6 @@ def test_the_trace_of_a_refused_call_is_refused_without_a_compile_too():
     step.lower(ones(3))
 
 
-def test_canonopt_jit_shares_the_program_after_it_was_refused():
-    weights = jnp.asarray(X)
-
-    def make():
-        def step(x):
-            return x @ weights
-
-        return canonopt.jit(step)
-
-    with canonopt.no_recompiles(), pytest.raises(RecompileError, match="step"):
-        make()(X)
-    with canonopt.compile_log() as log:
-        make()(X), make()(X)
-    assert log["step"].compiles == 1
-
-
 def test_threads_raise_where_they_trace():
     step, errors = jax.jit(fresh()[0]), []
     step(ones(2))
@@ -161,17 +145,6 @@ def test_a_block_inside_of_a_trace_is_a_block_too():
 
     with pytest.raises(RecompileError, match=r"inner .* was traced inside"):
         jax.jit(outer)(X)
-
-
-def test_blocks_may_overlap():
-    first, second = (canonopt.no_recompiles(mode="warn") for _ in range(2))
-    first.__enter__(), second.__enter__()
-    first.__exit__(None, None, None)
-    with pytest.warns(RecompileWarning) as caught:
-        jax.jit(fresh()[0])(X)
-    assert len(caught) == 1
-    second.__exit__(None, None, None)
-    jax.jit(fresh()[0])(X)
 
 
 def test_the_error_of_the_user_comes_first():

@@ -209,14 +209,6 @@ def test_a_traceback_has_no_frame_of_canonopt(jit):
         assert not [file for file, _ in found if "/canonopt/" in file]
 
 
-def test_the_error_of_a_limit_shows_no_frames_of_canonopt():
-    watched = canonopt.assert_max_traces(jax.jit(fresh()[0]), 0)
-    with pytest.raises(canonopt.errors.ExcessError) as caught:
-        watched(ones(1))
-    found = traceback.extract_tb(caught.value.__traceback__)
-    assert [frame.filename for frame in found if "/canonopt/_" in frame.filename] == []
-
-
 def test_a_log_that_begins_after_the_first_call_says_so():
     step = jax.jit(fresh()[0])
     step(ones(1))

@@ -51,15 +51,6 @@ def test_seconds_of_recompiles_that_are_not_kept_are_lost_too():
     assert found.lost_seconds == pytest.approx(found.seconds - found.entries[0].seconds)
 
 
-def test_functions_of_one_name_are_told_apart_and_counted_together():
-    with canonopt.compile_log() as log:
-        for step in (fresh()[0], lambda x: x):
-            step.__name__ = "step"
-            jax.jit(step)(ones(3))
-    assert len(log.functions) == 2
-    assert (log["step"].traces, log["step"].compiles) == (2, 2)
-
-
 def test_a_function_that_was_not_traced_has_zeros_and_an_unknown_name_raises():
     step = jax.jit(fresh("step")[0])
     step(ones(2))

@@ -69,34 +69,6 @@ def test_a_function_made_anew_for_an_eager_loop_is_a_recompile(name):
     assert [line.place for line in log.helpers if not line.is_expected] == []
 
 
-def test_a_loop_over_lengths_is_one_cause():
-    x = array(80)
-    with canonopt.compile_log() as log:
-        before = all_compiles()
-        for n in range(1, 21):
-            x[:n].mean()  # lengths
-        compiled = all_compiles() - before
-    line, (cause,) = line_of(log, "lengths")
-    assert line.compiles == compiled >= 40
-    assert cause.note == "20 shapes: the length grows by one each time"
-    assert cause.times == compiled - 2
-    assert cause.hints == (
-        "put the whole under jax.jit, and pad to one length with a mask: "
-        "jnp.where(jnp.arange(size) < n, x, what does not count: 0 in a sum, -inf in a maximum, "
-        "and a mean divides by n)",
-    )
-    assert line.lost_seconds > 0.5 * line.seconds
-
-    @jax.jit
-    def mean(x, n):
-        return jnp.where(jnp.arange(len(x)) < n, x, 0).sum() / n
-
-    with canonopt.compile_log() as log:  # as the report says
-        for n in range(1, 21):
-            mean(x, n)
-    assert (log["mean"].compiles, log["mean"].is_expected) == (1, True)
-
-
 def test_lengths_in_no_order():
     x = array(80)
     with canonopt.compile_log() as log:

@@ -361,20 +361,6 @@ def a_callable_with_another_captured_value(jit, fixed):
         step(scaling(scale), ones(3))
 
 
-def with_default(scale):
-    def scaled(x, by=scale):
-        return x * by
-
-    return scaled
-
-
-def with_keyword_default(scale):
-    def scaled(x, *, by=scale):
-        return x * by
-
-    return scaled
-
-
 @scenario(Says("fn", "callable", "global 'SCALE' 2.0", "global 'SCALE' 3.0"), can_be_fixed=False)
 def a_callable_with_another_global(jit, fixed):
     step = jitted_apply(jit)
@@ -442,10 +428,6 @@ def a_model_with_a_lambda_in_a_static_field(jit, fixed):
     for _ in range(2):
         model = StaticallyActivated(array(3, 3), lambda x: x + 1)
         step(canonopt.canonicalize(model) if fixed else model, ones(3))
-
-
-def twice(x):
-    return 2 * x
 
 
 class Activated(eqx.Module):
@@ -609,10 +591,6 @@ def a_model_that_a_step_widens(jit, fixed):
 class Biased(eqx.Module):
     weight: jax.Array
     bias: jax.Array
-
-
-def linear_layer_loss(params, x):
-    return linear_loss(params["w"], x) + linear_loss(params["b"], x)
 
 
 def linear_loss(params, x):
