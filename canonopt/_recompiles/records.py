@@ -10,7 +10,7 @@ import functools
 import inspect
 import re
 import types
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -52,7 +52,15 @@ from .._python_internals import (
     loaded,
     token_of,
 )
-from .._texts import PLAIN, fields_of, is_gradient_transformation, is_spec, place_of, text_of
+from .._texts import (
+    PLAIN,
+    fields_of,
+    is_gradient_transformation,
+    is_same_plain,
+    is_spec,
+    place_of,
+    text_of,
+)
 
 # --- paths ----------------------------------------------------------------------------------------
 
@@ -222,7 +230,6 @@ def _placement(sharding: Sharding) -> tuple[str, int]:
 # --- static values --------------------------------------------------------------------------------
 
 _MAX_DEPTH = 16  # of parts in parts: an optimizer of a schedule in a chain has ten
-_ENDS = 64  # items that are read at each end of a container
 WRAPPED_FUNCTION = "function"  # the name of this part
 
 
@@ -248,22 +255,23 @@ def static_leaf(
         # To JAX, NaN is equal to itself only as one object.
         token = digest if value == value else (digest, id(value))
         return Leaf("value", text_of(value), token, digest, is_unique=value != value)
-    kind, digest, place, parts, facts = "value", None, None, {}, {}
+    kind, parts = "value", {}
+    digest = place = factory = made = reason = None
     if budget.words > 0:
         with contextlib.suppress(Exception):
             found = read((value,), max_words=budget.words).key
             digest = found if len(found) < budget.words else None
             budget.words -= len(found)
     with contextlib.suppress(Exception):  # from an attribute of a user's class
-        kind, place = _kind(value), place_of(value)
-        facts = _facts(value)
+        kind, place, factory = _kind(value), place_of(value), _factory(value)
+        made, reason = _made(value), _why_not_shared(value)
         for name, part in _parts(value, budget, depth + 1, set() if seen is None else seen):
             parts[name] = part
     is_object = kind == "transformation" and not isinstance(value, tuple | types.FunctionType)
     kind_of = value if isinstance(value, type) else type(value)
     return Leaf(
         kind,
-        f"optax.{facts['factory']}" if is_object else text_of(value),
+        f"optax.{factory}" if is_object else text_of(value),
         # Among the parts, only functions are compared by token.
         _equality_token(value) if depth == 0 or kind != "value" else None,
         digest,
@@ -271,8 +279,10 @@ def static_leaf(
         _object_token(kind_of),
         parts=parts,
         place=place,
+        made=made,
+        why_not_shared=reason,
         is_unique=type(value).__eq__ is object.__eq__,
-        **facts,
+        factory=factory,
     )
 
 
@@ -296,12 +306,6 @@ def _object_token(value: Any) -> Hashable:
         return ("object", token_of(value))
     except TypeError:
         return ("object", token_of(type(value)), id(value))
-
-
-def _facts(value: Any) -> dict[str, Any]:
-    facts = {"made": _made(value), "why_not_shared": _why_not_shared(value)}
-    facts["factory"] = _factory(value)
-    return facts
 
 
 def _factory(value: Any) -> str | None:
@@ -392,23 +396,17 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"field {name!r}", getattr(value, name)) for name in names)
     elif isinstance(value, tuple | list):
         names = getattr(type(value), "_fields", None)
-        for i in _ends(range(len(value))):
-            yield f"field {names[i]!r}" if names else f"item {i}", value[i]
+        for i, item in enumerate(value):
+            yield f"field {names[i]!r}" if names else f"item {i}", item
     elif isinstance(value, dict):
-        for key in _ends(list(value)):
-            yield f"item {text_of(key)}", value[key]
+        yield from ((f"item {text_of(key)}", item) for key, item in value.items())
     elif fields := fields_of(type(value)):
-        names = (field.name for field in _ends(fields) if hasattr(value, field.name))
+        names = (field.name for field in fields if hasattr(value, field.name))
         yield from ((f"field {name!r}", getattr(value, name)) for name in names)
     elif callable(value) and hasattr(value, "__wrapped__"):
         yield WRAPPED_FUNCTION, inspect.unwrap(value)
     elif not isinstance(value, type | types.ModuleType | enum.Enum) and hasattr(value, "__dict__"):
-        for name in _ends(list(vars(value))):
-            yield f"attribute {name!r}", vars(value)[name]
-
-
-def _ends(items: Sequence[Any]) -> Sequence[Any]:
-    return items if len(items) <= 2 * _ENDS else [*items[:_ENDS], *items[-_ENDS:]]
+        yield from ((f"attribute {name!r}", item) for name, item in vars(value).items())
 
 
 def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False) -> Leaf:
@@ -528,7 +526,8 @@ def call_of(
     - `options`: what else was given to `jax.jit`.
     """
     reader = _Reader(filtered)
-    named = [*_named(function, args, kwargs)]
+    parameters = _parameters(function)
+    named = [*_named(parameters, args, kwargs)]
     for index, name, value in named:
         if is_static(name) or (index is not None and is_static(index)):
             reader.add_static(name, value)
@@ -552,17 +551,10 @@ def call_of(
     shardings = reader.shardings.items()
     places = {text: code_of_sharding(found, caller.variables) for text, found in shardings}
     sets = frozenset(reader.states), frozenset(reader.modules_of_flax)
-    defaults = frozenset(name for _, name, value in named if _is_default(function, name, value))
-    facts = {"names": _names_in(function), "is_filtered": filtered, "at_default": defaults}
-    return Call(leaves, *sets, caller, places, **facts)
-
-
-def _is_default(function: Any, name: str, value: Any) -> bool:
-    with contextlib.suppress(ValueError, TypeError):  # some functions written in C have no names
-        parameter = inspect.signature(function).parameters.get(name)
-        default = inspect.Parameter.empty if parameter is None else parameter.default
-        return type(value) in PLAIN and type(value) is type(default) and value == default
-    return False
+    given = {name: value for _, name, value in named}
+    defaults = (p.name for p in parameters if is_same_plain(given.get(p.name, given), p.default))
+    names, at_default = _names_in(function), frozenset(defaults)
+    return Call(leaves, *sets, caller, places, names, filtered, at_default=at_default)
 
 
 def _names_in(function: Any, depth: int = 0) -> frozenset[str]:
@@ -634,14 +626,17 @@ def _transforms_leaf(tracers: Iterable[Any]) -> Leaf:
     return text_leaf(" and ".join(words) or "by itself", frozenset(names))
 
 
+def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    try:
+        return [*inspect.signature(function).parameters.values()]
+    except (ValueError, TypeError):  # some functions written in C have none
+        return []
+
+
 def _named(
-    function: Callable[..., Any], args: tuple, kwargs: Mapping[str, Any]
+    parameters: list[inspect.Parameter], args: tuple, kwargs: Mapping[str, Any]
 ) -> Iterator[tuple[int | None, str, Any]]:
     """Yield the arguments with the names of the function's parameters."""
-    try:
-        parameters = list(inspect.signature(function).parameters.values())
-    except (ValueError, TypeError):  # some functions written in C have none
-        parameters = []
     positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
     names = [p.name for p in parameters if p.kind in positional]
     rest = next((p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL), "args")
