@@ -4,7 +4,6 @@ import difflib
 import html
 import os
 import re
-import time
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, Self
@@ -394,7 +393,6 @@ class CompileLog:
     """Counts of traces and compiles, by function. See `canonopt.compile_log`."""
 
     def __init__(self) -> None:
-        self.started = time.perf_counter()
         # What canonopt failed to find out, which does not disturb the program that it watches.
         self.problems: list[str] = []
         # What went on with an old value, if that was asked for.

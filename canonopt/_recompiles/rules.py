@@ -71,10 +71,6 @@ def advice(c: "Case") -> Advice:
     # Static values.
     if c.is_order_of_keys:
         return say(f"give {c.path} its keys in one order, or make it a dict, which JAX sorts")
-    if c.is_static and c.before.text == c.after.text == "nan":
-        return c.assign(
-            c.path, "{math}.nan", f"pass one NaN object as {c.path}: NaN is equal only to itself"
-        )
     if c.is_static and c.before.text == c.after.text and c.before.is_unique:
         return say(f"keep one instance for {c.path}, or give its class __eq__ and __hash__")
     if c.is_static and c.mode_of_flax:
@@ -539,8 +535,6 @@ class Case:
         else:
             line = f"{name} = {{eqx}}.tree_at(lambda tree: tree{rest}, {name}, {code})"
         line = caller.with_modules(line.replace("{leaf}", f"{name}{rest}"))
-        if "{math}" in line:
-            line = f"import math; {line.replace('{math}', 'math')}"
         if root in caller.arguments:
             return Advice(line, hint)
         # The source of the call does not name what it passes.

@@ -289,23 +289,6 @@ results = [run(Config(lambda x: x * 2)) for _ in range(2)]
 )
 
 script(
-    "NaN as a static value",
-    """
-@functools.partial(jax.jit, static_argnames="fill")
-def step(x, fill):
-    return x + fill
-
-results = []
-for _ in range(2):
-    missing = float("nan")
-    # here
-    results.append(step(np.ones(3, np.float32), fill=missing))
-""",
-    "import math; missing = math.nan",
-    hint="pass one NaN object as fill: NaN is equal only to itself",
-)
-
-script(
     "a function that is jitted in a loop",
     """
 results = []
