@@ -302,8 +302,10 @@ def _names(fn: Any) -> tuple[str, ...]:
 
 
 def _is_impure(fn: types.FunctionType) -> bool:
-    """Return True if a function names something that gives another value each time."""
+    """Return True if a function names something that gives another value each time, or writes."""
     code, space = code_of(fn), {**vars(builtins), **fn.__globals__}
+    if not code.attributes.isdisjoint(("send", "write", "put", "put_nowait")):
+        return True
     for name, *attributes in filter(None, code.paths):
         value, module = space.get(name) if name in code.globals else None, None
         for each in attributes:

@@ -7,6 +7,7 @@ Whether that matters is found out apart from canonopt: by lowering `step` before
 import functools
 import gc
 import itertools
+import queue
 import threading
 import time
 import types
@@ -427,6 +428,7 @@ traces = 0
 numbers = itertools.count()
 GENERATOR = np.random.default_rng(0)
 ITERATOR = iter([1.0] * 100)
+written: Any = queue.SimpleQueue()
 trees: list[Any] = []
 
 
@@ -445,6 +447,7 @@ EFFECTS = [
     *(counted, keeping),
     lambda x: RATE * x * (1.0 if time.time() else 0.0),
     lambda x: RATE * x * next(numbers),
+    lambda x: RATE * x if written.put(x.shape) is None else x,
     lambda x: RATE * x + GENERATOR.normal(),
     lambda x: RATE * x * next(zip(ITERATOR, strict=True))[0],
     chex.assert_max_traces(1)(lambda x: RATE * x),
