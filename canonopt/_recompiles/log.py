@@ -447,7 +447,7 @@ class CompileLog:
         for read in self.stale:
             lines += ["", *read.lines()]
         if firsts := [log.name for log in functions if not log.causes()]:
-            lines += ["", f"no earlier call in this log to compare with: {', '.join(firsts)}"]
+            lines += ["", f"no recompile in this log, only a first compile: {', '.join(firsts)}"]
         lines += (f"canonopt failed to find something out: {text}" for text in self.problems)
         return "\n".join(lines)
 

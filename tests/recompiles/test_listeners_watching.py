@@ -215,7 +215,7 @@ def test_a_log_that_begins_after_the_first_call_says_so():
     with canonopt.compile_log() as log:
         step(ones(2))
     assert (log["step"].traces, log["step"].compiles) == (1, 1)
-    assert str(log).endswith("\nno earlier call in this log to compare with: step")
+    assert str(log).endswith("\nno recompile in this log, only a first compile: step")
     assert str(log["step"].entries[0].told) == "there is no earlier call to compare with"
 
 
