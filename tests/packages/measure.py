@@ -1,4 +1,4 @@
-"""Runs a loop in this process and prints the compiles, seconds and result of each trial, as JSON.
+"""Run a loop in this process, and print the compiles, seconds and result of each trial, as JSON.
 
 ```
 python tests/packages/measure.py flowjax loop optax
@@ -7,16 +7,15 @@ python tests/packages/measure.py flowjax loop optax
 
 import argparse
 import importlib
+import itertools
 import json
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-# What JAX reports once for each program that XLA compiles, for eager operations too.
-COMPILE = "/jax/core/compile/backend_compile_duration"
+from counted import counted
 
 
 def main() -> None:
@@ -58,21 +57,16 @@ def measure(
     trials: int,
     dump: Path | None,
 ) -> dict[str, list]:
-    import jax
+    dumped = [modules(dump)]
 
-    events: list[str] = []
-    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: events.append(name))
-    notes: dict[str, list] = {"compiles": [], "dumped": [], "seconds": [], "results": []}
-    for trial in range(trials):
-        events.clear()
-        before = modules(dump)
-        start = time.perf_counter()
-        result = jax.block_until_ready(function(library, trial))
-        notes["seconds"].append(time.perf_counter() - start)
-        notes["compiles"].append(events.count(COMPILE))
-        notes["dumped"].append(len(modules(dump) - before))
-        notes["results"].append(float(result))
-    return notes
+    def trial(number: int) -> float:
+        result = float(function(library, number))
+        dumped.append(modules(dump))
+        return result
+
+    notes, results = counted(trial, trials)
+    new = [len(after - before) for before, after in itertools.pairwise(dumped)]
+    return {**notes, "dumped": new, "results": results}
 
 
 def modules(dump: Path | None) -> set[str]:

@@ -17,101 +17,57 @@ class Code:
     commit: str
     licence: str
     paths: tuple[str, ...]  # the script with the entry function, and what it needs
-    why: str
 
 
-_EQUINOX = ("patrick-kidger/equinox", "9336d820b2ef66b360fc6cb3611b3da5cefbb14d", "Apache-2.0")
-_DIFFRAX = ("patrick-kidger/diffrax", "5ea5fcb05058bd22548300a10ea5ef5ce7fb75bb", "Apache-2.0")
-_FLAX = ("google/flax", "18f8f311c275d57f46d95e41b15aa97b454754c0", "Apache-2.0")
-_OPTAX = ("google-deepmind/optax", "2edbcbe2390da13983b92cbef94ac0460ecde1c5", "Apache-2.0")
-_PUREJAXRL = ("luchris429/purejaxrl", "31756b197773a52db763fdbe6d635e4b46522a73", "Apache-2.0")
-_LX = ("uwplasma/LX", "6cf978368285b309306d8650a4ea83826782b725", "MIT")
-_NUMPYRO = ("pyro-ppl/numpyro", "0b935d488056ae1775b4ab05cbe2812f51f21a4f", "Apache-2.0")
-_OPTUNA = ("optuna/optuna-examples", "2e0b10bc54501e801687e114de3cbe1b6d2407dc", "MIT")
+_SOURCES = {
+    "equinox": ("patrick-kidger/equinox", "9336d820b2ef66b360fc6cb3611b3da5cefbb14d", "Apache-2.0"),
+    "diffrax": ("patrick-kidger/diffrax", "5ea5fcb05058bd22548300a10ea5ef5ce7fb75bb", "Apache-2.0"),
+    "flax": ("google/flax", "18f8f311c275d57f46d95e41b15aa97b454754c0", "Apache-2.0"),
+    "optax": ("google-deepmind/optax", "2edbcbe2390da13983b92cbef94ac0460ecde1c5", "Apache-2.0"),
+    "purejaxrl": ("luchris429/purejaxrl", "31756b197773a52db763fdbe6d635e4b46522a73", "Apache-2.0"),
+    "LX": ("uwplasma/LX", "6cf978368285b309306d8650a4ea83826782b725", "MIT"),
+    "numpyro": ("pyro-ppl/numpyro", "0b935d488056ae1775b4ab05cbe2812f51f21a4f", "Apache-2.0"),
+    "optuna": (
+        "optuna/optuna-examples",
+        "2e0b10bc54501e801687e114de3cbe1b6d2407dc",
+        "MIT",
+    ),
+}
 
-CHOICE = (
-    Code(
-        "train_rnn",
-        "a recurrent network",
-        *_EQUINOX,
-        ("docs/examples/train_rnn.ipynb",),
-        "Equinox's first training example: loss and step are made inside of main",
-    ),
-    Code(
-        "score_based_diffusion",
-        "a diffusion model",
-        *_EQUINOX,
-        ("docs/examples/score_based_diffusion.ipynb",),
-        "the step takes opt.update and two lambdas as arguments",
-    ),
-    Code(
-        "neural_ode",
-        "a neural ODE",
-        *_DIFFRAX,
-        ("docs/examples/neural_ode.ipynb",),
-        "a step with a diffrax solve, made inside of main",
-    ),
-    Code(
-        "continuous_normalising_flow",
-        "a flow",
-        *_DIFFRAX,
-        ("docs/examples/continuous_normalising_flow.ipynb",),
-        "a step that captures a loader with arrays",
-    ),
-    Code(
-        "vae",
-        "an autoencoder, Flax Linen",
-        *_FLAX,
-        ("examples/vae/train.py", "examples/vae"),
-        "Linen with a TrainState",
-    ),
-    Code(
-        "mnist",
-        "a classifier, Flax NNX",
-        *_FLAX,
-        ("examples/mnist/train.py", "examples/mnist/configs/default.py"),
-        "NNX, with nnx.jit and nnx.Optimizer",
-    ),
-    Code(
-        "nanolm",
-        "a language model",
-        *_OPTAX,
-        ("examples/nanolm.ipynb",),
-        "a transformer; the notebook is run again from the top",
-    ),
-    Code(
-        "lookahead_mnist",
-        "lookahead, NNX in jax.jit",
-        *_OPTAX,
-        ("examples/lookahead_mnist.ipynb",),
-        "nested jitted functions, an optimizer around another; the notebook is run again",
-    ),
-    Code(
-        "ppo",
-        "reinforcement learning",
-        *_PUREJAXRL,
-        ("purejaxrl/ppo.py", "purejaxrl/wrappers.py"),
-        "the whole training is one jitted function, made for each configuration",
-    ),
-    Code(
-        "LX",
-        "a PINN",
-        *_LX,
-        ("PINN/main.py", "PINN", ":(exclude)PINN/*.db_old"),
-        "an application of researchers, whose step reads a global that the loop changes",
-    ),
-    Code(
-        "numpyro_vae",
-        "variational inference",
-        *_NUMPYRO,
-        ("examples/vae.py",),
-        "NumPyro's SVI with functions that are jitted inside of main",
-    ),
-    Code(
-        "haiku_simple",
-        "a hyperparameter study",
-        *_OPTUNA,
-        ("haiku/haiku_simple.py",),
-        "Optuna's objective makes network, optimizer and steps for each trial",
-    ),
-)
+# A name and a title, by the repository and the paths of the code.
+_TABLE = """
+# Equinox's first training example: loss and step are made inside of main
+equinox docs/examples/train_rnn.ipynb: train_rnn, a recurrent network
+# the step takes opt.update and two lambdas as arguments
+equinox docs/examples/score_based_diffusion.ipynb: score_based_diffusion, a diffusion model
+# a step with a diffrax solve, made inside of main
+diffrax docs/examples/neural_ode.ipynb: neural_ode, a neural ODE
+# a step that captures a loader with arrays
+diffrax docs/examples/continuous_normalising_flow.ipynb: continuous_normalising_flow, a flow
+# Linen with a TrainState
+flax examples/vae/train.py examples/vae: vae, an autoencoder, Flax Linen
+# NNX, with nnx.jit and nnx.Optimizer
+flax examples/mnist/train.py examples/mnist/configs/default.py: mnist, a classifier, Flax NNX
+# a transformer; the notebook is run again from the top
+optax examples/nanolm.ipynb: nanolm, a language model
+# nested jitted functions, an optimizer around another; the notebook is run again
+optax examples/lookahead_mnist.ipynb: lookahead_mnist, lookahead, NNX in jax.jit
+# the whole training is one jitted function, made for each configuration
+purejaxrl purejaxrl/ppo.py purejaxrl/wrappers.py: ppo, reinforcement learning
+# an application of researchers, whose step reads a global that the loop changes
+LX PINN/main.py PINN :(exclude)PINN/*.db_old: LX, a PINN
+# NumPyro's SVI with functions that are jitted inside of main
+numpyro examples/vae.py: numpyro_vae, variational inference
+# Optuna's objective makes network, optimizer and steps for each trial
+optuna haiku/haiku_simple.py: haiku_simple, a hyperparameter study
+"""
+
+
+def _code(line: str) -> Code:
+    source, _, names = line.rpartition(": ")
+    repository, *paths = source.split()
+    name, _, title = names.partition(", ")
+    return Code(name, title, *_SOURCES[repository], tuple(paths))
+
+
+CHOICE = tuple(_code(line) for line in _TABLE.splitlines() if line and not line.startswith("#"))

@@ -1,4 +1,4 @@
-"""Runs a code in this process and prints the compiles and seconds of each trial, as JSON.
+"""Run a code in this process, and print the compiles and seconds of each trial, as JSON.
 
 ```
 python tests/packages/codes/measure.py neural_ode FOLDER results.npz
@@ -14,14 +14,11 @@ import importlib
 import io
 import json
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
-# What JAX reports once for each program that XLA compiles, for eager operations too, and once for
-# each trace of a jitted function, a library's too.
-COMPILE = "/jax/core/compile/backend_compile_duration"
-TRACE = "/jax/core/compile/jaxpr_trace_duration"
+sys.path.insert(0, str(Path(__file__).parents[1]))
+from counted import counted
 
 
 def main() -> None:
@@ -32,33 +29,22 @@ def main() -> None:
     parser.add_argument("--trials", type=int, default=3)
     parser.add_argument("--stale", action="store_true")
     options = parser.parse_args()
-    sys.path[:0] = [str(options.folder), str(Path(__file__).parents[1])]
+    sys.path.insert(0, str(options.folder))
     adapter = importlib.import_module(f"codes.adapters.{options.name}")
     trial = adapter.entry(options.folder)
     print(json.dumps(timed(trial, options)))
 
 
 def timed(trial: Any, options: argparse.Namespace) -> dict[str, Any]:
-    """The compiles, traces and seconds of each trial, and what goes on with an old value."""
-    import jax
+    """Return the compiles, traces and seconds of each trial, and what goes on with an old value."""
     import numpy as np
 
-    events: list[str] = []
-    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: events.append(name))
-    notes: dict[str, list] = {"compiles": [], "traces": [], "seconds": [], "stale": []}
-    results = {}
     with looked_at(options.stale) as log:
-        for number in range(options.trials):
-            events.clear()
-            start = time.perf_counter()
-            results[f"trial {number}"] = numbers(trial, number)
-            notes["seconds"].append(time.perf_counter() - start)
-            notes["compiles"].append(events.count(COMPILE))
-            notes["traces"].append(events.count(TRACE))
+        notes, results = counted(lambda number: numbers(trial, number), options.trials)
+    notes["stale"] = [] if log is None else [str(read) for read in log.stale]
     if log is not None:
-        notes["stale"] = [str(read) for read in log.stale]
         options.results.with_suffix(".txt").write_text(str(log))
-    np.savez(options.results, **results)
+    np.savez(options.results, **{f"trial {number}": found for number, found in enumerate(results)})
     return notes
 
 
