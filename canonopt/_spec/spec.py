@@ -373,11 +373,8 @@ class ScheduleSpec(Configured):
 
     def __call__(self, count: jax.typing.ArrayLike) -> jax.typing.ArrayLike:
         """Return the value at `count`, an integer scalar: the number of updates so far."""
-        internals = self._internals
-        internals.check()
-        value = internals.build()(count)
-        internals.check()  # the call may have changed what the schedule reads
-        return value
+        self._internals.check()
+        return self._internals.build()(count)
 
 
 # --- making a spec ------------------------------------------------------------------------------
@@ -401,12 +398,10 @@ def make_spec(
         def init(params: optax.Params) -> optax.OptState:
             internals.check()
             try:
-                state = called.init(params)
+                return called.init(params)
             except Exception as error:
                 _check_leaves(internals.factory, params, error)
                 raise
-            internals.check()  # the call may have changed what the transformation reads
-            return state
 
         def update(
             updates: optax.Updates,
@@ -415,9 +410,7 @@ def make_spec(
             **extra_args: Any,
         ) -> _Updated:
             internals.check()
-            result = called.update(updates, state, params, **extra_args)
-            internals.check()
-            return result
+            return called.update(updates, state, params, **extra_args)
 
         spec = tuple.__new__(cls, (init, update))
         # A jit cache that holds one of the functions holds the spec, and so keeps it interned.
