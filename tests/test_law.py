@@ -62,6 +62,47 @@ def a_list_that_grows(lib, canonical):
 
 
 @program
+def a_factory_that_notes_its_calls(lib, canonical):
+    global noted
+    step = stepper()
+    for _ in range(2):
+        noted = []
+
+        @canonical
+        def build(k):
+            noted.append(k)
+            return optax.sgd(lambda count: k * len(noted))
+
+        yield step(build(0.25))
+
+
+@program
+def functions_that_note_their_calls(lib, canonical):
+    global noted
+    for where in ("init", "update", "schedule"):
+        step = stepper()
+        for _ in range(2):
+            noted = []
+
+            @canonical
+            def build(at):
+                def note(name, value):
+                    return (noted.append(name), value)[1] if name == at else value
+
+                return optax.GradientTransformation(
+                    lambda params: note("init", ()),
+                    lambda updates, state, params=None: (note("update", updates), state),
+                )
+
+            @canonical
+            def rate(at):
+                return lambda count: (noted.append(at), 0.5)[1]
+
+            yield step(lib.sgd(rate(where)) if where == "schedule" else build(where))
+            yield len(noted)
+
+
+@program
 def an_attribute_of_self(lib, canonical):
     step = stepper()
 

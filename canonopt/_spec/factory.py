@@ -162,7 +162,10 @@ class Factory:
         if internals.is_temporary or not is_comparable:
             return spec
         if reading.can_change:
-            internals.watched = Watched(reading, lambda: read(held, values))
+            read_again = lambda: read(held, values)  # noqa: E731
+            if read_again().key != reading.key:
+                return spec  # the factory has changed what was read, and is to do so each time
+            internals.watched = Watched(reading, read_again)
             internals.watched.stands_in(self.specs, key, weakref.ref(internals))
         return self.specs.setdefault(key, internals).spec  # another thread may have been faster
 

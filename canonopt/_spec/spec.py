@@ -373,8 +373,11 @@ class ScheduleSpec(Configured):
 
     def __call__(self, count: jax.typing.ArrayLike) -> jax.typing.ArrayLike:
         """Return the value at `count`, an integer scalar: the number of updates so far."""
-        self._internals.check()
-        return self._internals.build()(count)
+        internals = self._internals
+        internals.check()
+        value = internals.build()(count)
+        internals.check()  # the call may have changed what the schedule reads
+        return value
 
 
 # --- making a spec ------------------------------------------------------------------------------
@@ -398,10 +401,12 @@ def make_spec(
         def init(params: optax.Params) -> optax.OptState:
             internals.check()
             try:
-                return called.init(params)
+                state = called.init(params)
             except Exception as error:
                 _check_leaves(internals.factory, params, error)
                 raise
+            internals.check()  # the call may have changed what the transformation reads
+            return state
 
         def update(
             updates: optax.Updates,
@@ -410,7 +415,9 @@ def make_spec(
             **extra_args: Any,
         ) -> _Updated:
             internals.check()
-            return called.update(updates, state, params, **extra_args)
+            result = called.update(updates, state, params, **extra_args)
+            internals.check()
+            return result
 
         spec = tuple.__new__(cls, (init, update))
         # A jit cache that holds one of the functions holds the spec, and so keeps it interned.
