@@ -583,24 +583,18 @@ MOVED = {
     "jax._src.shard_map": [(in_a_module_of_another_name("jax._src.shard_map"), None)],
     # The name of a logger, see `test_equinox_makes_its_errors`.
     "jax._src.callback": [(elsewhere("jax._src.callback"), None)],
-    # Asked for when a factory is called, and for no count.
-    "jax._src.config.enable_x64": [
-        (elsewhere("jax._src.config", enable_x64=None), None),
-    ],
-    "jax._src.core.trace_state_clean": [
-        (elsewhere("jax._src.core", "trace_state_clean"), None),
-    ],
-    "jax._src.config.trace_context": [
-        (elsewhere("jax._src.config", "trace_context"), None),
-    ],
-    "jax._src.tree_util._registry": [
-        (elsewhere("jax._src.tree_util", "_registry"), None),
-    ],
-    "jax._src.config.trace_context_names": [
-        (elsewhere("jax._src.config", trace_context_names=lambda: ()), None),
-    ],
-    # Asked for when functions are compared.
-    **{path: [(elsewhere(*path.rsplit(".", 1)), None)] for path in _jax_internals.IMMUTABLE},
+    # Asked for when a factory is called or functions are compared, and for no count.
+    "jax._src.config.enable_x64": [(elsewhere("jax._src.config", enable_x64=None), None)],
+    **{
+        path: [(elsewhere(*path.rsplit(".", 1)), None)]
+        for path in (
+            "jax._src.core.trace_state_clean",
+            "jax._src.config.trace_context",
+            "jax._src.config.trace_context_names",
+            "jax._src.tree_util._registry",
+            *_jax_internals.IMMUTABLE,
+        )
+    },
     "equinox._jit._filter_jit_cache": [
         (renamed("equinox._jit", "fun_wrapped"), "equinox._jit._filter_jit_cache"),
     ],
@@ -966,43 +960,28 @@ def test_a_call_without_a_compile_does_not_count_as_a_missing_event(first_use):
     assert not log.helpers and len(log.functions) == 1
 
 
-def through_a_callback(held):
-    return lambda x: jax.pure_callback(lambda y: held(y), x, x)
+def pushed(rule):
+    function = jax.custom_jvp(lambda x: x)
+    function.defjvp(rule)
+    return function
 
 
-def through_a_debug_callback(held):
-    return lambda x: jax.debug.callback(lambda y: held(y), x)
+def pulled(forward, backward):
+    function = jax.custom_vjp(lambda x: x)
+    function.defvjp(forward, backward)
+    return function
 
 
-def in_a_rule_of_custom_jvp(held):
-    pushed = jax.custom_jvp(lambda x: x)
-    pushed.defjvp(lambda primals, tangents: (held(primals[0]), tangents[0]))
-    return pushed
+MAKERS = {
+    "callback": lambda held: lambda x: jax.pure_callback(lambda y: held(y), x, x),
+    "debug callback": lambda held: lambda x: jax.debug.callback(lambda y: held(y), x),
+    "jvp rule": lambda held: pushed(lambda x, t: (held(x[0]), t[0])),
+    "forward rule": lambda held: pulled(lambda x: (held(x), None), lambda _, t: (t,)),
+    "backward rule": lambda held: pulled(lambda x: (x, None), lambda _, t: (held(t),)),
+}
 
 
-def in_the_forward_rule(held):
-    pulled = jax.custom_vjp(lambda x: x)
-    pulled.defvjp(lambda x: (held(x), None), pull)
-    return pulled
-
-
-def in_the_backward_rule(held):
-    pulled = jax.custom_vjp(lambda x: x)
-    pulled.defvjp(lambda x: (x, None), lambda _, cotangent: (held(cotangent),))
-    return pulled
-
-
-def pull(_, cotangent):
-    return (cotangent,)
-
-
-@pytest.mark.parametrize(
-    "make",
-    [
-        *(through_a_callback, through_a_debug_callback, in_a_rule_of_custom_jvp),
-        *(in_the_forward_rule, in_the_backward_rule),
-    ],
-)
+@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
 def test_a_program_shows_the_functions_that_run_later(make):
     """Else `canonopt.jit` would run those of another function that does the same."""
 
