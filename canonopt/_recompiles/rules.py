@@ -55,10 +55,12 @@ def advice(c: "Case") -> Advice:
             "functools.cached_property does"
         )
     # Canonopt does not look into what Equinox has wrapped, and lowers each function anew.
-    is_theirs = c.packages or c.new.is_jitted_by_jax or c.new.is_of_wrapper
+    libraries = c.new.caller.packages - {"jax", "equinox", "canonopt"}
+    is_theirs = libraries or c.new.is_jitted_by_jax or c.new.is_of_wrapper
     if c.is_function and (is_theirs or c.new.is_lowered):
         return say("define and jit the function once")
-    if c.is_function and not (c.found.is_same_to_canonopt and c.is_jitted_by_others):
+    is_ours = c.old.is_jitted_by_canonopt or c.new.is_jitted_by_canonopt
+    if c.is_function and (is_ours or not c.found.is_same_to_canonopt):
         return say("jit one function, and pass what differs as an argument")
     if c.is_function:
         name = ("filter_jit", "eqx") if c.new.is_filtered else ("jit", "jax")
@@ -101,7 +103,8 @@ def advice(c: "Case") -> Advice:
     if c.kind == "dtype" and c.wide:
         why = f"{c.wide} is {c.after.dtype}, which widens {c.path}"
         return c.assign(c.wide, f"{{leaf}}.astype({c.before.dtype!r})", why)
-    if c.kind == "dtype" and c.is_widened_by_step and c.uses_apply_updates:
+    names = c.new.caller.names | c.new.names
+    if c.kind == "dtype" and c.is_widened_by_step and "apply_updates" in names:
         why = "the updates are wider than the model, and ours keeps the dtypes of the model"
         return c.swap("apply_updates", "eqx", why)
     if c.kind == "dtype" and c.is_widened_by_step:
@@ -126,7 +129,8 @@ def advice(c: "Case") -> Advice:
         return say(f"pass {c.path} the same way in every call")
     if c.is_other_optimizer:
         return say(f"one program for each optimizer: {c.state} is the state of another one")
-    if c.kind in ("structure", "none") and c.may_misfit_model:
+    misfits = c.in_state and not (fits_model(c.old) and fits_model(c.new))
+    if c.kind in ("structure", "none") and misfits:
         return say(INIT.replace("opt_state", c.state, 1))
     # The key has no defaults, so an argument that is left out is not the same as its default.
     if c.kind == "structure" and c.is_missing and c.path == c.root:
@@ -365,15 +369,6 @@ class Case:
         return self.kind == "dtype" and is_other and len(short) == 1
 
     @property
-    def packages(self) -> frozenset[str]:
-        """Return the libraries that the call came through."""
-        return self.new.caller.packages - {"jax", "equinox", "canonopt"}
-
-    @property
-    def is_jitted_by_others(self) -> bool:
-        return not (self.old.is_jitted_by_canonopt or self.new.is_jitted_by_canonopt)
-
-    @property
     def mode_of_flax(self) -> str:
         """Return the method that sets the mode of a module, if that differs."""
         is_mode = self.path.endswith((".use_running_average", ".deterministic"))
@@ -404,7 +399,8 @@ class Case:
         dtype = strong[0].dtype if strong else None
         if dtype is None and types == {"int", "float"}:
             dtype = str(jnp.result_type(float))
-        if dtype is None or "bool" in types:
+        is_there = self.after.is_array and not self.after.weak_type and self.is_elsewhere
+        if dtype is None or "bool" in types or is_there:
             return ""
         is_inexact = dtype.startswith(INEXACT)
         others = (leaf for path, leaf in self.new.arrays.items() if path != self.path)
@@ -449,16 +445,18 @@ class Case:
         return is_wider and self.old.returned[wide] > given.count(wide)
 
     @property
-    def uses_apply_updates(self) -> bool:
-        return "apply_updates" in self.new.caller.names | self.new.names
-
-    @property
     def in_common_dtype(self) -> str:
         before, after = self.before.dtype, self.after.dtype
         # A step settles on what it returns. Elsewhere no number is lost in the wider of two dtypes.
         dtype = after if self.in_state else _wider(before, after)
         is_one_kind = self.before.is_inexact == self.after.is_inexact
-        return f"{{leaf}}.astype({dtype!r})" if is_one_kind and dtype in (before, after) else ""
+        if (
+            not is_one_kind
+            or dtype not in (before, after)
+            or (self.is_elsewhere and dtype == after)
+        ):
+            return ""
+        return f"{{leaf}}.astype({dtype!r})"
 
     @property
     def placed(self) -> tuple[str, str]:
@@ -496,10 +494,6 @@ class Case:
         nodes = [leaf.type for leaf in (self.before, self.after) if leaf.kind == "node"]
         is_of_states = all(name.startswith(("optax.", "canonopt.", "tuple")) for name in nodes)
         return self.in_state and self.kind == "structure" and bool(nodes) and is_of_states
-
-    @property
-    def may_misfit_model(self) -> bool:
-        return self.in_state and not (fits_model(self.old) and fits_model(self.new))
 
     @property
     def state(self) -> str:
