@@ -1,5 +1,6 @@
 """`jit`: one program for functions that are made again and do the same."""
 
+import copy
 import functools
 import types
 from collections.abc import Callable
@@ -79,6 +80,9 @@ class JittedFunction(Generic[P, T]):
 
     def __reduce__(self) -> Any:
         return functools.partial(jit, **self.__captured_options__), (self.__wrapped__,)
+
+    def __deepcopy__(self, _: Any) -> "JittedFunction[P, T]":
+        return copy.copy(self)  # as with `jax.jit`, a copied trainer jits the method of the first
 
     def __repr__(self) -> str:
         return f"canonopt.jit({self.__wrapped__!r})"
