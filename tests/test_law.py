@@ -64,7 +64,7 @@ def a_list_that_grows(lib, canonical):
 @program
 def a_factory_that_notes_its_calls(lib, canonical):
     global noted
-    step = stepper()
+    step, kept = stepper(), []
     for _ in range(2):
         noted = []
 
@@ -73,32 +73,36 @@ def a_factory_that_notes_its_calls(lib, canonical):
             noted.append(k)
             return optax.sgd(lambda count: k * len(noted))
 
-        yield step(build(0.25))
+        kept.append(build(0.25))
+        yield len(noted)
+    yield step(kept[-1])
 
 
 @program
 def functions_that_note_their_calls(lib, canonical):
     global noted
-    for where in ("init", "update", "schedule"):
-        step = stepper()
+    init = eqx.filter_jit(lambda optim: optim.init(PARAMS))
+    update = eqx.filter_jit(lambda optim: optim.update(PARAMS, (), PARAMS))
+    call = eqx.filter_jit(lambda schedule: schedule(0))
+    for use in (init, update, call):
         for _ in range(2):
             noted = []
 
-            @canonical
-            def build(at):
-                def note(name, value):
-                    return (noted.append(name), value)[1] if name == at else value
+            def note(value):
+                noted.append(1)
+                return value
 
+            @canonical
+            def build():
                 return optax.GradientTransformation(
-                    lambda params: note("init", ()),
-                    lambda updates, state, params=None: (note("update", updates), state),
+                    lambda params: note(()), lambda updates, state, params=None: note((updates, ()))
                 )
 
             @canonical
-            def rate(at):
-                return lambda count: (noted.append(at), 0.5)[1]
+            def rate():
+                return lambda count: note(0.5)
 
-            yield step(lib.sgd(rate(where)) if where == "schedule" else build(where))
+            use(rate() if use is call else build())
             yield len(noted)
 
 
