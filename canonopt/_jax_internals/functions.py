@@ -134,13 +134,15 @@ def is_jitted(function: Any) -> bool:
 
     Also true for an object whose `__call__` is such a function.
     """
-    for _ in range(64):
+    for _ in range(64):  # an object may have an attribute of any name
         wrapped = attribute(function, "__wrapped__")
         if wrapped is not None and attribute(function, "lower") is not None:
             return True
-        if wrapped is None and not isinstance(function, functools.partial):
-            wrapped = _wrapped_call(function)
-        function = function.func if isinstance(function, functools.partial) else wrapped
+        if isinstance(function, functools.partial):
+            wrapped = function.func
+        elif wrapped is None and (wrapped := _wrapped_call(function)) is None:
+            return False
+        function = wrapped
     return False
 
 
