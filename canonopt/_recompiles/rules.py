@@ -36,7 +36,8 @@ def advice(c: "Case") -> Advice:
         why = "a dynamic number may change without a new trace"
         if c.new.is_filtered:  # as a static argument, a spec may have no leaves
             return c.assign(c.spec, f"{{leaf}}.replace({c.dynamic_parameter})", why)
-        return say(f"give {c.path} one value, or canonopt.dynamic(number){c.not_static}: {why}")
+        given = f"one value, or canonopt.dynamic(number){c.in_subclass_of_flax}"
+        return say(f"give {c.path} {given}{c.not_static}: {why}")
     if c.captured and c.is_of_numbers:
         built = f"built with {c.factories} from canonopt in place of optax"
         return say(f"pass {c.captured} to the function as an argument, {built}, {dynamic}")
@@ -178,6 +179,8 @@ def wanted(c: "Case") -> int:
         part = c.found.visible or c.found.way[0]
         if part.before.text == part.after.text:
             return 1  # the same, made again
+        if part.before.text.startswith("canonopt.dynamic("):
+            return 1  # it was meant to change
         if part.before.is_of_number and part.after.is_of_number:
             return 1 if c.found.kind == "transformation" else PAIR
         return 1 if c.is_function and (c.stores_that_differ or c.why_not_shared) else HANDFUL
@@ -200,6 +203,8 @@ def wanted(c: "Case") -> int:
 # --- what the rules ask ---------------------------------------------------------------------------
 
 _MISSING = Leaf("missing", "missing", None)
+# A float, also a dynamic one that stands where it is static.
+_NUMBER = re.compile(r"(canonopt\.dynamic\()?-?\d+(\.\d+|\.?\d*e-?\d+)\)?")
 
 
 class Case:
@@ -303,7 +308,7 @@ class Case:
         """Return True for numbers that may be traced. An int is a count that Python asks for."""
         part = self.found.visible
         texts = [] if part is None else [part.before.text, part.after.text]
-        return bool(texts) and all(re.fullmatch(r"-?\d+(\.\d+|\.?\d*e-?\d+)", t) for t in texts)
+        return bool(texts) and all(_NUMBER.fullmatch(text) for text in texts)
 
     @property
     def factories(self) -> str:
@@ -336,7 +341,10 @@ class Case:
         """Return what makes data of the optimizer that a class of Flax holds."""
         if self.is_of_flax:
             return ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
-        if self.owner.endswith("TrainState"):
+        place = self.path.removesuffix(self.parameter).rpartition(".")[0]
+        if (holder := self.new.leaves.get(place)) is not None and holder.type.endswith(
+            "TrainState"
+        ):
             field = "tx: object = struct.field(pytree_node=True)"
             return f", in a subclass of TrainState that says `{field}`"
         return ""

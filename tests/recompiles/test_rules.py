@@ -169,6 +169,16 @@ for RATE in (1.0, 2.0):
         "hint: build update with chain from canonopt in place of optax",
         "But what the function reads, global 'RATE', has changed",
     ),
+    "a dynamic number in a field that is static": (
+        """
+step = jax.jit(lambda state: state.params)
+for rate in (0.1, 0.2, 0.3):
+    tx = canonopt.sgd(canonopt.dynamic(rate))
+    step(TrainState.create(apply_fn=len, params=np.ones(1), tx=tx))
+""",
+        "give state.tx.learning_rate one value, or canonopt.dynamic(number), in a subclass of "
+        "TrainState that says `tx: object = struct.field(pytree_node=True)`",
+    ),
     "a method that each state has anew": (
         """
 import dataclasses
