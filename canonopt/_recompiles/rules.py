@@ -341,10 +341,8 @@ class Case:
         """Return what makes data of the optimizer that a class of Flax holds."""
         if self.is_of_flax:
             return ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
-        place = self.path.removesuffix(self.parameter).rpartition(".")[0]
-        if (holder := self.new.leaves.get(place)) is not None and holder.type.endswith(
-            "TrainState"
-        ):
+        holder = self.new.leaves.get(self.path.removesuffix(self.parameter).rpartition(".")[0])
+        if holder is not None and holder.type.endswith("TrainState"):
             field = "tx: object = struct.field(pytree_node=True)"
             return f", in a subclass of TrainState that says `{field}`"
         return ""
