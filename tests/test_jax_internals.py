@@ -1008,8 +1008,12 @@ def test_what_jax_jit_and_filter_jit_have_returned_is_known():
     assert not _jax_internals.has_programs(jitted)
     jitted(X)
     assert _jax_internals.has_programs(jitted) and not _jax_internals.has_programs(len)
-    assert _jax_internals.is_filter_jitted(eqx.filter_jit(lambda x: x))
-    assert not _jax_internals.is_filter_jitted(eqx.filter_vmap(lambda x: x))
+    filtered = eqx.filter_jit(lambda x: x, inline=True)
+    assert type(_jax_internals.jitted_by_equinox(filtered)) is type(jitted)
+    assert not _jax_internals.has_programs(filtered)
+    filtered(X)
+    assert _jax_internals.has_programs(filtered)
+    assert _jax_internals.jitted_by_equinox(eqx.filter_vmap(lambda x: x)) is None
 
 
 @pytest.mark.parametrize(

@@ -228,14 +228,20 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
 _LRU_CACHED = type(functools.lru_cache(len))
 
 
+def add_programs(reader: Reader, value: Any, mode: Mode) -> None:
+    """Make the identity of a jitted function count if its programs may be old.
+
+    They may be from before a change of what the function inside reads. Two jitted functions can
+    then differ although their functions are the same.
+    """
+    called = mode == "now" and has_programs(value)
+    if called or (mode != "now" and reader.reads_data_in(value.__wrapped__, mode)):
+        reader.add_identity(value, CACHE)
+
+
 @_unless_stable
 def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read what keeps results or programs, as `functools.lru_cache`, `jax.jit` and our `jit` do.
-
-    If the function inside reads data that can change, what is kept may be from before a change. Two
-    such objects can then differ although their functions are the same, so the object itself counts.
-    In a function that is traced now it does not, as long as it keeps nothing.
-    """
+    """Read what keeps results or programs, as `functools.lru_cache`, `jax.jit` and our `jit` do."""
     is_lru_cached = type(value) is _LRU_CACHED
     if is_lru_cached:
         options = value.cache_parameters()
@@ -247,10 +253,10 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
         return
     reader.out.append(type(value))
     reader.add(value.__wrapped__, inside(mode))
-    may_be_old = is_lru_cached or mode != "now" or has_programs(value)
-    if may_be_old and reader.reads_data_in(value.__wrapped__, mode):
-        # A cache of Python may be cleared at any time.
-        reader.stop(value, CACHE) if is_lru_cached else reader.add_identity(value, CACHE)
+    if not is_lru_cached:
+        add_programs(reader, value, mode)
+    elif reader.reads_data_in(value.__wrapped__, mode):
+        reader.stop(value, CACHE)  # it may be cleared at any time
     for name, option in options.items():
         leaves, structure = jtu.tree_flatten(option)
         reader.out.append(name)

@@ -16,10 +16,10 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 
-from .._jax_internals import is_filter_jitted, is_module_class
+from .._jax_internals import is_module_class, jitted_by_equinox
 from .._python_internals import is_stable
-from ..errors import ARRAY, CACHE, CHANGES, NO_VALUE, TOO_LARGE, TRACER
-from .callables import read_caching, read_stable
+from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
+from .callables import add_programs, read_caching, read_stable
 from .instances import (
     is_immutable,
     is_record,
@@ -185,9 +185,8 @@ def read_node(reader: Reader, value: Any, mode: Mode) -> None:
     if any(isinstance(leaf, jax.Array | np.ndarray) for leaf in leaves):
         raise HoldsArray
     read_instance(reader, value, mode)
-    # Equinox keeps the programs of all functions of one name together.
-    if is_filter_jitted(value) and reader.reads_data_in(value.__wrapped__, mode):
-        reader.add_identity(value, CACHE)
+    if jitted_by_equinox(value):
+        add_programs(reader, value, mode)
 
 
 def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:

@@ -13,7 +13,6 @@ from .arrays import array_text as array_text
 from .arrays import code_of_sharding as code_of_sharding
 from .arrays import placement_text as placement_text
 from .arrays import sharding_text as sharding_text
-from .filter_jit import is_filter_jitted as is_filter_jitted
 from .functions import IMMUTABLE as IMMUTABLE
 from .functions import Jitted as Jitted
 from .functions import attribute as attribute
@@ -23,6 +22,7 @@ from .functions import has_programs as has_programs
 from .functions import is_jitted as is_jitted
 from .functions import is_module_class as is_module_class
 from .functions import jit_options as jit_options
+from .functions import jitted_by_equinox as jitted_by_equinox
 from .functions import name_in_events as name_in_events
 from .functions import node_functions as node_functions
 from .functions import rebinds_only_if_set as rebinds_only_if_set

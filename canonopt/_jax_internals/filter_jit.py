@@ -6,8 +6,6 @@ from typing import Any
 
 import jax.tree_util as jtu
 
-from .._python_internals import loaded
-
 
 def is_of_filter_jit(function: Any) -> bool:
     """Return True if `equinox.filter_jit` made `function` and gave it to `jax.jit`.
@@ -17,11 +15,6 @@ def is_of_filter_jit(function: Any) -> bool:
     # The name in the code, since Equinox gives the function itself the name of the user's.
     name = "_filter_jit_cache.<locals>.fun_wrapped"
     return isinstance(function, types.FunctionType) and function.__code__.co_qualname == name
-
-
-def is_filter_jitted(value: Any) -> bool:
-    """Return True for a result of `equinox.filter_jit`. Relies on the name of its class."""
-    return isinstance(value, loaded("equinox._jit", "_JitWrapper"))
 
 
 def call_of_filter_jit(function: Any, args: tuple) -> tuple[Any, tuple, dict[str, Any]] | None:

@@ -53,12 +53,23 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
 
 
 def has_programs(jitted: Any) -> bool:
-    """Return True if a result of `jax.jit` has been called.
+    """Return True if a result of `jax.jit` or `equinox.filter_jit` has been called.
 
     Relies on the method `_cache_size`, without which it counts as called.
     """
+    jitted = jitted_by_equinox(jitted) or jitted
     cache_size = getattr(jitted, "_cache_size", None)
     return type(jitted) is Jitted and (cache_size is None or cache_size() > 0)
+
+
+def jitted_by_equinox(value: Any) -> Any:
+    """Return what `equinox.filter_jit` calls, a result of `jax.jit`; None for any other value.
+
+    It is the same for all functions of one name. Relies on the name of the class and on its
+    attribute `_cached`.
+    """
+    is_made_by_it = isinstance(value, loaded("equinox._jit", "_JitWrapper"))
+    return getattr(value, "_cached", None) if is_made_by_it else None
 
 
 def _attributes(jitted: Any) -> dict[str, Any]:

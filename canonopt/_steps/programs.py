@@ -32,6 +32,7 @@ from .._jax_internals import (
     CAPTURED,
     NotTraced,
     jit_with_captured,
+    jitted_by_equinox,
     kept_by,
     name_of,
     tracing_context,
@@ -334,7 +335,7 @@ def _started(
     given = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
     captured = _as_keyword([as_argument(array, given, donates) for array in arrays])
-    if reading.reads_data and not arrays:
+    if not arrays:
         _is_as_first_traced(fn)
     if (program := programs.get(key)) is not None:
         if _has_changed_inside(program, reading):
@@ -412,6 +413,8 @@ def _place_of(fn: Any) -> str | None:
             fn = fn.func
         elif isinstance(fn, types.MethodType):
             fn = fn.__func__
+        elif jitted := jitted_by_equinox(fn):
+            fn = jitted.__wrapped__
         else:
             return None
     return f"{fn.__code__.co_filename}:{fn.__code__.co_firstlineno}"

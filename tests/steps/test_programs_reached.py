@@ -582,6 +582,18 @@ def with_a_variable(inner, jit, rate):
     return jit(lambda p: scaled(p) + 1), jit(lambda p: scaled(p) + 2), change
 
 
+def with_a_global_function(inner, jit, rate):
+    def change(rate):
+        globals()["rate_now"] = lambda: rate
+
+    change(rate)
+    scaled = inner(lambda p: p * rate_now())
+    return jit(lambda p: scaled(p) + 1), jit(lambda p: scaled(p) + 2), change
+
+
+def rate_now(): ...
+
+
 def called_by_itself(inner, jit, rate):
     config = {"rate": rate}
     scaled = inner(lambda p: p * config["rate"])
@@ -590,6 +602,7 @@ def called_by_itself(inner, jit, rate):
 
 # Of other functions than jitted ones, nothing tells that JAX has traced them outside.
 OLD_TRACES = [(make, inner) for make in (with_a_dict, with_a_variable) for inner in INNER]
+OLD_TRACES += [(with_a_global_function, inner) for inner in INNER if inner != "functools.cache"]
 OLD_TRACES += [(called_by_itself, inner) for inner in INNER if "jit" in inner or "cache" in inner]
 
 
