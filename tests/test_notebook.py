@@ -69,13 +69,13 @@ log
 
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_cells_are_named_by_their_numbers_and_show_a_log_as_html():
+def test_cells_are_named_by_their_numbers_and_show_a_log():
     cells = [nbformat.v4.new_code_cell(text.strip()) for text in (SETUP, SITES)]
     notebook = nbformat.v4.new_notebook(cells=cells)
     nbclient.NotebookClient(notebook, timeout=600).execute()
     *streams, shown = notebook.cells[1].outputs
     printed = "".join(output.text for output in streams)
-    assert "<td>In[2]:1</td>" in shown.data["text/html"]
+    assert re.search(r"^&lt;lambda&gt; .* In\[2\]:1$", shown.data["text/html"], re.MULTILINE)
     assert printed.split() == ["In[2]:1", "In[2]:4", "In[2]:6"]
 
 
@@ -93,8 +93,7 @@ def test_the_quickstart_runs_and_shows_what_was_compiled(monkeypatch):
     nbclient.NotebookClient(notebook, timeout=600).execute()
     outputs = [output for cell in notebook.cells for output in cell.get("outputs", ())]
     tables = [output.data["text/html"] for output in outputs if "data" in output]
-    row = re.compile(r"<td>step</td><td>(\d+)</td><td>(\d+)</td>")
-    counts = [row.search(re.sub(r"<(td)[^>]*>", r"<\1>", table)) for table in tables]
+    counts = [re.search(r"^step +(\d+) +(\d+)", table, re.MULTILINE) for table in tables]
     assert [count and count.groups() for count in counts] == [("3", "3"), ("1", "1")], tables
     assert "canonopt.canonicalize(optim)" in tables[0]  # the line to write
     assert outputs[-1].text.startswith("1 compile for 3 learning rates: {0.001: 0.")
