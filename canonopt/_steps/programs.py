@@ -10,7 +10,6 @@ cannot be shown to be the same is called as `jax.jit` calls it.
 import functools
 import operator
 import threading
-import types
 from collections.abc import Callable, Hashable, Sequence
 from typing import Any, Protocol, TypeVar
 
@@ -21,18 +20,15 @@ import jax.tree_util as jtu
 
 from .._identity import (
     Captured,
-    Reading,
     cleared,
     is_in_place,
     note_not_shared,
-    read,
     read_call,
 )
 from .._jax_internals import (
     CAPTURED,
     NotTraced,
     jit_with_captured,
-    jitted_by_equinox,
     kept_by,
     name_of,
     tracing_context,
@@ -42,6 +38,7 @@ from .._jax_internals import (
 from .._python_internals import BoundedStore, WeakIdMap
 from ..errors import DeletedArrayError, ExcessError
 from .leaves import as_argument
+from .old_traces import has_old_trace, note_call
 from .templates import Template, template_of
 
 
@@ -335,10 +332,10 @@ def _started(
     given = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
     captured = _as_keyword([as_argument(array, given, donates) for array in arrays])
-    if not arrays:
-        _is_as_first_traced(fn)
+    if not arrays:  # else copies are traced
+        note_call(fn)
     if (program := programs.get(key)) is not None:
-        if _has_changed_inside(program, reading):
+        if has_old_trace(program.inside, reading.objects):
             note_not_shared(fn, _OLD)
             return None, None
         use = _Use(program, captured, program.template.filled(reading.objects))
@@ -376,48 +373,12 @@ def _started(
     result = use(jitted, args, kwargs)
     if result is _UNTRACED:  # JAX keeps no traces
         return None, None
-    if _has_changed_inside(program, reading):
+    if has_old_trace(program.inside, reading.objects):
         note_not_shared(fn, _OLD)
     elif reason is None and template is not None:
         program.template = template
         programs.setdefault(key, program)
     return use, result
-
-
-# From functions to a hash of what they read when JAX may first have traced them.
-_first_read: WeakIdMap[int] = WeakIdMap()
-
-
-def _is_as_first_traced(fn: Any) -> bool:
-    """Return True if a function reads what it read at the first time."""
-    now = hash(read(now=(fn,)).key)
-    try:
-        return _first_read.setdefault(fn, now) == now
-    except TypeError:  # it takes no weak reference, which JAX needs, too
-        return True
-
-
-def _has_changed_inside(program: Program, reading: Reading) -> bool:
-    """Return True if JAX may have an old trace of a function that is inside of a program.
-
-    `jax.lax.cond`, `jax.checkpoint` and an inner `jax.jit` trace a function once, and go on with
-    that when what it reads has changed. An equal function that is made again is traced anew.
-    """
-    found = [fn for fn in reading.objects if _place_of(fn) in program.inside]
-    return not all([_is_as_first_traced(fn) for fn in found])
-
-
-def _place_of(fn: Any) -> str | None:
-    while not isinstance(fn, types.FunctionType):
-        if isinstance(fn, functools.partial):
-            fn = fn.func
-        elif isinstance(fn, types.MethodType):
-            fn = fn.__func__
-        elif jitted := jitted_by_equinox(fn):
-            fn = jitted.__wrapped__
-        else:
-            return None
-    return f"{fn.__code__.co_filename}:{fn.__code__.co_firstlineno}"
 
 
 _OLD = (

@@ -625,6 +625,26 @@ def test_an_old_trace_of_an_inner_function_is_not_shared(inner, outer, make):
     assert expected == pytest.approx([1.3, 2.3, 3.5])
 
 
+def test_a_trace_from_between_two_changes_is_old():
+    def run(jit):
+        def make(rate):
+            config = {"rate": rate}
+
+            def body(p):
+                return p * config["rate"]
+
+            return config, lambda: jit(lambda p: jax.lax.cond(True, body, body, p))
+
+        config, new = make(0.1)
+        for rate, p in ((0.1, x), (0.5, jnp.ones(2)), (0.1, jnp.ones(2))):
+            config["rate"] = rate
+            yield new()(p)
+        yield make(0.1)[1]()(jnp.ones(2))
+
+    expected, found = ([*map(np.asarray, run(jit))] for jit in (jax.jit, canonopt.jit))
+    assert [a.tolist() for a in found] == [a.tolist() for a in expected]
+
+
 def test_the_reason_of_an_old_trace_is_noted():
     config = {"rate": 0.1}
 
