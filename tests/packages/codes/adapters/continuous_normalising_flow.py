@@ -7,7 +7,7 @@ SHRUNK = {"continuous_normalising_flow.py": {"num_samples = 5000": "num_samples 
 # What the reports say, and whether it cured.
 ADVICE = (
     ("pass `step` as an array of one dtype", "yes"),
-    ("`canonopt.filter_jit` in place of `eqx.filter_jit`", "no"),
+    ("`canonopt.filter_jit` in place of `eqx.filter_jit`", "yes"),
 )
 
 
