@@ -194,6 +194,8 @@ for _ in range(2):
         "or set it to canonopt.hoist(function)",
     ),
 }
+if jax.__version_info__ < (0, 9):  # which does not tell that caches were cleared
+    del TOLD["caches that were cleared"]
 NAMES = {
     **{"functools": functools, "jax": jax, "jnp": jnp, "np": np, "eqx": eqx, "optax": optax},
     **{"canonopt": canonopt, "nnx": nnx, "TrainState": train_state.TrainState, "Mesh": Mesh},
