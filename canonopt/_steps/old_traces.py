@@ -6,6 +6,7 @@ function that is made again is traced anew, so the two may not share a program.
 """
 
 import functools
+import inspect
 import types
 from collections.abc import Collection, Iterable
 from typing import Any
@@ -35,17 +36,18 @@ def has_old_trace(inside: Collection[str], objects: Iterable[Any]) -> bool:
 
     `inside` has the places of these functions, and `objects` is all that the program was read from.
     """
-    return not all([note_call(fn) for fn in objects if _place_of(fn) in inside])
+    found = map(_traced, objects) if inside else ()
+    return not all([note_call(fn) for fn, place in found if place in inside])
 
 
-def _place_of(fn: Any) -> str | None:
-    while not isinstance(fn, types.FunctionType):
-        if isinstance(fn, functools.partial):
-            fn = fn.func
-        elif isinstance(fn, types.MethodType):
-            fn = fn.__func__
-        elif jitted := jitted_by_equinox(fn):
-            fn = jitted.__wrapped__
-        else:
-            return None
-    return f"{fn.__code__.co_filename}:{fn.__code__.co_firstlineno}"
+def _traced(value: Any) -> tuple[Any, str | None]:
+    """Return the function by which JAX finds a trace, and its place as JAX has it."""
+    jitted = jitted_by_equinox(value)
+    # Equinox passes its function as a static argument.
+    function, fn = (value, value) if jitted is None else (value.__wrapped__, jitted.__wrapped__)
+    while isinstance(fn, functools.partial | types.MethodType):
+        fn = fn.func if isinstance(fn, functools.partial) else fn.__func__
+    if not isinstance(fn, types.FunctionType):
+        return function, None
+    code = getattr(inspect.unwrap(fn), "__code__", None)
+    return function, code and f"{code.co_filename}:{code.co_firstlineno}"

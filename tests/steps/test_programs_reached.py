@@ -594,6 +594,20 @@ def with_a_global_function(inner, jit, rate):
 def rate_now(): ...
 
 
+def with_a_decorator(inner, jit, rate):
+    config = {"rate": rate}
+
+    def scaling(fn):
+        @functools.wraps(fn)
+        def call(p):
+            return fn(p) * config["rate"]
+
+        return call
+
+    scaled = inner(scaling(lambda p: p * 1.0))
+    return jit(lambda p: scaled(p) + 1), jit(lambda p: scaled(p) + 2), config_setter(config)
+
+
 def called_by_itself(inner, jit, rate):
     config = {"rate": rate}
     scaled = inner(lambda p: p * config["rate"])
@@ -601,7 +615,8 @@ def called_by_itself(inner, jit, rate):
 
 
 # Of other functions than jitted ones, nothing tells that JAX has traced them outside.
-OLD_TRACES = [(make, inner) for make in (with_a_dict, with_a_variable) for inner in INNER]
+MADE_AGAIN = (with_a_dict, with_a_variable, with_a_decorator)
+OLD_TRACES = [(make, inner) for make in MADE_AGAIN for inner in INNER]
 OLD_TRACES += [(with_a_global_function, inner) for inner in INNER if inner != "functools.cache"]
 OLD_TRACES += [(called_by_itself, inner) for inner in INNER if "jit" in inner or "cache" in inner]
 
@@ -656,6 +671,26 @@ def test_the_reason_of_an_old_trace_is_noted():
     step = functools.partial(jax.lax.cond, True, body, body)
     canonopt.jit(step)(x)
     assert "JAX goes on with the old trace" in why_not_shared(step)
+
+
+def doubled(p):
+    return p * 2
+
+
+@pytest.mark.parametrize("inner", [jax.jit, eqx.filter_jit, canonopt.jit, canonopt.filter_jit])
+def test_a_jitted_function_may_be_called_by_itself_between_fits(inner):
+    loss = inner(doubled)
+    globals()["loss_now"] = loss
+
+    def fit():
+        return canonopt.jit(lambda p: loss_now(p) + 1)(x)
+
+    with canonopt.compile_log() as log:
+        assert (fit(), loss(x), fit(), fit()) == (7, 6, 7, 7)
+    assert log["<lambda>"].compiles == 1
+
+
+def loss_now(p): ...
 
 
 def test_a_trainer_that_jits_two_methods_is_shared():
