@@ -308,10 +308,14 @@ def _attributes(value: Any) -> _Named:
         return [*named, (".<static>", structure.node_data()[1])]
     if is_library_class(kind) and not callable(value):
         return ()  # such as a logger, which may be in another state in each process
-    # What is computed once may not have been computed yet.
-    is_cached = lambda name: isinstance(getattr(kind, name, None), functools.cached_property)  # noqa: E731
-    own = getattr(value, "__dict__", {}).items()
-    return [(f".{name}", part) for name, part in own if not is_cached(name)]
+    names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
+    found = []
+    for name in (*names, *getattr(value, "__dict__", ())):
+        # What is computed once may not have been computed yet.
+        is_cached = isinstance(getattr(kind, name, None), functools.cached_property)
+        if hasattr(value, name) and not is_cached and name not in ("__dict__", "__weakref__"):
+            found.append((f".{name}", getattr(value, name)))
+    return found
 
 
 # --- texts --------------------------------------------------------------------------------------

@@ -171,6 +171,17 @@ def test_an_object_that_holds_itself_ends():
     assert parts(items)["[1]"] == "an object around this"
 
 
+def test_what_an_object_has_in_slots_is_compared():
+    class Scale:
+        __slots__ = ("rate",)
+
+        def __init__(self, rate):
+            self.rate = rate
+
+    one, same, other = (parts(Scale(rate)) for rate in (1.0, 1.0, 2.0))
+    assert one == same != other
+
+
 def test_what_is_computed_on_demand_does_not_count():
     class Lazy:
         @functools.cached_property
