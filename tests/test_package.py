@@ -252,7 +252,7 @@ def test_building_an_optimizer_imports_nothing_but_jax_and_optax():
 
 
 def test_a_step_that_reaches_names_of_canonopt_first_in_its_trace_is_traced_once():
-    """What they import would add settings to those that JAX compares of each call."""
+    """Check that an import in the trace adds no setting to those that JAX compares."""
     code = """
 import jax, jax.numpy as jnp, canonopt
 

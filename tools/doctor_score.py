@@ -178,7 +178,7 @@ def _section(name: str, scores: Sequence[Score]) -> str:
 
 
 def row(found: Score) -> str:
-    """What the page says of one script that recompiles."""
+    """Return the row of the page for one script that recompiles."""
     marks = ["yes" if mark else "no" for mark in (found.count, found.path, found.cause)]
     cells = [_name(found), _truth(found), *marks, _cure(found)]
     return f"| {' | '.join(cells)} |"

@@ -485,7 +485,7 @@ def changed_after_the_build(program: Program) -> set[int]:
         )
 
     def stands_for_several(index: int) -> bool:
-        """Whether equal builds gave this optimizer, or one inside, and a function was changed."""
+        """Return True if equal builds gave this, or one inside, and a function was changed."""
         return any(built_of[id(spec)] > 1 for spec in specs_in(ours.stepped.get(index)))
 
     return {
