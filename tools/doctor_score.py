@@ -47,7 +47,10 @@ pattern in plain JAX.
   is expected is not cured.
 
 What path and cause have to be was written by hand, from how JAX works, by somebody who knew the
-words that canonopt has for paths and kinds.
+words that canonopt has for paths and kinds. For 66 more, by somebody who had not seen the rules,
+count, path and cause were right for 39 of 51 in the first run (76 %), and 36 of 45 were cured, with
+no false alarm for the other 15. The rules were mended after it, and scripts of both sets that show
+nothing of their own have been dropped since.
 
 ## By package
 
@@ -71,11 +74,10 @@ The doctor finds no fault with any of these, and `--fail-on-recompile` exits wit
 | script | traces/compiles |
 | --- | --- |
 {fine_rows}
-
 """
 
 UNSEEN_HEADING = "## Scripts that were unseen when the rules were written"
-_UNSEEN_TEXT = """\
+_UNSEEN_TEXT = """
 {heading}
 
 {reports} scripts with a cause and {fine} without, made from the documentation of JAX, Equinox,
@@ -205,10 +207,11 @@ def main(*arguments: str) -> None:
     paths = [Path(each) for each in arguments if each != "--unseen"]
     path = paths[0] if paths else PAGE
     if "--unseen" in arguments:
-        reports = path.read_text(encoding="utf-8").partition(UNSEEN_HEADING)[0]
+        reports = path.read_text(encoding="utf-8").partition(f"\n{UNSEEN_HEADING}")[0]
     else:
         reports = page([score(script) for script in SCRIPTS])
-    path.write_text(reports + unseen_part([score(each) for each in UNSEEN]), encoding="utf-8")
+    unseen = unseen_part([score(each) for each in UNSEEN]) if UNSEEN else ""
+    path.write_text(reports + unseen, encoding="utf-8")
 
 
 if __name__ == "__main__":

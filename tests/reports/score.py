@@ -23,7 +23,7 @@ class Score:
 
     @property
     def is_as_expected(self) -> bool:
-        """Whether the truth is what was written by hand."""
+        """Return True if the truth is what was written by hand."""
         script, truth = self.script, self.truth
         return truth.compiles == script.compiles and truth.traces in (None, script.traces)
 
@@ -38,7 +38,7 @@ class Score:
 
     @property
     def cause(self) -> bool:
-        """Whether kinds and verdict are right, and nothing else is blamed."""
+        """Return True if kinds and verdict are right, and nothing else is blamed."""
         is_same = {*self.script.differs} == {*self.said.differs}
         is_blamed = self.said.is_avoidable
         return is_same and is_blamed != self.script.is_expected and not self.said.others
@@ -53,7 +53,7 @@ class Score:
 
     @property
     def is_cured(self) -> bool:
-        """By the line, or where there is none, by what a reader makes of the hint."""
+        """Return True if the line cures it, or without a line, what a reader makes of the hint."""
         return "cured" in (self.line, self.hint if self.line == "none" else None)
 
 
@@ -68,18 +68,17 @@ def score(script: Script) -> Score:
     if not (script.is_fine or script.is_expected):
         if said.fixes:
             line = _cure(script, truth, said.fixes)
-        words = None if script.reader is None else script.reader.words
-        if words is not None and any(re.search(words, text) for text in said.hints):
+        if script.hint is not None and any(re.search(script.hint, text) for text in said.hints):
             hint = _cure(script, truth, ())
     return Score(script, truth, said, line, hint)
 
 
 def _cure(script: Script, truth: Truth, lines: Sequence[str]) -> Cure:
-    """What becomes of a script with these lines, or if there are none, with the reader's change."""
+    """Run a script with these lines, or without lines with the change of a reader."""
     try:
         source = pasted(script.source, [*lines]) if lines else script.read()
         fixed = truth_of(script, source)
-    except AssertionError:  # of what the entry has
+    except AssertionError:  # of what the script has
         raise
     except Exception:
         return "fails"

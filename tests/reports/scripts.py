@@ -1,9 +1,23 @@
-"""What an entry has: a script, the public report that it is made from, and the truth about it.
+"""Scripts, the public reports that they are made from, and the truth about each.
 
 The truth is written by hand, from how JAX works, before anybody looks at what canonopt prints.
+`add` reads it from the comments above a script:
+
+    ### an array of floats and one of integers
+    # jax-ml/jax/issues/4274                the thread on GitHub, or an address
+    # differs: x: dtype                     for each difference, its path and kind
+    # step: 2 traces                        also: 3 compiles, expected, 2 cured
+    # hint: one dtype                       what one of the hints has to match, if no line cures it
+    # - jnp.arange(3)                       the change that a reader of the hint makes
+    # + jnp.arange(3.0)
+
+What is missing in a list is `[i]` in a path. Of a line that JAX compiles for, `step` is the
+operation, and `3 compiles at the line` says how often. A number that is `cured` is that of the
+programs that are left. A line that is printed is pasted above `# here`.
 """
 
 import ast
+import re
 
 import attrs
 
@@ -21,30 +35,19 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 
 @attrs.frozen
-class Reader:
-    """The change that a reader makes who follows the words of a hint."""
-
-    words: str  # one of the hints has to match this
-    replacements: tuple[tuple[str, str], ...]  # old and new lines of the script
-
-
-@attrs.frozen
 class Script:
     package: str
     name: str
-    report: str  # the path of the thread on GitHub, or the whole address of a page
+    report: str
     body: str
-    # How often Python runs the body of `target` in a trace, and how often XLA compiles it. For a
-    # line, `target` is what is compiled there, and its runs in Python are not counted.
-    traces: int
+    target: str  # the function, or the operation that a line runs
     compiles: int
-    # Each difference, as "path: kind". What is missing in a list is `[i]`.
+    traces: int | None  # None of a line
     differs: tuple[str, ...] = ()
-    target: str = "step"
-    is_line: bool = False
     is_expected: bool = False  # a few programs that are wanted
-    after: int = 1  # how many programs are left once it is cured
-    reader: Reader | None = None
+    after: int = 1
+    hint: str | None = None
+    changes: tuple[tuple[str, str], ...] = ()
 
     @property
     def source(self) -> str:
@@ -56,13 +59,17 @@ class Script:
         return self.report if is_address else f"https://github.com/{self.report}"
 
     @property
+    def is_line(self) -> bool:
+        return self.traces is None
+
+    @property
     def is_fine(self) -> bool:
         return self.package == "as it should be"
 
     def read(self) -> str:
-        """The source with the reader's change."""
+        """Return the source with the change of a reader."""
         source = self.source
-        for old, new in self.reader.replacements if self.reader else ():
+        for old, new in self.changes:
             assert source.count(old) == 1, f"{self.name}: {old!r}, {source.count(old)} times"
             source = source.replace(old, new)
         return source
@@ -73,43 +80,45 @@ SCRIPTS: list[Script] = []
 UNSEEN: list[Script] = []
 
 
-class Package:
-    """Adds entries about one package to a list of scripts."""
-
-    def __init__(self, name: str, scripts: list[Script] = SCRIPTS) -> None:
-        self.name = name
-        self.scripts = scripts
-
-    def __call__(
-        self,
-        report: str,
-        name: str,
-        body: str,
-        *differs: str,
-        traces: int,
-        compiles: int | None = None,
-        line: str | None = None,
-        target: str = "step",
-        expected: bool = False,
-        after: int = 1,
-        hint: str | None = None,
-        change: tuple[tuple[str, str], ...] = (),
-    ) -> None:
-        compiles = traces if compiles is None else compiles
-        script = Script(
-            *(self.name, name, report, body.lstrip("\n"), traces, compiles, differs),
-            target=line or target,
-            is_line=line is not None,
-            is_expected=expected,
-            after=after,
-            reader=None if hint is None else Reader(hint, change),
-        )
+def add(package: str, text: str, scripts: list[Script] = SCRIPTS) -> None:
+    """Add the scripts of a text."""
+    for part in text.lstrip("\n").removeprefix("### ").split("\n### "):
+        name, report, *lines = part.split("\n")
+        count = next(i for i, line in enumerate(lines) if not re.match(r"# ?([-+]|\S+: )", line))
         assert name not in (other.name for other in (*SCRIPTS, *UNSEEN)), name
-        self.scripts.append(script)
+        body = "\n".join(lines[count:])
+        scripts.append(Script(package, name, report[2:], body, **_facts(lines[:count])))
+
+
+def _facts(head: list[str]) -> dict[str, object]:
+    """Return the fields of a script from the comments above it."""
+    differs = [line[11:] for line in head if line.startswith("# differs: ")]
+    hints = [line[8:] for line in head if line.startswith("# hint: ")]
+    counts = next(line[2:] for line in head if re.search(r": \d+ (trace|compile)s", line))
+    target, _, counts = counts.rpartition(": ")
+    number = {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", counts)}
+    changes: list[tuple[list[str], list[str]]] = []
+    for line in head:
+        if line.startswith("# -"):
+            if not changes or changes[-1][1]:
+                changes.append(([], []))
+            changes[-1][0].append(line[4:])
+        elif line.startswith("# +"):
+            changes[-1][1].append(line[4:])
+    return {
+        "target": target,
+        "traces": number.get("traces"),
+        "compiles": number.get("compiles", number.get("traces")),
+        "differs": tuple(differs),
+        "is_expected": "expected" in counts,
+        "after": number.get("cured", 1),
+        "hint": hints[0] if hints else None,
+        "changes": tuple(("\n".join(old), "\n".join(new)) for old, new in changes),
+    }
 
 
 def pasted(source: str, lines: list[str]) -> str:
-    """The source with each line that was printed, and with canonopt imported if one needs it."""
+    """Return the source with each line that was printed, and import canonopt if one needs it."""
     source = with_lines(source, lines)
     if "canonopt." in source and "import canonopt" not in source:
         source = f"import canonopt\n{source}"
@@ -117,10 +126,9 @@ def pasted(source: str, lines: list[str]) -> str:
 
 
 def with_counter(source: str, target: str) -> str | None:
-    """The source, with a call of `counter.note` in each function of this name, if it has one.
+    """Return the source with a call of `counter.note` in each function of this name, if any.
 
-    Through a module, since a function that reads a list which changes is another function to
-    canonopt.
+    Through a module, since canonopt does not share a function that reads a list which changes.
     """
     counting = _Counting(target)
     tree = counting.visit(ast.parse(source))
@@ -152,6 +160,6 @@ class _Counting(ast.NodeTransformer):
 
 
 def here(source: str) -> int:
-    """The number of the line that a line is pasted before."""
+    """Return the number of the line that a line is pasted before."""
     (number,) = (i for i, line in enumerate(source.splitlines(), 1) if line.strip() == "# here")
     return number + 1
