@@ -24,6 +24,7 @@ import numpy as np
 import optax
 import pytest
 from beartype import beartype
+from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, jaxtyped
 
 import canonopt
@@ -285,6 +286,24 @@ def ensemble(jit, key):
     step = lambda p, x, y: (descend(p, jax.grad(square_loss)(p, x, y)),)
     params = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf + 1]), make_params())
     return repeat(jit(jax.vmap(step, (0, None, None))), params, data=make_data(key))
+
+
+@case("jit")
+def transformed_then_jitted(jit, key):
+    """The wrappers of JAX store into their own variables when they are traced."""
+    params, (x, y) = make_params(), make_data(key)
+
+    def loss(params, x, y):
+        return square_loss(params, x, y)
+
+    def mean(params, x, y):
+        return jax.lax.pmean(square_loss(params, x, y), "i")
+
+    mesh = Mesh(jax.devices()[:2], ("i",))
+    whole, batch = PartitionSpec(), PartitionSpec("i")
+    mean = jax.shard_map(mean, mesh=mesh, in_specs=(whole, batch, batch), out_specs=whole)
+    functions = mean, jax.checkpoint(loss), jax.value_and_grad(loss), jax.vmap(loss, (None, 0, 0))
+    return [jit(fn)(params, x, y) for fn in functions]
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["w"], meta_fields=["scale"])

@@ -19,9 +19,16 @@ from .._python_internals import WeakIdMap
 _first: WeakIdMap[int | None] = WeakIdMap()
 
 
+class _Uncounted(dict[int, Any]):
+    """The variables of a library's function, which it may store to when it is traced."""
+
+    def setdefault(self, key: int, default: Any = None) -> Any:
+        return None, None
+
+
 def note_call(fn: Any) -> bool:
     """Note what a function reads now; return False if it has ever read anything else."""
-    now = hash(read(now=(fn,)).key)
+    now = hash(read(now=(fn,), library_cells=_Uncounted()).key)
     try:
         first = _first.setdefault(fn, now)
         if first != now:
