@@ -2,8 +2,8 @@
 
 `cli` reads the command line. `running` starts the command with `startup/sitecustomize` in each of
 its Python processes, where `stream` writes what is traced and compiled, and reads it back here.
-`report` is the model of what was found, `start` says where the start of the run went, `forms`
-renders both, and `comparing` puts two runs side by side. Others may call `command`, as
+`report` makes one report of it, a dict, with what `start` says of the start of the run. `forms`
+renders a report, and `comparing` puts two side by side. Others may call `command`, as
 `canonopt.__main__` does.
 """
 

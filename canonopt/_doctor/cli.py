@@ -6,24 +6,25 @@ import importlib.util
 import io
 import os
 import shlex
+import signal
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any
 
 import attrs
 
-from .comparing import new_programs, read_run, side_by_side
-from .forms import as_annotations, as_html, as_json, as_perfetto, print_report
-from .report import Report
-from .running import Ending, run
+from .comparing import new_programs, read_report, side_by_side
+from .forms import as_annotations, as_html, as_json, as_perfetto, print_report, with_short_paths
+from .report import Run, report_on
+from .running import run
 from .stream import Process, read
 
 RECOMPILED = 3  # exit status
 
-_FORMS: dict[str, Callable[[Report], str]] = {
+_FORMS: dict[str, Callable[[Mapping[str, Any]], str]] = {
     "json": as_json,
     "html": as_html,
     "perfetto": as_perfetto,
@@ -53,23 +54,31 @@ it, and so does --write.
 """
 
 
+def _allowed(text: str) -> tuple[str, int]:
+    name, _, count = text.rpartition(":")
+    if not (name and count.isdecimal() and int(count)):
+        message = f"cannot allow {text!r}: write FUNCTION:N, for example step:2"
+        raise argparse.ArgumentTypeError(message)
+    return name, int(count)
+
+
 # The options of the doctor: the words after each, and what it does.
-_OPTIONS: dict[str, tuple[tuple[str, ...], str]] = {
-    "--all": ((), "print all of the report, not a screen of it"),
-    "--fail-on-recompile": ((), "exit with status 3 after a recompile that can be avoided"),
-    "--try": ((), "run it again with canonopt's factories in Optax's place, and compare"),
-    "--allow": (("FUNCTION:N",), "accept N traces and N compiles; may be repeated"),
-    "--attach-to": (("STREAM",), "report on a file or folder of --streams, also while it grows"),
-    "--compare": (("RUN1", "RUN2"), "say what the second of two runs, saved with --json, compiled"),
-    "--format": (("text|github",), "github: also print warnings that GitHub shows"),
-    "--html": (("FILE",), "also write the report as an HTML page"),
-    "--json": (("FILE",), "also write the report as JSON"),
-    "--perfetto": (("FILE",), "also write a timeline that https://ui.perfetto.dev opens"),
-    "--streams": (("FOLDER",), "keep what each process writes, a file for each"),
+_OPTIONS = {
+    "--all": ("", "print all of the report, not a screen of it"),
+    "--fail-on-recompile": ("", "exit with status 3 after a recompile that can be avoided"),
+    "--try": ("", "run it again with canonopt's factories in Optax's place, and compare"),
+    "--allow": ("FUNCTION:N", "accept N traces and N compiles; may be repeated"),
+    "--attach-to": ("STREAM", "report on a file or folder of --streams, also while it grows"),
+    "--compare": ("RUN1 RUN2", "say what the second of two runs, saved with --json, compiled"),
+    "--format": ("text|github", "github: also print warnings that GitHub shows"),
+    "--html": ("FILE", "also write the report as an HTML page"),
+    "--json": ("FILE", "also write the report as JSON"),
+    "--perfetto": ("FILE", "also write a timeline that https://ui.perfetto.dev opens"),
+    "--streams": ("FOLDER", "keep what each process writes, a file for each"),
 }
 _KINDS: dict[str, dict[str, Any]] = {
-    "--allow": {"action": "append", "type": lambda text: _allowed(text), "default": []},
-    "--compare": {"nargs": 2},
+    "--allow": {"action": "append", "type": _allowed, "default": []},
+    "--compare": {"metavar": ("RUN1", "RUN2"), "nargs": 2},
     "--format": {"choices": ("text", "github")},
 }
 
@@ -95,23 +104,37 @@ def command(arguments: Sequence[str], version: str) -> Any:
         allow_abbrev=False,  # `_split` knows whole names
     )
     for name, (words, text) in _OPTIONS.items():
-        metavar = words if len(words) > 1 else "".join(words)
-        kind: dict[str, Any] = {"metavar": metavar} if words else {"action": "store_true"}
-        doctor.add_argument(name, help=text, **kind, **_KINDS.get(name, {}))
+        kind: dict[str, Any] = {"metavar": words} if words else {"action": "store_true"}
+        doctor.add_argument(name, help=text, **{**kind, **_KINDS.get(name, {})})
     ours, script = _split(arguments)
     options = parser.parse_args(ours)
     if options.command == "fix":
         return _fix(options)
     try:
         if options.compare is not None:
-            first, second = map(read_run, options.compare)
-            found = [*new_programs(first, second)] or ["", "The second compiled nothing new."]
-            print(*side_by_side(first, second), *found, sep="\n")
+            _compare(*map(read_report, options.compare))
             return 0
         _check(options, script)
     except ValueError as error:
         doctor.error(str(error))
-    return _run(script, options) if script else _attach(options)
+    try:
+        found = _watched(script, options) if script else _attached(options)
+    except OSError as error:
+        _say(f"canonopt doctor: cannot run {script[0]}: {error.strerror}\n")
+        return 126 if isinstance(error, PermissionError) else 127
+    return 2 if found is None else _finish(report_on(found), options)
+
+
+def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split into the arguments of the doctor, and the script's or, after `--`, the command."""
+    # Not by argparse, which would take an option of the script for one of the doctor.
+    at = 1 if arguments[:1] == ["doctor"] else len(arguments)
+    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "-m":
+        if arguments[at] == "--":
+            return [*arguments[:at]], [*arguments[at + 1 :]]
+        at += 1 + len(_OPTIONS.get(arguments[at], ("", ""))[0].split())
+    script = [*arguments[at:]]
+    return [*arguments[:at]], [] if script in ([], ["-m"]) else [sys.executable, *script]
 
 
 def _fix(options: argparse.Namespace) -> Any:
@@ -124,24 +147,9 @@ def _fix(options: argparse.Namespace) -> Any:
     return fix(options.paths, options.write)
 
 
-def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split into the arguments of the doctor, and the script's or, after `--`, the command."""
-    # Not by argparse, which would take an option of the script for one of the doctor.
-    at = 1 if arguments[:1] == ["doctor"] else len(arguments)
-    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "-m":
-        if arguments[at] == "--":
-            return [*arguments[:at]], [*arguments[at + 1 :]]
-        at += 1 + len(_OPTIONS.get(arguments[at], ((), ""))[0])
-    script = [*arguments[at:]]
-    return [*arguments[:at]], [] if script in ([], ["-m"]) else [sys.executable, *script]
-
-
-def _allowed(text: str) -> tuple[str, int]:
-    name, _, count = text.rpartition(":")
-    if not (name and count.isdecimal() and int(count)):
-        message = f"cannot allow {text!r}: write FUNCTION:N, for example step:2"
-        raise argparse.ArgumentTypeError(message)
-    return name, int(count)
+def _compare(first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
+    found = [*new_programs(first, second)] or ["", "The second compiled nothing new."]
+    print(with_short_paths("\n".join([*side_by_side(first, second), *found])))
 
 
 def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
@@ -167,20 +175,16 @@ def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
 # --- a run --------------------------------------------------------------------------------------
 
 
-def _run(script: list[str], options: argparse.Namespace) -> int:
-    try:
-        report = _watch(script, options.streams)
-        if getattr(options, "try") and report.status == 0:
-            _say("\ncanonopt doctor: runs it again, with canonopt's factories in Optax's place\n")
-            report = attrs.evolve(report, tried=_watch(script, None, with_canonopt=True))
-    except OSError as error:
-        _say(f"canonopt doctor: cannot run {script[0]}: {error.strerror}\n")
-        return 126 if isinstance(error, PermissionError) else 127
-    return _finish(report, options)
+def _watched(script: list[str], options: argparse.Namespace) -> Run:
+    """Run the command. Raises `OSError` if there is no such command."""
+    found = _run(script, options.streams)
+    if getattr(options, "try") and found.status == 0:
+        _say("\ncanonopt doctor: runs it again, with canonopt's factories in Optax's place\n")
+        found = attrs.evolve(found, tried=_run(script, None, with_canonopt=True))
+    return found
 
 
-def _watch(script: list[str], folder: str | None, with_canonopt: bool = False) -> Report:
-    """Run a command once, and return the report."""
+def _run(script: list[str], folder: str | None, with_canonopt: bool = False) -> Run:
     with contextlib.ExitStack() as stack:
         if folder is None:
             made = tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True)
@@ -192,7 +196,10 @@ def _watch(script: list[str], folder: str | None, with_canonopt: bool = False) -
     if not (processes or problems):
         problems = [_UNWATCHED]
     name = shlex.join(script[1:] if script[0] == sys.executable else script)
-    return _report(processes, name, ending, seconds, started, problems)
+    code = ending[1]
+    status = code if code >= 0 else 128 - code  # as a shell tells it
+    notes = _notes(processes, ending)
+    return Run(_shown(processes), name, status, seconds, started, problems, notes)
 
 
 _UNWATCHED = (
@@ -202,57 +209,50 @@ _UNWATCHED = (
 )
 
 
-def _attach(options: argparse.Namespace) -> int:
-    """Report on what others write or have written."""
+def _attached(options: argparse.Namespace) -> Run | None:
+    """Return what others write or have written, or None after a message if there is nothing."""
     processes, problems = read(Path(options.attach_to))
     if not processes:
         missing = f"{options.attach_to} has no stream of canonopt doctor"
         _say(f"canonopt doctor: {next(iter(problems), missing)}\n")
-        return 2
-    started = processes[0].start["time"]
-    seconds = max(process.latest for process in processes) - started
-    name = shlex.join(processes[0].start["argv"])
-    return _finish(_report(processes, name, None, seconds, started, problems), options)
+        return None
+    start = processes[0].start
+    seconds = max(process.latest for process in processes) - start["time"]
+    name, notes = shlex.join(start["argv"]), _notes(processes, None)
+    return Run(_shown(processes), name, None, seconds, start["time"], problems, notes)
 
 
-def _report(
-    processes: Sequence[Process],
-    name: str,
-    ending: Ending | None,
-    seconds: float,
-    started: float,
-    problems: Sequence[str],
-) -> Report:
-    failures = dict.fromkeys(text for process in processes for text in process.failures)
-    notes = [f"canonopt failed to find something out: {text}" for text in failures]
-    # Those that compiled nothing are left out.
-    shown = [process for process in processes if process.functions or process.helpers]
-    status = None if ending is None else ending.status
-    notes = [*_endings(processes, ending), *notes]
-    return Report(shown, name, status, seconds, started, problems, notes)
+def _shown(processes: Sequence[Process]) -> list[Process]:
+    """Return the processes that compiled anything."""
+    return [process for process in processes if process.told]
 
 
-def _endings(processes: Sequence[Process], ending: Ending | None) -> Iterator[str]:
-    """Yield notes on processes that did not end in the usual way."""
-    if ending is not None and ending.signal is not None:
-        yield f"The command was killed by {ending.signal}."
+def _notes(processes: Sequence[Process], ending: tuple[int, int] | None) -> list[str]:
+    """Return how processes ended, if not in the usual way, and what canonopt failed to find."""
+    notes = []
+    pid, code = ending or (None, -1)
+    if ending is not None and code < 0:
+        names = {-number: number.name for number in signal.Signals}
+        # A real-time signal has no name.
+        notes.append(f"The command was killed by {names.get(code, f'signal {-code}')}.")
     # A fork ends with `os._exit` as a rule.
     found = [each for each in processes if not (each.is_ended or each.start["fork"])]
-    pid = None if ending is None else ending.pid
     others = [each.title for each in found if each.start["pid"] != pid]
-    if len(others) < len(found) and ending is not None and ending.signal is None:
-        yield "The command ended with os._exit."
+    if len(others) < len(found) and code >= 0:
+        notes.append("The command ended with os._exit.")
     if others:
         names = ", ".join([*others[:8], *(["..."] if len(others) > 8 else [])])
-        yield f"Killed, ended with os._exit, or still running: {names}."
+        notes.append(f"Killed, ended with os._exit, or still running: {names}.")
+    failures = dict.fromkeys(text for process in processes for text in process.failures)
+    return [*notes, *(f"canonopt failed to find something out: {text}" for text in failures)]
 
 
-def _finish(report: Report, options: argparse.Namespace) -> int:
+def _finish(report: Mapping[str, Any], options: argparse.Namespace) -> int:
     """Write the report, and return the exit status."""
-    status, last = report.status or 0, ""
+    status, last = report["status"] or 0, ""
     if status == 0 and options.fail_on_recompile:
         reasons = _excess(report, dict(options.allow))
-        status = RECOMPILED if reasons else int(bool(report.problems))
+        status = RECOMPILED if reasons else int(bool(report["problems"]))
         last = "".join(f"canonopt doctor: exit status 3, for {reason}\n" for reason in reasons)
     # Files first, because the report ends with those that cannot be written.
     for form, render in _FORMS.items():
@@ -271,15 +271,18 @@ def _finish(report: Report, options: argparse.Namespace) -> int:
     return status
 
 
-def _excess(report: Report, allowed: Mapping[str, int]) -> list[str]:
+def _excess(report: Mapping[str, Any], allowed: Mapping[str, int]) -> list[str]:
     """Return a line for each function that a process traces or compiles more than is accepted."""
-    lines = {}
-    for log in (log for each in report.everything for log in each.logs.values()):
-        limit, compiles = allowed.get(log.name, 1), log.compiles + log.cache_hits
-        if not log.is_expected and max(log.traces, compiles) > limit:
-            counts = f"{log.traces} traces, {compiles} compiles"
-            lines.setdefault(log.title, f"{log.title}: {counts}, accepted: {limit}")
-    return [*lines.values()]
+    lines = []
+    for each in report["findings"]:
+        limit = allowed.get(each["name"], 1)
+        for count in each["by_process"].values():
+            traces, compiles = count["traces"], count["compiles"] + count["cache_hits"]
+            if count["repeated"] and max(traces, compiles) > limit:
+                counts = f"{traces} traces, {compiles} compiles"
+                lines.append(f"{each['title']}: {counts}, accepted: {limit}")
+                break
+    return lines
 
 
 def _say(text: str) -> None:
@@ -288,7 +291,7 @@ def _say(text: str) -> None:
 
 
 @contextlib.contextmanager
-def _stderr() -> Iterator[TextIO]:
+def _stderr() -> Iterator[Any]:
     """Yield the stream to write to. Its reader may be gone."""
     try:
         stream = sys.stderr or io.StringIO()

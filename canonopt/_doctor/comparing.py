@@ -1,4 +1,4 @@
-"""Two runs side by side: what each function cost in both, and what only the second compiled."""
+"""Two reports side by side: what each function cost in both, and what only the second compiled."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -6,16 +6,15 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 from .._recompiles import aligned
-from .report import with_short_paths
+from .report import VERSION
 
-VERSION = 3  # of the layout of a run
 _MAX_SHOWN = 8  # differences, and programs of one function
 _COMPARED = {"traces": "d", "compiles": "d", "seconds": ".2f"}
 
 _Dict: TypeAlias = Mapping[str, Any]
 
 
-def read_run(path: str) -> _Dict:
+def read_report(path: str) -> _Dict:
     """Return what `canonopt doctor --json` has written. Raises `ValueError` if it is not that."""
     try:
         found = json.loads(Path(path).read_text(encoding="utf-8"))
@@ -35,7 +34,8 @@ def side_by_side(before: _Dict, after: _Dict) -> list[str]:
     for (name, _), (old, new) in pairs.items():
         counts = (f"{old.get(n, 0):{f}} -> {new.get(n, 0):{f}}" for n, f in _COMPARED.items())
         rows.append((name, *counts))
-    eager = [sum(map(_programs, run["lines"])) for run in (before, after)]
+    lines = (run["lines"] for run in (before, after))
+    eager = [sum(each["compiles"] + each["cache_hits"] for each in found) for found in lines]
     rows.append(("eager operations", "", f"{eager[0]} -> {eager[1]}", ""))
     rows.append(("all of it", "", "", f"{before['seconds']:.2f} -> {after['seconds']:.2f}"))
     return [f"  {line}" for line in aligned(rows)]
@@ -45,14 +45,13 @@ def new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
     """Yield what the second run compiled that the first had not, and what differs."""
     known = {_key(function): _calls(function) for function in before["findings"]}
     for function in after["findings"]:
-        earlier, new = known.get(_key(function)), []
+        earlier, new = known.get(_key(function), []), []
         for call in _calls(function):
-            if call not in (earlier or ()) and call not in new:
+            if call not in earlier and call not in new:
                 new.append(call)
         if not new:
             continue
-        place = with_short_paths(function["place"] or "")
-        yield from ("", f"{function['name']} ({place})" if place else function["name"])
+        yield from ("", function["title"])
         if not earlier:
             yield "  compiled in the second run only"
             continue
@@ -69,12 +68,9 @@ def _key(function: _Dict) -> tuple[str, str]:
     return function["name"], (function["place"] or "").rpartition(":")[0]
 
 
-def _programs(function: _Dict) -> int:
-    return function["compiles"] + function["cache_hits"]
-
-
 def _calls(function: _Dict) -> list[Mapping[str, str]]:
-    return [each["leaves"] for each in function["moments"] if each["compiled"] and each["leaves"]]
+    found = (each.get("leaves") for each in function["moments"] if each["compiled"])
+    return [leaves for leaves in found if leaves]
 
 
 def _differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:

@@ -1,96 +1,164 @@
 """A report as text, in colors, as HTML, as JSON, as a timeline and as annotations."""
 
+import collections
 import contextlib
 import io
 import json
+import os
+import re
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO, TypeAlias
 
-from .._recompiles import (
-    STAGES,
-    Cause,
-    CauseLine,
-    Change,
-    Entry,
-    FunctionLog,
-    ReadValue,
-    StaleRead,
-    aligned,
-    times,
-)
-from .comparing import VERSION, side_by_side
-from .report import Function, Report, with_short_paths
-from .start import Start, start_of
-from .stream import Process
+from .._recompiles import STAGES, aligned, times
+from .comparing import side_by_side
 
 _MAX_LINES = 40  # below the table: what a screen has room for
-_EVERYTHING = 10**6
 
+_Dict: TypeAlias = Mapping[str, Any]
 _Line: TypeAlias = tuple[str, str]  # with its style in rich
 
 
 # --- text -----------------------------------------------------------------------------------------
 
 
-def as_text(report: Report, is_whole: bool = False) -> str:
+def as_text(report: _Dict, is_whole: bool = False) -> str:
     return "".join(f"{text}\n" for text, _ in _lines(report, is_whole))
 
 
-def print_report(report: Report, stream: TextIO, is_whole: bool = False) -> None:
+def print_report(report: _Dict, stream: TextIO, is_whole: bool = False) -> None:
     """Write the report, with colors if the stream is a terminal and rich is installed."""
     text = as_text(report, is_whole)
     if stream.isatty():
         with contextlib.suppress(ImportError):
             # Given the stream itself, rich would end the program if the reader of a pipe is gone.
-            console = _console(file=io.StringIO(), force_terminal=True)
-            text = _printed(console, report, is_whole).file.getvalue()
+            text = _printed(report, is_whole, force_terminal=True).file.getvalue()
     stream.write(f"\n{text}")
     stream.flush()
 
 
-def as_html(report: Report) -> str:
+def as_html(report: _Dict) -> str:
     """Return all of it as one page that needs no other file. Raises `ImportError` without rich."""
-    console = _console(file=io.StringIO(), record=True, width=200)
-    return _printed(console, report, is_whole=True).export_html()
+    return _printed(report, is_whole=True, record=True, width=200).export_html()
 
 
-def _console(**options: Any) -> Any:
+def _printed(report: _Dict, is_whole: bool, **options: Any) -> Any:
     from rich.console import Console
 
-    return Console(highlight=False, markup=False, emoji=False, **options)
-
-
-def _printed(console: Any, report: Report, is_whole: bool) -> Any:
+    console = Console(file=io.StringIO(), highlight=False, markup=False, emoji=False, **options)
     for text, style in _lines(report, is_whole):
         # Not folded, so that the line to write can be copied.
         console.print(text, style=style, soft_wrap=True)
     return console
 
 
-def _lines(report: Report, is_whole: bool) -> Iterator[_Line]:
-    return ((with_short_paths(text), style) for text, style in _long_lines(report, is_whole))
+def with_short_paths(text: str) -> str:
+    """Make paths relative to the working directory, or to where packages are installed."""
+    return re.sub(r"[^\s(]*/site-packages/", "", text.replace(os.path.join(os.getcwd(), ""), ""))
 
 
-def _long_lines(report: Report, is_whole: bool) -> Iterator[_Line]:
-    seconds = (report.seconds, report.compile_seconds, report.lost_seconds)
-    total, compiling, lost = (f"{value:.2f} s" for value in seconds)
-    yield f"canonopt doctor: {report.command}", "bold"
-    yield (
+def _lines(report: _Dict, is_whole: bool) -> Iterator[_Line]:
+    for text, style in (*_head(report), *_body(report, is_whole)):
+        is_fix = text.lstrip().startswith("write: ")
+        yield with_short_paths(text), "green" if is_fix else style
+
+
+def _head(report: _Dict) -> Iterator[_Line]:
+    """Yield what is said of the whole run, and the table."""
+    names = ("seconds", "compile_seconds", "lost_seconds")
+    total, compiling, lost = (f"{report[name]:.2f} s" for name in names)
+    facts = [
+        f"canonopt doctor: {report['command']}",
         f"{total} in total, {compiling} tracing and compiling, {lost} of that lost to recompiles",
-        "bold",
-    )
-    for text in (*report.problems, *report.notes, report.verdict, report.legend):
-        if text is not None:
-            yield text, "bold"
-    if rows := report.table:
+        *(*report["problems"], *report["notes"]),
+        verdict(report),
+        _legend(report),
+    ]
+    yield from ((text, "bold") for text in facts if text)
+    if rows := [*_table(report)]:
         yield "", ""
         texts = aligned([cells for cells, _ in rows])
-        for text, (_, is_repeated) in zip(texts, rows, strict=True):
-            yield text, "bold red" if is_repeated else ""
-    yield from _tried_lines(report)
-    last = _start_lines(report)
-    room, blocks = _MAX_LINES - len(last), [*_blocks(report, _EVERYTHING if is_whole else 3)]
+        yield from zip(texts, (style for _, style in rows), strict=True)
+    yield from _tried(report)
+
+
+def verdict(report: _Dict) -> str | None:
+    """Return a line in place of a table, or of the causes below it."""
+    if not report["findings"]:
+        # A note says why, if none could be seen.
+        has_notes = report["problems"] or report["notes"]
+        return None if has_notes else "No function of the script was compiled."
+    if report["recompiled"] or report["stale"]:
+        return None
+    if any(each["causes"] for each in (*report["findings"], *report["lines"])):
+        return "Nothing was traced or compiled again that need not be."
+    return "No function was traced or compiled more than once."
+
+
+def _legend(report: _Dict) -> str | None:
+    """Return which processes there are, if there are several."""
+    names = [f"{p['name']} (pid {p['pid']}) on {p['host']}" for p in report["processes"]]
+    more = [f"and {len(names) - 8} more"] if len(names) > 8 else []
+    return f"processes: {', '.join([*names[:8], *more])}" if len(names) > 1 else None
+
+
+def _where(names: Sequence[str], report: _Dict) -> str:
+    if len(names) == len(report["processes"]):
+        return "all processes"
+    return f"{len(names)} processes" if len(names) > 4 else ", ".join(names)
+
+
+def _table(report: _Dict) -> Iterator[tuple[tuple[str, ...], str]]:
+    """Yield the rows of the table, the first with its titles, each with its style."""
+    if not (report["findings"] or report["lines"]):
+        return
+    is_one = len(report["processes"]) < 2
+    titles = ("traces", "compiles", "cache hits") if is_one else ("traces/compiles in",)
+    yield ("function", *titles, "seconds", "lost", "defined at"), ""
+    for each in report["findings"]:
+        seconds = (f"{each[name]:.2f}" for name in ("seconds", "lost_seconds"))
+        cells = (each["name"], *_counts(each, report), *seconds, each["place"] or "")
+        yield cells, "bold red" if each["repeated"] else ""
+    if others := report["lines"]:
+        lines = "1 line" if len(others) == 1 else f"{len(others)} lines"
+        compiles = f"{sum(each['compiles'] for each in others)}"
+        counts = ("", compiles, "") if is_one else (f"-/{compiles} in all",)
+        seconds = f"{sum(each['seconds'] for each in others):.2f}"
+        yield (f"JAX and libraries: {lines}", *counts, seconds, "", ""), ""
+
+
+def _counts(function: _Dict, report: _Dict) -> tuple[str, ...]:
+    if len(report["processes"]) < 2:
+        return tuple(f"{function[name]}" for name in ("traces", "compiles", "cache_hits"))
+    names = collections.defaultdict(list)
+    for name, each in function["by_process"].items():
+        names[f"{each['traces']}/{each['compiles'] + each['cache_hits']}"].append(name)
+    return (", ".join(f"{pair} {_where(found, report)}" for pair, found in names.items()),)
+
+
+def _tried(report: _Dict) -> Iterator[_Line]:
+    """Yield the comparison that `--try` makes."""
+    tried = report["tried"]
+    if tried is None:
+        return
+    yield "", ""
+    if tried["status"] != 0:
+        yield f"With canonopt's factories the exit status was {tried['status']}.", ""
+        return
+    yield "With canonopt's factories in Optax's place:", ""
+    yield from ((line, "") for line in side_by_side(report, tried))
+    scripts = (word for word in shlex.split(report["command"]) if word.endswith(".py"))
+    yield f"  write: canonopt fix --write {shlex.quote(next(scripts, '.'))}", ""
+
+
+def _body(report: _Dict, is_whole: bool) -> Iterator[_Line]:
+    """Yield what there is to tell of, as much as a screen has room for."""
+    last: list[_Line] = []
+    if report["start"] is not None:
+        first, *rows = aligned(report["start"]["rows"])
+        last = [("", ""), (first, "bold"), *((row, "") for row in rows)]
+        last += ((f"  {line}", "") for line in report["start"]["advice"])
+    room, blocks = _MAX_LINES - len(last), [*_blocks(report, is_whole)]
     for i, block in enumerate(blocks):
         room -= len(block)
         if room < 0 and i and not is_whole:
@@ -102,147 +170,68 @@ def _long_lines(report: Report, is_whole: bool) -> Iterator[_Line]:
     yield from last
 
 
-def _tried_lines(report: Report) -> Iterator[_Line]:
-    """Yield the comparison that `--try` makes."""
-    if report.tried is None:
-        return
-    yield "", ""
-    if report.tried.status != 0:
-        yield f"With canonopt's factories the exit status was {report.tried.status}.", ""
-        return
-    yield "With canonopt's factories in Optax's place:", ""
-    yield from ((line, "") for line in side_by_side(as_dict(report), as_dict(report.tried)))
-    scripts = (word for word in shlex.split(report.command) if word.endswith(".py"))
-    yield f"  write: canonopt fix --write {shlex.quote(next(scripts, '.'))}", "green"
-
-
-def _blocks(report: Report, most: int) -> Iterator[list[_Line]]:
+def _blocks(report: _Dict, is_whole: bool) -> Iterator[list[_Line]]:
     """Yield the lines of each stale read, then of each cause.
 
     The first cause of a function has its title, the last its closing.
     """
-    for read in report.stale:
-        first, *rest = read.lines()
+    for read in report["stale"]:
+        first, *rest = read["lines"]
         yield [("", ""), (first, "bold"), *((line, "") for line in rest)]
-    for function in report.told:
-        name = f"{function.name} ({function.place})" if function.place else function.name
-        block: list[_Line] = [("", ""), (name, "bold")]
-        for cause, processes in function.causes():
-            block.append((f"  {report.title(cause, processes)}, {cause.seconds:.2f} s", ""))
-            block += _cause_lines(cause.report(most), "    ")
+    for function in told(report):
+        block: list[_Line] = [("", ""), (function["title"], "bold")]
+        for cause in function["causes"]:
+            block.append((f"  {title(cause, report)}, {cause['seconds']:.2f} s", ""))
+            block += ((f"    {line}", "") for line in cause["all_lines" if is_whole else "lines"])
             yield block
             block = []
-        if omitted := int(function.total("omitted")):
+        if omitted := function["omitted"]:
             block.append((f"  and {times(omitted)} more, details omitted", ""))
         if block:
             yield block
 
 
-def _cause_lines(lines: Sequence[CauseLine], indent: str) -> Iterator[_Line]:
-    for line in lines:
-        yield f"{indent}{line}", "green" if line.role == "fix" else ""
+def told(report: _Dict) -> list[_Dict]:
+    """Return what is repeated, most expensive first, then what is expected or failed."""
+    repeated = [each for each in report["findings"] if each["repeated"]]
+    repeated.sort(key=lambda each: -each["lost_seconds"])
+    both = (*report["findings"], *report["lines"])
+    return [*repeated, *(each for each in both if each["causes"] and not each["repeated"])]
 
 
-def _start_lines(report: Report) -> list[_Line]:
-    start = start_of(report)
-    if start is None:
-        return []
-    first, *rows = aligned([*start.rows])
-    lines = [("", ""), (first, "bold"), *((row, "") for row in rows)]
-    return [*lines, *_cause_lines(start.advice, "  ")]
+def title(cause: _Dict, report: _Dict) -> str:
+    is_one = len(report["processes"]) < 2
+    return cause["title"] + ("" if is_one else f", in {_where(cause['processes'], report)}")
 
 
-# --- JSON -----------------------------------------------------------------------------------------
-
-_COUNTS = f"traces compiles cache_hits seconds first_seconds lost_seconds {' '.join(STAGES)}"
-# What is told of each object. Increase `VERSION` if the layout changes.
-_TOLD: dict[type, str] = {
-    Report: "command seconds compile_seconds lost_seconds status stale processes tried",
-    Process: "name is_ended start",
-    FunctionLog: _COUNTS,
-    Entry: f"traced compiled {' '.join(STAGES)} error operation shapes leaves",
-    Cause: "what times seconds note fixes hints sites pattern expected changes",
-    Change: "path kind before after fix hint",
-    StaleRead: "function place since calls values",
-    ReadValue: "path before after place",
-    Start: "rows advice",
-    CauseLine: "role text",
-}
+# --- files ----------------------------------------------------------------------------------------
 
 
-def _told(value: Any) -> Any:
-    """Return an object of the table as a dict, and all else as it is."""
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return [*map(_told, value)]
-    names = next((names for kind, names in _TOLD.items() if isinstance(value, kind)), None)
-    if names is None:
-        return value
-    found = {name: _told(getattr(value, name)) for name in names.split()}
-    return {**found, **_more(value)} if isinstance(value, Report) else found
+def as_json(report: _Dict) -> str:
+    return json.dumps(report, indent=2) + "\n"
 
 
-def _more(report: Report) -> dict[str, Any]:
-    found = [*report.functions, *(each for each in report.helpers if each.is_repeated)]
-    return {
-        "version": VERSION,
-        "recompiled": bool(report.repeated),
-        "notes": [*report.problems, *report.notes],
-        "findings": [_function(each, report) for each in found],
-        "lines": [_function(each, report) for each in report.helpers if each not in found],
-        "start": _told(start_of(report)),
-    }
-
-
-def _function(function: Function, report: Report) -> dict[str, Any]:
-    return {
-        "name": function.name,
-        "place": function.place,
-        "repeated": function.is_repeated,
-        **{name: function.total(name) for name in _COUNTS.split()},
-        "by_process": {name: _told(log) for name, log in function.logs.items()},
-        "moments": [
-            {"process": name, "at": e.at - report.started, "again": e.is_again, **_told(e)}
-            for name, e in function.entries
-        ],
-        "causes": [{**_told(each), "processes": names} for each, names in function.causes()],
-    }
-
-
-def as_dict(report: Report) -> dict[str, Any]:
-    """Return all of it, for machines."""
-    return _told(report)
-
-
-def as_json(report: Report) -> str:
-    return json.dumps(as_dict(report), indent=2) + "\n"
-
-
-# --- a timeline -----------------------------------------------------------------------------------
-
-
-def as_perfetto(report: Report) -> str:
+def as_perfetto(report: _Dict) -> str:
     """Return a timeline that https://ui.perfetto.dev opens: a row for each function and process.
 
     In the trace event format, with times in microseconds:
     https://docs.google.com/document/d/1CvAClvFfyA5R-PhYUmn5OOQtYMH4h6I0nSsKchNAySU
     """
-    events: list[dict[str, Any]] = []
-    for number, process in enumerate(report.processes):
-        events.append(_named("process_name", process.name, pid=number))
-        logs = [(f, f.logs[process.name]) for f in report.everything if process.name in f.logs]
-        for row, (function, log) in enumerate(logs):
-            events.append(_named("thread_name", function.name, pid=number, tid=row))
-            for entry in log.entries:
-                start = entry.at - report.started
-                about = {"again": entry.is_again, "site": entry.site, "what": entry.operation}
-                about["place"] = function.place
-                for stage in STAGES:
-                    seconds = getattr(entry, stage)
-                    event = {"name": stage.removesuffix("_seconds"), "ph": "X", "args": about}
-                    event |= {"ts": start * 1e6, "dur": seconds * 1e6, "pid": number, "tid": row}
-                    if seconds > 0:
-                        events.append(event)
-                    start += seconds
+    numbers = {process["name"]: i for i, process in enumerate(report["processes"])}
+    events = [_named("process_name", name, pid=number) for name, number in numbers.items()]
+    for row, function in enumerate((*report["findings"], *report["lines"])):
+        rows = {name: {"pid": numbers[name], "tid": row} for name in function["by_process"]}
+        events += (_named("thread_name", function["name"], **where) for where in rows.values())
+        for moment in function["moments"]:
+            about = {name: moment[name] for name in ("again", "site", "operation")}
+            about["place"] = function["place"]
+            start = moment["at"]
+            for stage in STAGES:
+                event = {"name": stage.removesuffix("_seconds"), "ph": "X", "args": about}
+                event |= {"ts": start * 1e6, "dur": moment[stage] * 1e6}
+                if moment[stage] > 0:
+                    events.append(event | rows[moment["process"]])
+                start += moment[stage]
     return json.dumps({"traceEvents": events}) + "\n"
 
 
@@ -250,28 +239,25 @@ def _named(kind: str, name: str, **where: int) -> dict[str, Any]:
     return {"name": kind, "ph": "M", **where, "args": {"name": name}}
 
 
-# --- annotations ----------------------------------------------------------------------------------
-
-
-def as_annotations(report: Report) -> str:
+def as_annotations(report: _Dict) -> str:
     """Return a warning for each stale read and avoidable cause, which GitHub shows at the line.
 
     https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """
     found = []
-    for read in report.stale:
-        first, *rest = read.lines()
-        found.append((read.place, first.removesuffix(":"), rest))
-    for each in report.told:
-        for cause, processes in each.causes():
-            if cause.is_avoidable:
-                title = f"{each.name} {report.title(cause, processes)}"
-                found.append((each.place, title, cause.report()))
+    for read in report["stale"]:
+        first, *rest = read["lines"]
+        found.append((read["place"], first.removesuffix(":"), rest))
+    for each in told(report):
+        for cause in each["causes"]:
+            if cause["is_avoidable"]:
+                head = f"{each['name']} {title(cause, report)}"
+                found.append((each["place"], head, cause["lines"]))
     lines = []
     for place, head, text in found:
         file, _, line = with_short_paths(place or "").rpartition(":")
         where = f"file={_escaped(file)},line={line}," if line.isdecimal() else ""
-        text = _escaped(with_short_paths("\n".join(map(str, text))), ":,")
+        text = _escaped(with_short_paths("\n".join(text)), ":,")
         lines.append(f"::warning {where}title={_escaped(head)}::{text}\n")
     return "".join(lines)
 

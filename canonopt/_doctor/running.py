@@ -8,27 +8,18 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from .startup import sitecustomize
 
 _STARTUP = str(Path(sitecustomize.__file__).parent)
 
 
-@attrs.frozen
-class Ending:
-    """How a command ended."""
-
-    pid: int
-    signal: str | None  # the name of the signal that killed it
-    status: int  # as a shell tells it
-
-
-def run(command: Sequence[str], folder: str, with_canonopt: bool = False) -> Ending:
-    """Runs a command to its end; the processes write their streams into `folder`.
+def run(command: Sequence[str], folder: str, with_canonopt: bool = False) -> tuple[int, int]:
+    """Run a command to its end; the processes write their streams into `folder`.
 
     `with_canonopt` puts canonopt's factories in the place of Optax's. Raises `OSError` if there is
     no such command.
+
+    **Returns:** the process id, and the exit status: minus the signal that killed it.
     """
     before = os.environ.get("PYTHONPATH")
     paths = [_STARTUP, *([before] if before else [])]  # an empty entry is the working directory
@@ -40,17 +31,12 @@ def run(command: Sequence[str], folder: str, with_canonopt: bool = False) -> End
     }
     process = subprocess.Popen(command, env=environment)
     with _passing_signals_on(process):
-        code = process.wait()
-    if code >= 0:
-        return Ending(process.pid, None, code)
-    # A real-time signal has no name.
-    name = next((each.name for each in signal.Signals if each == -code), f"signal {-code}")
-    return Ending(process.pid, name, 128 - code)
+        return process.pid, process.wait()
 
 
 @contextlib.contextmanager
 def _passing_signals_on(process: subprocess.Popen[Any]) -> Iterator[None]:
-    """Outlives the signals that end a command, and passes them on to it."""
+    """Outlive the signals that end a command, and pass them on to it."""
 
     def pass_on(number: int, _: object) -> None:
         # Ctrl-C reaches all processes of the terminal, and a second one may break their cleanup.

@@ -180,7 +180,7 @@ def test_attached_to_a_stream_without_an_end(stream, capsys, tmp_path):
         ('{"event": "end", "time": 0}\n', "stream.jsonl is not a stream of canonopt doctor"),
         (
             '{"event": "start", "version": 9}\n',
-            "stream.jsonl is not a stream of canonopt doctor, version 1",
+            "stream.jsonl is not a stream of canonopt doctor, version 2",
         ),
         ('{"event": "start"', "has no stream of canonopt doctor"),
         (None, "No such file or directory"),

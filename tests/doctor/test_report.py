@@ -1,32 +1,48 @@
-"""The facts of a report about what was compiled."""
+"""What a report says of a run, and its forms: text, colors, HTML, JSON, timeline, annotations."""
 
+import functools
+import html
+import io
+import json
 import re
+import sys
 
 import jax
 import jax.numpy as jnp
 import pytest
 
-from canonopt._doctor.forms import as_text
+from canonopt._doctor.forms import (
+    as_annotations,
+    as_html,
+    as_json,
+    as_perfetto,
+    as_text,
+    print_report,
+    title,
+    told,
+    verdict,
+)
 from canonopt._recompiles import Entry, FunctionLog
 
 from ..support.counting import line_marked
-from ..support.doctor import report_of, report_on
+from ..support.doctor import HOSTILE, report_of, report_of_logs
 
 AVOIDABLE = None  # has causes in place of a verdict
 ONCE = "No function was traced or compiled more than once."
 FEW = "Nothing was traced or compiled again that need not be."
 
 
-def grown(*sizes):
-    """A function that calls a new `step` with arrays of these sizes."""
+def grown(*sizes, name="step", keys="x"):
+    """A function that calls a new `step` with trees of arrays of these sizes."""
 
     def run():
-        @jax.jit
-        def step(x):
-            return x + 1
+        def step(tree):
+            return tree
 
+        step.__name__ = name
+        jitted = jax.jit(step)
         for size in sizes:
-            step(jnp.ones(size))
+            jitted({key: jnp.ones(size) for key in keys})
 
     return run
 
@@ -62,7 +78,7 @@ GROWN = "was traced and compiled again"
 
 
 @pytest.mark.parametrize(
-    ("runs", "verdict", "titles", "lines"),
+    ("runs", "expected", "titles", "lines"),
     [
         ([lambda: None], "No function of the script was compiled.", [], []),
         ([traced_inside_first], ONCE, [], []),
@@ -72,7 +88,7 @@ GROWN = "was traced and compiled again"
             [grown(8, 5)],
             FEW,
             [f"{GROWN}, once"],
-            ["    expected: 2 programs are few, x: shape: float32[8] -> float32[5]"],
+            ["    expected: 2 programs are few, tree['x']: shape: float32[8] -> float32[5]"],
         ),
         ([traced_only], FEW, ["was traced again, twice"], []),
         ([grown(1, 2), grown(3, 4)], FEW, [f"{GROWN}, twice, in all processes"], []),
@@ -89,47 +105,181 @@ GROWN = "was traced and compiled again"
         ),
     ],
 )
-def test_a_cause_is_told_once_and_what_need_not_be_is_found(runs, verdict, titles, lines):
+def test_a_cause_is_told_once_and_what_need_not_be_is_found(runs, expected, titles, lines):
     report = report_of(*runs)
     text = as_text(report)
-    assert (report.verdict, bool(report.repeated)) == (verdict, verdict is AVOIDABLE)
-    assert (report.lost_seconds > 0) == (verdict is AVOIDABLE)
-    assert verdict is None or f"\n{verdict}\n" in text
-    assert [
-        report.title(*cause) for function in report.told for cause in function.causes()
-    ] == titles
+    assert (verdict(report), report["recompiled"]) == (expected, expected is AVOIDABLE)
+    assert (report["lost_seconds"] > 0) == (expected is AVOIDABLE)
+    assert expected is None or f"\n{expected}\n" in text
+    causes = [cause for function in told(report) for cause in function["causes"]]
+    assert [title(cause, report) for cause in causes] == titles
     assert {*lines} <= {*text.splitlines()}
     assert "details omitted" not in text and "write:" not in text
 
 
 def test_a_line_outside_of_a_jit_is_in_the_table():
-    found = report_of(scanned)
-    (line,) = found.repeated
-    assert (line.place, found.functions) == (line_marked(__file__, "eager"), [])
-    assert re.search(rf"^{line.name} +3 ", as_text(found), re.MULTILINE)
+    report = report_of(scanned)
+    (line,) = report["findings"]
+    assert (line["place"], line["is_line"]) == (line_marked(__file__, "eager"), True)
+    assert re.search(rf"^{line['name']} +3 ", as_text(report), re.MULTILINE)
 
 
 def test_the_table_has_the_counts_of_each_process():
     jax.clear_caches()  # so that there are helpers, too
-    report = report_of(grown(1, 2, 3), grown(1, 2, 3), grown(4))
-    (titles, _), (cells, is_repeated), (helpers, _) = report.table
-    assert titles == ("function", "traces/compiles in", "seconds", "lost", "defined at")
-    assert cells[:2] == ("step", "3/3 p0, p1, 1/1 p2") and is_repeated
-    assert re.fullmatch(r"JAX and libraries: \d+ lines?", helpers[0])
-    text = as_text(report)
+    text = as_text(report_of(grown(1, 2, 3), grown(1, 2, 3), grown(4)))
+    rows = r"^function +traces/compiles in +seconds +lost +defined at\nstep +3/3 p0, p1, 1/1 p2 "
+    assert re.search(rows, text, re.MULTILINE)
+    assert re.search(r"^JAX and libraries: \d+ lines? +-/\d+ in all ", text, re.MULTILINE)
     assert "\nprocesses: p0 (pid 1) on host, p1 (pid 1) on host, p2 (pid 1) on host\n" in text
-    report = report_of(*[grown(1)] * 9, grown(1, 2))
-    assert report.table[1][0][1] == "1/1 9 processes, 2/2 p9"
-    assert "p7 (pid 1) on host, and 2 more" in (report.legend or "")
+    text = as_text(report_of(*[grown(1)] * 9, grown(1, 2)))
+    assert re.search(r"^step +1/1 9 processes, 2/2 p9 ", text, re.MULTILINE)
+    assert "p7 (pid 1) on host, and 2 more\n" in text
 
 
 def test_the_most_expensive_function_comes_first_and_says_what_it_omits():
     def log(name, seconds, traces=2):
         entry = Entry(None, 0.0, True, trace_seconds=seconds, traced_again=True)
-        return FunctionLog(name, None, traces=traces, entries=[entry] * 2)
+        entries = [entry] * 2
+        return FunctionLog(name, None, traces=traces, trace_seconds=2 * seconds, entries=entries)
 
-    report = report_on([log("cheap", 1.0), log("dear", 3.0, traces=100), log("medium", 2.0)])
-    assert [function.name for function in report.told] == ["dear", "medium", "cheap"]
-    assert [cells[0] for cells, _ in report.table[1:]] == ["cheap", "dear", "medium"]
-    assert report.lost_seconds == 12.0
+    report = report_of_logs(log("cheap", 1.0), log("dear", 3.0, traces=100), log("medium", 2.0))
+    assert [function["name"] for function in told(report)] == ["dear", "medium", "cheap"]
+    assert [each["name"] for each in report["findings"]] == ["cheap", "dear", "medium"]
+    assert report["lost_seconds"] == 12.0
     assert "\n  and 98 times more, details omitted\n" in as_text(report)
+
+
+# --- forms ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def hostile():
+    """A report with markup wherever a script may write into it, and with much to say."""
+    variables = {}
+    code = "def function(x, n):\n    if n == 0:\n        raise ValueError(message)"
+    exec(compile(code, HOSTILE, "exec"), {"message": HOSTILE}, variables)
+    function = variables["function"]
+    function.__name__ = HOSTILE
+    step = jax.jit(function, static_argnames="n")
+
+    def run():
+        for size in range(1, 5):
+            step({f"{HOSTILE}{i}": jnp.ones(size) for i in range(20)}, n=HOSTILE)
+        with pytest.raises(ValueError, match="alert"):
+            step({}, n=0)
+
+    return {**report_of(run), "command": HOSTILE, "notes": [HOSTILE]}
+
+
+def many_causes():
+    """Calls of six functions, each with a cause of six lines."""
+    for name in "abcdef":
+        grown(1, 2, 3, name=name, keys="abcdef")()
+
+
+@functools.partial(jax.jit, static_argnames="f")
+def step(x, f):
+    return f(x)
+
+
+def test_json_has_everything():
+    def run():
+        for _ in range(3):
+            f = lambda x: x + 1  # noqa: E731
+            step(jnp.ones(3), f=f)
+
+    found = json.loads(as_json(report_of(run)))
+    assert set(found) == {
+        *("version", "command", "seconds", "status", "compile_seconds", "lost_seconds"),
+        *("recompiled", "findings", "lines", "problems", "notes", "processes", "start", "stale"),
+        "tried",
+    }
+    assert (found["version"], found["status"], found["recompiled"]) == (4, 0, True)
+    (process,) = found["processes"]
+    assert (process["name"], process["is_ended"], process["pid"]) == ("p0", True, 1)
+    (about,) = found["findings"]
+    assert (about["name"], about["traces"], about["compiles"]) == ("step", 3, 3)
+    assert re.fullmatch(r".*test_report\.py:\d+", about["place"])
+    assert about["by_process"]["p0"]["traces"] == 3
+    moments = about["moments"]
+    assert [moment["again"] for moment in moments] == [False, True, True]
+    assert moments == sorted(moments, key=lambda moment: moment["at"])
+    stages = ("trace_seconds", "lowering_seconds", "compile_seconds")
+    spent = sum(moment[stage] for moment in moments[1:] for stage in stages)
+    assert found["lost_seconds"] == pytest.approx(about["lost_seconds"]) == pytest.approx(spent)
+    (cause,) = about["causes"]
+    assert (cause["times"], cause["what"]) == (2, "was traced and compiled")
+    (change,) = cause["changes"]
+    assert (change["path"], change["kind"]) == ("f", "callable")
+    assert (cause["fixes"], cause["hints"]) == ([change["fix"]], [])
+    assert f"write: {change['fix']}" in cause["lines"]
+
+
+def test_text_is_at_most_a_screen(hostile):
+    report = report_of(many_causes)
+    lines, whole = (as_text(report, is_whole).splitlines() for is_whole in (False, True))
+    rows = 1 + len(report["findings"]) + bool(report["lines"])
+    assert 30 < len(lines[lines.index("") + 1 + rows :]) <= 42
+    more = r"and \d+ more lines: canonopt doctor --all shows them"
+    assert sum(re.fullmatch(more, line) is not None for line in lines) == 1
+    assert not any("--all" in line for line in whole)
+    assert sum(": shape: " in line for line in whole) == 36
+    assert sum(": shape: " in line for line in lines) < 18
+    text = as_text(hostile)
+    assert "and 17 more differences" in text
+    assert "failed while traced, once" in text
+    assert "was traced and compiled again, 3 times" in text
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+@pytest.mark.parametrize("kind", [Terminal, io.StringIO])
+@pytest.mark.parametrize("has_rich", [True, False])
+def test_colors_are_for_a_terminal_if_rich_is_installed(kind, has_rich, hostile, monkeypatch):
+    stream = kind()
+    if has_rich:
+        pytest.importorskip("rich")
+    else:
+        monkeypatch.setitem(sys.modules, "rich.console", None)
+    print_report(hostile, stream)
+    text = stream.getvalue()
+    assert ("\x1b[" in text) == (has_rich and stream.isatty())
+    assert re.sub(r"\x1b\[[\d;]*m", "", text) == f"\n{as_text(hostile)}"
+
+
+def test_nothing_gets_into_the_page_unescaped(hostile):
+    text = as_html(hostile)
+    assert HOSTILE not in text and html.unescape(text).count(HOSTILE) > 5
+    assert not re.search(r"<script|<link|src=|url\(|@import", text)  # it needs no other file
+    shown = html.unescape(re.sub("<[^>]*>", "", text))
+    assert as_text(hostile, is_whole=True).split() == shown.partition("\n}")[2].split()
+
+
+def test_a_timeline_has_each_stage_of_each_function():
+    report = report_of(many_causes)
+    events = json.loads(as_perfetto(report))["traceEvents"]
+    rows = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    assert [*rows.values()][:6] == [*"abcdef"]
+    found = [e for e in events if e["ph"] == "X" and rows[e["pid"], e["tid"]] == "a"]
+    assert [e["name"] for e in found] == ["trace", "lowering", "compile"] * 3
+    assert [e["args"]["again"] for e in found] == [False] * 3 + [True] * 6
+    ends = [e["ts"] + e["dur"] for e in found]
+    assert all(end <= e["ts"] + 1e-3 for end, e in zip(ends, found[1:], strict=False))
+    seconds = report["findings"][0]["seconds"]
+    assert sum(e["dur"] for e in found) == pytest.approx(seconds * 1e6)
+
+
+def test_annotations_name_the_file_and_the_line(hostile):
+    def grow():
+        step = jax.jit(lambda x, n: x + n, static_argnums=1)
+        for n in range(6):
+            step(jnp.ones(2), n)
+
+    (line,) = as_annotations(report_of(grow)).splitlines()
+    place = rf"file=.*test_report.py,line={grow.__code__.co_firstlineno + 1},"
+    head = "title=<lambda> was traced and compiled again%2C 5 times"
+    assert re.match(rf"::warning {place}{head}::n: static value: 0 -> 1%0A", line)
+    assert all(found.startswith("::warning ") for found in as_annotations(hostile).splitlines())

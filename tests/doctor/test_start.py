@@ -6,28 +6,29 @@ import sys
 import pytest
 
 from canonopt._doctor.forms import as_text
-from canonopt._doctor.start import start_of
 from canonopt._recompiles import Entry, FunctionLog
 
-from ..support.doctor import doctored, report_on, run
+from ..support.doctor import doctored, report_of_logs, run
 
 FOLDER = "export JAX_COMPILATION_CACHE_DIR=~/.cache/jax"
 SHORT_TOO = "export JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS=0"
+
+OFF_CACHE = {"is_on": False, "min_seconds": 1.0}
 
 
 def log_of(name, *times, **fields):
     """The log of programs, each with when it began and how long its stages took."""
     entries = [Entry(None, at, True, True, *stages) for at, *stages in times]
-    return FunctionLog(name, None, entries, traces=len(entries), compiles=len(entries), **fields)
+    counts = {"traces": len(entries), "compiles": len(entries)}
+    return FunctionLog(name, None, entries, **counts, **fields)
 
 
 def test_the_table_ends_when_the_step_could_run():
     step = log_of("step", (6.0, 1.0, 0.5, 2.0), (10.0, 5.0, 0.0, 0.0))
     init, fast = log_of("init", (5.0, 0.5, 0.0, 0.5)), log_of("fast", (11.0, 0.1, 0.1, 0.1))
     lines = [log_of("train.py:3", (3.0, 0.0, 0.125, 0.25), (4.0, 0.0, 0.0, 0.5), is_line=True)]
-    found = start_of(report_on([init, step, fast], lines))
-    assert found is not None
-    assert found.rows == [
+    found = report_of_logs(init, step, fast, *lines, cache=OFF_CACHE)["start"]
+    assert found["rows"] == [
         ("where the start went, in seconds", "programs", "trace", "lowering", "XLA", "all"),
         ("Python, until jax is imported", "", "", "", "", "1.50"),
         ("eager operations, at 1 line", "2", "0.00", "0.12", "0.75", "0.88"),
@@ -36,8 +37,7 @@ def test_the_table_ends_when_the_step_could_run():
         ("running, and all else", "", "", "", "", "2.12"),
         ("until step could run first", "", "", "", "", "9.00"),
     ]
-    notes = [line.text for line in found.advice if line.role == "note"]
-    assert notes == ["train.py:3 compiled 2 programs, 0.88 s"]
+    assert found["advice"][0] == "train.py:3 compiled 2 programs, 0.88 s"
 
 
 OFF = "hint: JAX's persistent cache is off. With it, the next run of the same program reads from a"
@@ -69,9 +69,9 @@ LONG = [(0.0, 0.1, 0.1, 3.0)]
 def test_a_line_is_printed_only_where_it_saves_a_second(programs, cache, counts, expected):
     last = (9.0, 1.2, 0.0, 0.0) if programs is SHORT else programs[0]
     first = [log_of("init", *programs)] if programs is SHORT else []
-    report = report_on([*first, log_of("step", last, **counts)], cache=cache)
-    found = start_of(report)
-    assert (found and [*map(str, found.advice)]) == expected
+    settings = {"is_on": cache[0], "min_seconds": cache[1]}
+    start = report_of_logs(*first, log_of("step", last, **counts), cache=settings)["start"]
+    assert (start and start["advice"]) == expected
 
 
 @pytest.mark.parametrize("call", ["eqx.tree_deserialise_leaves(path, model)", "train(model)"])
@@ -79,7 +79,7 @@ def test_where_a_checkpoint_is_restored_shapes_are_enough(call, tmp_path):
     (tmp_path / "model.py").write_text(call)
     line = log_of("model.py:1", (0.0, 0.0, 0.5, 0.9), is_line=True)
     line.place = f"{tmp_path}/model.py:1"
-    text = as_text(report_on([log_of("step", (1.0, 0.2, 0.2, 0.2))], [line]))
+    text = as_text(report_of_logs(log_of("step", (1.0, 0.2, 0.2, 0.2)), line, cache=OFF_CACHE))
     assert "  model.py:1 compiled a program, 1.40 s\n" in text
     hint = "restore into the shapes of eqx.filter_eval_shape or jax.eval_shape"
     assert (hint in text) == ("deserialise" in call)

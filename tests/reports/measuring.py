@@ -13,8 +13,7 @@ import attrs
 import jax
 
 import canonopt
-from canonopt._doctor.report import Function, Report
-from canonopt._recompiles import path_of_growth
+from canonopt._recompiles import Change, path_of_growth
 
 from ..support.doctor import report_of
 from . import counter
@@ -130,42 +129,43 @@ def said_of(script: Script) -> Said:
         return _read(report, script, str(path))
 
 
-def _read(report: Report, script: Script, path: str) -> Said:
+def _read(report: dict[str, Any], script: Script, path: str) -> Said:
+    both = (*report["findings"], *report["lines"])
     if script.is_line:
         place = f"{path}:{here(script.source)}"
-        found = [f for f in report.helpers if f.place == place]
-        entries = [e for f in found for _, e in f.entries if e.operation == script.target]
-        traces, compiles = None, sum(entry.compiled for entry in entries)
+        found = [each for each in both if each["is_line"] and each["place"] == place]
+        moments = [m for each in found for m in each["moments"] if m["operation"] == script.target]
+        traces, compiles = None, sum(moment["compiled"] for moment in moments)
     else:
-        found = [f for f in report.functions if f.name == script.target]
-        traces = int(sum(f.total("traces") for f in found))
-        compiles = int(sum(f.total("compiles") for f in found))
-    causes = [cause for function in found for cause, _ in function.causes()]
+        found = [each for each in both if not each["is_line"] and each["name"] == script.target]
+        traces, compiles = (sum(each[n] for each in found) for n in ("traces", "compiles"))
+    causes = [cause for function in found for cause in function["causes"]]
     causes = [cause for cause in causes if not _is_of_many(cause)]
-    others = [_name(f, path) for f in report.repeated if f not in found]
+    others = [each for each in report["findings"] if each["repeated"] and each not in found]
     return Said(
         *(traces, compiles),
         tuple(dict.fromkeys(text for cause in causes for text in _differences(cause))),
-        tuple(dict.fromkeys(fix for cause in causes for fix in cause.fixes)),
-        tuple(dict.fromkeys(hint for cause in causes for hint in cause.hints)),
-        any(function.is_repeated for function in found),
-        tuple(others),
+        tuple(dict.fromkeys(fix for cause in causes for fix in cause["fixes"])),
+        tuple(dict.fromkeys(hint for cause in causes for hint in cause["hints"])),
+        any(function["repeated"] for function in found),
+        tuple(_name(each, path) for each in others),
     )
 
 
-def _is_of_many(cause: Any) -> bool:
+def _is_of_many(cause: dict[str, Any]) -> bool:
     """Whether it says that a line compiled many operations once each, which is no recompile."""
-    return cause.times == 1 and cause.what.endswith("operations")
+    return cause["times"] == 1 and cause["what"].endswith("operations")
 
 
-def _differences(cause: Any) -> list[str]:
-    if cause.changes:
-        return [f"{path_of_growth(change)}: {change.kind}" for change in cause.changes]
+def _differences(cause: dict[str, Any]) -> list[str]:
+    if cause["changes"]:
+        changes = (Change(**change) for change in cause["changes"])
+        return [f"{path_of_growth(change)}: {change.kind}" for change in changes]
     # Of JAX's operations it has words.
     for words, kind in _WORDS.items():
-        if words in (cause.note or ""):
+        if words in (cause["note"] or ""):
             return [f"the operation: {kind}"]
-    return [str(cause.note)]
+    return [str(cause["note"])]
 
 
 _WORDS = {
@@ -175,5 +175,6 @@ _WORDS = {
 }
 
 
-def _name(function: Function, path: str) -> str:
-    return function.name if function.place is None else function.name.replace(path, "script.py")
+def _name(function: dict[str, Any], path: str) -> str:
+    name = function["name"]
+    return name if function["place"] is None else name.replace(path, "script.py")

@@ -12,8 +12,8 @@ from pathlib import Path
 import canonopt
 from canonopt.__main__ import main as canonopt_main
 from canonopt._doctor import stream
-from canonopt._doctor.report import Report
-from canonopt._recompiles import listeners
+from canonopt._doctor.report import Run, report_on
+from canonopt._recompiles import COUNTS, listeners
 
 SCRIPTS = Path(__file__).parents[1] / "doctor" / "scripts"
 PYTHON = [sys.executable]
@@ -79,8 +79,15 @@ def doctored(*command, **options):
 
 def records_of(function, everywhere=False):
     """What a process writes that calls a function, in other threads too if `everywhere`."""
-    start = {"event": "start", "version": 1, "time": time.time(), "host": "host", "pid": 1}
+    start = {
+        "event": "start",
+        "version": stream.VERSION,
+        "time": time.time(),
+        "host": "host",
+        "pid": 1,
+    }
     start |= {"parent": 0, "fork": False, "argv": ["script.py"], "python": "3.11", "jax": None}
+    start["began"] = start["time"]
     lines = [start]
     recorder = stream.StreamRecorder(lines.append)
     if everywhere:
@@ -106,11 +113,17 @@ def read_back(folder, *streams):
     return stream.read(folder)[0]
 
 
-def report_on(logs, lines=(), **facts):
+def report_of_logs(*logs, **facts):
     """The report on a process with these logs of functions and lines."""
-    process = stream.Process("p0", {"time": 2.0, "began": 0.5}, 9.0, **facts)
-    process._logs.update(enumerate([*logs, *lines]))
-    return Report([process], "script.py", 0, 1.0, 0.0)
+    told = {number: _told(log) for number, log in enumerate(logs)}
+    start = {"time": 2.0, "began": 0.5, "pid": 1, "host": "host"}
+    return report_on(Run([stream.Process(start, told=told, **facts)], "script.py", 0, 1.0, 0.0))
+
+
+def _told(log):
+    counts = {name: getattr(log, name) for name in ("name", "place", *COUNTS)}
+    entries = {i: stream.entry_record(entry, i, 0.0) for i, entry in enumerate(log.entries)}
+    return stream.Told({**counts, "kind": "line" if log.is_line else "function"}, entries)
 
 
 def report_of(*functions):
@@ -118,4 +131,4 @@ def report_of(*functions):
     started = time.time()
     with tempfile.TemporaryDirectory() as folder:
         processes = read_back(Path(folder), *map(records_of, functions))
-    return Report(processes, "script.py", 0, 1.0, started)
+    return report_on(Run(processes, "script.py", 0, 1.0, started))

@@ -13,7 +13,7 @@ import time
 
 FOLDER = "CANONOPT_DOCTOR_STREAMS"  # the variable with the folder to write into
 TRY = "CANONOPT_DOCTOR_TRY"  # the variable that puts canonopt's factories in Optax's place
-VERSION = 1  # of the stream
+VERSION = 2  # of the stream
 
 
 class Stream:
