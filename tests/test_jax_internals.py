@@ -41,7 +41,6 @@ from canonopt._jax_internals import (
     functions,
     jit_options,
     misses,
-    rebinds_only_if_set,
     tracing,
 )
 from canonopt._recompiles import listeners
@@ -97,29 +96,6 @@ def test_jax_jit_has_no_other_options():
     deprecated = {"device", "backend", "abstracted_axes"}  # with these, `jit_options` gives None
     parameters = inspect.signature(jax.jit).parameters
     assert set(parameters) - deprecated - {"fun"} == known
-
-
-def inner_function(spmd_axis_name):
-    wrapper = jax.vmap(function, spmd_axis_name=spmd_axis_name)
-    return wrapper.__closure__[0].cell_contents
-
-
-def test_vmap_rebinds_its_variable_only_if_it_is_set():
-    inner = inner_function(None)
-    assert rebinds_only_if_set(inner, "spmd_axis_name")
-    assert not rebinds_only_if_set(inner, "in_axes")
-    assert not rebinds_only_if_set(function, "spmd_axis_name")
-    cell = inner.__closure__[inner.__code__.co_freevars.index("spmd_axis_name")]
-    mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Explicit,))
-    x = jax.device_put(jnp.ones((8, 2)), NamedSharding(mesh, P("data")))
-    inner(x)
-    inner(jnp.ones((8, 2)))
-    assert cell.cell_contents is None
-    # Where it binds the variable, it asks first.
-    lines = [line.strip() for line in inspect.getsource(inner).splitlines()]
-    asks = [i for i, line in enumerate(lines) if line.startswith("if spmd_axis_name is not None")]
-    binds = [i for i, line in enumerate(lines) if line.startswith("spmd_axis_name = ")]
-    assert all(any(ask < bind <= ask + 7 for ask in asks) for bind in binds)
 
 
 def test_the_function_of_a_partial():
@@ -673,7 +649,6 @@ def test_each_private_name_has_a_test_without_it():
 
 # Functions that are recognized by their qualified names, with their modules.
 QUALIFIED = {
-    "vmap.<locals>.vmap_f": "jax._src.api",
     "_filter_jit_cache.<locals>.fun_wrapped": "equinox._jit",
     "_filter_pmap_cache.<locals>.": "equinox._vmap_pmap",
 }

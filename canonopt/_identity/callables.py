@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.tree_util as jtu
 
-from .._jax_internals import Jitted, has_programs, jit_options, rebinds_only_if_set
+from .._jax_internals import Jitted, has_programs, jit_options
 from .._python_internals import (
     Code,
     captured_by,
@@ -86,13 +86,16 @@ def _add_code(reader: Reader, function: types.FunctionType, code: Code, mode: Mo
 
 
 def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode: Mode) -> None:
+    # What a function of a library rebinds when it is traced.
+    own = code.stores if is_library_function(function) else ()
     rebindable_names = () if mode == "live" else rebindable_variables(function)
     for name, cell in cells_of(function):
         value: Any = cell.cell_contents if is_bound(cell) else UNBOUND
         if reader.was_seen(cell, mode):  # a variable that two functions share
             continue
         how = mode
-        if name in rebindable_names and not (value is None and rebinds_only_if_set(function, name)):
+        # That of `jax.vmap` has None for a mesh axis that is not given.
+        if name in rebindable_names and not (value is None and name in own):
             reader.reads_data = True
             if mode == "held":
                 # Later its value may be another one, for all functions that share this very
@@ -100,9 +103,8 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
                 how = "live"
                 reader.add_identity(cell)
                 reader.note(function, rebindable(name))
-        if mode == "now" and name in code.stores and is_library_function(function):
-            # As Optax's schedules round their numbers when they are traced. What a library stores
-            # into its own variables does not count, but what was there before the trace.
+        if mode == "now" and name in own:
+            # As Optax's schedules round their numbers. What was there before the trace counts.
             _, value = reader.library_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
             reader.judge_module(function, value, code, name)

@@ -25,7 +25,6 @@ from .functions import jit_options as jit_options
 from .functions import jitted_by_equinox as jitted_by_equinox
 from .functions import name_in_events as name_in_events
 from .functions import node_functions as node_functions
-from .functions import rebinds_only_if_set as rebinds_only_if_set
 from .jaxprs import is_same_program as is_same_program
 from .jaxprs import kept_by as kept_by
 from .jaxprs import values_in as values_in

@@ -76,25 +76,6 @@ def _attributes(jitted: Any) -> dict[str, Any]:
     return {name: value for name, value in vars(jitted).items() if name != "_jit_info"}
 
 
-def rebinds_only_if_set(function: types.FunctionType, name: str) -> bool:
-    """Return True if `function` rebinds its captured variable `name` only if that is not None.
-
-    True for one function, the one inside of `jax.vmap`: it sets `spmd_axis_name` to None after
-    having asked whether it is something else. Relies on the qualified name of that function.
-    """
-    return (
-        name == "spmd_axis_name"
-        and function.__code__.co_qualname == "vmap.<locals>.vmap_f"
-        and function.__globals__ is _globals_inside(jax.vmap)
-    )
-
-
-def _globals_inside(transform: Any) -> dict[str, Any]:
-    while hasattr(transform, "__wrapped__"):
-        transform = transform.__wrapped__
-    return transform.__globals__
-
-
 # Python merges a partial with the partial that it is made of. `jax.tree_util.Partial` prevents that
 # by wrapping the inner partial in an object with the attribute `fun`.
 _Shim = type(jtu.Partial(functools.partial(len)).func)
