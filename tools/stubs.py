@@ -25,7 +25,6 @@ import optax.transforms
 
 import canonopt
 from canonopt import contrib, optimizers, schedules, transforms
-from canonopt._spec.builders import FactoryOfFactories
 from canonopt._spec.factory import Factory, factory_of
 
 # Each with the module of Optax that has the rest of its names.
@@ -170,7 +169,7 @@ def _returned(factory: Factory) -> str:
     kind = "ScheduleSpec" if words(returned) == "Schedule" else "Spec"
     # What a factory of factories makes takes schedules where the factory itself takes numbers, so
     # its parameters are not those of the factory.
-    return f"Callable[..., {kind}]" if isinstance(factory, FactoryOfFactories) else kind
+    return f"Callable[..., {kind}]" if factory.makes_factories else kind
 
 
 # --- files ------------------------------------------------------------------------------------

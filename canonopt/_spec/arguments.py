@@ -5,7 +5,6 @@ import functools
 import operator
 import sys
 import types
-import weakref
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -18,11 +17,6 @@ from .._identity import PLAIN, is_frozen_record, is_namedtuple, kind_of
 def is_spec(value: Any) -> bool:
     """Return True for a spec. The modules below those of specs cannot ask for the class."""
     return hasattr(type(value), "__canonicalized__")
-
-
-def is_iterator(value: Any) -> bool:
-    kind = type(value)
-    return hasattr(kind, "__next__") and kind not in weakref.ProxyTypes  # which define all methods
 
 
 # --- parts by path ------------------------------------------------------------------------------
@@ -67,20 +61,18 @@ def _nothing(parts: list[Any]) -> None:
     """Stand for the function that makes what has no parts."""
 
 
-_Change: TypeAlias = Callable[[str, Any], Any]
-
-
-def mapped(parameters: dict[str, Any], change: _Change, path: str = "") -> dict[str, Any]:
-    """Return parameters with other nodes where `change`, given path and node, returns another."""
-    return {name: _mapped(value, change, path + name) for name, value in parameters.items()}
-
-
-def _mapped(value: Any, change: _Change, path: str) -> Any:
+def mapped(
+    value: Any,
+    change: Callable[[str, Any], Any],
+    path: str,
+    parts_of: Callable[[Any], tuple[Parts, _Make]] = parts_of,
+) -> Any:
+    """Return `value` with other nodes where `change`, given path and node, returns another."""
     changed = change(path, value)
     if changed is not value:
         return changed
     parts, make = parts_of(value)
-    made = [_mapped(part, change, path + step) for step, part in parts]
+    made = [mapped(part, change, path + step, parts_of) for step, part in parts]
     return value if _is_same(made, parts) else make(made)
 
 

@@ -2,7 +2,6 @@
 
 import functools
 import importlib
-import inspect
 import sys
 import types
 from collections.abc import Callable
@@ -13,9 +12,9 @@ import optax.contrib
 import optax.schedules
 import optax.transforms
 
-from .._optax_compat import is_factory, is_factory_of_factories, is_optimizer
+from .._optax_compat import is_factory, is_optimizer
 from ..errors import NotAFactoryError
-from .factory import Factory, Internals, factory_of, register
+from .factory import factory_of, register
 from .spec import ScheduleSpec, Spec
 
 P = ParamSpec("P")
@@ -68,44 +67,7 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
     if factory_of(function) is not None:
         return function
     catalogue()  # so that `canonical(optax.adam)` is `canonopt.adam`
-    return register(Factory, function)
-
-
-# --- kinds of factories -------------------------------------------------------------------------
-
-
-class FactoryOfFactories(Factory):
-    """A function that takes a factory and returns another, as `optax.inject_hyperparams` does.
-
-    What it returns is a function that builds specs, the same one for the same arguments.
-    """
-
-    def _wrap(self, made: Any, parameters: dict[str, Any], internals: Internals) -> Any:
-        builder = _MadeFactory(made, self, parameters).builder
-        vars(builder)["_internals"] = internals
-        return builder
-
-
-class _MadeFactory(Factory):
-    # What `inject_hyperparams` returns keeps arrays in the state, and passes anything else on.
-    asks_for_arrays = True
-
-    def __init__(self, function: Any, outer: Factory, parameters: dict[str, Any]) -> None:
-        super().__init__(function, function.__name__, outer.module)
-        self.is_checked = str(inspect.unwrap(function).__module__).startswith("optax.")
-        self.made_by = self._outer, self._parameters = outer, parameters
-
-    def __reduce__(self) -> tuple:
-        # No module has this function under a name, so pickle makes it again.
-        return _factory_made_by, (self._outer, self._outer.to_pickle(self._parameters))
-
-    @property
-    def expression(self) -> str:
-        return self._outer.describe(self._parameters)
-
-
-def _factory_made_by(outer: Factory, parameters: dict[str, Any]) -> Factory:
-    return vars(outer.from_fields(parameters))["factory"]
+    return register(function)
 
 
 # --- the catalogue: a function that builds specs for each factory of Optax ----------------------
@@ -144,8 +106,7 @@ def in_place_of(value: Any) -> Any:
     # Its module has the function from now on, as pickles and `is_in_place` expect.
     module = vars(importlib.import_module(home))
     if name not in module:
-        kind = FactoryOfFactories if is_factory_of_factories(value) else Factory
-        module[name] = register(kind, value, name, home, of_optax=True)
+        module[name] = register(value, name, home, of_optax=True)
     return module[name]
 
 

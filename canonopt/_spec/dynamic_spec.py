@@ -8,9 +8,10 @@ stays in its place. A `Deferred` fills the holes and calls the factory.
 
 import contextlib
 import dataclasses
+import functools
 import operator
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterable, Iterator
 from typing import Any, NoReturn, TypeVar, overload
 
 import jax
@@ -19,7 +20,7 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
-from .._identity import PLAIN, HoldsArray, Mode, Reading, Table, Watched, leads_to_objects, read
+from .._identity import PLAIN, HoldsArray, Mode, Table, Watched, leads_to_objects, read
 from .._jax_internals import makes_tracers
 from .._optax_compat import as_transform
 from .._python_internals import token_of
@@ -62,13 +63,7 @@ def _take_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any
         children[path] = value
         return Hole(path)
 
-    return mapped(parameters, change), children
-
-
-def _put_in(parameters: dict[str, Any], children: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters, with copies of their containers, and `children` in the holes."""
-    change = lambda _, value: children[value.path] if type(value) is Hole else value  # noqa: E731
-    return mapped(copied(parameters), change)
+    return {n: mapped(value, change, n) for n, value in parameters.items()}, children
 
 
 def _is_array(leaf: Any) -> bool:
@@ -93,21 +88,28 @@ def _with_weak_type(child: Any, dtype: Any) -> Any:
 # --- a call of a factory that is put off ---------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True, weakref_slot=True)
+@dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
 class Template:
     """A dynamic spec without its children: static data that a jit cache compares in every call.
 
     So templates are interned, as static specs are, and compare by identity.
     """
 
-    cls: type[Configured]
     factory: Any
-    # Where the children go, and the values that are not traced.
+    # With a hole for each child.
     parameters: dict[str, Any]
     paths: tuple[str, ...]
     # For each child, its dtype if it was a weakly typed array when the spec was built.
     weak: tuple[Any, ...]
     watched: Watched | None = None
+    # The class of the spec, which is known when the factory was called once.
+    cls: Any = None
+
+    def filled(self, children: Iterable[Any]) -> dict[str, Any]:
+        """Return the parameters, with copies of their containers, and `children` in the holes."""
+        by_path = dict(zip(self.paths, children, strict=True))
+        change = lambda _, value: by_path[value.path] if type(value) is Hole else value  # noqa: E731
+        return {n: mapped(v, change, n) for n, v in copied(self.parameters).items()}
 
 
 @dataclasses.dataclass(eq=False, slots=True)
@@ -117,12 +119,9 @@ class Deferred(Internals):
     `made` is what the factory made of values that are not traced, once it was asked for.
     """
 
-    # The parameters with holes, and the values for the holes by path.
-    parameters: dict[str, Any] = dataclasses.field(kw_only=True)
-    children: dict[str, Any] = dataclasses.field(kw_only=True)
     # The spec as a pytree. What replaces an array need not be one, so taking the parameters apart
-    # again could find other leaves. None until the factory was called once.
-    flat: Any = None
+    # again could find other leaves.
+    flat: tuple[tuple[Any, ...], Template] = dataclasses.field(kw_only=True)
 
     def build(self) -> Any:
         if issubclass(self.flat[1].cls, optax.GradientTransformation):
@@ -130,6 +129,8 @@ class Deferred(Internals):
         return lambda count: self._run(lambda made: made(count))
 
     def transform(self) -> optax.GradientTransformationExtraArgs:
+        """Return the transformation that makes the call when it runs."""
+
         def init(params: Any) -> Any:
             return self._run(lambda made: as_transform(made).init(params))
 
@@ -168,7 +169,7 @@ class Deferred(Internals):
         if makes_tracers():
             return self._make()
         if self.made is None:
-            if not all(map(is_concrete, jtu.tree_leaves(self.children))):
+            if not all(map(is_concrete, jtu.tree_leaves(self.flat[0]))):
                 return self._make()
             # A trace may be the first to ask, and what is made then must hold no tracer of it.
             with jax.ensure_compile_time_eval():
@@ -176,8 +177,8 @@ class Deferred(Internals):
         return self.made
 
     def _make(self) -> Any:
-        given = {path: self._given(path, child) for path, child in self.children.items()}
-        parameters = _put_in(self.parameters, given)
+        children, template = self.flat
+        parameters = template.filled(map(self._given, template.paths, children))
         return self.factory.call(self.factory.signature.differing(parameters, containers=True))
 
     def _given(self, path: str, child: Any) -> Any:
@@ -195,7 +196,7 @@ class Deferred(Internals):
             return child
         # A number with a name refuses to tell its value, and is named in the error.
         named = child.named(path)
-        return named.as_array() if self.factory.asks_for_arrays else named
+        return named if self.factory.made_by is None else named.as_array()
 
     # --- errors -----------------------------------------------------------------------------------
 
@@ -239,7 +240,7 @@ class Deferred(Internals):
     def _note(self) -> str:
         """Return what is known about the values that may be traced, and what to write."""
         named, has_shape = [], False
-        for path, child in self.children.items():
+        for child, path in zip(self.flat[0], self.flat[1].paths, strict=True):
             is_number = lambda x: isinstance(x, Dynamic)  # noqa: E731
             for keys, part in jtu.tree_flatten_with_path(child, is_leaf=is_number)[0]:
                 shape = getattr(part, "shape", ())
@@ -274,53 +275,41 @@ _templates: Table[Template] = Table()
 
 def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     """Return the spec with these parameters, whose arrays are its leaves."""
-    parameters, children = _take_out(parameters)
-    deferred = Deferred(factory, None, parameters=parameters, children=children)
-    reading = _read(factory, parameters)
-    weak = tuple(map(_weak_dtype, children.values()))
-    are_numbers = tuple(isinstance(child, Dynamic) for child in children.values())
-    key = (token_of(factory), weak, are_numbers, reading.key)
+    parameters, by_path = _take_out(parameters)
+    children, static = tuple(by_path.values()), tuple(parameters.values())
+    reading = read(factory.held, static)
+    new = Template(factory, parameters, tuple(by_path), tuple(map(_weak_dtype, children)))
+    are_numbers = tuple(isinstance(child, Dynamic) for child in children)
+    key = (token_of(factory), new.weak, are_numbers, reading.key)
     template = _templates.get(key) if reading.is_comparable else None
     # A number never tells a factory its value, so the call would be that of an earlier build.
-    are_single = (getattr(child.value, "shape", None) == () for child in children.values())
+    are_single = (getattr(child.value, "shape", None) == () for child in children)
     if template is not None and all(are_numbers) and all(are_single):
-        return _put_together(template, children.values(), deferred)
+        return _put_together(template, children)
     # The factory is called here for its errors and its warnings, and to see what it makes.
-    cls = dynamic_class_for(class_for(factory, deferred.first()))
-    # The factory is called again for each trace, and would then make something else.
-    if reading.is_comparable and _read(factory, parameters).key != reading.key:
-        raise DynamicSpecError(
-            f"{factory.expression} changes what it reads when it is called, and a traced value "
-            "requires another call of it.",
-            "Write a Python number instead of the array or of canonopt.dynamic(...), or have it "
-            "change nothing but its own variables.",
-        )
-    watched = None
-    if reading.can_change and reading.is_comparable:
-        watched = Watched(reading, lambda: _read(factory, parameters))
-    template = Template(cls, factory, parameters, tuple(children), weak, watched)
+    deferred = Deferred(factory, None, flat=(children, new))
+    new.cls = _dynamic_class_for(class_for(factory, deferred.first()))
     if reading.is_comparable:
-        if watched is not None:
-            watched.stands_in(_templates, key, weakref.ref(template))
-        template = _templates.setdefault(key, template)
-    return _put_together(template, children.values(), deferred)
+        read_again = lambda: read(factory.held, static)  # noqa: E731
+        # The factory is called again for each trace, and would then make something else.
+        if read_again().key != reading.key:
+            raise DynamicSpecError(
+                f"{factory.expression} changes what it reads when it is called, and a traced value "
+                "requires another call of it.",
+                "Write a Python number instead of the array or of canonopt.dynamic(...), or have "
+                "it change nothing but its own variables.",
+            )
+        if reading.can_change:
+            new.watched = Watched(reading, read_again)
+            new.watched.stands_in(_templates, key, weakref.ref(new))
+        new = _templates.setdefault(key, new)
+    return _put_together(new, children, deferred.made)
 
 
-def _read(factory: Any, parameters: dict[str, Any]) -> Reading:
-    """Read what is not traced."""
-    return read(factory.held, (*parameters.values(),))
-
-
-def _put_together(
-    template: Template, children: Iterable[Any], deferred: Deferred | None = None
-) -> Configured:
-    cls, factory, children = template.cls, template.factory, tuple(children)
-    if deferred is None:
-        values = map(_with_weak_type, children, template.weak)
-        named = dict(zip(template.paths, values, strict=True))
-        deferred = Deferred(factory, None, parameters=template.parameters, children=named)
-    deferred.watched, deferred.flat = template.watched, (children, template)
-    return make_spec(cls, _put_in(template.parameters, deferred.children), deferred)
+def _put_together(template: Template, children: Iterable[Any], made: Any = None) -> Configured:
+    flat = tuple(map(_with_weak_type, children, template.weak)), template
+    deferred = Deferred(template.factory, made, template.watched, flat=flat)
+    return make_spec(template.cls, template.filled(flat[0]), deferred, deferred.transform())
 
 
 # Each call of a jitted function flattens its arguments. A function in Python would take longer.
@@ -335,18 +324,13 @@ def _flatten_with_keys(spec: Configured) -> tuple[list[tuple[Any, Any]], Templat
     return list(zip(map(jtu.GetAttrKey, template.paths), children, strict=True)), template
 
 
-_classes: dict[type[Configured], type[Configured]] = {}
-
-
-def dynamic_class_for(static_class: type[Configured]) -> type[Configured]:
+@functools.cache
+def _dynamic_class_for(static_class: Any) -> Any:
     """Return the subclass, registered as a pytree, for specs that hold arrays."""
-    if static_class not in _classes:
-        cls: Any = type(static_class.__name__, (_Dynamic, static_class), {})
-        cls.__module__, cls.__qualname__ = static_class.__module__, static_class.__qualname__
-        # Registered before other threads can find the class.
-        jtu.register_pytree_with_keys(cls, _flatten_with_keys, _put_together, _flatten)
-        _classes.setdefault(static_class, cls)
-    return _classes[static_class]
+    cls: Any = type(static_class.__name__, (_Dynamic, static_class), {})
+    cls.__module__, cls.__qualname__ = static_class.__module__, static_class.__qualname__
+    jtu.register_pytree_with_keys(cls, _flatten_with_keys, _put_together, _flatten)
+    return cls
 
 
 class _Dynamic(Configured):
@@ -366,13 +350,6 @@ class _Dynamic(Configured):
             "make it an ordinary field (without static=True), or write Python numbers instead of "
             "the arrays.",
         )
-
-    def __eq__(self, other: object) -> bool:
-        return self is other
-
-    # `tuple` has a `__ne__` too, which would compare the two functions.
-    def __ne__(self, other: object) -> bool:
-        return self is not other
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
         if mode in ("held", "live"):

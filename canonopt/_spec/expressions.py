@@ -1,5 +1,6 @@
 """Values as Python source."""
 
+import collections
 import enum
 import math
 import sys
@@ -55,13 +56,21 @@ def _dict(value: dict[Any, Any]) -> str:
     return f"{{{_pairs('{}: {}', value.items())}}}"
 
 
+def _default(value: collections.defaultdict) -> str:
+    return f"collections.defaultdict({expression(value.default_factory)}, {_dict(value)})"
+
+
 _RULES: dict[Any, Callable[[Any], str]] = {
-    # `inf` and `nan` are no Python expressions.
+    # `inf` and `nan` are no Python expressions, and that of a complex number loses the sign of 0.
     float: lambda value: repr(value) if math.isfinite(value) else f"float('{value}')",
     tuple: lambda value: f"({_listed(value)}{',' * (len(value) == 1)})",
     list: lambda value: f"[{_listed(value)}]",
     set: lambda value: f"{{{_listed(value)}}}" if value else "set()",
     frozenset: lambda value: f"frozenset([{_listed(value)}])",
     dict: _dict,
+    complex: lambda value: f"complex({_listed((value.real, value.imag))})",
+    collections.OrderedDict: lambda value: f"collections.OrderedDict({_dict(value)})",
+    collections.defaultdict: _default,
+    collections.deque: lambda value: f"collections.deque({expression([*value])}, {value.maxlen})",
     type(jnp.float32): lambda value: f"jax.numpy.{value.dtype.name}",
 }

@@ -6,10 +6,11 @@ number is taken by a few of its factories.
 
 import contextlib
 import difflib
+import inspect
 import re
 import types
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -29,24 +30,23 @@ from .._optax_compat import (
 from ..errors import NotATransformationError, ParameterError
 from .arguments import is_spec, parts_of
 from .expressions import expression
-from .parameters import FactoryParameters
 
 _NUMBERS = frozenset((float, int, bool, type(None)))
 _DTYPES = ("bfloat16", "float16", "float32", "float64")
 
 
-def check_hyperparameters(parameters: FactoryParameters, given: Mapping[str, Any]) -> None:
+def check_hyperparameters(
+    factory: str, parameters: Mapping[str, inspect.Parameter], given: Mapping[str, Any]
+) -> None:
     """Raise `ParameterError` for an argument that a factory of Optax's cannot mean."""
     for name, value in given.items():
-        if type(value) in _NUMBERS or name in parameters.transformations:
-            continue
         # A function is no mistake: some factories take a schedule and do not say so.
-        if isinstance(value, types.FunctionType) and not is_factory(value):
+        is_function = isinstance(value, types.FunctionType) and not is_factory(value)
+        if type(value) in _NUMBERS or is_function:
             continue
-        annotation = annotation_of(parameters.parameters[name])
         if "dtype" in name and isinstance(value, str):
-            _check_dtype(parameters.factory, value, name)
-        _check_number(parameters.factory, value, annotation, name)
+            _check_dtype(factory, value, name)
+        _check_number(factory, value, annotation_of(parameters[name]), name)
 
 
 # --- numbers ------------------------------------------------------------------------------------
@@ -112,15 +112,17 @@ def _check_dtype(factory: str, value: str, path: str) -> None:
 # --- transformations ----------------------------------------------------------------------------
 
 
-def check_transformations(parameters: FactoryParameters, given: Mapping[str, Any]) -> None:
+def check_transformations(
+    factory: str, parameters: Iterable[inspect.Parameter], given: Mapping[str, Any]
+) -> None:
     """Raise `NotATransformationError` for an argument that has to be a transformation."""
-    for name, annotation in parameters.transformations.items():
-        if name in given:
-            items = [(name, given[name])]
-            if name == parameters.variadic:
-                items = [(f"{name}[{i}]", item) for i, item in enumerate(given[name])]
-            for path, item in items:
-                _check_transformation(parameters.factory, item, annotation, path)
+    for parameter in parameters:
+        name = parameter.name
+        items = {name: given[name]} if name in given else {}
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            items = {f"{name}[{i}]": item for i, item in enumerate(given.get(name, ()))}
+        for path, item in items.items():
+            _check_transformation(factory, item, parameter.annotation, path)
 
 
 def _check_transformation(factory: str, value: Any, annotation: Any, path: str) -> None:

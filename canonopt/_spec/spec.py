@@ -8,7 +8,7 @@ import difflib
 import importlib
 import operator
 import re
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
@@ -20,7 +20,7 @@ from .._identity import Mode, Watched, is_in_place
 from .._optax_compat import as_transform, is_transformation, number_or_none
 from .._python_internals import ClassAttribute, InstanceAttribute, new_token
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
-from .arguments import mapped, parts_of
+from .arguments import Parts, mapped, parts_of
 from .dynamic_number import Dynamic
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ class Internals:
     """
 
     factory: Any  # the `Factory`
-    # What the factory made of the parameters, or a call of it that was put off.
+    # What the factory made of the parameters.
     made: Any
     # Reads again, when the spec is traced, if any of what was read can change.
     watched: Watched | None = None
@@ -55,10 +55,6 @@ class Internals:
     def build(self) -> Any:
         """Return what the factory makes of the parameters."""
         return self.made
-
-    def transform(self) -> optax.GradientTransformationExtraArgs:
-        """Return the transformation that the spec of one runs."""
-        return as_transform(self.made)
 
     def check(self) -> None:
         """Read again what the spec was built from. If that has changed, no build finds the spec."""
@@ -129,16 +125,14 @@ class Configured:
 
         **Raises:** `ParameterError` for an unknown parameter, or a name that several share.
         """
-        factory, signature = self._factory, self._factory.signature
-        own = {name: v for name, v in changes.items() if signature.takes(name)}
-        within = {name: v for name, v in changes.items() if name not in own}
-        if within and not any("." in path for path in self.hyperparameters()):
-            # No other spec is inside, so this raises the error of an unknown parameter.
-            unknown = {name: v for name, v in within.items() if name.isidentifier()}
-            signature.from_fields(unknown, self.parameters())
-        paths = {find(self, name)[0]: value for name, value in within.items()}
-        new = _replaced(self, paths) if paths else {}
-        return factory.from_fields(new | own, self.parameters())
+        factory, old = self._factory, self.parameters()
+        new = {name: v for name, v in changes.items() if factory.signature.takes(name)}
+        paths = {find(self, name)[0]: v for name, v in changes.items() if name not in new}
+        if paths:
+            change = lambda path, value: paths.get(path, value)  # noqa: E731
+            made = {name: mapped(value, change, name, _parts) for name, value in old.items()}
+            new = {name: v for name, v in made.items() if v is not old[name]} | new
+        return factory.from_fields(new, old)
 
     def hyperparameters(self) -> dict[str, Any]:
         """Return the hyperparameters by path, also of specs inside this one: a dict to log.
@@ -223,11 +217,22 @@ def _restore(factory: Any, parameters: dict[str, Any]) -> Any:
 # containers among them, and the specs inside.
 
 
+def _parts(value: Any) -> tuple[Parts, Callable[[list[Any]], Any]]:
+    """Return the parts of a value as `parts_of` does, and those of a spec."""
+    if not isinstance(value, Configured):
+        return parts_of(value)
+    old = value.parameters()
+
+    def make(parts: list[Any]) -> Any:
+        new = zip(old, parts, strict=True)
+        return value.replace(**{name: part for name, part in new if part is not old[name]})
+
+    return [(f".{name}", part) for name, part in old.items()], make
+
+
 def _walk(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
     """Yield each part of a spec or a container with its path, outer parts first."""
-    is_spec = isinstance(value, Configured)
-    named = [(f".{name}", v) for name, v in value.parameters().items()] if is_spec else []
-    for step, part in named or parts_of(value)[0]:
+    for step, part in _parts(value)[0]:
         below = (path + step).removeprefix(".")
         yield below, part
         yield from _walk(part, below)
@@ -259,20 +264,6 @@ def find(spec: Configured, name: str) -> tuple[str, Any]:
         f"{hint}Those of this spec are: {', '.join(listed) or 'none'}.",
         path=name,
     )
-
-
-def _replaced(spec: Configured, changes: Mapping[str, Any], path: str = "") -> dict[str, Any]:
-    """Return the parameters of a spec that become others with other values at some paths."""
-
-    def change(path: str, value: Any) -> Any:
-        if path in changes:
-            return changes[path]
-        new = _replaced(value, changes, f"{path}.") if isinstance(value, Configured) else {}
-        return value.replace(**new) if new else value
-
-    old = spec.parameters()
-    new = mapped(old, change, path)
-    return {name: value for name, value in new.items() if value is not old[name]}
 
 
 # --- transformations and schedules ---------------------------------------------------------------
@@ -392,11 +383,17 @@ def make_spec(
     cls: type[Configured],
     parameters: dict[str, Any],
     internals: Internals,
+    called: Any = None,
 ) -> Configured:
-    """Make a spec of class `cls`. Every spec is made here."""
+    """Make a spec of class `cls`. Every spec is made here.
+
+    `called` is the transformation that it runs, if that is not `internals.made`.
+    """
     if issubclass(cls, Spec):
         # `init_like_grads` looks for it among what `update` captures.
-        called = internals.transform()
+        called = internals.made if called is None else called
+        if not isinstance(called, optax.GradientTransformationExtraArgs):
+            called = as_transform(called)
 
         def init(params: optax.Params) -> optax.OptState:
             internals.check()
@@ -457,7 +454,7 @@ _shared: dict[Any, type[Configured]] = {}
 
 def class_for(factory: Any, made: Any) -> type[Configured]:
     """Return the class of the spec for what `factory` has made."""
-    is_transform = is_transformation(made)
+    is_transform = isinstance(made, optax.GradientTransformation) or is_transformation(made)
     if not is_transform and not callable(made):
         raise NotAFactoryError(
             f"{factory.expression}(...) returned {made!r}, which is neither a gradient "

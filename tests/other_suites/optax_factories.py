@@ -64,8 +64,8 @@ def count_calls(calls: collections.Counter[str]) -> None:
 
     from_call = Factory.from_call
 
-    def counted(self: Factory, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def counted(self: Factory, *call: Any) -> Any:
         calls[self.name] += 1
-        return from_call(self, args, kwargs)
+        return from_call(self, *call)
 
     Factory.from_call = counted

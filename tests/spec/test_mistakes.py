@@ -53,7 +53,9 @@ CALLS = {
     "canonopt.identity(x=1)": "'x'. Its signature is identity().",
     "clip(1.0, 2.0)": "clip: too many positional arguments. Its signature is clip(max_delta).",
     "canonopt.polyak_sgd(lr=1.0)": "got an unexpected keyword argument 'lr'.",
-    "adam(1e-3).replace(beta1=0.5)": "adam: got an unexpected keyword argument 'beta1'.",
+    "adam(1e-3).replace(beta1=0.5)": (
+        "There is no hyperparameter 'beta1'. Those of this spec are: learning_rate, b1, b2, eps, "
+    ),
     "adam(1e-3).init(model)": (
         "adam cannot make a state for .activation, which is a function. Write optim.init("
         "eqx.filter(model, eqx.is_inexact_array)), or optim.init_like_grads(model, loss_fn, ...)."
@@ -99,6 +101,9 @@ TRANSFORMATIONS = {
         "is a schedule, write canonopt.scale_by_learning_rate(schedule), or canonopt.sgd("
     ),
     "chain(Optimizer)": "args[0] is the class Optimizer. Make an instance: Optimizer(...).",
+    "chain(sgd(0.1)).replace(args=clip(1.0))": (
+        "chain needs a gradient transformation, and args[0] is the function init."
+    ),
     "chain([clip(1.0), adam(1e-3)])": (
         "args[0] is the list [canonopt.clip(max_delta=1.0), canonopt.adam(learning_rate=0.001)]. "
         "Unpack it: canonopt.chain(*transforms)."

@@ -1,4 +1,4 @@
-"""One table of codecs: what stands in the data for each value that plain data lack.
+"""One table of codecs: what stands in the data for each value, and from values to data and back.
 
 A spec is a table with the name of its factory and all of its parameters:
 
@@ -10,17 +10,23 @@ and TOML agree on strings, finite numbers, booleans, lists and tables only: TOML
 PyYAML and tomli-w write the keys of a table in an order of their own.
 """
 
+import json
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 
 from ..._identity import is_namedtuple
-from ..._optax_compat import is_transformation
+from ..._optax_compat import is_transformation, members_of
+from ...errors import CanonoptError, ConfigError
 from ..dynamic_number import Dynamic
 from ..dynamic_spec import dynamic
+from ..factory import factory_of
+from ..spec import Configured, internals_of
+from .names import Names
 
 Data: TypeAlias = bool | int | float | str | list["Data"] | dict[str, "Data"]
 
@@ -55,15 +61,15 @@ def _is_known(value: Any) -> bool:
     return isinstance(value, Dynamic) and not isinstance(value.numbers(), Dynamic | None)
 
 
+def _jax_type(name: str) -> Any:
+    return getattr(jnp, np.dtype(name).name)
+
+
 def _scalar(name: str, value: Any) -> Any:
     made = _jax_type(name).dtype.type(value)
     if made != value and made.dtype.kind in "biu":
         raise ValueError(f"the number does not fit {name}")
     return made
-
-
-def _jax_type(name: str) -> Any:
-    return getattr(jnp, np.dtype(name).name)
 
 
 def _not_finite(text: str) -> float:
@@ -109,9 +115,178 @@ CODECS = (
         _namedtuple,
     ),
 )
-BY_KEYS = {frozenset(codec.example): codec for codec in CODECS}
-# `{"default": True}` is the default of Optax, where that is an object without a name. `diff` has
-# "unnamed" for what has no name.
+_BY_KEYS = {frozenset(codec.example): codec for codec in CODECS}
+# The default of Optax, where that is an object without a name.
+_DEFAULT = {"default": True}
+# `diff` has "unnamed" for what has no name.
 RESERVED = frozenset(
     (*(next(iter(c.example)) for c in CODECS), "canonical", "optax", "default", "unnamed")
 )
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+class Writer:
+    """Writes values, with the names in a registry.
+
+    With `compares`, it also writes what has no name, for a comparison in this process.
+    """
+
+    def __init__(self, registry: Mapping[str, Any] | None, compares: bool = False) -> None:
+        self._names, self._compares = Names(registry), compares
+
+    def value(self, value: Any, path: str) -> Any:
+        kind = type(value)
+        if kind in (bool, int, str) or (kind is float and math.isfinite(value)):
+            return value
+        if kind is list:
+            return [self.value(item, f"{path}[{i}]") for i, item in enumerate(value)]
+        if kind is dict:
+            table = {key: self.value(item, f"{path}[{key!r}]") for key, item in value.items()}
+            if list(table) == sorted(k for k in table if type(k) is str and k not in RESERVED):
+                return table
+            return {"dict": [[self.value(key, path), item] for key, item in table.items()]}
+        if isinstance(value, Configured):
+            return self._spec(internals_of(value).factory, value.parameters(), path)
+        for codec in CODECS:
+            if codec.test(value) and (table := self._table(codec, value, path)) is not None:
+                return table
+        return self._unnamed(value, path)
+
+    def _table(self, codec: Codec, value: Any, path: str) -> dict[str, Data] | None:
+        """Return the table that stands for a value; None if an object in it has no name."""
+        parts, table = codec.write(value), {}
+        parts = parts if len(codec.example) > 1 else [parts]
+        for (key, example), part in zip(codec.example.items(), parts, strict=True):
+            is_name = type(example) is Name
+            table[key] = self._names.of(part) if is_name else self.value(part, path)
+            if table[key] is None:
+                return None
+        if type(value) is set:  # whose order depends on the process
+            table["set"].sort(key=repr)
+        return table
+
+    def _spec(self, factory: Any, parameters: dict[str, Any], path: str) -> dict[str, Data]:
+        """Return the table of what a factory builds with these parameters."""
+        if factory.made_by is not None:  # inject_hyperparams(optax.adam)
+            outer, given = factory.made_by
+            key, name = "optax", self._spec(outer, given, f"{path}.optax")
+        else:
+            key, name = self._names.of_factory(factory)
+        if name is None:
+            self._unnamed(factory.function, path)  # raises, unless this is for a comparison
+            name = f"{factory.module}:{factory.name} at {id(factory):#x}"
+        table: dict[str, Any] = {key: name}
+        signature = factory.signature
+        for name, value in parameters.items():
+            where = f"{path}.{name}"
+            if name == key:
+                raise ConfigError(f"{where} has the key of the factory.", "Rename it.", path=where)
+            is_default = value is signature.defaults.get(name) and self._names.of(value) is None
+            if is_default and (callable(value) or is_transformation(value)):
+                table[name] = _DEFAULT
+            else:
+                table[name] = self.value([*value] if name == signature.variadic else value, where)
+        return table
+
+    def _unnamed(self, value: Any, path: str) -> dict[str, Data]:
+        if self._compares:
+            return {"unnamed": repr(value), "id": id(value)}
+        named = "canonopt.to_config(spec, registry={'x': ...})"
+        fix = f"Define it in a module, or give it a name: {named}."
+        if is_transformation(value):
+            fix = "Build it with canonopt."
+        elif isinstance(value, Dynamic | jax.Array | np.ndarray):
+            fix = "Write canonopt.dynamic(...) of Python numbers, outside of jax.jit."
+        raise ConfigError(f"{path} is {value!r}, which has no name in data.", fix, path=path)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+class Reader:
+    """Reads values, which another version of Optax may have written."""
+
+    def __init__(self, registry: Mapping[str, Any] | None, is_other: bool) -> None:
+        self._names, self._is_other = Names(registry), is_other
+        # Paths of parameters that are as in the installed Optax, and not as they were written.
+        self.as_installed: list[str] = []
+
+    def value(self, data: Any, path: str) -> Any:
+        match data:
+            case list():
+                return [self.value(item, f"{path}[{i}]") for i, item in enumerate(data)]
+            case {"canonical": name, **written}:
+                return self._spec("canonical", name, written, path)
+            case {"optax": name, **written}:
+                return self._spec("optax", name, written, path)
+            case dict() if codec := _BY_KEYS.get(frozenset(data)):
+                fix = f"Write it as in {text_of(codec.example)}."
+                items = codec.example.items()
+                parts = [self._part(example, data[key], path, fix) for key, example in items]
+                return _called(codec.read, parts, next(iter(codec.example)), fix, path)
+            case dict() if reserved := sorted(RESERVED & data.keys()):
+                raise ConfigError(
+                    f"{path} is {text_of(data)}, and {reserved[0]!r} stands for something else.",
+                    f'For a dict with it, write pairs: {{"dict": [["{reserved[0]}", ...]]}}.',
+                    path=path,
+                )
+            case dict():
+                return {key: self.value(data[key], f"{path}[{key!r}]") for key in sorted(data)}
+        return data
+
+    def _part(self, example: Any, data: Any, path: str, fix: str) -> Any:
+        """Return what a table of a codec has in place of `example`."""
+        if type(example) is Name:
+            return self._names.find(data, path)
+        part = self.value(data, path)
+        if type(example) not in (float, type(part)):
+            problem = f"{path} has {text_of(data)} in place of {text_of(example)}."
+            raise ConfigError(problem, fix, path=path)
+        return part
+
+    def _spec(self, key: str, name: Data, written: dict[str, Any], path: str) -> Any:
+        made = self.value(name, path) if isinstance(name, dict) else None
+        # What `inject_hyperparams(optax.adam)` made, or one with a name.
+        factory = factory_of(made) or self._names.find_factory(name, f"{path}.{key}", key)
+        signature, is_other = factory.signature, self._is_other and key == "optax"
+        missing = [name for name in signature.defaults if name not in written]
+        if missing and not is_other:
+            fix = f'Write all parameters, for a default {{"{missing[0]}": {{"default": true}}}}.'
+            problem = f"{path} lacks {', '.join(missing)} of {factory.name}."
+            raise ConfigError(problem, fix, path=f"{path}.{missing[0]}")
+        if is_other:
+            missing += [name for name, data in written.items() if data == _DEFAULT]
+            self.as_installed += [f"{path}.{name}" for name in missing]
+        for name, data in written.items():
+            # A factory would take "false" for true.
+            known = signature.parameters.get(name)
+            kinds = {*members_of(known.annotation)} if known and isinstance(data, str) else set()
+            if kinds and kinds <= {bool, int, float, type(None)}:
+                fix = "Write a number or a boolean, without quotes; in YAML with a dot: 1.0e-3."
+                problem = f"{path}.{name} is {text_of(data)}, which {factory.name} does not take."
+                raise ConfigError(problem, fix, path=f"{path}.{name}")
+        named = {name: data for name, data in written.items() if data != _DEFAULT}
+        given = {name: self.value(data, f"{path}.{name}") for name, data in named.items()}
+        return _called(factory.from_fields, [given], factory.name, "Correct its parameters.", path)
+
+
+def _called(
+    function: Callable[..., Any], args: Sequence[Any], name: str, fix: str, path: str
+) -> Any:
+    """Return what a function returns. Its errors have the path."""
+    try:
+        return function(*args)
+    except CanonoptError as error:
+        where = f"{path}.{error.path}" if error.path else path
+        raise ConfigError(f"{where}: {error.problem}", error.fix, path=where) from error
+    except Warning:  # which the user has made an error
+        raise
+    except Exception as error:  # a factory may raise anything
+        problem = f"{path}: {name} raised {type(error).__name__}: {error}."
+        raise ConfigError(problem, fix, path=path) from error
+
+
+def text_of(data: Any) -> str:
+    return json.dumps(data, ensure_ascii=False)

@@ -11,8 +11,8 @@ import attrs
 import jax
 
 from ..spec import Configured
-from .codecs import RESERVED, Data
-from .files import Writer, enveloped
+from .codecs import RESERVED, Data, Writer
+from .files import enveloped
 
 
 def fingerprint(

@@ -1,22 +1,14 @@
 """From a spec to plain data and back, with the table of codecs."""
 
-import json
-import math
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-import jax
-import numpy as np
 import optax
 
-from ..._optax_compat import is_transformation, members_of
-from ...errors import CanonoptError, ConfigError, ConfigWarning
-from ..dynamic_number import Dynamic
-from ..factory import factory_of
-from ..spec import Configured, internals_of
-from .codecs import BY_KEYS, CODECS, RESERVED, Codec, Data, Name
-from .names import Names
+from ...errors import ConfigError, ConfigWarning
+from ..spec import Configured
+from .codecs import Data, Reader, Writer, text_of
 
 if TYPE_CHECKING:
     from cattrs import Converter
@@ -72,7 +64,7 @@ def from_config(data: Mapping[str, Any], *, registry: Mapping[str, Any] | None =
     """
     table = enveloped(data)
     written, installed = table["canonopt"]["optax"], optax.__version__
-    reader = _Reader(registry, is_other=written != installed)
+    reader = Reader(registry, is_other=written != installed)
     versions = f"Optax {written} wrote the data, and {installed} is installed."
     try:
         spec = reader.value(table["spec"], "spec")
@@ -90,85 +82,7 @@ def from_config(data: Mapping[str, Any], *, registry: Mapping[str, Any] | None =
     return spec
 
 
-# --- writing --------------------------------------------------------------------------------------
-
-
-class Writer:
-    """Writes values, with the names in a registry.
-
-    With `compares`, it also writes what has no name, for a comparison in this process.
-    """
-
-    def __init__(self, registry: Mapping[str, Any] | None, compares: bool = False) -> None:
-        self._names = Names(registry)
-        self._compares = compares
-
-    def value(self, value: Any, path: str) -> Any:
-        kind = type(value)
-        if kind in (bool, int, str) or (kind is float and math.isfinite(value)):
-            return value
-        if kind is list:
-            return [self.value(item, f"{path}[{i}]") for i, item in enumerate(value)]
-        if kind is dict:
-            table = {key: self.value(item, f"{path}[{key!r}]") for key, item in value.items()}
-            if list(table) == sorted(k for k in table if type(k) is str and k not in RESERVED):
-                return table
-            return {"dict": [[self.value(key, path), item] for key, item in table.items()]}
-        if isinstance(value, Configured):
-            return self._spec(internals_of(value).factory, value.parameters(), path)
-        for codec in CODECS:
-            if codec.test(value) and (table := self._table(codec, value, path)) is not None:
-                return table
-        if self._compares:
-            return {"unnamed": repr(value), "id": id(value)}
-        raise _without_name(value, path)
-
-    def _table(self, codec: Codec, value: Any, path: str) -> dict[str, Data] | None:
-        """Return the table that stands for a value; None if an object in it has no name."""
-        keys, parts, table = codec.example, codec.write(value), {}
-        for key, part in zip(keys, parts if len(keys) > 1 else [parts], strict=True):
-            is_name = type(keys[key]) is Name
-            table[key] = self._names.of(part) if is_name else self.value(part, path)
-            if table[key] is None:
-                return None
-        if type(value) is set:  # whose order depends on the process
-            table["set"].sort(key=repr)
-        return table
-
-    def _spec(self, factory: Any, parameters: dict[str, Any], path: str) -> dict[str, Data]:
-        """Return the table of what a factory builds with these parameters."""
-        if factory.made_by is not None:  # inject_hyperparams(optax.adam)
-            outer, given = factory.made_by
-            key, name = "optax", self._spec(outer, given, f"{path}.optax")
-        else:
-            key, name = self._names.of_factory(factory)
-        if name is None and not self._compares:
-            raise _without_name(factory.function, path)
-        signature = factory.signature
-        name = name or f"{factory.module}:{factory.name} at {id(factory):#x}"
-        table: dict[str, Any] = {key: name}
-        for name, value in parameters.items():
-            where = f"{path}.{name}"
-            if name == key:
-                raise ConfigError(f"{where} has the key of the factory.", "Rename it.", path=where)
-            is_default = value is signature.defaults.get(name) and self._names.of(value) is None
-            if is_default and (callable(value) or is_transformation(value)):
-                table[name] = _DEFAULT
-            else:
-                table[name] = self.value([*value] if name == signature.variadic else value, where)
-        return table
-
-
-def _without_name(value: Any, path: str) -> ConfigError:
-    fix = "Define it in a module, or give it a name: canonopt.to_config(spec, registry={'x': ...})."
-    if is_transformation(value):
-        fix = "Build it with canonopt."
-    elif isinstance(value, Dynamic | jax.Array | np.ndarray):
-        fix = "Write canonopt.dynamic(...) of Python numbers, outside of jax.jit."
-    return ConfigError(f"{path} is {value!r}, which has no name in data.", fix, path=path)
-
-
-# --- reading --------------------------------------------------------------------------------------
+# --- data of libraries ---------------------------------------------------------------------------
 
 
 def enveloped(data: Any) -> dict[str, Any]:
@@ -179,7 +93,7 @@ def enveloped(data: Any) -> dict[str, Any]:
         ):
             return table
     raise ConfigError(
-        f"The data need the keys canonopt and spec, and format 1, and are {_text(table)}.",
+        f"The data need the keys canonopt and spec, and format 1, and are {text_of(table)}.",
         "Write what canonopt.to_config returns, or install the version of canonopt that did.",
     )
 
@@ -198,98 +112,6 @@ def _plain(data: Any, path: str) -> Any:
         return [_plain(item, f"{path}[{i}]") for i, item in enumerate(data)]
     fix = "Write a number, a string, a boolean, a list or a table."
     raise ConfigError(f"{path} is {data!r}, a {type(data).__name__}.", fix, path=path)
-
-
-_DEFAULT = {"default": True}
-
-
-class _Reader:
-    """Reads values, which another version of Optax may have written."""
-
-    def __init__(self, registry: Mapping[str, Any] | None, is_other: bool) -> None:
-        self._names = Names(registry)
-        self._is_other = is_other
-        # Paths of parameters that are as in the installed Optax, and not as they were written.
-        self.as_installed: list[str] = []
-
-    def value(self, data: Any, path: str) -> Any:
-        match data:
-            case list():
-                return [self.value(item, f"{path}[{i}]") for i, item in enumerate(data)]
-            case {"canonical": name, **written}:
-                return self._spec("canonical", name, written, path)
-            case {"optax": name, **written}:
-                return self._spec("optax", name, written, path)
-            case dict() if codec := BY_KEYS.get(frozenset(data)):
-                fix = f"Write it as in {_text(codec.example)}."
-                items = codec.example.items()
-                parts = [self._part(example, data[key], path, fix) for key, example in items]
-                return _called(codec.read, parts, next(iter(codec.example)), fix, path)
-            case dict() if reserved := sorted(RESERVED & data.keys()):
-                raise ConfigError(
-                    f"{path} is {_text(data)}, and {reserved[0]!r} stands for something else.",
-                    f'For a dict with it, write pairs: {{"dict": [["{reserved[0]}", ...]]}}.',
-                    path=path,
-                )
-            case dict():
-                return {key: self.value(data[key], f"{path}[{key!r}]") for key in sorted(data)}
-        return data
-
-    def _part(self, example: Any, data: Any, path: str, fix: str) -> Any:
-        """Return what a table of a codec has in place of `example`."""
-        if type(example) is Name:
-            return self._names.find(data, path)
-        part = self.value(data, path)
-        if type(example) not in (float, type(part)):
-            problem = f"{path} has {_text(data)} in place of {_text(example)}."
-            raise ConfigError(problem, fix, path=path)
-        return part
-
-    def _spec(self, key: str, name: Data, written: dict[str, Any], path: str) -> Any:
-        made = self.value(name, path) if isinstance(name, dict) else None
-        # What `inject_hyperparams(optax.adam)` made, or one with a name.
-        factory = factory_of(made) or self._names.find_factory(name, f"{path}.{key}", key)
-        signature, is_other = factory.signature, self._is_other and key == "optax"
-        missing = [name for name in signature.defaults if name not in written]
-        if missing and not is_other:
-            fix = f'Write all parameters, for a default {{"{missing[0]}": {{"default": true}}}}.'
-            problem = f"{path} lacks {', '.join(missing)} of {factory.name}."
-            raise ConfigError(problem, fix, path=f"{path}.{missing[0]}")
-        if is_other:
-            missing += [name for name, data in written.items() if data == _DEFAULT]
-            self.as_installed += [f"{path}.{name}" for name in missing]
-        given = {}
-        for name, data in written.items():
-            where, known = f"{path}.{name}", signature.parameters.get(name)
-            # A factory would take "false" for true.
-            kinds = () if known is None else members_of(known.annotation)
-            if isinstance(data, str) and kinds and {*kinds} <= {bool, int, float, type(None)}:
-                fix = "Write a number or a boolean, without quotes; in YAML with a dot: 1.0e-3."
-                problem = f"{where} is {_text(data)}, which {factory.name} does not take."
-                raise ConfigError(problem, fix, path=where)
-            if data != _DEFAULT:
-                given[name] = self.value(data, where)
-        return _called(factory.from_fields, [given], factory.name, "Correct its parameters.", path)
-
-
-def _called(
-    function: Callable[..., Any], args: Sequence[Any], name: str, fix: str, path: str
-) -> Any:
-    """Return what a function returns. Its errors have the path."""
-    try:
-        return function(*args)
-    except CanonoptError as error:
-        where = f"{path}.{error.path}" if error.path else path
-        raise ConfigError(f"{where}: {error.problem}", error.fix, path=where) from error
-    except Warning:  # which the user has made an error
-        raise
-    except Exception as error:  # a factory may raise anything
-        problem = f"{path}: {name} raised {type(error).__name__}: {error}."
-        raise ConfigError(problem, fix, path=path) from error
-
-
-def _text(data: Any) -> str:
-    return json.dumps(data, ensure_ascii=False)
 
 
 # --- hooks ----------------------------------------------------------------------------------------

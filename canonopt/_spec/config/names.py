@@ -32,7 +32,10 @@ class Names:
 
     def of(self, value: Any) -> str | None:
         """Return the name of an object, None if it does not have one."""
-        alike = (n for n, known in self._registry.items() if _merged(known) is _merged(value))
+        # `hoist` returns one object for all functions that do the same.
+        same = hoist(value) if type(value) is types.FunctionType else value
+        functions = {n: f for n, f in self._registry.items() if type(f) is types.FunctionType}
+        alike = (name for name, known in functions.items() if hoist(known) is same)
         name = self._own.get(id(value)) or _known_names().get(id(value))
         return name or next(alike, None) or _qualified_name(value)
 
@@ -51,26 +54,21 @@ class Names:
     def find_factory(self, name: Any, path: str, key: str) -> Factory:
         """Return the factory of this name, under `"optax"` or `"canonical"` in the data."""
         if key == "optax":
-            fix, what = 'Write a name such as "adam".', f"a factory of Optax {optax.__version__}"
-            return vars(_found(name, catalogue(), path, what, fix))["factory"]
+            what = f"a factory of Optax {optax.__version__}"
+            return vars(_found(name, catalogue(), path, what))["factory"]
         named = {n: f for n, v in self._objects.items() if (f := factory_of(v)) is not None}
         of_functions = {_qualified_name(f.function): f for f in named.values()}
         return _found(name, of_functions | named, path, "a factory in the registry")
 
 
-def _found(name: Any, known: Mapping[Any, Any], path: str, what: str, fix: str = "") -> Any:
+def _found(name: Any, known: Mapping[Any, Any], path: str, what: str) -> Any:
     if isinstance(name, str) and name in known:
         return known[name]
-    if near := difflib.get_close_matches(str(name), filter(None, known), n=1):
-        fix = f"Did you mean {near[0]!r}?"
+    near = difflib.get_close_matches(str(name), filter(None, known), n=1)
+    fix = f"Import it, and write canonopt.from_config(data, registry={{{name!r}: ...}})."
+    fix = f"Did you mean {near[0]!r}?" if near else fix
     problem = f"{path} is {name!r}, which is not {what}. Names in data are not imported."
-    ours = f"Import it, and write canonopt.from_config(data, registry={{{name!r}: ...}})."
-    raise ConfigError(problem, fix or ours, path=path)
-
-
-def _merged(value: Any) -> Any:
-    """Return one object for all functions that do the same, and any other value as it is."""
-    return hoist(value) if type(value) is types.FunctionType else value
+    raise ConfigError(problem, fix, path=path)
 
 
 def _qualified_name(value: Any) -> str | None:
@@ -91,8 +89,9 @@ def _known_objects() -> dict[Any, Any]:
     numbers = bool, int, float, complex, *(np.dtype(code).type for code in "?bhilqBHILQefdFD")
     found: dict[Any, Any] = {f"{kind.__module__}:{kind.__name__}": kind for kind in numbers}
     # `optax.tree_utils` has other names for what `optax.tree` has.
-    for module in (optax, optax.tree, *vars(optax).values()):
-        for name, value in vars(module).items() if isinstance(module, types.ModuleType) else ():
+    modules = [m for m in vars(optax).values() if isinstance(m, types.ModuleType)]
+    for module in (optax, optax.tree, *modules):
+        for name, value in vars(module).items():
             owner = getattr(value, "__module__", None) if callable(value) else None
             if name[0] != "_" and str(owner).startswith("optax."):
                 found.setdefault(f"{module.__name__}:{name}", value)

@@ -124,7 +124,7 @@ JOINED = canonopt.join_schedules([canonopt.constant_schedule(0.1)] * 2, [5])
 BOUNDARIES = canonopt.to_config(JOINED)["spec"] | {"boundaries": ["5"]}
 WRONG = [
     ({"optax": "adamv"}, "optax", f"is 'adamv', which is not a factory of Optax {HERE}."),
-    ({"optax": 3}, "optax", 'Names in data are not imported. Write a name such as "adam".'),
+    ({"optax": 3}, "optax", "is 3, which is not a factory of Optax"),
     ({"optax": {"x": 1}}, "optax", "is {'x': 1}, which is not a factory of Optax"),
     ({"optax": ADAM}, "optax", "which is not a factory of Optax"),
     ({"weight_decy": 0.1}, "weight_decy", "keyword argument 'weight_decy'. Did you mean 'weight_d"),
