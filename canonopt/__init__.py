@@ -59,10 +59,6 @@ def __dir__() -> list[str]:
 
 def _specs() -> _Any:
     _importlib.import_module("optax")
-    if _importlib.import_module("jax").__version_info__ >= (0, 12):
-        # It adds settings to those that JAX compares of each call, and Equinox imports it. In the
-        # first trace of a step, at `canonopt.apply_updates`, the second call would be traced again.
-        _importlib.import_module("jax.extend")  # 20 ms
     # What comes now makes objects that stay, so the garbage collector would find nothing. A full
     # collection of the objects of JAX takes a tenth of the time to import JAX.
     is_enabled = _gc.isenabled()

@@ -15,7 +15,6 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import jax
 import optax
 import pytest
 
@@ -241,8 +240,7 @@ def test_building_an_optimizer_imports_nothing_but_jax_and_optax():
     code = (
         "optax.adam(1e-3); optax.chain(optax.clip(1.0), optax.sgd(optax.linear_schedule(1, 0, 9)))"
     )
-    pallas = "jax.extend" if jax.__version_info__ >= (0, 12) else "jax"
-    libraries = imported_by(f"import optax, optax.contrib, {pallas}; {code}")
+    libraries = imported_by(f"import optax, optax.contrib; {code}")
     added = imported_by(f"import canonopt as optax; {code}") - libraries
     beyond = {name for name in added if name.partition(".")[0] not in sys.stdlib_module_names}
     assert {name for name in beyond if not name.startswith("canonopt")} == set()

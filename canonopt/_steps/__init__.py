@@ -9,14 +9,36 @@
   and types), then `leaves` (types and shardings of single leaves).
 - `apply_updates` adds updates to a model and keeps its types: `leaves`, which also converts single
   leaves for a restore.
+
+Only `leaves` is imported with the room. The others need Equinox and `jax.extend`, which add settings
+to those that JAX compares of each call. If a step reached these first in its trace, by
+`apply_updates`, the second call would be traced again.
 """
 
-from .filter_jitting import filter_jit as filter_jit
-from .init import grads_like as grads_like
-from .init import init_like_grads as init_like_grads
-from .jitting import jit as jit
-from .jitting import keep_programs as keep_programs
+import importlib
+import typing
+
 from .leaves import apply_updates as apply_updates
 from .leaves import as_type as as_type
 from .leaves import struct_of as struct_of
 from .leaves import uncommitted as uncommitted
+
+if typing.TYPE_CHECKING:
+    from .filter_jitting import filter_jit as filter_jit
+    from .init import grads_like as grads_like
+    from .init import init_like_grads as init_like_grads
+    from .jitting import jit as jit
+    from .jitting import keep_programs as keep_programs
+else:
+    _LATER = {
+        "filter_jit": "filter_jitting",
+        "grads_like": "init",
+        "init_like_grads": "init",
+        "jit": "jitting",
+        "keep_programs": "jitting",
+    }
+
+    def __getattr__(name: str) -> object:
+        if name not in _LATER:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(f".{_LATER[name]}", __name__), name)

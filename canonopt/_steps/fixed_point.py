@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 import optax
+from jax.extend.core import JaxprEqn, Literal, jaxpr_as_fun
 from jax.sharding import NamedSharding
 
 from .._identity import kind_of
@@ -27,7 +28,6 @@ from .leaves import (
     commit,
     is_abstract,
     known_shardings,
-    make_in_place,
     sharding_of_scalars,
     strongly_typed,
     struct_of,
@@ -189,8 +189,50 @@ def _state_on_mesh(update: "Update", params: Any, sharding: NamedSharding) -> An
         types, _ = _preserved_types(update, jax.tree.unflatten(structure, placed))
     wanted = list(map(with_sharding, jax.tree.leaves(types), shardings))
     if not is_abstract(params):
-        wanted = make_in_place(init, jax.tree.leaves(params), wanted)
+        wanted = _make_in_place(init, jax.tree.leaves(params), wanted)
     return jax.tree.unflatten(structure, wanted)
+
+
+def _make_in_place(
+    init: jax.stages.Traced, params: list[Any], wanted: list[jax.ShapeDtypeStruct]
+) -> list[Any]:
+    """Return the result of `init` for `params`, each leaf made with its wanted type and sharding.
+
+    Most leaves are constants or parameters and need no compile. A program that returns thousands
+    of leaves would take longer to compile than everything else.
+    """
+    jaxpr = init.jaxpr.jaxpr
+    given = dict(zip(jaxpr.invars, params, strict=True))
+    constants = {eqn.outvars[0]: eqn.invars[0] for eqn in jaxpr.eqns if _is_full(eqn)}
+    leaves = jax.tree.leaves(init.out_info)
+    to_compute = []
+    for i, (var, struct) in enumerate(zip(jaxpr.outvars, wanted, strict=True)):
+        constant = var if isinstance(var, Literal) else constants.get(var)
+        if constant is not None and not struct.weak_type:
+            value = np.asarray(constant.val, leaves[i].dtype)
+            leaves[i] = jnp.full(struct.shape, value, struct.dtype, device=struct.sharding)
+        elif constant is None and var in given and struct_of(given[var]) == struct:
+            leaves[i] = given[var]
+        else:
+            to_compute.append(i)
+
+    def compute(*params: Any) -> list[Any]:
+        state = jaxpr_as_fun(init.jaxpr)(*params)
+        return [state[i] for i in to_compute]
+
+    if to_compute:
+        shardings = [wanted[i].sharding for i in to_compute]
+        # The numbers of an `init` that is not jitted, which rounds after each operation.
+        options = {"xla_allow_excess_precision": False}
+        computed = jax.jit(compute, out_shardings=shardings, compiler_options=options)(*params)
+        for i, leaf in zip(to_compute, computed, strict=True):
+            leaves[i] = as_type(leaf, wanted[i])
+    return leaves
+
+
+def _is_full(eqn: JaxprEqn) -> bool:
+    """Return True if an equation fills an array with a constant, as `jnp.full` does."""
+    return eqn.primitive.name == "broadcast_in_dim" and isinstance(eqn.invars[0], Literal)
 
 
 def _traced_init(update: "Update", params: Any) -> jax.stages.Traced:

@@ -6,15 +6,14 @@
 import functools
 from typing import Any, TypeVar
 
-import equinox as eqx
 import jax
 import jax.core
 import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
-from jax.extend.core import JaxprEqn, Literal, jaxpr_as_fun
 from jax.sharding import NamedSharding, PartitionSpec, Sharding, SingleDeviceSharding
 
+from .._texts import text_of
 from ..errors import PlacementError, UpdatesError
 
 _Model = TypeVar("_Model")
@@ -152,48 +151,6 @@ def commit(state: Any, sharding: Sharding) -> Any:
     return jax.tree.unflatten(structure, leaves)
 
 
-def make_in_place(
-    init: jax.stages.Traced, params: list[Any], wanted: list[jax.ShapeDtypeStruct]
-) -> list[Any]:
-    """Return the result of `init` for `params`, each leaf made with its wanted type and sharding.
-
-    Most leaves are constants or parameters and need no compile. A program that returns thousands
-    of leaves would take longer to compile than everything else.
-    """
-    jaxpr = init.jaxpr.jaxpr
-    given = dict(zip(jaxpr.invars, params, strict=True))
-    constants = {eqn.outvars[0]: eqn.invars[0] for eqn in jaxpr.eqns if _is_full(eqn)}
-    leaves = jax.tree.leaves(init.out_info)
-    to_compute = []
-    for i, (var, struct) in enumerate(zip(jaxpr.outvars, wanted, strict=True)):
-        constant = var if isinstance(var, Literal) else constants.get(var)
-        if constant is not None and not struct.weak_type:
-            value = np.asarray(constant.val, leaves[i].dtype)
-            leaves[i] = jnp.full(struct.shape, value, struct.dtype, device=struct.sharding)
-        elif constant is None and var in given and struct_of(given[var]) == struct:
-            leaves[i] = given[var]
-        else:
-            to_compute.append(i)
-
-    def compute(*params: Any) -> list[Any]:
-        state = jaxpr_as_fun(init.jaxpr)(*params)
-        return [state[i] for i in to_compute]
-
-    if to_compute:
-        shardings = [wanted[i].sharding for i in to_compute]
-        # The numbers of an `init` that is not jitted, which rounds after each operation.
-        options = {"xla_allow_excess_precision": False}
-        computed = jax.jit(compute, out_shardings=shardings, compiler_options=options)(*params)
-        for i, leaf in zip(to_compute, computed, strict=True):
-            leaves[i] = as_type(leaf, wanted[i])
-    return leaves
-
-
-def _is_full(eqn: JaxprEqn) -> bool:
-    """Return True if an equation fills an array with a constant, as `jnp.full` does."""
-    return eqn.primitive.name == "broadcast_in_dim" and isinstance(eqn.invars[0], Literal)
-
-
 # --- captured arrays --------------------------------------------------------------------------
 
 
@@ -280,7 +237,7 @@ def _updated(path: _Path, leaf: Any, update: Any) -> Any:
         before = jax.typeof(jnp.asarray(leaf))
         total = jnp.asarray(leaf + update).astype(before.dtype)
     except (TypeError, ValueError) as error:
-        raise _mismatch(path, eqx.tree_pformat(leaf), eqx.tree_pformat(update)) from error
+        raise _mismatch(path, text_of(leaf), text_of(update)) from error
     return as_type(total, before)
 
 
@@ -304,10 +261,10 @@ def _first_difference(model: Any, updates: Any) -> tuple[_Path, str, str]:
     in_model, in_updates = _nodes(model), _nodes(updates)
     for path, leaf in _leaves_or_none(model):
         if path not in in_updates and leaf is not None:
-            return path, eqx.tree_pformat(leaf), "missing"
+            return path, text_of(leaf), "missing"
     for path, update in _leaves_or_none(updates):
         if path not in in_model and update is not None:
-            return path, "missing", eqx.tree_pformat(update)
+            return path, "missing", text_of(update)
     path = next(path for path, node in in_model.items() if node != in_updates[path])
     return path, str(in_model[path]), str(in_updates[path])
 

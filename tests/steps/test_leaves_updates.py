@@ -283,11 +283,11 @@ def test_a_donated_model_is_reused():
 @pytest.mark.parametrize(
     ("params", "updates", "path", "before", "after"),
     [
-        ({"w": jnp.ones(3)}, {}, "model['w']", "f32[3]", "missing"),
-        ({}, {"w": jnp.ones(3)}, "model['w']", "missing", "f32[3]"),
+        ({"w": jnp.ones(3)}, {}, "model['w']", "float32[3]", "missing"),
+        ({}, {"w": jnp.ones(3)}, "model['w']", "missing", "float32[3]"),
         ({"w": [1.0, 2.0]}, {"w": jnp.ones(3)}, "model['w'][0]", "1.0", "missing"),
-        ({"w": jnp.ones(3)}, {"w": [1.0, None]}, "model['w']", "f32[3]", "[1.0, None]"),
-        ({"w": jnp.ones(3)}, {"w": jnp.ones(4)}, "model['w']", "f32[3]", "f32[4]"),
+        ({"w": jnp.ones(3)}, {"w": [1.0, None]}, "model['w']", "float32[3]", "[1.0, None]"),
+        ({"w": jnp.ones(3)}, {"w": jnp.ones(4)}, "model['w']", "float32[3]", "float32[4]"),
         ({"name": "adam"}, {"name": 1.0}, "model['name']", "'adam'", "1.0"),
         ([1.0], (1.0,), "model", "PyTreeDef([*])", "PyTreeDef((*,))"),
         ({"w": [(1.0,)]}, {"w": [[1.0]]}, "model['w'][0]", "PyTreeDef((*,))", "PyTreeDef([*])"),
