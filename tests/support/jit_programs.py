@@ -1,27 +1,20 @@
 """Programs that jit functions, change what these read, and call them: written at random, as text.
 
-A program is a list of cells, as a notebook has them. `write(random)` writes one, `run(program,
-library)` runs it with JAX and Equinox or with canonopt and returns what each call gave, and
-`difference(program)` says where the two part. Each run executes the text in a module of its own.
+`write(random)` writes one, and `compared(program)` runs it with JAX and Equinox, and with canonopt.
 
-    python -m tests.support.jit_programs 17                        # one program, and what differs
-    python -m tests.support.jit_programs --count 10000 --start 17  # which of many seeds differ
+    python -m tests.support.jit_programs 17          # one program, and what differs
+    python -m tests.support.jit_programs 17 10000    # which of many seeds differ
 
 The state of a program is made of *places*: each has a text that sets it up, an expression that
 reads it, and statements that change it. A *body* reads places and arguments. A `make` function
 makes the body again, and the rest of the program builds, calls and changes.
 """
 
-import argparse
 import dataclasses
-import gc
 import os
-import random
 import sys
 import threading
-import time
 import types
-import warnings
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 from unittest import mock
@@ -38,24 +31,12 @@ import numpy as np
 
 import canonopt
 
-Random = random.Random
+from .generated import Compared, Program, Random, main, run_cells
+
 HEAD = """\
 import collections, contextvars, dataclasses, enum, functools, itertools, os, sys, types, typing
 import equinox as eqx, jax, jax.numpy as jnp, numpy as np, optax
 import canonopt"""
-
-
-@dataclasses.dataclass(frozen=True)
-class Program:
-    """The text of each cell. After an error the next cell is run."""
-
-    cells: tuple[str, ...]
-    has_effects: bool = False
-
-    @property
-    def text(self) -> str:
-        return "\n\n# %%\n".join((HEAD, *self.cells))
-
 
 # --- running ------------------------------------------------------------------------------------
 
@@ -94,43 +75,16 @@ class _Compiled:
 _compiled = _Compiled()
 
 
-class Run:
-    """One run of a program, with one library."""
+def run(program: Program, library: Any) -> list[Any]:
+    """Return what each call gives."""
+    records: list[Any] = []
 
-    def __init__(self, program: Program, library: types.ModuleType) -> None:
-        self.program, self.records = program, []
-        self.jits = {"jit": library.jit, "filter_jit": library.filter_jit}
+    def note(function: Callable[..., Any], *args: Any) -> None:
+        records.append(outcome(function, *args))
 
-    def __call__(self) -> list[Any]:
-        module = types.ModuleType("generated_program")
-        before = set(sys.modules)
-        sys.modules[module.__name__] = module
-        names = {"note": self.note, "both": self.both, "latest": lambda *args: None, "setters": {}}
-        vars(module).update(names, **self.jits)
-        canonopt.clear_caches()
-        try:
-            with warnings.catch_warnings(), mock.patch.dict(os.environ), _compiled.used():
-                warnings.simplefilter("ignore")
-                for number, text in enumerate((HEAD, *self.program.cells)):
-                    try:
-                        exec(compile(text, f"<cell {number}>", "exec"), vars(module))
-                    except Exception as error:
-                        self.records.append(type(error).__name__)
-        finally:
-            for name in set(sys.modules) - before:
-                if name.startswith("generated_"):
-                    del sys.modules[name]
-        return self.records
-
-    # --- what the text of a program calls ---------------------------------------------------
-
-    def note(self, function: Callable[..., Any], *args: Any) -> None:
-        """Record what a call gives."""
-        self.records.append(outcome(function, *args))
-
-    def both(self, *functions: Callable[[], Any]) -> None:
-        """Record what calls in two threads give."""
-        results: list[Any] = [None] * len(functions)
+    def both(*functions: Callable[[], Any]) -> None:
+        """Call functions in two threads."""
+        results = [None] * len(functions)
 
         def work(i: int) -> None:
             results[i] = outcome(functions[i])
@@ -140,7 +94,23 @@ class Run:
             thread.start()
         for thread in threads:
             thread.join()
-        self.records += results
+        records.extend(results)
+
+    module, before = types.ModuleType("generated_program"), set(sys.modules)
+    sys.modules[module.__name__] = module
+    names = {"note": note, "both": both, "latest": lambda *args: None, "setters": {}}
+    vars(module).update(names, jit=library.jit, filter_jit=library.filter_jit)
+    canonopt.clear_caches()
+    try:
+        with mock.patch.dict(os.environ), _compiled.used():
+            run_cells(
+                (HEAD, *program.cells), module, lambda error: records.append(type(error).__name__)
+            )
+    finally:
+        for name in set(sys.modules) - before:
+            if name.startswith("generated_"):
+                del sys.modules[name]
+    return records
 
 
 def outcome(function: Callable[..., Any], *args: Any) -> Any:
@@ -188,67 +158,14 @@ def seen(value: Any, given: dict[int, str]) -> Any:
 THEIRS: Any = types.SimpleNamespace(jit=jax.jit, filter_jit=eqx.filter_jit)
 
 
-def run(program: Program, library: Any) -> list[Any]:
-    """Return what each call gives."""
-    return Run(program, library)()
-
-
-@dataclasses.dataclass(frozen=True)
-class Compared:
-    """The records of both runs, and how often each compiled."""
-
-    program: Program
-    theirs: list[Any]
-    ours: list[Any]
-    compiles: tuple[int, int]
-
-    @property
-    def is_merged(self) -> bool:
-        return self.compiles[1] < self.compiles[0]
-
-    @property
-    def index(self) -> int | None:
-        """Return the number of the first record that differs."""
-        pairs = zip(self.theirs, self.ours, strict=False)
-        where = next((i for i, (a, b) in enumerate(pairs) if a != b), None)
-        parted = len(self.theirs) != len(self.ours)
-        return min(map(len, (self.theirs, self.ours))) if where is None and parted else where
-
-    def __str__(self) -> str:
-        head = f"{len(self.theirs)} records, {self.compiles} compiles"
-        if self.index is not None:
-            theirs, ours = ((*r, None)[self.index] for r in (self.theirs, self.ours))
-            head = f"Record {self.index} differs.\n  JAX:      {theirs}\n  canonopt: {ours}"
-        return f"{head}\n\n{self.program.text}\n"
-
-
 def compared(program: Program, library: Any = canonopt) -> Compared:
     """Run a program with both libraries."""
     first = _compiles
     theirs = run(program, THEIRS)
     second = _compiles
     ours = run(program, library)
-    return Compared(program, theirs, ours, (second - first, _compiles - second))
-
-
-def shrink(program: Program, library: Any = canonopt) -> Program:
-    """Return a program that differs too, from which no cell and no line can be left out."""
-
-    def without(cells: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-        for i in reversed(range(len(cells))):
-            yield cells[:i] + cells[i + 1 :]
-        for i, cell in enumerate(cells):
-            lines = cell.split("\n")
-            for j in reversed(range(len(lines) if len(lines) > 1 else 0)):
-                yield (*cells[:i], "\n".join(lines[:j] + lines[j + 1 :]), *cells[i + 1 :])
-
-    def is_smaller(cells: tuple[str, ...]) -> bool:
-        found = compared(dataclasses.replace(program, cells=cells), library)
-        return found.index is not None and "SyntaxError" not in found.theirs
-
-    while cells := next(filter(is_smaller, without(program.cells)), None):
-        program = dataclasses.replace(program, cells=cells)
-    return program
+    compiles = second - first, _compiles - second
+    return Compared(program, theirs, ours, lambda one, other: one == other, compiles)
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -695,38 +612,8 @@ def write(random: Random) -> Program:
         if random.random() < 0.7:
             writer.build()
         writer.call()
-    return Program(tuple(writer.cells), writer.has_effects)
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(prog="python -m tests.support.jit_programs")
-    parser.add_argument("seed", type=int, nargs="?", default=0)
-    parser.add_argument("--count", type=int)
-    parser.add_argument("--start", type=int, default=0)
-    options = parser.parse_args()
-    if options.count is None:
-        found = compared(write(Random(options.seed)))
-        if found.index is not None:
-            found = compared(shrink(found.program))
-        return print(found)
-    gc.freeze()  # what has been imported
-    differ = merged = plain = 0
-    start = time.monotonic()
-    for number, seed in enumerate(range(options.start, options.start + options.count), 1):
-        if number % 200 == 0:
-            jax.clear_caches()
-        found = compared(write(Random(seed)))
-        differ += found.index is not None
-        if not found.program.has_effects:
-            plain, merged = plain + 1, merged + found.is_merged
-        if found.index is not None:
-            print(f"seed {seed} differs\n{found}", flush=True)
-    seconds = time.monotonic() - start
-    print(
-        f"{options.count} programs in {seconds:.0f} s: {differ} differ; "
-        f"of {plain} without effects, {merged} merged"
-    )
+    return Program(tuple(writer.cells), frozenset(["effects"] if writer.has_effects else []))
 
 
 if __name__ == "__main__":
-    main()
+    main(write, compared)
