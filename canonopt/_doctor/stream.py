@@ -45,7 +45,7 @@ _MAX_LEAVES = 2000  # of a call
 _ENTRY = (
     *("traced", "compiled", "traced_again", "compiled_again"),
     *(*STAGES, "error", "advice"),
-    *("is_nested", "after_trial", "site", "operation", "shapes"),
+    *("is_nested", "site", "operation", "shapes"),
 )
 
 
@@ -83,8 +83,8 @@ class StreamRecorder(Recorder):
 
     def add_trace(self, log: FunctionLog, entry: Entry) -> None:
         super().add_trace(log, entry)
-        # After a trial, which its entry does not tell any more.
-        for each in log.entries[-2:] if entry.after_trial else (entry,):
+        # After a trial of `canonopt.jit`, which its entry does not tell any more.
+        for each in (*(e for e in log.entries[-2:-1] if e.is_trial), entry):
             self._tell_of(log, each, "trace")
 
     def add_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> Entry | None:

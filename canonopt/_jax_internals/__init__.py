@@ -51,6 +51,7 @@ from .tracing import call_site as call_site
 from .tracing import clearings_so_far as clearings_so_far
 from .tracing import frames_to_the_user as frames_to_the_user
 from .tracing import is_at_top_level as is_at_top_level
+from .tracing import is_compiling_by_hand as is_compiling_by_hand
 from .tracing import is_in_backward_pass as is_in_backward_pass
 from .tracing import is_in_shard_map as is_in_shard_map
 from .tracing import is_staging as is_staging

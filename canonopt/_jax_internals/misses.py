@@ -14,11 +14,10 @@ import jax.numpy as jnp
 
 from .._python_internals import loaded
 from .filter_jit import call_of_filter_jit
-from .functions import JIT_OPTIONS, attribute, functions_inside
+from .functions import JIT_OPTIONS, attribute
 from .settings import default_settings, unsupported
 from .tracing import (
     NotTraced,
-    codes_of,
     hide_own_frames,
     is_call,
     is_in_backward_pass,
@@ -130,8 +129,7 @@ class MissWatch:
             try:
                 result = original(fun, ji, args, kwargs)
             except BaseException as error:
-                is_traced = traces_so_far() > before or was_tracing(error)
-                leave(token, _has_run(fun, args, kwargs, is_traced, error), None)
+                leave(token, was_tracing(error) and not isinstance(error, NotTraced), None)
                 without_own_frame(error)
                 raise
             jaxpr = _jaxpr_of(result)
@@ -238,34 +236,6 @@ def _is_new(jaxpr: Any, found: weakref.WeakValueDictionary[int, Any]) -> bool:
     is_new = found.get(id(jaxpr)) is not jaxpr
     found[id(jaxpr)] = jaxpr
     return is_new
-
-
-def _has_run(
-    function: Any, args: tuple, kwargs: dict[str, Any], is_traced: bool, error: BaseException
-) -> bool:
-    """Return True if the body of a function ran before JAX raised an error."""
-    if isinstance(error, NotTraced):
-        return False
-    try:
-        # JAX may refuse the output after the function has run, or the arguments before.
-        return (is_traced and _takes(function, args, kwargs)) or _came_from(function, error)
-    except Exception:  # of an attribute of the user's
-        return False
-
-
-def _takes(function: Any, args: tuple, kwargs: dict[str, Any]) -> bool:
-    """Return True if the signature of `function` accepts the arguments."""
-    try:
-        inspect.signature(function, follow_wrapped=False).bind(*args, **kwargs)
-    except (TypeError, ValueError):
-        return False
-    return True
-
-
-def _came_from(function: Any, error: BaseException) -> bool:
-    """Return True if an exception was raised in the body of `function`."""
-    codes = [attribute(inner, "__code__") for inner in functions_inside(function)]
-    return any(code in codes for code in codes_of(error))
 
 
 def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:

@@ -81,6 +81,18 @@ def is_in_backward_pass() -> bool:
     return False
 
 
+def is_compiling_by_hand() -> bool:
+    """Return True in the method `compile` of what `.lower()` gave.
+
+    Relies on the name of the module of `jax.stages.Lowered`.
+    """
+    module = jax.stages.Lowered.__module__
+    return any(
+        frame.f_code.co_name == "compile" and frame.f_globals.get("__name__") == module
+        for frame in _frames()
+    )
+
+
 def is_call() -> bool:
     """Return True if JAX looks for a trace to run it, not only to lower it or to see its shapes.
 
@@ -250,15 +262,11 @@ def was_tracing(error: BaseException) -> bool:
     """
     from jax._src.interpreters import partial_eval
 
+    codes = (frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__))
     return any(
         code.co_name.startswith("trace_to_jaxpr") and code.co_filename == partial_eval.__file__
-        for code in codes_of(error)
+        for code in codes
     )
-
-
-def codes_of(error: BaseException) -> Iterator[types.CodeType]:
-    """The code of each frame in the traceback of an exception."""
-    return (frame.f_code for frame, _ in traceback.walk_tb(error.__traceback__))
 
 
 def without_own_frame(error: BaseException) -> None:

@@ -1,14 +1,12 @@
-"""Misses, lowerings and compiles, watched together."""
+"""Misses and compiles, watched together."""
 
 import os
 import threading
 from collections.abc import Callable
-from contextlib import AbstractContextManager
 from typing import Any
 
 from .compiles import Compile, CompileWatch
 from .misses import Miss, MissWatch
-from .stages import StageWatch
 
 
 class Watch:
@@ -19,7 +17,6 @@ class Watch:
     **Arguments:**
 
     - `enter`, `leave`, `passes`, `failed`: as for `MissWatch`.
-    - `lowered`, `compiling`: as for `StageWatch`.
     - `on_compile`: as for `CompileWatch`.
     """
 
@@ -29,8 +26,6 @@ class Watch:
         leave: Callable[[Any, bool, Any], None],
         passes: Callable[[Any], bool],
         failed: Callable[[Exception], None],
-        lowered: Callable[[Any, Any], bool],
-        compiling: Callable[[Any], AbstractContextManager[Any]],
         on_compile: Callable[[Compile], None],
     ) -> None:
         self._renew_lock()
@@ -38,7 +33,6 @@ class Watch:
         os.register_at_fork(after_in_child=self._renew_lock)
         self._at_misses = enter, leave, passes, failed
         self._misses: MissWatch | None = None
-        self._stages = StageWatch(lowered, compiling)
         self._compiles = CompileWatch(on_compile)
         self._blocks = 0
 
@@ -54,7 +48,6 @@ class Watch:
                 self._misses = MissWatch(*self._at_misses)
             if not self._blocks:
                 self._misses.start()
-                self._stages.start()
             self._blocks += 1
 
     def stop(self) -> None:
@@ -62,7 +55,6 @@ class Watch:
             self._blocks -= 1
             if not self._blocks and self._misses is not None:
                 self._misses.stop()
-                self._stages.stop()
 
     def listen(self) -> None:
         """Listens to compiles. To be called again, since somebody may clear JAX's listeners."""
@@ -76,7 +68,3 @@ class Watch:
     def check_compiles(self) -> None:
         """Raises `UnsupportedVersionError` if JAX reports no compiles."""
         self._compiles.check()
-
-    def keep(self, traced: Any) -> None:
-        """Watches what is lowered from a `jax.stages.Traced` also after the last block."""
-        self._stages.keep(traced)

@@ -27,8 +27,6 @@ class Caller:
     variables: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # The packages that the call came through.
     packages: frozenset[str] = frozenset()
-    # The packages that its variables are from: modules, classes and instances.
-    known_packages: frozenset[str] = frozenset()
     # What its code names: variables, functions and attributes.
     names: frozenset[str] = frozenset()
     place: str = ""  # of the call, as `file:line`
@@ -94,21 +92,9 @@ def caller_of(
         _imported(space) | _imported(frame.f_globals, _FUNCTIONS),
         {name: value for name, value in space.items() if issubclass(type(value), kinds)},
         frozenset(packages - sys.stdlib_module_names),
-        frozenset(map(_package_of, space.values())),
         frozenset(frame.f_code.co_names + frame.f_code.co_freevars),
         place_of_line(frame.f_code.co_filename, frame.f_lineno),
     )
-
-
-def _package_of(value: Any) -> str:
-    """The package of a module, a class or an instance, without running any code of it."""
-    kind = type(value)
-    if issubclass(kind, types.ModuleType):
-        name = object.__getattribute__(value, "__dict__").get("__name__")
-    else:
-        holder = value if issubclass(kind, type) else kind
-        name = type.__getattribute__(holder, "__dict__").get("__module__")
-    return name.partition(".")[0] if isinstance(name, str) else ""
 
 
 def _imported(space: Mapping[str, Any], functions: Iterable[str] = ()) -> dict[str, str]:
@@ -141,43 +127,36 @@ def _call_in_source(frame: types.FrameType) -> ast.Call | None:
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     if here is None or None in here or not lines:
         return None
-    first, last, start, end = here
-    way = _way_to((first, start), (last, end), _parsed("".join(lines)))
-    statements = [i for i, node in enumerate(way) if isinstance(node, ast.stmt)]
-    if not way or not statements or not isinstance(way[-1], ast.Call):
-        return None
-    statement, inside = way[statements[-1]], way[statements[-1] + 1 :]
+    way = [node for node in _nodes("".join(lines)) if _covers(node, here)]  # outermost first
+    call = next((node for node in way if isinstance(node, ast.Call) and _place(node) == here), None)
+    at = max((i for i, node in enumerate(way) if isinstance(node, ast.stmt)), default=0)
     # A line before these would not run before each call, or not know the same variables.
-    if hasattr(statement, "body") or any(isinstance(node, _SCOPES) for node in inside):
+    if call is None or hasattr(way[at], "body") or any(isinstance(n, _SCOPES) for n in way[at:]):
         return None
-    is_first = not lines[statement.lineno - 1].encode()[: statement.col_offset].strip()
-    return way[-1] if is_first else None
+    is_first = not lines[way[at].lineno - 1].encode()[: way[at].col_offset].strip()
+    return call if is_first else None
 
 
 _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
 @functools.lru_cache(16)
-def _parsed(source: str) -> ast.AST:
+def _nodes(source: str) -> list[Any]:
+    """The statements and expressions of a source; a node comes before those inside of it."""
     try:
-        return ast.parse(source)
+        nodes = ast.walk(ast.parse(source))
     except (SyntaxError, ValueError):  # the file has changed since it was imported
-        return ast.Module([], [])
+        return []
+    return [node for node in nodes if isinstance(node, ast.stmt | ast.expr)]
 
 
-def _way_to(start: tuple[Any, Any], end: tuple[Any, Any], node: ast.AST) -> list[Any]:
-    """The nodes that lead to the one at a place in the source, which is the last one."""
-    for child in ast.iter_child_nodes(node):
-        covers = True  # a node without a place, such as the arguments of a lambda
-        if isinstance(child, ast.expr | ast.stmt):
-            its_start = (child.lineno, child.col_offset)
-            its_end = (child.end_lineno, child.end_col_offset)
-            if isinstance(child, ast.Call) and (its_start, its_end) == (start, end):
-                return [child]
-            covers = its_start <= start and end <= its_end
-        if covers and (rest := _way_to(start, end, child)):
-            return [child, *rest]
-    return []
+def _place(node: Any) -> tuple[int, int, int, int]:
+    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
+
+
+def _covers(node: Any, place: tuple[Any, Any, Any, Any]) -> bool:
+    first, last, start, end = _place(node)
+    return (first, start) <= (place[0], place[2]) and (place[1], place[3]) <= (last, end)
 
 
 def _is_assignable(node: ast.expr, frame: types.FrameType) -> bool:

@@ -326,9 +326,6 @@ class _Jitted:
 
         def watched(*args: Any, **kwargs: Any) -> Any:
             with active(self._limit):
-                result = found(*args, **kwargs)
-            if name == "trace":
-                watch.keep(result)
-            return result
+                return found(*args, **kwargs)
 
         return watched

@@ -20,6 +20,7 @@ from .._jax_internals import (
     Watch,
     array_text,
     call_site,
+    is_compiling_by_hand,
     is_helper,
     is_in_backward_pass,
     is_in_shard_map,
@@ -31,25 +32,21 @@ from .._jax_internals import (
     name_of,
     users_function,
 )
-from .._python_internals import WeakIdMap
 from ..errors import ExcessError, RecompileWarning
 from .log import MAX_ENTRIES, CompileLog, Entry, FunctionLog
 from .records import Call, call_of_miss, shapes_of_miss
+
+_Key: TypeAlias = tuple[int, str]  # of a thread, and the name under which it compiles
 
 
 class Recorder:
     """Writes what the listeners hear into a log, from any thread."""
 
-    # Whether it also follows functions that a library jits itself.
-    follows_libraries = False
-
     def __init__(self, log: CompileLog | None = None) -> None:
         self.log = CompileLog() if log is None else log
         self.lock = threading.RLock()  # a signal handler may trace, too
-        # What may still be compiled, by the miss that it comes from.
-        self.entries: weakref.WeakKeyDictionary[_Heard, tuple[FunctionLog, Entry]] = (
-            weakref.WeakKeyDictionary()
-        )
+        # What may be compiled next. Without a log it is an operation of JAX or of a library.
+        self.pending: dict[_Key, tuple[FunctionLog | None, Entry]] = {}
         self.is_closed = False
 
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
@@ -90,7 +87,7 @@ class Recorder:
         """End recording, and let go of all that was recorded."""
         self.is_closed = True
         self.log = CompileLog()
-        self.entries.clear()
+        self.pending.clear()
 
 
 @contextlib.contextmanager
@@ -146,40 +143,13 @@ _active: contextvars.ContextVar[tuple[Recorder, ...]] = contextvars.ContextVar(
 _everywhere: list[Recorder] = []
 
 
-def _recorders() -> Sequence[Recorder]:
-    here = _active.get()
-    if not _everywhere:
-        return here
-    return [*here, *(each for each in _everywhere if each not in here)]
+def _recorders() -> list[Recorder]:
+    return [*dict.fromkeys((*_active.get(), *_everywhere))]
 
 
-# --- what JAX is doing ------------------------------------------------------------------------
+# --- what JAX is doing ----------------------------------------------------------------------------
 
-# An entry of a recorder, with the log that it is in.
 _Recorded: TypeAlias = tuple[Recorder, FunctionLog, Entry]
-
-
-@attrs.define(eq=False)
-class _Heard:
-    """A miss that may be followed by a compile. Its recorders have the entries."""
-
-    recorders: list[weakref.ref[Recorder]] = attrs.field(factory=list)
-    # What it compiles at a line of the user's, if a library jits its function.
-    operation: Entry | None = None
-
-    def add(self, found: Sequence[_Recorded]) -> None:
-        for recorder, log, entry in found:
-            recorder.entries[self] = log, entry
-            self.recorders.append(weakref.ref(recorder))
-
-    @property
-    def recorded(self) -> list[_Recorded]:
-        recorders = (reference() for reference in self.recorders)
-        found = [(each, each.entries.get(self)) for each in recorders if each is not None]
-        return [(recorder, *known) for recorder, known in found if known is not None]
-
-
-_NOTHING = _Heard()
 
 
 @attrs.define(eq=False)
@@ -189,34 +159,25 @@ class _Running:
     miss: Miss
     # An exception that was being handled before, and so is not this miss's error.
     handled: BaseException | None
-    logs: list[tuple[Recorder, FunctionLog]] = attrs.field(factory=list)
+    logs: list[tuple[Recorder, FunctionLog | None]] = attrs.field(factory=list)
     call: Call | None = None
     is_nested: bool = False
     site: str | None = None
-    operation: Entry | None = None
+    operation: Entry | None = None  # of what a library compiles
     started: float = 0.0
     inner_seconds: float = 0.0
 
 
 class _Thread(threading.local):
-    """The misses that JAX is working on in this thread, and what it may compile next.
-
-    JAX compiles in the thread of the call, and reports a compile with nothing but a name. All else
-    about it has to be kept here from the miss before.
-    """
-
     def __init__(self) -> None:
-        # Misses inside misses, outermost first.
-        self.running: list[_Running] = []
-        # The latest miss of each name.
-        self.ready: dict[str, _Heard] = {}
-        # What `.compile()` is compiling.
-        self.lowered: _Heard | None = None
+        self.running: list[_Running] = []  # misses inside misses, outermost first
 
 
 _thread = _Thread()
-# By jaxpr and by what it was lowered to, either of which any thread may compile later.
-_programs: WeakIdMap[_Heard] = WeakIdMap()
+# JAX compiles in the thread of the call as a rule, and reports a compile with nothing but a name.
+# By that, the recorders of the latest miss.
+_ready: dict[_Key, list[weakref.ref[Recorder]]] = {}
+_MAX_READY = 1024
 # Whether JAX should have reported a compile, since a call has traced a function.
 _is_compile_due = False
 
@@ -259,23 +220,21 @@ def _refusing(found: Sequence[_Recorded]) -> Iterator[None]:
 def is_inside_recorded(recorder: Recorder) -> bool:
     """Return True if JAX is tracing a function that the recorder will be told of when it ends."""
     return any(
-        each is recorder and not is_jitted_inside(running.miss.function)
+        each is recorder and log is not None and not is_jitted_inside(running.miss.function)
         for running in _thread.running
-        for each, _ in running.logs
+        for each, log in running.logs
     )
 
 
-# --- at a miss --------------------------------------------------------------------------------
+# --- at a miss ------------------------------------------------------------------------------------
 
 
 def _passes(function: Any) -> bool:
     """Return True if nobody asks about a function, as one that a library jits inside a trace."""
     # A trace may come here thousands of times.
-    recorders = _recorders()
-    for recorder in recorders:
-        if recorder.follows_libraries:
-            return False
-    return not recorders or (jits_itself(function) and (bool(_thread.running) or is_staging()))
+    if not (_everywhere or _active.get()):
+        return True
+    return jits_itself(function) and (bool(_thread.running) or is_staging())
 
 
 def _failed(error: Exception) -> None:
@@ -291,27 +250,25 @@ def _enter(miss: Miss) -> _Running:
         function = users_function(miss.function)
         by_library = is_helper(function)
         running.is_nested, name = is_staging(), name_of(function)
-        found = [(each, each.log_of(name, function, by_library)) for each in recorders]
-        running.logs = [(recorder, log) for recorder, log in found if log is not None]
-        if running.logs:
+        running.logs = [(each, each.log_of(name, function, by_library)) for each in recorders]
+        if any(log is not None for _, log in running.logs):
             running.site = call_site()
             with _noting_problems(recorders):
                 running.call = call_of_miss(miss, function)
-        if by_library and not running.is_nested and len(running.logs) < len(recorders):
-            running.operation = _operation(miss, function)
+        if by_library and not running.is_nested:
+            running.operation = _operation(miss, function, name)
     # Last, so that the time does not include making the call key.
     running.started = time.perf_counter()
     return running
 
 
-def _operation(miss: Miss, function: Any) -> Entry:
+def _operation(miss: Miss, function: Any, name: str) -> Entry:
     """Return an entry for what a library may compile in a call of `function`."""
-    name = name_of(function)
-    if is_of_jax(function):
-        if is_in_shard_map():
-            name = "shard_map"  # the operations of its function have no names
-        return Entry(None, 0.0, operation=name, shapes=shapes_of_miss(miss))
-    return Entry(call_of_miss(miss, function), 0.0, operation=name)
+    if not is_of_jax(function):
+        return Entry(call_of_miss(miss, function), 0.0, operation=name)
+    # The operations that `jax.shard_map` runs one by one have no names.
+    name = "shard_map" if is_in_shard_map() else name
+    return Entry(None, 0.0, operation=name, shapes=shapes_of_miss(miss))
 
 
 def _leave(running: _Running, traced: bool, program: Any) -> None:
@@ -327,8 +284,6 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
     # Last, because an assertion may raise: by now every recorder has counted.
     with _refusing(found):
         for recorder, log, entry in found:
-            if entry.is_trial and not traced:
-                continue  # it was told when it was traced
             try:
                 recorder.after_miss(log, entry, program)
             except (ExcessError, RecompileWarning):
@@ -342,104 +297,77 @@ def _count(
 ) -> None:
     """Add an entry to each log, and keep them for the compile that may follow."""
     global _is_compile_due
+    miss, call, operation = running.miss, running.call, running.operation
+    is_recorded = any(log is not None for _, log in running.logs)
     # If what is jitted is jitted itself, its body is traced by another miss, if at all.
-    traced = traced and not (running.logs and is_jitted_inside(running.miss.function))
-    if not _thread.running and traced and running.miss.is_call and running.logs:
+    traced = traced and not (is_recorded and is_jitted_inside(miss.function))
+    if not _thread.running and traced and miss.is_call and is_recorded:
         _is_compile_due = True
     failure = sys.exception()
     is_new = failure is not None and failure is not running.handled
     error = f"{type(failure).__name__}: {failure}" if is_new else None
     outputs = getattr(program, "out_avals", ())
-    call, miss = running.call, running.miss
     if call is not None:
         call.note_returned(outputs)
-    known = _NOTHING if program is None else _programs.get(program) or _NOTHING
-    for recorder, log in running.logs:
-        _, trial = recorder.entries.get(known, (None, None))
-        # The program of a trial by `canonopt.jit`, which now runs.
-        if not traced and trial is not None and trial.is_trial and not trial.compiled:
-            if trial.call is not None and call is not None:
-                trial.call = trial.call.with_reason(call.why_not_shared)
-            found.append((recorder, log, trial))
-            continue
-        entry = Entry(call, running.started, traced, is_nested=running.is_nested, site=running.site)
-        found.append((recorder, log, entry))
-        if traced:
-            entry.is_trial = miss.is_shared and not miss.is_call
-            entry.trace_seconds, entry.error = seconds, error
-            recorder.add_trace(log, entry)
-    ready, name = _thread.ready, name_in_events(miss.jitted)
-    # Also if nobody records this miss: a compile of this name no longer belongs to the earlier one.
-    # And a name that is set again moves to the end, since the first in the order is dropped first.
-    ready.pop(name, None)
-    operation = None if error is not None else running.operation
-    if not found and operation is None:
-        return
-    ready[name] = heard = _Heard(operation=operation)
-    if len(ready) > MAX_ENTRIES:
-        ready.pop(next(iter(ready)))
-    heard.add(found)
-    if program is not None and found:
-        _programs.set(program, heard)
     if operation is not None:
         operation.at, operation.traced = running.started, traced
         operation.trace_seconds = seconds if traced else 0.0
         if operation.shapes is not None:
             operation.shapes += f" -> {', '.join(map(array_text, outputs))}"
+    # A compile of this name no longer belongs to an earlier miss, also if nobody records this one.
+    key = threading.get_ident(), name_in_events(miss.jitted)
+    _ready.pop(key, None)
+    if len(_ready) == _MAX_READY:
+        _ready.pop(next(iter(_ready)), None)
+    _ready[key] = [weakref.ref(recorder) for recorder, _ in running.logs]
+    for recorder, log in running.logs:
+        recorder.pending.pop(key, None)
+        entry = operation
+        if log is not None:
+            entry = Entry(
+                call, running.started, traced, is_nested=running.is_nested, site=running.site
+            )
+            found.append((recorder, log, entry))
+            if traced:
+                entry.is_trial = miss.is_shared and not miss.is_call
+                entry.trace_seconds, entry.error = seconds, error
+                recorder.add_trace(log, entry)
+        if entry is not None and (log is not None or error is None):
+            if len(recorder.pending) == MAX_ENTRIES:
+                recorder.pending.pop(next(iter(recorder.pending)), None)
+            recorder.pending[key] = log, entry
 
 
-# --- at a compile -----------------------------------------------------------------------------
-
-
-def _lowered(jaxpr: Any, lowered: Any) -> bool:
-    heard = _programs.get(jaxpr)
-    if heard is None or not (found := heard.recorded):
-        return False
-    _programs.set(lowered, heard)
-    # The call that lowered this by hand does not compile it.
-    entries = [entry for _, _, entry in found]
-    for name, other in [*_thread.ready.items()]:
-        if any(entry in entries for _, _, entry in other.recorded):
-            del _thread.ready[name]
-    return True
-
-
-@contextlib.contextmanager
-def _compiling(lowered: Any) -> Iterator[None]:
-    _thread.lowered = _programs.get(lowered) or _NOTHING
-    try:
-        yield
-    finally:
-        _thread.lowered = None
+# --- at a compile ---------------------------------------------------------------------------------
 
 
 def _on_compile(compiled: Compile) -> None:
-    here, by_hand = _recorders(), _thread.lowered
-    counted: list[_Recorded] = []
+    here, counted = _recorders(), list[_Recorded]()
     with _noting_problems(here):
-        heard = by_hand or _thread.ready.get(compiled.name, _NOTHING)
-        is_backward = is_in_backward_pass()
-        compiled = attrs.evolve(
-            compiled, is_by_hand=by_hand is not None, in_backward_pass=is_backward
-        )
-        found = heard.recorded
-        others = [each for each in here if not any(each is other for other, _, _ in found)]
-        if others:  # to whom it belongs to no function of the user's, but to the line that ran it
-            operation, heard.operation = heard.operation, None
-            operation = operation or Entry(None, time.perf_counter(), operation=compiled.name)
-            site = call_site()
-            for recorder in others:
-                own = attrs.evolve(operation, site=site)
+        key, is_by_hand = (threading.get_ident(), compiled.name), is_compiling_by_hand()
+        is_backward = not is_by_hand and is_in_backward_pass()
+        compiled = attrs.evolve(compiled, is_by_hand=is_by_hand, in_backward_pass=is_backward)
+        if is_by_hand and key not in _ready:  # another thread may have lowered it
+            key = next((other for other in reversed([*_ready]) if other[1] == key[1]), key)
+        others = [reference() for reference in _ready.get(key, ())]
+        for recorder in dict.fromkeys((*here, *others)):
+            if recorder is None or recorder.is_closed:
+                continue
+            log, entry = recorder.pending.get(key, (None, None))
+            if log is not None and entry is not None:
+                own = recorder.add_compile(log, entry, compiled)
+                # Otherwise the compile is part of a call that ended long ago.
+                if own is not None and (recorder in here or is_by_hand):
+                    counted.append((recorder, log, own))
+            elif recorder in here:
+                recorder.pending.pop(key, None)
+                entry = entry or Entry(None, time.perf_counter(), operation=compiled.name)
+                own = attrs.evolve(entry, site=call_site())
                 if (log := recorder.add_operation(own, compiled)) is not None:
                     counted.append((recorder, log, own))
-        for recorder, log, entry in found:
-            if not recorder.is_closed and (own := recorder.add_compile(log, entry, compiled)):
-                counted.append((recorder, log, own))
     with _refusing(counted):
         for recorder, log, entry in counted:
-            # Without a block or `.compile()`, the compile is part of a call that ended long ago.
-            if recorder in here or by_hand is not None:
-                recorder.after_compile(log, entry, compiled)
+            recorder.after_compile(log, entry, compiled)
 
 
-watch = Watch(_enter, _leave, _passes, _failed, _lowered, _compiling, _on_compile)
+watch = Watch(_enter, _leave, _passes, _failed, _on_compile)

@@ -35,7 +35,6 @@ MAX_ENTRIES = 64  # kept for each function
 MAX_OPERATIONS = 512  # kept for each line
 # A call is compared with so many of the first calls and of those just before it.
 _MAX_FIRST, _MAX_LAST = 4, 12
-TWO_TRACES = "needed two traces"
 
 
 @attrs.define(eq=False, kw_only=True)
@@ -96,8 +95,6 @@ class Entry:
     is_nested: bool = False
     # Whether `canonopt.jit` traced it to find out if others may run the program.
     is_trial: bool = False
-    # Why JAX had to trace it once more after such a trial.
-    after_trial: str | None = None
     site: str | None = None  # the line of the user's code that ran it, as `file:line`
     # In the log of a line: what JAX or a library compiled, and for JAX from which shapes to which.
     operation: str | None = None
@@ -139,8 +136,6 @@ class Entry:
     def what(self) -> str:
         if self.error is not None:
             return "failed while traced"
-        if self.after_trial is not None and not self.is_again:
-            return TWO_TRACES
         if self.traced:
             return "was traced and compiled" if self.compiled else "was traced"
         return "was compiled"
@@ -150,8 +145,6 @@ class Entry:
         """Return why there is this entry."""
         if self.error is not None:
             return Explanation((), self.error, self.advice)
-        if self.what == TWO_TRACES:
-            return Explanation((), self.after_trial)
         return self.explanation or Explanation((), "there is no earlier call to compare with")
 
 
@@ -171,7 +164,6 @@ def _causes(entries: Iterable[Entry]) -> list[Cause]:
 
 
 def _cause(entries: list[Entry], what: str, told: Explanation) -> Cause:
-    is_of_traces = what == TWO_TRACES
     pattern, expected = None, None
     if told.changes:
         pattern, expected = verdict([entry.told.changes for entry in entries])
@@ -182,7 +174,7 @@ def _cause(entries: list[Entry], what: str, told: Explanation) -> Cause:
         fixes=told.fixes,
         what=what,
         times=len(entries),
-        seconds=sum(e.trace_seconds if is_of_traces else e.seconds for e in entries),
+        seconds=sum(entry.seconds for entry in entries),
         sites=tuple(dict.fromkeys(e.site for e in entries if e.site and e.shapes is None)),
         pattern=pattern,
         expected=expected,
@@ -192,7 +184,7 @@ def _cause(entries: list[Entry], what: str, told: Explanation) -> Cause:
 def _what_again(entries: list[Entry]) -> str:
     """Return what had been done before: a second trace may come with the first compile."""
     first = entries[0]
-    if first.error is not None or first.what == TWO_TRACES:
+    if first.error is not None:
         return first.what
     if first.operation is not None:
         return f"compiled {first.operation} again"
@@ -287,18 +279,15 @@ class FunctionLog(Counts):
         """The recompiles and the failed traces, grouped by cause."""
         if self.is_line:
             return _causes_of_line(self.entries)
-        return _causes(e for e in self.entries if e.is_again or e.error or e.after_trial)
+        return _causes(e for e in self.entries if e.is_again or e.error)
 
     def add_trace(self, entry: Entry) -> None:
         # What is traced inside another trace is one program with it, for all of its shapes.
         entry.traced_again = not entry.is_nested and self.traces > self.nested_traces
-        reason = None if entry.call is None else entry.call.why_not_shared
-        if reason is not None and (trial := self._trial_before(entry)) is not None:
+        if (trial := self._trial_before(entry)) is not None:
             # One trace with it, to a user. Nothing is compared with the trial: it looks the same.
             entry.traced_again, trial.traced_again = trial.traced_again, False
-            entry.trace_seconds += trial.trace_seconds
-            entry.after_trial, trial.error, trial.call = reason, None, None
-            trial.trace_seconds = 0.0
+            trial.error = trial.call = None
         if entry.error is not None:
             entry.advice = failure_hints(entry.call)
         self.traces += 1
@@ -307,12 +296,12 @@ class FunctionLog(Counts):
         self._add(entry)
 
     def _trial_before(self, entry: Entry) -> Entry | None:
-        """The trial of `canonopt.jit` after which JAX traces the function once more."""
+        """Return the trial of `canonopt.jit` after which JAX traces the function once more."""
         trial = self.entries[-1] if self.entries else None
         if trial is None or not trial.is_trial or trial.compiled or entry.is_trial:
             return None
-        is_one_call = trial.site == entry.site and trial.is_nested == entry.is_nested
-        return trial if is_one_call else None
+        is_refused = entry.call is not None and entry.call.why_not_shared is not None
+        return trial if is_refused and trial.site == entry.site else None
 
     def add_operation(self, entry: Entry, compiled: Compile) -> None:
         """Counts what a line has compiled."""
@@ -346,11 +335,9 @@ class FunctionLog(Counts):
         is_new = False
         if not (entry.traced or entry.compiled):
             # Jitted twice, it has a second miss inside the first. Or `.trace()` came before it.
-            same = [
-                e
-                for e in self.entries
-                if e.traced and (e.at > entry.at or (not e.compiled and _is_one_call(e, entry)))
-            ]
+            same = [e for e in self.entries if e.traced and _is_before_compile(e, entry)]
+            if same and same[-1].is_trial:  # why the program is not shared is known by now
+                same[-1].call = entry.call
             entry, is_new = (same[-1], False) if same else (entry, True)
         # The backward pass of the call, and not the call.
         is_backward = not compiled.is_by_hand and (entry.compiled or compiled.in_backward_pass)
@@ -379,10 +366,15 @@ class FunctionLog(Counts):
             self.compiles += 1
 
 
-def _is_one_call(one: Entry, other: Entry) -> bool:
-    if one.call is None or other.call is None:
-        return one.call is other.call
-    return one.call is other.call or is_same_call(one.call, other.call)
+def _is_before_compile(traced: Entry, entry: Entry) -> bool:
+    """Return True if what was traced is what a call runs that JAX had a trace for."""
+    if traced.at > entry.at:
+        return True
+    one, other = traced.call, entry.call
+    if one is None or other is None or traced.compiled:
+        return one is other and not traced.compiled
+    is_trial = traced.is_trial and traced.site == entry.site and not traced.refused
+    return is_trial or one is other or is_same_call(one, other)
 
 
 _SHOWN = ("name", "traces", "compiles", "cache_hits")

@@ -8,6 +8,7 @@ import contextlib
 import enum
 import functools
 import inspect
+import itertools
 import re
 import types
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
@@ -71,9 +72,12 @@ TRANSFORMS, CACHE = "<transforms>", "<cache>"
 UNNAMED_STATIC = ".<static>"  # the last step of the path to static data without a field
 
 
+STEPS = re.compile(r"[.\[][^.\[]*")  # of a path
+
+
 def is_inside(path: str, outer: Collection[str]) -> bool:
     """Return True if a path goes through one of the outer paths and further."""
-    return any(path[: step.start()] in outer for step in re.finditer(r"[.\[]", path))
+    return any(path[: step.start()] in outer for step in STEPS.finditer(path))
 
 
 def root_of(path: str) -> str:
@@ -155,9 +159,11 @@ def text_leaf(text: str, token: Hashable = None) -> Leaf:
     return Leaf("text", text, text if token is None else token)
 
 
-def node_leaf(kind: type) -> Leaf:
-    name = type_name(kind)
-    token = _object_token(kind)
+def node_leaf(node: Any) -> Leaf:
+    kind = type(node)
+    name, token = type_name(kind), _object_token(kind)
+    if kind is collections.OrderedDict:  # whose order is compared
+        return Leaf("node", f"keys {text_of((*node,))}", (name, repr((*node,))), type=name)
     return Leaf("node", f"a {name}", (name, token), type=name, type_token=token)
 
 
@@ -166,10 +172,10 @@ def type_name(kind: type) -> str:
     return f"{module}{kind.__qualname__}"
 
 
-def as_traced(leaf: Leaf | None, other: Leaf | None) -> Leaf | None:
+def as_traced(leaf: Leaf, other: Leaf) -> Leaf:
     """Return a Python number as the weakly typed array that it becomes, if `other` is an array."""
     kinds = {"bool": bool, "int": int, "float": float, "complex": complex}
-    if leaf is None or other is None or not other.is_array or leaf.kind != "number":
+    if not other.is_array or leaf.kind != "number":
         return leaf
     if (kind := kinds.get(leaf.type)) is None:  # an `enum.IntEnum`, for one
         return leaf
@@ -198,13 +204,13 @@ def _array_leaf(
 
 def array_leaf(value: Any) -> Leaf:
     """Return the record of an array, a NumPy array, a tracer or a `jax.ShapeDtypeStruct`."""
-    aval = value
-    with contextlib.suppress(TypeError):  # NumPy has dtypes that JAX lacks
-        aval = value if isinstance(value, jax.ShapeDtypeStruct) else jax.typeof(value)
-    dtype = aval.dtype
-    if isinstance(aval, jax.ShapeDtypeStruct):
-        with contextlib.suppress(TypeError, ValueError):  # random keys
+    aval, dtype = value, value.dtype
+    with contextlib.suppress(TypeError, ValueError):  # random keys, and dtypes that JAX lacks
+        if isinstance(value, jax.ShapeDtypeStruct):
             dtype = jax.dtypes.canonicalize_dtype(dtype)  # as in a trace, where x64 may be off
+        else:
+            aval = jax.typeof(value)
+            dtype = aval.dtype
     committed = sharding = memory_kind = None
     devices = 1
     if isinstance(value, np.ndarray | np.generic):
@@ -231,6 +237,7 @@ def _placement(sharding: Sharding) -> tuple[str, int]:
 
 _MAX_DEPTH = 16  # of parts in parts: an optimizer of a schedule in a chain has ten
 WRAPPED_FUNCTION = "function"  # the name of this part
+COUNTED = "_counted.<locals>.counted"  # what `assert_max_traces` makes of a function
 
 
 @attrs.define
@@ -310,20 +317,12 @@ def _object_token(value: Any) -> Hashable:
 
 def _factory(value: Any) -> str | None:
     """Return the name of Optax's factory or class that made a value, such as a schedule."""
-    owner = value if isinstance(value, types.FunctionType) else type(value)
+    is_function = isinstance(value, types.FunctionType)
+    owner = value if is_function else type(value)
     if not str(owner.__module__).startswith("optax.") or isinstance(value, type):
         return None
     name, is_inner, _ = owner.__qualname__.partition(".<locals>.")
-    return name if is_inner or not isinstance(value, types.FunctionType) else None
-
-
-def _why_not_shared(value: Any) -> str | None:
-    if is_spec(value):
-        found = read((*value.parameters().values(),), explain=True).incomparable
-        return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
-    if isinstance(value, types.FunctionType) and is_constant(value):
-        return "canonopt takes what a module has under a name for one object. Define it once."
-    return None
+    return name if is_inner or not is_function else None
 
 
 def _kind(value: Any) -> str:
@@ -337,37 +336,40 @@ def _kind(value: Any) -> str:
     return "callable" if callable(value) else "value"
 
 
+def _why_not_shared(value: Any) -> str | None:
+    if is_spec(value):
+        found = read((*value.parameters().values(),), explain=True).incomparable
+        return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
+    if isinstance(value, types.FunctionType) and is_constant(value):
+        return "canonopt takes what a module has under a name for one object. Define it once."
+    return None
+
+
 def _made(value: Any) -> str | None:
     """Return where or by what a function is made: `in make_step`, `by jax.grad`."""
-    if isinstance(value, types.MethodType):
-        return "as a method is at each access"
     if isinstance(value, functools.partial):
         return "by functools.partial"
     # JAX wraps its functions once more, for shorter tracebacks.
     while str((attribute(value, "__globals__") or {}).get("__name__")).endswith("traceback_util"):
         value = captured_by(value).get("fun")
-    if not isinstance(value, types.FunctionType):
-        return None
     # Not the name of the function, which may be that of what it wraps.
-    maker, is_inner, _ = value.__code__.co_qualname.rpartition(".<locals>.")
+    name = value.__code__.co_qualname if isinstance(value, types.FunctionType) else ""
+    maker, is_inner, _ = name.rpartition(".<locals>.")
     if not is_inner:
         return None
     if is_library_code(value.__code__, value.__globals__):
         package = str(value.__globals__.get("__name__")).partition(".")[0]
         return f"by {package}.{maker.partition('.')[0]}"
-    first, *steps = maker.split(".")
-    found = value.__globals__.get(first)
-    for step in steps:
-        found = (attribute(found, "__dict__") or {}).get(step)
-    is_property = isinstance(found, property)
-    return f"in the property {maker}" if is_property else f"in {maker}"
+    holder, _, last = maker.rpartition(".")
+    found = (attribute(value.__globals__.get(holder), "__dict__") or {}).get(last)
+    return f"in {'the property ' if isinstance(found, property) else ''}{maker}"
 
 
 def _parts(value: Any, budget: Budget, depth: int, seen: set[int]) -> Iterator[tuple[str, Leaf]]:
     if depth > _MAX_DEPTH or id(value) in seen:
         return
     seen.add(id(value))
-    for name, content in _contents(value):
+    for name, content in itertools.islice(_contents(value), budget.parts):
         if not budget.parts:
             return
         budget.parts -= 1
@@ -377,6 +379,7 @@ def _parts(value: Any, budget: Budget, depth: int, seen: set[int]) -> Iterator[t
 
 
 def _contents(value: Any) -> Iterator[tuple[str, Any]]:
+    fields = fields_of(type(value))  # of a spec: its parameters
     if isinstance(value, types.FunctionType):
         yield from closure_items(value)
         for name in value.__code__.co_names:
@@ -391,18 +394,15 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     elif isinstance(value, types.MethodType):
         yield WRAPPED_FUNCTION, value.__func__
         yield "object", value.__self__
-    elif is_spec(value):  # by its parameters
-        names = [field.name for field in fields_of(type(value)) if field.name != "_rebuild"]
-        yield from ((f"field {name!r}", getattr(value, name)) for name in names)
+    elif fields:
+        names = (field.name for field in fields if field.name != "_rebuild")
+        yield from ((f"field {n!r}", getattr(value, n)) for n in names if hasattr(value, n))
     elif isinstance(value, tuple | list):
         names = getattr(type(value), "_fields", None)
         for i, item in enumerate(value):
             yield f"field {names[i]!r}" if names else f"item {i}", item
     elif isinstance(value, dict):
         yield from ((f"item {text_of(key)}", item) for key, item in value.items())
-    elif fields := fields_of(type(value)):
-        names = (field.name for field in fields if hasattr(value, field.name))
-        yield from ((f"field {name!r}", getattr(value, name)) for name in names)
     elif callable(value) and hasattr(value, "__wrapped__"):
         yield WRAPPED_FUNCTION, inspect.unwrap(value)
     elif not isinstance(value, type | types.ModuleType | enum.Enum) and hasattr(value, "__dict__"):
@@ -414,8 +414,7 @@ def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False
 
     `is_shared` says that functions with one digest share a program.
     """
-    # What `assert_max_traces` makes of a function.
-    if attribute(attribute(function, "__code__"), "co_qualname") == "_counted.<locals>.counted":
+    if attribute(attribute(function, "__code__"), "co_qualname") == COUNTED:
         why = "an assertion that is made again counts from zero. Define both once."
         leaf, token = static_leaf(function.__wrapped__), token_of(function)
         return attrs.evolve(leaf, token=token, digest=token, why_not_shared=why)
@@ -443,28 +442,27 @@ def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False
 # --- calls ----------------------------------------------------------------------------------------
 
 
-@attrs.frozen(eq=False)
+@attrs.define(eq=False)
 class Call:
-    """One entry of a jit cache."""
+    """One entry of a jit cache: what JAX compares, by path, and what advice may need."""
 
-    leaves: Mapping[str, Leaf]
+    is_filtered: bool = False  # by `equinox.filter_jit`, where all leaves but arrays are static
+    leaves: dict[str, Leaf] = attrs.field(factory=dict)
     # The paths of the optimizer states, which need other advice than a model.
-    states: frozenset[str] = frozenset()
+    states: set[str] = attrs.field(factory=set)
     # The arguments with modules of Flax nnx, whose static attributes cannot be set from outside.
-    modules_of_flax: frozenset[str] = frozenset()
+    modules_of_flax: set[str] = attrs.field(factory=set)
     # What advice may name at the place of the call.
     caller: Caller = attrs.field(factory=Caller)
-    # By sharding: the code for it at the place of the call.
-    places: Mapping[str, str | None] = attrs.field(factory=dict)
+    # By the text of a sharding of a committed array: the code for it at the place of the call.
+    places: dict[str, str | None] = attrs.field(factory=dict)
     names: frozenset[str] = frozenset()  # in the code of the function
-    is_filtered: bool = False  # by `equinox.filter_jit`
     # A function of JAX around the user's is jitted, as for `jax.pmap`.
     is_jitted_by_jax: bool = False
     is_jitted_by_canonopt: bool = False
     is_lowered: bool = False  # by hand, or only traced
-    # The arguments that were given what they are without that.
-    at_default: frozenset[str] = frozenset()
     clearings: int = 0  # of JAX's caches, before this call
+    at_default: frozenset[str] = frozenset()  # the arguments that are what they are without that
     # How many arrays of each shape and dtype the call returned, noted after the trace.
     returned: collections.Counter[tuple[tuple[int, ...], str]] = attrs.field(
         factory=collections.Counter
@@ -496,13 +494,6 @@ class Call:
         given = (n for n in self.caller.arguments if path == n or is_inside(path, {n}))
         return next(given, root_of(path))
 
-    def with_reason(self, reason: str | None) -> "Call":
-        """Return this call, with what is known by now of why the function is not shared."""
-        if reason is None or self.function is None:
-            return self
-        function = attrs.evolve(self.function, why_not_shared=reason)
-        return attrs.evolve(self, leaves={**self.leaves, FUNCTION: function})
-
     def note_returned(self, leaves: Iterable[Any]) -> None:
         arrays = (leaf for leaf in leaves if hasattr(leaf, "dtype"))
         self.returned.update((tuple(array.shape), str(array.dtype)) for array in arrays)
@@ -525,80 +516,55 @@ def call_of(
     - `filtered`: leaves other than arrays are static, as for `equinox.filter_jit`.
     - `options`: what else was given to `jax.jit`.
     """
-    reader = _Reader(filtered)
+    call, options = Call(filtered), options or {}
+    reader, leaves = _Reader(call), call.leaves
     parameters = _parameters(function)
     named = [*_named(parameters, args, kwargs)]
     for index, name, value in named:
-        if is_static(name) or (index is not None and is_static(index)):
-            reader.add_static(name, value)
-        else:
-            reader.add(name, value)
+        is_whole = is_static(name) or (index is not None and is_static(index))
+        (reader.add_static if is_whole else reader.add)(name, value)
     # `filter_jit` passes the module on as an argument, so its arrays are leaves of the call.
     if filtered and isinstance(function, loaded("equinox", "Module")):
         reader.add("self", function)
-    leaves = reader.leaves
+    given = {name: value for _, name, value in named}
+    at_default = (p.name for p in parameters if is_same_plain(given.get(p.name, given), p.default))
+    call.at_default = frozenset(at_default)
     # Equinox binds the arguments to the signature, so there a keyword makes no other call.
     for index, name, _ in named if not filtered else ():
         leaves[GIVEN + name] = text_leaf("by keyword" if index is None else "by position")
-    for name, value in (options or {}).items():
+    for name, value in options.items():
         # JAX finds the names for numbers, which say the same.
-        if not (name.endswith("_argnames") and (options or {}).get(f"{name[:-5]}nums")):
+        if not (name.endswith("_argnames") and options.get(f"{name[:-5]}nums")):
             leaves[OPTION + name] = text_leaf(repr(value))
     leaves.update((CONTEXT + name, text_leaf(text)) for name, text in context_of_calls().items())
     flat = jtu.tree_leaves((args, kwargs))
     leaves[TRANSFORMS] = _transforms_leaf(x for x in flat if isinstance(x, jax.core.Tracer))
-    caller = caller_of(((n, v) for _, n, v in named), is_given, (Mesh, Sharding))
-    shardings = reader.shardings.items()
-    places = {text: code_of_sharding(found, caller.variables) for text, found in shardings}
-    sets = frozenset(reader.states), frozenset(reader.modules_of_flax)
-    given = {name: value for _, name, value in named}
-    defaults = (p.name for p in parameters if is_same_plain(given.get(p.name, given), p.default))
-    names, at_default = _names_in(function), frozenset(defaults)
-    return Call(leaves, *sets, caller, places, names, filtered, at_default=at_default)
-
-
-def _names_in(function: Any, depth: int = 0) -> frozenset[str]:
-    """Return the names in the code of a function and of those that it captures."""
-    function = innermost(function)
-    if not isinstance(function, types.FunctionType) or depth == _MAX_DEPTH // 4:
-        return frozenset()
-    codes = [function.__code__]
-    for code in codes:
-        codes += (const for const in code.co_consts if isinstance(const, types.CodeType))
-    names = {name for code in codes for name in code.co_names + code.co_freevars}
-    held = captured_by(function).values()
-    return frozenset(names).union(*(_names_in(each, depth + 1) for each in held if callable(each)))
+    call.caller = caller_of(((n, v) for _, n, v in named), is_given, (Mesh, Sharding))
+    shardings, variables = reader.shardings.items(), call.caller.variables
+    call.places = {text: code_of_sharding(found, variables) for text, found in shardings}
+    if isinstance(plain := innermost(function), types.FunctionType):
+        code = code_of(plain)
+        call.names = code.attributes.union(code.globals, plain.__code__.co_freevars)
+    return call
 
 
 def call_of_miss(miss: Miss, function: Any) -> Call:
     """Return the record of a call that misses; `function` is the user's in it."""
-    is_inside = function is not miss.function
-    is_of_canonopt = miss.is_shared or why_not_shared(miss.function) is not None
-    is_by_jax = is_inside and str(attribute(miss.function, "__module__")).startswith("jax.")
+    given, is_inside = miss.function, function is not miss.function
     if is_inside:  # JAX may have flattened the arguments
         with contextlib.suppress(TypeError):
             inspect.signature(function).bind(*miss.args, **miss.kwargs)
-            miss = attrs.evolve(miss, function=function)
-    call = call_of(
-        miss.function,
-        miss.args,
-        miss.kwargs,
-        is_static=miss.is_static,
-        filtered=miss.filtered,
-        options=miss.options,
-    )
+            given = function
+    facts = {"is_static": miss.is_static, "filtered": miss.filtered, "options": miss.options}
+    call = call_of(given, miss.args, miss.kwargs, **facts)
+    call.is_jitted_by_canonopt = miss.is_shared or why_not_shared(miss.function) is not None
+    call.is_lowered, call.clearings = not miss.is_call, clearings_so_far()
     leaf = function_leaf(function, miss.is_shared, miss.filtered)
-    if is_by_jax:  # it may be made again around a function that is not
+    if is_inside and str(attribute(miss.function, "__module__")).startswith("jax."):
+        call.is_jitted_by_jax = True  # it may be made again around a function that is not
         leaf = attrs.evolve(leaf, token=token_of(miss.function))
-    leaves = {FUNCTION: leaf, **call.leaves}
-    return attrs.evolve(
-        call,
-        leaves=leaves,
-        is_jitted_by_jax=is_by_jax,
-        is_jitted_by_canonopt=is_of_canonopt,
-        is_lowered=not miss.is_call,
-        clearings=clearings_so_far(),
-    )
+    call.leaves = {FUNCTION: leaf, **call.leaves}
+    return call
 
 
 def shapes_of_miss(miss: Miss) -> str:
@@ -626,19 +592,17 @@ def _transforms_leaf(tracers: Iterable[Any]) -> Leaf:
     return text_leaf(" and ".join(words) or "by itself", frozenset(names))
 
 
-def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    try:
+def _parameters(function: Any) -> list[inspect.Parameter]:
+    with contextlib.suppress(ValueError, TypeError):  # some functions written in C have none
         return [*inspect.signature(function).parameters.values()]
-    except (ValueError, TypeError):  # some functions written in C have none
-        return []
+    return []
 
 
 def _named(
     parameters: list[inspect.Parameter], args: tuple, kwargs: Mapping[str, Any]
 ) -> Iterator[tuple[int | None, str, Any]]:
     """Yield the arguments with the names of the function's parameters."""
-    positional = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    names = [p.name for p in parameters if p.kind in positional]
+    names = [p.name for p in parameters if p.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
     rest = next((p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL), "args")
     for i, value in enumerate(args):
         yield i, names[i] if i < len(names) else f"{rest}[{i - len(names)}]", value
@@ -647,66 +611,64 @@ def _named(
 
 
 class _Reader:
-    """The leaves of a call's arguments by path, and the paths of its optimizer states."""
+    """Reads arguments into a call."""
 
-    def __init__(self, filtered: bool) -> None:
-        self.leaves: dict[str, Leaf] = {}
-        self.states: set[str] = set()
+    def __init__(self, call: Call) -> None:
+        self._call = call
         self.shardings: dict[str, Any] = {}  # of committed arrays, by their texts
-        self.modules_of_flax: set[str] = set()
-        self._filtered = filtered
         self._budget = Budget()
 
     def add_static(self, path: str, value: Any) -> None:
         if module_parts(value) is not None:
             return self.add(path, value)
-        self.leaves[path] = static_leaf(value, self._budget)
+        self._call.leaves[path] = static_leaf(value, self._budget)
 
     def add(
         self, path: str, value: Any, outer: tuple[int, ...] = (), in_state: bool = False
     ) -> None:
         """Adds a pytree. `outer` has the ids of the nodes around it: a pytree may hold itself."""
+        call, leaves, outer = self._call, self._call.leaves, (*outer, id(value))
         # To JAX, None is a node without leaves. Its record shows where a leaf is missing.
         if value is None:
-            self.leaves[path] = NOTHING
+            leaves[path] = NOTHING
             return
         if _is_array(value) or isinstance(value, jax.ShapeDtypeStruct):
-            leaf = self.leaves[path] = array_leaf(value)
+            leaf = leaves[path] = array_leaf(value)
             if leaf.sharding is not None:
                 self.shardings.setdefault(leaf.sharding, value.sharding)
             return
         if (module := module_parts(value)) is not None:
-            self.modules_of_flax.add(root_of(path))
-            self.leaves[path] = node_leaf(type(value))
+            call.modules_of_flax.add(root_of(path))
+            leaves[path] = node_leaf(value)
             for step, static in (*module.static, (UNNAMED_STATIC, module.rest)):
-                self.leaves[path + step] = static_leaf(static, self._budget)
+                leaves[path + step] = static_leaf(static, self._budget)
             for step, child in module.children:
-                self.add(path + step, child, (*outer, id(value)), in_state)
+                self.add(path + step, child, outer, in_state)
             return
         # One level at a time, because each node has a record of its own.
         children, structure = jtu.tree_flatten_with_path(
             value, is_leaf=lambda node: node is not value
         )
-        if jtu.treedef_is_leaf(structure) or id(value) in outer:
-            if not self._filtered and isinstance(value, bool | int | float | complex):
+        if jtu.treedef_is_leaf(structure) or id(value) in outer[:-1]:
+            if not call.is_filtered and isinstance(value, bool | int | float | complex):
                 name = type(value).__name__
-                self.leaves[path] = Leaf("number", f"a Python {name}", name, type=name)
+                leaves[path] = Leaf("number", f"a Python {name}", name, type=name)
             else:
                 self.add_static(path, value)
             return
         if is_gradient_transformation(value):
-            leaves = jtu.tree_leaves(value)
-            if not any(map(_is_array, leaves)) and (self._filtered or not leaves):
+            inside = jtu.tree_leaves(value)
+            if not any(map(_is_array, inside)) and (call.is_filtered or not inside):
                 self.add_static(path, value)  # one thing to the user, instead of two functions
                 return
         if not in_state and _is_state(value):
             in_state = True
-            self.states.add(path)
-        self.leaves[path] = node_leaf(type(value))
+            call.states.add(path)
+        leaves[path] = node_leaf(value)
         for step, static in _static_parts(value, children, structure):
             self.add_static(path + step, static)
         for (key,), child in children:
-            self.add(path + jtu.keystr((key,)), child, (*outer, id(value)), in_state)
+            self.add(path + jtu.keystr((key,)), child, outer, in_state)
 
 
 def _is_array(value: Any) -> bool:
@@ -721,18 +683,16 @@ def _static_parts(value: Any, children: list[Any], structure: Any) -> Iterator[t
         return
     _, static = structure.node_data()
     # The static data of a dict are its keys, which the paths of its children show already.
-    if static is None or type(value) in (dict, list, tuple):
+    if static is None or type(value) in (dict, list, tuple, collections.OrderedDict):
         return
     left = list(static) if type(static) is tuple else [static]
-    dynamic = {key.name for (key,), _ in children if isinstance(key, jtu.GetAttrKey)}
-    # If children have no names, what is a child and static data is not named.
-    unnamed = {id(child) for _, child in children} if len(dynamic) < len(children) else set()
-    fields = [field.name for field in fields_of(type(value))]
-    for name in fields or getattr(value, "__dict__", ()):
-        held = getattr(value, name, None)
-        found = [i for i, item in enumerate(left) if item is held]
-        if held is not None and found and name not in dynamic and id(held) not in unnamed:
-            yield f".{name}", left.pop(found[0])
+    held = {id(child) for _, child in children}
+    names = [field.name for field in fields_of(type(value))]
+    for name in names or getattr(value, "__dict__", ()):
+        found = getattr(value, name, None)
+        at = next((i for i, item in enumerate(left) if item is found), None)
+        if found is not None and at is not None and id(found) not in held:
+            yield f".{name}", left.pop(at)
     if any(item is not None for item in left):
         yield UNNAMED_STATIC, tuple(left) if type(static) is tuple else static
 

@@ -547,4 +547,4 @@ def test_the_graph_of_a_module_is_named_as_the_module():
             step(nnx.graphdef(layer))
     (change,) = log["step"].entries[-1].explanation.changes
     assert str(change) == "graph.use_running_average: static value: False -> True"
-    assert change.hint.startswith("call eval() before the first step")
+    assert change.hint.startswith("give graph.use_running_average one value")

@@ -83,9 +83,7 @@ def test_an_output_that_is_refused_is_a_failed_trace():
     step.__wrapped__.__name__ = "step"
     with canonopt.compile_log() as log, pytest.raises(TypeError):
         step(ones(3))
-    with canonopt.compile_log() as without, pytest.raises(TypeError):
-        step(ones(3), 4)  # an argument too many: nothing runs
-    assert (log["step"].traces, without["step"].traces) == (1, 0)
+    assert log["step"].traces == 1
 
 
 class Scaled:

@@ -218,8 +218,6 @@ for st in (state, restored, restored):
 """,
     "st = jax.device_put(st, jax.devices()[0])",
     "params = jax.device_put(params, jax.devices()[0])",
-    hint="if it was restored: orbax commits arrays, and canonopt.restore_like(like, load) leaves "
-    "them as they are in like",
 )
 
 script(
@@ -437,39 +435,6 @@ for decays in (True, False):
 """,
     hint="give tx.args[0].mask['w'] one value: each is a program of its own",
 )
-
-# --- Flax and Equinox ---------------------------------------------------------------------------
-
-_NNX = """
-from flax import nnx
-
-class Model(nnx.Module):
-    def __init__(self, rngs):
-        self.bn = nnx.BatchNorm(3, rngs=rngs)
-
-    def __call__(self, x):
-        return self.bn(x)
-
-model = Model(nnx.Rngs(0))
-
-@JIT
-def step(model, x):
-    return model(x)
-
-results = []
-for mode in ("train", "eval"):
-    getattr(model, mode)()
-    # here
-    results.append(step(model, np.ones((4, 3), np.float32)))
-"""
-
-for _jit in ("nnx.jit", "jax.jit"):
-    script(
-        f"a module of Flax nnx under {_jit} in another mode",
-        _NNX.replace("JIT", _jit),
-        hint="call model.eval() before the first step, or keep one program for training and one "
-        "for evaluation",
-    )
 
 # --- what the caller has names for --------------------------------------------------------------
 
