@@ -46,22 +46,6 @@ def program(write):
 
 
 @program
-def a_global_of_a_lambda(lib, canonical):
-    global frozen
-    step = stepper()
-    for frozen in ("w", "b", "w"):
-        yield step(lib.masked(lib.set_to_zero(), lambda p: {name: name == frozen for name in p}))
-
-
-@program
-def a_list_that_grows(lib, canonical):
-    step, frozen = stepper(), []
-    for name in ("w", "b"):
-        frozen.append(name)
-        yield step(lib.masked(lib.set_to_zero(), lambda p: {n: n in frozen for n in p}))
-
-
-@program
 def a_factory_that_notes_its_calls(lib, canonical):
     global noted
     step, kept = stepper(), []
@@ -104,29 +88,6 @@ def functions_that_note_their_calls(lib, canonical):
 
             use(rate() if use is call else build())
             yield len(noted)
-
-
-@program
-def an_attribute_of_self(lib, canonical):
-    step = stepper()
-
-    class Trainer:
-        def __init__(self, lr):
-            self.lr = lr
-
-        def schedule(self, count):
-            return self.lr
-
-        def __call__(self, count):
-            return self.lr * 2
-
-        def closure(self):
-            return lambda count: self.lr * 3
-
-    trainer = Trainer(0.0)
-    for trainer.lr in (0.1, 0.5):
-        for schedule in (trainer.schedule, trainer, trainer.closure()):
-            yield step(lib.sgd(schedule))
 
 
 @dataclasses.dataclass
@@ -175,16 +136,6 @@ def a_global_of_a_factory_behind_a_spec_that_is_wrapped_again(lib, canonical):
     yield step(lib.chain(inner))
 
 
-@program
-def a_value_that_is_traced(lib, canonical):
-    """The static part of a dynamic spec reads a global, too."""
-    global rate
-    step = stepper()
-    for rate, learning_rate in ((0.9, 0.1), (0.5, 0.1), (0.9, 0.2)):
-        value = canonopt.dynamic(learning_rate) if lib is canonopt else learning_rate
-        yield step(lib.chain(lib.sgd(value), lib.scale_by_schedule(lambda count: rate)))
-
-
 @dataclasses.dataclass(frozen=True)
 class Auto:
     lr: float = 0.1
@@ -205,21 +156,6 @@ def two_functions_that_are_one(lib, canonical):
     step, one = stepper(), make()
     for first, second in ((one, one), (make(), make()), (one, one)):
         yield step(of_pair(first, second))
-
-
-@program
-def documentation_that_is_a_number(lib, canonical):
-    def build(function):
-        return optax.sgd(function.__doc__)
-
-    step = stepper()
-    for doc in (1, True, 1.0, 0.0, -0.0):
-
-        def documented(x):
-            return x
-
-        documented.__doc__ = doc
-        yield step(canonical(build)(documented))
 
 
 @program
@@ -248,19 +184,6 @@ def a_cell_of_another_owner(lib, canonical):
 
 
 @program
-def a_partition_spec_that_is_unreduced(lib, canonical):
-    def build(spec):
-        return optax.sgd(0.5 if getattr(spec, "unreduced", None) else 0.1)
-
-    P = jax.sharding.PartitionSpec
-    step, specs = stepper(), [P("x"), P(("x",))]
-    if "unreduced" in dir(P):
-        specs.append(P("x", unreduced={"y"}))
-    for spec in specs:
-        yield step(canonical(build)(spec))
-
-
-@program
 def x64_is_switched_on(lib, canonical):
     def dtypes(tree):
         return str(jax.tree.map(lambda leaf: (leaf.dtype, leaf.weak_type), tree))
@@ -271,29 +194,6 @@ def x64_is_switched_on(lib, canonical):
         yield dtypes(lib.adam(1e-3, mu_dtype="float64").init(grads))
         with jax.enable_x64(True) if hasattr(jax, "enable_x64") else jax.experimental.enable_x64():
             yield dtypes(lib.adam(1e-3, mu_dtype="float64").init(grads))
-
-
-@program
-def arguments_as_python_binds_them(lib, canonical):
-    def by_position(x, /, **kw):
-        return optax.sgd(x * kw.get("x", 1.0))
-
-    def of_options(lr=0.5, **options):
-        return optax.sgd(lr if "options" not in options else options["options"]["lr"])
-
-    def with_both(learning_rate=0.5, **kw):
-        return optax.sgd(learning_rate * kw.get("lr", 1.0))
-
-    def reserved(init, _build=1.0, update=1.0, _internals=1.0):
-        return optax.sgd(init * _build * update * _internals)
-
-    step = stepper()
-    yield step(canonical(by_position)(0.1, x=3.0))
-    yield step(canonical(of_options)(options={"lr": 0.1}))
-    yield step(canonical(with_both)(0.1, lr=3.0))
-    yield step(canonical(with_both)(learning_rate=0.1, lr=3.0))
-    yield step(canonical(with_both)(lr=3.0))
-    yield step(canonical(reserved)(0.1, _build=3.0, update=2.0, _internals=5.0))
 
 
 @program

@@ -12,7 +12,7 @@ import enum
 import functools
 import math
 import operator
-from typing import Any, NamedTuple
+from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -165,18 +165,6 @@ add("jitted_loss_of_a_model", fit, "filter_jit")
 add("donate_argnums", lambda jit, key: train(jit, key, donate_argnums=(0, 1)), "jit")
 
 
-@case("filter_jit")
-def jitted_value_and_grad(jit, key):
-    grad_loss = jit(eqx.filter_value_and_grad(lambda *args: model_loss(*args)))
-
-    @jit
-    def step(model, value, x, y):
-        value, grads = grad_loss(model, x, y)
-        return descend(model, grads), value
-
-    return repeat(step, make_mlp(key), jnp.zeros(()), data=make_data(key))
-
-
 @captures_arrays()
 def folds(jit, key):
     def fit_fold(x, y, x_test, y_test):
@@ -236,14 +224,6 @@ def diffrax_model(jit, key):
     return train(jit, key, loss, eqx.nn.MLP(3, 3, 4, 1, key=key))
 
 
-@case("filter_jit", marks=pytest.mark.slow)
-def diffrax_closure(jit, key):
-    decay = 0.5
-    field = lambda params: lambda t, y, args: params["w"] - decay * y
-    loss = lambda params, x, y: jnp.mean((solve(field(params), x) - x) ** 2)
-    return train(jit, key, loss)
-
-
 @case()
 def flax_linen(jit, key):
     model = Linear()
@@ -272,13 +252,6 @@ def scan_over_epochs(jit, key):
 
     run = jit(lambda *carry: jax.lax.scan(epoch, carry, None, length=5))
     return run(make_params(), optim.init(make_params()))
-
-
-@captures_arrays()
-def fori_loop(jit, key):
-    x, y = make_data(key)
-    body = lambda _, params: descend(params, jax.grad(square_loss)(params, x, y))
-    return jit(lambda params: jax.lax.fori_loop(0, 5, body, params))(make_params())
 
 
 @case()
@@ -311,33 +284,6 @@ def transformed_then_jitted(jit, key):
 class Node:
     w: jax.Array
     scale: float = 1.0
-
-
-@case()
-def registered_dataclass(jit, key):
-    loss = lambda node, x, y: jnp.mean((x @ node.w * node.scale - y) ** 2)
-    return train(jit, key, loss, Node(jnp.zeros(3)))
-
-
-class State(NamedTuple):
-    params: dict
-    count: jax.Array
-
-
-@case()
-def named_tuple(jit, key):
-    @jit
-    def step(state, x, y):
-        params = descend(state.params, jax.grad(square_loss)(state.params, x, y))
-        return (state._replace(params=params, count=state.count + 1),)
-
-    return repeat(step, State(make_params(), jnp.zeros((), int)), data=make_data(key))
-
-
-@case("jit")
-def static_argnums(jit, key):
-    step = jit(lambda x, n, name: getattr(jnp, name)(x) * n, static_argnums=(1, 2))
-    return step(make_data(key)[0], 2, "tanh")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -11,7 +11,6 @@ import time
 import types
 import warnings
 from collections.abc import Callable, Iterator
-from datetime import datetime
 from typing import Any
 
 import equinox as eqx
@@ -37,6 +36,7 @@ from ..support.callables import (
     a_function_that_calls_itself,
     a_lambda,
     a_nested_function,
+    adder,
     captured,
     captured_call,
     captured_twice_over,
@@ -117,11 +117,6 @@ def assigned_below():
     amount += 1
 
 
-def assigned_to_an_argument(amount=1):
-    yield lambda: amount
-    amount = 2
-
-
 def assigned_in_a_branch(flag=True):
     amount = 1
     yield lambda: amount
@@ -134,12 +129,6 @@ def not_bound_yet():
     amount = 1
 
 
-def deleted():
-    amount = 1
-    yield lambda: amount  # noqa: F821
-    del amount
-
-
 def set_by_a_sibling():
     amount = 1
 
@@ -149,34 +138,6 @@ def set_by_a_sibling():
 
     yield lambda: amount
     set_amount(2)
-
-
-def set_deep_inside():
-    amount = 1
-
-    class Setter:
-        @staticmethod
-        def run():
-            def inner():
-                nonlocal amount
-                amount = 2
-
-            inner()
-
-    yield lambda: amount
-    Setter.run()
-
-
-def bound_in_an_expression():
-    if amount := 1:
-        yield lambda: amount
-    (amount := 2)
-
-
-def unpacked():
-    amount, other = 1, 2
-    yield lambda: (amount, other)
-    amount, other = other, amount
 
 
 def bound_by_statements():
@@ -204,16 +165,6 @@ def in_a_loop():
 
 def in_a_comprehension():
     yield from [lambda: amount for amount in range(3)]  # noqa: B023
-
-
-def in_a_loop_two_functions_deep():
-    for amount in range(3):
-
-        def outer():
-            return lambda: amount  # noqa: B023
-
-        yield outer()
-        yield outer
 
 
 def in_an_exception_handler_of_a_loop():
@@ -257,11 +208,9 @@ def a_function_bound_to_another():
 
 
 REBINDING: list[Callable[[], Iterator[Callable]]] = [
-    *(assigned_below, assigned_to_an_argument, assigned_in_a_branch, not_bound_yet, deleted),
-    *(set_by_a_sibling, set_deep_inside, bound_in_an_expression, unpacked, bound_by_statements),
-    *(in_a_loop, in_a_comprehension, in_a_loop_two_functions_deep, in_a_loop_that_is_left),
-    *(in_an_exception_handler_of_a_loop, through_a_function_that_is_rebound),
-    a_function_bound_to_another,
+    *(assigned_below, assigned_in_a_branch, not_bound_yet, set_by_a_sibling, bound_by_statements),
+    *(in_a_loop, in_a_comprehension, in_an_exception_handler_of_a_loop, in_a_loop_that_is_left),
+    *(through_a_function_that_is_rebound, a_function_bound_to_another),
 ]
 
 
@@ -274,6 +223,60 @@ def test_a_captured_variable_is_rebound(scenario):
         assert [outcome(hoisted) for _, hoisted in made] == [outcome(f) for f, _ in made]
     for function, hoisted in made:
         assert outcome(hoisted) == outcome(function)
+
+
+# Makers of functions whose variables no store can reach any more.
+
+
+def chosen(flag):
+    if flag:
+        amount = 1
+    else:
+        amount = 2
+    return lambda x: x + amount
+
+
+def after_a_loop(count):
+    total = 0
+    for i in range(count):
+        total = total + i
+    return lambda x: x + total
+
+
+def with_a_new_value_for_an_argument(amount):
+    if amount is None:
+        amount = 1
+    return lambda x: x + amount
+
+
+class Owner:
+    def __init__(self, amount):
+        self.add = lambda x: x + amount
+
+
+def renamed(amount):
+    function = adder(amount)
+    function.__qualname__ = "elsewhere.<locals>.renamed"
+    return function
+
+
+def decorated(amount):
+    def decorate(function):
+        return functools.wraps(function)(lambda amount: function(amount))
+
+    return decorate(adder)(amount)
+
+
+FIXED = [
+    *(chosen, after_a_loop, with_a_new_value_for_an_argument, renamed, decorated),
+    lambda amount: Owner(amount).add,
+]
+
+
+@pytest.mark.parametrize("make", FIXED)
+def test_variables_that_no_store_can_reach_count_by_value(make):
+    assert hoist(make(1)) is hoist(make(1))
+    assert hoist(make(1)) is not hoist(make(2 if make is not chosen else 0))
 
 
 class Mutable:
@@ -366,15 +369,6 @@ def test_a_rule_for_derivatives_is_replaced():
     original.defjvp(lambda primals, tangents: (original(*primals), 0 * tangents[0]))
     assert (jax.grad(original)(1.0), jax.grad(hoisted)(1.0)) == (0, 14)
     assert hoist(original) is not hoisted
-
-
-@pytest.mark.parametrize("partial", [functools.partial, Partial])
-def test_a_partial_keeps_the_rule_of_a_custom_jvp_of_a_partial(partial):
-    # Its attribute for the function is `fun`, like that of what JAX puts around a partial.
-    square = jax.custom_jvp(functools.partial(scale, 2.0))
-    square.defjvps(lambda tangent, out, x: 7 * tangent)
-    assert jax.grad(hoist(partial(square)))(1.0) == 7
-    assert hoist(partial(jax.grad(square)))(1.0) == 7
 
 
 @pytest.mark.parametrize("partial", [functools.partial, Partial])
@@ -536,19 +530,10 @@ def jitted_for(device):
 # How a callable is made, and why it is compared by identity.
 ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
     "list": (lambda: captured([1]), rf"its captured variable 'value', \[1\], {CHANGED}"),
-    "long list": (
-        lambda: captured(list(range(99))),
-        rf"its captured variable 'value', \[0, 1, [\d, ]+\.\.\., {CHANGED}",
-    ),
     "jax array": (
         lambda: captured(jnp.ones(2)),
         rf"its captured variable 'value', f32\[2\], {ARRAY}",
     ),
-    "numpy array": (
-        lambda: captured(np.ones(2, np.float32)),
-        rf"its captured variable 'value', f32\[2\]\(numpy\), {ARRAY}",
-    ),
-    "default": (lambda: in_a_default([]), rf"its default of 'value', \[\], {CHANGED}"),
     "loop variable": (
         a_loop_variable,
         r"it captures 'amount', which a loop or an assignment may rebind\. Assign amount once, "
@@ -559,7 +544,6 @@ ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
         r"it has attributes that were set on it \(note, unit\)\. Use a default or a captured",
     ),
     "custom_jvp without a rule": (lambda: jax.custom_jvp(captured(1)), NO_RULE),
-    "custom_vjp without a rule": (lambda: jax.custom_vjp(captured(1)), NO_RULE),
     "ordinary instance": (
         lambda: captured(Mutable()),
         r"its captured variable 'value', Mutable\(1\), is a Mutable, which may change\. Make "
@@ -574,26 +558,9 @@ ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
         lambda: captured(object()),
         rf"its captured variable 'value', <object object at 0x\w+>, {NO_VALUE}",
     ),
-    "a cache of what can change": (
-        lambda: functools.lru_cache(captured([1])),
-        rf"its captured variable 'value' of attribute '__wrapped__', \[1\], {CHANGED}",
-    ),
-    "partial in a closure": (
-        in_a_partial_in_a_closure,
-        r"its captured variable 'value' of function of captured variable 'inner', \[1\], "
-        rf"{CHANGED}",
-    ),
     "arguments of a partial": (
         lambda: functools.partial(captured(1), 0, [1]),
         rf"its argument 1, \[1\], {CHANGED}",
-    ),
-    "keyword of a partial": (
-        lambda: functools.partial(captured(1), value=[1]),
-        rf"its argument 'value', \[1\], {CHANGED}",
-    ),
-    "method of a module": (
-        lambda: Holder(captured([1])).__call__,
-        rf"its captured variable 'value' of attribute 'fn' of owner, \[1\], {CHANGED}",
     ),
     "method of a dataclass": (
         lambda: Frozen([1]).apply,
@@ -608,11 +575,6 @@ ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
         r"it uses time\.time, which can give another value each time\. Use it outside of the "
         r"function, and pass the result as an argument\.",
     ),
-    "impure methods of a class": (
-        lambda: lambda: datetime.now(),
-        r"it uses datetime\.datetime, which can give another value each time",
-    ),
-    "impure builtin": (lambda: lambda: input(), r"it uses input\(\), which can give another value"),
     "a cache of a global": (
         lambda: functools.lru_cache(lambda: STABLE),
         r"it caches results that depend on values which can change\. Call the function without its "
@@ -626,10 +588,6 @@ ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
     "options of jit that are not known": (
         lambda: jitted_for(jax.devices()[0]),
         r"it was jitted with options that canonopt cannot read\. Hoist the function inside of it,",
-    ),
-    "model": (
-        lambda: eqx.nn.MLP(2, 2, 2, 1, key=jax.random.key(0)),
-        rf"its attribute 'layers', f32\[2,2\], {ARRAY}",
     ),
 }
 

@@ -28,24 +28,6 @@ class StaticModel(eqx.Module):
     weight: jax.Array
 
 
-class HoistingModel(eqx.Module):
-    fn: Callable = hoisted_field()
-    weight: jax.Array
-
-
-class StaticHoistingModel(eqx.Module):
-    fn: Callable = hoisted_field(static=True)
-    weight: jax.Array
-
-
-MODELS = {
-    "hoisted_field": HoistingModel,
-    "static hoisted_field": StaticHoistingModel,
-    "canonicalize": lambda fn, weight: canonopt.canonicalize(Model(fn, weight)),
-    "canonicalize, static": lambda fn, weight: canonopt.canonicalize(StaticModel(fn, weight)),
-}
-
-
 def call(model, x):
     return model.fn(model.weight * x)
 
@@ -57,16 +39,6 @@ def steps(make, call, wrap=eqx.filter_jit, models=20):
     for _ in range(models):
         step(*make())
     return count.traces, count.compiles
-
-
-@pytest.mark.parametrize("place", MODELS)
-@pytest.mark.parametrize("name", KINDS)
-@pytest.mark.slow
-def test_twenty_models_are_one_trace_and_one_compile(name, place):
-    def make():
-        return MODELS[place](KINDS[name](2), jnp.ones(3)), vector()
-
-    assert steps(make, call) == (1, 1)
 
 
 # These keep their keyword arguments in a dict.

@@ -46,13 +46,6 @@ def test_a_table_gives_the_first_anchor_while_it_lives():
     assert table.setdefault("key", second) is second
 
 
-def test_a_table_forgets_what_is_gone():
-    table = Table()
-    for i in range(100):
-        table.setdefault(i, Anchor())
-    assert len(table) == 0
-
-
 PLAIN = [value for value in LOOKALIKES if type(value) in (bool, int, float, str, bytes, type(None))]
 
 
@@ -96,19 +89,6 @@ def test_a_dropped_spec_is_freed_with_its_parameters():
     assert [reference() for reference in references] == [None] * 3
 
 
-def test_a_parameter_that_leads_back_to_the_spec_does_not_keep_it():
-    class Owner:
-        def mask(self, params):
-            return bool(self)
-
-    owner = Owner()
-    owner.optim = canonopt.chain(canonopt.masked(canonopt.adam(0.321), owner.mask))
-    reference = weakref.ref(owner.optim.update)
-    del owner
-    collect()
-    assert reference() is None
-
-
 @pytest.mark.parametrize("part", ["init", "update"])
 def test_either_function_keeps_the_configuration(part):
     optim = canonopt.adam(0.77)
@@ -149,15 +129,6 @@ def test_a_jit_cache_keeps_the_configuration_that_it_holds(function, static):
     assert (count.traces, count.compiles) == (1, 1)
 
 
-def test_schedules_are_kept_by_whatever_holds_their_call():
-    schedule = canonopt.linear_schedule(1.0, 0.0, 7)
-    identity, call = id(schedule), schedule.__call__
-    del schedule
-    collect()
-    assert id(canonopt.linear_schedule(1.0, 0.0, 7)) == identity
-    assert float(call(7)) == 0.0
-
-
 # --- threads ----------------------------------------------------------------------------------
 
 
@@ -180,17 +151,6 @@ def test_threads_that_build_the_same_configurations_get_the_same_objects():
         thread.join()
     for i in range(1_000):
         assert len({id(result[i]) for result in results}) == 1
-
-
-def test_a_factory_may_build_specs_in_threads_of_its_own():
-    def nested():
-        built = []
-        thread = threading.Thread(target=lambda: built.append(canonopt.adam(0.4242)))
-        thread.start()
-        thread.join(timeout=20)
-        return optax.chain(*built)
-
-    assert isinstance(canonopt.canonical(nested)(), canonopt.Spec)
 
 
 # --- copies and pickles -----------------------------------------------------------------------
@@ -245,12 +205,6 @@ def test_factories_and_their_specs_survive_pickles(value):
     assert cloudpickle.loads(cloudpickle.dumps(value)) is value
 
 
-def test_dynamic_specs_survive_pickles():
-    spec = pickle.loads(pickle.dumps(canonopt.adam(jnp.float32(0.5), b1=0.8)))
-    assert float(spec.learning_rate) == 0.5
-    assert spec.b1 == 0.8
-
-
 def _is_the_same_here(spec):
     rebuilt = canonopt.chain(
         canonopt.clip(1.0), canonopt.adam(canonopt.linear_schedule(1e-3, 0.0, 9))
@@ -299,12 +253,3 @@ def test_after_clearing_what_is_built_is_new_and_what_is_in_use_goes_on(restored
     step(after[0])
     assert (count.traces, count.compiles) == (2, 2)
     assert pickle.loads(pickle.dumps(before[0])) is after[0]
-
-
-def test_what_is_dropped_after_clearing_does_not_take_the_new_one_along(restored_caches):
-    before = canonopt.adam(0.123)
-    canonopt.clear_caches()
-    after = canonopt.adam(0.123)
-    del before
-    collect()
-    assert canonopt.adam(0.123) is after

@@ -14,8 +14,6 @@ from canonopt._identity import why_not_shared
 from canonopt._jax_internals import MissWatch
 from canonopt.errors import LimitError
 
-from ..support.counting import compiles
-
 xs = jnp.arange(8.0)
 
 
@@ -75,15 +73,6 @@ def test_takes_the_options_of_jax_jit(options):
             outcome(called, jit, options, args, kwargs) for jit in (jax.jit, canonopt.jit)
         )
         assert np.array_equal(theirs, ours) if isinstance(theirs, np.ndarray) else theirs is ours
-
-
-def test_a_captured_function_keeps_options_that_cannot_be_read():
-    device = jax.devices()[3]
-    with pytest.warns(DeprecationWarning, match="backend and device argument on jit"):
-        inner = jax.jit(lambda x: x + xs, device=device)
-    jitted = canonopt.jit(lambda x: inner(x) * 2)
-    assert jitted(xs).devices() == jax.jit(lambda x: inner(x) * 2)(xs).devices()
-    assert canonopt.jit(inner)(xs).devices() == {device}
 
 
 def test_decorates_functions_and_methods():
@@ -206,31 +195,6 @@ def test_an_error_of_the_arguments_is_that_of_jax_jit(args):
     assert messages[0] == messages[1]
 
 
-def test_parameters_may_have_any_name():
-    def step(caller, arrays, args, kwargs):
-        return caller * arrays * args * kwargs + xs
-
-    jitted = canonopt.jit(step, static_argnames="caller")
-    assert np.array_equal(jitted(2, 3.0, 4.0, 5.0), 120 + xs)
-    assert np.array_equal(jitted(kwargs=5.0, args=4.0, arrays=3.0, caller=2), 120 + xs)
-
-
-def test_is_compiled_once_for_functions_that_are_made_again():
-    def fit(data, scale):
-        @canonopt.jit
-        def compiled_once(x):
-            return x - scale * (x - data.mean())
-
-        return [float(compiled_once(x)) for x in (1.0, 2.0)]
-
-    with canonopt.compile_log() as log:
-        for mean in (0.0, 1.0, 2.0):
-            assert fit(jnp.full(4, mean), 0.5) == [0.5 + mean / 2, 1.0 + mean / 2]
-        assert log["compiled_once"].traces == compiles("compiled_once") == 1
-        fit(jnp.zeros(4), 0.25)
-        assert log["compiled_once"].traces == compiles("compiled_once") == 2
-
-
 NUMBERS = itertools.count()
 
 
@@ -292,16 +256,6 @@ def test_a_captured_array_that_is_gone(deletes, calls):
         with pytest.raises(canonopt.errors.DeletedArrayError, match=message) as caught:
             step(given)
         assert isinstance(caught.value, RuntimeError) and caught.value.__cause__ is not None
-
-
-def test_an_error_of_a_call_is_not_taken_for_an_array_that_is_gone():
-    data = xs + 1
-    step = canonopt.jit(lambda x: x * data, donate_argnums=0)
-    given = xs + 2
-    step(given)
-    with pytest.raises((ValueError, RuntimeError), match=r"deleted") as caught:
-        step(given)
-    assert not isinstance(caught.value, canonopt.CanonoptError)
 
 
 class Counter:

@@ -10,8 +10,6 @@ import copy
 import dataclasses
 import functools
 import gc
-import io
-import logging
 import os
 import pickle
 import sys
@@ -23,7 +21,6 @@ import equinox as eqx
 import jax
 import jax.experimental
 import jax.numpy as jnp
-import ml_dtypes
 import numpy as np
 import optax
 import pytest
@@ -75,33 +72,6 @@ def attempt(function, *args):
 # --- called again after what it reads has changed ------------------------------------------------
 
 
-def scaled_by(jit, box):
-    return jit(lambda x: x * box["scale"])
-
-
-@program
-def another_function_traced_the_shape(jit):
-    box = {"scale": 2.0}
-    step = scaled_by(jit, box)
-    yield step(x)
-    box["scale"] = 3.0
-    yield scaled_by(jit, {"scale": 2.0})(xs)
-    yield step(xs)
-    yield step(x)
-
-
-@program
-def changed_and_changed_back(jit):
-    box = {"scale": 2.0}
-    step = scaled_by(jit, box)
-    yield step(x)
-    box["scale"] = 3.0
-    yield step(xs)
-    box["scale"] = 2.0
-    yield step(xs)
-    yield step(many)
-
-
 @program
 def a_variable_bound_later(jit):
     step = jit(lambda x: x * scale)
@@ -117,80 +87,7 @@ def a_variable_bound_later(jit):
     yield step(jnp.ones((2, 3)))
 
 
-@program
-def a_container_changed_between_calls(jit):
-    items, named = [xs], {"a": xs, "b": np.arange(3.0)}
-    total = jit(lambda x: x * sum(items))
-    weighted = jit(lambda x: x * sum(v * i for i, v in enumerate(named.values(), 1)))
-    yield total(x), weighted(x)
-    items.append(xs + 1)
-    named["c"] = xs
-    yield total(x), weighted(x)
-    yield total(xs), weighted(xs)
-
-
-@program
-def a_numpy_array_changed_between_calls(jit):
-    array = np.arange(3.0)
-    step = jit(lambda x: x * array)
-    yield step(x)
-    array += 1
-    yield step(x)
-    yield step(xs)
-
-
 # --- bodies with side effects that reach the numbers ----------------------------------------------
-
-
-@slow_program
-def bodies_that_count(jit):
-    class Counter:
-        n = 0
-
-        def tick(self):
-            self.n += 1
-            return self.n
-
-    n, calls, counts = 0, [], {"n": 0}
-    counter, numbers, values = Counter(), iter(range(20)), [*range(20)]
-    alias, count = counts, jnp.array(3.0)
-
-    def read():
-        return n
-
-    def by_another_function(x):
-        nonlocal n
-        n += 1
-        return x * read()
-
-    def by_a_default(x):
-        nonlocal n
-        n += 1
-        return (lambda y, k=n: y * k)(x)
-
-    def by_itself(x):
-        calls.append(1)
-        return x * len(calls)
-
-    def in_a_dict(x):
-        counts["n"] += 1
-        return x * alias["n"]
-
-    def by_locals(x):
-        nonlocal n
-        n += 1
-        return x * locals()["n"]
-
-    for body in (
-        *(by_another_function, by_a_default, by_itself, in_a_dict, by_locals),
-        lambda x: x * xs * counter.tick(),
-        lambda x: x * counter.tick() * float(count),
-        lambda x: x * xs * next(numbers),
-        lambda x: x * xs * values.pop(),
-    ):
-        for _ in range(3):
-            step = jit(lambda x, body=body: body(x))
-            yield step(x), step(x), step(xs)
 
 
 @program
@@ -215,51 +112,7 @@ def bodies_that_change_what_they_capture(jit):
 # --- NumPy ---------------------------------------------------------------------------------------
 
 
-@slow_program
-def numpy_arrays(jit):
-    def changes(x, array):
-        alias = array
-        alias += 1
-        return x * alias
-
-    bodies = (
-        lambda x, array: x * ((array * 10**6) // 10**6),
-        lambda x, array: x * (2.0 if array.dtype == np.int64 else array.itemsize),
-        lambda x, array: x * (2.0 if isinstance(array, np.ndarray) else float(array[0])),
-        lambda x, array: jax.lax.cond(x > 0, lambda y: y + array, lambda y: y + xs, x),
-        changes,
-    )
-    for body in bodies:
-        for array in (whole, whole + 1, whole + 1.5, whole.astype(ml_dtypes.bfloat16)):
-            own = array.copy()
-            step = jit(lambda x, body=body, array=own: body(x, array))
-            yield attempt(step, x), attempt(step, x), own
-    # JAX keeps what it has made of a NumPy array.
-    for kind in (float, int, np.float32):
-        array = np.arange(3).astype(kind)
-        for first in (0, 7, 7, 0):
-            array[0] = first
-            yield jit(lambda x, array=array: x * array)(x)
-            yield jit(lambda x, array=array.copy(): x * array)(x)  # noqa: B008
-
-
 # --- values that are asked for --------------------------------------------------------------------
-
-
-@slow_program
-def values_are_asked_for(jit):
-    for value in (3, 0, 3):
-        n, flag = jnp.array(value), jnp.array(value > 0)
-
-        def of_flag(x, flag=flag):
-            return x * 2 if flag else x
-
-        yield jit(lambda x, n=n: x * int(n))(x)
-        yield jit(of_flag)(x)
-        for power in (0.0, -1.5, 3.3):
-            yield jit(jax.value_and_grad(lambda x, n=n: x**n))(power)
-        loop = jit(lambda x, n=n: jax.lax.fori_loop(0, n, lambda _, y: y * 1.5, x))
-        yield jax.grad(loop)(x)
 
 
 @program
@@ -282,43 +135,6 @@ def code_that_asks_what_an_array_is(jit):
         yield jit(lambda x, a=array: x * (2.0 if "Tracer" in type(a).__name__ else 3.0))(x)
         yield jit(lambda x, a=array: x * (2.0 if a.__class__.__name__ < "B" else 3.0))(x)
         yield jit(lambda x, a=array: x * (2.0 if hasattr(a, "aval") else 3.0))(x)
-
-
-@slow_program
-def texts_of_arrays(jit):
-    """A tracer has another text than an array, and texts can reach the numbers, as names do."""
-    for array in (xs, xs + 1, whole, [xs, whole], {"a": (xs,)}, jnp.float32(3.0)):
-        texts = []
-        logger = logging.Logger("texts")
-        logger.addHandler(logging.StreamHandler(file := io.StringIO()))
-
-        def noted(text, texts=texts):
-            texts.append(text)
-
-        def nested(x, array=array):
-            inner = jit(lambda y: y * len(f"{array}"))
-            return inner(x) + jax.grad(lambda y: jit(lambda z: z * len(str(array)))(y))(x)
-
-        for body in (
-            lambda x, a=array: x * len(f"{a!r:>40}"),
-            lambda x, a=array: x * len("%s" % (a,)),  # noqa: UP031
-            lambda x, a=array: x * len(eqx.tree_pformat(a, short_arrays=False)),
-            lambda x, a=array: [x, noted(str(a))][0],
-            lambda x, a=array, log=logger.error: [x, log("%s", a)][0],
-            lambda x, a=array: jax.grad(lambda y: y * len(str(a)))(x),
-            lambda x, a=array: attempt(lambda: x * len(f"{a}")),
-            nested,
-        ):
-            yield attempt(jit(body), x)
-        yield list(dict.fromkeys(texts)), list(dict.fromkeys(file.getvalue().splitlines()))
-
-
-@program
-def one_array_twice_or_two_equal_ones(jit):
-    for first, second in ((xs, xs), (xs, xs + 0)):
-        pair = [first, second]
-        yield jit(lambda x, a=first, b=second: x * (2.0 if a is b else 3.0))(x)
-        yield jit(lambda x, pair=pair: x * len({id(item) for item in pair}))(x)
 
 
 # --- code that runs later ------------------------------------------------------------------------

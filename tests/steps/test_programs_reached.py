@@ -5,15 +5,11 @@ Each case yields what two fits return, between which something has changed.
 
 import contextlib
 import dataclasses
-import enum
 import functools
 import heapq
-import inspect
-import math
 import operator
 import sys
 import types
-import typing
 from typing import Any, ClassVar
 
 import equinox as eqx
@@ -140,16 +136,6 @@ def functions_of_a_registered_node(jit):
 
 
 @case
-def classes_that_name_the_module_of_a_library(jit):
-    methods = {"scale": lambda self: rate, "w": 1.0}
-    for made in (
-        dataclasses.make_dataclass("Made", [("lr", float, 1.0)], namespace=methods)(),
-        types.new_class("New", (), {}, lambda namespace: namespace.update(methods))(),
-    ):
-        yield from with_rates(lambda: jit(lambda x: x * made.scale())(x))  # noqa: B023
-
-
-@case
 def attributes_of_linen_modules_that_are_no_fields(jit):
     class Scaled(nn.Module):
         def __post_init__(self):
@@ -161,34 +147,6 @@ def attributes_of_linen_modules_that_are_no_fields(jit):
 
 def scaled_by(jit, module):
     return jit(lambda x: x * module.scale)(x)
-
-
-@case
-def whose_attribute_it_is(jit):
-    class A: ...
-
-    class B: ...
-
-    def fit():
-        return jit(lambda x: x * (getattr(A, "k", 1.0) * 10 + getattr(B, "k", 1.0)))(x)
-
-    A.k = 2.0
-    yield fit()
-    del A.k
-    B.k = 2.0
-    yield fit()
-
-
-@case
-def members_of_an_enum(jit):
-    class Mode(enum.Enum):
-        A = 1
-
-    for scale in (1.0, 2.0):
-        Mode.A.scale = Mode.A._private = scale
-        yield jit(lambda x: x * Mode["A"].scale)(x)
-        yield jit(lambda x: x * Mode.A._private)(x)
-        yield jit(lambda x: x * sum(mode.scale for mode in Mode))(x)
 
 
 # --- names and modules --------------------------------------------------------------------------
@@ -226,13 +184,6 @@ def attributes_by_other_names(jit):
         Settings.k = k
         yield jit(lambda x: x * get(Settings))(x)
         yield jit(lambda x: x * float(text(Settings)))(x)
-
-
-@case
-def random_state_by_another_name(jit):
-    np.random.seed(0)
-    for _ in range(2):
-        yield jit(lambda x: x * getattr(np, "random").rand())(x)  # noqa: B009
 
 
 @case
@@ -308,7 +259,6 @@ class Ignoring:
 
 
 quiet = contextlib.suppress
-ArrayType = type(jnp.zeros(()))
 
 
 @case
@@ -339,12 +289,6 @@ def errors_that_are_swallowed(jit):
 
 
 @case
-def types_of_arrays(jit):
-    c = jnp.float32(3.0)
-    yield jit(lambda x: x * (c if isinstance(c, ArrayType) else 0.0))(x)
-
-
-@case
 def values_that_are_computed_while_traced(jit):
     c = jnp.array([1, 4])
 
@@ -357,106 +301,12 @@ def values_that_are_computed_while_traced(jit):
 
 
 @case
-def rules_of_custom_vmap(jit):
-    def fit(w):
-        @jax.custom_batching.custom_vmap
-        def f(x):
-            return x * 2
-
-        @f.def_vmap
-        def rule(size, is_batched, x):
-            return x * w, True
-
-        return jax.vmap(jit(lambda x: f(x)))(jnp.ones(2))
-
-    yield fit(jnp.float32(3.0))
-    yield fit(jnp.float32(4.0))
-
-
-@case
 def a_parameter_of_any_name(jit):
     c = jnp.ones(2)
     yield jit(lambda captured_arrays_: captured_arrays_ * c)(x)
 
 
 # --- values and effects that look alike ---------------------------------------------------------
-
-
-@case
-def the_sign_of_nan(jit):
-    for nan in (float("nan"), -float("nan")):
-        yield jit(lambda x, nan=nan: x * math.copysign(1.0, nan))(x)
-
-
-@case
-def slots_under_one_name(jit):
-    class Base:
-        __slots__ = ("v",)
-
-    class Derived(Base):
-        __slots__ = ("v",)
-
-    for value in (2.0, 3.0):
-        thing = Derived()
-        thing.v = 1.0
-        Base.v.__set__(thing, value)
-        yield jit(lambda x, thing=thing: x * Base.v.__get__(thing))(x)
-
-
-@case
-def two_instances_with_one_dict(jit):
-    class Borg:
-        pass
-
-    def fit(is_shared):
-        one, other = Borg(), Borg()
-        one.v = other.v = 1.0
-        if is_shared:
-            other.__dict__ = one.__dict__
-
-        def step(x):
-            one.v = 5.0
-            result = x * other.v
-            one.v = 1.0
-            return result
-
-        return jit(step)(x)
-
-    yield fit(True)
-    yield fit(False)
-
-
-@case
-def a_method_of_a_protocol(jit):
-    @typing.runtime_checkable
-    class Goes(typing.Protocol):
-        def go(self): ...
-
-    class Thing:
-        pass
-
-    thing = Thing()
-    for _ in range(2):
-        yield jit(lambda x: x * (2 if isinstance(thing, Goes) else 3))(x)
-        Thing.go = lambda self: None
-
-
-@case
-def a_cache_that_a_body_resets(jit):
-    class Model:
-        def __init__(self):
-            self.cache = {}
-
-        def forward(self, x):
-            self.cache = {}
-            return 2 * x
-
-    for _ in range(2):
-        model = Model()
-        before = model.cache
-        jit(model.forward)(x)
-        before["seen"] = 1
-        yield len(model.cache)
 
 
 @case
@@ -482,44 +332,6 @@ def a_text_of_an_array(jit):
         yield jit(lambda x, c=c: x * c * len("{}".format(c)))(x)  # noqa: UP032
         yield jit(lambda x, c=c: x * c * len(c.__repr__()))(x)
         yield jit(lambda x, c=c: x * c * len(as_text(c)))(x)
-
-
-@case
-def special_methods_that_a_string_defines(jit):
-    namespace = {}
-    source = """
-class Scale:
-    def __init__(self, scale):
-        self.scale = scale
-    def __call__(self, x):
-        try:
-            return x * float(self.scale)
-        except Exception:
-            return x * 100
-"""
-    exec(source, namespace)
-    for value in (2.0, 3.0):
-        yield jit(namespace["Scale"](jnp.float32(value)))(x)
-
-
-@case
-def annotation_of_a_signature(jit):
-    def fit(value):
-        def noted(v: Rated(value)): ...
-
-        signature = inspect.signature(noted)
-        return jit(lambda x: x * signature.parameters["v"].annotation.value)(x)
-
-    for value in (2.0, 5.0):
-        yield fit(value)
-
-
-class Rated:
-    def __init__(self, value):
-        self.value = value
-
-    def __repr__(self):
-        return "Rated"
 
 
 @case
