@@ -284,7 +284,7 @@ def test_tyro_leaves_a_dynamic_value_as_it_is(capsys):
 
 def test_tyro_needs_a_default():
     config = dataclasses.make_dataclass("config", [("optim", canonopt.Spec)])
-    with pytest.raises(TypeError, match=r"builds none. Write canonopt\.adam"):
+    with pytest.raises(TypeError, match=r"base class, .* Write canonopt\.adam"):
         tyro.cli(config, args=[])
 
 

@@ -12,6 +12,7 @@ import jax.tree_util as jtu
 import numpy as np
 
 from .._identity import PLAIN, is_frozen_record, is_namedtuple, kind_of
+from ..errors import ParameterError
 
 
 def is_spec(value: Any) -> bool:
@@ -94,14 +95,9 @@ class Copies:
         self._is_plain = is_plain
         # By the id of each container, which is kept so that no other object gets that id.
         self._made: dict[int, tuple[Any, Any]] = {}
-        # False if something is left that cannot be copied as it is.
-        self.is_complete = True
 
     def of(self, value: Any) -> Any:
-        """Return `value` with copies of the containers in it.
-
-        **Raises:** `RecursionError` for a container that contains itself.
-        """
+        """Return `value` with copies of the containers in it."""
         kind = type(value)
         if kind in WHOLE or is_spec(value):
             return value
@@ -111,11 +107,7 @@ class Copies:
 
     def _copied(self, value: Any, kind: Any) -> Any:
         if kind is set:
-            made = set(value)
-            if [*made] == [*value]:
-                return made
-            self.is_complete = False  # a factory may read the order, which no copy has
-            return value
+            return set(value)
         if kind is np.ndarray:
             made = value.copy(order="K")
             made.flags.writeable = value.flags.writeable
@@ -132,7 +124,20 @@ class Copies:
         return make(made) if is_needed else value
 
 
-def copied(parameters: dict[str, Any]) -> dict[str, Any]:
-    """Return parameters with copies of the containers in them."""
-    copies = Copies()
-    return {name: copies.of(value) for name, value in parameters.items()}
+def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]:
+    """Return parameters with copies of the containers in them.
+
+    **Raises:** `ParameterError` for a container that contains itself.
+    """
+    copies, made = Copies(is_plain), {}
+    for name, value in parameters.items():
+        try:
+            made[name] = copies.of(value)
+        except RecursionError:
+            raise ParameterError(
+                f"{name} is a {type(value).__name__} that contains itself, which a spec cannot "
+                "copy, show or write.",
+                "Write one that does not, or an object of a class of your own.",
+                path=name,
+            ) from None
+    return made

@@ -5,7 +5,6 @@ import enum
 import functools
 import importlib
 import inspect
-import itertools
 import operator
 import types
 import weakref
@@ -20,14 +19,13 @@ from .._identity import (
     Table,
     Watched,
     has_negative_zero,
-    leads_to_objects,
     read,
 )
 from .._jax_internals import is_at_top_level, makes_tracers, x64_state
 from .._optax_compat import dtype_of, is_factory_of_factories, mentions_transformation
 from .._python_internals import parameters_of, signature_with_alias, token_of
 from ..errors import ParameterError
-from .arguments import WHOLE, Copies, copied, is_spec
+from .arguments import WHOLE, copied, is_spec
 from .expressions import expression
 from .mistakes import check_hyperparameters, check_transformations
 from .spec import Internals, ScheduleSpec, Spec, class_for, internals_of, make_spec
@@ -138,21 +136,20 @@ class Factory:
 
     def _spec_of(self, given: dict[str, Any]) -> Any:
         """Return the spec with these values, and defaults for the rest."""
-        signature, is_complete = self.signature, True
+        signature = self.signature
         if signature.transformations or not _NUMBERS.issuperset(map(type, given.values())):
             given = self._checked(given)
         given = signature.differing(given)
         if not WHOLE.issuperset(map(type, given.values())):
-            given, is_complete = self._copied(given)
+            given = copied(given, is_plain=self.is_checked)
         parameters = signature.template | given
         held, values = self.held, tuple(given.values())
         try:
             reading = read(held, values)
         except HoldsArray:
             return self._with_arrays(parameters)
-        is_comparable = reading.is_comparable and is_complete
         key = (_x64.value, _settings(_config), tuple(given), reading.key)
-        found = self.specs.find(key, _nothing)() if is_comparable else None
+        found = self.specs.find(key, _nothing)() if reading.is_comparable else None
         if found and (found.watched is None or found.watched.is_unchanged()):
             found.is_rebuilt = True
             return found.spec
@@ -161,7 +158,7 @@ class Factory:
         spec = self.build(given, parameters)
         internals = internals_of(spec)
         internals.roots = held, values
-        if internals.is_temporary or not is_comparable:
+        if internals.is_temporary or not reading.is_comparable:
             return spec
         if reading.can_change:
             read_again = lambda: read(held, values)  # noqa: E731
@@ -179,21 +176,6 @@ class Factory:
         check_transformations(self.name, signature.transformations, given)
         return given | {name: dtype_of(given[name]) for name in self._dtypes if name in given}
 
-    def _copied(self, values: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-        """Return copies of the containers, and True if all that can change is a copy."""
-        copies, made = Copies(is_plain=self.is_checked), {}
-        for name, value in values.items():
-            try:
-                made[name] = copies.of(value)
-            except RecursionError:
-                raise ParameterError(
-                    f"{name} of {self.expression} is a {type(value).__name__} that contains "
-                    "itself, which a spec cannot copy, show or write.",
-                    "Write one that does not, or an object of a class of your own.",
-                    path=name,
-                ) from None
-        return made, copies.is_complete
-
     def build(self, given: dict[str, Any], parameters: dict[str, Any]) -> Any:
         """Build a spec with these `parameters`, calling the function with `given`."""
         is_temporary = False
@@ -202,8 +184,7 @@ class Factory:
         else:  # an interned spec outlives the trace that is going on
             with jax.ensure_compile_time_eval():
                 made = self.call(given)
-            # A user's factory may hide tracers in specs that it builds.
-            is_temporary = makes_tracers() and (not self.is_stable or leads_to_objects((made,)))
+            is_temporary = makes_tracers()
         internals = Internals(self, made, is_temporary=is_temporary)
         if self.makes_factories:
             internals.spec = Factory(
@@ -466,13 +447,6 @@ class FactoryParameters:
 
     def _of_kind(self, *kinds: Any) -> tuple[str, ...]:
         return tuple(name for name, p in self.parameters.items() if p.kind in kinds)
-
-    @functools.cached_property
-    def keyword_only(self) -> frozenset[str]:
-        """The fields that a class with these, in this order, takes by keyword only."""
-        required_first = itertools.dropwhile(lambda name: name in self.required, self.names)
-        after_default = self.required.intersection(required_first)
-        return after_default.union(self._of_kind(_Kind.KEYWORD_ONLY))
 
     def bind(self, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values given by a call, as Python would bind them, `lr` as `learning_rate`.

@@ -82,6 +82,8 @@ class Configured:
     __canonicalized__ = True  # `canonopt.canonicalize` returns a spec unchanged
 
     _internals: Internals
+    # The factory of the class, unless that belongs to several.
+    _builder: Any = None
 
     def __new__(cls, /, **fields: Any) -> "Self":
         return cls._from_fields(fields)
@@ -161,11 +163,12 @@ class Configured:
 
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Any:
-        """Build a spec from its fields. Defined by the class of each factory."""
-        raise TypeError(
-            f"canonopt.{cls.__name__} is a base class of specs and builds none. Write "
-            "canonopt.adam(...), canonopt.cosine_decay_schedule(...) and so on, or "
-            "canonopt.canonical(factory)(...) for a factory of your own."
+        if cls._builder is not None:
+            return cls._builder.from_fields(fields)
+        raise ParameterError(
+            f"{cls.__name__} is a base class, or the class of all local factories of this name, so "
+            "it does not know which factory to call.",
+            "Write canonopt.adam(...) and so on, and spec.replace(...) in place of attrs.evolve.",
         )
 
     def parameters(self) -> dict[str, Any]:
@@ -467,48 +470,32 @@ def class_for(factory: Any, made: Any) -> type[Configured]:
     if known is not None:
         return known
     if factory.is_importable() or is_in_place(factory.function):
-        return factory.classes.setdefault(kind, _make_class(factory, kind, factory.from_fields))
-    fields, keyword_only = factory.signature.fields, factory.signature.keyword_only
-    key = (kind, factory.name, factory.module, *fields.items(), keyword_only)
+        return factory.classes.setdefault(kind, _make_class(factory, kind, is_shared=False))
+    key = (kind, factory.name, factory.module, *factory.signature.fields.items())
     if key not in _shared:
-        _shared.setdefault(key, _make_class(factory, kind, None))
+        _shared.setdefault(key, _make_class(factory, kind, is_shared=True))
     return _shared[key]
 
 
-def _make_class(
-    factory: Any, kind: type[Configured], from_fields: Callable[[dict[str, Any]], Any] | None
-) -> type[Configured]:
-    """Return a frozen attrs class with a field for each parameter, without the methods of attrs.
-
-    `from_fields` builds a spec. None for a class that several factories share.
-    """
-    signature = factory.signature
-    fields, keyword_only, defaults = signature.fields, signature.keyword_only, signature.defaults
+def _make_class(factory: Any, kind: type[Configured], is_shared: bool) -> type[Configured]:
+    """Return a frozen attrs class with a field for each parameter, without the methods of attrs."""
+    signature, fields = factory.signature, factory.signature.fields
     # tyro makes a flag of each field, of this type, or of the type of the value where it is `Any`.
     annotations = ((field, signature.parameters[name].annotation) for name, field in fields.items())
     kinds: dict[str, Any] = {field: number_or_none(found) for field, found in annotations}
-    if from_fields is None:  # values of one of the factories
-        defaults, kinds = dict.fromkeys(defaults), dict.fromkeys(fields.values(), Any)
-
-    def build(cls: type[Configured], given: dict[str, Any]) -> Any:
-        if from_fields is not None:
-            return from_fields(given)
-        raise ParameterError(
-            f"{cls.__name__} is the class of all local factories with this name and these "
-            "parameters, so it does not know which one to call.",
-            "Write spec.replace(...) in place of attrs.evolve, or call the function that "
-            "canonopt.canonical returned.",
-        )
+    if is_shared:
+        kinds = dict.fromkeys(kinds, Any)
 
     def attributes() -> Any:
         """Return the fields of the class, as `attrs.fields` does."""
         import attrs  # a twentieth of the time to import Optax, and most runs never need it
 
+        defaults = {} if is_shared else signature.defaults
         made: dict[str, Any] = {
             field: attrs.field(
                 default=defaults.get(name, attrs.NOTHING),
                 alias=name,
-                kw_only=name in keyword_only,
+                kw_only=True,
                 type=kinds[field],
             )
             for name, field in fields.items()
@@ -516,12 +503,11 @@ def _make_class(
         return attrs.fields(attrs.make_class("Fields", made))
 
     body = {
-        "_from_fields": classmethod(build),
+        "_builder": None if is_shared else factory,
         "__annotations__": kinds,
         # attrs looks it up on the class. OmegaConf, and so Hydra, looks it up on a value, and takes
         # one that has it for a config.
         "__attrs_attrs__": ClassAttribute(attributes),
-        "__match_args__": tuple(f for name, f in fields.items() if name not in keyword_only),
         "__doc__": factory.function.__doc__,
         "__module__": factory.module,
     }

@@ -10,8 +10,8 @@
 - `apply_updates` adds updates to a model and keeps its types: `leaves`, which also converts single
   leaves for a restore.
 
-Only `leaves` is imported with the room. The others need Equinox and `jax.extend`, which add settings
-to those that JAX compares of each call. If a step reached these first in its trace, by
+Only `leaves` is imported with the room. The others need Equinox and `jax.extend`, and these add
+settings to those that JAX compares of each call. If a step reached them first in its trace, by
 `apply_updates`, the second call would be traced again.
 """
 

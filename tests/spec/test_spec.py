@@ -90,7 +90,7 @@ def test_parameters_with_the_names_of_the_two_functions_are_parameters():
 
 def test_attrs_cannot_evolve_a_spec_of_a_local_factory():
     local = canonopt.canonical(lambda rate: optax.sgd(rate))
-    with pytest.raises(canonopt.errors.ParameterError, match=r"Write spec\.replace\("):
+    with pytest.raises(canonopt.errors.ParameterError, match=r"spec\.replace\(\.\.\.\) in"):
         attrs.evolve(local(0.1), rate=0.2)
     assert local(0.1).replace(rate=0.2) is local(0.2)
 
@@ -166,7 +166,9 @@ def test_the_class_builds_interned_specs_too():
     cls = type(canonopt.adam(1e-3))
     assert cls(learning_rate=1e-3) is canonopt.adam(1e-3)
     for base in (canonopt.Spec, canonopt.ScheduleSpec):
-        with pytest.raises(TypeError, match=r"Spec is a base class of specs and builds none"):
+        with pytest.raises(
+            TypeError, match=r"Spec is a base class, .* Write canonopt.adam\(\.\.\.\) an"
+        ):
             base()
 
 
