@@ -314,7 +314,7 @@ class Reader:
                 elif not code.is_generated:
                     self._judge(function, value)
                 continue
-            self.reads_data |= not isinstance(value, _CODE)
+            self.reads_data |= not _is_code(value)
             if type(value) is types.ModuleType:
                 self.judge_module(function, value, code, name)
             self.add(value, "live")
@@ -428,7 +428,7 @@ class Reader:
                 value = attribute_of(owner, name)
                 # An instance that is frozen has a value of its own in place of a field's default.
                 is_default = name in fields and is_frozen
-                self.reads_data |= not (isinstance(value, _CODE) or is_default)
+                self.reads_data |= not (_is_code(value) or is_default)
                 # It keeps its result, also in what is frozen.
                 keeps = type(namespace.get(name)) is functools.cached_property
                 self._changes_variables |= keeps
@@ -436,7 +436,11 @@ class Reader:
         return len(self.out) > before
 
 
-# Types of code. A global of another type is data.
+def _is_code(value: Any) -> bool:
+    """Return True for what is no data by itself: what it reads is looked at with it."""
+    return isinstance(value, _CODE) or hasattr(type(value), "__captured_function__")
+
+
 _CODE = (
     *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type),
     *(jax.custom_jvp, jax.custom_vjp, Jitted, np.ufunc, jnp.ufunc),

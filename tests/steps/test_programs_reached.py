@@ -8,6 +8,7 @@ import dataclasses
 import functools
 import heapq
 import operator
+import re
 import sys
 import types
 from typing import Any, ClassVar
@@ -573,3 +574,49 @@ def test_an_output_that_is_no_array_is_named_by_its_place():
             jit(step)(x)
         errors.append(str(error.value))
     assert errors[0] == errors[1]  # which has "['b']" in newer JAX
+
+
+# --- a notebook that is run again ----------------------------------------------------------------
+
+CELL = """
+K = {k}
+W = jnp.asarray(3.0)
+@{inner}
+def inner(x): return x * {reads}
+{before}
+@{outer}
+def outer(x): return inner(x) + 1
+yield float(outer(1.0))
+{between}
+yield float(outer(1.0))
+@{outer}
+def outer(x): return inner(x) + 2
+yield float(outer(1.0))
+"""
+
+
+def run_again(values, inner, outer, **lines):
+    """Run the cell again for each value, in one namespace, and return what it yields."""
+    found = []
+    space = {"__name__": "notebook", "jax": jax, "jnp": jnp, "canonopt": canonopt, "found": found}
+    for k in values:
+        code = CELL.format(k=k, inner=inner, outer=outer, **lines)
+        exec(compile(re.sub(r"yield (.*)", r"found.append(\1)", code), "cell.py", "exec"), space)
+    return found
+
+
+@pytest.mark.parametrize("reads", ["K", "K + W"])
+@pytest.mark.parametrize("before", ["", "inner(1.0)", "inner(1.0); K = 5.0"])
+@pytest.mark.parametrize("between", ["", "K = K + 1", "K = K + 1; inner(1.0)", "W = jnp.ones(())"])
+def test_a_jitted_global_that_is_made_again(reads, before, between):
+    values, lines = (1.0, 1.0, 2.0, 1.0), dict(reads=reads, before=before, between=between)
+    expected = run_again(values, "jax.jit", "jax.jit", **lines)
+    ours, plain = "canonopt.jit", "jax.jit"
+    for inner, outer in ((ours, ours), (plain, ours), (ours, plain)):
+        assert run_again(values, inner, outer, **lines) == expected
+
+
+def test_a_jitted_global_that_is_made_again_is_shared():
+    with canonopt.compile_log() as log:
+        run_again((1.5, 1.5), *["canonopt.jit"] * 2, reads="2", before="inner(1.0)", between="")
+    assert log["outer"].compiles == 2  # of two functions of that name
