@@ -31,9 +31,9 @@ from .._recompiles import (
     ReadValue,
     Recorder,
     StaleRead,
+    StaleWatch,
     check_compiles,
     record_everywhere,
-    start_watching,
 )
 from ..errors import UnsupportedVersionError
 
@@ -174,7 +174,7 @@ def listen(write: Callable[[dict[str, Any]], None]) -> None:
     recorder = StreamRecorder(write)
     record_everywhere(recorder)
     try:
-        start_watching(recorder.add_stale, recorder.note_problem, all_threads=True)
+        StaleWatch(recorder.add_stale, recorder.note_problem, all_threads=True).start()
     except UnsupportedVersionError as error:
         recorder.note_problem(str(error))
     if hasattr(os, "register_at_fork"):

@@ -72,8 +72,7 @@ if typing.TYPE_CHECKING:
     from .flax_nnx import module_parts as module_parts
     from .hits import CachedCall as CachedCall
     from .hits import HitWatch as HitWatch
-    from .hits import function_of_call as function_of_call
-    from .hits import stands_for_others as stands_for_others
+    from .hits import function_finder as function_finder
     from .misses import Miss as Miss
     from .misses import MissWatch as MissWatch
     from .watching import Watch as Watch
@@ -90,11 +89,10 @@ else:
         "Processes": "distributed",
         "Watch": "watching",
         "error_of_equinox": "equinox_errors",
-        "function_of_call": "hits",
+        "function_finder": "hits",
         "is_given": "filter_jit",
         "module_parts": "flax_nnx",
         "processes": "distributed",
-        "stands_for_others": "hits",
     }
 
     def __getattr__(name: str) -> object:

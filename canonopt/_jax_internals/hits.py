@@ -39,14 +39,14 @@ class HitWatch:
 
     def start(self) -> None:
         self._api._post_hook_state = self
-        self._put(lambda hook: _Hook(hook, self._on_hit))
+        self._change(self._hook)
 
     def stop(self) -> None:
-        self._put(_of_jax)
+        self._change(_of_jax)
         if self._api._post_hook_state is self:
             self._api._post_hook_state = self._state
 
-    def _put(self, change: Callable[[Any], Any]) -> None:
+    def _change(self, change: Callable[[Any], Any]) -> None:
         self._state.set_global(change(self._state.get_global()))
         # None hides that of all threads. JAX has an object in its place if nothing is set.
         if (local := self._state.get_local()) is None or callable(local):
@@ -54,44 +54,37 @@ class HitWatch:
 
     def set_global(self, hook: Any) -> None:
         """Set what JAX calls in all threads."""
-        self._state.set_global(_Hook(hook, self._on_hit))
+        self._state.set_global(self._hook(hook))
 
     def set_local(self, hook: Any) -> None:
         """Set what JAX calls in this thread."""
-        self._state.set_local(_Hook(hook, self._on_hit))
+        self._state.set_local(self._hook(hook))
+
+    def _hook(self, hook: Any) -> Any:
+        return functools.partial(_call, _of_jax(hook), self._on_hit)
 
 
-class _Hook:
-    __slots__ = ("_on_hit", "of_jax")
-
-    def __init__(self, of_jax: Any, on_hit: Callable[..., None]) -> None:
-        self.of_jax, self._on_hit = _of_jax(of_jax), on_hit
-
-    def __call__(self, jitted: Any, args: tuple, kwargs: dict[str, Any], output: Any) -> None:
-        if self.of_jax is not None:
-            self.of_jax(jitted, args, kwargs, output)
-        self._on_hit(jitted, args, kwargs)
+def _call(of_jax: Any, on_hit: Any, jitted: Any, args: tuple, kwargs: Any, output: Any) -> None:
+    if of_jax is not None:
+        of_jax(jitted, args, kwargs, output)
+    on_hit(jitted, args, kwargs)
 
 
 def _of_jax(hook: Any) -> Any:
-    return hook.of_jax if isinstance(hook, _Hook) else hook
+    return hook.args[0] if getattr(hook, "func", None) is _call else hook
 
 
-def stands_for_others(given: Any) -> bool:
-    """Return True if what `jax.jit` was given calls a function of the user's that it is passed."""
-    marks = ("__canonical_call__", "__call_of_user__")
-    return is_of_filter_jit(given) or any(attribute(given, mark) for mark in marks)
+def function_finder(given: Any) -> Callable[[tuple], Any] | None:
+    """Return what finds the user's function, by the arguments, if several share what JAX calls.
 
-
-def function_of_call(given: Any, args: tuple) -> Any:
-    """Return what `jax.jit` was given, or the user's function if several functions share that."""
-    users_call = attribute(given, "__canonical_call__")
-    if users_call is not None:
-        return users_call((), {})[0]
-    if not is_of_filter_jit(given):
-        return given
-    donated, kept, static = args  # without the other arguments, which take long to combine
-    return combined((donated if "fun" in donated else kept)["fun"], static[0])
+    `given` is what `jax.jit` was given.
+    """
+    if (users_call := attribute(given, "__canonical_call__")) is not None:
+        return lambda args: users_call((), {})[0]
+    if is_of_filter_jit(given):
+        # Without the other arguments, which take long to combine.
+        return lambda args: combined((args[0] if "fun" in args[0] else args[1])["fun"], args[2][0])
+    return None
 
 
 _contexts = itertools.count()
@@ -104,38 +97,43 @@ class CachedCall:
 
     - `given`: what `jax.jit` was given.
     - `trace`: `jitted.trace`.
+    - `jaxpr`: the program that JAX has, if that is known.
     """
 
     def __init__(
-        self, given: Any, args: tuple, kwargs: dict[str, Any], trace: Callable[..., Any]
+        self,
+        given: Any,
+        args: tuple,
+        kwargs: dict[str, Any],
+        trace: Callable[..., Any],
+        jaxpr: Any = None,
     ) -> None:
-        self.given, self.args, self.kwargs = given, args, kwargs
+        self._call, self._jaxpr = (given, args, kwargs), jaxpr
         self._trace = functools.partial(trace, *args, **kwargs)
         again = attribute(given, "__canonical_trace__")
         # Which knows the function of the call that runs now.
         self._trace_again = self._trace if again is None else again(trace, args, kwargs)
-
-    @property
-    def is_shared(self) -> bool:
-        """Return True if functions that are made again may run the program."""
-        return attribute(self.given, "__canonical_call__") is not None
+        # Whether functions that are made again may run the program.
+        self.is_shared = attribute(given, "__canonical_call__") is not None
 
     @classmethod
-    def of_miss(cls, miss: Miss) -> "CachedCall":
+    def of_miss(cls, miss: Miss, jaxpr: Any) -> "CachedCall":
         options = {name: miss.options[name] for name in ("static_argnums", "static_argnames")}
-        return cls(miss.jitted, *miss.given, jax.jit(miss.jitted, **options).trace)
+        return cls(miss.jitted, *miss.given, jax.jit(miss.jitted, **options).trace, jaxpr)
 
     def users_call(self) -> tuple[Any, tuple, dict[str, Any]]:
         """Return the user's function, and what the user called it with."""
-        function, args, kwargs = self.given, self.args, self.kwargs
-        if (users_call := attribute(function, "__canonical_call__")) is not None:
-            function, args, kwargs = users_call(args, kwargs)
+        function, args, kwargs = self._call
+        if self.is_shared:
+            function, args, kwargs = function.__canonical_call__(args, kwargs)
         return call_of_filter_jit(function, args) or (function, args, kwargs)
 
     def cached(self) -> Any:
         """Return the program that JAX has, without running the function."""
-        with unwatched():
-            return self._trace().jaxpr
+        if self._jaxpr is None:
+            with unwatched():
+                self._jaxpr = self._trace().jaxpr
+        return self._jaxpr
 
     def afresh(self) -> Any:
         """Return the program that the function gives now, and those that it calls.

@@ -30,5 +30,5 @@ from .log import Entry as Entry
 from .log import FunctionLog as FunctionLog
 from .stale import ReadValue as ReadValue
 from .stale import StaleRead as StaleRead
+from .stale import StaleWatch as StaleWatch
 from .stale import assert_not_stale as assert_not_stale
-from .stale import start_watching as start_watching

@@ -27,7 +27,7 @@ from .causes import nth
 from .listeners import Recorder, active, check_compiles, recording, watch
 from .log import CompileLog, Entry, FunctionLog
 from .records import Call, call_of
-from .stale import watching
+from .stale import StaleWatch
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -73,7 +73,7 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
     log = CompileLog()
     with recording(Recorder(log), all_threads), contextlib.ExitStack() as block:
         if stale:
-            block.enter_context(watching(log.stale.append, log.note_problem, all_threads))
+            block.enter_context(StaleWatch(log.stale.append, log.note_problem, all_threads))
         yield log
     check_compiles()
 

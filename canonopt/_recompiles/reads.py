@@ -9,7 +9,7 @@ import itertools
 import operator
 import types
 import weakref
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, TypeAlias
 
 import jax
@@ -41,22 +41,13 @@ Changes: TypeAlias = dict[str, tuple[str, str, Any]]
 def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads":
     """Return what a call reads now."""
     names = _names(innermost(function))[isinstance(function, types.MethodType) :]
-
-    def begin(reads: Reads) -> None:
-        reads.add_callable(function)
-        for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
-            reads.add_argument(value, name)
-
-    return _reads(begin, frozenset())
-
-
-def _reads(begin: "Callable[[Reads], None]", ignored: frozenset[str]) -> "Reads":
-    names: set[str] = set()
-    while True:
-        count = len(names)
-        found = Reads(begin, ignored, names)
-        if len(names) == count:  # else a function that was found late names more attributes
-            return found
+    roots: list[tuple[Any, str]] = [(function, "self")]
+    for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
+        nodes: list[Any] = []
+        leaves = jax.tree.leaves(value, is_leaf=lambda node, nodes=nodes: bool(nodes.append(node)))
+        # The objects that JAX compares as a whole, and the classes of pytrees, for their methods.
+        roots += ((each, name) for each in (*leaves, *{type(node) for node in nodes}))
+    return Reads(roots).now()
 
 
 class Reads:
@@ -72,30 +63,35 @@ class Reads:
     """
 
     def __init__(
-        self, begin: "Callable[[Reads], None]", ignored: frozenset[str], names: set[str]
+        self,
+        roots: Iterable[tuple[Any, str]],
+        names: Iterable[str] = (),
+        ignored: frozenset[str] = frozenset(),
     ) -> None:
         self.codes: list[types.CodeType] = []
         self.has_effects = self.may_change_objects = False
-        self._ignored, self._names = ignored, names  # of attributes
+        self._names, self._ignored = set(names), ignored  # of attributes; paths
         # How each value is found, how it is compared, its name and its text.
         self._values: list[tuple[_Find, _IsSame, str, str]] = []
         # The functions, partials, and objects that nothing else leads to, with their names.
         self._roots: list[tuple[weakref.ref[Any], str]] = []
         self._seen: set[object] = set()
-        begin(self)
+        for value, path in roots:
+            if _is_callable(value):
+                self._add_callable(value)
+            elif not isinstance(value, _WHOLE):
+                self._add_root(value, path)
         for reference, path in self._roots:  # which grow
             self._follow(functools.partial(_referent, reference), path)
         del self._seen
 
     def now(self, ignored: Collection[str] = ()) -> "Reads":
         """Return what the same call would read now, without the paths in `ignored`."""
-
-        def begin(reads: Reads) -> None:
-            for reference, path in self._roots:
-                if (value := reference()) is not None:
-                    reads._add_root(value, path)
-
-        return _reads(begin, self._ignored.union(ignored))
+        paths = self._ignored.union(ignored)
+        alive = [(v, path) for reference, path in self._roots if (v := reference()) is not None]
+        found = Reads(alive, self._names, paths)
+        # A function that was found late may name attributes of what was read before.
+        return found if found._names == self._names else found.now()
 
     def differ(self) -> bool:
         """Return False if all values are as they were."""
@@ -131,27 +127,15 @@ class Reads:
 
     # --- functions --------------------------------------------------------------------------------
 
-    def add_argument(self, value: Any, name: str) -> None:
-        """Add the objects that JAX compares as a whole, and the methods of pytrees."""
-        nodes: list[Any] = []
-        for leaf in jax.tree.leaves(value, is_leaf=lambda node: bool(nodes.append(node))):
-            if isinstance(leaf, _CALLABLES):
-                self.add_callable(leaf)
-            elif not isinstance(leaf, (*_PLAIN, jax.Array, np.ndarray)):
-                self._add_root(leaf, name)
-        for kind in {type(node) for node in nodes}:
-            self._add_methods(kind)
-
-    def add_callable(self, fn: Any) -> None:
+    def _add_callable(self, fn: Any) -> None:
         """Add what a callable reads when it is called."""
         for inner in functions_inside(fn):
-            is_wrapper = hasattr(inner, "__wrapped__")
             if isinstance(inner, types.FunctionType):
-                self._add_function(inner, is_wrapper)
+                self._add_function(inner, hasattr(inner, "__wrapped__"))
             elif isinstance(inner, types.MethodType):
                 if inner not in self._seen:  # a method may wrap an equal one
                     self._seen.add(inner)
-                    self.add_callable(inner.__func__)
+                    self._add_callable(inner.__func__)
                 self._add_root(inner.__self__, next(iter(_names(inner.__func__)), "self"))
             elif isinstance(inner, jax.custom_jvp | jax.custom_vjp):
                 for name in ("jvp", "fwd", "bwd"):
@@ -159,17 +143,14 @@ class Reads:
             elif isinstance(inner, functools.partial):
                 self._add_root(inner)
             elif not (isinstance(inner, _CALLABLES) or hasattr(inner, "call_wrapped")):
-                self._add_function(innermost(type(inner).__call__), is_wrapper)
+                self._add_function(innermost(type(inner).__call__), hasattr(inner, "__wrapped__"))
                 self._add_root(inner, "self")
 
     def _add_function(self, function: Any, is_wrapper: bool = False) -> None:
         if isinstance(function, types.FunctionType):
             is_of_jax = str(function.__globals__.get("__name__")).startswith("jax.")
-            if not is_library_function(function):
+            if (is_wrapper and not is_of_jax) or not is_library_function(function):
                 self._add_root(function)
-            elif is_wrapper and not is_of_jax:  # may count the runs, as `chex.assert_max_traces`
-                code = code_of(function)
-                self.has_effects |= code.changes_objects or bool(code.stores)
 
     def _add_root(self, value: Any, path: str = "") -> None:
         if ("root", id(value)) not in self._seen and len(self._roots) < _MAX_READS:
@@ -184,71 +165,54 @@ class Reads:
             return
         if isinstance(value, types.FunctionType):
             code, space = code_of(value), value.__globals__
+            if is_library_function(value):  # may count the runs, as `chex.assert_max_traces`
+                self.has_effects |= code.changes_objects or bool(code.stores)
+                return
             self.codes.append(value.__code__)
             self._names |= code.attributes
             self.may_change_objects |= code.changes_objects
             self.has_effects |= bool(code.stores) or _is_impure(value)
-            self._add_globals(space, [name for name in code.globals if name in space])
+            for name in code.globals:
+                if name in space and (id(space), name) not in self._seen:
+                    self._seen.add((id(space), name))
+                    self._add(functools.partial(space.__getitem__, name), space[name], name)
             captured = captured_by(value)
             for i, (name, _) in enumerate(cells_of(value)):
                 if name in captured:
-                    cell = functools.partial(_cell, find, i)
-                    self._add(cell, captured[name], name)
+                    self._add(functools.partial(_cell, find, i), captured[name], name)
         for name, held in _bound(value).items():
             self._add(lambda name=name: _bound(find())[name], held, name)
 
-    def _add_globals(self, space: dict[str, Any], names: list[str], prefix: str = "") -> None:
-        for name in names:
-            if (id(space), name) not in self._seen:
-                self._seen.add((id(space), name))
-                self._add(functools.partial(space.__getitem__, name), space[name], prefix + name)
-
     # --- values -----------------------------------------------------------------------------------
-
-    def _note(self, find: _Find, is_same: _IsSame, path: str, value: Any) -> None:
-        if path not in self._ignored:
-            self._values.append((find, is_same, path, _text(value)))
 
     def _add(self, find: _Find, value: Any, path: str) -> None:
         """Add a value, and all in it that the functions may read."""
         if len(self._values) < _MAX_READS:
             with contextlib.suppress(Exception):  # an attribute of the user's
-                self._add_value(find, value, path)
-
-    def _add_value(self, find: _Find, value: Any, path: str) -> None:
-        if isinstance(value, _PLAIN):
-            self._note(find, _same_plain(value), path, value)
-        elif isinstance(value, np.ndarray):
-            self._note(find, _same_array(value), path, value)
-        elif isinstance(value, set | frozenset):
-            if len(value) <= _MAX_ITEMS:
-                self._note(find, functools.partial(operator.eq, frozenset(value)), path, value)
-        elif isinstance(value, types.ModuleType):
-            if not is_library_module(value):
-                self._add_globals(vars(value), sorted(self._names & vars(value).keys()), f"{path}.")
-        elif not isinstance(value, jax.core.Tracer):
-            with contextlib.suppress(TypeError):  # it takes no weak reference
-                reference = weakref.ref(value)
-                self._note(find, lambda found: found is reference(), path, value)
-            self._add_parts(find, value, path)
+                if (is_same := _comparison(value)) is not None and path not in self._ignored:
+                    self._values.append((find, is_same, path, _text(value)))
+                self._add_parts(find, value, path)
 
     def _add_parts(self, find: _Find, value: Any, path: str) -> None:
-        """Add what is in a container, a function, a class or an instance."""
+        """Add what is in a container, a function, a module, a class or an instance."""
         # A second run would take the next of an iterator, a file or a generator of numbers.
         is_random = type(value).__module__.startswith(("numpy.random", "random"))
         self.has_effects |= is_random or hasattr(type(value), "__next__")
-        if id(value) in self._seen:
+        if id(value) in self._seen or isinstance(value, _WHOLE):
             return
         self._seen.add(id(value))
         if isinstance(value, dict | list | tuple):
             self._add_items(find, value, path)
-        elif isinstance(value, _CALLABLES) or attribute(value, "__wrapped__") is not None:
-            self.add_callable(value)
+        elif _is_callable(value):
+            self._add_callable(value)
+        elif isinstance(value, types.ModuleType):
+            if not is_library_module(value):
+                self._add_attributes(find, value, path)
         elif not type(value).__module__.startswith(("jax", "numpy")):
             self._add_attributes(find, value, path)
 
     def _add_items(self, find: _Find, value: Any, path: str) -> None:
-        self._note(lambda: len(find()), _same_plain(len(value)), f"len({path})", len(value))
+        self._add(lambda: len(find()), len(value), f"len({path})")
         fields = getattr(value, "_fields", ()) if isinstance(value, tuple) else ()
         is_named = not self._names.isdisjoint(fields)
         items = value.items() if isinstance(value, dict) else enumerate(value)
@@ -259,36 +223,36 @@ class Reads:
                 self._add(lambda key=key: find()[key], item, path + name)
 
     def _add_attributes(self, find: _Find, value: Any, path: str) -> None:
-        """Add the attributes of an instance or a class, and what its methods read."""
+        """Add the attributes of an instance, a module or a class, and what its methods read."""
         cls = value if isinstance(value, type) else type(value)
         own = {} if value is cls else getattr(value, "__dict__", {})
         # `__getattr__` may find an attribute in anything that the object has.
         names = {*own} if hasattr(cls, "__getattr__") else self._names & own.keys()
         for each in _users_classes(cls):
             names |= self._names & vars(each).keys()
-        self._add_methods(cls)
+            for name in ({"__call__", "__getitem__", "__getattr__"} | self._names) & {*vars(each)}:
+                method = vars(each)[name]
+                for inner in ("__func__", "fget", "func"):  # of methods and properties
+                    method = getattr(method, inner, method)
+                if _is_callable(method):
+                    self._add_callable(method)
         for name in sorted(names):
             found = _looked_up(lambda: value, name)
             if name in own or not hasattr(type(found), "__get__"):
                 self._add(functools.partial(_looked_up, find, name), found, f"{path}.{name}")
 
-    def _add_methods(self, cls: type) -> None:
-        """Add the functions of a user's class that code names, or that Python calls."""
-        for each in _users_classes(cls):
-            for name, found in [*vars(each).items()]:
-                if name in self._names or name in ("__call__", "__getitem__", "__getattr__"):
-                    for inner in ("__func__", "fget", "func"):  # of methods and properties
-                        found = getattr(found, inner, found)
-                    if isinstance(found, _CALLABLES) or hasattr(found, "__wrapped__"):
-                        self.add_callable(found)
-
 
 _PLAIN: Any = (bool, int, float, complex, str, bytes, type(None), slice, range, type(...))
 _PLAIN += (np.generic, np.dtype, enum.Enum)
+_WHOLE: Any = (*_PLAIN, np.ndarray, set, frozenset, jax.Array)  # without parts to read
 _CALLABLES = (
     *(types.FunctionType, types.MethodType, functools.partial, type(jax.jit(len))),
     *(jax.custom_jvp, jax.custom_vjp),
 )
+
+
+def _is_callable(value: Any) -> bool:
+    return isinstance(value, _CALLABLES) or attribute(value, "__wrapped__") is not None
 
 
 def _users_classes(cls: type) -> list[type]:
@@ -355,6 +319,25 @@ def _looked_up(find: _Find, name: str) -> Any:
 
 
 # --- comparing values -----------------------------------------------------------------------------
+
+
+def _comparison(value: Any) -> _IsSame | None:
+    """Return what compares a value with this one, or None if only its parts are compared."""
+    if isinstance(value, _PLAIN):
+        return _same_plain(value)
+    if isinstance(value, np.ndarray):
+        return _same_array(value)
+    if isinstance(value, set | frozenset):
+        return (
+            functools.partial(operator.eq, frozenset(value)) if len(value) <= _MAX_ITEMS else None
+        )
+    if isinstance(value, types.ModuleType | jax.core.Tracer):
+        return None
+    try:
+        reference = weakref.ref(value)
+    except TypeError:  # it takes no weak reference
+        return None
+    return lambda found: found is reference()
 
 
 def _same_plain(known: Any) -> _IsSame:

@@ -13,8 +13,9 @@ import re
 import sys
 import threading
 import types
+import weakref
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, cast
 
 import attrs
 import numpy as np
@@ -24,12 +25,12 @@ from .._jax_internals import (
     HitWatch,
     Miss,
     MissWatch,
-    function_of_call,
+    attribute,
+    function_finder,
     innermost,
     is_same_program,
     is_unwatched,
     name_of,
-    stands_for_others,
 )
 from .._python_internals import WeakIdMap, place_of_line
 from .._texts import place_of
@@ -113,27 +114,20 @@ class _Program:
                 self.active.calls += 1
                 return None
             self.active, self.reads = None, self._first
-        if not self.reads.differ():
-            return None
-        changes = self.reads.changes()
-        if changes and not any(call >= self._due.get(path, 0) for path in changes):
+        changes = self.reads.changes() if self.reads.differ() else {}
+        if not any(call >= self._due.get(path, 0) for path in changes):
             return None
         codes, self.reads = self.reads.codes, self.reads.now()
-        if not changes:  # but something is gone
-            return None
         # What has changed before without an effect is not the cause.
-        found = {path: each for path, each in changes.items() if path not in self._due} or changes
+        found = [path for path in changes if path not in self._due] or [*changes]
         if not (self._has_effects or _gives_another_program(cached, changes)):
-            self._due.update((path, 2 * call) for path in changes)
+            self._due.update(dict.fromkeys(changes, 2 * call))
             return None
-        for path in found:
-            self._due.pop(path, None)
-        values = [
-            ReadValue(path, *self._first.changes().get(path, each)[:2], _place(codes, path))
-            for path, each in found.items()
-        ]
-        facts = name_of(function), place_of(innermost(function)), tuple(values)
-        self.active = StaleRead(*facts, call, is_confirmed=not self._has_effects)
+        self._due = {path: due for path, due in self._due.items() if path not in found}
+        before = {**changes, **self._first.changes()}
+        values = (ReadValue(path, *before[path][:2], _place(codes, path)) for path in found)
+        place, is_confirmed = place_of(innermost(function)), not self._has_effects
+        self.active = StaleRead(name_of(function), place, (*values,), call, is_confirmed)
         return self.active
 
 
@@ -142,20 +136,12 @@ def _gives_another_program(call: CachedCall, changes: Changes) -> bool:
     arrays = [value for *_, value in changes.values() if isinstance(value, np.ndarray)]
     try:
         cached = call.cached()
-        with _silent():
+        with _silence, contextlib.redirect_stdout(cast(Any, _Others(sys.stdout))):
             now = call.afresh()
             is_other = not is_same_program(now, cached, arrays)
             return is_other and is_same_program(now, call.afresh())
     except Exception:  # the function fails now
         return False
-
-
-@contextlib.contextmanager
-def _silent() -> Iterator[None]:
-    """Let this thread print nothing inside the block."""
-    others: Any = _Others(sys.stdout)
-    with _silence, contextlib.redirect_stdout(others):
-        yield
 
 
 _silence = threading.RLock()  # one after the other, so that each finds what the last put back
@@ -177,107 +163,124 @@ class _Others:
 
 @attrs.define(eq=False)
 class _Function:
-    """The programs of a function."""
+    """The latest programs of a function, each with its jaxpr."""
 
     is_followed: bool  # False for those of libraries
-    stands_for_others: bool
+    find: Callable[[tuple], Any] | None  # the user's function, by the arguments of the call
     calls: int = 0
-    programs: tuple[_Program, ...] = ()
-    by_jaxpr: WeakIdMap[_Program] = attrs.field(factory=WeakIdMap)
+    programs: tuple[tuple[weakref.ref[Any], _Program], ...] = ()
 
 
 _MAX_PROGRAMS = 16  # of a function
 
 
 class StaleWatch:
-    """Compares what functions read, and calls `on_report` with each stale read.
+    """Compares what functions read from `start` to `stop`, also as a context manager.
 
     **Arguments:**
 
-    - `on_report`: may raise a `StaleReadError`, which the call raises.
+    - `on_report`: is called with each stale read. It may raise a `StaleReadError`, which the call
+        raises.
     - `on_problem`: is called with what failed in canonopt itself.
-    - `thread`: the thread to watch, or None for all.
+    - `all_threads`: whether to watch what other threads call, too.
     """
 
     def __init__(
         self,
         on_report: Callable[[StaleRead], None],
         on_problem: Callable[[str], Any],
-        thread: int | None,
+        all_threads: bool,
     ) -> None:
-        self._on_report, self._on_problem, self.thread = on_report, on_problem, thread
+        self._on_report, self._on_problem = on_report, on_problem
+        self.thread = None if all_threads else threading.get_ident()
         self._lock = threading.RLock()
         self._functions: WeakIdMap[_Function] = WeakIdMap()
         self._programs: WeakIdMap[_Program] = WeakIdMap()  # by jaxpr
 
+    def start(self) -> None:
+        hits, misses = _listeners()
+        with _changing:
+            hits.start()  # again, since a thread may have a hook of its own
+            if not _watches:
+                misses.start()
+            _watches.append(self)
+
+    def stop(self, *_: object) -> None:
+        with _changing:
+            _watches.remove(self)
+            if not _watches:
+                for listener in _listeners():
+                    listener.stop()
+
+    __enter__, __exit__ = start, stop
+
     def _known(self, function: Any) -> _Function:
         found = self._functions.get(function)
         if found is None:
-            is_shared = stands_for_others(function)
-            found = _Function(is_shared or bool(reads_of_call(function, (), {}).codes), is_shared)
+            find = function_finder(function)
+            is_users = find is not None or attribute(function, "__call_of_user__") is not None
+            found = _Function(is_users or bool(reads_of_call(function, (), {}).codes), find)
             with contextlib.suppress(TypeError):
                 self._functions.set(function, found)
         return found
 
+    def _users(self, given: Any, args: tuple) -> tuple[Any, _Function]:
+        """Return the user's function of a call of what `jax.jit` was given."""
+        known = self._known(given)
+        if known.find is None:
+            return given, known
+        function = known.find(args)
+        return function, self._known(function)
+
     def on_hit(self, jitted: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Compare what the function of a cached call reads."""
         try:
-            given = function = getattr(jitted, "__wrapped__", None)
+            given = getattr(jitted, "__wrapped__", None)
             if given is None:  # as of some functions of JAX
                 return
-            known = self._known(function)
-            if known.stands_for_others:
-                function = function_of_call(given, args)
-                known = self._known(function)
+            function, known = self._users(given, args)
             if not known.is_followed:
                 return
             known.calls += 1
-            for program in known.programs:
+            for _, program in known.programs:
                 if program.active is not None or program.reads.differ():
                     break
             else:
                 if known.programs:
                     return
             if not is_unwatched():  # as a function that is traced again is
-                cached = CachedCall(given, args, kwargs, jitted.trace)
-                self._compare(known, function, cached)
+                self._compare(known, function, CachedCall(given, args, kwargs, jitted.trace))
         except Exception as error:
             self._note(error)
 
-    def _compare(
-        self, known: _Function, function: Any, cached: CachedCall, jaxpr: Any = None
-    ) -> None:
+    def _compare(self, known: _Function, function: Any, cached: CachedCall) -> None:
         """Compare what a call reads that was not traced."""
         with self._lock:
-            if jaxpr is None and len(known.programs) == 1:
-                (program,) = known.programs
-            else:
-                program = self._program(known, cached, jaxpr or cached.cached())
+            jaxpr = cached.cached()
+            program = next((each for found, each in known.programs if found() is jaxpr), None)
+            # An equal method has the same program. Others that share one read other values.
+            if program is None and not cached.is_shared:
+                program = self._programs.get(jaxpr)
+            if program is None:
+                program = _Program(reads_of_call(*cached.users_call()), is_traced=False)
+            self._add(known, jaxpr, program)
             report = program.check(function, known.calls, cached)
         if report is not None:
             self._on_report(report)
 
-    def _program(self, known: _Function, cached: CachedCall, jaxpr: Any) -> _Program:
-        program = known.by_jaxpr.get(jaxpr)
-        if program is None:
-            # An equal method has the same program. Others that share one read other values.
-            if not (known.stands_for_others or cached.is_shared):
-                program = self._programs.get(jaxpr)
-            program = program or _Program(reads_of_call(*cached.users_call()), is_traced=False)
-            self._add(known, jaxpr, program)
-        return program
-
     def _add(self, known: _Function, jaxpr: Any, program: _Program) -> None:
-        known.by_jaxpr.set(jaxpr, program)
-        known.programs = (*known.programs[1 - _MAX_PROGRAMS :], program)
-        self._programs.set(jaxpr, program)
+        """Add a program that is not there yet."""
+        if not any(found() is jaxpr for found, _ in known.programs):
+            kept = known.programs[1 - _MAX_PROGRAMS :]
+            known.programs = (*kept, (weakref.ref(jaxpr), program))
+            self._programs.set(jaxpr, program)
 
-    def enter(self, miss: Miss) -> tuple[Miss, Any, Reads] | None:
+    def enter(self, miss: Miss) -> tuple[_Function, Any, Miss, Reads] | None:
         """Note what a function reads before it is traced, if it is."""
         try:
-            function = function_of_call(miss.jitted, miss.given[0])
-            if self._known(function).is_followed:
-                return miss, function, reads_of_call(miss.function, miss.args, miss.kwargs)
+            function, known = self._users(miss.jitted, miss.given[0])
+            if known.is_followed:
+                return known, function, miss, reads_of_call(miss.function, miss.args, miss.kwargs)
         except Exception as error:
             self._note(error)
         return None
@@ -287,13 +290,12 @@ class StaleWatch:
         if entered is None or jaxpr is None:
             return
         try:
-            miss, function, reads = entered
-            known = self._known(function)
+            known, function, miss, reads = entered
             known.calls += miss.is_call
-            if not traced:
-                self._compare(known, function, CachedCall.of_miss(miss), jaxpr)
-            elif known.by_jaxpr.get(jaxpr) is None:
+            if traced:
                 self._add(known, jaxpr, _Program(reads, is_traced=True))
+            else:
+                self._compare(known, function, CachedCall.of_miss(miss, jaxpr))
         except Exception as error:
             self._note(error)
 
@@ -328,38 +330,6 @@ def _leave(entered: list[tuple[StaleWatch, Any]], traced: bool, jaxpr: Any) -> N
 @functools.cache  # if it raises, the next use checks again
 def _listeners() -> tuple[HitWatch, MissWatch]:
     return HitWatch(_on_hit), MissWatch(_enter, _leave)
-
-
-def start_watching(
-    on_report: Callable[[StaleRead], None], on_problem: Callable[[str], Any], all_threads: bool
-) -> StaleWatch:
-    """Watch for stale reads from now on, in this thread or in all."""
-    watch = StaleWatch(on_report, on_problem, None if all_threads else threading.get_ident())
-    hits, misses = _listeners()
-    with _changing:
-        hits.start()  # again, since a thread may have a hook of its own
-        if not _watches:
-            misses.start()
-        _watches.append(watch)
-    return watch
-
-
-@contextlib.contextmanager
-def watching(
-    on_report: Callable[[StaleRead], None],
-    on_problem: Callable[[str], Any],
-    all_threads: bool = False,
-) -> Iterator[None]:
-    """Watch for stale reads inside the block."""
-    watch = start_watching(on_report, on_problem, all_threads)
-    try:
-        yield
-    finally:
-        with _changing:
-            _watches.remove(watch)
-            if not _watches:
-                for listener in _listeners():
-                    listener.stop()
 
 
 @contextlib.contextmanager
@@ -418,7 +388,7 @@ def assert_not_stale(*, all_threads: bool = False) -> Iterator[None]:
             )
 
     problems: list[str] = []
-    with watching(fail, problems.append, all_threads):
+    with StaleWatch(fail, problems.append, all_threads):
         yield
     if problems:
         raise CanonoptError(

@@ -23,7 +23,7 @@ import numpy as np
 import pytest
 
 import canonopt
-from canonopt._recompiles.stale import StaleRead, watching
+from canonopt._recompiles import StaleRead, StaleWatch
 from canonopt.errors import StaleReadError
 
 JITS = {
@@ -207,7 +207,7 @@ class Collected(list[StaleRead]):
 
     def __enter__(self) -> "Collected":
         self.problems: list[str] = []
-        self._block = watching(self.append, self.problems.append)
+        self._block = StaleWatch(self.append, self.problems.append, all_threads=False)
         self._block.__enter__()
         return self
 
@@ -588,7 +588,7 @@ def test_nans_are_found_if_that_is_turned_on_inside(all_threads: bool):
 def test_other_threads_are_watched_if_asked(all_threads: bool):
     step = jitted()
     reports: list[StaleRead] = []
-    with watching(reports.append, pytest.fail, all_threads):
+    with StaleWatch(reports.append, pytest.fail, all_threads):
         in_thread(lambda: run(step, 1.0, 2.0))
     assert len(reports) == all_threads
 
