@@ -96,7 +96,7 @@ def restore_like(
         restored, found = structure.unflatten(leaves), structure
     _check(_contents(restored), _contents(template))
     if found != structure:
-        raise _misfit({"": (str(found), str(structure))}, {})
+        raise _misfit({"": (str(found), str(structure))})
     del restored
     # One by one, so that a leaf is freed before the next one is placed.
     for i, leaf in enumerate(wanted):
@@ -189,33 +189,23 @@ def _check(saved: Mapping[str, str], wanted: Mapping[str, str]) -> None:
         in_leaves = {
             p: d for p, d in differing.items() if _MISSING not in d or any(map(_is_leaf, d))
         }
-        raise _misfit(in_leaves or differing, wanted)
+        raise _misfit(in_leaves or differing)
     # Some libraries write no names, and read the leaves in this order.
     before, after = ([p for p, text in tree.items() if _is_leaf(text)] for tree in (saved, wanted))
     if before != after:
         places = {p: (f"leaf {before.index(p)}", f"leaf {i}") for i, p in enumerate(after)}
-        raise _misfit({p: pair for p, pair in places.items() if pair[0] != pair[1]}, {})
+        raise _misfit({p: pair for p, pair in places.items() if pair[0] != pair[1]})
 
 
 def _is_leaf(text: str) -> bool:
     return text.endswith("]")  # of its shape, while a node has the name of its class
 
 
-def _leaves_below(path: str, contents: Mapping[str, str]) -> list[str]:
-    """Return the leaves inside of the node at a path, by their paths from there."""
-    below = {p.removeprefix(path): text for p, text in contents.items() if p.startswith(path)}
-    return [p for p, text in below.items() if p.startswith((".", "[")) and _is_leaf(text)]
-
-
-def _misfit(
-    differences: Mapping[str, tuple[str, str]], wanted: Mapping[str, str]
-) -> CheckpointError:
+def _misfit(differences: Mapping[str, tuple[str, str]]) -> CheckpointError:
     lines = ["Nothing was restored, since the checkpoint was saved from another tree:"]
-    for path, (before, after) in [*differences.items()][:_MAX_LINES]:
-        leaves = _listed(_leaves_below(path, wanted))
-        lines.append(f"  {before} -> {after} @ like{path}{leaves and f' with {leaves}'}")
-    if len(differences) > _MAX_LINES:
-        lines.append(f"  and {len(differences) - _MAX_LINES} more")
+    lines += [f"  {before} -> {after} @ like{p}" for p, (before, after) in differences.items()]
+    if len(lines) > _MAX_LINES + 1:
+        lines[_MAX_LINES + 1 :] = [f"  and {len(lines) - _MAX_LINES - 1} more"]
     path, (before, after) = next(iter(differences.items()))
     return CheckpointError(
         "\n".join(lines),

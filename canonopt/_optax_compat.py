@@ -141,10 +141,10 @@ def needs_transformation(annotation: Any) -> bool:
 
 
 def takes_number(annotation: Any) -> bool:
-    """Return True if numbers fit `annotation`, and text does not."""
+    """Return True if numbers or booleans fit `annotation`, and text does not."""
     members = members_of(annotation)
     takes_text = any(k in (Any, str) or typing.get_origin(k) is typing.Literal for k in members)
-    return not takes_text and (int in members or float in members)
+    return not takes_text and not {int, float, bool}.isdisjoint(members)
 
 
 def number_or_none(annotation: Any) -> Any:

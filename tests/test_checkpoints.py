@@ -237,24 +237,10 @@ def small(optim=None, shape=(8, 4), dtype=jnp.float32, name="w"):
     return {"model": model, "opt_state": state, "step": 3}
 
 
-MU = "with .count, .mu['b'], .mu['w'] and 2 more"
 MISFITS = {
     "another optimizer whose state has the same leaves": (
         lambda: small(canonopt.adabelief(1e-3)),
-        [f"ScaleByAdamState -> ScaleByBeliefState @ like['opt_state'][0] {MU}"],
-    ),
-    "another optimizer": (
-        lambda: small(canonopt.sgd(0.1, momentum=0.9)),
-        [
-            "ScaleByAdamState -> TraceState @ like['opt_state'][0] with .trace['b'], .trace['w']",
-            "missing -> float32[4] @ like['opt_state'][0].trace['b']",
-            "missing -> float32[8,4] @ like['opt_state'][0].trace['w']",
-            "int32[] -> missing @ like['opt_state'][0].count",
-            "float32[4] -> missing @ like['opt_state'][0].mu['b']",
-            "float32[8,4] -> missing @ like['opt_state'][0].mu['w']",
-            "float32[4] -> missing @ like['opt_state'][0].nu['b']",
-            "float32[8,4] -> missing @ like['opt_state'][0].nu['w']",
-        ],
+        ["ScaleByAdamState -> ScaleByBeliefState @ like['opt_state'][0]"],
     ),
     "a longer chain": (
         lambda: small(canonopt.chain(canonopt.clip(1.0), canonopt.adam(1e-3))),
@@ -314,7 +300,7 @@ def test_what_does_not_fit_is_named_before_anything_is_read(misfit):
     ]
     first, _, place = lines[0].partition(" @ ")
     error = caught.value
-    assert (f"{error.before} -> {error.after}", error.path) == (first, place.partition(" with")[0])
+    assert (f"{error.before} -> {error.after}", error.path) == (first, place)
 
 
 def test_a_manifest_is_one_line_of_json():

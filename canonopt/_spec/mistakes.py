@@ -56,6 +56,7 @@ def _check_number(factory: str, value: Any, annotation: Any, path: str) -> None:
     inside = annotation_inside(annotation)
     if takes_number(annotation):
         what = "a number or a schedule" if takes_function(annotation) else "a number"
+        what = what if {int, float} & {*members_of(annotation)} else "True or False"
         fix = None
         if isinstance(value, str) and _is_numeric(value):
             is_int = float not in members_of(annotation) and value.isdecimal()

@@ -77,6 +77,9 @@ VALUES = {
     "adam(1e-3, b1=(0.9, 0.999))": (
         "adam needs a number for b1, and got the tuple (0.9, 0.999). Write b1=0.9, or, for the"
     ),
+    "sgd(0.1, nesterov='false')": (
+        "sgd needs True or False for nesterov, and got the string 'false'. Write True or False."
+    ),
     "adam(1e-3, mu_dtype='bf16')": (
         "adam needs a dtype for mu_dtype, and got the string 'bf16'. Write mu_dtype='bfloat16', or "
         "jnp.bfloat16."

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ..._identity import is_namedtuple
-from ..._optax_compat import is_transformation, members_of
+from ..._optax_compat import is_transformation
 from ...errors import CanonoptError, ConfigError
 from ..dynamic_number import Dynamic
 from ..dynamic_spec import dynamic
@@ -208,9 +208,9 @@ class Writer:
 class Reader:
     """Reads values, which another version of Optax may have written."""
 
-    def __init__(self, registry: Mapping[str, Any] | None, is_other: bool) -> None:
-        self._names, self._is_other = Names(registry), is_other
-        # Paths of parameters that are as in the installed Optax, and not as they were written.
+    def __init__(self, registry: Mapping[str, Any] | None) -> None:
+        self._names = Names(registry)
+        # Paths of parameters that are not in the data, and are as in the installed Optax.
         self.as_installed: list[str] = []
 
     def value(self, data: Any, path: str) -> Any:
@@ -250,23 +250,8 @@ class Reader:
         made = self.value(name, path) if isinstance(name, dict) else None
         # What `inject_hyperparams(optax.adam)` made, or one with a name.
         factory = factory_of(made) or self._names.find_factory(name, f"{path}.{key}", key)
-        signature, is_other = factory.signature, self._is_other and key == "optax"
-        missing = [name for name in signature.defaults if name not in written]
-        if missing and not is_other:
-            fix = f'Write all parameters, for a default {{"{missing[0]}": {{"default": true}}}}.'
-            problem = f"{path} lacks {', '.join(missing)} of {factory.name}."
-            raise ConfigError(problem, fix, path=f"{path}.{missing[0]}")
-        if is_other:
-            missing += [name for name, data in written.items() if data == _DEFAULT]
-            self.as_installed += [f"{path}.{name}" for name in missing]
-        for name, data in written.items():
-            # A factory would take "false" for true.
-            known = signature.parameters.get(name)
-            kinds = {*members_of(known.annotation)} if known and isinstance(data, str) else set()
-            if kinds and kinds <= {bool, int, float, type(None)}:
-                fix = "Write a number or a boolean, without quotes; in YAML with a dot: 1.0e-3."
-                problem = f"{path}.{name} is {text_of(data)}, which {factory.name} does not take."
-                raise ConfigError(problem, fix, path=f"{path}.{name}")
+        missing = (name for name in factory.signature.defaults if name not in written)
+        self.as_installed += [f"{path}.{name}" for name in missing]
         named = {name: data for name, data in written.items() if data != _DEFAULT}
         given = {name: self.value(data, f"{path}.{name}") for name, data in named.items()}
         return _called(factory.from_fields, [given], factory.name, "Correct its parameters.", path)

@@ -58,18 +58,17 @@ def from_config(data: Mapping[str, Any], *, registry: Mapping[str, Any] | None =
 
     **Returns:** a `canonopt.Spec` or a `canonopt.ScheduleSpec`.
 
-    **Raises:** `ConfigError` for unknown names, wrong types, missing and extra keys, with the path
-    in the data. If another version of Optax wrote them, parameters that are new have their
+    **Raises:** `ConfigError` for unknown names, wrong types and extra keys, with the path in the
+    data. Parameters that are missing, since another version of Optax lacks them, have their
     defaults, and a `ConfigWarning` lists them.
     """
-    table = enveloped(data)
-    written, installed = table["canonopt"]["optax"], optax.__version__
-    reader = Reader(registry, is_other=written != installed)
-    versions = f"Optax {written} wrote the data, and {installed} is installed."
+    table, reader = enveloped(data), Reader(registry)
+    written = table["canonopt"]["optax"]
+    versions = f"Optax {written} wrote the data, and {optax.__version__} reads it."
     try:
         spec = reader.value(table["spec"], "spec")
     except ConfigError as error:
-        if written != installed:
+        if written != optax.__version__:
             error.add_note(versions)
         raise
     if reader.as_installed:
