@@ -114,8 +114,8 @@ def _causes(logs: Mapping[str, FunctionLog]) -> list[dict[str, Any]]:
                 "processes": [*dict.fromkeys(process for process, _ in found)],
                 "title": cause.title,
                 "is_avoidable": cause.is_avoidable,
-                "lines": [*map(str, cause.report())],
-                "all_lines": [*map(str, cause.report(_ALL))],
+                "lines": cause.lines(),
+                "all_lines": cause.lines(_ALL),
             }
         )
     return causes

@@ -2,13 +2,11 @@
 
 JAX is listened to at each miss of a jit cache. A miss gives a call key, the differences from the
 nearest earlier key, and the lines to write. Others may use the counters (`compile_log`,
-`record_everywhere`, the assertions, the guard), the logs, and `Cause.report`, which renders a cause
+`record_everywhere`, the assertions, the guard), the logs, and `Cause.lines`, which renders a cause
 for every report.
 """
 
-from .causes import Advice as Advice
 from .causes import Cause as Cause
-from .causes import CauseLine as CauseLine
 from .causes import Change as Change
 from .causes import Explanation as Explanation
 from .causes import aligned as aligned
@@ -17,7 +15,7 @@ from .causes import times as times
 from .counting import assert_max_compiles as assert_max_compiles
 from .counting import assert_max_traces as assert_max_traces
 from .counting import compile_log as compile_log
-from .guard import no_recompiles as no_recompiles
+from .counting import no_recompiles as no_recompiles
 from .listeners import Recorder as Recorder
 from .listeners import check_compiles as check_compiles
 from .listeners import record_everywhere as record_everywhere

@@ -1,23 +1,13 @@
 """A difference between two calls, and the cause of recompiles, as all reports say them.
 
-All of it is text and numbers, so that a report can be sent on. A line to paste and what to do in
-words are kept apart.
+All of it is text and numbers, so that a report can be sent on.
 """
 
 import itertools
 import re
 from collections.abc import Iterable, Sequence
-from typing import Literal
 
 import attrs
-
-
-@attrs.frozen
-class Advice:
-    """A line to paste, or words, or both."""
-
-    fix: str = ""
-    hint: str = ""
 
 
 @attrs.frozen
@@ -42,17 +32,9 @@ class Change:
     def __str__(self) -> str:
         return f"{self.path}: {self.kind}: {self.before} -> {self.after}"
 
-
-@attrs.frozen
-class CauseLine:
-    """One line of a report about a recompile. `str` of it is the line as plain text."""
-
-    role: Literal["change", "note", "hint", "fix"]  # a fix is code, a hint is words
-    text: str
-
-    def __str__(self) -> str:
-        label = {"hint": "hint: ", "fix": "write: "}.get(self.role, "")
-        return f"{label}{self.text}"
+    @property
+    def is_of_length(self) -> bool:
+        return "missing" in (self.before, self.after)
 
 
 @attrs.frozen
@@ -72,7 +54,10 @@ class Explanation:
         fixes = dict.fromkeys(change.fix for change in found if change.fix)
         return cls(found, None, (*hints,), (*fixes,))
 
-    def report(self, most: int = 3) -> list[CauseLine]:
+    def notes(self, most: int) -> list[str]:
+        return [line for line in (self.note or "").splitlines() if line.strip()][:most]
+
+    def lines(self, most: int = 3) -> list[str]:
         """Return the first changes or the lines of the note, then what to do, `most` of each."""
         shown = [f"{'also ' if i else ''}{each}" for i, each in enumerate(self.changes[:most])]
         if len(self.changes) > most:
@@ -80,16 +65,11 @@ class Explanation:
         hints, fixes = self.hints[:most], self.fixes
         if len(fixes) > most:  # fewer would not do
             hints, fixes = (*hints[: most - 1], f"{len(fixes)} lines like {fixes[0]}"), ()
-        noted = [line for line in (self.note or "").splitlines() if line.strip()][:most]
-        return [
-            *(CauseLine("change", text) for text in shown),
-            *(CauseLine("note", text) for text in noted),
-            *(CauseLine("hint", text) for text in hints),
-            *(CauseLine("fix", text) for text in fixes),
-        ]
+        advice = [*(f"hint: {text}" for text in hints), *(f"write: {text}" for text in fixes)]
+        return [*shown, *self.notes(most), *advice]
 
     def __str__(self) -> str:
-        return "\n".join(map(str, self.report()))
+        return "\n".join(self.lines())
 
 
 @attrs.frozen(kw_only=True)
@@ -115,31 +95,25 @@ class Cause(Explanation):
     @property
     def is_avoidable(self) -> bool:
         """Return True if something ran again that need not. A failed trace is an error instead."""
-        return not self.is_expected and not self.what.startswith(("failed", "needed"))
+        return not (self.is_expected or self.what.startswith("failed"))
 
     @property
     def title(self) -> str:
         again = " again" if self.what.startswith("was") else ""
         return f"{self.what}{again}, {times(self.times)}"
 
-    def report(self, most: int = 3, in_full: bool = False) -> list[CauseLine]:
-        """Return the changes or the note, and what to write, `most` of each.
-
-        One line if this is expected, unless it is wanted `in_full`.
-        """
-        if self.expected is not None and not in_full:
-            return [CauseLine("note", f"expected: {self.expected}")]
-        lines = super().report(most)
-        at = next((i for i, line in enumerate(lines) if line.role in ("hint", "fix")), len(lines))
+    def notes(self, most: int) -> list[str]:
         more = [self.pattern] if self.pattern else []
         if self.sites:
             rest = f", and {len(self.sites) - most} more lines" if len(self.sites) > most else ""
             more.append(f"called at {', '.join(self.sites[:most])}{rest}")
-        return [*lines[:at], *(CauseLine("note", text) for text in more), *lines[at:]]
+        return [*super().notes(most), *more]
 
-    def lines(self, in_full: bool = False) -> list[str]:
-        """Return the report as plain text."""
-        return [str(line) for line in self.report(in_full=in_full)]
+    def lines(self, most: int = 3, in_full: bool = False) -> list[str]:
+        """Return the report; one line if this is expected, unless it is wanted `in_full`."""
+        if self.expected is not None and not in_full:
+            return [f"expected: {self.expected}"]
+        return super().lines(most)
 
 
 def times(count: int) -> str:
@@ -166,17 +140,16 @@ def aligned(rows: list[tuple[object, ...]]) -> list[str]:
 # So many programs are expected that differ in a shape, a flag, a mode or a mesh, since each of them
 # may be called many times.
 PAIR, HANDFUL = 2, 5
+_CHANGES = "changes each time"
 
 
 def verdict(calls: Sequence[Sequence[Change]]) -> tuple[str | None, str | None]:
     """Return how several calls with the same kinds of changes differ, and why they are expected."""
-    if not calls[0]:
-        return None, None
     first = calls[0][0]
-    is_of_length = "missing" in (first.before, first.after)
-    texts = [c[0].path for c in calls] if is_of_length else [first.before]
-    texts += [] if is_of_length else [c[0].after for c in calls]
-    is_made = first.kind in ("function", "callable")
+    is_of_length, is_made = first.is_of_length, first.kind in ("function", "callable")
+    texts = [c[0].path for c in calls]
+    if not is_of_length:
+        texts = [first.before, *(c[0].after for c in calls)]
     growth = None if is_made else _growth(texts)
     # Another difference may come between two calls with one of these.
     befores = {tuple(change.before for change in calls[0])}
@@ -190,36 +163,9 @@ def verdict(calls: Sequence[Sequence[Change]]) -> tuple[str | None, str | None]:
     return pattern and f"{subject} {pattern}", None
 
 
-_CHANGES = "changes each time"
-# Three lines at most, since a report shows no more of a note.
-_NO_DIFFERENCE = """\
-canonopt sees no difference from an earlier call
-it cannot see: the size of a jax.vmap, jax.make_user_context"""
-_UNNAMED = (
-    "nor jax.clear_caches(), `with Mesh(...)`, set_xla_metadata, the axis names of jax.vmap, rare "
-    "settings"
-)
-_INSIDE = """\
-its arguments are those of an earlier trace: it was called twice in one trace, or what is jitted
-around it was made again, and canonopt.jit in place of jax.jit makes that one program"""
-
-
-def no_difference(is_inside_trace: bool, has_names: bool) -> str:
-    """Return what to say of two calls that look the same.
-
-    **Arguments:**
-
-    - `has_names`: JAX has names for the parts of its key.
-    """
-    if is_inside_trace:
-        return _INSIDE
-    return _NO_DIFFERENCE if has_names else f"{_NO_DIFFERENCE}\n{_UNNAMED}"
-
-
 def path_of_growth(change: Change) -> str:
     """Return the path of a change, which is one for all lengths of a list."""
-    is_of_length = "missing" in (change.before, change.after)
-    return re.sub(r"\[\d+\]", "[i]", change.path) if is_of_length else change.path
+    return re.sub(r"\[\d+\]", "[i]", change.path) if change.is_of_length else change.path
 
 
 def _growth(texts: Sequence[str]) -> str | None:
@@ -235,23 +181,23 @@ def _growth(texts: Sequence[str]) -> str | None:
     return f"{'grows' if by > 0 else 'shrinks'} by {word} each time"
 
 
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?")
+
+
 def _steps(texts: Sequence[str]) -> set[tuple[float, ...]]:
     """Return how the numbers in texts change from the first text on, if they do.
 
     Nothing if the texts differ in more than numbers.
     """
-    if len({_NUMBER_IN.sub("#", text) for text in texts}) != 1:
+    if len({_NUMBER.sub("#", text) for text in texts}) != 1:
         return set()
-    columns = zip(*(map(float, _NUMBER_IN.findall(text)) for text in texts), strict=True)
+    columns = zip(*(map(float, _NUMBER.findall(text)) for text in texts), strict=True)
     steps = [tuple(value - column[0] for value in column) for column in columns]
     *others, last = [column for column in steps if any(column)] or [()]
     # The length of what is concatenated follows from the lengths of the parts.
     if len(others) > 1 and last == tuple(map(sum, zip(*others, strict=True))):
         return set(others)
     return {column for column in (*others, last) if column}
-
-
-_NUMBER_IN = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?")
 
 
 # --- what JAX compiles outside of a jit -----------------------------------------------------------
@@ -309,8 +255,7 @@ def repeated_operation(name: str, count: int) -> Explanation | None:
         hint = f"canonopt.jit around the whole, or give {public} one function, made once"
         return Explanation((), note, (hint,))
     note = "the shapes are the same: a constant or a function in it is another one each time"
-    hint = "canonopt.jit around the whole"
-    return Explanation((), note, (hint,)) if count >= HANDFUL else None
+    return Explanation((), note, ("canonopt.jit around the whole",)) if count >= HANDFUL else None
 
 
 def many_operations(count: int, seconds: float) -> str | None:

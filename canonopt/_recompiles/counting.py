@@ -1,35 +1,39 @@
-"""How often functions are traced and compiled: the log of a block, and limits on functions."""
+"""How often functions are traced and compiled: the log of a block, and limits."""
 
+import collections
 import contextlib
+import copy
 import functools
 import time
-from collections.abc import Callable, Iterator
-from typing import Any, Literal, TypeVar, overload
+import warnings
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Literal, TypeAlias, TypeVar, get_args, overload
 
 import jax
 
 from .._jax_internals import (
     Compile,
+    frames_to_the_user,
     functions_inside,
     innermost,
     is_jitted,
     is_staging,
     is_unwatched,
-    jits_itself,
     name_of,
     without_own_frame,
 )
 from .._python_internals import loaded
-from .._texts import place_of
-from ..errors import LimitError, NotJittedError
-from .alarm import Alarm, Mode, check_limit, check_mode
-from .causes import nth
-from .listeners import Recorder, active, check_compiles, recording, watch
-from .log import CompileLog, Entry, FunctionLog
+from .._texts import place_of, shortened
+from ..errors import ExcessError, LimitError, NotJittedError, RecompileError, RecompileWarning
+from .causes import Explanation, nth, repeated_operation, several_shapes
+from .listeners import Recorder, active, check_compiles, is_inside_recorded, recording, watch
+from .log import CompileLog, Entry, FunctionLog, earlier_entries
 from .records import Call, call_of
 from .stale import StaleWatch
 
 F = TypeVar("F", bound=Callable[..., Any])
+Mode: TypeAlias = Literal["raise", "warn", "record"]
 
 
 @contextlib.contextmanager
@@ -76,6 +80,75 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
             block.enter_context(StaleWatch(log.stale.append, log.note_problem, all_threads))
         yield log
     check_compiles()
+
+
+# --- limits ---------------------------------------------------------------------------------------
+
+
+def _check_mode(mode: object, modes: Sequence[str] = get_args(Mode)) -> None:
+    if mode not in modes:
+        text = f"mode must be one of {', '.join(map(repr, modes))}, not {mode!r}."
+        raise LimitError(text, "Write mode='raise'.", path="mode")
+
+
+def _check_limit(name: str, limit: object) -> None:
+    # To Python, True is an int.
+    wanted = "0 or more" if isinstance(limit, int) and not isinstance(limit, bool) else "an int"
+    if wanted == "an int" or (isinstance(limit, int) and limit < 0):
+        text = f"{name} must be {wanted}, not {limit!r}."
+        raise LimitError(text, f"Write {name}=1.", path=name)
+
+
+# At most so many warnings for one function, within so many seconds. If a loop exceeds the limit in
+# each step, more of them would say nothing new.
+_WARNINGS, _WINDOW = 3, 60
+
+
+class _Alarm(Recorder):
+    """Raises `error`, warns, or does nothing, by its mode, and says why."""
+
+    def __init__(self, log: CompileLog, mode: Mode, error: type[ExcessError]) -> None:
+        super().__init__(log)
+        self._mode = mode
+        self._error = error
+        self._warned: dict[FunctionLog, collections.deque[float]] = {}
+        # JAX keeps the trace of a call that raised, and would run it the next time.
+        self._refused: weakref.WeakKeyDictionary[Any, ExcessError] = weakref.WeakKeyDictionary()
+
+    def _repeat(self, program: Any) -> None:
+        """Raise again if `_sound` raised for this program."""
+        if program is not None and (error := self._refused.get(program)):
+            raise copy.copy(error)
+
+    def _sound(
+        self, log: FunctionLog, entry: Entry, problem: str, program: Any, told: Explanation
+    ) -> None:
+        """Say that there was a problem; `program` is what JAX keeps of the trace."""
+        if self._mode == "record":
+            return
+        lines, first = told.lines(), next(iter(told.changes), None)
+        facts = {n: getattr(first, n) for n in ("path", "before", "after") if first is not None}
+        why = [line for line in lines if not line.startswith("write: ")]
+        fixes = [line.removeprefix("write: ") for line in lines if line not in why]
+        fix = "\n  write: ".join(fixes) or None
+        error = self._error("\n  ".join([problem, *why]), fix, **facts)
+        if self._mode == "raise":
+            entry.refused = True
+            if program is not None:
+                self._refused[program] = copy.copy(error)  # the one raised gets a traceback
+            raise error
+        now = time.monotonic()
+        warned = self._warned.setdefault(log, collections.deque(maxlen=_WARNINGS))
+        if len(warned) == _WARNINGS and now - warned[0] < _WINDOW:
+            return
+        warned.append(now)
+        text = str(error)
+        if len(warned) == _WARNINGS and now - warned[0] < _WINDOW:
+            text += f"\n  No more warnings for {_WINDOW} s."
+        warnings.warn(text, RecompileWarning, stacklevel=frames_to_the_user() + 1)
+
+
+# --- limits on a function -------------------------------------------------------------------------
 
 
 @overload
@@ -141,8 +214,8 @@ def assert_max_traces(
         )
     name, limit = ("max_traces", max_traces) if n is None else ("n", n)
     limit = 1 if limit is None else limit
-    check_limit(name, limit)
-    check_mode(mode)
+    _check_limit(name, limit)
+    _check_mode(mode)
     if fn is None:
         return functools.partial(assert_max_traces, max_traces=limit, mode=mode)
     if is_jitted(fn):
@@ -182,8 +255,8 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     exceeds the limit. `UnsupportedVersionError`, at once or after the first call, if JAX has
     changed so that canonopt cannot count compiles.
     """
-    check_limit("max_compiles", max_compiles)
-    check_mode(mode)
+    _check_limit("max_compiles", max_compiles)
+    _check_mode(mode)
     if jitted is None:
         return functools.partial(assert_max_compiles, max_compiles=max_compiles, mode=mode)
     if not is_jitted(jitted):
@@ -194,20 +267,17 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     return _Jitted(jitted, _Limit(jitted, "compiles", max_compiles, mode))
 
 
-class _Limit(Recorder):
+class _Limit(_Alarm):
     """Counts the traces or compiles of one function, and raises or warns above the limit."""
 
     def __init__(self, fn: Any, what: Literal["traces", "compiles"], limit: int, mode: Mode):
-        super().__init__()
+        super().__init__(CompileLog(), mode, ExcessError)
         watch.start()  # only to find out whether that works
         watch.stop()
         self.function_log = FunctionLog(name_of(fn), place_of(innermost(fn)))
         self._targets = functions_inside(fn)
-        # The user asked about this function, even if a library jits it.
-        self.follows_libraries = any(map(jits_itself, self._targets))
         self._what: Literal["traces", "compiles"] = what
         self._limit = limit
-        self._alarm = Alarm(mode)
         # Unlike the log, without a compile long after the call.
         self._compiles = 0
 
@@ -223,7 +293,7 @@ class _Limit(Recorder):
         """Ignore it: an explanation is not worth a failing step."""
 
     def count_trace(self, call: Call | None) -> None:
-        """Counts a trace that is seen from inside the function."""
+        """Count a trace that is seen from inside the function."""
         entry = Entry(call, time.perf_counter(), traced=True)
         self.add_trace(self.function_log, entry)
         # There is no jaxpr yet. If this raises, JAX caches none, and the next call is traced again.
@@ -235,7 +305,7 @@ class _Limit(Recorder):
         if entry.traced:
             self._check("traced", log.traces, entry, program)
         else:
-            self._alarm.repeat(program)
+            self._repeat(program)
 
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
         if compiled.is_hit:
@@ -249,7 +319,7 @@ class _Limit(Recorder):
         if count > self._limit:
             log, limit = self.function_log, f"max_{self._what}={self._limit}"
             problem = f"{log.title} is {done} for the {nth(count)} time, and {limit}."
-            self._alarm.sound(log, entry, problem, program)
+            self._sound(log, entry, problem, program, entry.told)
 
 
 def _is_same_function(function: Any, target: Any) -> bool:
@@ -329,3 +399,180 @@ class _Jitted:
                 return found(*args, **kwargs)
 
         return watched
+
+
+# --- a limit on everything ------------------------------------------------------------------------
+
+
+def no_recompiles(
+    *, mode: Literal["raise", "warn"] = "raise", allow: Sequence[str] = (), warmup: int = 0
+) -> contextlib.AbstractContextManager[CompileLog]:
+    """Raises if anything is traced or compiled inside the block, in any thread, and says why.
+
+    For what is to run compiled after a warm-up, such as a server. Cached calls cost nothing extra.
+
+    ```python
+    >>> import canonopt, jax, jax.numpy as jnp
+    >>> @jax.jit
+    ... def predict(x):
+    ...     return 2 * x
+    >>> small, large = jnp.ones(2), jnp.ones(3)
+    >>> with canonopt.compile_log() as log:
+    ...     _ = predict(small)
+    >>> with canonopt.no_recompiles():
+    ...     _ = predict(small)
+    ...     _ = predict(large)
+    Traceback (most recent call last):
+        ...
+    canonopt.errors.RecompileError: predict (...) was traced inside of no_recompiles(), at ...
+      x: shape: float32[2] -> float32[3]
+      hint: pad or drop what is left over, so that x has one shape
+
+    ```
+
+    A whole training run can stand in the block with `warmup=1`.
+
+    What differs is told against the calls that were recorded: those in the block, and those in
+    each `CompileLog` that the program still has, here `log`. What JAX and libraries compile outside
+    of your functions, as for `jnp.ones(n)`, counts at your line that ran it. So does what is read
+    from JAX's persistent cache. A trace that fails raises its own error.
+
+    **Arguments:**
+
+    - `mode`: "raise", or "warn", at most three times a minute for each function, with a
+        `RecompileWarning`.
+    - `allow`: the names of functions, or of lines such as `"train.py:12"`, that may be compiled, as
+        a log has them.
+    - `warmup`: how many programs each function may have. A line may have each operation for several
+        shapes then, and may compile it again if a report calls that expected.
+
+    **Returns:** a context manager that gives the `CompileLog` of the block.
+
+    **Raises:** `RecompileError`, an `AssertionError`, in the call that traces or compiles, and in
+    its thread. `LimitError`, a `ValueError`, at once if an argument is invalid.
+    `UnsupportedVersionError` if JAX has changed so that canonopt cannot count.
+    """
+    _check_mode(mode, ("raise", "warn"))
+    _check_limit("warmup", warmup)
+    if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
+        raise LimitError(
+            f"allow must be names of functions, not {allow!r}.",
+            "Write allow=('evaluate',).",
+            path="allow",
+        )
+    return _guarded(_Guard(mode, frozenset(allow), warmup))
+
+
+@contextlib.contextmanager
+def _guarded(guard: "_Guard") -> Iterator[CompileLog]:
+    log = guard.log
+    with recording(guard, all_threads=True):
+        yield log
+    check_compiles()
+
+
+class _Guard(_Alarm):
+    def __init__(self, mode: Mode, allow: frozenset[str], warmup: int) -> None:
+        super().__init__(CompileLog(), mode, RecompileError)
+        self._allow = allow
+        self._warmup = warmup
+        # What was warned of when it was traced, and is compiled next.
+        self._told: weakref.WeakSet[Entry] = weakref.WeakSet()
+
+    def add_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> Entry:
+        # Of a backward pass, too, which has no entry of its own.
+        return super().add_compile(log, entry, compiled) or entry
+
+    def after_miss(self, log: FunctionLog, entry: Entry, program: Any) -> None:
+        if entry.error is not None or self._is_allowed(log):
+            return
+        if entry.traced:
+            # A trial is followed by a trace, or by a compile, that counts. A trace inside of one
+            # that began before the block is no program, and yet the first trace in the block.
+            count = max(_programs(log) + entry.is_trial, 1)
+            self._check(log, entry, count, "traced", program)
+        else:
+            self._repeat(program)
+
+    def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
+        if entry in self._told or self._is_allowed(log):
+            return
+        count = _programs_of_line(log, entry) if log.is_line else _programs(log)
+        done = "read from JAX's persistent cache" if compiled.is_hit else "compiled"
+        done += " for its backward pass" if compiled.in_backward_pass and not log.is_line else ""
+        self._check(log, entry, count, done)
+
+    def _is_allowed(self, log: FunctionLog) -> bool:
+        # What is traced inside of another function is a part of that one.
+        return log.name in self._allow or is_inside_recorded(self)
+
+    def _check(
+        self, log: FunctionLog, entry: Entry, count: int, done: str, program: Any = None
+    ) -> None:
+        if count <= self._warmup:
+            return
+        self._told.add(entry)
+        given = f"warmup={self._warmup}" if self._warmup else ""
+        times = f" for the {nth(count)} time" if self._warmup else ""
+        subject = f"{log.place or log.name}: {entry.operation}" if log.is_line else log.title
+        site = f", at {entry.site}" if entry.site and not log.is_line else ""
+        problem = f"{subject} was {done}{times} inside of no_recompiles({given}){site}."
+        self._sound(log, entry, problem, program, _told(log, entry))
+
+
+def _programs(log: FunctionLog) -> int:
+    """The number of programs that a function has."""
+    others = sum(not e.is_nested and (e.is_trial or e.error is not None) for e in log.entries)
+    traces = log.traces - log.nested_traces - others
+    return max(traces, log.compiles + log.cache_hits, log.backward_compiles)
+
+
+def _programs_of_line(log: FunctionLog, entry: Entry) -> int:
+    """One, and as many as a report of the line calls avoidable."""
+    causes = log.causes() if entry.compiled_again else ()
+    return 1 + sum(cause.times for cause in causes if cause.is_avoidable)
+
+
+# --- why --------------------------------------------------------------------------------------
+
+_MAX_SHOWN = 4  # leaves of a call
+_HOW_TO_RECORD = (
+    "to see what differs, record the warm-up: put it under `with canonopt.compile_log() as log:`, "
+    "and keep log"
+)
+
+
+def _told(log: FunctionLog, entry: Entry) -> Explanation:
+    """Return why there is an entry, by what all logs that somebody has know of earlier ones."""
+    earlier = earlier_entries(log, entry)
+    if log.is_line and entry.shapes is not None:
+        # Two logs may have noted one compile.
+        shapes = {e.at: e.shapes for e in earlier if e.shapes is not None}
+        return _told_of_operation(str(entry.operation), [*shapes.values()], entry.shapes)
+    entry.compare_with(earlier)
+    return entry.explanation or _told_of_call(entry)
+
+
+def _told_of_call(entry: Entry) -> Explanation:
+    leaves = [
+        f"{path}: {shortened(leaf.text)}"
+        for path, leaf in (entry.call.leaves if entry.call is not None else {}).items()
+        if not path.startswith("<") and leaf.kind != "node"
+    ]
+    more = len(leaves) - _MAX_SHOWN
+    shown = [*leaves[:_MAX_SHOWN], *([f"{more} more"] if more > 0 else [])]
+    called = f"called with {', '.join(shown)}" if shown else None
+    return Explanation((), called, (_HOW_TO_RECORD,))
+
+
+def _told_of_operation(name: str, earlier: list[str], shapes: str) -> Explanation:
+    first = f"for {shortened(shapes)}"
+    if shapes in earlier:
+        told = repeated_operation(name, earlier.count(shapes))
+    else:
+        told = several_shapes([[*earlier, shapes]])
+    if told is not None:
+        return Explanation((), f"{first}\n{told.note}", told.hints)
+    if earlier:
+        return Explanation((), f"{first}\nand before that for {shortened(earlier[-1])}", ())
+    return Explanation((), first, (_HOW_TO_RECORD,))

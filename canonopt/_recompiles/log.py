@@ -37,10 +37,24 @@ MAX_OPERATIONS = 512  # kept for each line
 _MAX_FIRST, _MAX_LAST = 4, 12
 
 
-@attrs.define(eq=False, kw_only=True)
-class Counts:
-    """Seconds exclude those of inner functions."""
+class _Timed:
+    """What has seconds for each stage, without those of inner functions."""
 
+    trace_seconds: float
+    lowering_seconds: float
+    compile_seconds: float
+
+    @property
+    def seconds(self) -> float:
+        return self.trace_seconds + self.lowering_seconds + self.compile_seconds
+
+    def add_seconds(self, compiled: Compile) -> None:
+        self.lowering_seconds += compiled.lowering_seconds
+        self.compile_seconds += compiled.seconds
+
+
+@attrs.define(eq=False, kw_only=True)
+class Counts(_Timed):
     traces: int = 0
     nested_traces: int = 0  # those that were parts of other traces
     compiles: int = 0
@@ -54,14 +68,6 @@ class Counts:
     lowering_seconds: float = 0.0
     compile_seconds: float = 0.0
 
-    @property
-    def seconds(self) -> float:
-        return self.trace_seconds + self.lowering_seconds + self.compile_seconds
-
-    @property
-    def events(self) -> int:
-        return self.traces + self.compiles + self.cache_hits + self.backward_compiles
-
     def add(self, others: Iterable["Counts"]) -> Self:
         for other in others:
             for name in COUNTS:
@@ -73,7 +79,7 @@ COUNTS = tuple(field.name for field in attrs.fields(Counts))
 
 
 @attrs.define(eq=False)
-class Entry:
+class Entry(_Timed):
     """One trace, one compile, or both: what a miss of the jit cache led to."""
 
     call: Call | None = attrs.field(repr=False)  # too long
@@ -125,20 +131,11 @@ class Entry:
         return self.traced_again or self.compiled_again
 
     @property
-    def seconds(self) -> float:
-        return self.trace_seconds + self.lowering_seconds + self.compile_seconds
-
-    def add_seconds(self, compiled: Compile) -> None:
-        self.lowering_seconds += compiled.lowering_seconds
-        self.compile_seconds += compiled.seconds
-
-    @property
     def what(self) -> str:
         if self.error is not None:
             return "failed while traced"
-        if self.traced:
-            return "was traced and compiled" if self.compiled else "was traced"
-        return "was compiled"
+        done = [word for word in ("traced", "compiled") if getattr(self, word)]
+        return f"was {' and '.join(done) or 'compiled'}"
 
     @property
     def told(self) -> Explanation:
@@ -188,13 +185,12 @@ def _what_again(entries: list[Entry]) -> str:
         return first.what
     if first.operation is not None:
         return f"compiled {first.operation} again"
-    traced = any(entry.traced_again for entry in entries)
-    compiled = any(entry.compiled_again for entry in entries)
-    return f"was {'traced' * traced}{' and ' * (traced and compiled)}{'compiled' * compiled}"
+    words = ("traced", "compiled")
+    return f"was {' and '.join(w for w in words if any(getattr(e, f'{w}_again') for e in entries))}"
 
 
 def _causes_of_line(entries: list[Entry]) -> list[Cause]:
-    """The causes of what JAX and libraries compile at one line."""
+    """Return the causes of what JAX and libraries compile at one line."""
     # Those of libraries are compared like functions. JAX's own operations have shapes instead.
     causes = _causes(e for e in entries if e.compiled_again and e.shapes is None)
     # By name, the operations that JAX compiled again for other shapes, and for the same.
@@ -244,18 +240,22 @@ class FunctionLog(Counts):
         return f"{self.name} ({self.place})" if self.place else self.name
 
     @property
+    def events(self) -> int:
+        return self.traces + self.compiles + self.cache_hits + self.backward_compiles
+
+    @property
     def first_seconds(self) -> float:
-        """The seconds of what was traced and compiled for the first time."""
+        """Return the seconds of what was traced and compiled for the first time."""
         return sum(entry.seconds for entry in self.entries if not entry.is_again)
 
     @property
     def recompiles(self) -> list[Entry]:
-        """The entries that were traced after an earlier trace, or compiled after a compile."""
+        """Return the entries that were traced after a trace, or compiled after a compile."""
         return [entry for entry in self.entries if entry.is_again]
 
     @property
     def omitted(self) -> int:
-        """The number of traces or compiles that have no entry, since there were too many."""
+        """Return the number of traces or compiles without an entry, of which there were many."""
         # An entry may be a trace and a compile, so the counts are not added.
         compiles = self.compiles + self.cache_hits
         counted = compiles if self.is_line else max(self.traces, self.compiles)
@@ -268,15 +268,14 @@ class FunctionLog(Counts):
 
     @property
     def lost_seconds(self) -> float:
-        """The seconds of what could be avoided, of entries that were not kept too."""
+        """Return the seconds of what could be avoided, of entries that were not kept too."""
         kept = sum(cause.seconds for cause in self.causes() if cause.is_avoidable)
         # What is counted after that many entries was not the first time.
-        if not self.omitted:
-            return kept
-        return kept + max(self.seconds - sum(entry.seconds for entry in self.entries), 0.0)
+        left = self.seconds - sum(entry.seconds for entry in self.entries)
+        return kept + max(left, 0.0) if self.omitted else kept
 
     def causes(self) -> list[Cause]:
-        """The recompiles and the failed traces, grouped by cause."""
+        """Return the recompiles and the failed traces, grouped by cause."""
         if self.is_line:
             return _causes_of_line(self.entries)
         return _causes(e for e in self.entries if e.is_again or e.error)
@@ -284,7 +283,9 @@ class FunctionLog(Counts):
     def add_trace(self, entry: Entry) -> None:
         # What is traced inside another trace is one program with it, for all of its shapes.
         entry.traced_again = not entry.is_nested and self.traces > self.nested_traces
-        if (trial := self._trial_before(entry)) is not None:
+        trial = self.entries[-1] if self.entries else None
+        is_refused = entry.call is not None and entry.call.why_not_shared is not None
+        if is_refused and trial is not None and _is_trial_of(trial, entry):
             # One trace with it, to a user. Nothing is compared with the trial: it looks the same.
             entry.traced_again, trial.traced_again = trial.traced_again, False
             trial.error = trial.call = None
@@ -295,16 +296,8 @@ class FunctionLog(Counts):
         self.trace_seconds += entry.trace_seconds
         self._add(entry)
 
-    def _trial_before(self, entry: Entry) -> Entry | None:
-        """Return the trial of `canonopt.jit` after which JAX traces the function once more."""
-        trial = self.entries[-1] if self.entries else None
-        if trial is None or not trial.is_trial or trial.compiled or entry.is_trial:
-            return None
-        is_refused = entry.call is not None and entry.call.why_not_shared is not None
-        return trial if is_refused and trial.site == entry.site else None
-
     def add_operation(self, entry: Entry, compiled: Compile) -> None:
-        """Counts what a line has compiled."""
+        """Count what a line has compiled."""
         self.trace_seconds += entry.trace_seconds
         self.traces += entry.traced
         self._count(compiled, is_backward=compiled.in_backward_pass)
@@ -319,26 +312,16 @@ class FunctionLog(Counts):
         )
         self._add(entry)
 
-    def _add(self, entry: Entry) -> None:
-        # Also if the entry is not kept, because an assertion may report it.
-        entry.compare_with(
-            e for e in self.entries if not e.refused and e.operation == entry.operation
-        )
-        if len(self.entries) < (MAX_OPERATIONS if self.is_line else MAX_ENTRIES):
-            self.entries.append(entry)
-
     def add_compile(self, compiled: Compile, entry: Entry) -> Entry | None:
-        """Counts a compile that a miss led to.
+        """Count a compile that a miss led to.
 
         **Returns:** the entry that it belongs to, or None for a backward pass.
         """
-        is_new = False
-        if not (entry.traced or entry.compiled):
-            # Jitted twice, it has a second miss inside the first. Or `.trace()` came before it.
-            same = [e for e in self.entries if e.traced and _is_before_compile(e, entry)]
-            if same and same[-1].is_trial:  # why the program is not shared is known by now
-                same[-1].call = entry.call
-            entry, is_new = (same[-1], False) if same else (entry, True)
+        is_new = not (entry.traced or entry.compiled)
+        if is_new and (traced := [e for e in self.entries if _is_trace_of(e, entry)]):
+            if traced[-1].is_trial:  # why the program is not shared is known by now
+                traced[-1].call = entry.call
+            entry, is_new = traced[-1], False
         # The backward pass of the call, and not the call.
         is_backward = not compiled.is_by_hand and (entry.compiled or compiled.in_backward_pass)
         self._count(compiled, is_backward)
@@ -354,31 +337,38 @@ class FunctionLog(Counts):
         entry.compiled = True
         return entry
 
+    def _add(self, entry: Entry) -> None:
+        # Also if the entry is not kept, because an assertion may report it.
+        same = (e for e in self.entries if not e.refused and e.operation == entry.operation)
+        entry.compare_with(same)
+        if len(self.entries) < (MAX_OPERATIONS if self.is_line else MAX_ENTRIES):
+            self.entries.append(entry)
+
     def _count(self, compiled: Compile, is_backward: bool) -> None:
-        self.lowering_seconds += compiled.lowering_seconds
-        self.compile_seconds += compiled.seconds
+        self.add_seconds(compiled)
         self.cache_misses += compiled.cache == "miss"
-        if is_backward:
-            self.backward_compiles += 1
-        elif compiled.is_hit:
-            self.cache_hits += 1
-        else:
-            self.compiles += 1
+        self.backward_compiles += is_backward
+        self.cache_hits += compiled.is_hit and not is_backward
+        self.compiles += not (compiled.is_hit or is_backward)
 
 
-def _is_before_compile(traced: Entry, entry: Entry) -> bool:
-    """Return True if what was traced is what a call runs that JAX had a trace for."""
-    if traced.at > entry.at:
-        return True
+def _is_trial_of(trial: Entry, entry: Entry) -> bool:
+    """Return True for the trial of `canonopt.jit` before it called the function."""
+    is_open = trial.is_trial and not (trial.compiled or trial.refused or entry.is_trial)
+    return is_open and trial.site == entry.site
+
+
+def _is_trace_of(traced: Entry, entry: Entry) -> bool:
+    """Return True if what was traced is what a call runs for which JAX had a trace."""
+    if not traced.traced or traced.at > entry.at:
+        return traced.traced  # jitted twice, it has a second miss inside the first
     one, other = traced.call, entry.call
-    if one is None or other is None or traced.compiled:
+    if traced.compiled or one is None or other is None:
         return one is other and not traced.compiled
-    is_trial = traced.is_trial and traced.site == entry.site and not traced.refused
-    return is_trial or one is other or is_same_call(one, other)
+    return _is_trial_of(traced, entry) or one is other or is_same_call(one, other)
 
 
 _SHOWN = ("name", "traces", "compiles", "cache_hits")
-_TITLES = ("function", "traces", "compiles", "cache hits", "seconds", "defined at")
 
 
 class CompileLog:
@@ -395,7 +385,7 @@ class CompileLog:
 
     @property
     def functions(self) -> list[FunctionLog]:
-        """The user's functions, in the order in which they were first traced or compiled."""
+        """Return the logs of the user's functions, in the order of their first events."""
         return [log for log in self._logs.values() if log.events]
 
     @property
@@ -404,14 +394,14 @@ class CompileLog:
         return [log for log in self._lines.values() if log.events]
 
     def __getitem__(self, name: str) -> FunctionLog:
-        """The counts of all functions of this name together; zeros if it was not traced here.
+        """Return the counts of all functions of this name together; zeros if none was traced here.
 
         Or those of a line: `log["train.py:12"]`. Raises `UnknownFunctionError` if no function that
         Python knows has this name.
         """
         both = (*self.functions, *self.helpers)
         found = [log for log in both if log.name == name]
-        if not found and not _LINE.search(name) and not is_name_of_code(name):
+        if not found and not re.search(r":\d+$", name) and not is_name_of_code(name):
             raise _unknown(name, [log.name for log in both])
         return found[0] if len(found) == 1 else _total(name, found)
 
@@ -424,18 +414,17 @@ class CompileLog:
         if others := [log for log in helpers if log.is_expected]:
             count = "1 line" if len(others) == 1 else f"{len(others)} lines"
             shown.append(_total(f"JAX and libraries: {count}", others))
-        rows: list[tuple[object, ...]] = [_TITLES]
+        rows: list[tuple[object, ...]] = [
+            ("function", "traces", "compiles", "cache hits", "seconds", "defined at")
+        ]
         for log in shown:
             counts = (getattr(log, name) for name in _SHOWN)
             rows.append((*counts, f"{log.seconds:.2f}", log.place or ""))
         lines = aligned(rows)
         for log in (*functions, *helpers):
             for cause in log.causes():
-                lines += [
-                    "",
-                    f"{log.name} {cause.title}:",
-                    *(f"  {text}" for text in cause.lines()),
-                ]
+                texts = (f"  {text}" for text in cause.lines())
+                lines += ["", f"{log.name} {cause.title}:", *texts]
         for read in self.stale:
             lines += ["", *read.lines()]
         if firsts := [log.name for log in functions if not log.causes()]:
@@ -448,25 +437,25 @@ class CompileLog:
         return f"<pre>{html.escape(str(self))}</pre>"
 
     def note_problem(self, problem: str) -> bool:
-        """Notes what failed in canonopt. False if it is known, or if there are too many."""
+        """Note what failed in canonopt. False if it is known, or if there are too many."""
         is_new = problem not in self.problems and len(self.problems) < MAX_ENTRIES
         if is_new:
             self.problems.append(problem)
         return is_new
 
     def function_log(self, name: str, function: Any) -> FunctionLog:
-        """The log of a function, which is new if there was none."""
+        """Return the log of a function, which is new if there was none."""
         place = place_of(innermost(function))
         key = (name, place, identity_of_code(function))
         return self._logs.setdefault(key, FunctionLog(name, place, key=key))
 
     def line_log(self, site: str | None) -> FunctionLog:
-        """The log of a line, which is new if there was none."""
+        """Return the log of a line, which is new if there was none."""
         name = "no line of yours" if site is None else os.path.basename(site)
         return self._lines.setdefault(site, FunctionLog(name, site, is_line=True, key=site))
 
     def entries_like(self, log: FunctionLog) -> list[Entry]:
-        """The entries of the same function or line, of which `log` is of any `CompileLog`."""
+        """Return the entries of the same function or line, of which `log` is of any log."""
         found = (self._lines if log.is_line else self._logs).get(log.key)
         return [*found.entries] if found is not None else []
 
@@ -476,7 +465,7 @@ _alive: weakref.WeakValueDictionary[int, CompileLog] = weakref.WeakValueDictiona
 
 
 def earlier_entries(log: FunctionLog, entry: Entry) -> list[Entry]:
-    """The entries of the same function or operation before this one, in all logs."""
+    """Return the entries of the same function or operation before this one, in all logs."""
     # A list of references at once, since other threads may make logs.
     logs = (reference() for reference in _alive.valuerefs())
     found = (other for each in logs if each is not None for other in each.entries_like(log))
@@ -484,16 +473,12 @@ def earlier_entries(log: FunctionLog, entry: Entry) -> list[Entry]:
     return sorted((e for e in same if e.at < entry.at), key=lambda e: e.at)
 
 
-_LINE = re.compile(r":\d+$")  # how the name of a line ends
-
-
 def _unknown(name: str, seen: list[str]) -> UnknownFunctionError:
     names = ", ".join(dict.fromkeys(seen)) or "nothing"
     close = difflib.get_close_matches(name, seen, 1)
     fix = f"Write {close[0]!r}." if close else "Write the name of a function, or of a line."
-    return UnknownFunctionError(
-        f"No function has the name {name!r}. Traced or compiled: {names}.", fix, path=name
-    )
+    text = f"No function has the name {name!r}. Traced or compiled: {names}."
+    return UnknownFunctionError(text, fix, path=name)
 
 
 def _total(name: str, logs: list[FunctionLog]) -> FunctionLog:

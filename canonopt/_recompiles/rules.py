@@ -5,12 +5,19 @@ A line to paste is printed only where it has been shown to work, and words other
 
 import re
 from collections.abc import Callable, Sequence
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 
-from .._jax_internals import key_context
-from .causes import HANDFUL, PAIR, Advice, Change, Explanation, no_difference
+from .causes import HANDFUL, PAIR, Change, Explanation
 from .differences import Difference, has_numbers, nearest
 from .records import GIVEN, STEPS, TRANSFORMS, Call, Leaf
+
+
+class Advice(NamedTuple):
+    """A line to paste, or words, or both."""
+
+    fix: str = ""
+    hint: str = ""
+
 
 # --- rules with a line to paste -------------------------------------------------------------------
 
@@ -325,4 +332,13 @@ def explain(new: Call, earlier: Sequence[Call]) -> Explanation | None:
         return Explanation.of(map(change_of, found))
     # Inside of a trace the function itself has no record.
     is_inside = new.function is None and bool(new.leaves[TRANSFORMS].token)
-    return Explanation((), no_difference(is_inside, has_names=bool(key_context())))
+    return Explanation((), _INSIDE if is_inside else _NO_DIFFERENCE)
+
+
+# Three lines at most, since a report shows no more of a note.
+_NO_DIFFERENCE = """\
+canonopt sees no difference from an earlier call
+it cannot see: the size and the axis names of a jax.vmap, jax.make_user_context, rare settings"""
+_INSIDE = """\
+its arguments are those of an earlier trace: it was called twice in one trace, or what is jitted
+around it was made again, and canonopt.jit in place of jax.jit makes that one program"""

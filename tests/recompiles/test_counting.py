@@ -22,7 +22,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
-from canonopt._recompiles import alarm
+from canonopt._recompiles import counting
 from canonopt._recompiles.causes import nth as nth_of
 
 from ..support.scenarios import mesh, on_explicit_axes, ones
@@ -320,7 +320,7 @@ def test_warnings_are_of_the_line_that_calls_the_step(watch):
 
 def test_warnings_come_again_after_the_window(monkeypatch):
     clock = [0.0]
-    monkeypatch.setattr(alarm.time, "monotonic", lambda: clock[0])
+    monkeypatch.setattr(counting.time, "monotonic", lambda: clock[0])
     call = canonopt.assert_max_traces(jax.jit(Truth().function()), mode="warn")
     counts = []
     for size in range(1, 31):

@@ -16,7 +16,7 @@ from flax.training import train_state
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import canonopt
-from canonopt._recompiles import CauseLine, Change, Explanation
+from canonopt._recompiles import Change, Explanation
 
 from ..support.scenarios import Table, loss_fn, named, ones
 
@@ -458,20 +458,16 @@ def test_a_failure_in_a_train_state_names_the_cure():
 # --- one renderer -----------------------------------------------------------------------------
 
 
-def test_lines_of_a_cause_have_roles():
-    changes = [Change(f"x{i}", "shape", "float32[1]", "float32[2]") for i in range(3)]
-    assert Explanation(changes, None, ("pad", "crop"), ("x = 1",)).report(most=1) == [
-        CauseLine("change", "x0: shape: float32[1] -> float32[2]"),
-        CauseLine("change", "and 2 more differences"),
-        CauseLine("hint", "pad"),
-        CauseLine("fix", "x = 1"),
+def test_lines_of_an_explanation():
+    changes = (Change(f"x{i}", "shape", "float32[1]", "float32[2]") for i in range(3))
+    assert Explanation((*changes,), None, ("pad", "crop"), ("x = 1",)).lines(most=1) == [
+        "x0: shape: float32[1] -> float32[2]",
+        "and 2 more differences",
+        "hint: pad",
+        "write: x = 1",
     ]
-    lines = Explanation((), "TypeError: no\n\nmore\n", ("pad",), ("x = 1",)).report()
-    assert [line.role for line in lines] == ["note", "note", "hint", "fix"]
-    assert [str(line) for line in lines] == ["TypeError: no", "more", "hint: pad", "write: x = 1"]
-
-
-def test_lines_that_are_too_many_to_show_are_no_lines_to_paste():
+    lines = Explanation((), "TypeError: no\n\nmore\n", ("pad",), ("x = 1",)).lines()
+    assert lines == ["TypeError: no", "more", "hint: pad", "write: x = 1"]
+    # Those that are too many to show are no lines to paste.
     told = Explanation((), None, ("one", "two"), ("x = 1", "y = 1", "z = 1"))
-    lines = told.report(most=2)
-    assert lines == [CauseLine("hint", "one"), CauseLine("hint", "3 lines like x = 1")]
+    assert told.lines(most=2) == ["hint: one", "hint: 3 lines like x = 1"]
