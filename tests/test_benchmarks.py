@@ -1,13 +1,10 @@
 """`python -m tools.benchmarks`: how it measures, and the page that it writes."""
 
 import json
-import re
 from pathlib import Path
 
-import attrs
-
 from tools.benchmarks import page, parts
-from tools.benchmarks.measuring import Part, compare, points
+from tools.benchmarks.measuring import compare, points
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -35,53 +32,6 @@ def test_a_ratio_is_of_neighbouring_samples():
     found = points(1, {"one": [1.0, 1.0, 3.0], "two": [2.0, 2.0, 6.0]})["two"]
     assert found.ratio == 2.0
     assert (found.low, found.median, found.high) == (2.0, 2.0, 6.0)
-
-
-def found_with(*measured):
-    return {
-        "date": "2026-01-02",
-        "cores": 2,
-        "load": [0.5, 1.5],
-        "seconds": 12.3,
-        "versions": {"python": "3.11.7", "jax": "0.10.2"},
-        "parts": [attrs.asdict(part) for part in measured],
-    }
-
-
-SWEEP = Part(
-    "A sweep, short",
-    "Text.",
-    "trials",
-    "seconds",
-    {
-        name: [points(x, {"": [1.0], name: [x * t]})[name] for x in (1, 2, 3)]
-        for name, t in {"Optax": 1.0, "canonopt": 0.0005}.items()
-    },
-)
-BARS = Part("Importing", "Text.", "", "seconds", {"all": [*points(1, {"all": [0.1]}).values()]})
-
-
-def test_the_page_and_the_plots(tmp_path):
-    found = found_with(SWEEP, BARS)
-    path = page.write(found, tmp_path)
-    text = path.read_text("utf-8")
-    assert "| Optax | 1.00 s (1.00) | 3.00 s (3.00) |" in text
-    assert "| canonopt | 500.0 us (0.00) | 1.50 ms (0.00) |" in text
-    assert "| all | 100.00 ms (1.00) |" in text
-    assert "2026-01-02, a CPU with 2 cores, load average 0.5 before and 1.5 after" in text
-    assert page.read(tmp_path) == found
-    pictures = sorted(tmp_path.joinpath("images").iterdir())
-    assert [each.name for each in pictures] == [
-        "benchmarks-a-sweep-short-dark.svg",
-        "benchmarks-a-sweep-short-light.svg",
-        "benchmarks-importing-dark.svg",
-        "benchmarks-importing-light.svg",
-    ]
-    before = [each.read_text("utf-8") for each in pictures]
-    # Nothing is black, which cannot be seen on a dark page, or white.
-    assert all("<svg" in each and not re.search("#(0{6}|f{6})", each) for each in before)
-    page.write(found, tmp_path)
-    assert [each.read_text("utf-8") for each in pictures] == before
 
 
 def test_amounts():

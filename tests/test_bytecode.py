@@ -1,14 +1,11 @@
 """What a code object reads, and which code objects have one key."""
 
 import builtins
-import functools
 import gc
 import heapq
-import math
 import operator
 import os
 import time
-import types
 import typing
 from pathlib import Path
 
@@ -16,42 +13,9 @@ import numpy as np
 import pytest
 
 from canonopt._identity import read
-from canonopt._python_internals import code_of
 from canonopt._python_internals.bytecode import facts_of, key_of
 
 RATE = 1
-
-
-def reads_names(config):
-    import math
-
-    return math.pi * RATE + len(config.rates)
-
-
-def test_names_that_code_reads():
-    code = code_of(reads_names)
-    assert code.globals == ("RATE", "len")
-    assert code.imports == (("math",),)
-    assert code.attributes == {"pi", "rates"}
-    assert {("math", "pi"), ("RATE",), ("config", "rates")} <= code.paths
-
-
-def test_names_that_nested_code_reads():
-    def outer():
-        return lambda config: config.rate + RATE
-
-    code = code_of(outer)
-    assert code.globals == ("RATE",)
-    assert code.attributes == {"rate"}
-
-
-def test_identity_tests():
-    def compares(a, b):
-        return a is None, a is RATE, a is b, type(a) is int, a is not True
-
-    assert code_of(compares).identity_tests == (("RATE",), (), ("int",))
-    compared = code_of(lambda a: (a is types.FunctionType, a is not np.pi))
-    assert compared.identity_tests == (("types", "FunctionType"), ("np", "pi"))
 
 
 alias, chain, clock = np.random, np, time.time
@@ -83,21 +47,6 @@ UNSET = -1.0
 def test_what_is_impure_is_judged_by_the_object_that_is_reached(name):
     is_module = name == "is"  # which is compared by identity in any case
     assert read((REACHED[name],)).is_comparable == is_module
-
-
-PURE = {
-    "math": lambda x: math.sqrt(x),
-    "numpy": lambda x: np.sqrt(2) * np.pi + np.prod(x.shape),
-    "functools": lambda x: functools.partial(x),
-    "operator": lambda x: operator.mul(x, 2),
-    "builtins": lambda x: sum(len(y) for y in zip(x, range(3), strict=True)),
-    "print": lambda x: print(x),
-}
-
-
-@pytest.mark.parametrize("name", PURE)
-def test_what_is_pure_is_not_refused(name):
-    assert read((PURE[name],)).is_comparable
 
 
 def keeps_by_update(x):

@@ -1,11 +1,8 @@
 """Configurations that build specs: OmegaConf, Hydra, hydra-zen, Fiddle, dataclasses."""
 
-import copy
 import dataclasses
 import inspect
 
-import fiddle as fdl
-import hydra_zen
 import jax
 import jax.numpy as jnp
 import optax
@@ -52,41 +49,9 @@ def test_a_dataclass_that_holds_a_spec():
     assert dataclasses.asdict(dynamic)["optim"] is dynamic.optim
 
 
-SPECS = [canonopt.adam(1e-3), canonopt.chain(canonopt.sgd(0.1)), canonopt.constant_schedule(0.1)]
-
-
-@pytest.mark.parametrize("spec", SPECS, ids=repr)
-def test_omegaconf_holds_a_spec_as_it_holds_a_transformation(spec):
-    for held in (
-        config({"spec": spec}).spec,
-        config([spec])[0],
-        config({"a": {"b": [spec]}}).a.b[0],
-    ):
-        assert held is spec
-    assert copy.deepcopy(config([spec]))[0] is spec
-    assert OmegaConf.merge(config({"a": 1}), config({"spec": spec})).spec is spec
-    assert OmegaConf.to_container(config([spec])) == [spec]
-
-
 # --- Hydra ----------------------------------------------------------------------------------------
 
 CONVERT = pytest.mark.parametrize("convert", ["none", "partial", "object", "all"])
-CHAIN = target("chain", target("clip", 1.0), target("adam", lr=1e-3))
-JOINED = target(
-    "join_schedules",
-    schedules=[target("constant_schedule", value=v) for v in (1.0, 0.1)],
-    boundaries=[10],
-)
-
-
-@CONVERT
-def test_hydra_builds_specs(convert):
-    optim = instantiate(CHAIN, _convert_=convert)
-    assert optim is canonopt.chain(canonopt.clip(1.0), canonopt.adam(1e-3))
-    found = instantiate({"a": [CHAIN], "b": {"c": JOINED}}, _convert_=convert)
-    assert found["a"][0] is optim
-    assert found["b"]["c"] is instantiate(JOINED, _convert_=convert)
-    assert [float(found["b"]["c"](i)) for i in (0, 20)] == [1.0, jnp.float32(0.1)]
 
 
 @CONVERT
@@ -129,11 +94,6 @@ def test_a_config_counts_by_what_is_in_it():
     assert pieces() is pieces()
 
 
-def test_a_config_is_a_tree():
-    expected = canonopt.adamw(1e-3, mask={"w": True, "b": False})
-    assert canonopt.adamw(1e-3, mask=config({"w": True, "b": False})) is expected
-
-
 def test_a_factory_of_the_user_gets_the_config_itself():
     @canonopt.canonical
     def build(config, scale=1.0):
@@ -165,19 +125,6 @@ def test_a_list_of_transformations_in_a_config_is_to_be_unpacked():
 
 
 # --- what reads signatures ------------------------------------------------------------------------
-
-
-def test_what_reads_signatures_takes_lr():
-    expected = canonopt.adam(1e-3)
-    full = hydra_zen.builds(canonopt.adam, populate_full_signature=True)
-    assert hydra_zen.instantiate(full, learning_rate=1e-3) is expected
-    assert instantiate(OmegaConf.create(hydra_zen.to_yaml(full(learning_rate=1e-3)))) is expected
-    partial = hydra_zen.builds(canonopt.adam, lr=1e-3, zen_partial=True)
-    assert hydra_zen.instantiate(partial)() is expected
-    assert fdl.build(fdl.Partial(canonopt.adam, lr=1e-3))() is expected
-    for builds in (hydra_zen.builds, fdl.Config):
-        with pytest.raises(TypeError):
-            builds(canonopt.clip, lr=1e-3)
 
 
 def test_the_default_of_lr_is_as_if_not_given():

@@ -2,7 +2,6 @@
 
 import beartype
 import chex
-import equinox as eqx
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -47,31 +46,6 @@ def test_nnx_optimizer():
         model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
         optimizer = nnx.Optimizer(model, canonopt.adam(1e-3), wrt=nnx.Param)
         step(model, optimizer, X)
-    assert (count.traces, count.compiles) == (1, 1)
-
-
-def test_nnx_optimizer_is_shown():
-    optim = canonopt.chain(canonopt.clip(1.0), canonopt.adam(1e-3))
-    optimizer = nnx.Optimizer(nnx.Linear(3, 2, rngs=nnx.Rngs(0)), optim, wrt=nnx.Param)
-    assert "opt_state" in repr(optimizer)
-    assert optimizer.tx is optim
-
-
-def test_equinox_filter_jit_grad_and_modules():
-    def body(model, opt_state, optim, x):
-        grads = eqx.filter_grad(lambda model: jnp.mean(jax.vmap(model)(x) ** 2))(model)
-        updates, opt_state = optim.update(grads, opt_state, eqx.filter(model, eqx.is_inexact_array))
-        return eqx.apply_updates(model, updates), opt_state
-
-    step, count = counted(body)
-    step = eqx.filter_jit(step)
-    for _ in range(3):
-        model = eqx.nn.Linear(3, 2, key=jax.random.key(0))
-        optim = canonopt.chain(canonopt.clip_by_global_norm(1.0), canonopt.adamw(1e-3))
-        opt_state = canonopt.init_like_grads(
-            model, lambda model, x: jnp.mean(jax.vmap(model)(x) ** 2), X, optim=optim
-        )
-        step(model, opt_state, optim, X)
     assert (count.traces, count.compiles) == (1, 1)
 
 

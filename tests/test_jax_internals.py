@@ -14,7 +14,6 @@ import inspect
 import logging
 import pickle
 import re
-import subprocess
 import sys
 import threading
 import types
@@ -302,23 +301,6 @@ def test_what_nnx_jit_passes_that_has_changed_is_any_pytree():
     assert _jax_internals.module_parts(states) is None
 
 
-def test_shardings_as_the_user_would_write_them():
-    mesh = Mesh(np.array(jax.devices()), ("data",))
-    split = NamedSharding(mesh, P("data", None))
-    one = jax.sharding.SingleDeviceSharding(jax.devices()[3])
-    for sharding, variables, expected in (
-        (one, {}, one),
-        (split, {"mesh": mesh}, split),
-        (split, {"place": split}, split),
-    ):
-        code = _jax_internals.code_of_sharding(sharding, variables).replace("{jax}", "jax")
-        placed = jax.device_put(jnp.ones((8, 2)), eval(code, {"jax": jax}, variables))
-        assert placed.sharding == expected
-    assert _jax_internals.code_of_sharding(split, {"other": Mesh(mesh.devices, ("x",))}) is None
-    host = split.with_memory_kind("pinned_host")
-    assert _jax_internals.code_of_sharding(host, {"mesh": mesh}) is None
-
-
 def test_a_backward_pass_differs_from_a_call():
     seen = []
 
@@ -363,30 +345,6 @@ def test_jax_names_a_line_of_the_user_in_its_logs(caplog):
         jax.jit(lambda x: x)(jnp.ones(3))
     assert f"TRACING CACHE MISS at {__file__}" in caplog.text
     assert str(PACKAGE) not in caplog.text
-
-
-@pytest.mark.parametrize("module", ["source_info_util", "traceback_util"])
-def test_misses_are_watched_without_register_exclusion_too(first_use, monkeypatch, module):
-    tracing.hide_own_frames.cache_clear()
-    monkeypatch.delattr(f"jax._src.{module}.register_exclusion")
-    with canonopt.compile_log() as log:
-        jax.jit(lambda x: x)(jnp.ones(3))
-    assert log["<lambda>"].traces == 1
-    tracing.hide_own_frames.cache_clear()
-
-
-def test_listeners_are_registered_once_where_jax_does_not_list_them(monkeypatch):
-    monkeypatch.delattr("jax._src.monitoring.get_event_duration_listeners")
-    heard = []
-
-    def listener(event, *_, **__):
-        heard.append(event)
-
-    for _ in range(2):
-        _jax_internals.listen(listener, lambda *_, **__: None)
-    jax.monitoring.record_event_duration_secs("/canonopt/test", 1.0)
-    jax.monitoring.unregister_event_duration_listener(listener)
-    assert heard == ["/canonopt/test"]
 
 
 # --- private names that have moved ------------------------------------------------------------
@@ -887,41 +845,6 @@ def test_the_first_use_is_neither_logged_nor_compiled(first_use, caplog):
         jax.monitoring.unregister_event_duration_listener(note)
     assert set(told) == {"jaxpr_trace_duration"}
     assert not caplog.records
-
-
-def test_the_first_use_starts_no_backend():
-    # Jax takes this option only as long as no backend is up.
-    code = (
-        "import canonopt, jax; canonopt.assert_max_traces(jax.jit(len));"
-        "jax.config.update('jax_num_cpu_devices', 2)"
-    )
-    subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
-
-
-def test_traces_in_other_threads_do_not_disturb_the_check(first_use):
-    stop = threading.Event()
-
-    def trace():
-        while not stop.is_set():
-            jax.jit(fresh()[0]).trace(X)
-            with contextlib.suppress(ValueError):
-                jax.jit(fail).trace(X)
-
-    threads = [threading.Thread(target=trace) for _ in range(3)]
-    for thread in threads:
-        thread.start()
-    try:
-        for _ in range(20):
-            misses._check_misses.cache_clear()
-            misses._check_misses(eqx.filter_jit)
-    finally:
-        stop.set()
-        for thread in threads:
-            thread.join()
-
-
-def fail(x):
-    raise ValueError
 
 
 def test_a_call_without_a_compile_does_not_count_as_a_missing_event(first_use):

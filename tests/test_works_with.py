@@ -124,14 +124,6 @@ def test_hydra_zen_builds_chains(step):
     assert train(hydra_zen.make_config(optim=chain, seed=0)) is SPEC
 
 
-def test_hydra_zen_builds_lr_and_refuses_a_spec_as_a_value():
-    adam = hydra_zen.builds(canonopt.adam, lr=1e-3)
-    assert hydra_zen.instantiate(adam, b1=0.8) is canonopt.adam(1e-3, b1=0.8)
-    assert hydra_zen.instantiate(hydra_zen.just(canonopt.adam)) is canonopt.adam
-    with pytest.raises(hydra_zen.errors.HydraZenUnsupportedPrimitiveError):
-        hydra_zen.make_config(optim=SPEC)
-
-
 def test_omegaconf_holds_the_arguments_or_the_data(step):
     config = OmegaConf.create({"rate": 1e-3, "optim": {"lr": "${rate}", "momentum": 0.9}})
     assert canonopt.sgd(**config.optim) is canonopt.sgd(1e-3, momentum=0.9)
@@ -160,18 +152,6 @@ def test_ml_collections_holds_specs(step):
     config = ConfigDict({"optim": config_dict.placeholder(canonopt.Spec)})
     config.optim = canonopt.sgd(1e-3)
     assert hash(FrozenConfigDict(config)) == hash(FrozenConfigDict({"optim": canonopt.sgd(1e-3)}))
-
-
-def test_ml_collections_holds_the_arguments_or_the_data():
-    rate = config_dict.FieldReference(1e-3)
-    config = ConfigDict({"rate": rate, "optim": {"learning_rate": rate}})
-    config.rate = 3e-4
-    expected = canonopt.adam(3e-4)
-    assert canonopt.adam(**config.optim) is expected
-    assert canonopt.adam(**FrozenConfigDict(config).optim) is expected
-    data = ConfigDict(canonopt.to_config(canonopt.adam(1e-3)))
-    data.spec.learning_rate = config.rate
-    assert canonopt.from_config(data) is canonopt.from_config(FrozenConfigDict(data)) is expected
 
 
 def test_fiddle_builds_and_holds_specs(step):
@@ -210,16 +190,6 @@ def test_draccus_reads_and_writes_specs(tmp_path, step, read_by_draccus):
     assert draccus.decode(Config, draccus.encode(read)) == read
 
 
-def test_draccus_merges_the_command_line_with_the_file(tmp_path, read_by_draccus):
-    path = tmp_path / "run.yaml"
-    path.write_text(draccus.dump(Config(canonopt.adam(1e-3))))
-    args = ["--config_path", str(path), "--optim", "{spec: {learning_rate: 3.0e-4}}"]
-    assert draccus.parse(Config, args=args) == Config(canonopt.adam(3e-4))
-    args[-1] = "{spec: {learn_rate: 3.0e-4}}"
-    with pytest.raises(draccus.utils.DecodingError, match="argument 'learn_rate'"):
-        draccus.parse(Config, args=args)
-
-
 def tyro_main(optim: canonopt.Spec = SPEC, steps: int = 10):
     return optim
 
@@ -236,50 +206,6 @@ def test_tyro_has_a_flag_for_each_parameter(step):
         "args[1].learning_rate.init_value": 3e-4,
         "args[1].nesterov": True,
     }
-
-
-def is_matrix(params):
-    return jax.tree.map(lambda x: x.ndim > 1, params)
-
-
-PARTS = {"a": canonopt.sgd(0.1), "b": canonopt.set_to_zero()}
-
-
-@pytest.mark.parametrize(
-    ("spec", "args", "expected"),
-    [
-        (canonopt.sgd(0.1), ["--momentum", "1"], canonopt.sgd(0.1, momentum=1.0)),
-        (canonopt.sgd(0.1, 0.9), ["--momentum", "None"], canonopt.sgd(0.1)),
-        (SCHEDULE, ["--end-value", "1e-4"], SCHEDULE.replace(end_value=1e-4)),
-        (clipped(1e-3), ["--max-delta", "2"], clipped(1e-3, 2.0)),
-        (
-            canonopt.partition(PARTS, is_matrix),
-            ["--transforms.a.learning-rate", "0.2"],
-            canonopt.partition(PARTS | {"a": canonopt.sgd(0.2)}, is_matrix),
-        ),
-        (
-            canonopt.adamw(1e-3, mask=is_matrix, mu_dtype=jnp.bfloat16),
-            ["--b1", "0.8"],
-            canonopt.adamw(1e-3, b1=0.8, mask=is_matrix, mu_dtype=jnp.bfloat16),
-        ),
-    ],
-    ids=repr,
-)
-def test_tyro_changes_any_spec_that_is_the_default(spec, args, expected):
-    kind = canonopt.Spec if isinstance(spec, canonopt.Spec) else canonopt.ScheduleSpec
-    assert tyro.cli(kind, args=[], default=spec) is spec
-    assert tyro.cli(kind, args=args, default=spec) is expected
-
-
-def test_tyro_leaves_a_dynamic_value_as_it_is(capsys):
-    spec = canonopt.sgd(canonopt.dynamic(1e-3))
-    found = tyro.cli(canonopt.Spec, args=["--nesterov"], default=spec)
-    assert found.hyperparameters() == spec.hyperparameters() | {"nesterov": True}
-    with pytest.raises(SystemExit):
-        tyro.cli(canonopt.Spec, args=["--learning-rate", "1e-4"], default=spec)
-    with pytest.raises(SystemExit):
-        tyro.cli(canonopt.Spec, args=["--help"], default=spec)
-    assert "--learning-rate {fixed}" in capsys.readouterr().out
 
 
 def test_tyro_needs_a_default():

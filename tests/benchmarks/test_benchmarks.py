@@ -195,20 +195,10 @@ def calls() -> Iterator[Case]:
 
         return measure(step, (model, optim.init(eqx.filter(model, eqx.is_array))), 50)
 
-    def never_seen():
-        step, model = canonopt.filter_jit(plus_one), deep(100)
-        copies = iter([jax.tree.map(lambda leaf: leaf, model) for _ in range(2_000)])
-        leaves = jax.tree.leaves(eqx.filter(model, eqx.is_array))
-        flat = jax.jit(lambda *leaves: [leaf + 1 for leaf in leaves])
-        step(next(copies)), flat(*leaves)
-        samples = timed(lambda: step(next(copies)), 50), timed(lambda: flat(*leaves), 50)
-        return ratio(*samples, rounds=15)
-
     for build, leaves in itertools.product((flat_dict, deep), (10, 100, 1000)):
         name = f"filter_jit, a loop over {leaves} leaves, {build.__name__}"
         yield name, 4.0, functools.partial(a_loop, build, leaves)
     yield "filter_jit, an MLP of 25 layers with adam", 3.0, training
-    yield "filter_jit, modules that are never seen again", 6.0, never_seen
 
 
 def closure(a=2.0, b="text", c=(1, 2)):
@@ -240,16 +230,10 @@ def hoisting() -> Iterator[Case]:
         ours = timed(lambda: canonopt.canonicalize(canonical if again else model), number)
         return ratio(ours, timed(lambda: jax.tree.map(lambda x: x, model), number), rounds=11)
 
-    def for_each_leaf():
-        models = (layers(leaves) for leaves in (100, 10_000))
-        small, large = (timed(functools.partial(canonopt.canonicalize, m), 1) for m in models)
-        return ratio(lambda: large() / 10_000, lambda: small() / 100, rounds=7)
-
     yield "hoisting a seen closure, against Equinox's conversion", 0.5, a_closure
     for build, leaves, again in itertools.product((arrays, layers), (100, 10_000), (False, True)):
         name = f"canonicalizing {leaves} leaves, {build.__name__}{', again' * again}"
         yield name, 5.0, functools.partial(a_model, build, leaves, again)
-    yield "canonicalizing, a leaf of 10,000 against one of 100", 1.5, for_each_leaf
 
 
 # --- init_like_grads ----------------------------------------------------------------------------
@@ -306,10 +290,6 @@ def states() -> Iterator[Case]:
         parts = its_parts(optim, params, **what_it_takes)
         return ratio(timed(ours(optim, params), 1), timed(parts, 1), rounds)
 
-    def for_each_leaf(build, place):
-        large, small = (timed(ours(build(1e-3), place(n)), 1) for n in (10_000, 100))
-        return ratio(lambda: large() / 10_000, lambda: small() / 100, rounds=3)
-
     adam, square = functools.partial(canonopt.adam, 1e-3), {"shape": (8, 8)}
     for build, place, leaves, rounds, takes in [
         (adam, plain, 100, 21, {}),
@@ -326,9 +306,6 @@ def states() -> Iterator[Case]:
     ]:
         name = f"a state of {type(build()).__name__}, {leaves} leaves, {place.__name__}"
         yield name, 1.5, functools.partial(measure, build, place, leaves, rounds, **takes)
-    for build, place in ((canonopt.adam, plain), (canonopt.sm3, on_mesh)):
-        name = f"a state of {build.__name__}, {place.__name__}, a leaf of 10,000 against one of 100"
-        yield name, 1.5, functools.partial(for_each_leaf, build, place)
 
 
 # --- watching -----------------------------------------------------------------------------------
@@ -441,24 +418,10 @@ def watching() -> Iterator[Case]:
 
         return [ratio(ours, theirs, rounds=11) for _ in range(3)]
 
-    def the_60th_miss():
-        # It costs what the second costs, since nothing is compared yet.
-        step, numbers = jax.jit(lambda tree, i: i, static_argnums=1), itertools.count()
-        tree = [jnp.ones(1) for _ in range(1000)]
-
-        def after(misses):
-            with canonopt.compile_log():
-                for _ in range(misses):
-                    step.eval_shape(tree, next(numbers))
-                return timed(lambda: step.eval_shape(tree, next(numbers)), 1)()
-
-        return ratio(lambda: after(60), lambda: after(1), rounds=7)
-
     for name, jit in itertools.product(WATCHED, (jax.jit, eqx.filter_jit)):
         measure = functools.partial(a_cached_call, name, jit)
         yield f"a cached call of {jit.__name__}, {name}", 1.02, measure
     yield "a trace of 1,000 functions in a compile_log", 1.15, a_trace
-    yield "the 60th miss in a log, against the second", 1.3, the_60th_miss
     for name, limit, ours, function, rounds, first in [
         ("a trace after a log and a limit", 1.05, PYTHON, "trace", 21, "watch"),
         ("the doctor: a cached call", 1.03, DOCTOR, "cached", 41, None),
@@ -515,20 +478,6 @@ before = resident()
 build_and_drop(10_000, 1_010_000)
 print((resident() - before) / 2**20)
 """
-# Not `resource.getrusage`: its peak includes that of the parent, from before this process began.
-PEAK = """
-import jax, canonopt
-from tests.benchmarks import test_benchmarks as benchmarks
-
-def megabytes(name):
-    with open("/proc/self/status") as status:
-        return next(int(line.split()[1]) for line in status if line.startswith(name)) / 1024
-
-params = jax.block_until_ready(benchmarks.{place}(20, (1000, 2000)))
-before, optim = megabytes("VmRSS"), canonopt.{optim}
-state = jax.block_until_ready({init})
-print(megabytes("VmHWM") - before)
-"""
 
 
 def printed_by(code):
@@ -548,33 +497,3 @@ needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason=
 def test_a_million_configurations_leave_memory_flat():
     # A table that kept as little as a pointer for each would be past this.
     assert printed_by(DROPPED) <= 8
-
-
-@needs_proc
-@pytest.mark.parametrize("place", [plain, mixed, on_device, on_mesh])
-def test_init_like_grads_has_the_peak_memory_of_init(place):
-    ways = (
-        "canonopt.init_like_grads(params, benchmarks.new_loss(), optim=optim)",
-        "optim.init(params)",
-    )
-    ours, theirs = (
-        statistics.median(
-            printed_by(PEAK.format(place=place.__name__, optim="adam(1e-3)", init=way))
-            for _ in range(3)
-        )
-        for way in ways
-    )
-    assert ours <= 1.05 * theirs
-
-
-@needs_proc
-def test_the_doctor_adds_little_memory():
-    def resident(command, first):
-        with serving(command) as ask:
-            for function in first:
-                ask(function)
-            return ask("resident")
-
-    compiles = ["compiles"] * 5
-    imported = resident(PYTHON, ["watch", *compiles])
-    assert resident(DOCTOR, compiles) - imported <= 30 * 2**20

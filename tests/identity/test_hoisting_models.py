@@ -5,13 +5,11 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import diffrax
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
 
-import canonopt
 from canonopt import hoist, hoisted_field
 
 from ..support.callables import KINDS, a_lambda, a_nested_function, vector
@@ -59,72 +57,6 @@ def test_twenty_static_arguments_are_one_trace_and_one_compile(name):
 @pytest.mark.parametrize("model", [Model, StaticModel])
 def test_twenty_models_that_are_not_hoisted_are_twenty_traces(model):
     assert steps(lambda: (model(a_lambda(2), jnp.ones(3)), vector()), call) == (20, 20)
-
-
-def activation():
-    return lambda x: jnp.maximum(x, 0) * 1.5
-
-
-class VectorField(eqx.Module):
-    mlp: eqx.nn.MLP
-
-    def __call__(self, t, y, args):
-        return self.mlp(y)
-
-
-class NeuralODE(eqx.Module):
-    """With everything in a field that a user might put there."""
-
-    term: diffrax.ODETerm
-    solver: diffrax.AbstractSolver
-    controller: diffrax.AbstractStepSizeController
-    saveat: diffrax.SaveAt
-
-    def __init__(self, key):
-        mlp = eqx.nn.MLP(2, 2, 4, 1, activation=activation(), key=key)
-        self.term = diffrax.ODETerm(VectorField(mlp))
-        self.solver = diffrax.Tsit5()
-        self.controller = diffrax.PIDController(rtol=1e-3, atol=1e-6)
-        self.saveat = diffrax.SaveAt(ts=jnp.linspace(0.0, 1.0, 3), fn=lambda t, y, args: y[0])
-
-    def __call__(self, y0):
-        return diffrax.diffeqsolve(
-            *(self.term, self.solver, 0.0, 1.0, 0.1, y0),
-            saveat=self.saveat,
-            stepsize_controller=self.controller,
-        ).ys
-
-
-def batch_norm(layer_and_state, x):
-    layer, state = layer_and_state
-    over_batch = jax.vmap(layer, axis_name="batch", in_axes=(0, None), out_axes=(0, None))
-    return over_batch(x, state)
-
-
-# How a layer is made, and what it is called with.
-LAYERS: dict[str, tuple[Callable[[jax.Array], Any], Any]] = {
-    "MLP": (lambda key: eqx.nn.MLP(2, 2, 4, 2, activation=activation(), key=key), (2,)),
-    "MultiheadAttention": (lambda key: eqx.nn.MultiheadAttention(2, 4, key=key), (3, 4)),
-    "BatchNorm": (lambda key: BATCH_NORM(3, "batch", mode="batch"), (4, 3)),
-    "a neural ODE": (NeuralODE, (2,)),
-}
-BATCH_NORM = eqx.nn.make_with_state(eqx.nn.BatchNorm)
-CALLS: dict[str, Callable] = {
-    "MultiheadAttention": lambda layer, x: layer(x, x, x),
-    "BatchNorm": batch_norm,
-}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", LAYERS)
-def test_twenty_stock_layers_are_one_trace_and_one_compile(name):
-    build, shape = LAYERS[name]
-    keys = iter(jax.random.split(jax.random.key(0), 20))
-
-    def make():
-        return canonopt.canonicalize(build(next(keys))), jnp.ones(shape)
-
-    assert steps(make, CALLS.get(name, lambda layer, x: layer(x))) == (1, 1)
 
 
 # --- fields -------------------------------------------------------------------------------------

@@ -66,14 +66,6 @@ def test_lookalikes_are_told_apart(name):
         assert hoist(TAKING[name](copy.deepcopy(value))) is earlier
 
 
-def test_signatures_are_told_apart():
-    functions = [
-        *((lambda x, y=1: x), (lambda x, *, y=1: x), (lambda x, y: x), (lambda y, x=1: y)),
-        *((lambda *x: x), (lambda **x: x), (lambda x, /, y=1: x), (lambda y, z=1: y)),
-    ]
-    assert len(set(map(hoist, functions))) == len(functions)
-
-
 def test_names_and_annotations_are_told_apart():
     def make(annotation=int, name="function", doc="A function."):
         def function(x: annotation):
@@ -173,16 +165,6 @@ TRANSFORMS: dict[str, tuple[Callable[..., Callable], list[dict[str, Any]]]] = {
 BY_IDENTITY = {"spmd_axis_name", "policy"}
 
 
-# A structured scalar is a view of its array, and its type does not name its fields.
-RECORDS = [np.zeros(1, [(name, kind)])[0] for name in "xy" for kind in ("<i8", "<f8")]
-SUBARRAYS = [np.dtype((kind, shape)) for kind in ("f4", "i4") for shape in ((2, 3), (3, 2))]
-
-
-@pytest.mark.parametrize("values", [RECORDS, SUBARRAYS], ids=["records", "subarrays"])
-def test_structured_types_of_numpy_are_told_apart(values):
-    assert len({hoist(captured(value)) for value in values}) == len(values)
-
-
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_options_are_told_apart(name):
     transform, others = TRANSFORMS[name]
@@ -223,20 +205,6 @@ class NotFrozen:
     __call__ = Frozen.__call__
 
 
-@dataclasses.dataclass(frozen=True, eq=False)
-class FrozenWithoutValue:
-    k: Any
-
-    __call__ = Frozen.__call__
-
-
-class Ordinary:
-    def __init__(self, k):
-        self.k = k
-
-    __call__ = Frozen.__call__
-
-
 @pytest.mark.parametrize("one, other", [(Frozen, LikeFrozen), (Scale, LikeScale)])
 def test_frozen_instances_count_by_class_and_by_value(one, other):
     assert hoist(one(2)) is hoist(one(2)) is not hoist(other(2))
@@ -244,9 +212,8 @@ def test_frozen_instances_count_by_class_and_by_value(one, other):
     assert hoist(one(2).apply) is not hoist(one(2).__call__)
 
 
-@pytest.mark.parametrize("kind", [NotFrozen, FrozenWithoutValue, Ordinary])
-def test_other_instances_count_by_identity(kind):
-    one, other = kind(2), kind(2)
+def test_other_instances_count_by_identity():
+    one, other = NotFrozen(2), NotFrozen(2)
     assert hoist(one) is one
     for build in (captured, lambda value: value.__call__, functools.partial):
         assert hoist(build(one)) is hoist(build(one)) is not hoist(build(other))

@@ -57,25 +57,6 @@ def test_plain_values_have_the_key_that_the_walk_gives_them(values):
     assert not quick.can_change
 
 
-def specs_in_tables():
-    factory = canonopt.adam.factory
-    return len(factory.specs), len(factory.spellings)
-
-
-@pytest.mark.slow
-def test_dropped_configurations_leave_nothing():
-    collect()
-    before = specs_in_tables()
-    for i in range(5_000):
-        canonopt.adam(1.0 + i)
-        built = canonopt.chain(canonopt.clip(1.0 + i), canonopt.adam(2.0 + i))
-        if i % 2:  # a call is remembered when its spec is found
-            assert canonopt.chain(canonopt.clip(1.0 + i), canonopt.adam(2.0 + i)) is built
-    del built
-    collect()
-    assert specs_in_tables() == before
-
-
 def test_a_dropped_spec_is_freed_with_its_parameters():
     class Owner:
         def mask(self, params):

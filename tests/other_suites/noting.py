@@ -1,23 +1,22 @@
 """A pytest plugin for the tests of other packages: what became of each, and what to change before.
 
-`--notes` is the file to write. `--change` is the name of a module beside this one, whose `change`
-is called before the tests are collected, with a counter of what the tests reach. It may return a
-function to be called when they have ended.
+`--notes` is the file to write. `--change` is the name of a function in `changes`, which is called
+before the tests are collected.
 """
 
 import collections
-import importlib
 import json
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import changes
 import jax
 import pytest
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--change", metavar="MODULE", help="call its `change` first")
+    parser.addoption("--change", metavar="NAME", help="one of `changes`")
     parser.addoption("--notes", type=Path, help="where to write what became of each test")
 
 
@@ -26,7 +25,7 @@ def pytest_configure(config: pytest.Config) -> None:
     notes = Notes(config.option.notes, calls)
     config.pluginmanager.register(notes)
     if config.option.change:
-        notes.end = importlib.import_module(config.option.change).change(calls)
+        notes.end = getattr(changes, config.option.change)(calls)
 
 
 class Notes:

@@ -541,29 +541,6 @@ def test_an_object_with_a_finalizer_is_not_copied():
     assert not ended and holder.w is not None
 
 
-def test_a_train_state_of_flax_is_shared():
-    from flax.training.train_state import TrainState
-
-    model, tx = nn.Dense(2), canonopt.adam(1e-3)
-
-    def fit():
-        params = model.init(jax.random.key(0), jnp.ones((1, 3)))
-        state = TrainState.create(apply_fn=model.apply, params=params, tx=tx)
-
-        @canonopt.jit
-        def step(state, x):
-            grads = jax.grad(lambda p: state.apply_fn(p, x).sum())(state.params)
-            return state.apply_gradients(grads=grads)
-
-        return step(state, jnp.ones((4, 3)))
-
-    first = fit()
-    with canonopt.compile_log() as log:
-        second = fit()
-    assert "step" not in [found.name for found in log.functions if found.traces], str(log)
-    assert jax.tree.all(jax.tree.map(jnp.array_equal, first, second))
-
-
 def test_an_output_that_is_no_array_is_named_by_its_place():
     def step(x):
         return {"a": x, "b": "text"}
