@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, overload
 
-from .._jax_internals import IMMUTABLE, is_module_class
+from .._jax_internals import IMMUTABLE, is_module_class, node_functions
 from .._python_internals import WeakIdMap, impure_name, is_library_class, known_by_identity, loaded
 from ..errors import HIDDEN, NO_VALUE, ConstantError, impure, mutable
 from .reader import UNBOUND, Mode, Reader
@@ -179,9 +179,21 @@ def static_fields(module: Any) -> tuple[str, ...]:
     return tuple(field.name for field in fields if field.metadata.get("static", False))
 
 
+@known_by_identity
+def _is_known_to_jax(cls: type) -> bool:
+    """Return True for a class of JAX that is neither a pytree nor frozen.
+
+    JAX finds what belongs to an instance by its identity: the rules of a primitive, the value of a
+    `jax.Ref`.
+    """
+    is_of_jax = cls.__module__.startswith(("jax.", "jaxlib.")) and is_library_class(cls)
+    return is_of_jax and not (_is_frozen(cls) or node_functions(cls))
+
+
 def has_only_attributes(cls: type) -> bool:
     """Return True if instances of `cls` consist of the attributes in their `__dict__`."""
-    layout = _layout_of(cls) if _promised.get(cls) is None else None
+    is_whole = _promised.get(cls) is not None or _is_known_to_jax(cls)
+    layout = None if is_whole else _layout_of(cls)
     return layout is not None and layout.base is object and not layout.slots
 
 
@@ -231,7 +243,9 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
             reader.add(key(value), "live")
         return
     layout = _layout_of(cls)
-    if layout is None:
+    if _is_known_to_jax(cls):
+        reader.add_identity(value, NO_VALUE)
+    elif layout is None:
         reader.stop(value, HIDDEN)
     elif not reader.was_seen(value, mode):
         reader.add_class(cls)

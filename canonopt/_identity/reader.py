@@ -8,6 +8,7 @@ The walk decides when two values are merged, so when in doubt it writes more, or
 equals no other.
 """
 
+import abc
 import builtins
 import contextlib
 import dataclasses
@@ -374,6 +375,9 @@ class Reader:
         self._can_tell_tracers |= not is_builtin and makes_text(value)
         name = getattr(value, "__name__", None)
         self._can_tell_tracers |= name in TELLS_TRACERS
+        if isinstance(value, abc.ABCMeta) and not is_library_class(value):
+            # How many classes have been registered with an abstract one.
+            self.out += () if is_module_class(value) else (abc.get_cache_token(),)
 
     def _add_module(self, module: types.ModuleType) -> None:
         if not is_library_module(module):

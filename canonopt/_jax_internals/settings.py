@@ -54,13 +54,13 @@ def tracing_context() -> Hashable:
 def whole_context() -> Hashable:
     """Return all that a trace can depend on besides the function and its arguments.
 
-    The whole of `jax.config`, whose values are those of this thread, the contexts of Flax that
-    change what its modules do, and those of NumPy and `warnings`, which make errors of warnings.
+    The whole of `jax.config`, whose values are those of this thread, the contexts of Flax and
+    NumPyro, and those of NumPy and `warnings`, which make errors of warnings.
     """
     return (
         tracing_context(),
         *map(_hashable, jax.config.values.items()),
-        *_contexts_of_flax(),
+        *_contexts_of_libraries(),
         *map(repr, (np.geterr(), np.get_printoptions(), warnings.filters)),
     )
 
@@ -69,18 +69,25 @@ def _hashable(value: Any) -> Hashable:
     return value if isinstance(value, Hashable) else repr(value)
 
 
-def _contexts_of_flax() -> Iterator[Hashable]:
-    """Yield the rules for logical axes, and what equals nothing else while calls are intercepted.
+def _contexts_of_libraries() -> Iterator[Hashable]:
+    """Yield Flax's rules for logical axes, and what equals nothing else while a handler is active.
 
-    Relies on `_global_interceptor_stack` of `flax.linen.module`. If it is gone, no two calls are
-    made in one context once that module is imported.
+    Such as an interceptor of Flax, or `numpyro.handlers.seed`. Relies on the stacks in which the
+    libraries keep these. If one is gone, no two calls are made in one context once its module is
+    imported.
     """
-    linen, module = sys.modules.get("flax.linen"), sys.modules.get("flax.linen.module")
-    if linen is None or module is None:
-        return
-    yield repr(linen.get_logical_axis_rules())
-    if len(getattr(module, "_global_interceptor_stack", (True,))):
-        yield object()
+    if linen := sys.modules.get("flax.linen"):
+        yield repr(linen.get_logical_axis_rules())
+    for name, stack in _STACKS.items():
+        module = sys.modules.get(name)
+        if module is not None and len(getattr(module, stack, (True,))):
+            yield object()
+
+
+_STACKS = {
+    "flax.linen.module": "_global_interceptor_stack",
+    "numpyro.primitives": "_PYRO_STACK",
+}
 
 
 # Settings without a public name in JAX, as users know them.

@@ -150,10 +150,11 @@ def attribute_of(owner: Any, name: str) -> Any:
     if isinstance(owner, enum.EnumType) and name in owner.__members__:
         return owner.__members__[name]
     value = vars(owner)[name]
-    if isinstance(value, staticmethod | classmethod):
+    kind = type(value)  # subclasses may do something else
+    if kind in (staticmethod, classmethod):
         return value.__func__
-    if isinstance(value, property):
+    if kind is property:
         return (value.fget, value.fset, value.fdel)
-    if type(value) is functools.cached_property:
+    if kind is functools.cached_property:
         return value.func
     return None if isinstance(value, _FIELDS) else value

@@ -3,6 +3,7 @@
 Each case yields what two fits return, between which something has changed.
 """
 
+import abc
 import contextlib
 import dataclasses
 import functools
@@ -20,6 +21,7 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 import pytest
+from jax.extend.core import Primitive
 
 import canonopt
 from canonopt._identity import why_not_shared
@@ -194,6 +196,77 @@ def a_view_of_an_array(jit):
     for value in (1.0, 5.0):
         base[...] = value
         yield jit(lambda x: x * view)(jnp.ones(3))
+
+
+@case
+def a_class_that_is_registered_with_another(jit):
+    class Layer(abc.ABC): ...  # noqa: B024
+
+    class Linear: ...
+
+    def fit(layer):
+        return jit(lambda x: x * (2.0 if isinstance(layer, Layer) else 1.0))(x)
+
+    yield fit(Linear())
+    Layer.register(Linear)
+    yield fit(Linear())
+
+
+@case
+def subclasses_of_descriptors(jit):
+    class Scaled(property):
+        def __get__(self, instance, owner=None):
+            return rate * super().__get__(instance, owner)
+
+    class ScaledMethod(staticmethod):
+        def __get__(self, instance, owner=None):
+            method = super().__get__(instance, owner)
+            return lambda: rate * method()
+
+    class Settings:
+        size = Scaled(lambda self: 2.0)
+        depth = ScaledMethod(lambda: 3.0)
+
+    settings = Settings()
+    yield from with_rates(lambda: jit(lambda x: x * settings.size)(x))
+    yield from with_rates(lambda: jit(lambda x: x * settings.depth())(x))
+
+
+@case
+def rules_that_jax_keeps_by_the_object(jit):
+    def fit(rate):
+        scale = Primitive("scale")
+        scale.def_abstract_eval(lambda x: x)
+        rule = jax.interpreters.mlir.lower_fun(lambda x: x * rate, multiple_results=False)
+        jax.interpreters.mlir.register_lowering(scale, rule)
+        return jit(lambda x: scale.bind(x))(x)
+
+    yield from map(fit, (2.0, 3.0))
+
+
+@case
+def values_of_refs(jit):
+    def fit(value):
+        ref = jax.new_ref(jnp.float32(value))
+
+        return jit(lambda x: x * ref[...])(x)
+
+    yield from map(fit, (2.0, 3.0))
+
+
+@case
+def handlers_of_numpyro(jit):
+    stack = []
+    names = {"stack": stack}
+    # In a file of a library, whose globals are not read.
+    exec(compile("def sample(): return sum(stack)", jax.__file__, "exec"), names)
+    sample = names["sample"]
+    with pytest.MonkeyPatch.context() as patch:
+        module = types.SimpleNamespace(_PYRO_STACK=stack)
+        patch.setitem(sys.modules, "numpyro.primitives", module)
+        for handler in (1.0, 2.0):
+            stack[:] = [handler]
+            yield jit(lambda x: x * sample())(x)
 
 
 # --- identity -----------------------------------------------------------------------------------
