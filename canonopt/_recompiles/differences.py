@@ -20,6 +20,7 @@ from .records import (
     CONTEXT,
     FUNCTION,
     GIVEN,
+    GLOBAL_ARRAY,
     OPTION,
     TRANSFORMS,
     UNNAMED_STATIC,
@@ -302,6 +303,17 @@ class Difference:
         return "" if self.captured is None else _label(self.captured.name)
 
     @property
+    def built(self) -> str:
+        """Return the name of the transformation or schedule to build with canonopt."""
+        return self.captured_name or self.path
+
+    @property
+    def array_of_global(self) -> str:
+        """Return the global that is an array by which two functions differ."""
+        name = self.way[-1].name
+        return _label(name) if name.startswith(GLOBAL_ARRAY) else ""
+
+    @property
     def redefined(self) -> str:
         """Return the class that was defined again, of the values or of a part that differs."""
         is_nodes = self.before.kind == self.after.kind == "node"
@@ -445,7 +457,8 @@ class Difference:
 
     @property
     def becomes_array(self) -> bool:
-        if self.has_number:
+        is_static = self.before.is_of_number or self.after.is_of_number  # under filter_jit
+        if self.has_number or is_static:
             return self.kind in ("scalar", "weak type", "dtype")
         is_mixed = any(has_numbers(self.root, call) for call in (self.old, self.new))
         return self.kind == "weak type" and (is_mixed or self._settled_at is not None)

@@ -1,5 +1,6 @@
 """Logs of traces and compiles, by function or by line of the user's code, with their causes."""
 
+import collections
 import difflib
 import html
 import os
@@ -207,7 +208,9 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
         found = [entry for each in others.values() for entry in each]
         causes.append(_cause(found, f"compiled {', '.join(others)} again", told))
     for name, found in repeated.items():
-        if told := repeated_operation(name, len(found)):
+        # Several shapes with another constant each, such as the powers of Adam, are no repetition.
+        most = max(collections.Counter(entry.shapes for entry in found).values())
+        if told := repeated_operation(name, most):
             causes.append(_cause(found, f"compiled {name} again", told))
     firsts = [entry for entry in entries if not entry.compiled_again]
     seconds = sum(entry.seconds for entry in firsts)

@@ -49,6 +49,7 @@ from .._python_internals import (
     captured_by,
     code_of,
     is_constant,
+    is_library_class,
     is_library_code,
     loaded,
     token_of,
@@ -237,6 +238,7 @@ def _placement(sharding: Sharding) -> tuple[str, int]:
 
 _MAX_DEPTH = 16  # of parts in parts: an optimizer of a schedule in a chain has ten
 WRAPPED_FUNCTION = "function"  # the name of this part
+GLOBAL_ARRAY = "global array"  # how the names of these parts begin
 COUNTED = "_counted.<locals>.counted"  # what `assert_max_traces` makes of a function
 
 
@@ -373,8 +375,8 @@ def _parts(value: Any, budget: Budget, depth: int, seen: set[int]) -> Iterator[t
         if not budget.parts:
             return
         budget.parts -= 1
-        # A function that is read as a global has no parts here, which bounds the search.
-        inner = _MAX_DEPTH if name.startswith("global") else depth
+        # Of what is read as a global only one level has parts here, which bounds the search.
+        inner = max(depth, _MAX_DEPTH - 1) if name.startswith("global") else depth
         yield name, static_leaf(content, budget, inner, seen)
 
 
@@ -382,10 +384,17 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     fields = fields_of(type(value))  # of a spec: its parameters
     if isinstance(value, types.FunctionType):
         yield from closure_items(value)
-        for name in value.__code__.co_names:
+        is_library = is_library_code(value.__code__, value.__globals__)
+        for name in () if is_library else value.__code__.co_names:
             found = value.__globals__.get(name)
             is_plain = type(found) in (*PLAIN[:-1], list, dict)
-            if is_plain or isinstance(found, types.FunctionType | type):
+            if isinstance(found, jax.Array):
+                yield f"{GLOBAL_ARRAY} {name!r}", found
+            elif (
+                is_plain
+                or isinstance(found, types.FunctionType | type)
+                or not is_library_class(type(found))
+            ):
                 yield f"global {name!r}", found
     elif isinstance(value, functools.partial):
         names = getattr(getattr(value.func, "__code__", None), "co_varnames", ())
@@ -431,7 +440,8 @@ def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False
     with contextlib.suppress(Exception):
         reading, _ = read_call(function, explain=True)
         found = None if reading.is_comparable else (reading.incomparable or (None,))[0]
-        why = found and f"{described(function, found)[1]} {found.why}. {found.fix}"
+        once = "Or make the function once, in a function under functools.cache."
+        why = found and f"{described(function, found)[1]} {found.why}. {found.fix} {once}"
         known = why_not_shared(function)
         leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=known or why)
         if is_shared and known is None:
@@ -558,7 +568,9 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     facts = {"is_static": miss.is_static, "filtered": miss.filtered, "options": miss.options}
     call = call_of(given, miss.args, miss.kwargs, **facts)
     call.is_jitted_by_canonopt = miss.is_shared or why_not_shared(miss.function) is not None
-    call.is_lowered, call.clearings = not miss.is_call, clearings_so_far()
+    # Our jit traces before it calls.
+    call.is_lowered = not (miss.is_call or miss.is_shared)
+    call.clearings = clearings_so_far()
     leaf = function_leaf(function, miss.is_shared, miss.filtered)
     if is_inside and str(attribute(miss.function, "__module__")).startswith("jax."):
         call.is_jitted_by_jax = True  # it may be made again around a function that is not

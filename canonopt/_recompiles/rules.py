@@ -64,9 +64,9 @@ def _swap(d: Difference, name: str, module: str, hint: str) -> Advice:
     return Advice(f"{ours} in place of {theirs}", f"{hint}{imports}")
 
 
-def _jit(d: Difference) -> Advice:
+def _jit(d: Difference, hint: str = "functions that do the same run one program") -> Advice:
     name = ("filter_jit", "eqx") if d.new.is_filtered else ("jit", "jax")
-    return _swap(d, *name, "functions that do the same run one program")
+    return _swap(d, *name, hint)
 
 
 def _apply_updates(d: Difference) -> Advice:
@@ -103,7 +103,7 @@ def _place(d: Difference) -> Advice:
 
 # --- the rules ------------------------------------------------------------------------------------
 
-_BUILD = "build {d.path} with {d.factories} from canonopt in place of optax"
+_BUILD = "build {d.built} with {d.factories} from canonopt in place of optax"
 _DYNAMIC = "and numbers as canonopt.dynamic(number), which may change without a new trace"
 _INIT = (
     "make {state} by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before "
@@ -121,8 +121,8 @@ RULES: list[_Rule] = [
     ),
     (
         lambda d: d.redefined,
-        "define class {d.redefined} once: a loop or a notebook cell that runs again makes another "
-        "class",
+        "define class {d.redefined} once, in a module that is imported: a loop or a notebook cell "
+        "that runs again makes another class",
     ),
     (
         lambda d: d.counter,
@@ -134,8 +134,7 @@ RULES: list[_Rule] = [
     (lambda d: d.parameter and d.is_of_numbers, _parameter_as_dynamic),
     (
         lambda d: d.captured and d.is_of_numbers,
-        "pass {d.captured_name} to the function as an argument, built with {d.factories} from "
-        f"canonopt in place of optax, {_DYNAMIC}",
+        lambda d: _jit(d, f"{_BUILD.format(d=d)}, {_DYNAMIC}"),
     ),
     (
         lambda d: d.kind == "transformation" and d.is_of_numbers,
@@ -157,6 +156,10 @@ RULES: list[_Rule] = [
         "functools.cached_property does",
     ),
     (lambda d: d.is_function and d.is_jitted_elsewhere, "define and jit the function once"),
+    (
+        lambda d: d.is_function and d.array_of_global,
+        "pass {d.array_of_global} to the function as an argument: it is another array now",
+    ),
     (
         lambda d: d.is_function and (d.is_jitted_by_canonopt or not d.is_same_to_canonopt),
         "jit one function, and pass what differs as an argument",

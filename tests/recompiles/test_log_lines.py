@@ -131,17 +131,19 @@ def test_operations_that_are_compiled_one_by_one_are_one_line_and_expected():
 
 
 def test_operations_that_differ_in_constants_are_an_alarm_only_if_they_are_many():
-    x, counts = array(3), []
-    for last in (4, 12):
+    counts = []
+    # The same number for several shapes, as Adam has two powers for each, is no alarm.
+    for last, shapes in ((4, [3]), (12, [3]), (5, range(3, 12))):
         jax.clear_caches()
         with canonopt.compile_log() as log:
-            for n in range(3, last):
-                x**n  # constants
+            for x in map(array, shapes):
+                for n in range(3, last):
+                    x**n  # constants
         line, causes = line_of(log, "constants")
-        assert line.compiles >= last - 3
+        assert line.compiles >= (last - 3) * len(shapes)
         counts.append([cause.note for cause in causes])
     note = "the shapes are the same: a constant or a function in it is another one each time"
-    assert counts == [[], [note]]
+    assert (counts[:2], note in counts[2]) == ([[], [note]], False)
 
 
 # --- libraries ----------------------------------------------------------------------------------

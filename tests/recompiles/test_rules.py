@@ -81,8 +81,63 @@ for lr in (1e-3, 1e-3, 1e-4):
         "tx in step: function: optax.adam -> another object made by the same code",
         "write: canonopt.jit in place of jax.jit",
         "tx in step: function: optax.adam with 'step_size' -0.001 -> optax.adam with 'step_size'",
-        "hint: pass tx to the function as an argument, built with adam from canonopt in place of",
+        "hint: build tx with adam from canonopt in place of optax",
         "and numbers as canonopt.dynamic(number), which may change without a new trace",
+    ),
+    "an array that a notebook makes again": (
+        """
+for _ in range(2):
+    data = jnp.ones(3)
+    @jax.jit
+    def step(x):
+        return x * data
+    step(1.0)
+""",
+        "function step with global array 'data' float32[3] -> ",
+        "hint: pass data to the function as an argument: it is another array now",
+    ),
+    "a class that a notebook defines again, behind two functions": (
+        """
+for _ in range(2):
+    class Net:
+        def __call__(self, x):
+            return x
+    net = Net()
+    def loss(x):
+        return net(x)
+    @jax.jit
+    def step(x):
+        return loss(x)
+    step(1.0)
+""",
+        "and class script.Net was defined again",
+        "hint: define class Net once, in a module that is imported",
+    ),
+    "what a library hides": (
+        """
+for _ in range(2):
+    jax.jit(lambda x, names=iter("abc"): x)(1.0)
+""",
+        "has state that canonopt cannot read.",
+        "Or make the function once, in a function under functools.cache.",
+    ),
+    "a count that a step returns under filter_jit": (
+        """
+step = eqx.filter_jit(lambda count, x: x + count)
+count = 0
+for _ in range(3):
+    count = step(count, jnp.int32(1))
+""",
+        "count: scalar: 0 -> int32[]",
+        "count = jnp.asarray(count, jnp.int32)",
+    ),
+    "a jit of canonopt's that reads another array": (
+        """
+for i in range(2):
+    data = jnp.full(3, i)
+    canonopt.jit(lambda x: x * data)(1.0)
+""",
+        "hint: pass data to the function as an argument",
     ),
     "another rate in nnx.Optimizer": (
         """
@@ -156,7 +211,7 @@ for _ in range(2):
     jax.jit(lambda x: x * len(Net.__name__))(1.0)
 """,
         "class script.Net was defined again",
-        "hint: define class Net once",
+        "hint: define class Net once, in a module that is imported",
     ),
     "a global that changed with the optimizer": (
         """
