@@ -20,8 +20,6 @@ import canonopt
 
 from .support import catalogue
 from .support.counting import counted
-from .support.doctor import doctored
-from .support.pasting import SCRIPTS
 from .support.placements import KINDS, mesh
 
 # --- the libraries, as `docs/checkpoints.md` uses them --------------------------------------------
@@ -442,21 +440,3 @@ def test_random_keys_come_back_from_orbax(tmp_path):
 
 def replicated():
     return NamedSharding(mesh(), PartitionSpec())
-
-
-# --- what the doctor says of a restore without it -------------------------------------------------
-
-
-@pytest.mark.slow
-def test_the_doctor_names_the_restore_and_the_line_to_write(tmp_path):
-    pytest.importorskip("orbax.checkpoint")
-    (script,) = (each for each in SCRIPTS if each.name == "a checkpoint that was restored")
-    for name, source in (("script", script.source), ("fixed", script.with_lines(script.fixes))):
-        (tmp_path / f"{name}.py").write_text(source)
-    *_, report, done = doctored("script.py", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    lines = [line.strip() for line in report.splitlines()]
-    assert f"hint: {script.hint}" in lines
-    assert [f"write: {line}" for line in script.fixes] == [x for x in lines if x[:6] == "write:"]
-    *_, done = doctored("--fail-on-recompile", "fixed.py", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr

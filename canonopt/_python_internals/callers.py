@@ -9,7 +9,7 @@ import linecache
 import sys
 import types
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, TypeAlias
 
 from .libraries import is_library_code
 from .places import place_of_line
@@ -127,8 +127,11 @@ def _call_in_source(frame: types.FrameType) -> ast.Call | None:
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
     if here is None or None in here or not lines:
         return None
-    way = [node for node in _nodes("".join(lines)) if _covers(node, here)]  # outermost first
-    call = next((node for node in way if isinstance(node, ast.Call) and _place(node) == here), None)
+    first, last, start, end = here
+    start, end = (first, start), (last, end)
+    covering = [each for each in _nodes("".join(lines)) if each[0] <= start and end <= each[1]]
+    way = [node for _, _, node in covering]  # outermost first
+    call = next((n for *at, n in covering if at == [start, end] and type(n) is ast.Call), None)
     at = max((i for i, node in enumerate(way) if isinstance(node, ast.stmt)), default=0)
     # A line before these would not run before each call, or not know the same variables.
     if call is None or hasattr(way[at], "body") or any(isinstance(n, _SCOPES) for n in way[at:]):
@@ -140,23 +143,21 @@ def _call_in_source(frame: types.FrameType) -> ast.Call | None:
 _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 
+_Place: TypeAlias = tuple[int, int]
+
+
 @functools.lru_cache(16)
-def _nodes(source: str) -> list[Any]:
-    """The statements and expressions of a source; a node comes before those inside of it."""
+def _nodes(source: str) -> list[tuple[_Place, _Place, Any]]:
+    """The statements and expressions of a source, with start and end; outer ones come first."""
     try:
-        nodes = ast.walk(ast.parse(source))
+        nodes: Iterable[Any] = ast.walk(ast.parse(source))
     except (SyntaxError, ValueError):  # the file has changed since it was imported
         return []
-    return [node for node in nodes if isinstance(node, ast.stmt | ast.expr)]
-
-
-def _place(node: Any) -> tuple[int, int, int, int]:
-    return node.lineno, node.end_lineno, node.col_offset, node.end_col_offset
-
-
-def _covers(node: Any, place: tuple[Any, Any, Any, Any]) -> bool:
-    first, last, start, end = _place(node)
-    return (first, start) <= (place[0], place[2]) and (place[1], place[3]) <= (last, end)
+    return [
+        ((node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset), node)
+        for node in nodes
+        if isinstance(node, ast.stmt | ast.expr)
+    ]
 
 
 def _is_assignable(node: ast.expr, frame: types.FrameType) -> bool:

@@ -690,7 +690,7 @@ def _differing(old: Call, new: Call, is_same: Callable[[Leaf, Leaf], bool]) -> I
             # An argument that only one of the calls has is a difference already.
             if path.startswith((GIVEN, OPTION)) or (after is None and path.startswith(CONTEXT)):
                 continue
-        elif is_same(before, after):
+        elif before is after or is_same(before, after):
             continue
         found = Difference(path, before, after, old, new)
         if found.kind in ("structure", "none"):

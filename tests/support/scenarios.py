@@ -2,11 +2,13 @@
 
 Each scenario jits a function named `step` with the given `jit`, and calls it until it recompiles.
 With `fixed` it follows the advice, and then there is one trace and one compile. Nothing else may
-jit a function named `step`.
+jit a function named `step`. `calls` adds a scenario that only calls it with other arguments.
 """
 
+import contextlib
 import dataclasses
 import functools
+import types
 import typing
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -50,14 +52,11 @@ class Says:
 
 @attrs.frozen
 class Scenario:
+    name: str
     run: Callable[[Jit, bool], Any]
     jits: tuple[str, ...]
     says: tuple[Says, ...]
     can_be_fixed: bool = True
-
-    @property
-    def name(self) -> str:
-        return self.run.__name__.replace("_", " ").strip()
 
 
 SCENARIOS: list[Scenario] = []
@@ -67,10 +66,32 @@ def scenario(
     *says: Says, jits: tuple[str, ...] = (PLAIN, FILTERED), can_be_fixed: bool = True
 ) -> Callable[[Callable], Callable]:
     def add(run: Callable) -> Callable:
-        SCENARIOS.append(Scenario(run, jits, says, can_be_fixed))
+        name = run.__name__.replace("_", " ").strip()
+        SCENARIOS.append(Scenario(name, run, jits, says, can_be_fixed))
         return run
 
     return add
+
+
+def calls(
+    name: str,
+    function: Callable,
+    arguments: Callable[[], list],
+    *says: Says,
+    fixed: Callable[[], list] | None = None,
+    jits: tuple[str, ...] = (PLAIN, FILTERED),
+    static: str = "",
+) -> None:
+    """Add a scenario: a function that is called with these arguments, or with those of `fixed`."""
+
+    def run(jit: Jit, is_fixed: bool) -> None:
+        code, space = function.__code__, function.__globals__
+        step = jit(named(types.FunctionType(code, space)), static=static or ())
+        for args in (fixed if is_fixed and fixed else arguments)():
+            # What is static has a name in every kind of jit.
+            step(*args[:-1], **{static: args[-1]}) if static else step(*args)
+
+    SCENARIOS.append(Scenario(name, run, jits, says, fixed is not None))
 
 
 def cells() -> Iterator[tuple[Scenario, str]]:
@@ -104,82 +125,46 @@ def on_explicit_axes(jitted: Callable) -> Callable:
     return call
 
 
-# --- structure and None -------------------------------------------------------------------------
-
-
-@scenario(Says("batch[1]", "structure", "missing", r"float32\[3\]", "give batch one structure"))
-def a_longer_list(jit, fixed):
-    step = jit(named(lambda batch: batch[0]))
-    step([ones(3), ones(3)] if fixed else [ones(3)])
-    step([ones(3), ones(3)])
-
-
-@scenario(Says("batch", "structure", "tuple", "list", "give batch one structure"))
-def another_container(jit, fixed):
-    step = jit(named(lambda batch: batch[0]))
-    step([ones(3), ones(2)] if fixed else (ones(3), ones(2)))
-    step([ones(3), ones(2)])
-
-
-@scenario(Says("mask", "none", "None", r"bool\[3\]", "give mask one structure"))
-def none_for_an_argument(jit, fixed):
-    step = jit(named(lambda x, mask: x if mask is None else x * mask))
-    step(ones(3), ones(3, dtype=bool) if fixed else None)
-    step(ones(3), ones(3, dtype=bool))
-
-
-@scenario(
-    Says(
-        "opt_state[0].mu.table",
-        "none",
-        r"int32\[3\]",
-        "None",
-        r"opt_state by canonopt\.init_like_grads\(model, loss_fn, \*batch, optim=optim\)",
-    ),
-    Says("opt_state[0].nu.table", "none", r"int32\[3\]", "None", "init_like_grads"),
-    jits=(FILTERED,),
-)
-def a_state_made_from_the_whole_model(jit, fixed):
-    optim = canonopt.chain(canonopt.scale_by_adam(), canonopt.scale(-1e-3))
-    model = Table(array(3, 3), jnp.arange(3))
-    opt_state = optim.init(eqx.filter(model, eqx.is_array))
-    if fixed:
-        opt_state = canonopt.init_like_grads(model, loss_fn, ones(4, 3), optim=optim)
-
-    def step(model, opt_state, x):
-        grads = eqx.filter_grad(loss_fn)(model, x)
-        # What such steps do for want of a state that fits.
-        mu = jax.tree.map(lambda g: g, grads)
-        return model, (opt_state[0]._replace(mu=mu, nu=mu), *opt_state[1:])
-
-    step = jit(step)
-    for _ in range(2):
-        model, opt_state = step(model, opt_state, ones(4, 3))
-
-
-class Table(eqx.Module):
-    weight: jax.Array
-    table: jax.Array  # integers, which get no gradient
-
-
-def loss_fn(model, x):
-    return jnp.mean((x @ model.weight + getattr(model, "bias", 0.0)) ** 2)
-
-
 def named(function: Callable) -> Callable:
     """`function` under the name that the tests look for."""
     function.__name__ = function.__qualname__ = "step"
     return function
 
 
+def scaling(scale):
+    def scaled(x):
+        return x * scale
+
+    return scaled
+
+
+# --- structure ------------------------------------------------------------------------------------
+
+calls(
+    "a longer list",
+    lambda batch: batch[0],
+    lambda: [([ones(3)],), ([ones(3), ones(3)],)],
+    Says("batch[1]", "structure", "missing", r"float32\[3\]", "give batch one structure"),
+    fixed=lambda: [([ones(3), ones(3)],)] * 2,
+)
+calls(
+    "another container",
+    lambda batch: batch[0],
+    lambda: [((ones(3), ones(2)),), ([ones(3), ones(2)],)],
+    Says("batch", "structure", "tuple", "list", "give batch one structure"),
+    fixed=lambda: [([ones(3), ones(2)],)] * 2,
+)
+calls(
+    "none for an argument",
+    lambda x, mask: x if mask is None else x * mask,
+    lambda: [(ones(3), None), (ones(3), ones(3, dtype=bool))],
+    Says("mask", "none", "None", r"bool\[3\]", "give mask one structure"),
+    fixed=lambda: [(ones(3), ones(3, dtype=bool))] * 2,
+)
+
+
 @scenario(
-    Says(
-        "pair",
-        "structure",
-        "Pair$",
-        "Pair, whose class was defined again",
-        "define class Pair once",
-    )
+    Says("pair", "structure", "Pair$", "Pair, whose class was defined again", "class Pair once")
 )
 def a_class_defined_again(jit, fixed):
     step = jit(named(lambda pair: pair.x))
@@ -193,49 +178,59 @@ def a_class_defined_again(jit, fixed):
         step(one(ones(3)))
 
 
-# --- arrays -------------------------------------------------------------------------------------
+@scenario(Says("y", "structure", "by position", "by keyword", "pass y the same way"), jits=(PLAIN,))
+def a_keyword_for_a_position(jit, fixed):
+    step = jit(named(lambda x, y: x + y))
+    step(ones(3), ones(3))
+    if fixed:
+        step(ones(3), ones(3))
+    else:
+        step(ones(3), y=ones(3))
 
 
-@scenario(Says("x", "shape", r"float32\[8\]", r"float32\[5\]", "pad or drop .* x has one shape"))
-def a_smaller_last_batch(jit, fixed):
-    step = jit(named(lambda x: x.sum()))
-    for size in (8, 8, 8 if fixed else 5):
-        step(ones(size))
+# --- arrays ---------------------------------------------------------------------------------------
 
-
-@scenario(
-    Says(
-        "model.width_size", "static value", "4", "5", "give model.width_size one value: it is part"
-    ),
-    Says("model.layers[0].out_features", "static value", "4", "5"),
-    Says("model.layers[1].in_features", "static value", "4", "5"),
-    Says("model.layers[0].weight", "shape", r"float32\[4,3\]", r"float32\[5,3\]", "model has one"),
-    Says("model.layers[0].bias", "shape", r"float32\[4\]", r"float32\[5\]", "model has one"),
-    Says("model.layers[1].weight", "shape", r"float32\[3,4\]", r"float32\[3,5\]", "model has one"),
-    jits=(FILTERED,),
-    can_be_fixed=False,
+calls(
+    "a smaller last batch",
+    lambda x: x.sum(),
+    lambda: [(ones(8),), (ones(8),), (ones(5),)],
+    Says("x", "shape", r"float32\[8\]", r"float32\[5\]", "pad or drop .* x has one shape"),
+    fixed=lambda: [(ones(8),)] * 3,
 )
-def another_width(jit, fixed):
-    step = jit(named(lambda model, x: model(x)))
-    for width in (4, 5):
-        model = eqx.nn.MLP(3, 3, width, 1, key=jax.random.key(0))
-        model = eqx.tree_at(lambda m: (m.activation, m.final_activation), model, (jnp.tanh,) * 2)
-        step(model, ones(3))
-
-
-@scenario(Says("x", "dtype", r"float32\[3\]", r"int32\[3\]", "give x one dtype in every call"))
-def another_dtype(jit, fixed):
-    step = jit(named(lambda x: x.sum()))
-    step(ones(3))
-    step(ones(3, dtype=np.int32).astype(np.float32 if fixed else np.int32))
+calls(
+    "another dtype",
+    lambda x: x.sum(),
+    lambda: [(ones(3),), (ones(3, dtype=np.int32),)],
+    Says("x", "dtype", r"float32\[3\]", r"int32\[3\]", "give x one dtype in every call"),
+    fixed=lambda: [(ones(3),)] * 2,
+)
+calls(
+    "a key of another style",
+    lambda key: jax.random.uniform(key),
+    lambda: [(jax.random.PRNGKey(0),), (jax.random.key(0),)],
+    Says("key", "dtype", r"uint32\[2\]", r"key<fry>\[\]", r"jax\.random\.key\(seed\)"),
+)
+calls(
+    "an int where a float was",
+    lambda x, lr: x * lr,
+    lambda: [(ones(3), 1), (ones(3), 0.5)],
+    Says("lr", "scalar", "Python int", "Python float", r"jnp\.asarray\(lr"),
+    fixed=lambda: [(ones(3), jnp.float32(lr)) for lr in (1, 0.5)],
+    jits=(PLAIN,),
+)
+calls(
+    "an array where a float was",
+    lambda x, lr: x * lr,
+    lambda: [(ones(3), 0.5), (ones(3), jnp.float32(0.5))],
+    Says("lr", "weak type", "Python float", r"float32\[\]", r"jnp\.asarray\(lr"),
+    fixed=lambda: [(ones(3), jnp.float32(0.5))] * 2,
+    jits=(PLAIN,),
+)
 
 
 @scenario(
     Says(
-        "scale",
-        "weak type",
-        r"float32\[\], weak",
-        r"float32\[\]$",
+        *("scale", "weak type", r"float32\[\], weak", r"float32\[\]$"),
         r"scale = canonopt\.canonicalize\(scale\)",
     )
 )
@@ -248,63 +243,7 @@ def a_weakly_typed_leaf(jit, fixed):
         scale = step(scale, ones(3))
 
 
-@scenario(
-    Says("key", "dtype", r"uint32\[2\]", r"key<fry>\[\]", r"jax\.random\.key\(seed\)"),
-    can_be_fixed=False,
-)
-def a_key_of_another_style(jit, fixed):
-    step = jit(named(lambda key: jax.random.uniform(key)))
-    step(jax.random.PRNGKey(0))
-    step(jax.random.key(0))
-
-
-@scenario(
-    Says("lr", "scalar", "Python int", "Python float", r"jnp\.asarray\(lr"),
-    jits=(PLAIN,),
-)
-def an_int_where_a_float_was(jit, fixed):
-    step = jit(named(lambda x, lr: x * lr))
-    for lr in (1, 0.5):
-        step(ones(3), jnp.asarray(lr, jnp.float32) if fixed else lr)
-
-
-@scenario(
-    Says("lr", "weak type", "Python float", r"float32\[\]", r"jnp\.asarray\(lr"),
-    jits=(PLAIN,),
-)
-def an_array_where_a_float_was(jit, fixed):
-    step = jit(named(lambda x, lr: x * lr))
-    for lr in (0.5, jnp.float32(0.5)):
-        step(ones(3), jnp.asarray(lr, jnp.float32) if fixed else lr)
-
-
-# --- static values ------------------------------------------------------------------------------
-
-
-@scenario(
-    Says("mode", "static value", "'train'", "'eval'", "give mode one value"), can_be_fixed=False
-)
-def another_mode(jit, fixed):
-    step = jit(named(lambda x, mode: x), static="mode")
-    step(ones(3), mode="train")
-    step(ones(3), mode="eval")
-
-
-@scenario(Says("lr", "static value", r"0\.001", r"0\.0005", "give lr one value: it is part"))
-def a_python_scalar_that_changes_every_call(jit, fixed):
-    step = jit(named(lambda x, lr: x * lr), static=() if fixed else "lr")
-    for lr in (1e-3, 5e-4):
-        step(ones(3), lr=jnp.asarray(lr) if fixed else lr)
-
-
-@scenario(
-    Says("config.width", "static value", "3", "4", "give config.width one value: it is part"),
-    can_be_fixed=False,
-)
-def a_static_field(jit, fixed):
-    step = jit(named(lambda config, x: config.scale * x * config.width))
-    for width in (3, 4):
-        step(Config(array(3), width), ones(3))
+# --- static values --------------------------------------------------------------------------------
 
 
 class Config(eqx.Module):
@@ -316,182 +255,45 @@ class Unequal:
     """Instances that are equal only to themselves."""
 
 
-@scenario(
-    Says("self", "static value", "Unequal", "equal only to itself", "keep one instance"),
-    jits=(PLAIN,),
+calls(
+    "another mode",
+    lambda x, mode: x,
+    lambda: [(ones(3), "train"), (ones(3), "eval")],
+    Says("mode", "static value", "'train'", "'eval'", "give mode one value"),
+    static="mode",
 )
-def a_method_of_a_new_object(jit, fixed):
-    step = jit(named(lambda self, x: x), static="self")
-    one = Unequal()
-    for other in (one, one if fixed else Unequal()):
-        step(other, ones(3))
-
-
-# --- callables ----------------------------------------------------------------------------------
-
-
-def scaling(scale):
-    def scaled(x):
-        return x * scale
-
-    return scaled
-
-
-def apply(fn, x):
-    return fn(x)
-
-
-def jitted_apply(jit):
-    return jit(named(lambda fn, x: fn(x)), static="fn")
-
-
-@scenario(
-    Says(
-        "fn",
-        "callable",
-        "captured variable 'scale' 2.0",
-        "captured variable 'scale' 3.0",
-        "fn .*array",
-    ),
-    can_be_fixed=False,
+calls(
+    "a python scalar that changes every call",
+    lambda x, lr: x * lr,
+    lambda: [(ones(3), 1e-3), (ones(3), 5e-4)],
+    Says("lr", "static value", r"0\.001", r"0\.0005", "give lr one value: it is part"),
+    static="lr",
 )
-def a_callable_with_another_captured_value(jit, fixed):
-    step = jitted_apply(jit)
-    for scale in (2.0, 3.0):
-        step(scaling(scale), ones(3))
-
-
-@scenario(Says("fn", "callable", "global 'SCALE' 2.0", "global 'SCALE' 3.0"), can_be_fixed=False)
-def a_callable_with_another_global(jit, fixed):
-    step = jitted_apply(jit)
-    for scale in (2.0, 3.0):
-        namespace = {"SCALE": scale, "__name__": "user"}
-        exec("def scaled(x):\n    return x * SCALE", namespace)
-        step(namespace["scaled"], ones(3))
-
-
-@scenario(
-    Says(
-        "fn",
-        "callable",
-        r"scaling\.<locals>\.scaled",
-        "made by the same code",
-        r"fn = canonopt\.hoist\(fn\)",
-    )
+calls(
+    "a static field",
+    lambda config, x: config.scale * x * config.width,
+    lambda: [(Config(array(3), width), ones(3)) for width in (3, 4)],
+    Says("config.width", "static value", "3", "4", "give config.width one value: it is part"),
 )
-def a_callable_made_again(jit, fixed):
-    step = jitted_apply(jit)
-    for _ in range(2):
-        fn = scaling(2.0)
-        step(canonopt.hoist(fn) if fixed else fn, ones(3))
-
-
-@scenario(Says("fn", "callable", "sin", "cos", "fn .*"), can_be_fixed=False)
-def another_function(jit, fixed):
-    step = jitted_apply(jit)
-    step(jnp.sin, ones(3))
-    step(jnp.cos, ones(3))
-
-
-def two_models(jit, fixed, make_activation):
-    step = jit(named(lambda model, x: model(x)))
-    for _ in range(2):
-        model = Activated(array(3, 3), make_activation())
-        step(canonopt.canonicalize(model) if fixed else model, ones(3))
-
-
-@scenario(
-    Says(
-        "model.activation",
-        "callable",
-        "<lambda>",
-        "made by the same code",
-        r"model = canonopt\.canonicalize\(model\)",
-    ),
-    jits=(FILTERED,),
+calls(
+    "a new object",
+    lambda x, owner: x,
+    lambda: [(ones(3), Unequal()), (ones(3), Unequal())],
+    Says("owner", "static value", "Unequal", "equal only to itself", "keep one instance"),
+    fixed=lambda: [(ones(3), Unequal())] * 2,
+    static="owner",
 )
-def a_model_that_makes_a_lambda(jit, fixed):
-    two_models(jit, fixed, lambda: lambda x: x + 1)
 
 
-@scenario(
-    Says(
-        "model.activation",
-        "callable",
-        "<lambda>",
-        "made by the same code",
-        r"model = canonopt\.canonicalize\(model\)",
-    ),
-)
-def a_model_with_a_lambda_in_a_static_field(jit, fixed):
-    step = jit(named(lambda model, x: model(x)))
-    for _ in range(2):
-        model = StaticallyActivated(array(3, 3), lambda x: x + 1)
-        step(canonopt.canonicalize(model) if fixed else model, ones(3))
+# --- functions and optimizers ---------------------------------------------------------------------
 
 
 class Activated(eqx.Module):
-    weight: jax.Array
-    activation: Callable
-
-    def __call__(self, x):
-        return self.activation(x @ self.weight)
-
-
-class StaticallyActivated(eqx.Module):
     weight: jax.Array
     activation: Callable = eqx.field(static=True)
 
     def __call__(self, x):
         return self.activation(x @ self.weight)
-
-
-# --- optimizers ---------------------------------------------------------------------------------
-
-
-def jitted_update(jit):
-    def step(grads, opt_state, optim):
-        return optim.update(grads, opt_state)
-
-    return jit(step, static="optim")
-
-
-@scenario(
-    Says(
-        "optim",
-        "transformation",
-        "optax.adam",
-        "made by the same code",
-        r"optim = canonopt\.canonicalize\(optim\) build optim with adam from canonopt",
-    )
-)
-def a_rebuilt_optimizer(jit, fixed):
-    step = jitted_update(jit)
-    for _ in range(2):
-        optim = (canonopt if fixed else optax).adam(1e-3)
-        step(array(3), optax.adam(1e-3).init(array(3)), optim=optim)
-
-
-@scenario(
-    Says("optim", "transformation", r"0\.1", r"0\.2", r"canonopt\.dynamic"),
-    jits=(FILTERED,),
-)
-def an_optimizer_with_another_learning_rate(jit, fixed):
-    step = jitted_update(jit)
-    for lr in (0.1, 0.2):
-        optim = canonopt.sgd(canonopt.dynamic(lr)) if fixed else optax.sgd(lr)
-        step(array(3), optim.init(array(3)), optim=optim)
-
-
-@scenario(
-    Says("optim.learning_rate", "static value", r"0\.1", r"0\.2", r"canonopt\.dynamic"),
-    jits=(FILTERED,),
-)
-def a_spec_with_another_learning_rate(jit, fixed):
-    step = jitted_update(jit)
-    for lr in (0.1, 0.2):
-        optim = canonopt.sgd(canonopt.dynamic(lr) if fixed else lr)
-        step(array(3), optim.init(array(3)), optim=optim)
 
 
 @functools.partial(
@@ -504,45 +306,145 @@ class TrainState:
     optim: Any
 
 
-@scenario(
-    Says(
-        "state.optim",
-        "transformation",
-        "optax.adam",
-        "made by the same code",
-        r"build state\.optim with adam from canonopt in place of optax",
-    )
+_VALUE = "captured variable 'scale' "
+calls(
+    "a callable with another captured value",
+    lambda x, fn: fn(x),
+    lambda: [(ones(3), scaling(scale)) for scale in (2.0, 3.0)],
+    Says("fn", "callable", f"{_VALUE}2.0", f"{_VALUE}3.0", "fn .*array"),
+    static="fn",
 )
-def a_train_state_with_a_rebuilt_optimizer(jit, fixed):
-    step = jit(named(lambda state: jax.tree.map(jnp.negative, state)))
-    for _ in range(2):
-        step(TrainState(array(3), loss_fn, (canonopt if fixed else optax).adam(1e-3)))
+calls(
+    "a callable made again",
+    lambda x, fn: fn(x),
+    lambda: [(ones(3), scaling(2.0)) for _ in range(2)],
+    Says("fn", "callable", "scaled", "made by the same code", r"canonopt\.hoist\(fn\)"),
+    fixed=lambda: [(ones(3), canonopt.hoist(scaling(2.0))) for _ in range(2)],
+    static="fn",
+)
+calls(
+    "another function",
+    lambda x, fn: fn(x),
+    lambda: [(ones(3), jnp.sin), (ones(3), jnp.cos)],
+    Says("fn", "callable", "sin", "cos", "fn .*"),
+    static="fn",
+)
 
 
 @scenario(
     Says(
-        "opt_state.trace",
-        "weak type",
-        r"float32\[\], weak",
-        r"float32\[\]$",
-        r"opt_state = canonopt\.canonicalize\(opt_state\)",
+        *("model.activation", "callable", "<lambda>", "made by the same code"),
+        r"model = canonopt\.canonicalize\(model\)",
     ),
 )
-def a_weakly_typed_state(jit, fixed):
-    step = jit(named(lambda opt_state, x: optax.TraceState(opt_state.trace + x.sum())))
-    opt_state = optax.TraceState(jnp.asarray(1.0))
+def a_model_with_a_lambda_in_a_static_field(jit, fixed):
+    step = jit(named(lambda model, x: model(x)))
     for _ in range(2):
-        if fixed:
-            opt_state = canonopt.canonicalize(opt_state)
-        opt_state = step(opt_state, ones(3))
+        model = Activated(array(3, 3), lambda x: x + 1)
+        step(canonopt.canonicalize(model) if fixed else model, ones(3))
 
 
 @scenario(
     Says(
-        "opt_state[0].count",
-        "commitment",
-        "not committed",
-        "committed",
+        *("optim", "transformation", "optax.adam", "made by the same code"),
+        r"optim = canonopt\.canonicalize\(optim\) build optim with adam from canonopt",
+    )
+)
+def a_rebuilt_optimizer(jit, fixed):
+    step = jit(named(lambda grads, state, optim: optim.update(grads, state)), static="optim")
+    for _ in range(2):
+        optim = (canonopt if fixed else optax).adam(1e-3)
+        step(array(3), optax.adam(1e-3).init(array(3)), optim=optim)
+
+
+calls(
+    "a train state with a rebuilt optimizer",
+    lambda state: jax.tree.map(jnp.negative, state),
+    lambda: [(TrainState(array(3), len, optax.adam(1e-3)),) for _ in range(2)],
+    Says(
+        *("state.optim", "transformation", "optax.adam", "made by the same code"),
+        r"build state\.optim with adam from canonopt in place of optax",
+    ),
+    fixed=lambda: [(TrainState(array(3), len, canonopt.adam(1e-3)),) for _ in range(2)],
+)
+
+
+@scenario(
+    Says(
+        *("the function itself", "function", "step", "made by the same code"),
+        r"canonopt.jit in place of jax.jit|canonopt.filter_jit in place of eqx.filter_jit",
+    )
+)
+def a_function_made_again_in_a_loop(jit, fixed):
+    one = jit(named(lambda x: x * 2))
+    for _ in range(2):
+
+        def step(x):
+            return x * 2
+
+        (one if fixed else jit(step))(ones(3))
+
+
+@scenario(
+    Says("the function itself", "function", "'scale' 2.0", "'scale' 3.0", "pass what differs as")
+)
+def a_function_made_again_with_another_value(jit, fixed):
+    one = jit(named(lambda x, scale: x * scale))
+    for scale in (2.0, 3.0):
+
+        def step(x):
+            return x * scale  # noqa: B023
+
+        if fixed:
+            one(ones(3), jnp.asarray(scale))
+        else:
+            jit(step)(ones(3))
+
+
+# --- places, options and surroundings -------------------------------------------------------------
+
+
+def placed(spec: P, memory_kind: str | None = None) -> jax.Array:
+    return jax.device_put(array(8), NamedSharding(mesh(), spec, memory_kind=memory_kind))
+
+
+def committed() -> jax.Array:
+    return jax.device_put(array(3), jax.devices()[0])
+
+
+calls(
+    "a committed array",
+    lambda x: x * 2,
+    lambda: [(array(3),), (committed(),)],
+    Says("x", "commitment", "not committed", "committed", r"device_put\(x, jax\.devices"),
+    fixed=lambda: [(committed(),)] * 2,
+)
+calls(
+    "another sharding",
+    lambda params: params["w"] * 2,
+    lambda: [({"w": placed(P("data"))},), ({"w": placed(P())},)],
+    Says(
+        *("params['w']", "sharding", r"\('data',\)|'data'", r"P\w*\(\)"),
+        r"jax\.device_put\(params\['w'\], sharding\)",
+    ),
+    fixed=lambda: [({"w": placed(P("data"))},)] * 2,
+)
+calls(
+    "another memory",
+    lambda x: x,
+    lambda: [(placed(P(), kind),) for kind in ("device", "pinned_host")],
+    Says("x", "memory kind", "device", "pinned_host", r"jax\.device_put\(x, sharding\)"),
+    fixed=lambda: [(placed(P(), "device"),)] * 2,
+)
+
+
+def linear_loss(params, x):
+    return jnp.sum((params * x) ** 2)
+
+
+@scenario(
+    Says(
+        *("opt_state[0].count", "commitment", "not committed", "committed"),
         r"opt_state = (jax.device_put|eqx.filter_shard)\(opt_state, jax.devices\(\)\[0\]\)",
     )
 )
@@ -555,82 +457,12 @@ def a_state_that_is_not_where_the_parameters_are(jit, fixed):
         return optax.apply_updates(params, updates), opt_state
 
     step = jit(step)
-    params = jax.device_put(array(3), jax.devices()[0])
+    params = committed()
     opt_state = optim.init(params)
     if fixed:
         opt_state = canonopt.init_like_grads(params, linear_loss, ones(3), optim=optim)
     for _ in range(2):
         params, opt_state = step(params, opt_state, ones(3))
-
-
-@scenario(
-    Says(
-        "model.weight",
-        "dtype",
-        r"bfloat16\[3,3\]",
-        r"float32\[3,3\]",
-        r"^canonopt\.apply_updates in place of eqx\.apply_updates",
-    )
-)
-def a_model_that_a_step_widens(jit, fixed):
-    apply_updates = canonopt.apply_updates if fixed else eqx.apply_updates
-    optim = canonopt.contrib.prodigy()
-
-    def step(model, opt_state, x):
-        grads = jax.grad(loss_fn)(model, x)
-        updates, opt_state = optim.update(grads, opt_state, model)
-        return apply_updates(model, updates), opt_state
-
-    step = jit(step)
-    model = Biased(jnp.ones((3, 3), jnp.bfloat16), array(3))
-    opt_state = canonopt.init_like_grads(model, loss_fn, ones(4, 3), optim=optim)
-    for _ in range(3):
-        model, opt_state = step(model, opt_state, ones(4, 3))
-
-
-class Biased(eqx.Module):
-    weight: jax.Array
-    bias: jax.Array
-
-
-def linear_loss(params, x):
-    return jnp.sum((params * x) ** 2)
-
-
-# --- places -------------------------------------------------------------------------------------
-
-
-@scenario(Says("x", "commitment", "not committed", "committed", r"device_put\(x, jax\.devices"))
-def a_committed_array(jit, fixed):
-    step = jit(named(lambda x: x * 2))
-    committed = jax.device_put(array(3), jax.devices()[0])
-    step(committed if fixed else array(3))
-    step(committed)
-
-
-@scenario(
-    Says(
-        "params['w']",
-        "sharding",
-        r"\('data',\)|'data'",
-        r"P\w*\(\)",
-        r"jax\.device_put\(params\['w'\], sharding\)",
-    )
-)
-def another_sharding(jit, fixed):
-    step = jit(named(lambda params: params["w"] * 2))
-    for spec in (P("data"), P("data") if fixed else P()):
-        step({"w": jax.device_put(array(8), NamedSharding(mesh(), spec))})
-
-
-@scenario(Says("x", "memory kind", "device", "pinned_host", r"jax\.device_put\(x, sharding\)"))
-def another_memory(jit, fixed):
-    step = jit(named(lambda x: x))
-    for kind in ("device", "device" if fixed else "pinned_host"):
-        step(jax.device_put(array(8), NamedSharding(mesh(), P(), memory_kind=kind)))
-
-
-# --- options and surroundings -------------------------------------------------------------------
 
 
 @scenario(
@@ -654,90 +486,18 @@ def x64_switched_on(jit, fixed):
 @scenario(Says("mesh", "context", "none", "data", r"jax\.set_mesh\(mesh\) once"))
 def another_mesh(jit, fixed):
     step = jit(named(lambda x: x * 2))
-    with jax.set_mesh(mesh()):
-        if fixed:
-            step(ones(3))
-    if not fixed:
+    with jax.set_mesh(mesh()) if fixed else contextlib.nullcontext():
         step(ones(3))
     with jax.set_mesh(mesh()):
         step(ones(3))
 
 
-@scenario(Says("y", "structure", "by position", "by keyword", "pass y the same way"), jits=(PLAIN,))
-def a_keyword_for_a_position(jit, fixed):
-    step = jit(named(lambda x, y: x + y))
-    step(ones(3), ones(3))
-    if fixed:
-        step(ones(3), ones(3))
-    else:
-        step(ones(3), y=ones(3))
-
-
-# --- the function itself ------------------------------------------------------------------------
-
-
-@scenario(
-    Says(
-        "the function itself",
-        "function",
-        "step",
-        "made by the same code",
-        r"canonopt.jit in place of jax.jit|canonopt.filter_jit in place of eqx.filter_jit",
-    )
-)
-def a_function_made_again_in_a_loop(jit, fixed):
-    one = jit(named(lambda x: x * 2))
-    for _ in range(2):
-
-        def step(x):
-            return x * 2
-
-        (one if fixed else jit(step))(ones(3))
-
-
-@scenario(
-    Says(
-        "the function itself",
-        "function",
-        "'scale' 2.0",
-        "'scale' 3.0",
-        "pass what differs as an arg",
-    )
-)
-def a_function_made_again_with_another_value(jit, fixed):
-    one = jit(named(lambda x, scale: x * scale))
-    for scale in (2.0, 3.0):
-
-        def step(x):
-            return x * scale  # noqa: B023
-
-        if fixed:
-            one(ones(3), jnp.asarray(scale))
-        else:
-            jit(step)(ones(3))
-
-
-# --- mixes --------------------------------------------------------------------------------------
-
-
-@scenario(
-    Says("batch['x']", "shape", r"float32\[8\]", r"float32\[5\]", "batch has one shape"),
-    Says("batch['y']", "dtype", r"int32\[8\]", r"float32\[8\]", r"give batch\['y'\] one dtype"),
-)
-def shape_and_dtype(jit, fixed):
-    step = jit(named(lambda batch: batch["x"].sum() + batch["y"].sum()))
-    step({"x": ones(8), "y": ones(8, dtype=np.int32)})
-    step({"x": ones(8), "y": ones(8, dtype=np.int32)} if fixed else {"x": ones(5), "y": ones(8)})
-
-
-@scenario(
+calls(
+    "none, callable and shape",
+    lambda x, mask, fn: fn(x),
+    lambda: [(ones(3), None, scaling(2.0)), (ones(4), ones(3, dtype=bool), scaling(2.0))],
     Says("mask", "none", "None", r"bool\[3\]"),
     Says("fn", "callable", "", "made by the same code", "hoist"),
     Says("x", "shape", r"float32\[3\]", r"float32\[4\]"),
+    static="fn",
 )
-def none_callable_and_shape(jit, fixed):
-    step = jit(named(lambda x, mask, fn: fn(x)), static="fn")
-    mask = ones(3, dtype=bool)
-    step(ones(3), mask if fixed else None, fn=canonopt.hoist(scaling(2.0)))
-    fn = scaling(2.0)
-    step(ones(3 if fixed else 4), mask, fn=canonopt.hoist(fn) if fixed else fn)
