@@ -282,20 +282,6 @@ def test_the_parts_of_a_module_of_nnx():
     assert _jax_internals.module_parts([model]) is None
 
 
-@pytest.mark.parametrize("name", ["nodes", "attributes"])
-def test_a_graph_of_nnx_that_has_changed_is_any_pytree(monkeypatch, name):
-    graph = nnx.graphdef(nnx.Linear(2, 3, rngs=nnx.Rngs(0)))
-    assert _jax_internals.module_parts(graph) is not None
-    monkeypatch.delattr(type(graph), name)
-    assert _jax_internals.module_parts(graph) is None
-
-
-def test_a_module_of_nnx_that_has_changed_is_any_pytree():
-    module = nnx.Linear(2, 3, rngs=nnx.Rngs(0))
-    del vars(module)["_pytree__nodes"]
-    assert _jax_internals.module_parts(module) is None
-
-
 def test_what_nnx_jit_passes_that_has_changed_is_any_pytree():
     states = type("NodeStates", (), {"__module__": "flax.nnx.extract"})()  # without `_graphdef`
     assert _jax_internals.module_parts(states) is None
@@ -771,66 +757,6 @@ def test_once_counting_works_again_nothing_is_raised(first_use, monkeypatch):
     count_in_a_log()
 
 
-def under_jit(use):
-    jax.jit(lambda x: use() or x)(1.0)
-
-
-def under_vmap(use):
-    jax.vmap(lambda x: use() or x)(jnp.ones(2))
-
-
-def in_a_backward_pass(use):
-    step = jax.custom_vjp(lambda x: x)
-    step.defvjp(lambda x: (x, None), lambda _, cotangent: use() or (cotangent,))
-    jax.grad(step)(1.0)
-
-
-def setting(name, value):
-    def inside(use):
-        before = getattr(jax.config, name)
-        jax.config.update(name, value)
-        try:
-            use()
-        finally:
-            jax.config.update(name, before)
-
-    return inside
-
-
-def on_a_mesh(use):
-    with jax.set_mesh(Mesh(np.array(jax.devices()), ("data",))):
-        use()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "inside",
-    [
-        under_jit,
-        under_vmap,
-        in_a_backward_pass,
-        on_a_mesh,
-        setting("jax_disable_jit", True),
-        setting("jax_check_tracer_leaks", True),
-        setting("jax_debug_nans", True),
-        setting("jax_enable_checks", True),
-        setting("jax_enable_x64", True),
-        setting("jax_no_tracing", True),
-        setting("jax_numpy_dtype_promotion", "strict"),
-        setting("jax_traceback_filtering", "off"),
-        setting("jax_transfer_guard", "disallow"),
-    ],
-)
-def test_counting_may_start_anywhere(first_use, inside):
-    def use():
-        canonopt.assert_max_traces(jax.jit(fresh()[0]))
-        listeners._is_compile_due = True
-        listeners.check_compiles()
-
-    inside(use)
-    count_in_a_log()
-
-
 def test_the_first_use_is_neither_logged_nor_compiled(first_use, caplog):
     told = []
 
@@ -1039,13 +965,3 @@ TABLE = np.arange(6.0).reshape(2, 3)
 def test_programs_are_the_same_if_they_do_the_same(one, other, expected):
     one, other = (jax.jit(function).trace(jnp.ones(3)).jaxpr for function in (one, other))
     assert _jax_internals.is_same_program(one, other) is expected
-
-
-def test_without_dce_jaxpr_dead_code_counts(monkeypatch):
-    def program(scale):
-        return jax.jit(lambda x: (2 * x, scale * x)[0]).trace(1.0).jaxpr
-
-    assert _jax_internals.is_same_program(program(5), program(6))
-    monkeypatch.delattr("jax.interpreters.partial_eval.dce_jaxpr")
-    assert not _jax_internals.is_same_program(program(5), program(6))
-    assert _jax_internals.is_same_program(program(5), program(5))

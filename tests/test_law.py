@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import gc
 import os
-import pickle
 import signal
 import threading
 import types
@@ -60,34 +59,6 @@ def a_factory_that_notes_its_calls(lib, canonical):
         kept.append(build(0.25))
         yield len(noted)
     yield step(kept[-1])
-
-
-@program
-def functions_that_note_their_calls(lib, canonical):
-    global noted
-    init = eqx.filter_jit(lambda optim: optim.init(PARAMS))
-    update = eqx.filter_jit(lambda optim: optim.update(PARAMS, (), PARAMS))
-    call = eqx.filter_jit(lambda schedule: schedule(0))
-    for use in (init, update, call):
-        for _ in range(2):
-            noted = []
-
-            def note(value):
-                noted.append(1)
-                return value
-
-            @canonical
-            def build():
-                return optax.GradientTransformation(
-                    lambda params: note(()), lambda updates, state, params=None: note((updates, ()))
-                )
-
-            @canonical
-            def rate():
-                return lambda count: note(0.5)
-
-            use(rate() if use is call else build())
-            yield len(noted)
 
 
 @dataclasses.dataclass
@@ -156,31 +127,6 @@ def two_functions_that_are_one(lib, canonical):
     step, one = stepper(), make()
     for first, second in ((one, one), (make(), make()), (one, one)):
         yield step(of_pair(first, second))
-
-
-@program
-def a_cell_of_another_owner(lib, canonical):
-    def make(rate):
-        return lambda count: rate
-
-    def owner():
-        rate = 0.1
-
-        def set_rate(value):
-            nonlocal rate
-            rate = value
-
-        return (lambda: rate).__closure__[0], set_rate
-
-    step, made = stepper(), make(0.5)
-    (one, set_one), (other, _) = owner(), owner()
-    first = types.FunctionType(made.__code__, globals(), "s", None, (one,))
-    second = types.FunctionType(made.__code__, globals(), "s", None, (other,))
-    optims = [lib.sgd(first)]
-    set_one(0.25)
-    optims.append(lib.sgd(second))
-    for optim in optims:
-        yield step(optim)
 
 
 @program
@@ -268,12 +214,6 @@ def test_a_factory_runs_once_for_a_configuration(monkeypatch):
     assert all(spec is kept[0] for spec in kept)
     noted.assert_called_once_with(0.1, 0.9)
     assert kept[0].parameters() == {"lr": 0.1, "momentum": 0.9}
-
-
-def test_pickles_hold_defaults():
-    data = pickle.dumps(canonopt.adam(1e-3))
-    assert b"weight_decay" not in data and b"eps_root" in data and b"b1" in data
-    assert pickle.loads(data) is canonopt.adam(1e-3)
 
 
 # --- lifetime -------------------------------------------------------------------------------------

@@ -11,8 +11,6 @@ import dataclasses
 import enum
 import functools
 import math
-import operator
-from typing import Any
 
 import diffrax
 import equinox as eqx
@@ -385,28 +383,3 @@ def test_further_fits_trace_and_compile_nothing(fit, ours, theirs, tolerance):
         for our, their in zip(*pair, strict=True):
             assert (our.dtype, our.shape) == (their.dtype, their.shape)
             np.testing.assert_allclose(our, their, rtol=tolerance, atol=tolerance)
-
-
-class Scaled(eqx.Module):
-    factor: Any
-    power: int = 2
-
-    def method(self, x):
-        return self.factor * x**self.power
-
-
-HOISTED = {
-    "method_of_a_module": lambda: Scaled(1.0).method,
-    "method_of_a_module_of_a_function": lambda: Scaled(jnp.tanh, power=3).method,
-    "itemgetter": lambda: operator.itemgetter(1, "b"),
-    "attrgetter": lambda: operator.attrgetter("a", "b.c"),
-    "methodcaller": lambda: operator.methodcaller("sum", axis=0),
-}
-
-
-@pytest.mark.parametrize("strict", [False, True])
-@pytest.mark.parametrize("make", HOISTED.values(), ids=HOISTED)
-def test_callables_are_hoisted_to_one_object(make, strict):
-    hoisted = canonopt.hoist(make(), strict=strict)
-    assert canonopt.hoist(make(), strict=strict) is hoisted
-    assert canonopt.hoist(hoisted, strict=strict) is hoisted

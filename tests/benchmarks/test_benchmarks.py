@@ -83,7 +83,7 @@ def building() -> Iterator[Case]:
         yield f"building with a new rate: {name}", 16.0, functools.partial(new, build)
 
 
-# --- steps and sweeps ---------------------------------------------------------------------------
+# --- steps --------------------------------------------------------------------------------------
 
 
 def new_step():
@@ -137,40 +137,6 @@ def steps() -> Iterator[Case]:
             ours = lambda spec=spec: WAYS["argument"](spec())  # noqa: E731
             name = f"a step of {leaves} leaves, dynamic {' and '.join(names)}"
             yield name, 1.03, functools.partial(measure, ours, static_step, leaves)
-
-
-def sweeps() -> Iterator[Case]:
-    rates = np.geomspace(1e-4, 1e-1, 20).tolist()
-
-    def parameters():
-        return [jnp.full((16, 16), i, jnp.float32) for i in range(6)]
-
-    def rebuilt(build, step):
-        for rate in rates:
-            optim, params = build(rate), parameters()
-            opt_state = optim.init(params)
-            for _ in range(20):
-                params, opt_state = step(optim, params, opt_state)
-        jax.block_until_ready(params)
-
-    def with_optax():
-        # A transformation of optax's cannot be an ordinary argument of `jax.jit`.
-        rebuilt(optax.adamw, jax.jit(new_step(), static_argnums=0))
-
-    def with_specs():
-        rebuilt(lambda rate: canonopt.adamw(canonopt.dynamic(rate)), jax.jit(new_step()))
-
-    def in_one_program():
-        step, optim = jax.jit(jax.vmap(new_step())), canonopt.adamw(canonopt.dynamic(rates))
-        params = [jnp.stack([leaf] * len(rates)) for leaf in parameters()]
-        opt_state = jax.vmap(lambda optim, params: optim.init(params))(optim, params)
-        for _ in range(20):
-            params, opt_state = step(optim, params, opt_state)
-        jax.block_until_ready(params)
-
-    for name, sweep in {"rebuilt": with_specs, "vmapped": in_one_program}.items():
-        measure = functools.partial(lambda s: ratio(timed(s, 1), timed(with_optax, 1), 3), sweep)
-        yield f"a sweep of 20 rates, {name}", 0.1, measure
 
 
 # --- models: filter_jit, hoist, canonicalize ----------------------------------------------------
@@ -310,78 +276,6 @@ def states() -> Iterator[Case]:
 
 # --- watching -----------------------------------------------------------------------------------
 
-# A process that runs one of its functions for each line of stdin, and answers with the seconds, so
-# that two processes are measured in turn.
-SERVER = """
-import sys, time
-import equinox as eqx, jax, jax.numpy as jnp, optax
-
-def new_step():
-    return jax.jit(lambda p, s, x: optim.update(jax.grad(lambda p: ((x @ p) ** 2).sum())(p), s, p))
-
-def timed(function, number):
-    start = time.perf_counter()
-    for _ in range(number):
-        jax.block_until_ready(function())
-    return (time.perf_counter() - start) / number
-
-def cached():
-    return timed(lambda: step(params, state, batch), 200)
-
-def compiles():
-    fresh, sizes = new_step(), iter((1, 2, 3))
-    return timed(lambda: fresh(params, state, jnp.ones((next(sizes), 64))), 3)
-
-def trace():
-    function = lambda x: [jnp.where(x > 0, x, x) for _ in range(1000)]
-    return timed(lambda: jax.jit(function).trace(jax.ShapeDtypeStruct((3,), jnp.float32)) and 0, 1)
-
-def watch():
-    import canonopt
-    canonopt.assert_max_traces(jax.jit(lambda x: x))(1.0)
-    with canonopt.compile_log():
-        return trace()
-
-def resident():
-    return int(open("/proc/self/statm").read().split()[1]) * 4096
-
-optim = optax.adam(1e-3)
-params = jnp.ones((64, 64))
-state, step, batch = optim.init(params), new_step(), jnp.ones((4, 64))
-cached(), compiles(), trace()
-for line in sys.stdin:
-    print(globals()[line.strip()](), flush=True)
-"""
-PYTHON = [sys.executable, "-c", SERVER]
-DOCTOR = [sys.executable, "-m", "canonopt", "doctor", "--", *PYTHON]
-
-
-@contextlib.contextmanager
-def serving(command):
-    """Start a process, and give the function that has it run one of its functions."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XLA_FLAGS": "", "JAX_PLATFORMS": "cpu"}
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, env=environment, text=True, **pipes) as process:
-
-        def ask(function):
-            print(function, file=process.stdin, flush=True)
-            return float(process.stdout.readline())
-
-        yield ask
-        process.stdin.close()
-    assert process.returncode == 0
-
-
-def in_two_processes(ours, theirs, function, rounds, first=None):
-    # New processes each time, for two processes of one program differ by a hundredth.
-    found = []
-    for _ in range(3):
-        with serving(ours) as asked, serving(theirs) as plainly_asked:
-            if first:
-                asked(first)
-            found.append(ratio(lambda: asked(function), lambda: plainly_asked(function), rounds))
-    return found
-
 
 def body(params):
     return [p + 1 for p in params]
@@ -422,13 +316,6 @@ def watching() -> Iterator[Case]:
         measure = functools.partial(a_cached_call, name, jit)
         yield f"a cached call of {jit.__name__}, {name}", 1.02, measure
     yield "a trace of 1,000 functions in a compile_log", 1.15, a_trace
-    for name, limit, ours, function, rounds, first in [
-        ("a trace after a log and a limit", 1.05, PYTHON, "trace", 21, "watch"),
-        ("the doctor: a cached call", 1.03, DOCTOR, "cached", 41, None),
-        ("the doctor: three compiles", 1.05, DOCTOR, "compiles", 9, None),
-    ]:
-        arguments = (ours, PYTHON, function, rounds, first)
-        yield name, limit, functools.partial(in_two_processes, *arguments)
 
 
 def importing() -> Iterator[Case]:
@@ -443,7 +330,7 @@ def importing() -> Iterator[Case]:
     yield "importing", 1.1, measure
 
 
-TOPICS = (building, steps, sweeps, calls, hoisting, states, watching, importing)
+TOPICS = (building, steps, calls, hoisting, states, watching, importing)
 CASES = [pytest.param(*case[1:], id=case[0]) for topic in TOPICS for case in topic()]
 
 

@@ -516,11 +516,6 @@ def with_attributes():
     return function
 
 
-def in_a_partial_in_a_closure():
-    inner = functools.partial(captured([1]))
-    return lambda: inner()
-
-
 def jitted_for(device):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
@@ -618,18 +613,6 @@ def test_strict_names_a_tracer():
         return x
 
     jax.make_jaxpr(body)(1.0)
-
-
-def test_a_part_of_a_function_that_calls_itself_is_named():
-    items = [1]
-
-    def function(n):
-        return function(n - 1) if n else items
-
-    with pytest.raises(
-        canonopt.errors.HoistError, match=rf"its captured variable 'items', \[1\], {CHANGED}"
-    ):
-        hoist(function, strict=True)
 
 
 @pytest.mark.parametrize("value", [3, None, "name", [len], jnp.ones(2)], ids=repr)

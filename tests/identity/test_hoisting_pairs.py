@@ -66,19 +66,6 @@ def test_lookalikes_are_told_apart(name):
         assert hoist(TAKING[name](copy.deepcopy(value))) is earlier
 
 
-def test_names_and_annotations_are_told_apart():
-    def make(annotation=int, name="function", doc="A function."):
-        def function(x: annotation):
-            return x
-
-        function.__name__, function.__doc__ = name, doc
-        return function
-
-    assert hoist(make()) is hoist(make())
-    others = [make(float), make(list[int]), make(name="other"), make(doc="Another.")]
-    assert len({hoist(make()), *map(hoist, others)}) == 5
-
-
 def jvp_of(function, factor=2, symbolic_zeros=False):
     def rule(primals, tangents):
         return function(*primals), factor * tangents[0]
@@ -217,17 +204,3 @@ def test_other_instances_count_by_identity():
     assert hoist(one) is one
     for build in (captured, lambda value: value.__call__, functools.partial):
         assert hoist(build(one)) is hoist(build(one)) is not hoist(build(other))
-
-
-class Unfrozen(Frozen):
-    """Not a dataclass itself, and so it takes attributes that are no fields."""
-
-    unit = 1
-
-
-def test_a_subclass_of_a_frozen_dataclass_is_changed_in_place():
-    owner = Unfrozen(2)
-    original = captured(owner)
-    hoisted = hoist(original)
-    owner.unit = 5
-    assert hoisted().unit == original().unit == 5

@@ -90,26 +90,6 @@ def test_an_optax_chain_of_a_spec_keeps_it():
     del chained
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "function, static",
-    [
-        (lambda optim, params: optim.init(params), ()),
-        (lambda optim, params: optim.init(params), (0,)),
-        (lambda update, params: update(params, canonopt.adam(0.8).init(params)), (0,)),
-    ],
-)
-def test_a_jit_cache_keeps_the_configuration_that_it_holds(function, static):
-    step, count = counted(function)
-    step = jax.jit(step, static_argnums=static)
-    for _ in range(3):
-        optim = canonopt.adam(0.8)
-        step(optim.update if "update" in function.__code__.co_varnames else optim, jnp.ones(3))
-        del optim
-        collect()
-    assert (count.traces, count.compiles) == (1, 1)
-
-
 # --- threads ----------------------------------------------------------------------------------
 
 

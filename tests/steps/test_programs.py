@@ -10,9 +10,7 @@ import copy
 import dataclasses
 import functools
 import gc
-import os
 import pickle
-import sys
 import threading
 import weakref
 
@@ -34,7 +32,6 @@ from ..support.counting import compiles
 x = jnp.float32(2.0)
 xs = jnp.arange(3.0)
 many = jnp.arange(8.0)
-whole = np.arange(10_000, 10_003)  # whose products overflow in 32 bits
 
 PROGRAMS = []
 
@@ -70,21 +67,6 @@ def attempt(function, *args):
 
 
 # --- called again after what it reads has changed ------------------------------------------------
-
-
-@program
-def a_variable_bound_later(jit):
-    step = jit(lambda x: x * scale)
-    scale = 2.0
-    yield step(x)
-    scale = 3.0
-    yield step(x)
-    scale = xs
-    yield step(x)
-    yield step(xs)
-    scale = xs + 1
-    yield step(xs)
-    yield step(jnp.ones((2, 3)))
 
 
 # --- bodies with side effects that reach the numbers ----------------------------------------------
@@ -270,27 +252,6 @@ def functions_that_call_each_other(jit):
     with jax.checking_leaks():
         yield jit(lambda x: even(3, x))(x)
         yield jitted(x, 3)
-
-
-@program
-def functions_nested_deeply(jit):
-    for depth in (10, 300):
-        step = lambda x: x + xs  # noqa: E731
-        for _ in range(depth):
-            step = functools.partial(lambda inner, x: inner(x), step)
-        for _ in range(depth):
-            step = (lambda inner: lambda x: inner(x))(step)
-        yield attempt(jit(step), x)
-
-
-@program
-def functions_of_equal_code(jit):
-    for value in (2.0, 3.0, xs, np.arange(3.0)):
-        namespace = {"k": value}
-        exec("def step(x):\n    return x * k", namespace)
-        yield jit(namespace["step"])(x)
-    for step in [lambda x: x + 1, lambda x: x + 2, lambda x: x + 1.0, lambda x: x + True]:
-        yield jit(step)(1)
 
 
 @program
@@ -514,17 +475,6 @@ def test_errors_name_the_line_of_the_user(jit):
     assert f"asks at {__file__}" in str(caught.value)
 
 
-def test_a_static_value_of_the_platform_is_read_by_value():
-    def make():
-        return canonopt.jit(lambda x: x * (2 if os.name and sys.version_info > (3, 8) else 1))
-
-    with canonopt.compile_log() as log:
-        for _ in range(3):
-            make()(xs)
-    assert log["<lambda>"].traces == 1
-    assert [found.name for found in log] == ["<lambda>"]
-
-
 # --- how often a function is traced and compiled -------------------------------------------------
 
 BODIES = {
@@ -638,30 +588,6 @@ def test_finds_the_program_after_the_garbage_collector_took_the_spec(make):
             fit()
             gc.collect()
     assert log["step"].traces == log["step"].compiles == 1
-
-
-HOLDING_SPECS = {
-    "mask": lambda held: canonopt.masked(canonopt.sgd(0.1), lambda params: bool(held.scale)),
-    "nested": lambda held: canonopt.chain(HOLDING_SPECS["mask"](held)),
-    "array": lambda held: canonopt.sgd(lambda count, scale=held.scale: 0.1),
-    "dynamic": lambda held: canonopt.masked(
-        canonopt.sgd(canonopt.dynamic(0.1)), lambda params: bool(held.scale)
-    ),
-}
-
-
-@pytest.mark.parametrize("make", HOLDING_SPECS.values(), ids=HOLDING_SPECS)
-def test_keeps_no_spec_that_holds_an_object(make):
-    def fit():
-        trainer = Trainer()
-        trainer.scale = jnp.array(2.0)
-        optim = make(trainer)
-        canonopt.jit(lambda grads, state: optim.update(grads, state))(xs, optim.init(xs))
-        return [weakref.ref(trainer), weakref.ref(trainer.scale)]
-
-    kept = fit()
-    gc.collect()
-    assert [reference() for reference in kept] == [None, None]
 
 
 @pytest.mark.parametrize("options", [{}, {"donate_argnums": 0}], ids=["plain", "donating"])

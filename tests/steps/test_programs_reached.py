@@ -4,7 +4,6 @@ Each case yields what two fits return, between which something has changed.
 """
 
 import abc
-import contextlib
 import dataclasses
 import functools
 import heapq
@@ -12,7 +11,7 @@ import operator
 import re
 import sys
 import types
-from typing import Any, ClassVar
+from typing import Any
 
 import equinox as eqx
 import flax.linen as nn
@@ -45,23 +44,6 @@ def with_rates(fit, *args):
 
 
 # --- classes ------------------------------------------------------------------------------------
-
-
-@case
-def defaults_of_fields(jit):
-    @dataclasses.dataclass
-    class Config:
-        lr: float = 0.1
-        shared: ClassVar[float] = 1.0
-        late: float = dataclasses.field(default=2.0, init=False)
-
-    def fit(name):
-        return jit(lambda x: x * Config.lr * Config.shared + Config().late)(x)
-
-    for name in ("lr", "shared", "late"):
-        yield fit(name)
-        setattr(Config, name, 7.0)
-        yield fit(name)
 
 
 def scaled(self, x):
@@ -325,43 +307,6 @@ def equal_tuples(jit):
 # --- what captured arrays are told by -----------------------------------------------------------
 
 
-class Ignoring:
-    def __enter__(self): ...
-
-    def __exit__(self, *_):
-        return True
-
-
-quiet = contextlib.suppress
-
-
-@case
-def errors_that_are_swallowed(jit):
-    c = jnp.float32(3.0)
-
-    def by_finally(x):
-        n = 0
-        try:
-            n = int(c)
-        finally:
-            return x + n  # noqa: B012
-
-    def by_context(x):
-        n = 0
-        with Ignoring():
-            n = int(c)
-        return x + n
-
-    def by_alias(x):
-        n = 0
-        with quiet(Exception):
-            n = int(c)
-        return x + n
-
-    for step in (by_finally, by_context, by_alias):
-        yield jit(step)(x)
-
-
 @case
 def values_that_are_computed_while_traced(jit):
     c = jnp.array([1, 4])
@@ -596,22 +541,6 @@ def test_a_trainer_that_jits_two_methods_is_shared():
             trainer = Trainer(0.5)
             assert (trainer.train(x), trainer.evaluate(x)) == (1.5, 0.75)
     assert log["_train"].compiles == log["_evaluate"].compiles == 1
-
-
-def test_an_object_with_a_finalizer_is_not_copied():
-    ended = []
-
-    class Holder:
-        def __init__(self):
-            self.w = jnp.ones(2)
-
-        def __del__(self):
-            ended.append(1)
-
-    holder = Holder()
-    for _ in range(2):
-        canonopt.jit(lambda x: x * holder.w)(x)
-    assert not ended and holder.w is not None
 
 
 def test_an_output_that_is_no_array_is_named_by_its_place():

@@ -15,6 +15,7 @@ import enum
 import functools
 import itertools
 import math
+import operator
 import re
 import textwrap
 import types
@@ -37,19 +38,8 @@ from jax.sharding import PartitionSpec as P
 from jaxtyping import Array, Float
 
 # The text of entries uses these.
-_USED = (
-    argparse,
-    beartype,
-    flax,
-    jaxtyping,
-    math,
-    nnx,
-    traverse_util,
-    NamedSharding,
-    Array,
-    Float,
-    P,
-)
+_USED = argparse, beartype, flax, jaxtyping, math, operator, nnx, traverse_util
+_USED_IN_TYPES = NamedSharding, Array, Float, P
 
 MERGES = "merges"
 REASONS = {
@@ -412,6 +402,12 @@ return Trainer()
 ### predicate: after a number of steps
 start = 1
 return lambda step: step >= start
+
+### activation: item getter
+return operator.itemgetter(0)
+
+### activation: method caller
+return operator.methodcaller("sum", axis=0)
 
 ### activation: partial gelu
 return functools.partial(jax.nn.gelu, approximate=False)
