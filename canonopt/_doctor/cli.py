@@ -64,7 +64,6 @@ def _allowed(text: str) -> tuple[str, int]:
 
 # The options of the doctor: the words after each, and what it does.
 _OPTIONS = {
-    "--all": ("", "print all of the report, not a screen of it"),
     "--fail-on-recompile": ("", "exit with status 3 after a recompile that can be avoided"),
     "--try": ("", "run it again with canonopt's factories in Optax's place, and compare"),
     "--allow": ("FUNCTION:N", "accept N traces and N compiles; may be repeated"),
@@ -266,7 +265,7 @@ def _finish(report: Mapping[str, Any], options: argparse.Namespace) -> int:
     if options.format == "github":
         last += as_annotations(report)
     with _stderr() as stream:
-        print_report(report, stream, options.all)
+        print_report(report, stream)
     _say(last)
     return status
 

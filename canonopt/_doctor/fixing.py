@@ -131,6 +131,10 @@ class _Uses:
             self.is_ours &= bound == "canonopt"
         if bound.partition(".")[0] != "optax":
             return
+        line = self._parents[assignment.node]
+        if not (isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1):
+            self._note(assignment.node, "other code is on the line of this import")
+            return
         accesses = [*assignment.references]
         if not all(_stands_for(access, bound) for access in accesses):
             self._note(assignment.node, f"{assignment.name} may be one of several things")
@@ -218,8 +222,9 @@ class _Rewrite(cst.CSTTransformer):
     def leave_SimpleStatementLine(
         self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
     ) -> Any:
-        body = self._statements(original_node.body, updated_node.body)
-        if body == [*updated_node.body]:
+        old, new = original_node.body[0], updated_node.body[0]
+        body = [*self._imports(old, new)]
+        if body == [new]:
             return updated_node
         if not body:
             return cst.RemoveFromParent()
@@ -227,29 +232,10 @@ class _Rewrite(cst.CSTTransformer):
         lines[0] = lines[0].with_changes(leading_lines=updated_node.leading_lines)
         trailing = updated_node.trailing_whitespace
         comment = trailing.comment.value.lower() if trailing.comment else ""
-        if "optax" in comment and not any(each in updated_node.body for each in body):
+        if "optax" in comment and new not in body:
             trailing = cst.TrailingWhitespace()  # as a link to Optax, which goes with its import
         lines[-1] = lines[-1].with_changes(trailing_whitespace=trailing)
         return cst.FlattenSentinel(lines)
-
-    def leave_SimpleStatementSuite(
-        self, original_node: cst.SimpleStatementSuite, updated_node: cst.SimpleStatementSuite
-    ) -> cst.SimpleStatementSuite:
-        body = self._statements(original_node.body, updated_node.body)
-        return updated_node.with_changes(body=body or [cst.Pass()])
-
-    def _statements(
-        self,
-        before: Sequence[cst.BaseSmallStatement],
-        after: Sequence[cst.BaseSmallStatement],
-    ) -> list[cst.BaseSmallStatement]:
-        found: list[cst.BaseSmallStatement] = []
-        for old, new in zip(before, after, strict=True):
-            made = [*self._imports(old, new)]
-            if made != [new]:  # one of several on a line may come last now
-                made = [each.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) for each in made]
-            found += made
-        return found
 
     def _imports(
         self, old: cst.BaseSmallStatement, new: cst.BaseSmallStatement
@@ -267,11 +253,8 @@ class _Rewrite(cst.CSTTransformer):
             if alias in self._uses.imported:
                 module = self._uses.imported[alias].rpartition(".")[0]
                 moved.setdefault(module, []).append(alias)
-        kept = [
-            alias
-            for alias in old.names
-            if alias not in self._uses.imported and alias not in self._uses.unused
-        ]
+        gone = {*self._uses.imported, *self._uses.unused}
+        kept = [alias for alias in old.names if alias not in gone]
         if len(moved) == 1 and not kept:  # keeps how it is written
             [(module, aliases)] = moved.items()
             yield new.with_changes(module=cst.parse_expression(module), names=aliases)

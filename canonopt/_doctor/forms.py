@@ -13,7 +13,7 @@ from typing import Any, TextIO, TypeAlias
 from .._recompiles import STAGES, aligned, times
 from .comparing import side_by_side
 
-_MAX_LINES = 40  # below the table: what a screen has room for
+_MAX_TOLD = 10  # functions below the table
 
 _Dict: TypeAlias = Mapping[str, Any]
 _Line: TypeAlias = tuple[str, str]  # with its style in rich
@@ -26,13 +26,13 @@ def as_text(report: _Dict, is_whole: bool = False) -> str:
     return "".join(f"{text}\n" for text, _ in _lines(report, is_whole))
 
 
-def print_report(report: _Dict, stream: TextIO, is_whole: bool = False) -> None:
+def print_report(report: _Dict, stream: TextIO) -> None:
     """Write the report, with colors if the stream is a terminal and rich is installed."""
-    text = as_text(report, is_whole)
+    text = as_text(report)
     if stream.isatty():
         with contextlib.suppress(ImportError):
             # Given the stream itself, rich would end the program if the reader of a pipe is gone.
-            text = _printed(report, is_whole, force_terminal=True).file.getvalue()
+            text = _printed(report, is_whole=False, force_terminal=True).file.getvalue()
     stream.write(f"\n{text}")
     stream.flush()
 
@@ -152,43 +152,25 @@ def _tried(report: _Dict) -> Iterator[_Line]:
 
 
 def _body(report: _Dict, is_whole: bool) -> Iterator[_Line]:
-    """Yield what there is to tell of, as much as a screen has room for."""
-    last: list[_Line] = []
-    if report["start"] is not None:
-        first, *rows = aligned(report["start"]["rows"])
-        last = [("", ""), (first, "bold"), *((row, "") for row in rows)]
-        last += ((f"  {line}", "") for line in report["start"]["advice"])
-    room, blocks = _MAX_LINES - len(last), [*_blocks(report, is_whole)]
-    for i, block in enumerate(blocks):
-        room -= len(block)
-        if room < 0 and i and not is_whole:
-            left = sum(map(len, blocks[i:]))
-            yield "", ""
-            yield f"and {left} more lines: canonopt doctor --all shows them", "bold"
-            break
-        yield from block
-    yield from last
-
-
-def _blocks(report: _Dict, is_whole: bool) -> Iterator[list[_Line]]:
-    """Yield the lines of each stale read, then of each cause.
-
-    The first cause of a function has its title, the last its closing.
-    """
+    """Yield each stale read, then the causes of each function, and where the start went."""
     for read in report["stale"]:
         first, *rest = read["lines"]
-        yield [("", ""), (first, "bold"), *((line, "") for line in rest)]
-    for function in told(report):
-        block: list[_Line] = [("", ""), (function["title"], "bold")]
+        yield from (("", ""), (first, "bold"), *((line, "") for line in rest))
+    found = told(report)
+    most = len(found) if is_whole else _MAX_TOLD
+    for function in found[:most]:
+        yield from (("", ""), (function["title"], "bold"))
         for cause in function["causes"]:
-            block.append((f"  {title(cause, report)}, {cause['seconds']:.2f} s", ""))
-            block += ((f"    {line}", "") for line in cause["all_lines" if is_whole else "lines"])
-            yield block
-            block = []
+            yield f"  {title(cause, report)}, {cause['seconds']:.2f} s", ""
+            yield from ((f"    {line}", "") for line in cause["lines"])
         if omitted := function["omitted"]:
-            block.append((f"  and {times(omitted)} more, details omitted", ""))
-        if block:
-            yield block
+            yield f"  and {times(omitted)} more, details omitted", ""
+    if others := len(found[most:]):
+        yield from (("", ""), (f"and {others} more functions or lines: --html shows them", "bold"))
+    if (start := report["start"]) is not None:
+        first, *rest = aligned(start["rows"])
+        rest += (f"  {line}" for line in start["advice"])
+        yield from (("", ""), (first, "bold"), *((line, "") for line in rest))
 
 
 def told(report: _Dict) -> list[_Dict]:

@@ -30,17 +30,17 @@ def run(command: Sequence[str], folder: str, with_canonopt: bool = False) -> tup
         sitecustomize.TRY: "1" if with_canonopt else "",
     }
     process = subprocess.Popen(command, env=environment)
-    with _passing_signals_on(process):
+    with _outliving(process):
         return process.pid, process.wait()
 
 
 @contextlib.contextmanager
-def _passing_signals_on(process: subprocess.Popen[Any]) -> Iterator[None]:
-    """Outlive the signals that end a command, and pass them on to it."""
+def _outliving(process: subprocess.Popen[Any]) -> Iterator[None]:
+    """Outlive the signals that end a command."""
 
     def pass_on(number: int, _: object) -> None:
         # Ctrl-C reaches all processes of the terminal, and a second one may break their cleanup.
-        if number != signal.SIGINT or not _is_at_terminal():
+        if number != signal.SIGINT:
             process.send_signal(number)
 
     before = {}
@@ -55,12 +55,3 @@ def _passing_signals_on(process: subprocess.Popen[Any]) -> Iterator[None]:
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-
-
-def _is_at_terminal() -> bool:
-    """Return True if this process is in the foreground of a terminal."""
-    try:
-        with open(os.ctermid(), "rb") as terminal:
-            return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
-    except (AttributeError, OSError):
-        return False

@@ -45,7 +45,7 @@ print("done")
     [
         ("", "pjit", "_infer_params", "lambda *args: None", 1, "pjit._infer_params(args)"),
         ("", "dispatch", "BACKEND_COMPILE_EVENT", "'moved'", 0, "event of a compile in jax"),
-        ("--all --fail-on-recompile", "dispatch", "BACKEND_COMPILE_EVENT", "'moved'", 1, "event"),
+        ("--fail-on-recompile", "dispatch", "BACKEND_COMPILE_EVENT", "'moved'", 1, "event"),
     ],
 )
 def test_the_doctor_says_what_it_cannot_count(

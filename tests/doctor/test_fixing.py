@@ -66,10 +66,6 @@ CHANGES = {
         "import canonopt\nimport optax\ntx = canonopt.chain(optax.adam(1e-3))\n",
         "import canonopt\ntx = canonopt.chain(canonopt.adam(1e-3))\n",
     ),
-    "one line": (
-        "if True: import optax; tx = optax.adam(1e-3)\n",
-        "if True: import canonopt; tx = canonopt.adam(1e-3)\n",
-    ),
     "comments and docstrings": (
         '"""Doc."""\n# Optimizers.\nimport optax  # of DeepMind\n\n# tx\n'
         "tx = optax.adam(1e-3)  # adam\n",
@@ -125,6 +121,10 @@ def test_a_change_is_what_a_user_would_write(name):
         (
             "try:\n    import optax\nexcept ImportError:\n    optax = None\noptax.adam(1)\n",
             "line 2: optax may be one of several things: left as it is",
+        ),
+        (
+            "if True: import optax; tx = optax.adam(1)\n",
+            "line 1: other code is on the line of this import: left as it is",
         ),
         (
             "import mine as canonopt, optax\noptax.adam(1)\n",

@@ -19,9 +19,6 @@ from ..support.doctor import DOCTOR, HEADING, PYTHON, SCRIPTS, doctored, importa
 # The text of a script.
 TEXTS = {
     "both streams are closed": "import sys; sys.stderr.close(); sys.stdout.close()",
-    "unfinished lines": "import sys; print(1, end=''); print(2, end='', file=sys.stderr); 1/0",
-    "a hook that fails": "import sys\ndef hook(*_): raise KeyError\nsys.excepthook = hook\n1/0",
-    "a syntax error": "(",
     "the spec of jax": (
         "import importlib.util as u\n"
         "def show(s): print(s.origin, s.submodule_search_locations, s.cached, s.has_location)\n"
@@ -37,10 +34,9 @@ COMMANDS = {
     **{name: (["script.py"], "") for name in TEXTS},
     **{
         f"it {ending}": ([SCRIPTS / "endings.py", ending, "--json", "x y", "-m"], "exit True")
-        for ending in ("returns", "exits with 7", "exits with words", "raises", "late", "forks")
+        for ending in ("exits with 7", "raises", "late", "forks")
     },
     "an archive": (["./main.zip", "x"], "main.zip"),
-    "a path with dots": (["../here/main.py", "x"], "here/main.py"),
     "a module": (["-m", "main", "x"], "main.py"),
     "a missing script": (["no_such.py"], ""),
 }
@@ -132,36 +128,29 @@ sys.stdin.read()
 """
 
 
-def waiting(folder, *options):
+def waiting(folder):
     """A doctor whose script has compiled and now waits, and the folder of its streams."""
     (folder / "waits.py").write_text(WAITS)
     process = subprocess.Popen(
-        [*DOCTOR, *options, "--streams", "streams", "waits.py"],
+        [*DOCTOR, "--streams", "streams", "waits.py"],
         cwd=folder,
         env={**os.environ, "PYTHONPATH": importable()},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        start_new_session=True,  # without a terminal, which would tell the script itself
     )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     return process, folder / "streams"
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_signals_are_passed_on(number, tmp_path):
-    default = signal.default_int_handler if number == signal.SIGINT else signal.SIG_DFL
-    before = signal.signal(number, default)
-    try:
-        process, _ = waiting(tmp_path)
-    finally:
-        signal.signal(number, before)
-    process.send_signal(number)
-    assert process.wait(timeout=60) == 128 + number  # before its stdin is closed
+def test_signals_are_passed_on(tmp_path):
+    process, _ = waiting(tmp_path)
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(timeout=60) == 143  # before its stdin is closed
     _, errors = process.communicate()
-    assert f"The command was killed by {number.name}." in errors
+    assert "The command was killed by SIGTERM." in errors
     assert re.search(r"^<lambda> +2 +2 ", errors, re.MULTILINE), errors
 
 
