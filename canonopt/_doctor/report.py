@@ -113,12 +113,7 @@ def _causes(logs: Mapping[str, FunctionLog]) -> list[dict[str, Any]]:
                 "processes": [*dict.fromkeys(process for process, _ in found)],
                 "title": cause.title,
                 "is_avoidable": cause.is_avoidable,
-<<<<<<< HEAD
                 "lines": cause.lines(),
-                "all_lines": cause.lines(_ALL),
-=======
-                "lines": [*map(str, cause.report())],
->>>>>>> 9b41bcc (Test the plugin by a table of cases; print ten functions, drop --all)
             }
         )
     return causes
