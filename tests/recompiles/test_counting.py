@@ -23,7 +23,6 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt._recompiles import counting
-from canonopt._recompiles.causes import nth as nth_of
 
 from ..support.scenarios import mesh, on_explicit_axes, ones
 
@@ -212,24 +211,6 @@ def test_an_eager_run_is_no_trace(call):
     assert below.log.traces == 0
 
 
-def test_lower_and_eval_shape():
-    truth = Truth()
-    watched = assert_any(jax.jit(truth.function()))
-    lowered = watched.lower(ones(3))
-    assert (watched.log.traces, watched.log.compiles, truth.traces) == (1, 0, 1)
-    lowered.compile()
-    assert (watched.log.traces, watched.log.compiles) == (1, 1)
-    watched.lower(ones(4)), watched.eval_shape(ones(5)), watched.trace(ones(6))
-    assert watched.log.traces == truth.traces == 4
-    jax.eval_shape(watched, ones(7))
-    assert watched.log.traces == truth.traces == 5
-    below = assert_any(truth.function())
-    jax.eval_shape(below, ones(3)), jax.make_jaxpr(below)(ones(4))
-    assert below.log.traces == truth.traces - 5 == 2
-    below(ones(3)), jax.grad(lambda x: below(x).sum())(ones(3)), jax.vmap(below)(ones(3))
-    assert below.log.traces == 2  # no trace for a program
-
-
 # --- generated sequences of calls ---------------------------------------------------------------
 
 WRAPPERS = {
@@ -283,22 +264,6 @@ def test_counts_are_the_truth_over_generated_calls(jit, inside, outside, fails, 
 # --- modes ------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("where", ["below", "above"])
-def test_warnings_come_three_times_and_the_last_says_so(where):
-    ours = functools.partial(canonopt.assert_max_traces, mode="warn")
-    function = Truth().function()
-    call = jax.jit(ours(function)) if where == "below" else ours(jax.jit(function))
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        for size in range(1, 9):
-            call(ones(size))
-    messages = [str(w.message) for w in caught if w.category is canonopt.errors.RecompileWarning]
-    assert len(messages) == 3
-    assert "for the 2nd time, and max_traces=1" in messages[0]
-    last = "No more warnings for 60 s."
-    assert [last in message for message in messages] == [False, False, True]
-
-
 @pytest.mark.parametrize(
     "watch",
     [
@@ -329,18 +294,13 @@ def test_warnings_come_again_after_the_window(monkeypatch):
             warnings.simplefilter("always")
             call(ones(size))
         counts.append(len(caught))
+        last = [w for w in caught if "No more warnings for 60 s." in str(w.message)]
+        assert bool(last) == (size == 4) or size > 8  # the third in a window says so
     # At 9 s nothing, then three in any 60 s.
     assert counts[:9] == [0, 1, 1, 1, 0, 0, 0, 0, 1]
     at = [9 * i for i, count in enumerate(counts) if count]
     assert all(later - first >= 60 for first, later in zip(at, at[3:], strict=False))
     assert len(at) > 9
-
-
-@pytest.mark.parametrize(
-    ("count", "nth"), [(1, "1st"), (3, "3rd"), (11, "11th"), (22, "22nd"), (112, "112th")]
-)
-def test_ordinals(count, nth):
-    assert nth_of(count) == nth
 
 
 def test_record_mode_only_counts():
@@ -356,22 +316,12 @@ def test_record_mode_only_counts():
     [
         ({"max_traces": "3"}, "max_traces must be an int, not '3'. Write max_traces=1."),
         ({"max_traces": True}, "max_traces must be an int, not True. Write max_traces=1."),
-        ({"max_traces": 1.0}, "max_traces must be an int, not 1.0. Write max_traces=1."),
         ({"n": 1.0}, "n must be an int, not 1.0. Write n=1."),
         ({"max_traces": -1}, "max_traces must be 0 or more, not -1. Write max_traces=1."),
-        ({"max_compiles": "3"}, "max_compiles must be an int, not '3'. Write max_compiles=1."),
         ({"max_compiles": None}, "max_compiles must be an int, not None. Write max_compiles=1."),
-        (
-            {"max_compiles": -2},
-            "max_compiles must be 0 or more, not -2. Write max_compiles=1.",
-        ),
         (
             {"mode": "rasie"},
             "mode must be one of 'raise', 'warn', 'record', not 'rasie'. Write mode='raise'.",
-        ),
-        (
-            {"mode": None},
-            "mode must be one of 'raise', 'warn', 'record', not None. Write mode='raise'.",
         ),
         ({"max_traces": 2, "n": 3}, "max_traces=2 and n=3 are two names of one limit."),
     ],
@@ -386,24 +336,6 @@ def test_arguments_that_are_refused(arguments, message):
                 refuse(*functions, **arguments)
     with pytest.raises(canonopt.errors.LimitError, match="n must be an int, not 'step'"):
         canonopt.assert_max_traces("step")
-
-
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        (lambda: eqx.filter_jit(functools.partial(named_body, 1)), "named_body"),
-        (lambda: jax.jit(functools.partial(named_body, 1)), "named_body"),
-        (lambda: eqx.filter_jit(eqx.nn.Identity()), "Identity"),
-        (lambda: jax.jit(functools.partial(eqx.nn.Identity())), "Identity"),
-    ],
-)
-def test_functions_without_a_name_get_the_name_inside(make, name):
-    watched = canonopt.assert_max_compiles(make())
-    watched(ones(1))
-    with pytest.raises(canonopt.errors.ExcessError) as caught:
-        watched(ones(2))
-    place = r" \(.*test_counting\.py:\d+\)" if name == "named_body" else ""
-    assert re.match(f"{name}{place} is compiled for the 2nd time", str(caught.value))
 
 
 def test_an_excess_has_its_facts_as_attributes():
@@ -554,13 +486,3 @@ def test_a_watched_function_that_calls_itself_is_counted_once_each():
     watched = canonopt.assert_max_traces(jax.jit(body), 9)
     watched(ones(4))
     assert watched.log.traces == truth.traces == 4
-
-
-def test_a_function_that_a_library_jits_itself_is_explained():
-    median = canonopt.assert_max_traces(jnp.median)
-    median(jnp.ones(3))
-    with pytest.raises(
-        canonopt.errors.ExcessError, match=r"a: shape: float32\[3\] -> float32\[4\]"
-    ):
-        median(jnp.ones(4))
-    assert median.log.traces == 2

@@ -40,17 +40,6 @@ def test_nothing_is_patched_unless_somebody_watches():
     assert (above.log.traces, compiles.log.compiles) == (2, 2)
 
 
-def test_what_a_limit_lowers_counts_when_it_is_compiled_later():
-    watched = canonopt.assert_max_compiles(jax.jit(fresh()[0]), mode="record")
-    lowered = watched.lower(ones(1))
-    traced = watched.trace(ones(2))
-    assert isinstance(lowered, jax.stages.Lowered) and isinstance(traced, jax.stages.Traced)
-    lowered.compile()
-    assert watched.log.compiles == 1
-    traced.lower().compile()
-    assert watched.log.compiles == 2
-
-
 def test_a_watch_that_another_tool_has_wrapped_is_left_in_place(monkeypatch):
     calls, below = [], pjit._infer_params
 
