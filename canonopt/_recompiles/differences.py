@@ -21,6 +21,7 @@ from .records import (
     FUNCTION,
     GIVEN,
     GLOBAL_ARRAY,
+    GLOBAL_JITTED,
     OPTION,
     TRANSFORMS,
     UNNAMED_STATIC,
@@ -310,8 +311,15 @@ class Difference:
     @property
     def array_of_global(self) -> str:
         """Return the global that is an array by which two functions differ."""
-        name = self.way[-1].name
-        return _label(name) if name.startswith(GLOBAL_ARRAY) else ""
+        return self._global_of(GLOBAL_ARRAY)
+
+    @property
+    def jitted_global(self) -> str:
+        return self._global_of(GLOBAL_JITTED)
+
+    def _global_of(self, kind: str) -> str:
+        names = (part.name for part in self.way if self.is_function)
+        return _label(next((name for name in names if name.startswith(kind)), ""))
 
     @property
     def redefined(self) -> str:

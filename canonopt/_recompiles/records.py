@@ -40,6 +40,7 @@ from .._jax_internals import (
     context_of_calls,
     innermost,
     is_given,
+    is_jitted,
     module_parts,
     placement_text,
 )
@@ -238,7 +239,8 @@ def _placement(sharding: Sharding) -> tuple[str, int]:
 
 _MAX_DEPTH = 16  # of parts in parts: an optimizer of a schedule in a chain has ten
 WRAPPED_FUNCTION = "function"  # the name of this part
-GLOBAL_ARRAY = "global array"  # how the names of these parts begin
+# How the names of these parts begin.
+GLOBAL_ARRAY, GLOBAL_JITTED = "global array", "global jitted"
 COUNTED = "_counted.<locals>.counted"  # what `assert_max_traces` makes of a function
 
 
@@ -390,6 +392,8 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
             is_plain = type(found) in (*PLAIN[:-1], list, dict)
             if isinstance(found, jax.Array):
                 yield f"{GLOBAL_ARRAY} {name!r}", found
+            elif is_jitted(found):
+                yield f"{GLOBAL_JITTED} {name!r}", found
             elif (
                 is_plain
                 or isinstance(found, types.FunctionType | type)

@@ -157,7 +157,12 @@ RULES: list[_Rule] = [
     ),
     (lambda d: d.is_function and d.is_jitted_elsewhere, "define and jit the function once"),
     (
-        lambda d: d.is_function and d.array_of_global,
+        lambda d: d.jitted_global,
+        "define {d.jitted_global} once, in a module that is imported: it is jitted, and reads what "
+        "may change",
+    ),
+    (
+        lambda d: d.array_of_global,
         "pass {d.array_of_global} to the function as an argument: it is another array now",
     ),
     (

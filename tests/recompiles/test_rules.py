@@ -139,6 +139,19 @@ for i in range(2):
 """,
         "hint: pass data to the function as an argument",
     ),
+    "a jitted global that is made again, and reads a number": (
+        """
+for SIZE in (3, 3):
+    @JIT
+    def batch(x):
+        return x * SIZE
+    @JIT
+    def step(x):
+        return batch(x)
+    step(1.0)
+""",
+        "hint: define batch once, in a module that is imported: it is jitted",
+    ),
     "another rate in nnx.Optimizer": (
         """
 step = nnx.jit(lambda optimizer: 0)
