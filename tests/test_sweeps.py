@@ -166,19 +166,6 @@ def note(listed, fix=""):
     )
 
 
-def test_a_factory_is_called_once_before_its_error():
-    calls = []
-
-    @canonopt.canonical
-    def failing(learning_rate):
-        calls.append(learning_rate)
-        raise TypeError("no")
-
-    with pytest.raises(TypeError, match="no"):
-        failing(canonopt.dynamic([0.1, 0.2]))
-    assert len(calls) == 1
-
-
 AS_AN_ENSEMBLE = (
     "run it under jax.vmap over the spec: jax.vmap(run, in_axes=(0, None))(spec, params)."
 )

@@ -92,12 +92,12 @@ def _preserved_types(update: "Update", initial: Any) -> tuple[Any, jax.stages.Tr
         traced = update.trace(types)
         after = traced.out_info
         if jax.tree.structure(after) != jax.tree.structure(types):
-            raise _changed_structure(types, after)
+            raise _unsettled(types, after)
         if _types(after) == _types(types):
             return types, traced
         wider = jax.tree.map(_wider, initial, types, after)
         if rounds == _MAX_ROUNDS or _types(wider) == _types(types):
-            raise _changed_types(types, after)
+            raise _unsettled(types, after)
         types = wider
 
 
@@ -124,41 +124,23 @@ def _holds(wide: Any, narrow: Any) -> bool:
         return np.can_cast(narrow, wide)
 
 
-def _changed_types(before: Any, after: Any) -> UnsettledStateError:
-    pairs = zip(jtu.tree_leaves_with_path(before), jtu.tree_leaves(after), strict=True)
-    changes = [
-        (path, _text(old), _text(new)) for (path, old), new in pairs if type_of(old) != type_of(new)
-    ]
-    return _unsettled(
-        "The update changes the types of its own state, so the second step is traced again:",
-        changes,
-        "Make `init` and `update` of the transformation agree on these leaves.",
+def _unsettled(before: Any, after: Any) -> UnsettledStateError:
+    old, new = (
+        {path: _text(leaf) for path, leaf in jtu.tree_leaves_with_path(tree)}
+        for tree in (before, after)
     )
-
-
-def _changed_structure(before: Any, after: Any) -> UnsettledStateError:
-    old, new = (dict(jtu.tree_leaves_with_path(tree)) for tree in (before, after))
-    changes = [(path, _text(leaf), "missing") for path, leaf in old.items() if path not in new]
-    changes += [(path, "missing", _text(leaf)) for path, leaf in new.items() if path not in old]
-    if not changes:  # the leaves agree, the containers differ
-        changes = [((), str(jax.tree.structure(before)), str(jax.tree.structure(after)))]
-    return _unsettled(
-        "The update changes the structure of its own state, so the second step is traced again:",
-        changes,
-        "Make `init` of the transformation return what `update` returns.",
-    )
-
-
-def _unsettled(problem: str, changes: list[tuple[Any, str, str]], fix: str) -> UnsettledStateError:
-    lines = [f"  {old} -> {new} @ opt_state{jtu.keystr(path)}" for path, old, new in changes]
-    path, before, after = changes[0]
-    return UnsettledStateError(
-        "\n".join((problem, *lines)),
-        fix,
-        path=f"opt_state{jtu.keystr(path)}",
-        before=before,
-        after=after,
-    )
+    pairs = {p: (old.get(p, "missing"), new.get(p, "missing")) for p in {**old, **new}}
+    changes = {p: pair for p, pair in pairs.items() if pair[0] != pair[1]}
+    structures = str(jax.tree.structure(before)), str(jax.tree.structure(after))
+    changes = changes or {(): structures}  # the leaves agree, the containers differ
+    what, fix = "types", "Make `init` and `update` of the transformation agree on these leaves."
+    if structures[0] != structures[1]:
+        what, fix = "structure", "Make `init` of the transformation return what `update` returns."
+    head = f"The update changes the {what} of its own state, so the second step is traced again:"
+    lines = [f"  {a} -> {b} @ opt_state{jtu.keystr(path)}" for path, (a, b) in changes.items()]
+    path, (one, other) = next(iter(changes.items()))
+    path = f"opt_state{jtu.keystr(path)}"
+    return UnsettledStateError("\n".join((head, *lines)), fix, path=path, before=one, after=other)
 
 
 def _text(leaf: Any) -> str:

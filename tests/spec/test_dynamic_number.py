@@ -367,17 +367,6 @@ def test_a_number_may_be_used_in_the_other_precision(number, is_wide):
     assert optim.hyperparameters()["learning_rate"] == number
 
 
-@pytest.mark.parametrize("is_wide", [False, True])
-def test_an_ensemble_may_be_used_in_the_other_precision(is_wide):
-    rates = [0.1, 1 / 3, 0.999]
-    with jax.enable_x64(is_wide):
-        made = canonopt.dynamic(rates)
-    with jax.enable_x64(not is_wide):
-        found = jit(jax.vmap(lambda x: jnp.asarray(1 - x)))(made)
-        assert bits(found) == bits(jnp.stack([jnp.asarray(1 - rate) for rate in rates]))
-        assert bits((1 - made).as_array()) == bits(found)
-
-
 # --- derivatives ----------------------------------------------------------------------------------
 
 

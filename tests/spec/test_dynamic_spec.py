@@ -173,18 +173,6 @@ def test_a_factory_is_called_for_a_build_and_for_each_trace_of_a_function(value)
         assert len(calls) == before + 1
 
 
-def test_a_mapping_keeps_its_order():
-    stages = canonopt.canonical(lambda stages: optax.chain(*stages.values()))
-    scale = jnp.float32(0.1)
-    optim = stages({"b": canonopt.scale(scale), "a": canonopt.clip(0.05)})
-    for built in (optim, jax.tree.map(lambda x: x, optim)):
-        np.testing.assert_allclose(update(built, PARAMS)["w"], 0.05)
-        np.testing.assert_allclose(jax.jit(update)(built, PARAMS)["w"], 0.05)
-    swapped = stages({"a": canonopt.clip(0.05), "b": canonopt.scale(scale)})
-    assert jax.tree.structure(swapped) != jax.tree.structure(optim)
-    np.testing.assert_allclose(jax.jit(update)(swapped, PARAMS)["w"], 0.005)
-
-
 MESSAGE = re.escape(
     "holds arrays, so it cannot be hashed and cannot be a static argument. Pass it as an "
     "ordinary argument (take it out of static_argnums and static_argnames), make it an ordinary "

@@ -40,22 +40,6 @@ def test_every_spec_is_an_optax_transformation(name):
     assert jax.tree.leaves(spec) == []
 
 
-def test_extra_arguments_reach_through_optax_chain():
-    optim = optax.chain(canonopt.clip(1.0), canonopt.polyak_sgd())
-    _, state = optim.update(PARAMS, optim.init(PARAMS), PARAMS, value=jnp.float32(2.0))
-    updates, _ = canonopt.chain(optax.clip(1.0), optax.polyak_sgd()).update(
-        PARAMS, state, PARAMS, value=jnp.float32(2.0)
-    )
-    assert float(updates["w"][0]) != 0.0
-
-
-def test_a_replaced_function_is_no_longer_the_configuration():
-    optim = canonopt.adam(1e-3)
-    replaced = optim._replace(init=optax.init_empty_state)
-    assert type(replaced) is optax.GradientTransformationExtraArgs
-    assert replaced.update is optim.update
-
-
 @pytest.mark.parametrize(
     "spec", [canonopt.adam(1e-3), canonopt.sgd(canonopt.dynamic(0.1))], ids=repr
 )

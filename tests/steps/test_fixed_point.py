@@ -62,21 +62,6 @@ def test_values_are_those_of_init_also_where_they_come_from_the_model():
             np.testing.assert_array_equal(a, b)
 
 
-def test_sharded_state_is_nowhere_whole():
-    mesh = Mesh(np.array(jax.devices()), ("data",))
-    params = {
-        "w": jax.device_put(jnp.ones((64, 8)), NamedSharding(mesh, P("data"))),
-        "b": jax.device_put(jnp.ones(8), NamedSharding(mesh, P())),
-    }
-    loss = lambda p, x: jnp.sum(p["w"] ** 2) + jnp.sum(p["b"] * x[0])  # noqa: E731
-    optim = canonopt.lbfgs(1e-3, memory_size=4, linesearch=None)
-    state = canonopt.init_like_grads(params, loss, X, optim=optim)
-    memory = optax.tree.get(state, "diff_params_memory")["w"]
-    assert memory.shape == (4, 64, 8)
-    assert {shard.data.shape for shard in memory.addressable_shards} == {(4, 8, 8)}
-    assert train(optim, params, state, loss)[0] == (1, 1)
-
-
 def test_an_init_of_any_kind_makes_its_leaves_sharded():
     """Also one that does not look at how the parameters are sharded, as `zeros_like` does."""
     given = []

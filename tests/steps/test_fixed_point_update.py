@@ -128,17 +128,6 @@ def test_an_argument_that_optax_requires_in_spite_of_a_default():
     assert int(state.steps_since_sync) == 0
 
 
-def test_an_error_of_an_update_gets_a_note():
-    def update(updates, state, params=None):
-        raise ValueError("no such thing")
-
-    optim = optax.GradientTransformation(lambda params: (), update)
-    with pytest.raises(ValueError, match="no such thing") as caught:
-        canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
-    note = "canonopt was tracing the update of the optimizer for shapes."
-    assert note in caught.value.__notes__
-
-
 def test_a_helper_with_required_arguments_is_not_taken_for_an_update():
     def helper(x, y, z, *, scale):
         return x * scale

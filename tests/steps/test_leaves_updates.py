@@ -106,15 +106,6 @@ def test_the_structures_are_those_of_optax(params, updates):
     assert_same_bits(canonopt.apply_updates(params=params, updates=updates), theirs)
 
 
-@pytest.mark.parametrize("dtype", FLOATS)
-@pytest.mark.slow
-def test_the_numbers_are_those_of_equinox_if_the_dtypes_agree(dtype):
-    model = eqx.nn.MLP(3, 2, 4, 2, dtype=dtype, key=jax.random.key(0))
-    updates = jax.tree.map(lambda leaf: leaf / 3, eqx.filter(model, eqx.is_inexact_array))
-    ours, theirs = (apply(model, updates) for apply in (canonopt.apply_updates, eqx.apply_updates))
-    assert eqx.tree_equal(ours, theirs, typematch=True)
-
-
 # --- what has no update -------------------------------------------------------------------------
 
 
