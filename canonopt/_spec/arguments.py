@@ -84,55 +84,47 @@ def _is_same(made: list[Any], parts: Parts) -> bool:
 # --- copies of containers -----------------------------------------------------------------------
 
 
-class Copies:
-    """Copies of the containers among the arguments of one build.
+def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]:
+    """Return parameters with copies of the containers in them.
 
     A container that is in two places is copied once. Any other object that may change stays itself.
     With `is_plain`, configs of OmegaConf become dicts and lists, as Optax's factories need them.
+
+    **Raises:** `ParameterError` for a container that contains itself.
     """
+    # By the id of each container, which is kept so that no other object gets that id.
+    made: dict[int, tuple[Any, Any]] = {}
 
-    def __init__(self, is_plain: bool = False) -> None:
-        self._is_plain = is_plain
-        # By the id of each container, which is kept so that no other object gets that id.
-        self._made: dict[int, tuple[Any, Any]] = {}
-
-    def of(self, value: Any) -> Any:
-        """Return `value` with copies of the containers in it."""
+    def copy_of(value: Any) -> Any:
         kind = type(value)
         if kind in WHOLE or is_spec(value):
             return value
-        if id(value) not in self._made:
-            self._made[id(value)] = value, self._copied(value, kind)
-        return self._made[id(value)][1]
+        if id(value) not in made:
+            made[id(value)] = value, copy_of_container(value, kind)
+        return made[id(value)][1]
 
-    def _copied(self, value: Any, kind: Any) -> Any:
+    def copy_of_container(value: Any, kind: Any) -> Any:
         if kind is set:
             return set(value)
         if kind is np.ndarray:
-            made = value.copy(order="K")
-            made.flags.writeable = value.flags.writeable
-            return made
-        if self._is_plain and kind.__name__ in ("DictConfig", "ListConfig"):
+            array = value.copy(order="K")
+            array.flags.writeable = value.flags.writeable
+            return array
+        if is_plain and kind.__name__ in ("DictConfig", "ListConfig"):
             omegaconf: Any = sys.modules.get("omegaconf")
             if isinstance(value, getattr(omegaconf, kind.__name__, ())):
                 return omegaconf.OmegaConf.to_container(value, resolve=True)
         if not (kind in _MUTABLE or kind is tuple or is_namedtuple(kind) or is_frozen_record(kind)):
             return value
         parts, make = parts_of(value)
-        made = [self.of(part) for _, part in parts]
-        is_needed = kind in _MUTABLE or not _is_same(made, parts)
-        return make(made) if is_needed else value
+        copies = [copy_of(part) for _, part in parts]
+        is_needed = kind in _MUTABLE or not _is_same(copies, parts)
+        return make(copies) if is_needed else value
 
-
-def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]:
-    """Return parameters with copies of the containers in them.
-
-    **Raises:** `ParameterError` for a container that contains itself.
-    """
-    copies, made = Copies(is_plain), {}
+    found = {}
     for name, value in parameters.items():
         try:
-            made[name] = copies.of(value)
+            found[name] = copy_of(value)
         except RecursionError:
             raise ParameterError(
                 f"{name} is a {type(value).__name__} that contains itself, which a spec cannot "
@@ -140,4 +132,4 @@ def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]
                 "Write one that does not, or an object of a class of your own.",
                 path=name,
             ) from None
-    return made
+    return found

@@ -2,10 +2,11 @@
 
 import collections
 import enum
+import functools
 import math
 import sys
 import types
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import jax.numpy as jnp
@@ -56,6 +57,16 @@ def _dict(value: dict[Any, Any]) -> str:
     return f"{{{_pairs('{}: {}', value.items())}}}"
 
 
+def call_expression(name: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> str:
+    """Return Python source for a call."""
+    words = [*map(expression, args), *(f"{n}={expression(v)}" for n, v in kwargs.items())]
+    return f"{name}({', '.join(words)})"
+
+
+def _partial(value: functools.partial) -> str:
+    return call_expression("functools.partial", (value.func, *value.args), value.keywords)
+
+
 def _default(value: collections.defaultdict) -> str:
     return f"collections.defaultdict({expression(value.default_factory)}, {_dict(value)})"
 
@@ -72,5 +83,6 @@ _RULES: dict[Any, Callable[[Any], str]] = {
     collections.OrderedDict: lambda value: f"collections.OrderedDict({_dict(value)})",
     collections.defaultdict: _default,
     collections.deque: lambda value: f"collections.deque({expression([*value])}, {value.maxlen})",
+    functools.partial: _partial,
     type(jnp.float32): lambda value: f"jax.numpy.{value.dtype.name}",
 }

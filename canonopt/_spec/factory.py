@@ -26,7 +26,7 @@ from .._optax_compat import dtype_of, is_factory_of_factories, mentions_transfor
 from .._python_internals import parameters_of, signature_with_alias, token_of
 from ..errors import ParameterError
 from .arguments import WHOLE, copied, is_spec
-from .expressions import expression
+from .expressions import call_expression, expression
 from .mistakes import check_hyperparameters, check_transformations
 from .spec import Internals, ScheduleSpec, Spec, class_for, internals_of, make_spec
 
@@ -89,16 +89,6 @@ class Factory:
         return FactoryParameters(self.function, self.name, _RESERVED)
 
     @functools.cached_property
-    def _dtypes(self) -> list[str]:
-        """The parameters that are dtypes. Only Optax's naming is known."""
-        return [n for n in self.signature.names if "dtype" in n] if self._of_optax else []
-
-    @functools.cached_property
-    def _remembers_calls(self) -> bool:
-        # What a user's factory reads may change, and a random key depends on a setting of JAX.
-        return self.is_stable and _KEYS.isdisjoint(self.signature.names)
-
-    @functools.cached_property
     def is_stable(self) -> bool:
         """True if the function belongs to a library, and never changes."""
         return not read((self.function,)).can_change
@@ -120,8 +110,11 @@ class Factory:
             is_constant = not internals.is_temporary
         else:
             is_constant = internals.is_rebuilt and all(map(_is_constant, values))
+        # What a user's factory reads may change, and a random key depends on a setting of JAX.
+        if not (is_constant and self.is_stable and _KEYS.isdisjoint(self.signature.names)):
+            return spec
         # No key is found again by a NaN, and a dict takes -0.0 for 0.0.
-        if not (is_constant and self._remembers_calls) or any(map(operator.ne, values, values)):
+        if any(map(operator.ne, values, values)):
             return spec
         if not (has_zero := 0.0 in values) or not has_negative_zero(values):
             internals.has_zero |= has_zero
@@ -131,7 +124,7 @@ class Factory:
     def from_fields(self, fields: dict[str, Any], current: dict[str, Any] | None = None) -> Any:
         """Return the spec with parameters given by name, as `attrs.evolve` and pickle do."""
         given = self.signature.from_fields(fields, current)
-        self.check_no_iterator({n: v for n, v in given.items() if n not in fields})
+        self._check_no_iterator({n: v for n, v in given.items() if n not in fields})
         return self._spec_of(self.signature.differing(given, containers=True))
 
     def _spec_of(self, given: dict[str, Any]) -> Any:
@@ -147,7 +140,10 @@ class Factory:
         try:
             reading = read(held, values)
         except HoldsArray:
-            return self._with_arrays(parameters)
+            from .dynamic_spec import make_dynamic  # most specs hold no array
+
+            self._check_no_iterator(parameters)
+            return make_dynamic(self, parameters)
         key = (_x64.value, _settings(_config), tuple(given), reading.key)
         found = self.specs.find(key, _nothing)() if reading.is_comparable else None
         if found and (found.watched is None or found.watched.is_unchanged()):
@@ -174,7 +170,9 @@ class Factory:
         if self.is_checked:
             check_hyperparameters(self.name, signature.parameters, given)
         check_transformations(self.name, signature.transformations, given)
-        return given | {name: dtype_of(given[name]) for name in self._dtypes if name in given}
+        # Only Optax's naming is known.
+        dtypes = [name for name in given if "dtype" in name] if self._of_optax else []
+        return given | {name: dtype_of(given[name]) for name in dtypes}
 
     def build(self, given: dict[str, Any], parameters: dict[str, Any]) -> Any:
         """Build a spec with these `parameters`, calling the function with `given`."""
@@ -195,7 +193,7 @@ class Factory:
             internals.spec = make_spec(class_for(self, made), parameters, internals)
         return internals.spec
 
-    def check_no_iterator(self, values: dict[str, Any]) -> None:
+    def _check_no_iterator(self, values: dict[str, Any]) -> None:
         """Raise `ParameterError` if an argument of an earlier call is an iterator."""
         for name, value in values.items():
             if hasattr(type(value), "__next__"):
@@ -212,13 +210,6 @@ class Factory:
             return self.function(**given)
         args, kwargs = self.signature.unbind(given)
         return self.function(*args, **kwargs)
-
-    def _with_arrays(self, parameters: dict[str, Any]) -> Any:
-        """Return the spec with these parameters, some of which hold arrays."""
-        from .dynamic_spec import make_dynamic  # most specs hold no array
-
-        self.check_no_iterator(parameters)
-        return make_dynamic(self, parameters)
 
     def __canonical_key__(self, mode: Any) -> int:
         return token_of(self)
@@ -262,8 +253,7 @@ class Factory:
     def describe(self, parameters: dict[str, Any]) -> str:
         """Return Python source for the spec with these parameters."""
         args, kwargs = self.signature.unbind(self.signature.differing(parameters, containers=True))
-        words = [*map(expression, args), *(f"{n}={expression(v)}" for n, v in kwargs.items())]
-        return f"{self.expression}({', '.join(words)})"
+        return call_expression(self.expression, args, kwargs)
 
 
 def _factory_named(module: str, name: str) -> Factory:

@@ -4,13 +4,12 @@ What is refused here is refused by Optax too, if not before the first update. On
 number is taken by a few of its factories.
 """
 
-import contextlib
 import difflib
 import inspect
 import re
 import types
 import typing
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -58,9 +57,8 @@ def _check_number(factory: str, value: Any, annotation: Any, path: str) -> None:
         what = "a number or a schedule" if takes_function(annotation) else "a number"
         what = what if {int, float} & {*members_of(annotation)} else "True or False"
         fix = None
-        if isinstance(value, str) and _is_numeric(value):
-            is_int = float not in members_of(annotation) and value.isdecimal()
-            fix = f"Write {'int' if is_int else 'float'}({value!r}){_in_yaml(value)}."
+        if isinstance(value, str) and (number := _number_in(value, members_of(annotation))):
+            fix = f"Write {number}."
         elif inside is None and is_factory(value):
             fix = f"Call it: {path}={_named(value)}(...)."
         elif isinstance(value, type):
@@ -82,20 +80,18 @@ def _check_number(factory: str, value: Any, annotation: Any, path: str) -> None:
                 _check_number(factory, item, inside, path + step)
 
 
-def _is_numeric(text: str) -> bool:
-    with contextlib.suppress(ValueError):
+def _number_in(text: str, kinds: Collection[Any]) -> str | None:
+    """Return how to write the number that a text stands for, in Python and in YAML."""
+    try:
         float(text)
-        return True
-    return False
-
-
-def _in_yaml(text: str) -> str:
-    """Return how to write the number in YAML, if YAML reads this spelling of it as a string."""
+    except ValueError:
+        return None
+    code = f"{'int' if text.isdecimal() and float not in kinds else 'float'}({text!r})"
     number = re.fullmatch(r"([-+]?\d+)(\.\d*)?[eE]([-+]?)(\d+)", text)
     if number is None:
-        return ""
-    digits, fraction, sign, exponent = number.groups()
-    return f", or {digits}{fraction or '.0'}e{sign or '+'}{exponent} in YAML"
+        return code
+    digits, fraction, sign, exponent = number.groups()  # YAML reads it as a string
+    return f"{code}, or {digits}{fraction or '.0'}e{sign or '+'}{exponent} in YAML"
 
 
 def _check_dtype(factory: str, value: str, path: str) -> None:

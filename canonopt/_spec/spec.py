@@ -192,7 +192,7 @@ class Configured:
 
     def __reduce__(self) -> tuple:
         # With the defaults, so that another default in a later version changes nothing.
-        return _restore, (self._factory, self._factory.to_pickle(self.parameters()))
+        return self._factory.from_fields, (self._factory.to_pickle(self.parameters()),)
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
         known = self._internals
@@ -208,10 +208,6 @@ class Configured:
             return known.roots
         # In full, since an equal spec may be another object, as with a schedule of Optax's own.
         return (known.factory, known.build(), *self.parameters().values())
-
-
-def _restore(factory: Any, parameters: dict[str, Any]) -> Any:
-    return factory.from_fields(parameters)
 
 
 # --- parameters by path -------------------------------------------------------------------------

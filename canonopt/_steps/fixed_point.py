@@ -17,7 +17,7 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 import optax
-from jax.extend.core import JaxprEqn, Literal, jaxpr_as_fun
+from jax.extend.core import Literal, jaxpr_as_fun
 from jax.sharding import NamedSharding
 
 from .._identity import kind_of
@@ -185,7 +185,10 @@ def _make_in_place(
     """
     jaxpr = init.jaxpr.jaxpr
     given = dict(zip(jaxpr.invars, params, strict=True))
-    constants = {eqn.outvars[0]: eqn.invars[0] for eqn in jaxpr.eqns if _is_full(eqn)}
+    # As `jnp.full` fills an array with a constant.
+    fills = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "broadcast_in_dim"]
+    pairs = ((eqn.outvars[0], eqn.invars[0]) for eqn in fills)
+    constants = {made: value for made, value in pairs if isinstance(value, Literal)}
     leaves = jax.tree.leaves(init.out_info)
     to_compute = []
     for i, (var, struct) in enumerate(zip(jaxpr.outvars, wanted, strict=True)):
@@ -210,11 +213,6 @@ def _make_in_place(
         for i, leaf in zip(to_compute, computed, strict=True):
             leaves[i] = as_type(leaf, wanted[i])
     return leaves
-
-
-def _is_full(eqn: JaxprEqn) -> bool:
-    """Return True if an equation fills an array with a constant, as `jnp.full` does."""
-    return eqn.primitive.name == "broadcast_in_dim" and isinstance(eqn.invars[0], Literal)
 
 
 def _traced_init(update: "Update", params: Any) -> jax.stages.Traced:
@@ -319,9 +317,15 @@ class Update:
 
     def _unknown_parameters(self) -> dict[str, inspect.Parameter]:
         """Return the extra arguments in the signatures of the update that are not known."""
+        found = {}
+        for function in self._functions:
+            extra = [*_parameters(function).values()][2:]
+            # Only if it has the parameters of an update.
+            if extra and (extra[0].name == "params" or extra[0].default is None):
+                named = (p for p in extra[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
+                found |= {p.name: p for p in named}
         known = {*_FROM_LOSS, *self._extra_args}
-        parameters = (p for function in self._functions for p in _extra_parameters(function))
-        return {p.name: p for p in parameters if p.name not in known}
+        return {name: parameter for name, parameter in found.items() if name not in known}
 
 
 def _call_with(names: Iterable[str]) -> str:
@@ -337,14 +341,6 @@ def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]
         return inspect.signature(function).parameters
     except (TypeError, ValueError):
         return {}
-
-
-def _extra_parameters(function: Callable[..., Any]) -> list[inspect.Parameter]:
-    """Return the extra arguments that `function` names, if it has the parameters of an update."""
-    parameters = [*_parameters(function).values()][2:]
-    if not parameters or not (parameters[0].name == "params" or parameters[0].default is None):
-        return []
-    return [p for p in parameters[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD)]
 
 
 _MAX_VALUES = 1000

@@ -76,13 +76,9 @@ def _cut(model: Any, grads: Any) -> Any:
             "Convert the leaves to train, with x.astype(jnp.float32) for example.",
         )
     # To JAX, None is a node without leaves, which without `is_leaf` would match no leaf.
-    return jax.tree.map(
-        lambda grad, leaf: None if grad is None else leaf, grads, model, is_leaf=_is_none
-    )
-
-
-def _is_none(node: Any) -> bool:
-    return node is None
+    is_none = lambda node: node is None  # noqa: E731
+    cut = lambda grad, leaf: None if grad is None else leaf  # noqa: E731
+    return jax.tree.map(cut, grads, model, is_leaf=is_none)
 
 
 def _check_scalar(loss: Any, has_aux: bool) -> None:

@@ -2,6 +2,7 @@
 
 import collections
 import enum
+import functools
 import inspect
 import math
 import pickle
@@ -170,6 +171,7 @@ NAMES = {
     "jax": jax,
     "jnp": jnp,
     "collections": collections,
+    "functools": functools,
     "ml_dtypes": ml_dtypes,
     "numpy": np,
     "np": np,
@@ -209,7 +211,7 @@ REPRS = [
             *(np.bool_(True), {1.0, math.inf}, frozenset([math.inf]), set(), jnp.float32, float),
             *(complex(-0.0, 1.0), complex(math.inf, math.nan), collections.OrderedDict(a=math.inf)),
             *(collections.defaultdict(list, a=[1j]), collections.deque([math.inf], 3)),
-            collections.deque([1, 2]),
+            *(collections.deque([1, 2]), functools.partial(module_level_mask, params=math.inf)),
         ],
     ),
 ]
