@@ -9,13 +9,13 @@ more, apart from JAX's caches, and what is reported is only what gives another p
 import contextlib
 import dis
 import functools
+import io
 import re
-import sys
 import threading
 import types
 import weakref
 from collections.abc import Callable, Iterator
-from typing import Any, cast
+from typing import Any
 
 import attrs
 import numpy as np
@@ -136,7 +136,7 @@ def _gives_another_program(call: CachedCall, changes: Changes) -> bool:
     arrays = [value for *_, value in changes.values() if isinstance(value, np.ndarray)]
     try:
         cached = call.cached()
-        with _silence, contextlib.redirect_stdout(cast(Any, _Others(sys.stdout))):
+        with _silence, contextlib.redirect_stdout(io.StringIO()):
             now = call.afresh()
             is_other = not is_same_program(now, cached, arrays)
             return is_other and is_same_program(now, call.afresh())
@@ -144,21 +144,9 @@ def _gives_another_program(call: CachedCall, changes: Changes) -> bool:
         return False
 
 
-_silence = threading.RLock()  # one after the other, so that each finds what the last put back
-
-
-class _Others:
-    """A stream that writes what other threads print."""
-
-    def __init__(self, stream: Any) -> None:
-        self._stream, self._thread = stream, threading.get_ident()
-
-    def write(self, text: str) -> int:
-        is_own = threading.get_ident() == self._thread
-        return len(text) if is_own else self._stream.write(text)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
+# One after the other, so that each finds what the last put back. What another thread prints in
+# these milliseconds is lost, too.
+_silence = threading.RLock()
 
 
 @attrs.define(eq=False)

@@ -74,23 +74,18 @@ class Stream:
         }
 
 
-# jax, and what canonopt imports that imports jax, too: a script may begin with one of these.
-_NAMES = frozenset(["jax", "jaxtyping", "chex", "equinox", "optax", "canonopt"])
-
-
-class JaxFinder:
-    """Finder that calls a function once jax and what canonopt needs are fully imported.
+class Finder:
+    """Finder that calls a function once a module is fully imported, and canonopt too if it began.
 
     It finds these modules as the other finders do.
     """
 
-    def __init__(self, imported) -> None:
-        self._imported = imported
-        self._running = set()
-        self._has_jax = False
+    def __init__(self, functions) -> None:
+        self._functions, self._ready = functions, []
+        self._depth = 0  # of imports inside of imports
 
     def find_spec(self, name: str, path=None, target=None):
-        if name not in _NAMES:
+        if name not in self._functions and name.partition(".")[0] != "canonopt":
             return None
         for finder in sys.meta_path:
             find = getattr(finder, "find_spec", None)
@@ -103,13 +98,14 @@ class JaxFinder:
     def _hook(self, name: str, loader) -> None:
         def exec_module(module) -> None:
             loader.__dict__.pop("exec_module", None)
-            self._running.add(name)
+            self._depth += 1
             try:
                 loader.exec_module(module)
-                self._has_jax = self._has_jax or name == "jax"
+                self._ready += filter(None, [self._functions.pop(name, None)])
             finally:
-                self._running.discard(name)
-                self._finish()
+                self._depth -= 1
+                if not self._depth:
+                    self._finish()
 
         try:
             # On the loader itself, which keeps its type: a script may look at it.
@@ -118,38 +114,44 @@ class JaxFinder:
             pass
 
     def _finish(self) -> None:
-        if self._has_jax and not self._running:
-            try:
-                sys.meta_path.remove(self)
-            except ValueError:  # another thread has done it
-                return
-            self._imported()
+        ready, self._ready = self._ready, []
+        if not self._functions and self in sys.meta_path:
+            sys.meta_path.remove(self)
+        for function in ready:
+            function()
 
 
 def watch(folder: str) -> None:
     stream = Stream(folder)
 
-    def imported() -> None:
-        stream.write()
+    def call(function) -> None:
         try:
-            from canonopt._doctor import stream as theirs
-
-            if theirs.VERSION != VERSION:
-                raise ImportError("another version of canonopt")
-            theirs.listen(stream.write)
-            if os.environ.get(TRY):
-                from canonopt._spec import replace_in_optax
-
-                replace_in_optax()
+            function()
         except Exception as error:
             text = str(error)
             if isinstance(error, ImportError):
                 text = f"{text}. Install the canonopt that runs `canonopt doctor` there too."
             stream.write({"event": "problem", "time": time.time(), "text": text[:1000]})
 
+    def listen() -> None:
+        stream.write()
+        from canonopt._doctor import stream as theirs
+
+        if theirs.VERSION != VERSION:
+            raise ImportError("another version of canonopt")
+        theirs.listen(stream.write)
+
+    def replace() -> None:
+        from canonopt._spec import replace_in_optax
+
+        replace_in_optax()
+
     # Before the functions that the script registers, so that it runs after them.
     atexit.register(stream.end)
-    sys.meta_path.insert(0, JaxFinder(imported))
+    functions = {"jax": lambda: call(listen)}
+    if os.environ.get(TRY):
+        functions["optax"] = lambda: call(replace)
+    sys.meta_path.insert(0, Finder(functions))
 
 
 if __name__ == "sitecustomize":
