@@ -16,9 +16,4 @@ from .scripts import SCRIPTS as SCRIPTS
 from .scripts import UNSEEN as UNSEEN
 
 # What the doctor does not get right, and why.
-MISSED: dict[str, str] = {
-    "a shard_map that each call makes around a local function": (
-        "the line to write does not help, since `canonopt.jit` takes what `jax.shard_map` returns "
-        "for a function of which JAX has an old trace."
-    ),
-}
+MISSED: dict[str, str] = {}

@@ -311,15 +311,9 @@ PLACES = templates("""
 ## float({x}) | 2
 {n} = '{v}'
 ~ {n} = '{v}' ;; {n} = str({v})
-## {x}[0] | 2
-{n} = ({v}, 1.0)
-~ {n} = ({v}, 1.0) ;; {n} = ({v}, *{n}[1:])
 ## {x}[0] | 4
 {n} = [{v}, 2.0]
 ~ {n}[0] = {v} ;; {n}.insert(0, {v}) ;; {n} = [{v}, 2.0] ;; {n}[:] = [{v}]
-## len({x}) / 4 | 2
-{n} = [{v}]
-~ {n}.append({v}) ;; {n}.clear() ;; {n} = [{v}]
 ## {x}['lr'] | 4
 {n} = {{'lr': {v}}}
 ~ {n}['lr'] = {v} ;; {n}.update(lr={v}) ;; {n} = {{'lr': {v}}} ;; {n}['other'] = {v}
@@ -335,9 +329,6 @@ PLACES = templates("""
 ## float({x}) | array
 {n} = jnp.asarray({v})
 ~ {n} = jnp.asarray({v}) ;; {n} = {n} * 2
-## float({x})
-{n} = np.float32({v})
-~ {n} = np.float32({v}) ;; {n} = {v}
 ## {x}.lr | 4
 {n} = types.SimpleNamespace(lr={v})
 ~ {n}.lr = {v} ;; setattr({n}, 'lr', {v}) ;; {n} = types.SimpleNamespace(lr={v})
@@ -351,11 +342,6 @@ class {n}_class: lr: float = {v}
 class {n}_class: rates: list
 {n} = {n}_class([{v}])
 ~ {n} = {n}_class([{v}]) ;; {n}.rates[0] = {v}
-## {x}.lr
-class {n}_class: __slots__ = ('lr',)
-{n} = {n}_class()
-{n}.lr = {v}
-~ {n}.lr = {v}
 ## {x}.lr | 2
 class {n}_class: lr = {v}
 {n} = {n}_class()
@@ -390,13 +376,6 @@ sys.modules['settings'] = settings
 exec('lr = {v}\\ndef rate(): return lr', vars(settings))
 {n} = settings
 ~ settings.lr = {v} ;; settings.rate = lambda: {v}
-## next(iter({x}.values()))
-{n} = collections.OrderedDict(a={v}, b=2.0)
-~ {n}.move_to_end('a') ;; {n}['a'] = {v}
-## {x}['lr']
-{n}_dict = {{'lr': {v}}}
-{n} = types.MappingProxyType({n}_dict)
-~ {n}_dict['lr'] = {v} ;; {n} = types.MappingProxyType({{'lr': {v}}})
 ## {x}('lr')
 {n}_dict = {{'lr': {v}}}
 {n} = {n}_dict.get
@@ -428,19 +407,6 @@ def {n}_maker():
 def {n}(power): return {n}_lr ** power
 {n}_lr = {v}
 ~ {n}_lr = {v}
-## {x}.lr
-class {n}_descriptor:
-    def __get__(self, owner, kind): return self.lr
-{n}_of = {n}_descriptor()
-{n}_of.lr = {v}
-class {n}_class: lr = {n}_of
-{n} = {n}_class()
-~ {n}_of.lr = {v}
-## {x}.helper()
-{n}_lr = {v}
-def {n}_helper(): return {n}_lr
-{n} = types.SimpleNamespace(helper={n}_helper)
-~ {n}_lr = {v} ;; {n}.helper = lambda: {v} ;; def {n}_helper(): return {v}
 """)
 
 # --- writing: functions -------------------------------------------------------------------------
@@ -475,13 +441,6 @@ def {{n}}({{a}}, *, v={{o}}): return {{v}}
 ## {{n}}.function() | 2{_CLASS}
 ## {{n}}.method | 2{_CLASS}
 ## {{n}} | 2{_CLASS}
-## {{n}}_class({{o}}).method{_CLASS}
-## {{n}}.method
-class {{n}}_class:
-    def read(self, {{a}}): return {{e}}
-    def method(self, {{a}}): return self.read({{a}})
-{{n}} = {{n}}_class()
-~ {{n}}_class.read = lambda self, {{a}}: {{e}} ;; {{n}} = {{n}}_class()
 ## {{n}}({{o}}) | 2, array
 @dataclasses.dataclass(frozen=True)
 class {{n}}:
@@ -498,10 +457,6 @@ def {{n}}(f):
     @functools.wraps(f)
     def wrapper(*args): return f(*args)
     return wrapper
-## {{n}}({{o}})
-def {{n}}(v):
-    def again({{a}}, n=1): return {{v}} if n == 0 else again({{a}}, n=n - 1)
-    return again
 ## {{n}} | 3
 def {{n}}_maker(v):
     def write(new):
@@ -510,11 +465,6 @@ def {{n}}_maker(v):
     return lambda {{a}}: {{v}}, write
 {{n}}, {{n}}_write = {{n}}_maker({{o}})
 ~ {{n}}_write({{o}}) ;; {{n}}, {{n}}_write = {{n}}_maker({{o}})
-## {{n}}({{o}}) | 2
-def {{n}}(o):
-    f = lambda {{a}}: {{v}}
-    v = o
-    return f
 ## {{n}} | 2
 def {{n}}_maker(v):
     f = lambda {{a}}: {{v}}
@@ -611,12 +561,6 @@ def {n}(cfg, k=1.0): return optax.sgd({x} * k)
 ## {n}() ;; {n}(1.0) ;; {n}(2.0)
 @canonical
 def {n}(k=1.0): return optax.sgd({q} * k)
-## {n}({o})
-@canonical
-def {n}(cfg): return optax.sgd(lambda c: {x})
-## {n}() ;; {n}({o})
-@canonical
-def {n}(cfg={o}): return optax.sgd({x})
 ## {n}_maker({o})(2.0) ;; {n}_maker({o})(k=2.0)
 def {n}_maker(cfg):
     @canonical
@@ -641,9 +585,6 @@ def {n}(cfg): return optax.sgd(cfg.pop('lr', 2.0))
 ## {n}([lib.scale({q})]) ;; {n}(map(lib.scale, (2.0, {q}))) ;; {n}(lib.scale(x) for x in (2.0, {q}))
 @canonical
 def {n}(stages): return optax.chain(*stages)
-## {n}({{'clip': 0.5, 'scale': {q}}}) ;; {n}({{'scale': {q}, 'clip': 0.5}})
-@canonical
-def {n}(stages): return optax.chain(*(getattr(optax, k)(v) for k, v in stages.items()))
 ## {n}({{0, 8}}) ;; {n}({{8, 0}}) ;; {n}(frozenset([8, 0])) ;; {n}(frozenset([0, 8]))
 @canonical
 def {n}(stages): return optax.chain(*(optax.scale(3.0) if k else optax.clip({q}) for k in stages))
@@ -701,11 +642,6 @@ for {n} in ({us}):
 for {t}_one in {t}:
     step({t}_one, '{h}', True)
 ##
-{t} = []
-for {n} in ({us}):
-    {t}.append({f})
-    step({t}[0], '{h}', len({t}) > 1)
-##
 def {t}():
     for v in ({us}):
         step({g}, '{h}')
@@ -730,13 +666,6 @@ def {t}():
 {t}()
 {t}()
 ##
-def {t}(v):
-    one = {g}
-    v = v * 2
-    return one
-for {t}_v in ({us}):
-    step({t}({t}_v), '{h}', True)
-##
 def {t}():
     v = {u}
     one = {g}
@@ -752,10 +681,6 @@ def {t}(v):
     if v < 0.9:
         {t}(v * 2)
 {t}({u})
-##
-{t} = [{g} for v in ({us})]
-for {t}_one in {t}:
-    step({t}_one, '{h}', True)
 """.strip().split("\n##\n")
 
 
