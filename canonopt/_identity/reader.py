@@ -52,6 +52,8 @@ from ..errors import HIDDEN, IDENTITY_TEST, TOO_LARGE, Incomparable, Reason, imp
 # - "live": it was looked up in something whose identity counts already, as a global in its module.
 #   The next lookup finds the same object, so its content is enough.
 # - "now": a function that is traced right after it was read, or never, and what it holds. What may
+# Attributes through which JAX takes a trace that it has, without a program of its own inside.
+_HIDE_TRACES = frozenset("eval_shape make_jaxpr closure_convert inline trace lower".split())
 #   change later does not matter, so content is enough.
 Mode: TypeAlias = Literal["given", "held", "live", "now"]
 
@@ -104,6 +106,7 @@ class Reading:
     # What another build is unlikely to have, if asked for.
     incomparable: list[Incomparable] | None = None
     has_numpy: bool = False  # whether a NumPy array is read, which may change in place
+    hides_traces: bool = False  # whether code may use a trace of JAX's that no program shows
     # Objects of which the key has the id: kept, so that no other object gets it.
     pinned: list[Any] = dataclasses.field(default_factory=list)
     # The objects that count once, such as functions and instances, in the order of the key: in two
@@ -155,15 +158,16 @@ class Reader:
                 self.add(value, cast(Mode, mode))
         self._pending.reverse()
         self._finish()
-        refused = self.refused_attributes
-        if refused and any(map(refused.intersection, self._attributes)):
+        refused, named = self.refused_attributes, self._attributes
+        if refused and any(map(refused.intersection, named)):
             self.stop(self.function, impure("a file"))
         stores = self._changes_variables or (self._changes_objects and self.holds_mutable)
         return Reading(
             tuple(self.out),
             *(self.is_comparable, self.can_change, self.reads_data),
             not (self._can_tell_tracers or stores),
-            *(self.incomparable, self.has_numpy, self.pinned, self._alive, self.library_cells),
+            *(self.incomparable, self.has_numpy, any(map(_HIDE_TRACES.intersection, named))),
+            *(self.pinned, self._alive, self.library_cells),
         )
 
     def _finish(self) -> None:

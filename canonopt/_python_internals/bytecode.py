@@ -93,8 +93,8 @@ def facts_of(code: types.CodeType) -> Code:
                     imports[imported, name] = None
             elif opname == "IS_OP" and not _is_singleton(instructions[i - 1]):
                 tests.append(path if is_global else ())
-            elif opname == "LOAD_CONST":
-                words.update(_words(name))
+            elif instruction.opcode in dis.hasconst:  # also the names of keyword arguments
+                words.update(_words(each.co_consts[instruction.arg or 0]))
             if opname in _STORES and (opname.endswith("GLOBAL") or name in code.co_freevars):
                 stores.add(name)
             if path and is_attribute:

@@ -8,10 +8,10 @@ function that is made again is traced anew, so the two may not share a program.
 import functools
 import inspect
 import types
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from typing import Any
 
-from .._identity import read
+from .._identity import Reading, read
 from .._jax_internals import jitted_by_equinox
 from .._python_internals import WeakIdMap
 
@@ -38,13 +38,15 @@ def note_call(fn: Any) -> bool:
     return first == now
 
 
-def has_old_trace(inside: Collection[str], objects: Iterable[Any]) -> bool:
+def has_old_trace(inside: Collection[str], reading: Reading) -> bool:
     """Return True if JAX may have an old trace of a function inside of a program.
 
-    `inside` has the places of these functions, and `objects` is all that the program was read from.
+    `inside` has the places of the functions that the program shows, and `reading` all that it was
+    read from.
     """
-    found = map(_traced, objects) if inside else ()
-    return not all([note_call(fn) for fn, place in found if place in inside])
+    found = map(_traced, reading.objects) if inside or reading.hides_traces else ()
+    counted = (fn for fn, place in found if place and (reading.hides_traces or place in inside))
+    return not all([*map(note_call, counted)])
 
 
 def _traced(value: Any) -> tuple[Any, str | None]:

@@ -335,7 +335,7 @@ def _started(
     if not arrays:  # else copies are traced
         note_call(fn)
     if (program := programs.get(key)) is not None:
-        if has_old_trace(program.inside, reading.objects):
+        if has_old_trace(program.inside, reading):
             note_not_shared(fn, _OLD)
             return None, None
         use = _Use(program, captured, program.template.filled(reading.objects))
@@ -373,7 +373,7 @@ def _started(
     result = use(jitted, args, kwargs)
     if result is _UNTRACED:  # JAX keeps no traces
         return None, None
-    if has_old_trace(program.inside, reading.objects):
+    if has_old_trace(program.inside, reading):
         note_not_shared(fn, _OLD)
     elif reason is None and template is not None:
         program.template = template

@@ -20,7 +20,7 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 import pytest
-from jax.extend.core import Primitive
+from jax.extend.core import Primitive, jaxpr_as_fun
 
 import canonopt
 from canonopt._identity import why_not_shared
@@ -385,6 +385,9 @@ INNER = {
     "checkpoint": jax.checkpoint,
     "cond": lambda fn: lambda p: jax.lax.cond(p > 0, fn, fn, p),
     "while_loop": lambda fn: lambda p: jax.lax.while_loop(lambda c: c > 2.9, fn, p),
+    "inlined": lambda fn: lambda p: jax.jit(fn, inline=True)(p),
+    "closure_convert": lambda fn: lambda p: jax.closure_convert(fn, p)[0](p),
+    "make_jaxpr": lambda fn: lambda p: jaxpr_as_fun(jax.make_jaxpr(fn)(p))(p)[0],
     "partial in cond": lambda fn: functools.partial(
         lambda fn, p: jax.lax.cond(p > 0, fn, fn, p), functools.partial(fn)
     ),
