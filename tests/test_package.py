@@ -50,9 +50,6 @@ ROOMS: dict[str, tuple[str, ...]] = {
     "_doctor": ("_identity", "_spec", "_recompiles"),
 }
 
-# The folders with modules: the rooms, and one inside of a room.
-FOLDERS = (*ROOMS, "_spec.config")
-
 # --- the layout -------------------------------------------------------------------------------
 
 
@@ -89,11 +86,11 @@ def test_imports_within_a_room_run_one_way(room: str):
 
 @pytest.mark.parametrize("name", MODULES)
 def test_a_room_is_entered_by_its_init(name: str):
-    inner = [o for o in imported_siblings(name) if "." in o and o not in FOLDERS]
+    inner = [o for o in imported_siblings(name) if "." in o and o not in ROOMS]
     assert [other for other in inner if room_of(other) != room_of(name)] == []
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", ROOMS)
 def test_a_folder_says_what_it_is_for(folder: str):
     assert len((ast.get_docstring(MODULES[folder]) or "").splitlines()) >= 3
 
@@ -109,10 +106,10 @@ def modules_in(folder: str) -> list[str]:
 def test_no_other_folder_has_modules():
     # `startup` holds a script that Python runs in the processes that the doctor watches.
     folders = {name.rpartition(".")[0] for name in MODULES} - {"", *GROUND}
-    assert folders == {*FOLDERS, "_doctor.startup"}
+    assert folders == {*ROOMS, "_doctor.startup"}
 
 
-@pytest.mark.parametrize("folder", FOLDERS)
+@pytest.mark.parametrize("folder", ROOMS)
 def test_the_tests_in_a_folder_are_named_after_its_modules(folder: str):
     modules = modules_in(folder)
     tests_of = Path(__file__).parent.joinpath(*folder.removeprefix("_").split("."))

@@ -5,7 +5,7 @@ is a traced leaf of its spec; `dynamic_spec` is imported when a spec holds one. 
 `ScheduleSpec` and their base `Configured` are the types; `internals_of` gives what a spec knows
 about its factory. `names_of` and `find_in` say what canonopt has under the names of Optax, and
 `catalogue` lists its factories. `mirrored_names` and `replace_in_optax` are for tools that put
-canonopt in Optax's place. The folder `config`, imported when it is asked for, writes specs as plain
+canonopt in Optax's place. The module `config`, imported when it is asked for, writes specs as plain
 data, reads and compares them.
 
 A new configuration is read with `_identity.read`, which gives its key. The factory is called once

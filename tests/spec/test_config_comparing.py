@@ -13,10 +13,10 @@ import pytest
 
 import canonopt
 
-from ...support import catalogue
-from ...support.catalogue import build
-from . import files
-from .files import FORMATS, is_matrix, registry_for
+from ..support import catalogue
+from ..support.catalogue import build
+from . import config_files as files
+from .config_files import FORMATS, is_matrix, registry_for
 
 
 @canonopt.canonical

@@ -13,10 +13,10 @@ from hypothesis import strategies as st
 
 import canonopt
 from canonopt import errors
-from canonopt._spec.config.codecs import CODECS
+from canonopt._spec.config import CODECS
 
-from ...support.values import bits
-from .files import FORMATS, REGISTRY, Size, again, holding, is_matrix, read_with
+from ..support.values import bits
+from .config_files import FORMATS, REGISTRY, Size, again, holding, is_matrix, read_with
 
 EDGES = [1, 1.0, True, -0.0, 0.0, 5e-324, 1e-45, 1e16, math.inf, -math.inf, math.nan, 2**70]
 scalars = (

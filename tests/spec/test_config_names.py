@@ -8,7 +8,7 @@ import pytest
 import canonopt
 from canonopt import errors
 
-from .files import REGISTRY, again, holding, is_matrix, read_with
+from .config_files import REGISTRY, again, holding, is_matrix, read_with
 
 
 def written(value, **registry):

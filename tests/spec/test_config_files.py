@@ -12,9 +12,9 @@ import pytest
 import canonopt
 from canonopt import errors
 
-from ...support import catalogue
-from ...support.catalogue import build
-from .files import FORMATS, REGISTRY, holding, is_matrix, registry_for
+from ..support import catalogue
+from ..support.catalogue import build
+from .config_files import FORMATS, REGISTRY, holding, is_matrix, registry_for
 
 CHAIN = canonopt.chain(canonopt.clip(1.0), canonopt.adamw(1e-3))
 HERE = optax.__version__
