@@ -314,6 +314,7 @@ def test_what_is_captured_is_changed_in_place(name, holding):
     expected = [shown(function) for function in originals]
     assert expected[0] == expected[2] != expected[1]
     assert list(map(shown, hoisted)) == expected
+    assert hoist(HOLDING[holding](one)) is not hoisted[0]
 
 
 # The parts of a function that can be replaced: how it is made, and how a part is replaced.

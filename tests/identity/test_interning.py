@@ -57,6 +57,12 @@ def test_plain_values_have_the_key_that_the_walk_gives_them(values):
     assert not quick.can_change
 
 
+def test_a_call_with_a_negative_zero_is_another_one_each_time():
+    for _ in range(3):  # the third time, a call is remembered
+        for zero in (0.0, -0.0):
+            assert str(canonopt.scale(zero).step_size) == str(zero)
+
+
 def test_a_dropped_spec_is_freed_with_its_parameters():
     class Owner:
         def mask(self, params):

@@ -67,6 +67,8 @@ values = st.recursive(
 @example(0.0, -0.0)
 @example((1, [2.0]), (1.0, [2]))
 @example({"a": 1, "b": 2}, {"b": 2, "a": 1})
+@example(Pair(1, 2), Other(1, 2))
+@example(Pair(1, 2), (1, 2))
 def test_keys_are_equal_exactly_where_values_are_the_same(a, b):
     assert (key(a) == key(b)) == same(a, b)
 
@@ -100,6 +102,7 @@ def test_the_order_of_a_mapping_counts():
     clip, scale = canonopt.clip(1.0), canonopt.scale(2.0)
     assert build({"a": clip, "b": scale}) is not build({"b": scale, "a": clip})
     assert key(collections.OrderedDict(a=1)) != key({"a": 1})
+    assert key(collections.defaultdict(int, a=1)) != key(collections.defaultdict(float, a=1))
 
 
 def test_the_order_in_which_a_set_iterates_counts():
