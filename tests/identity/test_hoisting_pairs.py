@@ -4,6 +4,7 @@ import copy
 import dataclasses
 import functools
 import math
+import operator
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -51,6 +52,7 @@ TAKING: dict[str, Callable[[Any], Callable]] = {
 }
 TAKING |= {
     "partial": lambda value: functools.partial(captured, value),
+    "item getter": operator.itemgetter,
     "partial with a keyword": lambda value: functools.partial(captured, value=value),
     "method of a module": lambda value: Scale(value).apply,
     "method of a frozen dataclass": lambda value: Frozen(value).apply,
@@ -64,6 +66,19 @@ def test_lookalikes_are_told_apart(name):
     assert len(set(map(id, hoisted))) == len(LOOKALIKES)
     for value, earlier in zip(LOOKALIKES, hoisted, strict=True):
         assert hoist(TAKING[name](copy.deepcopy(value))) is earlier
+
+
+def test_names_and_annotations_are_told_apart():
+    def make(annotation=int, name="function", doc="A function."):
+        def function(x: annotation):
+            return x
+
+        function.__name__, function.__doc__ = name, doc
+        return function
+
+    assert hoist(make()) is hoist(make())
+    others = [make(float), make(list[int]), make(name="other"), make(doc="Another.")]
+    assert len({hoist(make()), *map(hoist, others)}) == 5
 
 
 def jvp_of(function, factor=2, symbolic_zeros=False):
