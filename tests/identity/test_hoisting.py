@@ -279,6 +279,30 @@ def test_variables_that_no_store_can_reach_count_by_value(make):
     assert hoist(make(1)) is not hoist(make(2 if make is not chosen else 0))
 
 
+def assigned_after():
+    amount = 1
+    add = lambda x: x + amount  # noqa: E731
+    amount = 2
+    return add
+
+
+def counting():
+    calls = 0
+
+    def count():
+        nonlocal calls
+        calls += 1
+        return calls
+
+    return count
+
+
+@pytest.mark.parametrize("make", [assigned_after, counting])
+def test_variables_that_may_be_rebound_count_by_identity(make):
+    one, other = make(), make()
+    assert hoist(one) is not hoist(other)
+
+
 class Mutable:
     def __init__(self, item=1):
         self.item = item
