@@ -8,6 +8,7 @@ import functools
 import itertools
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import NamedTuple
 
 import attrs
 import jax.numpy as jnp
@@ -150,6 +151,13 @@ def _static_texts(way: Sequence[Part]) -> tuple[str, str]:
 _MISSING = Leaf("missing", "missing", None)
 # A float, also a dynamic one that stands where it is static.
 _NUMBER = re.compile(r"(canonopt\.dynamic\()?-?\d+(\.\d+|\.?\d*e-?\d+)\)?")
+
+
+class Line(NamedTuple):
+    """A line to paste, or words, or both."""
+
+    code: str = ""
+    words: str = ""
 
 
 class Difference:
@@ -593,12 +601,14 @@ class Difference:
 
     # --- lines to paste ---------------------------------------------------------------------------
 
-    def assign(self, path: str, code: str) -> tuple[str, str]:
+    def assign(self, path: str, code: str) -> Line:
         """Return a line that puts `code` in the place of the leaf at `path`, its `{leaf}`.
 
-        It gives the same when it runs again, so that it may stand in a loop. Where no line can
-        stand it is empty, with the same in words.
+        It gives the same when it runs again, so that it may stand in a loop. Without code it is
+        empty. Where no line can stand, it is in words.
         """
+        if not code:
+            return Line()
         caller, root = self.new.caller, self.new.root(path)
         name, rest = caller.arguments.get(root, root), path.removeprefix(root)
         container = self.new.leaves.get(path[: max(path.rfind("."), path.rfind("["))])
@@ -607,14 +617,43 @@ class Difference:
         # A step that cannot be written in Python, or to a variable of Flax.
         elif "<" in rest or root in self.new.modules_of_flax:
             usual = {module: module for module in MODULES}
-            return "", f"replace {path} by {code.format(leaf=path, **usual)} in every call"
+            return Line("", f"replace {path} by {code.format(leaf=path, **usual)} in every call")
         else:
             line = f"{name} = {{eqx}}.tree_at(lambda tree: tree{rest}, {name}, {code})"
         line = caller.with_modules(line.replace("{leaf}", f"{name}{rest}"))
         if root in caller.arguments:
-            return line, ""
+            return Line(line)
         # The source of the call does not name what it passes.
-        return "", f"before the call, for what it passes as {root}: {line}"
+        return Line("", f"before the call, for what it passes as {root}: {line}")
+
+    def canonicalized(self, of_argument: str = "canonicalize") -> Line:
+        """Return `canonicalize` of the argument, if that reaches what was made again."""
+        is_value = self.before.kind == "value"  # neither a function nor a pytree
+        is_same = self.is_same_to_canonopt and not (is_value or self.is_of_flax)
+        if not is_same or has_numbers(self.root, self.new):
+            return Line()
+        # `hoist` gives a Partial back as it is.
+        function = of_argument if self.place == self.root else "canonicalize"
+        return self.assign(self.root, f"{{canonopt}}.{function}({{leaf}})")
+
+    def with_dynamic_number(self) -> Line:
+        """Return a line that makes the parameter of a spec dynamic."""
+        name, value = self.parameter, f"{{canonopt}}.dynamic({{leaf}}{self.parameter})"
+        name = name.removeprefix(".")
+        new = f"{name}={value}" if name.isidentifier() else f"**{{{name!r}: {value}}}"
+        return self.assign(self.path.removesuffix(self.parameter), f"{{leaf}}.replace({new})")
+
+    def swap(self, name: str, module: str) -> Line:
+        """Return our function in place of the one of the same name in a module."""
+        name_of = self.new.caller.name_of
+        return Line(f"{name_of('canonopt', name)} in place of {name_of(module, name)}")
+
+    def swap_jit(self) -> Line:
+        return self.swap("filter_jit", "eqx") if self.new.is_filtered else self.swap("jit", "jax")
+
+    @property
+    def after_import(self) -> str:
+        return "" if "canonopt" in self.new.caller.modules else ", after import canonopt"
 
 
 def _label(name: str) -> str:

@@ -350,47 +350,35 @@ def test_a_trial_that_failed_is_no_error_of_the_user(restored_caches):
 
 
 SAME = "another object made by the same code"
-CLIPPED = "optax.chain(clip, adamw)"
+STEPS = "optax.adam with 'decay_steps' "
+RATES = "optax.chain(clip, adamw) with 'b1' "
+# How an optimizer is built, its two texts, and by what it is built.
+BUILT = [
+    (
+        lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10)),
+        *("optax.adam", SAME, "adam and its schedule"),
+    ),
+    (
+        lambda i: optax.masked(optax.adamw(1e-3), {"w": True}),
+        *("optax.masked(adamw)", SAME, "masked, adamw"),
+    ),
+    (lambda i: optax.sgd(0.1, momentum=0.9, nesterov=True), "optax.sgd", SAME, "sgd"),
+    (
+        lambda i: optax.inject_hyperparams(optax.adam)(learning_rate=1e-3),
+        *("optax.inject_hyperparams(adam)", SAME, "inject_hyperparams, adam"),
+    ),
+    (
+        lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10 + i)),
+        *(f"{STEPS}10", f"{STEPS}11", None),
+    ),
+    (
+        lambda i: optax.chain(optax.clip(1.0), optax.adamw(1e-3, b1=0.9 - i / 10)),
+        *(f"{RATES}0.9", f"{RATES}0.8", "chain, clip, adamw"),
+    ),
+]
 
 
-@pytest.mark.parametrize(
-    "build, before, after, factories",
-    [
-        (
-            lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10)),
-            "optax.adam",
-            SAME,
-            "adam and its schedule",
-        ),
-        (lambda i: optax.adamw(1e-3, mask={"w": True}), "optax.adamw", SAME, "adamw"),
-        (
-            lambda i: optax.masked(optax.adam(1e-3), {"w": True}),
-            "optax.masked(adam)",
-            SAME,
-            "masked, adam",
-        ),
-        (lambda i: optax.sgd(0.1, momentum=0.9, nesterov=True), "optax.sgd", SAME, "sgd"),
-        (lambda i: optax.nadam(0.1), "optax.nadam", SAME, "nadam"),
-        (
-            lambda i: optax.inject_hyperparams(optax.adam)(learning_rate=1e-3),
-            "optax.inject_hyperparams(adam)",
-            SAME,
-            "inject_hyperparams, adam",
-        ),
-        (
-            lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10 + i)),
-            "optax.adam with 'decay_steps' 10",
-            "optax.adam with 'decay_steps' 11",
-            None,
-        ),
-        (
-            lambda i: optax.chain(optax.clip(1.0), optax.adamw(1e-3, b1=0.9 - i / 10)),
-            f"{CLIPPED} with 'b1' 0.9",
-            f"{CLIPPED} with 'b1' 0.8",
-            "chain, clip, adamw",
-        ),
-    ],
-)
+@pytest.mark.parametrize(("build", "before", "after", "factories"), BUILT)
 def test_a_transformation_that_was_built_again_is_named_as_it_was_built(
     build, before, after, factories
 ):
@@ -438,9 +426,6 @@ def loss_fn(model, x):
     return jnp.mean((x @ model.weight) ** 2)
 
 
-APPLY = "canonopt.apply_updates in place of eqx.apply_updates"
-
-
 def step_with(apply_updates):
     def step(params, opt_state, x):
         value, grads = jax.value_and_grad(lambda p: jnp.sum(x @ (p["w"] + p["b"])) ** 2)(params)
@@ -450,71 +435,28 @@ def step_with(apply_updates):
     return step
 
 
-def widened_by(step, x=lambda i: ones(4, 3)):
+def widened_by(step):
     """Runs a step three times with a model of two dtypes."""
     params = {"w": jnp.ones(3, jnp.bfloat16), "b": jnp.ones(3)}
     opt_state = optax.polyak_sgd().init(params)
-    for i in range(3):
-        params, opt_state = step(params, opt_state, x(i))
+    for _ in range(3):
+        params, opt_state = step(params, opt_state, ones(4, 3))
 
 
-@pytest.mark.parametrize("limit", [canonopt.assert_max_traces, canonopt.assert_max_compiles])
-def test_a_model_that_a_step_widens_names_the_cure_in_an_assertion(limit):
-    with pytest.raises(canonopt.errors.ExcessError) as caught:
-        widened_by(limit(jax.jit(step_with(eqx.apply_updates))))
-    assert caught.value.fix == APPLY
-    widened_by(limit(jax.jit(step_with(canonopt.apply_updates))))
-
-
-def test_a_model_that_a_step_widens_names_the_cure_below_the_jit():
-    with pytest.raises(canonopt.errors.ExcessError) as caught:
-        widened_by(jax.jit(canonopt.assert_max_traces(step_with(eqx.apply_updates))))
-    assert caught.value.fix == APPLY
-    widened_by(jax.jit(canonopt.assert_max_traces(step_with(canonopt.apply_updates))))
-
-
-def causes_of(step, *args):
-    with canonopt.compile_log() as log:
-        for jit in (jax.jit, eqx.filter_jit):
-            with pytest.raises(Exception):  # noqa: B017
-                jit(step)(*args)
-    causes = [cause for function in log.functions for cause in function.causes()]
-    assert causes and all(cause.what == "failed while traced" for cause in causes)
-    return causes
-
-
-INIT = (
-    "make opt_state by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before "
-    "the first call"
+@pytest.mark.parametrize(
+    "limited",
+    [
+        lambda f: canonopt.assert_max_traces(jax.jit(f)),
+        lambda f: canonopt.assert_max_compiles(jax.jit(f)),
+        lambda f: jax.jit(canonopt.assert_max_traces(f)),
+    ],
+    ids=["traces", "compiles", "below the jit"],
 )
-
-
-def test_a_state_of_nested_dicts_is_not_blamed_for_their_types():
-    model = {"a": {"b": jnp.arange(3)}, "b": jnp.ones(3)}
-    opt_state = canonopt.init_like_grads(model, lambda m: jnp.sum(m["b"]), optim=optax.adam(1e-3))
-    for cause in causes_of(lambda m, state, x: x + None, model, opt_state, ones(3)):
-        assert cause.fixes == cause.hints == ()
-
-
-def update_with_gradients(model, opt_state, x):
-    grads = eqx.filter_grad(loss_fn)(model, x)
-    return optax.adam(1e-3).update(grads, opt_state)
-
-
-def test_a_failure_with_a_state_for_leaves_without_gradients_names_the_cure():
-    model = Table(jnp.ones((3, 3)), jnp.arange(3))
-    opt_state = optax.adam(1e-3).init(model)
-    for cause in causes_of(update_with_gradients, model, opt_state, ones(4, 3)):
-        assert (cause.fixes, cause.hints) == ((), (INIT,))
-    opt_state = canonopt.init_like_grads(model, loss_fn, ones(4, 3), optim=optax.adam(1e-3))
-    eqx.filter_jit(update_with_gradients)(model, opt_state, ones(4, 3))
-
-
-def test_a_failure_with_a_state_that_lacks_leaves_names_the_cure():
-    model = Table(jnp.ones((3, 3)), jnp.arange(3))
-    opt_state = optax.adam(1e-3).init(Table(None, None))
-    for cause in causes_of(update_with_gradients, model, opt_state, ones(4, 3)):
-        assert (cause.fixes, cause.hints) == ((), (INIT,))
+def test_a_model_that_a_step_widens_names_the_cure_in_an_assertion(limited):
+    with pytest.raises(canonopt.errors.ExcessError) as caught:
+        widened_by(limited(step_with(eqx.apply_updates)))
+    assert caught.value.fix == "canonopt.apply_updates in place of eqx.apply_updates"
+    widened_by(limited(step_with(canonopt.apply_updates)))
 
 
 class TrainState(typing.NamedTuple):
@@ -522,14 +464,49 @@ class TrainState(typing.NamedTuple):
     opt_state: Any
 
 
-def test_a_failure_in_a_train_state_names_the_cure():
-    model = Table(jnp.ones((3, 3)), jnp.arange(3))
+def update(model, opt_state, x):
+    grads = eqx.filter_grad(loss_fn)(model, x)
+    return optax.adam(1e-3).update(grads, opt_state)
 
-    def step(state, x):
-        return update_with_gradients(state.params, state.opt_state, x)
 
-    for cause in causes_of(step, TrainState(model, optax.adam(1e-3).init(model)), ones(4, 3)):
-        assert (cause.fixes, cause.hints) == ((), (INIT,))
+def update_state(state, x):
+    return update(state.params, state.opt_state, x)
+
+
+def failing(model, opt_state, x):
+    return x + None
+
+
+INIT = (
+    "make opt_state by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before "
+    "the first call"
+)
+MODEL, ADAM = Table(ones(3, 3), np.arange(3)), optax.adam(1e-3)
+NESTED = {"a": {"b": np.arange(3)}, "b": ones(3)}
+# A step that fails, its arguments, and whether it is the state that does not fit the model.
+FAILURES = {
+    "a leaf without gradient": (update, lambda: (MODEL, ADAM.init(MODEL)), True),
+    "leaves are missing": (update, lambda: (MODEL, ADAM.init(Table(None, None))), True),
+    "in a train state": (update_state, lambda: (TrainState(MODEL, ADAM.init(MODEL)),), True),
+    "nested dicts": (
+        failing,
+        lambda: (NESTED, canonopt.init_like_grads(NESTED, lambda m: jnp.sum(m["b"]), optim=ADAM)),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("name", FAILURES)
+def test_a_failure_by_a_state_that_misfits_its_model_names_the_cure(name):
+    step, arguments, is_misfit = FAILURES[name]
+    with canonopt.compile_log() as log:
+        for jit in (jax.jit, eqx.filter_jit):
+            with pytest.raises(Exception):  # noqa: B017
+                jit(step)(*arguments(), ones(4, 3))
+    causes = [cause for function in log.functions for cause in function.causes()]
+    assert {cause.what for cause in causes} == {"failed while traced"}
+    for cause in causes:
+        assert (cause.fixes, cause.hints) == ((), (INIT,) if is_misfit else ())
 
 
 # --- one renderer -----------------------------------------------------------------------------
