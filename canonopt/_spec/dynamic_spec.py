@@ -107,7 +107,7 @@ class Template:
 
     def filled(self, children: Iterable[Any]) -> dict[str, Any]:
         """Return the parameters, with copies of their containers, and `children` in the holes."""
-        by_path = dict(zip(self.paths, children, strict=True))
+        by_path = dict(zip(self.paths, map(_with_weak_type, children, self.weak), strict=True))
         change = lambda _, value: by_path[value.path] if type(value) is Hole else value  # noqa: E731
         return {n: mapped(v, change, n) for n, v in copied(self.parameters).items()}
 
@@ -307,7 +307,7 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
 
 
 def _put_together(template: Template, children: Iterable[Any], made: Any = None) -> Configured:
-    flat = tuple(map(_with_weak_type, children, template.weak)), template
+    flat = tuple(children), template
     deferred = Deferred(template.factory, made, template.watched, flat=flat)
     return make_spec(template.cls, template.filled(flat[0]), deferred, deferred.transform())
 
