@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from .comparing import new_programs, read_report, side_by_side
+from .comparing import new_programs, output_compared, read_report, side_by_side
 from .forms import as_annotations, as_html, as_json, as_perfetto, print_report, with_short_paths
 from .report import Run, report_on
 from .running import run
@@ -176,20 +176,32 @@ def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
 
 def _watched(script: list[str], options: argparse.Namespace) -> Run:
     """Run the command. Raises `OSError` if there is no such command."""
-    found = _run(script, options.streams)
-    if getattr(options, "try") and found.status == 0:
-        _say("\ncanonopt doctor: runs it again, with canonopt's factories in Optax's place\n")
-        found = attrs.evolve(found, tried=_run(script, None, with_canonopt=True))
-    return found
+    if not getattr(options, "try"):
+        return _run(script, options.streams)
+    first, second, third = printed = [], [], []
+    found = _run(script, options.streams, printed=first)
+    if found.status != 0:
+        return found
+    _say("\ncanonopt doctor: runs it again, to see what every run prints alike\n")
+    _run(script, None, printed=second)
+    _say("\ncanonopt doctor: runs it again, with canonopt's factories in Optax's place\n")
+    tried = _run(script, None, with_canonopt=True, printed=third)
+    notes = [output_compared(*printed), *found.notes] if tried.status == 0 else found.notes
+    return attrs.evolve(found, tried=tried, notes=notes)
 
 
-def _run(script: list[str], folder: str | None, with_canonopt: bool = False) -> Run:
+def _run(
+    script: list[str],
+    folder: str | None,
+    with_canonopt: bool = False,
+    printed: list[bytes] | None = None,
+) -> Run:
     with contextlib.ExitStack() as stack:
         if folder is None:
             made = tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True)
             folder = stack.enter_context(made)  # which a process may still write into
         started = time.time()
-        ending = run(script, folder, with_canonopt)
+        ending = run(script, folder, with_canonopt, printed)
         seconds = time.time() - started
         processes, problems = read(Path(folder))
     if not (processes or problems):

@@ -25,6 +25,21 @@ def read_report(path: str) -> _Dict:
     return found
 
 
+def output_compared(first: list[bytes], second: list[bytes], tried: list[bytes]) -> str:
+    """Return a sentence on whether a run with canonopt's factories printed what two others did."""
+    if len(first) != len(second):
+        return "Two runs of it print other numbers of lines, so what they print is not compared."
+    alike = [i for i, line in enumerate(first) if line == second[i]]
+    for i in alike:
+        now = b"".join(tried[i : i + 1])
+        if now != first[i]:
+            before, after = (line.decode(errors="replace").strip() for line in (first[i], now))
+            return f"With canonopt's factories it prints other lines, first: {before} -> {after}"
+    others = ", and others in each run" if len(alike) < len(first) else ""
+    count = f"{len(alike)} of {len(first)} lines"
+    return f"With canonopt's factories it prints the same: {count}{others}."
+
+
 def side_by_side(before: _Dict, after: _Dict) -> list[str]:
     """Return a table of the functions of two runs."""
     pairs = {_key(each): (each, {}) for each in before["findings"]}

@@ -147,6 +147,7 @@ def _tried(report: _Dict) -> Iterator[_Line]:
         return
     yield "With canonopt's factories in Optax's place:", ""
     yield from ((line, "") for line in side_by_side(report, tried))
+    yield from ((f"  {line}", "") for read in tried["stale"] for line in read["lines"][:2])
     scripts = (word for word in shlex.split(report["command"]) if word.endswith(".py"))
     yield f"  write: canonopt fix --write {shlex.quote(next(scripts, '.'))}", ""
 

@@ -4,6 +4,7 @@ import contextlib
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,16 @@ from .startup import sitecustomize
 _STARTUP = str(Path(sitecustomize.__file__).parent)
 
 
-def run(command: Sequence[str], folder: str, with_canonopt: bool = False) -> tuple[int, int]:
+def run(
+    command: Sequence[str],
+    folder: str,
+    with_canonopt: bool = False,
+    printed: list[bytes] | None = None,
+) -> tuple[int, int]:
     """Run a command to its end; the processes write their streams into `folder`.
 
-    `with_canonopt` puts canonopt's factories in the place of Optax's. Raises `OSError` if there is
-    no such command.
+    `with_canonopt` puts canonopt's factories in the place of Optax's. `printed` gets the lines that
+    the command prints. Raises `OSError` if there is no such command.
 
     **Returns:** the process id, and the exit status: minus the signal that killed it.
     """
@@ -29,8 +35,14 @@ def run(command: Sequence[str], folder: str, with_canonopt: bool = False) -> tup
         sitecustomize.FOLDER: os.path.abspath(folder),
         sitecustomize.TRY: "1" if with_canonopt else "",
     }
-    process = subprocess.Popen(command, env=environment)
+    output = None if printed is None else subprocess.PIPE
+    process = subprocess.Popen(command, env=environment, stdout=output)
     with _outliving(process):
+        if printed is not None and process.stdout is not None:
+            for line in process.stdout:
+                printed.append(line)
+                sys.stdout.write(line.decode(errors="replace"))
+                sys.stdout.flush()
         return process.pid, process.wait()
 
 

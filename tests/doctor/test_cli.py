@@ -12,6 +12,7 @@ import jax.numpy as jnp
 import pytest
 
 from canonopt.__main__ import main
+from canonopt._doctor.comparing import output_compared
 
 from ..support.doctor import (
     DOCTOR,
@@ -238,13 +239,28 @@ def test_a_page_needs_rich(monkeypatch, capsys):
     assert "--html needs rich. Write: pip install 'canonopt[doctor]'" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [
+        (("a b", "a b", "a b"), "it prints the same: 2 of 2 lines."),
+        (("a 1", "a 2", "a 3"), "it prints the same: 1 of 2 lines, and others in each run."),
+        (("a b", "a b", "a c"), "it prints other lines, first: b -> c"),
+        (("a b", "a b", "a"), "it prints other lines, first: b -> "),
+        (("a b", "a", "a b"), "Two runs of it print other numbers of lines"),
+    ],
+)
+def test_what_is_printed_is_compared(runs, told):
+    assert told in output_compared(*[[line.encode() for line in run.split()] for run in runs])
+
+
 @pytest.mark.slow
 def test_try_compares_with_a_run_with_canonopts_factories(tmp_path):
     files = {form: tmp_path / f"report.{form}" for form in ("json", "html")}
     options = [part for form, path in files.items() for part in (f"--{form}", path)]
     done = run(*DOCTOR, "--try", *options, "rebuilt.py")
-    first, second = done.stdout.splitlines()
-    assert first == second
+    first, second, third = done.stdout.splitlines()
+    assert first == second == third
+    assert "\nWith canonopt's factories it prints the same: 1 of 1 lines.\n" in done.stderr
     report = done.stderr.partition("\nWith canonopt's factories in Optax's place:\n")[2]
     assert re.search(r"^  step +6 -> 1 +6 -> 1 +[\d.]+ -> [\d.]+\n", report, re.MULTILINE)
     assert "\n  write: canonopt fix --write rebuilt.py\n" in report
