@@ -210,7 +210,7 @@ def _run(
     code = ending[1]
     status = code if code >= 0 else 128 - code  # as a shell tells it
     notes = _notes(processes, ending)
-    return Run(_shown(processes), name, status, seconds, started, problems, notes)
+    return Run(processes, name, status, seconds, started, problems, notes)
 
 
 _UNWATCHED = (
@@ -230,12 +230,7 @@ def _attached(options: argparse.Namespace) -> Run | None:
     start = processes[0].start
     seconds = max(process.latest for process in processes) - start["time"]
     name, notes = shlex.join(start["argv"]), _notes(processes, None)
-    return Run(_shown(processes), name, None, seconds, start["time"], problems, notes)
-
-
-def _shown(processes: Sequence[Process]) -> list[Process]:
-    """Return the processes that compiled anything."""
-    return [process for process in processes if process.told]
+    return Run(processes, name, None, seconds, start["time"], problems, notes)
 
 
 def _notes(processes: Sequence[Process], ending: tuple[int, int] | None) -> list[str]:

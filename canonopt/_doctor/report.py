@@ -31,7 +31,8 @@ class Run:
 
 def report_on(run: Run) -> dict[str, Any]:
     """Return all that is found out about a run."""
-    found = [_function(told, run.started) for told in _by_function(run.processes)]
+    processes = [process for process in run.processes if process.told]  # that compiled anything
+    found = [_function(told, run.started) for told in _by_function(processes)]
     functions = [each for each in found if not each["is_line"]]
     lines = [each for each in found if each["is_line"]]
     report: dict[str, Any] = {
@@ -45,10 +46,10 @@ def report_on(run: Run) -> dict[str, Any]:
         # Functions of the user, and lines that ran what JAX or a library compiled again.
         "findings": [*functions, *(each for each in lines if each["repeated"])],
         "lines": [each for each in lines if not each["repeated"]],
-        "stale": _stale(run.processes),
+        "stale": _stale(processes),
         "processes": [
             {"is_ended": each.is_ended, "cache": each.cache, **each.start, "name": each.name}
-            for each in run.processes
+            for each in processes
         ],
         "tried": None if run.tried is None else report_on(run.tried),
     }

@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import re
 import shlex
 import signal
@@ -139,56 +138,28 @@ def waiting(folder):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        start_new_session=True,  # with a process group of its own
     )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     return process, folder / "streams"
 
 
 @pytest.mark.slow
-def test_signals_are_passed_on(tmp_path):
-    process, _ = waiting(tmp_path)
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(timeout=60) == 143  # before its stdin is closed
+@pytest.mark.parametrize("send", [os.killpg, os.kill])
+def test_a_command_that_a_signal_ends_has_a_report(send, tmp_path):
+    # Ctrl-C reaches the script too. SIGTERM is passed on.
+    number = signal.SIGINT if send is os.killpg else signal.SIGTERM
+    default = signal.default_int_handler if send is os.killpg else signal.SIG_DFL
+    before = signal.signal(number, default)
+    try:
+        process, _ = waiting(tmp_path)
+    finally:
+        signal.signal(number, before)
+    send(process.pid, number)
+    assert process.wait(timeout=60) == 128 + number  # before its stdin is closed
     _, errors = process.communicate()
-    assert "The command was killed by SIGTERM." in errors
+    assert f"The command was killed by {number.name}." in errors
     assert re.search(r"^<lambda> +2 +2 ", errors, re.MULTILINE), errors
-
-
-COUNTS = """
-import signal, time
-caught = []
-signal.signal(signal.SIGINT, lambda *_: caught.append(1))
-print("ready", flush=True)
-for _ in range(20):
-    time.sleep(0.1)
-print("caught", len(caught))
-"""
-
-
-# Makes stdin the terminal of its session, and then runs what follows.
-TAKE = "import fcntl, os, sys, termios; fcntl.ioctl(0, termios.TIOCSCTTY, 0)"
-TAKES_TERMINAL = [*PYTHON, "-c", f"{TAKE}; os.execv(sys.argv[1], sys.argv[1:])"]
-
-
-@pytest.mark.slow
-def test_at_a_terminal_a_script_gets_one_interrupt(tmp_path):
-    (tmp_path / "counts.py").write_text(COUNTS)
-    ours, its = pty.openpty()
-    with subprocess.Popen(
-        [*TAKES_TERMINAL, *DOCTOR, "counts.py"],
-        cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": importable()},
-        stdin=its,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        start_new_session=True,
-    ) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "ready\n"
-        os.write(ours, b"\x03")  # Ctrl-C
-        assert process.stdout.readline() == "caught 1\n"
-    assert process.returncode == 0
 
 
 @pytest.mark.slow
@@ -260,6 +231,11 @@ def rows_of(done):
     return [" ".join(row.split()) for row in rows]
 
 
+# What a script may import, or do, before it runs `grows`.
+FIRST = ("import equinox", "import canonopt; canonopt.hoist", "import flax", "import jaxlib")
+CLOSES = "import os; os.closerange(3, 1000); os.chdir(os.sep)"
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "counts", "out"),
@@ -269,6 +245,11 @@ def rows_of(done):
         ("forks.py", "2/2 all processes", ""),
         ("-m pytest -q -p no:cacheprovider test_grows.py", "2 2", "1 passed"),
         ("-- sh -c 'true; exec \"$0\" grows.py' {python}", "2 2", ""),
+        *(
+            (f"-- {{python}} -c '{first}; import grows; grows.main()'", "2 2", "")
+            for first in FIRST
+        ),
+        (f"-- {{python}} -c 'import grows; {CLOSES}; grows.main()'", "2 2", ""),
     ],
 )
 def test_each_process_is_watched(command, counts, out, folder):
@@ -283,22 +264,6 @@ def test_each_process_is_watched(command, counts, out, folder):
         records = [*map(json.loads, path.read_text().splitlines())]
         assert records[0]["event"] == "start"
         assert (records[-1]["event"] == "end") != records[0]["fork"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("first", ["equinox", "canonopt; canonopt.hoist", "flax", "jaxlib"])
-def test_it_does_not_matter_what_imports_jax(first, folder):
-    (folder / "first.py").write_text(f"import {first}\nimport grows\ngrows.main()")
-    done = run(*DOCTOR, "first.py", cwd=folder)
-    assert rows_of(done) == ["2 2"], done.stderr
-
-
-@pytest.mark.slow
-def test_a_script_may_close_all_files(folder):
-    (folder / "closes.py").write_text(
-        "import os, grows\nos.closerange(3, 1000)\ngrows.main()\nos.chdir('/')"
-    )
-    assert rows_of(run(*DOCTOR, "closes.py", cwd=folder)) == ["2 2"]
 
 
 @pytest.mark.slow
