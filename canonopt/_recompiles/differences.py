@@ -379,15 +379,11 @@ class Difference:
 
     @property
     def is_jitted_elsewhere(self) -> bool:
-        """Return True if no jit of canonopt's could take the place of the user's."""
+        """Return True if a library jits it, or JAX and Equinox around what they wrap."""
         # Canonopt does not look into what Equinox has wrapped, and lowers each function anew.
         new = self.new
         libraries = new.caller.packages - {"jax", "equinox", "canonopt"}
         return bool(libraries or new.is_jitted_by_jax or new.is_of_wrapper or new.is_lowered)
-
-    @property
-    def is_jitted_by_canonopt(self) -> bool:
-        return self.old.is_jitted_by_canonopt or self.new.is_jitted_by_canonopt
 
     @property
     def holder(self) -> str:
@@ -456,10 +452,6 @@ class Difference:
     @property
     def has_number(self) -> bool:
         return "number" in (self.before.kind, self.after.kind)
-
-    @property
-    def is_made_weak(self) -> bool:
-        return self.is_of_flax or (self.before.weak_type and self.is_elsewhere)
 
     @property
     def is_of_x64(self) -> bool:

@@ -8,7 +8,6 @@ import contextlib
 import enum
 import functools
 import inspect
-import itertools
 import re
 import types
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
@@ -373,7 +372,7 @@ def _parts(value: Any, budget: Budget, depth: int, seen: set[int]) -> Iterator[t
     if depth > _MAX_DEPTH or id(value) in seen:
         return
     seen.add(id(value))
-    for name, content in itertools.islice(_contents(value), budget.parts):
+    for name, content in _contents(value):
         if not budget.parts:
             return
         budget.parts -= 1

@@ -98,7 +98,7 @@ RULES: list[Rule] = [
         "pass {d.array_of_global} to the function as an argument: it is another array now",
     ),
     Rule(
-        lambda d: d.is_function and (d.is_jitted_by_canonopt or not d.is_same_to_canonopt),
+        lambda d: d.is_function and (d.new.is_jitted_by_canonopt or not d.is_same_to_canonopt),
         "jit one function, and pass what differs as an argument",
     ),
     Rule(
@@ -127,7 +127,11 @@ RULES: list[Rule] = [
     Rule(lambda d: d.is_static, "give {d.path} one value: {d.of_static}"),
     # Numbers and arrays.
     Rule(
-        lambda d: d.kind == "weak type" and not d.has_number and d.is_made_weak,
+        lambda d: (
+            d.kind == "weak type"
+            and not d.has_number
+            and (d.is_of_flax or (d.before.weak_type and d.is_elsewhere))
+        ),
         "give {d.path} a dtype where it is made: a number has none",
     ),
     Rule(

@@ -15,8 +15,6 @@ import pytest
 from jax.experimental.compilation_cache import compilation_cache
 
 import canonopt
-from canonopt._jax_internals import misses
-from canonopt._recompiles import listeners
 from canonopt.errors import LimitError, RecompileError, RecompileWarning
 
 from ..support.counting import all_compiles, fresh, line_marked
@@ -174,15 +172,6 @@ def test_the_block_ends_with_an_error_and_leaves_nothing_behind():
     with pytest.raises(RecompileError):
         serve(three)
     step(three)
-
-
-def test_nobody_hears_how_canonopt_checks_that_it_can_count(monkeypatch):
-    with canonopt.no_recompiles() as log, canonopt.compile_log() as other:
-        misses._check_misses.cache_clear()
-        monkeypatch.setattr(listeners.watch._compiles, "_is_seen", False)
-        listeners.watch.check_misses()
-        listeners.watch.check_compiles()
-    assert [*log.functions, *log.helpers, *other.functions, *other.helpers] == []
 
 
 def test_what_is_read_from_the_persistent_cache_counts(tmp_path, monkeypatch):
@@ -347,15 +336,6 @@ def test_the_cause_is_told_against_what_was_recorded(recorded):
     assert f"at {place}." in text
     assert (SHAPE in text) == (recorded != "nowhere")
     assert (f"\n  called with x: float32[3]\n  {RECORD}" in text) == (recorded == "nowhere")
-
-
-def test_a_log_that_is_gone_is_not_compared_with():
-    step = jax.jit(fresh()[0])
-    with canonopt.compile_log():
-        step(X)
-    gc.collect()
-    with canonopt.no_recompiles(), pytest.raises(RecompileError, match="called with x: "):
-        step(ones(3))
 
 
 def test_the_leaves_of_a_large_call_are_cut():
