@@ -2,7 +2,7 @@
 
 ```
 python -m tools.real_code --python ENV/bin/python             # all twelve
-python -m tools.real_code --python ENV/bin/python nanolm ppo  # these; earlier results of others
+python -m tools.real_code --python ENV/bin/python nanolm ppo  # these; the others' rows stay
 ```
 
 `ENV` has the packages that the page names. The codes come from `--repositories`, a folder with git
@@ -27,7 +27,8 @@ PAGE = ROOT / "docs" / "real-code.md"
 TEMPLATE = PACKAGES / "codes" / "template.md"
 VARIANTS = ("before", "after")
 TRIALS = 2
-SHOWN = 3  # diffs
+SHOWN, MOST_LINES = 3, 60  # diffs on the page, and lines of each
+COLUMNS = ("code", "title", "traces", "compiles", "seconds", "first", "lines", "same", "stale")
 VERSIONS = (
     *("jax", "jaxlib", "optax", "equinox", "flax", "diffrax", "dm-haiku", "numpyro", "gymnax"),
     *("distrax", "optuna", "jaxopt", "numpy"),
@@ -45,23 +46,18 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, default=ROOT / ".tox" / "real-code")
     parser.add_argument("--repositories", type=Path, default=ROOT / ".tox" / "repositories")
     options = parser.parse_args()
-    folder = options.folder.resolve()
     for code in CHOICE:
-        file = folder / f"{code.name}.json"
-        if code.name in options.names or not (options.names or file.exists()):
-            results = measured(code, folder / code.name, options)
-            file.write_text(json.dumps(results, indent=1))
-            print(row(code, results), flush=True)
-    files = {code: folder / f"{code.name}.json" for code in CHOICE}
-    found = {code: json.loads(file.read_text()) for code, file in files.items() if file.exists()}
-    PAGE.write_text(render(found))
+        if code.name in options.names or not options.names:
+            cells = row(code, measured(code, options.folder.resolve() / code.name, options))
+            PAGE.write_text(render(rows_of(PAGE.read_text()) | {code.name: cells}, options.python))
+            print(cells, flush=True)
 
 
 def measured(code: Code, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
     """The notes of each round of each variant, the stale reads, and whether the numbers differ."""
     adapter = importlib.import_module(f"codes.adapters.{code.name}")
     folders = prepared(code, adapter, folder, options.repositories.resolve())
-    results: dict[str, Any] = {"versions": versions(options.python)}
+    results: dict[str, Any] = {}
     for variant, script in folders.items():
         measure = PACKAGES / "codes" / "measure.py"
         run = [str(options.python), str(measure), code.name, str(script), "--trials", str(TRIALS)]
@@ -116,9 +112,13 @@ def seconds(notes: list[dict[str, Any]]) -> float:
     return statistics.median(notes[0]["seconds"][1:])
 
 
+def diff_of(name: str) -> str:
+    return (PACKAGES / "codes" / "diffs" / f"{name}.diff").read_text()
+
+
 def lines_of(code: Code) -> tuple[int, int]:
     """How many lines the diff removes and adds."""
-    text = (PACKAGES / "codes" / "diffs" / f"{code.name}.diff").read_text()
+    text = diff_of(code.name)
     return len(re.findall(r"^-(?!--)", text, re.M)), len(re.findall(r"^\+(?!\+\+)", text, re.M))
 
 
@@ -143,50 +143,40 @@ def row(code: Code, results: dict[str, Any]) -> str:
     return "| " + " | ".join((*cells, f"-{removed} +{added}", same, stale)) + " |"
 
 
-def gain(results: dict[str, Any]) -> float:
-    return seconds(results["before"]) / seconds(results["after"])
+def rows_of(page: str) -> dict[str, str]:
+    """Return the rows of the first table of the page, by code."""
+    return dict(re.findall(r"^(?=\| \[(\w+)\])(.*)$", page, re.M))
 
 
-def render(results: dict[Code, dict[str, Any]]) -> str:
-    adapters = {code: importlib.import_module(f"codes.adapters.{code.name}") for code in results}
-    rebuilt = [code for code in results if further(results[code]["before"], "compiles")]
-    solved = [
-        code
-        for code in rebuilt
-        if not further(results[code]["after"], "compiles") and not results[code]["difference"]
-    ]
-    best = sorted(solved, key=lambda code: gain(results[code]), reverse=True)[:SHOWN]
-    advices = [advice for adapter in adapters.values() for advice in adapter.ADVICE]
+def numbers(row: str, column: str) -> list[float]:
+    """Return the two numbers of a cell."""
+    return [*map(float, row.split(" | ")[COLUMNS.index(column)].split(" → "))]
+
+
+def is_same(row: str) -> bool:
+    return row.split(" | ")[COLUMNS.index("same")] == "yes"
+
+
+def render(rows: dict[str, str], python: Path) -> str:
+    rebuilt = {name: row for name, row in rows.items() if numbers(row, "compiles")[0]}
+    solved = [name for name, row in rebuilt.items() if not numbers(row, "compiles")[1]]
+    same = [name for name in solved if is_same(rows[name])]
+    times = {name: numbers(rows[name], "seconds") for name in same}
+    short = [name for name in same if diff_of(name).count("\n") < MOST_LINES]
+    best = sorted(short, key=lambda name: times[name][0] / times[name][1], reverse=True)[:SHOWN]
     return TEMPLATE.read_text().format(
-        rows="\n".join(
-            row(code, results[code])
-            if code in results
-            else f"| {link(code)} | {code.title} | not measured yet | | | | | | |"
-            for code in CHOICE
-        ),
+        rows="\n".join(rows[code.name] for code in CHOICE if code.name in rows),
         rebuilt=len(rebuilt),
         solved=len(solved),
-        same=sum(not found["difference"] for found in results.values()),
-        all=len(results),
-        advices=len(advices),
-        cured=sum(cured.startswith("yes") for _, cured in advices),
-        outcomes="\n".join(
-            f"| {code.name} | {advice} | {cured} |"
-            for code, adapter in adapters.items()
-            for advice, cured in adapter.ADVICE
-            if not cured.startswith("yes")
-        ),
-        diffs="\n".join(
-            f"### {code.name}\n\n```diff\n"
-            + (PACKAGES / "codes" / "diffs" / f"{code.name}.diff").read_text()
-            + "```\n"
-            for code in best
-        ),
+        solved_same=len(same),
+        same=sum(map(is_same, rows.values())),
+        all=len(rows),
+        diffs="\n".join(f"### {name}\n\n```diff\n{diff_of(name)}```\n" for name in best),
         licences="; ".join(
             f"{licence} for {', '.join(code.name for code in CHOICE if code.licence == licence)}"
             for licence in sorted({code.licence for code in CHOICE})
         ),
-        versions=next(iter(results.values()))["versions"],
+        versions=versions(python),
     )
 
 

@@ -7,15 +7,17 @@ python tests/packages/measure.py flowjax loop optax
 
 import argparse
 import importlib
-import itertools
 import json
-import os
+import time
 from collections.abc import Callable
-from pathlib import Path
-from types import ModuleType
 from typing import Any
 
-from counted import counted
+# What JAX reports once for each program that XLA compiles, for eager operations too, and once for
+# each trace of a jitted function, a library's too.
+EVENTS = {
+    "/jax/core/compile/backend_compile_duration": "compiles",
+    "/jax/core/compile/jaxpr_trace_duration": "traces",
+}
 
 
 def main() -> None:
@@ -24,14 +26,30 @@ def main() -> None:
     parser.add_argument("function", choices=["loop", "advised"])
     parser.add_argument("library", choices=["optax", "canonopt", "sweep"], help="of factories")
     parser.add_argument("--trials", type=int, default=5)
-    parser.add_argument("--dump", type=Path, help="where XLA is to write what it compiles")
     options = parser.parse_args()
-    if options.dump:
-        os.environ["XLA_FLAGS"] = f"--xla_dump_to={options.dump}"  # read when a backend starts
     script = importlib.import_module(f"loops.{options.package.replace('-', '_')}")
     function = getattr(script, options.function)
     library = Sweep() if options.library == "sweep" else importlib.import_module(options.library)
-    print(json.dumps(measure(function, library, options.trials, options.dump)))
+    notes, results = counted(lambda number: float(function(library, number)), options.trials)
+    print(json.dumps({**notes, "results": results}))
+
+
+def counted(trial: Callable[[int], Any], trials: int) -> tuple[dict[str, list], list[Any]]:
+    """Return the compiles, traces and seconds of each trial, and what each returned."""
+    import jax
+
+    events: list[str] = []
+    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: events.append(name))
+    notes: dict[str, list] = {"seconds": [], **{name: [] for name in EVENTS.values()}}
+    results = []
+    for number in range(trials):
+        events.clear()
+        start = time.perf_counter()
+        results.append(jax.block_until_ready(trial(number)))
+        notes["seconds"].append(time.perf_counter() - start)
+        for event, name in EVENTS.items():
+            notes[name].append(events.count(event))
+    return notes, results
 
 
 class Sweep:
@@ -49,29 +67,6 @@ class Sweep:
             return getattr(canonopt, name)(dynamic)
 
         return build
-
-
-def measure(
-    function: Callable[[Any, int], object],
-    library: ModuleType | Sweep,
-    trials: int,
-    dump: Path | None,
-) -> dict[str, list]:
-    dumped = [modules(dump)]
-
-    def trial(number: int) -> float:
-        result = float(function(library, number))
-        dumped.append(modules(dump))
-        return result
-
-    notes, results = counted(trial, trials)
-    new = [len(after - before) for before, after in itertools.pairwise(dumped)]
-    return {**notes, "dumped": new, "results": results}
-
-
-def modules(dump: Path | None) -> set[str]:
-    """The programs that XLA has compiled, by the number that it gives each of them."""
-    return {file.name.partition(".")[0] for file in dump.glob("module_*")} if dump else set()
 
 
 if __name__ == "__main__":

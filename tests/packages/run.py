@@ -14,7 +14,6 @@ what the page advises, each with Optax's factories and with canonopt's.
 
 import argparse
 import json
-import shutil
 import sys
 import traceback
 from pathlib import Path
@@ -115,23 +114,12 @@ def attempt(function: Any, *args: Any) -> Any:
 
 def measure(environment: Environment, package: Package, rounds: int) -> dict[str, list[Any]]:
     """For each variant, the notes of each round. Every other round has the reverse order."""
-    check_counts(environment, package)
     notes: dict[str, list[Any]] = {" ".join(variant): [] for variant in VARIANTS}
     for number in range(rounds):
         for variant in VARIANTS if number % 2 == 0 else reversed(VARIANTS):
             command = [HERE / "measure.py", package.name, *variant, "--trials", str(TRIALS)]
             notes[" ".join(variant)].append(json.loads(environment.python(*command)))
     return notes
-
-
-def check_counts(environment: Environment, package: Package) -> None:
-    """Raises if XLA has not compiled as many programs as JAX has reported."""
-    dump = environment.folder / "dump"
-    shutil.rmtree(dump, ignore_errors=True)
-    command = [HERE / "measure.py", package.name, "loop", "optax", "--trials", "2"]
-    notes = json.loads(environment.python(*command, "--dump", dump))
-    if notes["compiles"] != notes["dumped"]:
-        raise RuntimeError(f"JAX and XLA count different compiles: {notes}")
 
 
 def sweep(environment: Environment, package: Package) -> dict[str, Any]:

@@ -30,7 +30,7 @@ def prepared(code: Code, adapter: Any, folder: Path, repositories: Path) -> dict
             text = script_of(json.loads(script.read_text()), getattr(adapter, "LEFT_OUT", ()))
             script = script.with_suffix(".py")
             script.write_text(text)
-        for path, changes in adapter.SHRUNK.items():
+        for path, changes in getattr(adapter, "SHRUNK", {}).items():
             shrink(script.parent / path, changes)
         if variant == "after":
             diff = HERE / "diffs" / f"{code.name}.diff"

@@ -5,6 +5,8 @@ Write `@canonopt.filter_jit`.
 The step is made in each trial, as in the tutorials of diffrax.
 """
 
+import functools
+
 import diffrax
 import equinox as eqx
 import jax
@@ -40,7 +42,7 @@ def make_data(trial):
     return ts, jnp.stack([jnp.sin(phases), jnp.cos(phases)], axis=-1)
 
 
-def loop(library, trial):
+def loop(library, trial, filter_jit=eqx.filter_jit):
     ts, ys = make_data(trial)
     model = NeuralODE(jax.random.key(trial))
     optim = library.adabelief(3e-3)
@@ -50,7 +52,7 @@ def loop(library, trial):
         predicted = jax.vmap(model, in_axes=(None, 0))(ts, ys[:, 0])
         return jnp.mean((ys - predicted) ** 2)
 
-    @eqx.filter_jit
+    @filter_jit
     def step(model, opt_state, ts, ys):
         value, grads = grad_loss(model, ts, ys)
         updates, opt_state = optim.update(grads, opt_state)
@@ -64,24 +66,4 @@ def loop(library, trial):
 
 # --- advised ------------------------------------------------------------------------------------
 
-
-def advised(library, trial):
-    ts, ys = make_data(trial)
-    model = NeuralODE(jax.random.key(trial))
-    optim = library.adabelief(3e-3)
-
-    @eqx.filter_value_and_grad
-    def grad_loss(model, ts, ys):
-        predicted = jax.vmap(model, in_axes=(None, 0))(ts, ys[:, 0])
-        return jnp.mean((ys - predicted) ** 2)
-
-    @canonopt.filter_jit
-    def step(model, opt_state, ts, ys):
-        value, grads = grad_loss(model, ts, ys)
-        updates, opt_state = optim.update(grads, opt_state)
-        return eqx.apply_updates(model, updates), opt_state, value
-
-    opt_state = optim.init(eqx.filter(model, eqx.is_inexact_array))
-    for _ in range(50):
-        model, opt_state, value = step(model, opt_state, ts, ys)
-    return value
+advised = functools.partial(loop, filter_jit=canonopt.filter_jit)

@@ -5,6 +5,8 @@ Write `@canonopt.jit`.
 The step is made in each trial, since it needs the network and the optimizer.
 """
 
+import functools
+
 import haiku
 import jax
 import jax.numpy as jnp
@@ -20,7 +22,7 @@ def make_data(trial):
     return x, jnp.sin(x.sum(axis=1, keepdims=True))
 
 
-def loop(library, trial):
+def loop(library, trial, jit=jax.jit):
     x, y = make_data(trial)
     net = haiku.without_apply_rng(haiku.transform(lambda x: haiku.nets.MLP([32, 32, 1])(x)))
     optim = library.adam(1e-3)
@@ -28,7 +30,7 @@ def loop(library, trial):
     def loss(params, x, y):
         return jnp.mean((net.apply(params, x) - y) ** 2)
 
-    @jax.jit
+    @jit
     def step(params, opt_state, x, y):
         value, grads = jax.value_and_grad(loss)(params, x, y)
         updates, opt_state = optim.update(grads, opt_state)
@@ -43,23 +45,4 @@ def loop(library, trial):
 
 # --- advised ------------------------------------------------------------------------------------
 
-
-def advised(library, trial):
-    x, y = make_data(trial)
-    net = haiku.without_apply_rng(haiku.transform(lambda x: haiku.nets.MLP([32, 32, 1])(x)))
-    optim = library.adam(1e-3)
-
-    def loss(params, x, y):
-        return jnp.mean((net.apply(params, x) - y) ** 2)
-
-    @canonopt.jit
-    def step(params, opt_state, x, y):
-        value, grads = jax.value_and_grad(loss)(params, x, y)
-        updates, opt_state = optim.update(grads, opt_state)
-        return optax.apply_updates(params, updates), opt_state, value
-
-    params = net.init(jax.random.key(trial), x)
-    opt_state = optim.init(params)
-    for _ in range(200):
-        params, opt_state, value = step(params, opt_state, x, y)
-    return value
+advised = functools.partial(loop, jit=canonopt.jit)

@@ -6,6 +6,8 @@ The loss is a static argument of `optimistix.minimise`. Specs are not needed: `O
 the functions of the optimizer into pytrees itself.
 """
 
+import functools
+
 import jax
 import jax.numpy as jnp
 import optimistix
@@ -21,7 +23,8 @@ def make_data(trial):
     return x, jnp.exp(-2 * x) + 0.01 * jax.random.normal(y_key, (100,))
 
 
-def loop(library, trial):
+def loop(library, trial, hoist=lambda function: function):
+    @hoist
     def loss(params, data):
         x, y = data
         scale, rate = params
@@ -36,16 +39,4 @@ def loop(library, trial):
 
 # --- advised ------------------------------------------------------------------------------------
 
-
-def advised(library, trial):
-    @canonopt.hoist
-    def loss(params, data):
-        x, y = data
-        scale, rate = params
-        return jnp.mean((scale * jnp.exp(-rate * x) - y) ** 2)
-
-    solver = optimistix.OptaxMinimiser(library.adam(1e-1), rtol=1e-5, atol=1e-5)
-    solution = optimistix.minimise(
-        loss, solver, jnp.ones(2), args=make_data(trial), max_steps=2000, throw=False
-    )
-    return loss(solution.value, make_data(trial))
+advised = functools.partial(loop, hoist=canonopt.hoist)

@@ -2,13 +2,6 @@
 authors' own study of hyperparameters, which writes a file for each trial. The numbers are the
 model and its score."""
 
-SHRUNK: dict = {}
-# What the reports say, and whether it cured.
-ADVICE = (
-    ("build `optimizer` with canonopt", "no"),
-    ("capture a Python number", "no: other numbers, which are reported"),
-)
-
 
 def entry(folder):
     import os

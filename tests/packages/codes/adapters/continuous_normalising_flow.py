@@ -4,11 +4,6 @@ import re
 
 LEFT_OUT = (16,)  # the call of main
 SHRUNK = {"continuous_normalising_flow.py": {"num_samples = 5000": "num_samples = 20"}}
-# What the reports say, and whether it cured.
-ADVICE = (
-    ("pass `step` as an array of one dtype", "yes"),
-    ("`canonopt.filter_jit` in place of `eqx.filter_jit`", "yes"),
-)
 
 
 def entry(folder):

@@ -9,11 +9,6 @@ SHRUNK = {
         "return best_test_accuracy": "return best_test_accuracy, params",
     }
 }
-# What the reports say, and whether it cured.
-ADVICE = (
-    ("`canonopt.jit` in place of `jax.jit`", "yes"),
-    ("pass what differs as an argument", "yes, as `canonopt.dynamic(lr)`"),
-)
 
 
 def entry(folder):

@@ -5,11 +5,6 @@ from types import SimpleNamespace
 from .stubs import Notebook, stub
 
 SHRUNK = {"lookahead_mnist.py": {"BATCH_SIZE = 256": "BATCH_SIZE = 8"}}
-# What the reports say, and whether it cured.
-ADVICE = (
-    ("`canonopt.jit` in place of `jax.jit`", "no"),
-    ("define the class once", "not in a notebook that is run again"),
-)
 
 
 class Dataset(list):

@@ -4,13 +4,6 @@ from types import SimpleNamespace
 
 from .stubs import stub
 
-SHRUNK: dict = {}
-# What the reports say, and whether it cured.
-ADVICE = (
-    ("build `optimizer.tx` with canonopt", "yes"),
-    ("build `model.avg_pool` once", "yes, with `canonopt.hoist`"),
-)
-
 
 def entry(folder):
     stub("tensorflow", "tensorflow_datasets", "orbax.export")

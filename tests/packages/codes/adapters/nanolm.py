@@ -18,11 +18,6 @@ SHRUNK = {
         "var_params, 1000)": "var_params, 10)",
     }
 }
-# What the reports say, and whether it cured.
-ADVICE = (
-    ("jit one function, and pass what differs", "no"),
-    ("define the class once", "not in a notebook that is run again"),
-)
 
 
 def entry(folder):

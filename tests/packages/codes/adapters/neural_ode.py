@@ -2,12 +2,6 @@
 
 LEFT_OUT = (13,)  # the call of main
 SHRUNK = {"neural_ode.py": {"jnp.linspace(0, 10, 100)": "jnp.linspace(0, 10, 20)"}}
-# What the reports say, and whether it cured.
-ADVICE = (
-    ("`canonopt.filter_jit` in place of `eqx.filter_jit`", "yes"),
-    ("`model = canonopt.canonicalize(model)`", "yes"),
-    ("`terms = canonopt.canonicalize(terms)`", "yes"),
-)
 
 
 def entry(folder):

@@ -3,10 +3,6 @@
 import re
 from types import SimpleNamespace
 
-SHRUNK: dict = {}
-# What the reports say, and whether it cured.
-ADVICE = (("`canonopt.jit`, and no NumPy array", "no: the array is NumPyro's"),)
-
 
 def entry(folder):
     import matplotlib

@@ -13,11 +13,6 @@ SHRUNK = {
         "    out = train_jit(rng)": "    return train_jit(rng)",
     }
 }
-# What the reports say, and whether it cured.
-ADVICE = (
-    ("`canonopt.jit` in place of `jax.jit`", "no: it returns functions"),
-    ("make outside what it returns", "no: return `jax.tree.leaves` of it"),
-)
 
 
 def entry(folder):

@@ -3,13 +3,6 @@
 import re
 
 LEFT_OUT = (10,)  # the call of main
-SHRUNK: dict = {}
-# What the reports say, and whether it cured.
-ADVICE = (
-    ("build `opt_update` with canonopt", "yes"),
-    ("`weight = canonopt.hoist(weight)`", "yes"),
-    ("`int_beta = canonopt.hoist(int_beta)`, for two functions", "yes"),
-)
 
 
 def entry(folder):

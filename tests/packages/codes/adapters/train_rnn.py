@@ -3,12 +3,6 @@
 import re
 
 LEFT_OUT = (9,)  # the call of main
-SHRUNK: dict = {}
-# What the reports say, and whether it cured.
-ADVICE = (
-    ("`canonopt.filter_jit` in place of `eqx.filter_jit`", "yes"),
-    ("a scan outside of a jit: jit around the whole", "yes"),
-)
 
 
 def entry(folder):

@@ -4,13 +4,6 @@ from types import SimpleNamespace
 
 from .stubs import stub
 
-SHRUNK: dict = {}
-# What the reports say, and whether it cured.
-ADVICE = (
-    ("`canonopt.jit` around the whole", "no: `apply_fn` is new"),
-    ("build `state.apply_fn` once", "yes, with `canonopt.hoist`"),
-)
-
 
 def entry(folder):
     _, datasets = stub("tensorflow", "tensorflow_datasets")
