@@ -167,6 +167,16 @@ TRANSFORMS: dict[str, tuple[Callable[..., Callable], list[dict[str, Any]]]] = {
 BY_IDENTITY = {"spmd_axis_name", "policy"}
 
 
+# A structured scalar is a view of its array, and its type does not name its fields.
+RECORDS = [np.zeros(1, [(name, kind)])[0] for name in "xy" for kind in ("<i8", "<f8")]
+SUBARRAYS = [np.dtype((kind, shape)) for kind in ("f4", "i4") for shape in ((2, 3), (3, 2))]
+
+
+@pytest.mark.parametrize("values", [RECORDS, SUBARRAYS], ids=["records", "subarrays"])
+def test_structured_types_of_numpy_are_told_apart(values):
+    assert len({hoist(captured(value)) for value in values}) == len(values)
+
+
 @pytest.mark.parametrize("name", TRANSFORMS)
 def test_options_are_told_apart(name):
     transform, others = TRANSFORMS[name]

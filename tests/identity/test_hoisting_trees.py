@@ -82,7 +82,12 @@ def test_callables_in_leaves_and_in_static_fields_are_hoisted():
 
 
 def test_a_canonical_tree_is_returned_unchanged():
-    for tree in (model(), optax.adam(1e-3), [jnp.ones(2), {"a": (1, None)}], canonopt.adam(1e-3)):
+    for tree in (
+        model(),
+        optax.adam(1e-3),
+        [Struct(jnp.ones(2), jax.nn.relu), {"a": (1, None)}],
+        canonopt.adam(1e-3),
+    ):
         made = canonicalize(tree)
         assert canonicalize(made) is made
     array = jnp.ones(2)
@@ -113,6 +118,14 @@ def test_types_and_invariants_of_modules_are_kept():
     assert not one.weight.weak_type
     with pytest.raises(AttributeError):
         one.size = 3
+
+
+def test_attributes_of_a_transformation_are_kept():
+    transform = optax.GradientTransformationExtraArgs(scaled(2.0), scaled(3.0))
+    transform.note = "attributes may mean anything"
+    made = canonicalize(transform)
+    assert made is not transform
+    assert made.note == transform.note
 
 
 def test_a_part_in_two_places_stays_one_object():

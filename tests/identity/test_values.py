@@ -116,6 +116,30 @@ def test_the_order_in_which_a_set_iterates_counts():
     assert key({1}) != key(frozenset({1}))
 
 
+def test_subclasses_of_containers_count_by_identity():
+    class Mine(dict):
+        pass
+
+    mine = Mine(a=1)
+    assert key(mine) == key(mine)
+    assert key(mine) != key(Mine(a=1))
+
+
+def test_attributes_on_a_tuple_count_by_identity():
+    class Point(tuple):
+        _fields = ("x",)
+
+    def noted(note):
+        transform = optax.GradientTransformationExtraArgs(*optax.identity())
+        transform.note = note
+        return transform
+
+    one, other = Point((1,)), Point((1,))
+    assert key(one) == key(one) != key(other)
+    assert key(noted("a")) != key(noted("b"))
+    assert key(optax.identity()) == key(optax.identity())
+
+
 def test_arrays_are_never_compared():
     for array in (jnp.ones(2), np.ones(2), jax.random.key(0), np.array(1.0), jnp.float32(1)):
         with pytest.raises(HoldsArray):

@@ -590,6 +590,26 @@ def test_finds_the_program_after_the_garbage_collector_took_the_spec(make):
     assert log["step"].traces == log["step"].compiles == 1
 
 
+HOLDING_SPECS = {
+    "mask": lambda held: canonopt.masked(canonopt.sgd(0.1), lambda params: bool(held.scale)),
+    "array": lambda held: canonopt.sgd(lambda count, scale=held.scale: 0.1),
+}
+
+
+@pytest.mark.parametrize("make", HOLDING_SPECS.values(), ids=HOLDING_SPECS)
+def test_keeps_no_spec_that_holds_an_object(make):
+    def fit():
+        trainer = Trainer()
+        trainer.scale = jnp.array(2.0)
+        optim = make(trainer)
+        canonopt.jit(lambda grads, state: optim.update(grads, state))(xs, optim.init(xs))
+        return [weakref.ref(trainer), weakref.ref(trainer.scale)]
+
+    kept = fit()
+    gc.collect()
+    assert [reference() for reference in kept] == [None, None]
+
+
 @pytest.mark.parametrize("options", [{}, {"donate_argnums": 0}], ids=["plain", "donating"])
 @pytest.mark.parametrize("is_committed", [False, True])
 def test_a_captured_array_keeps_its_weak_type(is_committed, options):

@@ -11,6 +11,7 @@ import operator
 import re
 import sys
 import types
+import typing
 from typing import Any
 
 import equinox as eqx
@@ -326,6 +327,59 @@ def a_parameter_of_any_name(jit):
 
 
 # --- values and effects that look alike ---------------------------------------------------------
+
+
+@case
+def slots_under_one_name(jit):
+    class Base:
+        __slots__ = ("v",)
+
+    class Derived(Base):
+        __slots__ = ("v",)
+
+    for value in (2.0, 3.0):
+        thing = Derived()
+        thing.v = 1.0
+        Base.v.__set__(thing, value)
+        yield jit(lambda x, thing=thing: x * Base.v.__get__(thing))(x)
+
+
+@case
+def two_instances_with_one_dict(jit):
+    class Borg:
+        pass
+
+    def fit(is_shared):
+        one, other = Borg(), Borg()
+        one.v = other.v = 1.0
+        if is_shared:
+            other.__dict__ = one.__dict__
+
+        def step(x):
+            one.v = 5.0
+            result = x * other.v
+            one.v = 1.0
+            return result
+
+        return jit(step)(x)
+
+    yield fit(True)
+    yield fit(False)
+
+
+@case
+def a_method_of_a_protocol(jit):
+    @typing.runtime_checkable
+    class Goes(typing.Protocol):
+        def go(self): ...
+
+    class Thing:
+        pass
+
+    thing = Thing()
+    for _ in range(2):
+        yield jit(lambda x: x * (2 if isinstance(thing, Goes) else 3))(x)
+        Thing.go = lambda self: None
 
 
 @case
