@@ -77,9 +77,11 @@ class Reads:
         self._roots: list[tuple[weakref.ref[Any], str]] = []
         self._seen: set[object] = set()
         for value, path in roots:
+            if isinstance(value, _WHOLE):
+                continue
             if _is_callable(value):
                 self._add_callable(value)
-            elif not isinstance(value, _WHOLE):
+            else:
                 self._add_root(value, path)
         for reference, path in self._roots:  # which grow
             self._follow(functools.partial(_referent, reference), path)
