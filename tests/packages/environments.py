@@ -1,6 +1,5 @@
 """A virtual environment for each package."""
 
-import json
 import os
 import re
 import subprocess
@@ -10,8 +9,7 @@ from pathlib import Path
 
 from .selection import Package
 
-# The versions that the page names.
-NAMED = ["jax", "optax", "equinox"]
+WITH = ("optax==0.2.8", "equinox==0.13.8")
 
 
 class Environment:
@@ -23,14 +21,10 @@ class Environment:
         self._python = folder / "env" / "bin" / "python"
         if not self._python.exists():
             venv.create(folder / "env", with_pip=True)
-        self.pip("install", package.name, str(project), "pytest", *package.requirements)
+        exact = (f"{package.name}=={package.version}", f"jax=={package.jax}", *WITH)
+        self.pip("install", *exact, str(project), "pytest", *package.requirements)
         # The version of the project is the same after a change.
         self.pip("install", "--force-reinstall", "--no-deps", str(project))
-
-    def versions(self) -> dict[str, str]:
-        listed = json.loads(self.python("-m", "pip", "list", "--format", "json"))
-        versions = {entry["name"].lower(): entry["version"] for entry in listed}
-        return {name: versions[name] for name in [self.package.name, *NAMED]}
 
     def pip(self, *arguments: str) -> None:
         self.python("-m", "pip", "--quiet", "--disable-pip-version-check", *arguments)

@@ -1,19 +1,19 @@
 """The page of what `run.py` has measured. Its code is that of `loops/`, which ran."""
 
 import ast
-import collections
 import itertools
 import re
 import statistics
 from pathlib import Path
-from typing import Any
-
-from .environments import NAMED
+from typing import Any, TypeAlias
 
 HERE = Path(__file__).parent
+PAGE = HERE.parents[1] / "docs" / "real-packages.md"
 LOOPS = HERE / "loops"
 TEMPLATE = HERE / "template.md"
 ADVISED = "# --- advised "
+
+Notes: TypeAlias = dict[str, list[dict[str, Any]]]  # of each round, by variant
 
 
 class Script:
@@ -35,92 +35,54 @@ class Script:
                 raise ValueError(f"{path.name} does not have the line {line!r} of its docstring")
 
 
-def further_compiles(result: dict[str, Any], variant: str = "advised canonopt") -> int | None:
-    """The most compiles of any trial but the first."""
-    rounds = result.get("loops", {}).get(variant)
-    return max(max(notes["compiles"][1:]) for notes in rounds) if rounds else None
+def further_compiles(notes: Notes, variant: str) -> int:
+    """Return the most compiles of any trial but the first."""
+    return max(max(each["compiles"][1:]) for each in notes[variant])
 
 
-def times_faster(result: dict[str, Any], variant: str) -> float:
-    """How many times faster than the loop of users with Optax: the median of further trials."""
+def times_faster(notes: Notes, variant: str) -> str:
+    """Return how many times faster than the loop of users with Optax: the median of trials."""
     ours, theirs = (
-        statistics.median(
-            seconds for notes in result["loops"][name] for seconds in notes["seconds"][1:]
-        )
+        statistics.median(seconds for each in notes[name] for seconds in each["seconds"][1:])
         for name in (variant, "loop optax")
     )
-    return theirs / ours
+    # No more digits are the same in the next run.
+    return f"{float(f'{theirs / ours:.2g}'):.3g}"
 
 
-def ratio(number: float) -> str:
-    """With two digits: no more are the same in the next run."""
-    return f"{float(f'{number:.2g}'):.3g}" if number < 10 else f"{float(f'{number:.2g}'):.0f}"
-
-
-def summary(package: str, result: dict[str, Any]) -> str:
-    return f"{measured(package, result)}\n{problem(result, 'tests') or result['tests']}"
-
-
-def problem(result: dict[str, Any], part: str) -> str | None:
-    return result.get("error") or result.get(part, {"error": "not run"}).get("error")
-
-
-def measured(package: str, result: dict[str, Any]) -> str:
-    """The row of the first table."""
-    if error := problem(result, "loops"):
-        return f"| {package} | {error} | | | | | |"
-    version = result["versions"][package]
-    cells = [f"[{package}](#{package}) {version}", Script(package).lines]
-    cells.append(str(further_compiles(result, "loop optax")))
-    for variant in ("loop canonopt", "advised canonopt", "advised optax"):
-        faster = ratio(times_faster(result, variant))
-        cells.append(f"{further_compiles(result, variant)} · {faster}")
-    cells.append(swept(result.get("sweep", {"error": "not run"})))
-    return "| " + " | ".join(cells) + " |"
-
-
-def swept(sweep: dict[str, Any]) -> str:
-    if "error" in sweep:
-        return sweep["error"].partition(":")[0]  # the type
-    return str(max(sweep["compiles"][1:]))
-
-
-def tested(results: dict[str, dict[str, Any]]) -> str:
-    """Return two sentences on the packages' own tests and on the versions that they ran with."""
-    ran = {n: result["tests"] for n, result in results.items() if not problem(result, "tests")}
-    outcomes = (collections.Counter(tests["outcomes"]) for tests in ran.values())
-    ends = sum(outcomes, collections.Counter())
-    different = sum(len(tests["differences"]) for tests in ran.values()) or "none"
-    calls = sum(tests["calls"] for tests in ran.values())
-    common, others = versions({name: results[name]["versions"] for name in ran})
-    missing = "".join(f" {name} has not run." for name in results if name not in ran)
-    return (
-        f"Of {ends.total()} tests of these packages that use an Optax optimizer, {ends['passed']} "
-        f"pass. With canonopt's factories in Optax's place, in {calls} calls, {different} ends in "
-        f"another way. The environments had {common}{others}.{missing}"
-    )
-
-
-def versions(of_packages: dict[str, dict[str, str]]) -> tuple[str, str]:
-    """Return the versions that most packages were tested with, and those of the others."""
-    found = {name: collections.Counter(v[name] for v in of_packages.values()) for name in NAMED}
-    common = {name: counts.most_common(1)[0][0] for name, counts in found.items()}
-    others = "".join(
-        f"; that of {package} had {name} {versions[name]}"
-        for package, versions in of_packages.items()
-        for name in NAMED
-        if versions[name] != common[name]
-    )
-    return ", ".join(f"{name} {version}" for name, version in common.items()), others
-
-
-def difference(result: dict[str, Any], one: str, other: str) -> float:
-    """By how much the results of two variants differ at most, relatively, in any two rounds."""
+def difference(notes: Notes, variant: str) -> float:
+    """Return by how much results differ at most from those with Optax, relatively."""
     return max(
         abs(ours - theirs) / abs(theirs)
-        for theirs_noted, ours_noted in itertools.product(*map(result["loops"].get, (one, other)))
-        for theirs, ours in zip(theirs_noted["results"], ours_noted["results"], strict=True)
+        for one, other in itertools.product(notes["loop optax"], notes[variant])
+        for theirs, ours in zip(one["results"], other["results"], strict=True)
     )
+
+
+def row(package: str, version: str, notes: Notes, swept: str) -> str:
+    """Return the row of the table, from its second character on."""
+    variants = ("loop canonopt", "advised canonopt", "advised optax")
+    cells = [f"[{package}](#{package}) {version}", Script(package).lines]
+    cells.append(str(further_compiles(notes, "loop optax")))
+    cells += [f"{further_compiles(notes, v)} · {times_faster(notes, v)}" for v in variants]
+    differ = [difference(notes, variant) for variant in variants[:2]]
+    cells += [swept, " · ".join(f"{each:.0e}" if each else "same" for each in differ)]
+    return f"| {' | '.join(cells)} |"
+
+
+def rows_of(page: str) -> dict[str, str]:
+    """Return the rows of the table on the page, by package."""
+    return {name: row for row, name in re.findall(r"^(\| \[([\w-]+)\]\(#.*)$", page, re.M)}
+
+
+def render(rows: dict[str, str], packages: list[str]) -> str:
+    solved = [row for row in rows.values() if row.split(" | ")[4].startswith("0 ")]
+    listed = [name for name in packages if name in rows]
+    introduction = TEMPLATE.read_text().format(
+        measured="\n".join(rows[name] for name in listed), solved=len(solved), all=len(rows)
+    )
+    sections = [SECTION.format(package=name, **vars(Script(name))) for name in listed]
+    return introduction.rstrip() + "\n" + "".join(sections)
 
 
 SECTION = """
@@ -128,33 +90,3 @@ SECTION = """
 {block}
 {why}
 """
-
-
-def render(results: dict[str, dict[str, Any]]) -> str:
-    solved = [name for name, result in results.items() if further_compiles(result) == 0]
-    loops = {name: result for name, result in results.items() if not problem(result, "loops")}
-    introduction = TEMPLATE.read_text().format(
-        measured="\n".join(measured(name, result) for name, result in results.items()),
-        tested=tested(results),
-        solved=len(solved),
-        all=len(results),
-        rounds=max((len(r["loops"]["loop optax"]) for r in loops.values()), default=0),
-        differences=differences(loops),
-    )
-    sections = [SECTION.format(package=name, **vars(Script(name))) for name in results]
-    return introduction.rstrip() + "\n" + "".join(sections)
-
-
-def differences(loops: dict[str, dict[str, Any]]) -> str:
-    """A sentence about the results of the loops."""
-    lines = [
-        f"{name} by {specs:.0e}, where runs with Optax differ by {optax:.0e}"
-        for name, result in loops.items()
-        if (specs := difference(result, "loop optax", "loop canonopt"))
-        for optax in [difference(result, "loop optax", "loop optax")]
-    ]
-    same = "With specs, the results of the loops are the same to the last bit"
-    only = f"; only {'; '.join(lines)}, relatively" if lines else ""
-    advised = (difference(result, "loop optax", "advised canonopt") for result in loops.values())
-    most = max(advised, default=0.0)
-    return f"{same}{only}. As advised, they differ by {most:.0e} at most, since programs differ."

@@ -8,6 +8,7 @@ class Package:
     """A package on PyPI, and tests of its own that build or pass on an Optax optimizer."""
 
     name: str
+    version: str
     tests: tuple[str, ...]
     _: dataclasses.KW_ONLY
     repository: str | None = None  # on GitHub, if the sdist has no tests
@@ -16,6 +17,7 @@ class Package:
     options: tuple[str, ...] = ()  # of pytest's
     requirements: tuple[str, ...] = ()  # of the tests
     module: str = ""  # if its name is another one
+    jax: str = "0.12.0.1"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "module", self.module or self.name)
@@ -29,19 +31,23 @@ PACKAGES = {
     for package in [
         Package(
             "flowjax",
+            "19.1.2",
             ("tests/test_train",),
             options=("--jaxtyping-packages=flowjax,beartype.beartype",),
             requirements=("beartype",),
         ),
         Package(
             "gpjax",
+            "1.0.0",
             ("tests/test_fit.py", "tests/test_state_space/test_fit.py"),
             expression="fit_simple or fit_gp_regression or optax or optim",
             requirements=("hypothesis",),
+            jax="0.10.2",  # the newest that it allows
         ),
-        Package("numpyro", ("test/test_optimizers.py",)),
+        Package("numpyro", "0.22.0", ("test/test_optimizers.py",)),
         Package(
             "blackjax",
+            "1.7.1",
             (
                 "tests/vi/test_meanfield_vi.py",
                 "tests/vi/test_fullrank_vi.py",
@@ -51,6 +57,7 @@ PACKAGES = {
         ),
         Package(
             "jaxopt",
+            "0.8.5",
             ("tests/optax_wrapper_test.py",),
             repository="google/jaxopt",
             tag="jaxopt-v{version}",
@@ -59,6 +66,7 @@ PACKAGES = {
         ),
         Package(
             "optimistix",
+            "0.1.0",
             ("tests/test_minimise.py",),
             repository="patrick-kidger/optimistix",
             expression=f"test_optax or test_minimise and not jvp and options1 and ({MINIMISERS})",
@@ -66,12 +74,14 @@ PACKAGES = {
         ),
         Package(
             "diffrax",
+            "0.7.2",
             ("test/test_adjoint.py",),
             repository="patrick-kidger/diffrax",
             expression="implicit",
         ),
         Package(
             "flax",
+            "0.12.12",
             (
                 "tests/nnx/optimizer_test.py",
                 "tests/nnx/ema_test.py",
@@ -81,12 +91,14 @@ PACKAGES = {
         ),
         Package(
             "dm-haiku",
+            "0.0.17",
             ("examples/impala/learner_test.py",),
             requirements=("bsuite", "rlax"),
             module="haiku",
         ),
         Package(
             "netket",
+            "3.23.0",
             ("test/driver/test_vmc.py",),
             repository="netket/netket",
         ),

@@ -50,7 +50,7 @@ def run(environment: Environment, package: Package, source: Path, way: str) -> d
 
 def download(environment: Environment, package: Package) -> Path:
     """The folder with the source of the installed version, tests included."""
-    version = environment.versions()[package.name]
+    version = package.version
     folder = environment.folder / "source" / version
     if not folder.exists():
         archives = environment.folder / "archives"
