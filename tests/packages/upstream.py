@@ -5,11 +5,10 @@ import json
 import os
 import shutil
 import tarfile
-import urllib.request
 from pathlib import Path
 from typing import Any
 
-from ..other_suites import twice
+from ..other_suites import run as suites
 from .environments import Environment
 from .selection import Package
 
@@ -24,7 +23,7 @@ def compare(environment: Environment, package: Package, checkout: str | None) ->
         "outcomes": dict(ends),
         "reached": len(replaced["calls"]),
         "calls": sum(replaced["calls"].values()),
-        "differences": [text for _, text in twice.differences(plain, replaced)],
+        "differences": [text for _, text in suites.differences(plain, replaced)],
         "checkout": bool(checkout),
     }
 
@@ -42,7 +41,7 @@ def run(environment: Environment, package: Package, source: Path, way: str) -> d
         package.expression,
         *(source / test for test in package.tests),
     ]
-    process = environment.start(*command, log=log, cwd=source, paths=[twice.HERE])
+    process = environment.start(*command, log=log, cwd=source, paths=[suites.HERE])
     if process.wait() not in (0, 1):  # neither all passed nor some failed
         raise RuntimeError(f"pytest ended with {process.returncode}: {last_line(log)}")
     return json.loads(notes.read_text())
@@ -56,18 +55,13 @@ def download(environment: Environment, package: Package) -> Path:
         archives = environment.folder / "archives"
         archives.mkdir(exist_ok=True)
         if package.repository:
+            folder.mkdir(parents=True)
             tag = package.tag.format(version=version)
-            archive = archives / f"{tag}.tar.gz"
-            url = f"https://github.com/{package.repository}/archive/refs/tags/{tag}.tar.gz"
-            try:
-                urllib.request.urlretrieve(url, archive)
-            except OSError as error:
-                raise RuntimeError(f"its tests are not in its sdist, and {url}: {error}") from error
-        else:
-            requirement = f"{package.name}=={version}"
-            options = ["--no-deps", "--no-binary", ":all:", "--dest", str(archives)]
-            environment.pip("download", *options, requirement)
-            [archive] = archives.glob(f"*-{version}.tar.gz")
+            return suites.download(package.repository, tag, folder)
+        requirement = f"{package.name}=={version}"
+        options = ["--no-deps", "--no-binary", ":all:", "--dest", str(archives)]
+        environment.pip("download", *options, requirement)
+        [archive] = archives.glob(f"*-{version}.tar.gz")
         with tarfile.open(archive) as tar:
             tar.extractall(folder, filter="data")
     [source] = folder.iterdir()
