@@ -158,6 +158,14 @@ def test_the_limit_is_checked(limit):
         canonopt.keep_programs(limit)
 
 
+@pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])
+def test_runs_as_it_is_where_jit_is_disabled(jit):
+    step = jit(lambda x: 1.0 if x > 0 else xs)
+    with jax.disable_jit():
+        assert step(2.0) == 1.0
+        assert np.array_equal(step(-2.0), xs)
+
+
 class Failure(Exception):
     pass
 
