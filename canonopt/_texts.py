@@ -103,7 +103,9 @@ def _items(value: Any) -> Iterator[tuple[str, Any]] | None:
     if kind.__repr__ in _SHOWN_AS_CONTAINERS:
         if isinstance(value, dict):
             return ((f"{text_of(key)}: ", item) for key, item in value.items())
-        return (("", item) for item in value)
+        # The order of a set may be another one each time.
+        is_set = isinstance(value, set | frozenset) and len(value) <= _MAX_ITEMS
+        return (("", item) for item in (sorted(value, key=text_of) if is_set else value))
     if isinstance(value, functools.partial):
         positional = (("", item) for item in (value.func, *value.args))
         return itertools.chain(positional, ((f"{n}=", v) for n, v in value.keywords.items()))

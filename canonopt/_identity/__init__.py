@@ -11,6 +11,8 @@ that a function captures.
 """
 
 from .._python_internals import is_in_place as is_in_place
+from .captured import KEEPS as KEEPS
+from .captured import NUMPY as NUMPY
 from .captured import Captured as Captured
 from .captured import leads_to_objects as leads_to_objects
 from .captured import note_not_shared as note_not_shared

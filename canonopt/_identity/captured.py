@@ -120,6 +120,13 @@ _TELLS = (
     "argument."
 )
 
+# While a program with a constant from it lives, JAX takes old values for those of the array.
+NUMPY = "it reads a NumPy array, which may change in place. Read jnp.asarray(array) instead."
+KEEPS = (
+    "its program calls code of it again, as callbacks and rules for derivatives do. Define these "
+    "at the top level of a module."
+)
+
 # From functions that `jit` shares with no other to the reason, for reports.
 _reasons: WeakIdMap[str] = WeakIdMap()
 

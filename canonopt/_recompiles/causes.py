@@ -207,6 +207,7 @@ _WITH_BODY = {
     "scan": "lax.scan",
     "while": "lax.while_loop",
     "cond": "lax.cond or lax.switch",
+    "_piecewise": "jnp.piecewise",
     "shard_map": "jax.shard_map",
 }
 _MANY = 10  # operations at one line

@@ -22,6 +22,9 @@ import numpy as np
 from jax.sharding import Mesh, Sharding
 
 from .._identity import (
+    KEEPS,
+    NUMPY,
+    Reading,
     closure_items,
     described,
     partial_items,
@@ -214,12 +217,13 @@ def array_leaf(value: Any) -> Leaf:
             dtype = aval.dtype
     committed = sharding = memory_kind = None
     devices = 1
-    if isinstance(value, np.ndarray | np.generic):
-        committed, memory_kind = False, jax.devices()[0].default_memory().kind
-    elif not isinstance(value, jax.core.Tracer) and (where := value.sharding) is not None:
+    where = None if isinstance(value, jax.core.Tracer) else getattr(value, "sharding", None)
+    if where is not None:
         committed, memory_kind = bool(getattr(value, "committed", True)), where.memory_kind
         if committed:  # the device of an uncommitted array is not in the key
             sharding, devices = _placement(where)
+    elif not isinstance(value, jax.core.Tracer):  # of NumPy, or the shape of an array
+        committed, memory_kind = False, jax.devices()[0].default_memory().kind
     weak_type = bool(getattr(aval, "weak_type", False))
     facts = (committed, sharding, devices, memory_kind)
     return _array_leaf(tuple(aval.shape), _dtype_name(dtype), weak_type, *facts)
@@ -445,11 +449,22 @@ def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False
         found = None if reading.is_comparable else (reading.incomparable or (None,))[0]
         once = "Or make the function once, in a function under functools.cache."
         why = found and f"{described(function, found)[1]} {found.why}. {found.fix} {once}"
+        if refused := _why_never_shared(reading):
+            why = f"{refused} {once}"
         known = why_not_shared(function)
         leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=known or why)
         if is_shared and known is None:
             leaf = attrs.evolve(leaf, token=("program", reading.key))
     return leaf
+
+
+def _why_never_shared(reading: Reading) -> str | None:
+    """Return why `canonopt.jit` would not share a function that it can read."""
+    if reading.has_numpy:
+        return NUMPY
+    with_rules = (o for o in reading.objects if isinstance(o, jax.custom_jvp | jax.custom_vjp))
+    rules = (attribute(each, name) for each in with_rules for name in ("jvp", "fwd", "bwd"))
+    return KEEPS if any(attribute(rule, "__closure__") for rule in rules) else None
 
 
 # --- calls ----------------------------------------------------------------------------------------

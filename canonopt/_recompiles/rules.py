@@ -169,6 +169,11 @@ RULES: list[Rule] = [
         otherwise="give {d.path} one dtype in every call",
     ),
     Rule(
+        lambda d: d.kind in _PLACES and d.old.is_lowered,
+        "lower the function for {d.path} as the calls have it: "
+        "jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)",
+    ),
+    Rule(
         lambda d: d.kind in _PLACES,
         line=lambda d: d.assign(*d.placed),
         otherwise="put {d.path} in one place before the first call: {d.put}",

@@ -19,6 +19,8 @@ import jax.core
 import jax.tree_util as jtu
 
 from .._identity import (
+    KEEPS,
+    NUMPY,
     Captured,
     cleared,
     is_in_place,
@@ -319,7 +321,7 @@ def _started(
     reading, lifted = read_call(fn, beside)
     arrays = () if lifted is None else lifted.arrays
     key = (reading.key, avals, whole_context())
-    reason = _NUMPY if reading.has_numpy else _not_shared.get(key)
+    reason = NUMPY if reading.has_numpy else _not_shared.get(key)
     if any(_is_object(value) for *_, value in static):
         reason = _STATIC
     elif arrays and "in_shardings" in options:
@@ -363,7 +365,7 @@ def _started(
         bool(arrays) or all(map(operator.is_, after.objects, reading.objects))
     )
     is_copy_same = tracing.copy is None or tracing.copy.is_unchanged()
-    reason = _KEEPS if keeps_code else _RETURNS if template is None else None
+    reason = KEEPS if keeps_code else _RETURNS if template is None else None
     reason = reason if is_same and is_copy_same else _CHANGES
     if reason is not None:
         _refuse(key, fn, reason)
@@ -393,16 +395,10 @@ _CHANGES = (
     "it changes what it reads or captures while it is traced. Return what the trace is to keep; "
     "to count traces, use canonopt.compile_log."
 )
-_KEEPS = (
-    "its program calls code of it again, as callbacks and rules for derivatives do. Define these "
-    "at the top level of a module."
-)
 _RETURNS = (
     "it returns an object that is not one of its arguments. Make that outside of it, or return its "
     "arrays: jax.tree.leaves(object)."
 )
-# While a program with a constant from it lives, JAX takes old values for those of the array.
-_NUMPY = "it reads a NumPy array, which may change in place. Read jnp.asarray(array) instead."
 # JAX takes no `in_shardings` beside a keyword argument.
 _SHARDINGS = "it captures an array and has in_shardings. Pass the array as an argument."
 # A program would keep it, for nobody to find.
