@@ -1,4 +1,4 @@
-"""Measures public training codes as they are and with canonopt, and writes `docs/real-code.md`.
+"""Measure public training codes as they are and with canonopt, and write `docs/real-code.md`.
 
 ```
 python -m tools.real_code --python ENV/bin/python             # all twelve
@@ -7,7 +7,7 @@ python -m tools.real_code --python ENV/bin/python nanolm ppo  # these; the other
 
 `ENV` has the packages that the page names. The codes come from `--repositories`, a folder with git
 directories, and are cloned into it if they are not there. Each variant runs twice, in processes of
-its own, and once with canonopt looking on.
+its own, the second time with canonopt looking on.
 """
 
 import argparse
@@ -54,7 +54,7 @@ def main() -> None:
 
 
 def measured(code: Code, folder: Path, options: argparse.Namespace) -> dict[str, Any]:
-    """The notes of each round of each variant, the stale reads, and whether the numbers differ."""
+    """Return the notes of both rounds of each variant, and by how much the numbers differ."""
     adapter = importlib.import_module(f"codes.adapters.{code.name}")
     folders = prepared(code, adapter, folder, options.repositories.resolve())
     results: dict[str, Any] = {}
@@ -82,7 +82,7 @@ def noted(command: list[str], folder: Path) -> dict[str, Any]:
 
 
 def difference(folder: Path) -> float:
-    """By how much the numbers of any trial differ at most, relative to the largest of the trial."""
+    """Return by how much the numbers differ at most, relative to the largest of the trial."""
     import numpy as np
 
     before, after = (np.load(folder / f"{variant}.npz") for variant in VARIANTS)
@@ -103,12 +103,12 @@ def versions(python: Path) -> str:
 
 
 def further(notes: list[dict[str, Any]], name: str) -> int:
-    """The most compiles or traces of any trial but the first."""
+    """Return the most compiles or traces of any trial but the first."""
     return max(notes[0][name][1:])
 
 
 def seconds(notes: list[dict[str, Any]]) -> float:
-    """The median of the further trials."""
+    """Return the median of the further trials."""
     return statistics.median(notes[0]["seconds"][1:])
 
 
@@ -117,7 +117,7 @@ def diff_of(name: str) -> str:
 
 
 def lines_of(code: Code) -> tuple[int, int]:
-    """How many lines the diff removes and adds."""
+    """Return how many lines the diff removes and adds."""
     text = diff_of(code.name)
     return len(re.findall(r"^-(?!--)", text, re.M)), len(re.findall(r"^\+(?!\+\+)", text, re.M))
 

@@ -1,4 +1,4 @@
-"""Runs tests and training loops of real packages, with Optax and with canonopt, and writes a page.
+"""Run tests and training loops of real packages, with Optax and with canonopt, and write a page.
 
 ```
 python -m tests.packages.run                   # all ten; writes docs/real-packages.md

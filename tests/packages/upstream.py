@@ -14,7 +14,7 @@ from .selection import Package
 
 
 def compare(environment: Environment, package: Package, checkout: str | None) -> dict[str, Any]:
-    """Runs the tests both ways: how many ended how, and which ended differently."""
+    """Run the tests both ways, and return how many ended how, and which ended differently."""
     source = Path(checkout).expanduser() if checkout else download(environment, package)
     source = without_package(source, environment, package)
     plain, replaced = (run(environment, package, source, way) for way in ("plain", "replaced"))
@@ -48,7 +48,7 @@ def run(environment: Environment, package: Package, source: Path, way: str) -> d
 
 
 def download(environment: Environment, package: Package) -> Path:
-    """The folder with the source of the installed version, tests included."""
+    """Return the folder with the source of the installed version, tests included."""
     version = package.version
     folder = environment.folder / "source" / version
     if not folder.exists():
@@ -69,7 +69,7 @@ def download(environment: Environment, package: Package) -> Path:
 
 
 def without_package(source: Path, environment: Environment, package: Package) -> Path:
-    """A copy without the package itself, so that the tests import the one that is installed."""
+    """Return a copy without the package, so that the tests import what is installed."""
     copy = environment.folder / "tests"
     shutil.rmtree(copy, ignore_errors=True)
     ignored = {str(source): {".git", package.module}}

@@ -1,4 +1,4 @@
-"""Takes a code out of its repository, and writes the scripts of its two variants."""
+"""Take a code out of its repository, and write the scripts of its two variants."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ HERE = Path(__file__).parent
 
 
 def prepared(code: Code, adapter: Any, folder: Path, repositories: Path) -> dict[str, Path]:
-    """Writes the script as it is, but for data and steps, and with the diff of `diffs/`.
+    """Write the script as it is, but for data and steps, and with the diff of `diffs/`.
 
     **Returns:** for "before" and "after", the folder that has the script.
     """
@@ -42,7 +42,7 @@ def prepared(code: Code, adapter: Any, folder: Path, repositories: Path) -> dict
 
 
 def checkout(code: Code, repositories: Path) -> Path:
-    """The git directory of the repository, which is cloned if it is not there."""
+    """Return the git directory of the repository, which is cloned if it is not there."""
     owner, name = code.repository.split("/")
     for found in (repositories / f"{owner}+{name}" / "repo", repositories / f"{owner}+{name}"):
         if found.is_dir():
@@ -54,7 +54,7 @@ def checkout(code: Code, repositories: Path) -> Path:
 
 
 def script_of(notebook: dict[str, Any], left_out: tuple[int, ...]) -> str:
-    """The code cells of a notebook, without magics and without the cells that only call or plot."""
+    """Return the code cells of a notebook, without magics and cells that only call or plot."""
     cells = []
     for index, cell in enumerate(notebook["cells"]):
         if cell["cell_type"] == "code" and index not in left_out:
@@ -65,7 +65,7 @@ def script_of(notebook: dict[str, Any], left_out: tuple[int, ...]) -> str:
 
 
 def shrink(path: Path, changes: dict[str, str]) -> None:
-    """Replaces texts, each of which is in the file once."""
+    """Replace texts, each of which is in the file once."""
     text = path.read_text()
     for old, new in changes.items():
         if text.count(old) != 1:
