@@ -123,6 +123,9 @@ def read_container(reader: Reader, value: Any, mode: Mode) -> None:
     if reader.was_seen(value, mode):
         return
     kind = type(value)
+    if kind is set and mode == "given" and [*set(value)] != [*value]:
+        reader.stop(value, CHANGES)  # it is passed on, since no copy has its order
+        return
     reader.out.append(kind)
     mode = reader.enter_mutable(value, mode, CHANGES)
     if kind is collections.defaultdict:

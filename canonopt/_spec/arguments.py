@@ -87,7 +87,8 @@ def _is_same(made: list[Any], parts: Parts) -> bool:
 def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]:
     """Return parameters with copies of the containers in them.
 
-    A container that is in two places is copied once. Any other object that may change stays itself.
+    A container that is in two places is copied once. Any other object that may change stays itself,
+    and so does a set whose order no copy has.
     With `is_plain`, configs of OmegaConf become dicts and lists, as Optax's factories need them.
 
     **Raises:** `ParameterError` for a container that contains itself.
@@ -105,7 +106,8 @@ def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]
 
     def copy_of_container(value: Any, kind: Any) -> Any:
         if kind is set:
-            return set(value)
+            same = set(value)
+            return same if [*same] == [*value] else value  # a factory may read the order
         if kind is np.ndarray:
             array = value.copy(order="K")
             array.flags.writeable = value.flags.writeable

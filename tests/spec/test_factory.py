@@ -347,6 +347,16 @@ def test_a_default_that_may_change_is_copied_into_the_field():
     assert updates_of(spec.replace(rate=0.25))["w"] == [-0.5, -0.5]
 
 
+def test_a_set_whose_order_no_copy_has_is_passed_on_and_not_merged():
+    build = canonopt.canonical(lambda names: optax.sgd({9: 0.25, 2: 0.5}[next(iter(names))]))
+    crowded = set(range(100))
+    crowded -= {*range(100)} - {2, 9}
+    assert [*crowded] == [2, 9] != [*set(crowded)]
+    assert updates_of(build(crowded))["w"] == [-0.5, -0.5]
+    assert build(crowded) is not build(crowded)
+    assert build(set(crowded)) is build(set(crowded))
+
+
 class Box:
     """Any object that may change."""
 
