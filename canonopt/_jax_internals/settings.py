@@ -70,12 +70,13 @@ def _hashable(value: Any) -> Hashable:
 
 
 def _contexts_of_libraries() -> Iterator[Hashable]:
-    """Yield Flax's rules for logical axes, and what equals nothing else while a handler is active.
+    """Yield Flax's settings, and what equals nothing else while a handler is active.
 
     Such as an interceptor of Flax, or `numpyro.handlers.seed`. Relies on the stacks in which the
     libraries keep these. If one is gone, no two calls are made in one context once its module is
     imported.
     """
+    yield repr(getattr(sys.modules.get("flax"), "config", None))
     if linen := sys.modules.get("flax.linen"):
         yield repr(linen.get_logical_axis_rules())
     for name, stack in _STACKS.items():

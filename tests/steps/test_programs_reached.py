@@ -15,6 +15,7 @@ import typing
 from typing import Any
 
 import equinox as eqx
+import flax
 import flax.linen as nn
 import jax
 import jax.numpy as jnp
@@ -235,6 +236,20 @@ def values_of_refs(jit):
         return jit(lambda x: x * ref[...])(x)
 
     yield from map(fit, (2.0, 3.0))
+
+
+class Named(nn.Module):
+    @nn.compact
+    def __call__(self, x):
+        return nn.Dense(2, name="with_a_separator")(x)
+
+
+@case
+def settings_of_flax(jit):
+    for value in (False, True):
+        with flax.config.temp_flip_flag("fix_rng_separator", value):
+            params = jit(lambda x: Named().init(jax.random.key(0), x))(jnp.ones((1, 2)))
+            yield jax.tree.leaves(params)[-1]
 
 
 @case
