@@ -16,7 +16,7 @@ from typing import Any
 
 import attrs
 
-from .comparing import new_programs, output_compared, read_report, side_by_side
+from .comparing import Output, new_programs, outputs_compared, read_report, side_by_side
 from .forms import as_annotations, as_html, as_json, as_perfetto, print_report, with_short_paths
 from .report import Run, report_on
 from .running import run
@@ -178,30 +178,32 @@ def _watched(script: list[str], options: argparse.Namespace) -> Run:
     """Run the command. Raises `OSError` if there is no such command."""
     if not getattr(options, "try"):
         return _run(script, options.streams)
-    first, second, third = printed = [], [], []
-    found = _run(script, options.streams, printed=first)
+    first, second, third = outputs = Output(), Output(), Output()
+    found = _run(script, options.streams, output=first)
     if found.status != 0:
         return found
-    _say("\ncanonopt doctor: runs it again, to see what every run prints alike\n")
-    _run(script, None, printed=second)
+    _say("\ncanonopt doctor: runs it again, to see what every run prints and writes alike\n")
+    _run(script, None, output=second)
     _say("\ncanonopt doctor: runs it again, with canonopt's factories in Optax's place\n")
-    tried = _run(script, None, with_canonopt=True, printed=third)
-    notes = [output_compared(*printed), *found.notes] if tried.status == 0 else found.notes
-    return attrs.evolve(found, tried=tried, notes=notes)
+    tried = _run(script, None, with_canonopt=True, output=third)
+    notes = [outputs_compared(*outputs), *tried.notes] if tried.status == 0 else tried.notes
+    return attrs.evolve(found, tried=attrs.evolve(tried, notes=notes))
 
 
 def _run(
     script: list[str],
     folder: str | None,
     with_canonopt: bool = False,
-    printed: list[bytes] | None = None,
+    output: Output | None = None,
 ) -> Run:
     with contextlib.ExitStack() as stack:
         if folder is None:
             made = tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True)
             folder = stack.enter_context(made)  # which a process may still write into
         started = time.time()
-        ending = run(script, folder, with_canonopt, printed)
+        if output is not None:
+            stack.enter_context(output.noting_files())
+        ending = run(script, folder, with_canonopt, None if output is None else output.lines)
         seconds = time.time() - started
         processes, problems = read(Path(folder))
     if not (processes or problems):

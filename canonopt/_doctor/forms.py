@@ -68,6 +68,7 @@ def _head(report: _Dict) -> Iterator[_Line]:
     names = ("seconds", "compile_seconds", "lost_seconds")
     total, compiling, lost = (f"{report[name]:.2f} s" for name in names)
     facts = [
+        _numbers_compared(report),
         f"canonopt doctor: {report['command']}",
         f"{total} in total, {compiling} tracing and compiling, {lost} of that lost to recompiles",
         *(*report["problems"], *report["notes"]),
@@ -80,6 +81,17 @@ def _head(report: _Dict) -> Iterator[_Line]:
         texts = aligned([cells for cells, _ in rows])
         yield from zip(texts, (style for _, style in rows), strict=True)
     yield from _tried(report)
+
+
+def _numbers_compared(report: _Dict) -> str | None:
+    """Return what `--try` says of the numbers, with the first old value that is gone on with."""
+    tried = report["tried"]
+    if tried is None or tried["status"] != 0:
+        return None
+    told = tried["notes"][0]
+    for read in tried["stale"][:1]:
+        told = f"{told.removesuffix('.')}; {' '.join(line.strip() for line in read['lines'][:2])}"
+    return told
 
 
 def verdict(report: _Dict) -> str | None:
