@@ -133,6 +133,9 @@ def row(code: Code, results: dict[str, Any]) -> str:
     )
     times = " → ".join(f"{seconds(notes):.2g}" for notes in pairs)
     first = " → ".join(f"{notes[0]['seconds'][0]:.2g}" for notes in pairs)
+    for name in ("lowering", "compiling"):
+        stages = " → ".join(f"{notes[0]['stages'][name]:.2g}" for notes in pairs)
+        first += f"<br>{name} {stages}"
     removed, added = lines_of(code)
     differs = results["difference"]
     same = "yes" if not differs else f"no, by {differs:.0e}"

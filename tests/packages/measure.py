@@ -20,6 +20,13 @@ EVENTS = {
 }
 
 
+# And of the seconds of these events, those of the first trial are told.
+STAGES = {
+    "/jax/core/compile/jaxpr_to_mlir_module_duration": "lowering",
+    "/jax/core/compile/backend_compile_duration": "compiling",
+}
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("package")
@@ -34,12 +41,22 @@ def main() -> None:
     print(json.dumps({**notes, "results": results}))
 
 
-def counted(trial: Callable[[int], Any], trials: int) -> tuple[dict[str, list], list[Any]]:
-    """Return the compiles, traces and seconds of each trial, and what each returned."""
+def counted(trial: Callable[[int], Any], trials: int) -> tuple[dict[str, Any], list[Any]]:
+    """Return the compiles, traces and seconds of each trial, and what each returned.
+
+    And the seconds by stage of the first trial.
+    """
     import jax
 
     events: list[str] = []
-    jax.monitoring.register_event_duration_secs_listener(lambda name, *_, **__: events.append(name))
+    stages = dict.fromkeys(STAGES.values(), 0.0)
+
+    def listen(name: str, seconds: float, **_: object) -> None:
+        events.append(name)
+        if name in STAGES and not notes["seconds"]:
+            stages[STAGES[name]] += seconds
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
     notes: dict[str, list] = {"seconds": [], **{name: [] for name in EVENTS.values()}}
     results = []
     for number in range(trials):
@@ -49,7 +66,7 @@ def counted(trial: Callable[[int], Any], trials: int) -> tuple[dict[str, list], 
         notes["seconds"].append(time.perf_counter() - start)
         for event, name in EVENTS.items():
             notes[name].append(events.count(event))
-    return notes, results
+    return {**notes, "stages": stages}, results
 
 
 class Sweep:
