@@ -11,6 +11,7 @@ import jax.tree_util as jtu
 
 from .._jax_internals import Jitted, has_programs, jit_options
 from .._python_internals import (
+    HIDDEN_ATTRIBUTES,
     Code,
     captured_by,
     cells_of,
@@ -221,7 +222,11 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
     made_by, arguments = value.__reduce__()
     arguments = (*getattr(made_by, "args", ()), *arguments)  # of a `methodcaller` with keywords
     # As `tree_flatten`, by which JAX calls the method of a registered class.
-    reader.note_attributes(".".join(map(str, arguments)).split("."))
+    names = ".".join(map(str, arguments)).split(".")
+    if hidden := HIDDEN_ATTRIBUTES.intersection(names):
+        reader.stop(value, impure(min(hidden)))
+        return
+    reader.note_attributes(names)
     reader.out.append(type(value))
     reader.add_all(arguments, mode)
     reader.add_named(getattr(made_by, "keywords", {}), mode)

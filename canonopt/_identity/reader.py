@@ -403,6 +403,7 @@ class Reader:
                 for field in vars(base).get("__dataclass_fields__", {}).values():
                     self.add_named(dict(getattr(field, "metadata", ())), "live")  # converters
         if not is_library_class(cls):
+            self.out += (cls.__name__, cls.__qualname__, *map(token_of, cls.__mro__))
             functions = node_functions(cls)
             self.stop(cls) if functions is None else self.add_all(functions, "live")
 

@@ -84,6 +84,7 @@ _PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
         str(value.dtype),
         bool(value.weak_type),
         value.sharding,
+        *(getattr(value, name, None) for name in ("is_ref", "vma", "manual_axis_type")),
     ],
 }
 
@@ -150,7 +151,8 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
         reader.stop(value, TRACER)
     elif isinstance(value, jax.Array):
         if mode == "now" and is_integer_scalar(value):
-            reader.out += (jax.Array, jax.typeof(value), value.item())
+            reader.out += (jax.Array, jax.typeof(value), value.item(), value.committed)
+            reader.add(value.sharding, mode)
         else:
             reader.add_identity(value, ARRAY)
     elif type(value) is np.ndarray and not value.dtype.hasobject:

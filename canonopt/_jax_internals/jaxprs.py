@@ -95,14 +95,21 @@ def _exact(values: np.ndarray) -> tuple[Any, ...]:
 
 
 def _is_users_code(value: Any) -> bool:
+    """Return True for code of the user's with values of its own, which another function lacks."""
     if isinstance(value, types.FunctionType):
-        is_users = not is_library_file(value.__code__.co_filename)
-        return is_users and bool(value.__closure__ or value.__defaults__)
+        has_values = value.__closure__ or value.__defaults__ or value.__kwdefaults__
+        return bool(has_values) and not _is_library_code(value)
+    if isinstance(value, functools.partial):
+        return bool(value.args or value.keywords) and not _is_library_code(value.func)
     if isinstance(value, types.MethodType | types.BuiltinFunctionType):
         owner = value.__self__
         return not (owner is None or isinstance(owner, types.ModuleType) or _is_of_library(owner))
-    is_plain = isinstance(value, type | functools.partial) or _is_of_library(value)
-    return callable(value) and not is_plain
+    return callable(value) and not (isinstance(value, type) or _is_of_library(value))
+
+
+def _is_library_code(value: Any) -> bool:
+    is_function = isinstance(value, types.FunctionType)
+    return is_function and is_library_file(value.__code__.co_filename)
 
 
 def _is_of_library(value: Any) -> bool:

@@ -17,6 +17,7 @@ from .callers import Caller as Caller
 from .callers import caller_of as caller_of
 from .descriptors import ClassAttribute as ClassAttribute
 from .descriptors import InstanceAttribute as InstanceAttribute
+from .libraries import HIDDEN_ATTRIBUTES as HIDDEN_ATTRIBUTES
 from .libraries import REFLECTION as REFLECTION
 from .libraries import impure_name as impure_name
 from .libraries import is_library_class as is_library_class

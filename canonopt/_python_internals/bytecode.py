@@ -127,7 +127,7 @@ def facts_of(code: types.CodeType) -> Code:
         imports=tuple(imports),
         identity_tests=() if is_generated else tuple(tests),
         stores=frozenset(stores),
-        hidden_inputs=HIDDEN_ATTRIBUTES & attributes,
+        hidden_inputs=HIDDEN_ATTRIBUTES & (attributes | {w for w in words if w.startswith("__")}),
         is_generated=is_generated,
         reads_any_attribute=matches or not REFLECTION_ATTRIBUTES.isdisjoint(attributes),
         can_tell_tracers=tells and not is_generated,

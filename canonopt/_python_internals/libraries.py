@@ -87,7 +87,7 @@ _IS_MADE_WHEN_RUN = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 REFLECTION = frozenset("getattr setattr delattr vars hasattr dir locals".split())
 REFLECTION_ATTRIBUTES = frozenset(
     "__dict__ __getattribute__ __getattr__ format format_map attrgetter methodcaller "
-    "__slots__ __match_args__ getattr_static".split()
+    "__slots__ __match_args__ __dir__ getattr_static".split()
 )
 _REFLECTS = {
     *(id(vars(builtins)[name]) for name in REFLECTION),
@@ -113,8 +113,8 @@ def makes_text(value: Any) -> bool:
 # Attributes with which it can read the variables of other code, or all classes.
 HIDDEN_ATTRIBUTES = frozenset(
     "__builtins__ __closure__ __code__ __defaults__ __globals__ __kwdefaults__ __subclasses__ "
-    "__annotations__ annotation cell_contents f_back f_builtins f_globals f_locals "
-    "gi_frame tb_frame".split()
+    "__annotations__ annotation __context__ __cause__ __traceback__ cell_contents f_back "
+    "f_builtins f_globals f_locals gi_frame tb_frame".split()
 )
 # Builtins that read what does not appear in the code at all.
 _HIDDEN_INPUTS = frozenset(
@@ -132,7 +132,7 @@ _PURE = frozenset(
 # Equal objects are not one object, and names in annotations are looked up.
 _IMPURE_OF_PURE = frozenset(
     "_operator.is_ _operator.is_not typing.get_type_hints abc.get_cache_token _abc.get_cache_token "
-    "copyreg.pickle".split()
+    "copyreg.pickle typing.get_overloads".split()
 )
 # What other libraries read besides their arguments.
 _IMPURE = {

@@ -154,7 +154,7 @@ def attribute_of(owner: Any, name: str) -> Any:
     if kind in (staticmethod, classmethod):
         return value.__func__
     if kind is property:
-        return (value.fget, value.fset, value.fdel)
+        return (value.fget, value.fset, value.fdel, value.__doc__)
     if kind is functools.cached_property:
         return value.func
     return None if isinstance(value, _FIELDS) else value

@@ -353,6 +353,9 @@ def _started(
     except Exception as error:
         if tracing.copy is None or isinstance(error, ExcessError):
             raise
+        # A second trace would change again what this one has changed.
+        if read_call(fn, beside, before=reading)[0].key != reading.key:
+            raise
         _refuse(key, fn, _ASKS)
         return None, None
     finally:
@@ -369,8 +372,10 @@ def _started(
     reason = reason if is_same and is_copy_same else _CHANGES
     if reason is not None:
         _refuse(key, fn, reason)
-        if arrays:
-            return None, None  # tracers are left in what it made or changed
+        # Tracers are left in what it made, or in a copy. But what it has changed itself must not be
+        # changed by a second trace.
+        if arrays and (is_same or template is None):
+            return None, None
     use = _Use(program, captured, tracing.output)
     result = use(jitted, args, kwargs)
     if result is _UNTRACED:  # JAX keeps no traces

@@ -267,7 +267,104 @@ def handlers_of_numpyro(jit):
             yield jit(lambda x: x * sample())(x)
 
 
+# --- effects that no name shows -------------------------------------------------------------------
+
+
+@case
+def a_set_that_the_body_fills(jit):
+    w = jnp.float32(2.0)
+    for _ in range(2):
+        seen = set()
+
+        def step(x, seen=seen):
+            return x * w * len([k for k in "aba" if not (k in seen or seen.add(k))])
+
+        yield jit(step)(x)
+        yield len(seen)
+
+
+@case
+def an_error_of_the_body(jit):
+    w, seen = jnp.float32(2.0), set()
+
+    def step(x):
+        if "a" not in seen and not seen.add("a"):
+            raise KeyError("a")
+        return x * w
+
+    for _ in range(2):
+        try:
+            yield jit(step)(x)
+        except KeyError:
+            yield -1.0
+
+
+@case
+def a_bound_module_that_draws_numbers(jit):
+    class Noise(nn.Module):
+        def __call__(self, x):
+            return x + jax.random.normal(self.make_rng("noise"))
+
+    bound = Noise().bind({}, rngs={"noise": jax.random.key(0)})
+    yield jit(lambda x: bound(x))(x)
+    yield jit(lambda x: bound(x))(x)
+
+
+def note(log, value):
+    log.append(float(value))
+
+
+@case
+def callbacks_with_values_of_their_own(jit):
+    def fit(make):
+        log = []
+        jit(lambda x: (jax.debug.callback(make(log), x), x * 2)[1])(x).block_until_ready()
+        jax.effects_barrier()
+        return len(log)
+
+    def with_default(log):
+        return lambda value, *, log=log: note(log, value)
+
+    for make in (lambda log: functools.partial(note, log), with_default):
+        yield fit(make)
+        yield fit(make)
+
+
 # --- identity -----------------------------------------------------------------------------------
+
+
+@case
+def bases_and_names_of_a_class(jit):
+    class Layer: ...
+
+    class Other: ...
+
+    class Linear(Layer): ...
+
+    layer = Linear()
+
+    def fit():
+        return jit(lambda x: x * (2.0 if isinstance(layer, Layer) else 3.0))(x)
+
+    yield fit()
+    Linear.__bases__ = (Other,)
+    yield fit()
+    for Linear.__name__ in ("One", "Three"):
+        yield jit(lambda x: x * len(type(layer).__name__))(x)
+
+
+@case
+def hidden_names_in_strings(jit):
+    names_of = operator.attrgetter("__globals__")
+    yield from with_rates(lambda: jit(lambda x: x * getattr(note, "__globals__")["rate"])(x))  # noqa: B009
+    yield from with_rates(lambda: jit(lambda x: x * names_of(note)["rate"])(x))
+
+
+@case
+def where_a_captured_number_is(jit):
+    for i in (0, 3):
+        k = jax.device_put(jnp.int32(3), jax.devices()[i])
+        yield jit(lambda x, k=k: x * (1 + next(d.id for d in k.devices())))(x)
 
 
 @case
