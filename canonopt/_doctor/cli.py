@@ -183,10 +183,18 @@ def _watched(script: list[str], options: argparse.Namespace) -> Run:
     if found.status != 0:
         return found
     _say("\ncanonopt doctor: runs it again, to see what every run prints and writes alike\n")
-    _run(script, None, output=second)
+    if (status := _run(script, None, output=second).status) != 0:
+        note = f"The second run as it is had exit status {status}, so there is nothing to compare."
+        return attrs.evolve(found, notes=[note, *found.notes])
     _say("\ncanonopt doctor: runs it again, with canonopt's factories in Optax's place\n")
     tried = _run(script, None, with_canonopt=True, output=third)
-    notes = [outputs_compared(*outputs), *tried.notes] if tried.status == 0 else tried.notes
+    if tried.status != 0:
+        told = f"With canonopt's factories the exit status was {tried.status}."
+    elif tried.problems:  # then nothing has put the factories in place
+        told = "The run with canonopt's factories could not be watched, so nothing is compared."
+    else:
+        told = outputs_compared(*outputs)
+    notes = [told, *tried.notes]
     return attrs.evolve(found, tried=attrs.evolve(tried, notes=notes))
 
 

@@ -72,6 +72,8 @@ def outputs_compared(first: Output, second: Output, tried: Output) -> str:
         if now != first.lines[i]:
             texts = (line.decode(errors="replace").strip() for line in (first.lines[i], now))
             return f"{told} other ones, first in a line: {' -> '.join(texts)}"
+    if lines and len(tried.lines) > len(first.lines):
+        return f"{told} other ones: it prints {len(tried.lines)} lines, not {len(first.lines)}."
     for path in files:
         if tried.files.get(path) != first.files[path]:
             return f"{told} other ones, first in the file {path}."

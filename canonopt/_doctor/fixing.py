@@ -257,7 +257,9 @@ class _Rewrite(cst.CSTTransformer):
         kept = [alias for alias in old.names if alias not in gone]
         if len(moved) == 1 and not kept:  # keeps how it is written
             [(module, aliases)] = moved.items()
-            yield new.with_changes(module=cst.parse_expression(module), names=aliases)
+            is_whole = len(aliases) == len(old.names)
+            names = aliases if is_whole or old.lpar is not None else _listed(aliases)
+            yield new.with_changes(module=cst.parse_expression(module), names=names)
             return
         for module, aliases in moved.items():
             path: Any = cst.parse_expression(module)

@@ -86,7 +86,7 @@ def _head(report: _Dict) -> Iterator[_Line]:
 def _numbers_compared(report: _Dict) -> str | None:
     """Return what `--try` says of the numbers, with the first old value that is gone on with."""
     tried = report["tried"]
-    if tried is None or tried["status"] != 0:
+    if tried is None:
         return None
     told = tried["notes"][0]
     for read in tried["stale"][:1]:
@@ -151,12 +151,9 @@ def _counts(function: _Dict, report: _Dict) -> tuple[str, ...]:
 def _tried(report: _Dict) -> Iterator[_Line]:
     """Yield the comparison that `--try` makes."""
     tried = report["tried"]
-    if tried is None:
+    if tried is None or tried["status"] != 0:
         return
     yield "", ""
-    if tried["status"] != 0:
-        yield f"With canonopt's factories the exit status was {tried['status']}.", ""
-        return
     yield "With canonopt's factories in Optax's place:", ""
     yield from ((line, "") for line in side_by_side(report, tried))
     yield from ((f"  {line}", "") for read in tried["stale"] for line in read["lines"][:2])

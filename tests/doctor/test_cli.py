@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 
 import jax
@@ -258,6 +259,7 @@ def test_a_page_needs_rich(monkeypatch, capsys):
         (("a b", "a b", "a c"), "are other ones, first in a line: b -> c"),
         (("a b", "a b", "a"), "are other ones, first in a line: b -> "),
         (("a b", "a", "a b"), "print and write nothing alike"),
+        (("a", "a", "a b"), "are other ones: it prints 2 lines, not 1."),
         (("a f=1", "a f=1", "a f=1"), "are the same, in 1 of 1 lines and 1 of 1 files."),
         (("f=1 g=1", "f=1 g=2", "f=1 g=3"), "in 1 of 2 files; the others differ"),
         (("a f=1", "a f=1", "a f=2"), "are other ones, first in the file f."),
@@ -315,6 +317,28 @@ def step(optim, p):
 for runtime.weight in (1.0, 2.0):
     print(float(step(optax.sgd(0.5), jnp.ones(()))))
 """
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("command", "told"),
+    [
+        (
+            ("once.py",),
+            "The second run as it is had exit status 1, so there is nothing to compare.",
+        ),
+        (("--", "env", "-u", "PYTHONPATH", sys.executable, "plain.py"), "could not be watched"),
+        (("fails.py",), "With canonopt's factories the exit status was 1."),
+    ],
+)
+def test_try_compares_nothing_that_it_cannot(command, told, tmp_path):
+    (tmp_path / "once.py").write_text("import os, jax, optax; os.mkdir('made'); print(1)\n")
+    (tmp_path / "plain.py").write_text("import jax, optax; print(1)\n")
+    fails = "import jax, optax; print(1); assert optax.adam.__module__.startswith('optax')\n"
+    (tmp_path / "fails.py").write_text(fails)
+    done = run(*DOCTOR, "--try", *command, cwd=tmp_path)
+    assert told in done.stderr
+    assert "the numbers are the same" not in done.stderr
 
 
 @pytest.mark.slow

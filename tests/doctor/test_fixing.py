@@ -54,6 +54,11 @@ CHANGES = {
         "import canonopt\nfrom optax import contrib\n"
         "tx = contrib.sgd if False else canonopt.trace(0.9)\n",
     ),
+    "a name and a module": (
+        "from optax import adam, contrib\ntx = contrib.prodigy() or adam(1e-3)\n",
+        "import canonopt\nfrom canonopt import adam\n"
+        "tx = canonopt.contrib.prodigy() or adam(1e-3)\n",
+    ),
     "contrib by its name": (
         "from optax.contrib import prodigy\ntx = prodigy()\n",
         "from canonopt.contrib import prodigy\ntx = prodigy()\n",
