@@ -48,9 +48,9 @@ compiled again that need not be.
 """
 
 _FIX = """\
-Prints, as a diff, source code that uses Optax's factories with canonopt's in their place, and with
-the imports that these need. The numbers are the same. `canonopt fix train.py | git apply` applies
-it, and so does --write.
+Prints, as a diff, source code that imports canonopt under the name of Optax. The numbers are the
+same. `canonopt fix train.py | git apply` applies it, and so does --write. What it leaves as it is,
+and what only you can change, goes to stderr.
 """
 
 
@@ -90,7 +90,7 @@ def command(arguments: Sequence[str], version: str) -> Any:
     parser = argparse.ArgumentParser(prog="canonopt")
     parser.add_argument("--version", action="version", version=f"canonopt {version}")
     commands = parser.add_subparsers(required=True, metavar="command", dest="command")
-    text = "put canonopt's names in place of Optax's in source code"
+    text = "put canonopt's imports in place of Optax's in source code"
     fix = commands.add_parser("fix", help=text, description=_FIX)
     fix.add_argument("paths", nargs="+", metavar="PATH", help="a Python file, or a folder of them")
     fix.add_argument("--write", action="store_true", help="change the files instead")
@@ -108,7 +108,9 @@ def command(arguments: Sequence[str], version: str) -> Any:
     ours, script = _split(arguments)
     options = parser.parse_args(ours)
     if options.command == "fix":
-        return _fix(options)
+        from .fixing import fix  # imports Optax
+
+        return fix(options.paths, options.write)
     try:
         if options.compare is not None:
             _compare(*map(read_report, options.compare))
@@ -134,16 +136,6 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         at += 1 + len(_OPTIONS.get(arguments[at], ("", ""))[0].split())
     script = [*arguments[at:]]
     return [*arguments[:at]], [] if script in ([], ["-m"]) else [sys.executable, *script]
-
-
-def _fix(options: argparse.Namespace) -> Any:
-    try:
-        from .fixing import fix
-    except ModuleNotFoundError as error:
-        if error.name != "libcst":
-            raise
-        return "canonopt fix needs libcst. Write: pip install 'canonopt[fix]'"
-    return fix(options.paths, options.write)
 
 
 def _compare(first: Mapping[str, Any], second: Mapping[str, Any]) -> None:

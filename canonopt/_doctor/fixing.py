@@ -1,41 +1,62 @@
-"""`canonopt fix`: rewrites source code that uses Optax so that it uses canonopt.
+"""`canonopt fix`: makes `import optax` in source code `import canonopt as optax`.
 
-`fixed` changes the names that canonopt has too, and the imports that these need. All else stays as
-it is, to the byte. Needs libcst, which is in the extra `fix`.
+canonopt has all public names of Optax, so the import is all that changes. An import whose name is
+used in another way stays, and a note says why; other notes name what only the author can change.
 """
 
+import ast
 import difflib
+import io
+import itertools
+import os
+import re
 import sys
+import tokenize
+import types
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import attrs
-import libcst as cst
-import libcst.metadata as meta
 
-from .._spec import mirrored_names
+import canonopt
+
+# Functions that make a jitted function, and what to write where they run again and again.
+_JITS = {
+    "jax.jit": "Write canonopt.jit in place of jax.jit",
+    "equinox.filter_jit": "Write canonopt.filter_jit in place of eqx.filter_jit",
+    "flax.nnx.jit": "Define it once, outside of the function",
+}
+_TRANSFORMATIONS = ("optax.GradientTransformation", "optax.GradientTransformationExtraArgs")
+_OPTAX = re.compile(r"optax(\.\w+)*")
+_MAX_NAMED = 4  # captured variables in a note
+_NOT_OURS = ("site-packages", "node_modules", "__pycache__", "build", "dist")
 
 
 def fix(paths: Sequence[str], write: bool) -> int:
-    """Prints the changes of Python files, and of those in folders, as a diff; or writes them.
+    """Print the changes of Python files, and of those in folders, as a diff; or write them.
 
     **Returns:** the exit status: 1 if a file could not be read, parsed or written.
     """
     status = 0
     for path in _files(paths):
         try:
+            if path.suffix == ".ipynb":
+                raise ValueError("a notebook. Write import canonopt as optax in its cell")
             found = fixed(path.read_bytes())
             if write and found.after != found.before:
                 path.write_bytes(found.after)
-        except (OSError, cst.ParserSyntaxError, UnicodeDecodeError) as error:
+        except (OSError, SyntaxError, ValueError) as error:
             print(f"canonopt fix: {path}: {' '.join(str(error).split())}", file=sys.stderr)
             status = 1
             continue
         for note in found.notes:
             print(f"{path}, {note}", file=sys.stderr)
         if found.after != found.before:
-            sys.stdout.write(f"{path}\n" if write else found.diff(path.as_posix().lstrip("/")))
+            # As bytes: the encoding of the source code may not be that of the terminal.
+            text = os.fsencode(f"{path}\n") if write else found.diff(path)
+            sys.stdout.flush()
+            sys.stdout.buffer.write(text)
+            sys.stdout.buffer.flush()
     return status
 
 
@@ -50,9 +71,6 @@ def _files(paths: Sequence[str]) -> Iterator[Path]:
                 yield found
 
 
-_NOT_OURS = ("site-packages", "node_modules", "__pycache__", "build", "dist")
-
-
 @attrs.frozen
 class Fixed:
     """The source code of a file, before and after."""
@@ -61,216 +79,209 @@ class Fixed:
     after: bytes
     notes: tuple[str, ...]  # what was left as it is, with its line
 
-    def diff(self, path: str) -> str:
-        """The change as a unified diff."""
-        before, after = (text.decode(errors="replace") for text in (self.before, self.after))
-        lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
-        return "".join(difflib.unified_diff(*lines, f"a/{path}", f"b/{path}"))
+    def diff(self, path: Path) -> bytes:
+        """Return the change as a patch for `git apply` in the working directory."""
+        name = os.path.relpath(path)
+        if name.startswith(".."):  # not below it
+            name = os.path.abspath(path).lstrip("/")
+        lines = (io.BytesIO(source).readlines() for source in (self.before, self.after))
+        names = (os.fsencode(f"{side}/{Path(name).as_posix()}") for side in "ab")
+        patch = difflib.diff_bytes(difflib.unified_diff, *lines, *names)
+        last = b"\n\\ No newline at end of file\n"
+        return b"".join(line if line.endswith(b"\n") else line + last for line in patch)
 
 
 def fixed(source: bytes) -> Fixed:
-    """Source code with canonopt's factories in place of Optax's.
+    """Return source code with canonopt's modules in place of Optax's.
 
-    **Raises:** `libcst.ParserSyntaxError` if it is not Python.
+    **Raises:** `SyntaxError` or `ValueError` if it is not Python.
     """
-    wrapper = meta.MetadataWrapper(cst.parse_module(source))
-    uses = _Uses(wrapper)
-    if not uses.is_ours:
-        note = "canonopt is the name of something else in this file, so nothing is changed"
-        return Fixed(source, source, (note,))
-    return Fixed(source, wrapper.module.visit(_Rewrite(uses)).bytes, tuple(uses.notes))
+    tree = ast.parse(source)
+    names = _Names(tree)
+    encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+    text = source.decode(encoding).encode()  # because `ast` counts the bytes of UTF-8
+    # Not by `splitlines`, for which a form feed ends a line.
+    lines = (line.encode() for line in io.StringIO(text.decode(), newline=""))
+    starts = [0, *itertools.accumulate(map(len, lines))]
+    notes, changes = [*_notes(names)], []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            try:
+                changes += _changes(node, names)
+            except _Left as reason:
+                notes.append((reason.node.lineno, str(reason)))
+    for line, start, before, after in sorted(changes, reverse=True):
+        at = text.index(before, starts[line - 1] + start)
+        text = text[:at] + after + text[at + len(before) :]
+    told = tuple(f"line {line}: {text}" for line, text in sorted(set(notes)))
+    return Fixed(source, text.decode().encode(encoding), told)
 
 
-# --- what is to be changed --------------------------------------------------------------------
+class _Left(Exception):
+    """An import of Optax that cannot become canonopt's, because of `node`."""
+
+    def __init__(self, node: ast.AST, reason: str) -> None:
+        super().__init__(f"{reason}: left as it is")
+        self.node: ast.AST = node
 
 
-class _Uses:
-    """Finds the names to replace, and the imports that these need."""
+class _Names:
+    """The names of a file: the parent of each node, and what each imported name stands for.
 
-    def __init__(self, wrapper: meta.MetadataWrapper) -> None:
-        self.notes: list[str] = []
-        self._names = {theirs: ours for theirs, (ours, _) in mirrored_names().items()}
-        # From each attribute to its new text, as `optax.contrib.prodigy` to another.
-        self.replaced: dict[cst.CSTNode, str] = {}
-        # From each name in a `from` import to its new name: `canonopt.adam`.
-        self.imported: dict[cst.ImportAlias, str] = {}
-        # Imports of modules that nothing uses any more, and statements that need `import canonopt`.
-        self.unused: set[cst.ImportAlias] = set()
-        self.needs_canonopt: set[cst.CSTNode] = set()
-        self.is_ours = True
-        self._with_canonopt: set[meta.Scope] = set()
-        self._parents = wrapper.resolve(meta.ParentNodeProvider)
-        self._positions = wrapper.resolve(meta.PositionProvider)
-        scopes = {scope for scope in wrapper.resolve(meta.ScopeProvider).values() if scope}
-        for scope in sorted(scopes, key=self._place):
-            for assignment in sorted(scope.assignments, key=self._place):
-                if isinstance(assignment, meta.ImportAssignment):
-                    for alias, bound in _bound_by(assignment):
-                        self._look_at(scope, assignment, alias, bound)
-                elif assignment.name == "canonopt":
-                    self.is_ours = False
-        for node in self._positions:
-            if isinstance(node, cst.ImportFrom) and _text(node).startswith("from optax import *"):
-                self._note(node, f"{_text(node)} does not say what it imports")
-        self.notes.sort(key=lambda note: int(note.split()[1].rstrip(":")))
+    Scopes do not count: a name that an import binds anywhere is that of the import everywhere. So
+    an import stays if a parameter of its name is used in another way than Optax.
+    """
 
-    def _place(self, found: meta.Scope | meta.BaseAssignment) -> tuple[int, int]:
-        node: Any = getattr(found, "node", None)  # the scope of a module has none
-        start = self._positions[node].start if node in self._positions else None
-        return (start.line, start.column) if start else (0, 0)
+    def __init__(self, tree: ast.Module) -> None:
+        self.parents = {
+            child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)
+        }
+        self.imported: dict[str, str] = {}
+        self.uses: dict[str, list[ast.Name]] = {}
+        for node in ast.walk(tree):
+            if isinstance(node, ast.Name):
+                self.uses.setdefault(node.id, []).append(node)
+            elif isinstance(node, ast.Import):
+                for alias in node.names:
+                    first = alias.name.partition(".")[0]
+                    self.imported[alias.asname or first] = alias.name if alias.asname else first
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                for alias in node.names:
+                    self.imported[alias.asname or alias.name] = f"{node.module}.{alias.name}"
 
-    def _look_at(
-        self,
-        scope: meta.Scope,
-        assignment: meta.ImportAssignment,
-        alias: cst.ImportAlias,
-        bound: str,
-    ) -> None:
-        """Looks at one name of an import, which stands for `bound`."""
-        if assignment.name == "canonopt":
-            self.is_ours &= bound == "canonopt"
-        if bound.partition(".")[0] != "optax":
-            return
-        line = self._parents[assignment.node]
-        if not (isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1):
-            self._note(assignment.node, "other code is on the line of this import")
-            return
-        accesses = [*assignment.references]
-        if not all(_stands_for(access, bound) for access in accesses):
-            self._note(assignment.node, f"{assignment.name} may be one of several things")
-        elif bound in self._names:
-            self.imported[alias] = self._names[bound]
-        else:
-            found = [self._factory_at(access.node, bound) for access in accesses]
-            self.replaced.update(pair for pair in found if pair is not None)
-            if any(found) and not self._has_canonopt(scope):
-                self._with_canonopt.add(scope)
-                self.needs_canonopt.add(assignment.node)
-            if found and all(found) and "__all__" not in scope:
-                self.unused.add(alias)
-
-    def _has_canonopt(self, scope: meta.Scope) -> bool:
-        outer = scope
-        while outer not in self._with_canonopt and outer.parent is not outer:
-            outer = outer.parent
-        return outer in self._with_canonopt or "canonopt" in scope
-
-    def _factory_at(self, node: cst.CSTNode, path: str) -> tuple[cst.CSTNode, str] | None:
-        """The attribute that is a factory, and what to write, if `node` begins one."""
-        while isinstance(parent := self._parents[node], cst.Attribute) and parent.value is node:
-            node, path = parent, f"{path}.{parent.attr.value}"
-            if path in self._names:
-                if isinstance(self._parents[node], cst.AssignTarget | cst.AugAssign | cst.Del):
-                    self._note(node, f"{path} is assigned to")
-                    return None
-                return node, self._names[path]
-        if not isinstance(node, cst.Attribute):
-            self._note(node, f"the module {path} is passed on")
+    def full(self, node: ast.AST) -> str | None:
+        """Return the full name of what `node` refers to, as `jax.jit`, if it was imported."""
+        if isinstance(node, ast.Name):
+            return self.imported.get(node.id)
+        if isinstance(node, ast.Attribute) and (path := self.full(node.value)):
+            return f"{path}.{node.attr}"
         return None
 
-    def _note(self, node: cst.CSTNode, text: str) -> None:
-        self.notes.append(f"line {self._positions[node].start.line}: {text}: left as it is")
+    def functions_around(self, node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+        """Yield the functions whose bodies `node` is in, from the inside out."""
+        while (parent := self.parents.get(node)) is not None:
+            if isinstance(parent, _FUNCTIONS) and node in parent.body:
+                yield parent
+            node = parent
 
 
-def _bound_by(assignment: meta.ImportAssignment) -> Iterator[tuple[cst.ImportAlias, str]]:
-    """The part of an import that binds this name, with the full name of what it stands for."""
-    node = assignment.node
-    if isinstance(node, cst.ImportFrom):
-        if node.relative or node.module is None or isinstance(node.names, cst.ImportStar):
+_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+# --- imports --------------------------------------------------------------------------------------
+
+
+def _changes(
+    node: ast.Import | ast.ImportFrom, names: _Names
+) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """Yield the line and column to search from, the text there, and the new one.
+
+    Raises `_Left` if anything that the statement imports from Optax has to stay.
+    """
+    if isinstance(node, ast.ImportFrom):
+        if node.level or not node.module or node.module.partition(".")[0] != "optax":
             return
         for alias in node.names:
-            if (alias.evaluated_alias or alias.evaluated_name) == assignment.name:
-                yield alias, f"{_text(node.module)}.{alias.evaluated_name}"
-    elif isinstance(node, cst.Import):
-        for alias in node.names:
-            first = alias.evaluated_name.partition(".")[0]
-            if alias.evaluated_alias == assignment.name:
-                yield alias, alias.evaluated_name
-            elif alias.asname is None and assignment.name in (first, alias.evaluated_name):
-                yield alias, first
+            if alias.name == "*":
+                raise _Left(node, f"from {node.module} import * does not say what it imports")
+            _check(node, alias.asname or alias.name, f"{node.module}.{alias.name}", names)
+        yield node.lineno, node.col_offset + len("from"), b"optax", b"canonopt"
+        return
+    for alias in node.names:
+        if alias.name.partition(".")[0] != "optax":
+            continue
+        _check(node, alias.asname or "optax", alias.name if alias.asname else "optax", names)
+        if alias.asname is None:  # binds `optax`, from which all submodules are reached
+            if _found(alias.name) is None:
+                raise _Left(node, f"canonopt has no {alias.name}")
+            yield alias.lineno, alias.col_offset, alias.name.encode(), b"canonopt as optax"
+        else:
+            yield alias.lineno, alias.col_offset, b"optax", b"canonopt"
 
 
-def _stands_for(access: meta.Access, bound: str) -> bool:
-    """Return True if a name can be nothing else: it may have been bound in several places."""
-    return all(
-        isinstance(found, meta.ImportAssignment) and any(b == bound for _, b in _bound_by(found))
-        for found in access.referents
-    )
+def _check(node: ast.AST, name: str, path: str, names: _Names) -> None:
+    """Raise `_Left` if `name`, which stands for `path` of Optax, must not become canonopt's."""
+    if _found(path) is None:
+        raise _Left(node, f"canonopt has no {path}")
+    for use in names.uses.get(name, ()):
+        end, full = use, path
+        while _is_module(full) and isinstance(parent := names.parents[end], ast.Attribute):
+            end, full = parent, f"{full}.{parent.attr}"
+            if not isinstance(end.ctx, ast.Load):
+                raise _Left(end, f"{full} is assigned to")
+        if _found(full) is None:
+            raise _Left(end, f"canonopt has no {full}")
+        around = names.parents[end]
+        is_looked_up = (
+            isinstance(around, ast.Call)
+            and isinstance(around.func, ast.Name)
+            and around.func.id in ("getattr", "hasattr")
+        )
+        if _is_module(full) and isinstance(use.ctx, ast.Load) and not is_looked_up:
+            raise _Left(end, f"the module {full} is passed on")
 
 
-def _text(node: cst.CSTNode) -> str:
-    return cst.Module([]).code_for_node(node)
+def _found(path: str) -> object | None:
+    """Return what canonopt has in place of this of Optax, or None."""
+    found: object = canonopt
+    for name in path.split(".")[1:]:
+        found = None if name.startswith("_") else getattr(found, name, None)
+    return found
 
 
-# --- the change -------------------------------------------------------------------------------
+def _is_module(path: str) -> bool:
+    return isinstance(_found(path), types.ModuleType)
 
 
-class _Rewrite(cst.CSTTransformer):
-    def __init__(self, uses: _Uses) -> None:
-        super().__init__()
-        self._uses = uses
-
-    def leave_Attribute(
-        self, original_node: cst.Attribute, updated_node: cst.Attribute
-    ) -> cst.BaseExpression:
-        new = self._uses.replaced.get(original_node)
-        if new is None:
-            return updated_node
-        made = cst.ensure_type(cst.parse_expression(new), cst.Attribute)
-        return made.with_changes(lpar=updated_node.lpar, rpar=updated_node.rpar)
-
-    def leave_SimpleStatementLine(
-        self, original_node: cst.SimpleStatementLine, updated_node: cst.SimpleStatementLine
-    ) -> Any:
-        old, new = original_node.body[0], updated_node.body[0]
-        body = [*self._imports(old, new)]
-        if body == [new]:
-            return updated_node
-        if not body:
-            return cst.RemoveFromParent()
-        lines = [cst.SimpleStatementLine([statement]) for statement in body]
-        lines[0] = lines[0].with_changes(leading_lines=updated_node.leading_lines)
-        trailing = updated_node.trailing_whitespace
-        comment = trailing.comment.value.lower() if trailing.comment else ""
-        if "optax" in comment and new not in body:
-            trailing = cst.TrailingWhitespace()  # as a link to Optax, which goes with its import
-        lines[-1] = lines[-1].with_changes(trailing_whitespace=trailing)
-        return cst.FlattenSentinel(lines)
-
-    def _imports(
-        self, old: cst.BaseSmallStatement, new: cst.BaseSmallStatement
-    ) -> Iterator[cst.BaseSmallStatement]:
-        """Yield what an import becomes; all else stays."""
-        if old in self._uses.needs_canonopt:
-            yield cst.Import([cst.ImportAlias(cst.Name("canonopt"))])
-        if not isinstance(old, cst.Import | cst.ImportFrom) or isinstance(
-            old.names, cst.ImportStar
-        ):
-            yield new
-            return
-        moved: dict[str, list[cst.ImportAlias]] = {}
-        for alias in old.names:
-            if alias in self._uses.imported:
-                module = self._uses.imported[alias].rpartition(".")[0]
-                moved.setdefault(module, []).append(alias)
-        gone = {*self._uses.imported, *self._uses.unused}
-        kept = [alias for alias in old.names if alias not in gone]
-        if len(moved) == 1 and not kept:  # keeps how it is written
-            [(module, aliases)] = moved.items()
-            is_whole = len(aliases) == len(old.names)
-            names = aliases if is_whole or old.lpar is not None else _listed(aliases)
-            yield new.with_changes(module=cst.parse_expression(module), names=names)
-            return
-        for module, aliases in moved.items():
-            path: Any = cst.parse_expression(module)
-            yield cst.ImportFrom(path, _listed(aliases))
-        if len(kept) == len(old.names):
-            yield new
-        elif kept:
-            is_open = isinstance(old, cst.ImportFrom) and old.lpar is not None
-            yield new.with_changes(names=kept if is_open else _listed(kept))
+# --- what is left to the author -------------------------------------------------------------------
 
 
-def _listed(aliases: Sequence[cst.ImportAlias]) -> list[cst.ImportAlias]:
-    """With plain commas between them."""
-    return [alias.with_changes(comma=cst.MaybeSentinel.DEFAULT) for alias in aliases]
+def _notes(names: _Names) -> Iterator[tuple[int, str]]:
+    """Yield a note for what compiles again though the factories are canonopt's, with its line."""
+    for node, parent in names.parents.items():
+        is_argument = isinstance(parent, ast.Call)  # as of `importlib.import_module`
+        if is_argument and isinstance(node, ast.Constant) and _OPTAX.fullmatch(str(node.value)):
+            yield node.lineno, f"{node.value!r} names Optax in a text: left as it is"
+        full, around = names.full(node), next(names.functions_around(node), None)
+        if around is None or full is None:
+            continue
+        is_called = isinstance(parent, ast.Call) and parent.func is node
+        if is_called and full in _TRANSFORMATIONS:
+            text = "makes an optimizer of its own functions: left as it is. Write"
+            yield around.lineno, f"{around.name} {text} @canonopt.canonical above it"
+        jitted = _jitted(node, names, around) if full in _JITS else None
+        if jitted is not None:
+            name = getattr(jitted, "name", None) or ast.unparse(jitted)
+            captured = ", ".join(_captured(jitted, around))
+            text = f"{name if len(name) < 40 else 'a function'} is jitted inside of {around.name}"
+            text += f", over {captured}" if captured else ""
+            yield node.lineno, f"{text}: left as it is. {_JITS[full]}"
+
+
+def _jitted(node: ast.AST, names: _Names, around: ast.AST) -> ast.AST | None:
+    """Return what a reference to `jax.jit` jits, if each run of `around` makes it again."""
+    child, parent = node, names.parents[node]
+    while not isinstance(parent, ast.stmt):
+        if isinstance(parent, ast.Call) and child is parent.func and parent.args:
+            [first, *_] = parent.args
+            defined = {each.name: each for each in ast.walk(around) if isinstance(each, _FUNCTIONS)}
+            # JAX finds the program of a function of a module again.
+            is_made = not isinstance(first, ast.Name) and names.full(first) is None
+            return defined.get(getattr(first, "id", ""), first if is_made else None)
+        child, parent = parent, names.parents[parent]
+    return parent if isinstance(parent, _FUNCTIONS) and child in parent.decorator_list else None
+
+
+def _captured(function: ast.AST, around: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
+    """Return the variables of the function around it that a function reads."""
+    inside = [each for each in ast.walk(function) if isinstance(each, ast.Name | ast.arg)]
+    own = {e.arg if isinstance(e, ast.arg) else e.id for e in inside if not _is_read(e)}
+    read = dict.fromkeys(each.id for each in inside if isinstance(each, ast.Name))
+    bound = {each.arg for each in ast.walk(around.args) if isinstance(each, ast.arg)}
+    bound |= {
+        each.id for each in ast.walk(around) if isinstance(each, ast.Name) and not _is_read(each)
+    }
+    return [name for name in read if name in bound - own][:_MAX_NAMED]
+
+
+def _is_read(node: ast.Name | ast.arg) -> bool:
+    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)

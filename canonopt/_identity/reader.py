@@ -52,8 +52,6 @@ from ..errors import HIDDEN, IDENTITY_TEST, TOO_LARGE, Incomparable, Reason, imp
 # - "live": it was looked up in something whose identity counts already, as a global in its module.
 #   The next lookup finds the same object, so its content is enough.
 # - "now": a function that is traced right after it was read, or never, and what it holds. What may
-# Attributes through which JAX takes a trace that it has, without a program of its own inside.
-_HIDE_TRACES = frozenset("eval_shape make_jaxpr closure_convert inline trace lower".split())
 #   change later does not matter, so content is enough.
 Mode: TypeAlias = Literal["given", "held", "live", "now"]
 
@@ -446,7 +444,7 @@ class Reader:
 
 
 def _is_code(value: Any) -> bool:
-    """Return True for what is no data by itself: what it reads is looked at with it."""
+    """Return True if a value is code: the data that it reads are looked at with it."""
     return isinstance(value, _CODE) or hasattr(type(value), "__captured_function__")
 
 
@@ -454,3 +452,5 @@ _CODE = (
     *(types.ModuleType, types.FunctionType, types.BuiltinFunctionType, type),
     *(jax.custom_jvp, jax.custom_vjp, Jitted, np.ufunc, jnp.ufunc),
 )
+# Attributes through which JAX takes a trace that it has, without a program of its own inside.
+_HIDE_TRACES = frozenset("eval_shape make_jaxpr closure_convert inline trace lower".split())

@@ -97,7 +97,7 @@ def caller_of(
     )
 
 
-def _imported(space: Mapping[str, Any], functions: Iterable[str] = ()) -> dict[str, str]:
+def _imported(space: dict[str, Any], functions: Iterable[str] = ()) -> dict[str, str]:
     """The variables that are modules to write advice with, or functions of these, by full name."""
     full = {id(sys.modules[name]): name for name in MODULES.values() if name in sys.modules}
     for function in functions:
@@ -105,7 +105,9 @@ def _imported(space: Mapping[str, Any], functions: Iterable[str] = ()) -> dict[s
         # Not by `getattr`, which would import what a module imports when it is asked for.
         names = getattr(sys.modules.get(module), "__dict__", {})
         full[id(names.get(name, _MISSING))] = function
-    return {full[id(value)]: name for name, value in space.items() if id(value) in full}
+    # The first of several names counts, as `canonopt` before `optax` in sorted imports.
+    variables = reversed(space.items())
+    return {full[id(value)]: name for name, value in variables if id(value) in full}
 
 
 def _variables(frame: types.FrameType) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import canonopt
-import optax
+import canonopt as optax
 
 RATES, FOLDS, EPOCHS, BATCH_SIZE = (1e-2, 5e-2), 2, 4, 32
 
@@ -50,10 +50,10 @@ def make_optim(rate: float, steps: int) -> optax.GradientTransformation:
         return jax.tree.map(lambda p: p.ndim > 1, params)
 
     peak = canonopt.dynamic(rate)
-    schedule = canonopt.warmup_cosine_decay_schedule(0.0, peak, steps // 10, steps)
-    return canonopt.chain(
-        canonopt.clip_by_global_norm(1.0),
-        canonopt.adamw(schedule, weight_decay=1e-3, mask=is_matrix),
+    schedule = optax.warmup_cosine_decay_schedule(0.0, peak, steps // 10, steps)
+    return optax.chain(
+        optax.clip_by_global_norm(1.0),
+        optax.adamw(schedule, weight_decay=1e-3, mask=is_matrix),
     )
 
 
@@ -77,7 +77,7 @@ def evaluate(model, x, y):
 
 def calibrate(logits, y, steps=20):
     """The temperature that the logits need to be divided by."""
-    optim = canonopt.sgd(0.1, momentum=0.9)
+    optim = optax.sgd(0.1, momentum=0.9)
 
     @canonopt.jit
     def calibrate_step(log_temperature, opt_state):

@@ -71,7 +71,7 @@ def _updates_from(update: Any, state: Any, params: Any) -> Any:
 
 
 def _updates_of_parts(structure: Any, static: Any, arrays: Any, params: Any) -> Any:
-    """Do what `equinox.filter_jit` does: what is no array is compared."""
+    """Do what `equinox.filter_jit` does: arguments that are not arrays are compared."""
     tree = eqx.combine(arrays, structure.unflatten(static))
     if isinstance(tree, eqx.Module) and hasattr(tree, "fn"):
         return tree.fn(0)
