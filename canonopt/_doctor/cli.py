@@ -1,6 +1,7 @@
 """The command line: options, the run of the command, and the report at its end."""
 
 import argparse
+import collections
 import contextlib
 import importlib.util
 import io
@@ -16,11 +17,12 @@ from typing import Any
 
 import attrs
 
-from .comparing import Output, new_programs, outputs_compared, read_report, side_by_side
+from .comparing import new_programs, read_report, side_by_side
 from .forms import as_annotations, as_html, as_json, as_perfetto, print_report, with_short_paths
 from .report import Run, report_on
 from .running import run
 from .stream import Process, read
+from .trying import Output, outputs_compared
 
 RECOMPILED = 3  # exit status
 
@@ -175,19 +177,30 @@ def _watched(script: list[str], options: argparse.Namespace) -> Run:
     if found.status != 0:
         return found
     _say("\ncanonopt doctor: runs it again, to see what every run prints and writes alike\n")
-    if (status := _run(script, None, output=second).status) != 0:
-        note = f"The second run as it is had exit status {status}, so there is nothing to compare."
+    again = _run(script, None, output=second)
+    if again.status != 0 or _traced(again) != _traced(found):
+        note = f"The second run as it is had exit status {again.status}"
+        if again.status == 0:
+            note = "The second run as it is traced other functions than the first"
+        note += ", so there is nothing to compare."
         return attrs.evolve(found, notes=[note, *found.notes])
     _say("\ncanonopt doctor: runs it again, with canonopt's factories in Optax's place\n")
     tried = _run(script, None, with_canonopt=True, output=third)
+    is_same = False
     if tried.status != 0:
         told = f"With canonopt's factories the exit status was {tried.status}."
     elif tried.problems:  # then nothing has put the factories in place
         told = "The run with canonopt's factories could not be watched, so nothing is compared."
     else:
-        told = outputs_compared(*outputs)
+        is_same, told = outputs_compared(*outputs)
     notes = [told, *tried.notes]
-    return attrs.evolve(found, tried=attrs.evolve(tried, notes=notes))
+    return attrs.evolve(found, tried=attrs.evolve(tried, notes=notes, is_same=is_same))
+
+
+def _traced(run: Run) -> collections.Counter[tuple[str, int]]:
+    """Return the functions of a run, with the number of their traces."""
+    logs = (told.log for process in run.processes for told in process.told.values())
+    return collections.Counter((log.name, log.traces) for log in logs if not log.is_line)
 
 
 def _run(
@@ -203,7 +216,7 @@ def _run(
         started = time.time()
         if output is not None:
             stack.enter_context(output.noting_files())
-        ending = run(script, folder, with_canonopt, None if output is None else output.lines)
+        ending = run(script, folder, with_canonopt, output)
         seconds = time.time() - started
         processes, problems = read(Path(folder))
     if not (processes or problems):

@@ -1,14 +1,9 @@
 """Two reports side by side: what each function cost in both, and what only the second compiled."""
 
-import contextlib
-import hashlib
 import json
-import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
-
-import attrs
 
 from .._recompiles import aligned
 from .report import VERSION
@@ -28,62 +23,6 @@ def read_report(path: str) -> _Dict:
     if not isinstance(found, dict) or found.get("version") != VERSION:
         raise ValueError(f"{path} was not written by this version of canonopt doctor --json")
     return found
-
-
-@attrs.frozen
-class Output:
-    """What a run prints, line by line, and a digest of each file that it writes."""
-
-    lines: list[bytes] = attrs.field(factory=list)
-    files: dict[str, bytes] = attrs.field(factory=dict)
-
-    @contextlib.contextmanager
-    def noting_files(self) -> Iterator[None]:
-        """Note the files that are written below the working directory in the block."""
-        before = _times_of_files()
-        yield
-        for path, time in _times_of_files().items():
-            if before.get(path) != time:
-                with contextlib.suppress(OSError), open(path, "rb") as file:
-                    self.files[path] = hashlib.file_digest(file, "sha256").digest()
-
-
-def _times_of_files() -> dict[str, int]:
-    """Return when each file was written, but those in hidden folders and of bytecode."""
-    found = {}
-    for folder, folders, names in os.walk("."):
-        folders[:] = [name for name in folders if not name.startswith((".", "__pycache__"))]
-        for path in (os.path.normpath(os.path.join(folder, name)) for name in names):
-            with contextlib.suppress(OSError):
-                found[path] = os.stat(path).st_mtime_ns
-    return found
-
-
-def outputs_compared(first: Output, second: Output, tried: Output) -> str:
-    """Return a sentence on whether the numbers of a run are those that two others agree on."""
-    count = min(len(first.lines), len(second.lines))
-    # By their numbers, so none is compared if the runs print more and less.
-    lines = range(count if len(first.lines) == len(second.lines) else 0)
-    alike = [i for i in lines if first.lines[i] == second.lines[i]]
-    files = [path for path, digest in first.files.items() if second.files.get(path) == digest]
-    told = "With canonopt's factories the numbers are"
-    for i in alike:
-        now = b"".join(tried.lines[i : i + 1])
-        if now != first.lines[i]:
-            texts = (line.decode(errors="replace").strip() for line in (first.lines[i], now))
-            return f"{told} other ones, first in a line: {' -> '.join(texts)}"
-    if lines and len(tried.lines) > len(first.lines):
-        return f"{told} other ones: it prints {len(tried.lines)} lines, not {len(first.lines)}."
-    for path in files:
-        if tried.files.get(path) != first.files[path]:
-            return f"{told} other ones, first in the file {path}."
-    if not (alike or files):
-        return "Two runs of it print and write nothing alike, so the numbers cannot be compared."
-    counts = [f"{len(alike)} of {len(first.lines)} lines"] if first.lines else []
-    counts += [f"{len(files)} of {len(first.files)} files"] if first.files else []
-    is_all = len(alike) == len(first.lines) and len(files) == len(first.files)
-    others = "" if is_all else "; the others differ in each run"
-    return f"{told} the same, in {' and '.join(counts)}{others}."
 
 
 def side_by_side(before: _Dict, after: _Dict) -> list[str]:

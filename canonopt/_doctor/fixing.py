@@ -84,9 +84,9 @@ class Fixed:
         name = os.path.relpath(path)
         if name.startswith(".."):  # not below it
             name = os.path.abspath(path).lstrip("/")
-        lines = (io.BytesIO(source).readlines() for source in (self.before, self.after))
-        names = (os.fsencode(f"{side}/{Path(name).as_posix()}") for side in "ab")
-        patch = difflib.diff_bytes(difflib.unified_diff, *lines, *names)
+        before, after = (io.BytesIO(source).readlines() for source in (self.before, self.after))
+        a, b = (os.fsencode(f"{side}/{Path(name).as_posix()}") for side in "ab")
+        patch = difflib.diff_bytes(difflib.unified_diff, before, after, a, b)
         last = b"\n\\ No newline at end of file\n"
         return b"".join(line if line.endswith(b"\n") else line + last for line in patch)
 
@@ -120,9 +120,9 @@ def fixed(source: bytes) -> Fixed:
 class _Left(Exception):
     """An import of Optax that cannot become canonopt's, because of `node`."""
 
-    def __init__(self, node: ast.AST, reason: str) -> None:
+    def __init__(self, node: ast.stmt | ast.expr, reason: str) -> None:
         super().__init__(f"{reason}: left as it is")
-        self.node: ast.AST = node
+        self.node = node
 
 
 class _Names:
@@ -198,12 +198,13 @@ def _changes(
             yield alias.lineno, alias.col_offset, b"optax", b"canonopt"
 
 
-def _check(node: ast.AST, name: str, path: str, names: _Names) -> None:
+def _check(node: ast.stmt, name: str, path: str, names: _Names) -> None:
     """Raise `_Left` if `name`, which stands for `path` of Optax, must not become canonopt's."""
     if _found(path) is None:
         raise _Left(node, f"canonopt has no {path}")
     for use in names.uses.get(name, ()):
-        end, full = use, path
+        end: ast.expr = use
+        full = path
         while _is_module(full) and isinstance(parent := names.parents[end], ast.Attribute):
             end, full = parent, f"{full}.{parent.attr}"
             if not isinstance(end.ctx, ast.Load):
@@ -254,7 +255,8 @@ def _notes(names: _Names) -> Iterator[tuple[int, str]]:
             captured = ", ".join(_captured(jitted, around))
             text = f"{name if len(name) < 40 else 'a function'} is jitted inside of {around.name}"
             text += f", over {captured}" if captured else ""
-            yield node.lineno, f"{text}: left as it is. {_JITS[full]}"
+            line = getattr(node, "lineno", 0)
+            yield line, f"{text}: left as it is. {_JITS[full]}"
 
 
 def _jitted(node: ast.AST, names: _Names, around: ast.AST) -> ast.AST | None:

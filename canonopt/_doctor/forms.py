@@ -12,6 +12,7 @@ from typing import Any, TextIO, TypeAlias
 
 from .._recompiles import STAGES, aligned, times
 from .comparing import side_by_side
+from .trying import files_to_fix
 
 _MAX_TOLD = 10  # functions below the table
 
@@ -157,8 +158,8 @@ def _tried(report: _Dict) -> Iterator[_Line]:
     yield "With canonopt's factories in Optax's place:", ""
     yield from ((line, "") for line in side_by_side(report, tried))
     yield from ((f"  {line}", "") for read in tried["stale"] for line in read["lines"][:2])
-    scripts = (word for word in shlex.split(report["command"]) if word.endswith(".py"))
-    yield f"  write: canonopt fix --write {shlex.quote(next(scripts, '.'))}", ""
+    if tried["is_same"] and (paths := files_to_fix(report)):
+        yield f"  write: canonopt fix --write {shlex.join(paths)}", ""
 
 
 def _body(report: _Dict, is_whole: bool) -> Iterator[_Line]:

@@ -27,6 +27,7 @@ class Run:
     notes: Sequence[str] = ()
     # Another run of the command, with canonopt's factories in the place of Optax's.
     tried: "Run | None" = None
+    is_same: bool = False  # whether it is such a run, and prints and writes the same
 
 
 def report_on(run: Run) -> dict[str, Any]:
@@ -37,7 +38,7 @@ def report_on(run: Run) -> dict[str, Any]:
     lines = [each for each in found if each["is_line"]]
     report: dict[str, Any] = {
         "version": VERSION,
-        **{name: getattr(run, name) for name in ("command", "status", "seconds")},
+        **{name: getattr(run, name) for name in ("command", "status", "seconds", "is_same")},
         "compile_seconds": sum(each["seconds"] for each in found),
         "lost_seconds": sum(each["lost_seconds"] for each in found),
         "recompiled": any(each["repeated"] for each in found),

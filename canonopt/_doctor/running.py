@@ -4,12 +4,12 @@ import contextlib
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from .startup import sitecustomize
+from .trying import Output
 
 _STARTUP = str(Path(sitecustomize.__file__).parent)
 
@@ -18,12 +18,12 @@ def run(
     command: Sequence[str],
     folder: str,
     with_canonopt: bool = False,
-    printed: list[bytes] | None = None,
+    output: Output | None = None,
 ) -> tuple[int, int]:
     """Run a command to its end; the processes write their streams into `folder`.
 
-    `with_canonopt` puts canonopt's factories in the place of Optax's. `printed` gets the lines that
-    the command prints. Raises `OSError` if there is no such command.
+    `with_canonopt` puts canonopt's factories in the place of Optax's. `output` gets what the
+    command prints. Raises `OSError` if there is no such command.
 
     **Returns:** the process id, and the exit status: minus the signal that killed it.
     """
@@ -35,14 +35,11 @@ def run(
         sitecustomize.FOLDER: os.path.abspath(folder),
         sitecustomize.TRY: "1" if with_canonopt else "",
     }
-    output = None if printed is None else subprocess.PIPE
-    process = subprocess.Popen(command, env=environment, stdout=output)
-    with _outliving(process):
-        if printed is not None and process.stdout is not None:
-            for line in process.stdout:
-                printed.append(line)
-                sys.stdout.write(line.decode(errors="replace"))
-                sys.stdout.flush()
+    pipe = None if output is None else subprocess.PIPE
+    process = subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe)
+    with _outliving(process), contextlib.ExitStack() as stack:
+        if output is not None and process.stdout is not None and process.stderr is not None:
+            stack.enter_context(output.reading(process.stdout, process.stderr))
         return process.pid, process.wait()
 
 

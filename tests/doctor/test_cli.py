@@ -5,7 +5,6 @@ import json
 import os
 import re
 import subprocess
-import sys
 from pathlib import Path
 
 import jax
@@ -13,7 +12,6 @@ import jax.numpy as jnp
 import pytest
 
 from canonopt.__main__ import main
-from canonopt._doctor.comparing import Output, outputs_compared
 
 from ..support.doctor import (
     DOCTOR,
@@ -249,104 +247,3 @@ def test_a_page_needs_rich(monkeypatch, capsys):
     with pytest.raises(SystemExit):
         main(["doctor", "--html", "page.html", "train.py"])
     assert "--html needs rich. Write: pip install 'canonopt[doctor]'" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("runs", "told"),
-    [
-        (("a b", "a b", "a b"), "are the same, in 2 of 2 lines."),
-        (("a 1", "a 2", "a 3"), "are the same, in 1 of 2 lines; the others differ in each run."),
-        (("a b", "a b", "a c"), "are other ones, first in a line: b -> c"),
-        (("a b", "a b", "a"), "are other ones, first in a line: b -> "),
-        (("a b", "a", "a b"), "print and write nothing alike"),
-        (("a", "a", "a b"), "are other ones: it prints 2 lines, not 1."),
-        (("a f=1", "a f=1", "a f=1"), "are the same, in 1 of 1 lines and 1 of 1 files."),
-        (("f=1 g=1", "f=1 g=2", "f=1 g=3"), "in 1 of 2 files; the others differ"),
-        (("a f=1", "a f=1", "a f=2"), "are other ones, first in the file f."),
-        (("a f=1", "a f=1", "a"), "are other ones, first in the file f."),
-    ],
-)
-def test_what_is_printed_and_written_is_compared(runs, told):
-    outputs = []
-    for text in runs:
-        words = text.encode().split()
-        files = dict(word.decode().split("=") for word in words if b"=" in word)
-        outputs.append(Output([word for word in words if b"=" not in word], files))
-    assert told in outputs_compared(*outputs)
-
-
-def test_files_that_a_run_writes_are_noted(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "data").write_text("as it was")
-    (tmp_path / ".cache").mkdir()
-    with (output := Output()).noting_files():
-        (tmp_path / "results").mkdir()
-        (tmp_path / "results" / "losses.csv").write_text("0.5")
-        (tmp_path / ".cache" / "hidden").write_text("0.5")
-    assert [*output.files] == [os.path.join("results", "losses.csv")]
-
-
-@pytest.mark.slow
-def test_try_compares_with_a_run_with_canonopts_factories(tmp_path):
-    files = {form: tmp_path / f"report.{form}" for form in ("json", "html")}
-    options = [part for form, path in files.items() for part in (f"--{form}", path)]
-    done = run(*DOCTOR, "--try", *options, "rebuilt.py")
-    first, second, third = done.stdout.splitlines()
-    assert first == second == third
-    sentence = "With canonopt's factories the numbers are the same, in 1 of 1 lines."
-    assert f"\n\n{sentence}\ncanonopt doctor: rebuilt.py\n" in done.stderr
-    report = done.stderr.partition("\nWith canonopt's factories in Optax's place:\n")[2]
-    assert re.search(r"^  step +6 -> 1 +6 -> 1 +[\d.]+ -> [\d.]+\n", report, re.MULTILINE)
-    assert "\n  write: canonopt fix --write rebuilt.py\n" in report
-    found = json.loads(files["json"].read_text())
-    counts = [each["findings"][0]["compiles"] for each in (found, found["tried"])]
-    assert (counts, found["tried"]["recompiled"]) == ([6, 1], False)
-    assert "6 -&gt; 1" in files["html"].read_text()
-
-
-STALE = """\
-import functools, types
-import jax, jax.numpy as jnp, optax
-
-runtime = types.SimpleNamespace(weight=1.0)
-
-@functools.partial(jax.jit, static_argnums=0)
-def step(optim, p):
-    return optim.update(p * runtime.weight, optim.init(p), p)[0]
-
-for runtime.weight in (1.0, 2.0):
-    print(float(step(optax.sgd(0.5), jnp.ones(()))))
-"""
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("command", "told"),
-    [
-        (
-            ("once.py",),
-            "The second run as it is had exit status 1, so there is nothing to compare.",
-        ),
-        (("--", "env", "-u", "PYTHONPATH", sys.executable, "plain.py"), "could not be watched"),
-        (("fails.py",), "With canonopt's factories the exit status was 1."),
-    ],
-)
-def test_try_compares_nothing_that_it_cannot(command, told, tmp_path):
-    (tmp_path / "once.py").write_text("import os, jax, optax; os.mkdir('made'); print(1)\n")
-    (tmp_path / "plain.py").write_text("import jax, optax; print(1)\n")
-    fails = "import jax, optax; print(1); assert optax.adam.__module__.startswith('optax')\n"
-    (tmp_path / "fails.py").write_text(fails)
-    done = run(*DOCTOR, "--try", *command, cwd=tmp_path)
-    assert told in done.stderr
-    assert "the numbers are the same" not in done.stderr
-
-
-@pytest.mark.slow
-def test_try_names_the_old_value_with_which_the_numbers_are_others(tmp_path):
-    (tmp_path / "stale.py").write_text(STALE)
-    done = run(*DOCTOR, "--try", "stale.py", cwd=tmp_path)
-    first = done.stderr.partition("in Optax's place\n")[2].lstrip().splitlines()[0]
-    assert first.startswith(
-        "With canonopt's factories the numbers are other ones, first in a line: -1.0 -> -0.5; step "
-        "goes on with an old value, since call 2: runtime.weight was 1.0 when it was traced"
-    )
