@@ -6,6 +6,7 @@ import functools
 import importlib
 import inspect
 import operator
+import sys
 import types
 import weakref
 from collections.abc import Callable, Collection, Mapping
@@ -221,10 +222,7 @@ class Factory:
 
     def is_importable(self) -> bool:
         """Return True if a module has the function that builds specs under its name."""
-        try:
-            return factory_of(_import(self.module, self.name)) is self
-        except ImportError:  # of a module that was made by hand
-            return False
+        return factory_of(found_in(sys.modules.get(self.module), self.name)) is self
 
     def to_pickle(self, parameters: dict[str, Any]) -> dict[str, Any]:
         """Return the parameters, without the defaults that pickle may make a copy of."""
@@ -257,7 +255,7 @@ class Factory:
 
 
 def _factory_named(module: str, name: str) -> Factory:
-    return vars(_import(module, name))["factory"]
+    return vars(found_in(importlib.import_module(module), name))["factory"]
 
 
 def _factory_of(function: Callable[..., Any]) -> Factory:
@@ -268,11 +266,11 @@ def _factory_made_by(outer: Factory, parameters: dict[str, Any]) -> Factory:
     return vars(outer.from_fields(parameters))["factory"]
 
 
-def _import(module: str, name: str) -> Any:
-    found = importlib.import_module(module)
+def found_in(module: Any, name: str) -> Any:
+    """Return what a module has under a qualified name; `None` if it has nothing there."""
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return found
+        module = getattr(module, part, None)
+    return module
 
 
 # --- the function that users call -----------------------------------------------------------------

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 import canonopt
 from canonopt import errors
-from canonopt._spec.config import CODECS
+from canonopt._spec.config import CODECS, RESERVED
 
 from ..support.values import bits
 from .config_files import FORMATS, REGISTRY, Size, again, holding, is_matrix, read_with
@@ -28,7 +28,7 @@ scalars = (
     | st.text()
     | st.sampled_from(["1e-3", "none", "", "nan", "~", "=", "2020-01-01", "a\r\n\x00\x85"])
     | st.sampled_from([np.float32(0.1), np.float64(0.1), np.int8(3), np.bool_(True)])
-    | st.sampled_from([jnp.bfloat16, np.float16, np.int8, float, optax.adam, is_matrix])
+    | st.sampled_from([jnp.bfloat16, jnp.int8, optax.adam, is_matrix])
     | st.sampled_from([canonopt.adam, canonopt.adam(1e-3), Size(1, 2)])
 )
 keys = st.text() | st.sampled_from(["none", "optax", "dict", "name", "b", "a"])
@@ -56,8 +56,8 @@ ORDERED = [{"b": 1, "a": 2.0}, {"a": 2.0, "b": 1}]
 
 
 @pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("value", [{1, 2.0}, [{3}, set()], *ORDERED])
-def test_sets_and_the_order_of_a_dict_are_kept(value, form):
+@pytest.mark.parametrize("value", ORDERED)
+def test_the_order_of_a_dict_is_kept(value, form):
     assert again(holding(value), form) is holding(value)
     assert holding(ORDERED[0]) is not holding(ORDERED[1])
 
@@ -78,26 +78,18 @@ def test_a_dynamic_spec_has_the_same_numbers_after_a_round_trip(number, form):
 # --- errors -----------------------------------------------------------------------------------
 
 MALFORMED = [
-    ({"none": False}, 'spec.value: none raised KeyError: False. Write it as in {"none": true}.'),
-    ({"float": "1e-3"}, "float raised ValueError: 1e-3 is a number itself. Write it as in {"),
-    ({"float": 1.0}, 'spec.value has 1.0 in place of "nan". Write it as in {"float": "nan"}.'),
-    ({"tuple": 3}, 'Write it as in {"tuple": [1, 2]}.'),
-    ({"set": [[1]]}, 'Write it as in {"set": [1, 2]}.'),
-    ({"dict": [["a", 1], ["a", 2]]}, "a key is there twice. Write it as in {"),
-    ({"dict": [1]}, 'Write it as in {"dict": [["key", 1]]}.'),
-    ({"dtype": "float33"}, 'Write it as in {"dtype": "bfloat16"}.'),
-    ({"dtype": "object"}, "dtype raised AttributeError"),
-    ({"scalar": "int8", "value": 1000}, 'Write it as in {"scalar": "float32", "value": 1.0}.'),
-    ({"scalar": "int8", "value": 0.5}, "the number does not fit int8"),
-    ({"scalar": "float32", "value": "fast"}, "scalar raised ValueError"),
-    (
-        {"dynamic": "1e-3"},
-        "spec.value: canonopt.dynamic takes a number or an array, and got",
-    ),
+    ({"none": False}, "Reading spec.value raised KeyError: False. Write what to_config returns."),
+    ({"float": "fast"}, "ValueError: could not convert string to float: 'fast'"),
+    ({"tuple": 3}, "TypeError: 'int' object is not iterable"),
+    ({"dict": [1]}, "TypeError: cannot convert dictionary update sequence"),
+    ({"dtype": "float33"}, "TypeError: data type 'float33' not understood"),
+    ({"dtype": "object"}, "AttributeError: module 'jax.numpy' has no attribute 'object'"),
+    ({"scalar": ["int8", 1000]}, "OverflowError: "),
+    ({"scalar": ["float32", "fast"]}, "ValueError: "),
+    ({"dynamic": "1e-3"}, "spec.value: canonopt.dynamic takes a number or an array, and got"),
     ({"name": 3}, "spec.value is 3, which is not a name of Optax or in the registry."),
-    ({"namedtuple": "m", "fields": {}}, "namedtuple raised AttributeError"),
-    ({"namedtuple": "Size", "fields": {"height": 1}}, "these are not its fields. Write it as in"),
-    ({"namedtuple": "Size", "fields": 1}, "has 1 in place of {"),
+    ({"namedtuple": [{"name": "m"}, {}]}, "AttributeError: 'function' object has no attribute"),
+    ({"namedtuple": [{"name": "Size"}, {"height": 1}]}, "KeyError: 'width'"),
     (
         {"none": True, "w": 1},
         'spec.value is {"none": true, "w": 1}, and \'none\' stands for something else. For a dict '
@@ -125,8 +117,8 @@ WITHOUT_NAME = [
 
 @pytest.mark.parametrize(("value", "fix"), WITHOUT_NAME)
 def test_what_has_no_name_is_refused(value, fix):
-    for held, path in ((value, "spec.args[0].value"), ({"b": value, "a": 1}, "...value['b']")):
-        path = path.replace("...", "spec.args[0].")
+    for held, step in ((value, ""), ({"b": value}, "['b']"), ((1, value), "[1]")):
+        path = f"spec.args[0].value{step}"
         with pytest.raises(errors.ConfigError) as caught:
             canonopt.to_config(canonopt.chain(holding(held)), registry=REGISTRY)
         assert caught.value.path == path and str(caught.value).startswith(f"{path} is ")
@@ -140,16 +132,13 @@ def test_traced_values_are_refused(rate):
         jax.jit(lambda rate: canonopt.to_config(canonopt.sgd(rate)))(rate)
 
 
-KEYS = {next(iter(codec.example)): [*codec.example] for codec in CODECS}
 names = st.sampled_from(["adam", "chain", "masked", "linear_schedule", "sgdr_schedule"])
 anything = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.sampled_from([*REGISTRY, "int8"]),
     lambda inner: (
         st.lists(inner, max_size=3)
-        | st.dictionaries(st.sampled_from([*KEYS, "optax", "canonical", "w"]), inner, max_size=2)
-        | st.sampled_from([*KEYS.values()]).flatmap(
-            lambda keys: st.fixed_dictionaries(dict.fromkeys(keys, inner))
-        )
+        | st.dictionaries(st.sampled_from([*RESERVED, "w"]), inner, max_size=2)
+        | st.sampled_from([*CODECS]).flatmap(lambda key: st.fixed_dictionaries({key: inner}))
         | names.flatmap(
             lambda name: st.fixed_dictionaries(
                 {

@@ -64,7 +64,6 @@ WRITTEN = [
             "hyperparam_dtype": {"none": True},
         },
     ),
-    (canonopt.lbfgs(), "linesearch", {"default": True}),
     (canonopt.adam(canonopt.dynamic(1e-3)), "learning_rate", {"dynamic": 0.001}),
     (holding(1, "a", 2), "optax", "a"),
     (holding(1, "a", 2), "args", [2]),
@@ -74,11 +73,6 @@ WRITTEN = [
 @pytest.mark.parametrize(("spec", "key", "data"), WRITTEN)
 def test_what_is_written(spec, key, data):
     assert canonopt.to_config(spec, registry=REGISTRY)["spec"][key] == data
-
-
-@canonopt.canonical
-def naming(canonical):
-    return optax.identity()
 
 
 NOT_WRITTEN = [
@@ -92,7 +86,6 @@ NOT_WRITTEN = [
         "spec.args[0]",
         r"<lambda> .*, which has no name in data\. Define it in a module, or give it a name: ",
     ),
-    (naming(1), "spec.canonical", r"spec\.canonical has the key of the factory\. Rename it\."),
 ]
 
 
@@ -129,7 +122,6 @@ WRONG = [
     ({"weight_decy": 0.1}, "weight_decy", "keyword argument 'weight_decy'. Did you mean 'weight_d"),
     ({"lr": 0.1}, "learning_rate", "adamw got both lr and learning_rate"),
     ({"learning_rate": ...}, "learning_rate", "adamw: missing a required argument: "),
-    ({"learning_rate": {"default": True}}, "learning_rate", "adamw: missing a required"),
     ({"learning_rate": "1e-3"}, "learning_rate", "schedule for learning_rate, and got the"),
     ({"learning_rate": QUADRATIC}, "learning_rate", "raised ValueError: "),
     ({"learning_rate": BOUNDARIES}, "learning_rate.boundaries[0]", "and got the string '5'"),
@@ -169,7 +161,6 @@ def test_none_and_a_default_that_may_change_are_read_back(spec):
     [
         3,
         canonopt.to_config(CHAIN)["spec"],
-        canonopt.to_config(CHAIN) | {"more": 1},
         canonopt.to_config(CHAIN) | {"canonopt": {"format": 1}},
         canonopt.to_config(CHAIN) | {"canonopt": {"format": 2, "optax": HERE}},
         canonopt.to_config(CHAIN) | {"canonopt": {"format": 1, "optax": 0.3}},
