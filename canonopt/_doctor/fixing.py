@@ -5,7 +5,9 @@ used in another way stays, and a note says why; other notes name what only the a
 """
 
 import ast
+import contextlib
 import difflib
+import importlib.util
 import io
 import itertools
 import os
@@ -17,8 +19,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
-
-import canonopt
+import optax
 
 # Functions that make a jitted function, and what to write where they run again and again.
 _JITS = {
@@ -180,6 +181,7 @@ def _changes(
     if isinstance(node, ast.ImportFrom):
         if node.level or not node.module or node.module.partition(".")[0] != "optax":
             return
+        _check_module(node, node.module)
         for alias in node.names:
             if alias.name == "*":
                 raise _Left(node, f"from {node.module} import * does not say what it imports")
@@ -189,13 +191,20 @@ def _changes(
     for alias in node.names:
         if alias.name.partition(".")[0] != "optax":
             continue
+        _check_module(node, alias.name)
         _check(node, alias.asname or "optax", alias.name if alias.asname else "optax", names)
         if alias.asname is None:  # binds `optax`, from which all submodules are reached
-            if _found(alias.name) is None:
-                raise _Left(node, f"canonopt has no {alias.name}")
             yield alias.lineno, alias.col_offset, alias.name.encode(), b"canonopt as optax"
         else:
             yield alias.lineno, alias.col_offset, b"optax", b"canonopt"
+
+
+def _check_module(node: ast.stmt, path: str) -> None:
+    """Raise `_Left` if canonopt has no such module."""
+    with contextlib.suppress(ModuleNotFoundError):
+        if importlib.util.find_spec(path.replace("optax", "canonopt", 1)) is not None:
+            return
+    raise _Left(node, f"canonopt has no {path}")
 
 
 def _check(node: ast.stmt, name: str, path: str, names: _Names) -> None:
@@ -222,8 +231,8 @@ def _check(node: ast.stmt, name: str, path: str, names: _Names) -> None:
 
 
 def _found(path: str) -> object | None:
-    """Return what canonopt has in place of this of Optax, or None."""
-    found: object = canonopt
+    """Return what a name of Optax stands for, or None: canonopt has all public ones."""
+    found: object = optax
     for name in path.split(".")[1:]:
         found = None if name.startswith("_") else getattr(found, name, None)
     return found

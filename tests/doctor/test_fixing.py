@@ -106,7 +106,11 @@ def test_a_change_is_what_a_user_would_write(name):
         ("import optax\noptax.adam = 1\n", "line 2: optax.adam is assigned to"),
         ("import optax\noptax._src.base\n", "line 2: canonopt has no optax._src"),
         ("import optax\noptax.__version__\n", "line 2: canonopt has no optax.__version__"),
-        ("from optax._src import base\n", "line 1: canonopt has no optax._src.base"),
+        ("from optax._src import base\n", "line 1: canonopt has no optax._src"),
+        (
+            "import optax.experimental.aggregating as a\n",
+            "line 1: canonopt has no optax.experimental.aggregating",
+        ),
         ("import optax._src.base\n", "line 1: canonopt has no optax._src.base"),
         (
             "from optax import *\nadam(1)\n",
