@@ -24,9 +24,9 @@ from .._recompiles import (
     COUNTS,
     MAX_ENTRIES,
     STAGES,
+    Cause,
     Change,
     Entry,
-    Explanation,
     FunctionLog,
     ReadValue,
     Recorder,
@@ -211,8 +211,8 @@ def _entry(record: dict[str, Any]) -> Entry:
     facts: dict[str, Any] = {name: record.get(name) for name in _ENTRY}  # an older one has fewer
     facts["advice"] = tuple(record["advice"])
     if "changes" in record:
-        told = Explanation.of(_made(Change, change) for change in record["changes"])
-        facts["explanation"] = attrs.evolve(told, note=record.get("note"))
+        changes = (_made(Change, change) for change in record["changes"])
+        facts["explanation"] = Cause.of(changes, record.get("note"))
     return Entry(None, record["time"], **facts)
 
 

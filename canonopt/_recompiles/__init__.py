@@ -8,9 +8,7 @@ for every report.
 
 from .causes import Cause as Cause
 from .causes import Change as Change
-from .causes import Explanation as Explanation
 from .causes import aligned as aligned
-from .causes import path_of_growth as path_of_growth
 from .causes import times as times
 from .counting import assert_max_compiles as assert_max_compiles
 from .counting import assert_max_traces as assert_max_traces

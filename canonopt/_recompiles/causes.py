@@ -6,6 +6,7 @@ All of it is text and numbers, so that a report can be sent on.
 import itertools
 import re
 from collections.abc import Iterable, Sequence
+from typing import Self
 
 import attrs
 
@@ -36,57 +37,39 @@ class Change:
     def is_of_length(self) -> bool:
         return "missing" in (self.before, self.after)
 
-
-@attrs.frozen
-class Explanation:
-    """Why there was a miss, and what to do about it."""
-
-    changes: tuple[Change, ...]  # from the nearest earlier call
-    note: str | None = None  # in place of changes
-    hints: tuple[str, ...] = ()  # what to do, in words
-    fixes: tuple[str, ...] = ()  # lines to paste
-
-    @classmethod
-    def of(cls, changes: Iterable[Change]) -> "Explanation":
-        """Return an explanation by changes, with the advice of all of them, each once."""
-        found = tuple(changes)
-        hints = dict.fromkeys(change.hint for change in found if change.hint)
-        fixes = dict.fromkeys(change.fix for change in found if change.fix)
-        return cls(found, None, (*hints,), (*fixes,))
-
-    def notes(self, most: int) -> list[str]:
-        return [line for line in (self.note or "").splitlines() if line.strip()][:most]
-
-    def lines(self, most: int = 3) -> list[str]:
-        """Return the first changes or the lines of the note, then what to do, `most` of each."""
-        shown = [f"{'also ' if i else ''}{each}" for i, each in enumerate(self.changes[:most])]
-        if len(self.changes) > most:
-            shown.append(f"and {len(self.changes) - most} more differences")
-        hints, fixes = self.hints[:most], self.fixes
-        if len(fixes) > most:  # fewer would not do
-            hints, fixes = (*hints[: most - 1], f"{len(fixes)} lines like {fixes[0]}"), ()
-        advice = [*(f"hint: {text}" for text in hints), *(f"write: {text}" for text in fixes)]
-        return [*shown, *self.notes(most), *advice]
-
-    def __str__(self) -> str:
-        return "\n".join(self.lines())
+    @property
+    def path_of_growth(self) -> str:
+        """Return the path, which is one for all lengths of a list."""
+        return re.sub(r"\[\d+\]", "[i]", self.path) if self.is_of_length else self.path
 
 
 @attrs.frozen(kw_only=True)
-class Cause(Explanation):
+class Cause:
     """Why something was traced or compiled again, or why a trace failed, and how often.
 
     The changes are those of the first time. Later ones have the same paths and kinds.
     """
 
-    what: str
-    times: int
-    seconds: float
+    changes: tuple[Change, ...] = ()  # from the nearest earlier call
+    note: str | None = None  # in place of changes
+    hints: tuple[str, ...] = ()  # what to do, in words
+    fixes: tuple[str, ...] = ()  # lines to paste
+    what: str = ""
+    times: int = 1
+    seconds: float = 0.0
     # The lines of the user's code that ran it, as `file:line`, in the order of the first times.
     sites: tuple[str, ...] = ()
     pattern: str | None = None  # how the times differ from each other
     # Why this is expected, and no reason to change the code. None if it can be avoided.
     expected: str | None = None
+
+    @classmethod
+    def of(cls, changes: Iterable[Change], note: str | None = None) -> Self:
+        """Return a cause by changes, with the advice of all of them, each once."""
+        found = (*changes,)
+        hints = dict.fromkeys(change.hint for change in found if change.hint)
+        fixes = dict.fromkeys(change.fix for change in found if change.fix)
+        return cls(changes=found, note=note, hints=(*hints,), fixes=(*fixes,))
 
     @property
     def is_expected(self) -> bool:
@@ -102,18 +85,28 @@ class Cause(Explanation):
         again = " again" if self.what.startswith("was") else ""
         return f"{self.what}{again}, {times(self.times)}"
 
-    def notes(self, most: int) -> list[str]:
-        more = [self.pattern] if self.pattern else []
-        if self.sites:
-            rest = f", and {len(self.sites) - most} more lines" if len(self.sites) > most else ""
-            more.append(f"called at {', '.join(self.sites[:most])}{rest}")
-        return [*super().notes(most), *more]
-
     def lines(self, most: int = 3, in_full: bool = False) -> list[str]:
-        """Return the report; one line if this is expected, unless it is wanted `in_full`."""
+        """Return the first changes or the lines of the note, then what to do, `most` of each.
+
+        One line if this is expected, unless it is wanted `in_full`.
+        """
         if self.expected is not None and not in_full:
             return [f"expected: {self.expected}"]
-        return super().lines(most)
+        shown = [f"{'also ' if i else ''}{each}" for i, each in enumerate(self.changes[:most])]
+        if len(self.changes) > most:
+            shown.append(f"and {len(self.changes) - most} more differences")
+        shown += [line for line in (self.note or "").splitlines() if line.strip()][:most]
+        shown += [self.pattern] if self.pattern else []
+        if self.sites:
+            rest = f", and {len(self.sites) - most} more lines" if len(self.sites) > most else ""
+            shown.append(f"called at {', '.join(self.sites[:most])}{rest}")
+        hints, fixes = self.hints[:most], self.fixes
+        if len(fixes) > most:  # fewer would not do
+            hints, fixes = (*hints[: most - 1], f"{len(fixes)} lines like {fixes[0]}"), ()
+        return [*shown, *(f"hint: {text}" for text in hints), *(f"write: {fix}" for fix in fixes)]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
 
 
 def times(count: int) -> str:
@@ -163,11 +156,6 @@ def verdict(calls: Sequence[Sequence[Change]]) -> tuple[str | None, str | None]:
     return pattern and f"{subject} {pattern}", None
 
 
-def path_of_growth(change: Change) -> str:
-    """Return the path of a change, which is one for all lengths of a list."""
-    return re.sub(r"\[\d+\]", "[i]", change.path) if change.is_of_length else change.path
-
-
 def _growth(texts: Sequence[str]) -> str | None:
     """Return words if three numbers or more in the texts follow each other in equal steps."""
     steps = _steps(texts)
@@ -210,11 +198,15 @@ _WITH_BODY = {
     "_piecewise": "jnp.piecewise",
     "shard_map": "jax.shard_map",
 }
-_MANY = 10  # operations at one line
 _FEW_BUCKETS = 6  # lengths that jump
+_PAD = (
+    "put the whole under jax.jit, and pad to one length with a mask: jnp.where(jnp.arange(size) < "
+    "n, x, what does not count: 0 in a sum, -inf in a maximum, and a mean divides by n)"
+)
+_STACK = "stack the list once, when it is complete, or keep Python numbers in it"
 
 
-def several_shapes(shapes: Iterable[Sequence[str]]) -> Explanation | None:
+def several_shapes(shapes: Iterable[Sequence[str]]) -> Cause | None:
     """Return what to say of operations that a line compiled for several shapes each.
 
     None if each had a handful of shapes, or shapes that have nothing in common.
@@ -223,20 +215,16 @@ def several_shapes(shapes: Iterable[Sequence[str]]) -> Explanation | None:
     return max((each for each in told if each), key=lambda each: each[0], default=(0, None))[1]
 
 
-def _of_shapes(texts: list[str]) -> tuple[int, Explanation] | None:
+def _of_shapes(texts: list[str]) -> tuple[int, Cause] | None:
     count = len(texts)
     is_of_list = len({text.count(", ") for text in texts}) > 1
     texts = [_with_runs_counted(text) for text in texts] if is_of_list else texts
     growth = _growth(texts)
     if count <= (HANDFUL if growth else _FEW_BUCKETS) or len(_steps(texts)) != 1:
         return None
-    neutral = "0 in a sum, -inf in a maximum, and a mean divides by n"
-    mask = f"jnp.where(jnp.arange(size) < n, x, what does not count: {neutral})"
-    hint = f"put the whole under jax.jit, and pad to one length with a mask: {mask}"
-    if is_of_list:
-        hint = "stack the list once, when it is complete, or keep Python numbers in it"
     length = "the length of a list" if is_of_list else "the length"
-    return count, Explanation((), f"{count} shapes: {length} {growth or _CHANGES}", (hint,))
+    note = f"{count} shapes: {length} {growth or _CHANGES}"
+    return count, Cause(note=note, hints=(_STACK if is_of_list else _PAD,))
 
 
 def _with_runs_counted(shapes: str) -> str:
@@ -246,7 +234,7 @@ def _with_runs_counted(shapes: str) -> str:
     return ", ".join(f"{count} {text}" for text, count in runs) + arrow + result
 
 
-def repeated_operation(name: str, count: int) -> Explanation | None:
+def repeated_operation(name: str, count: int) -> Cause | None:
     """Return what to say of an operation that a line compiled again for the same shapes.
 
     None if that was seldom: a line may have an operation with several constants.
@@ -254,13 +242,6 @@ def repeated_operation(name: str, count: int) -> Explanation | None:
     if public := _WITH_BODY.get(name):
         note = f"the shapes are the same: {public} gets another function each time"
         hint = f"canonopt.jit around the whole, or give {public} one function, made once"
-        return Explanation((), note, (hint,))
+        return Cause(note=note, hints=(hint,))
     note = "the shapes are the same: a constant or a function in it is another one each time"
-    return Explanation((), note, ("canonopt.jit around the whole",)) if count >= HANDFUL else None
-
-
-def many_operations(count: int, seconds: float) -> str | None:
-    """Return what to say of operations that a line compiled once each, one by one."""
-    if count < _MANY:
-        return None
-    return f"each operation is a program of its own, {seconds:.2f} s in all"
+    return Cause(note=note, hints=("canonopt.jit around the whole",)) if count >= HANDFUL else None

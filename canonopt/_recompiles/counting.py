@@ -10,8 +10,10 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias, TypeVar, get_args, overload
 
+import attrs
 import jax
 
+from .._identity import note_not_shared
 from .._jax_internals import (
     Compile,
     frames_to_the_user,
@@ -26,7 +28,7 @@ from .._jax_internals import (
 from .._python_internals import loaded
 from .._texts import place_of, shortened
 from ..errors import ExcessError, LimitError, NotJittedError, RecompileError, RecompileWarning
-from .causes import Explanation, nth, repeated_operation, several_shapes
+from .causes import Cause, nth, repeated_operation, several_shapes
 from .listeners import Recorder, active, check_compiles, is_inside_recorded, recording, watch
 from .log import CompileLog, Entry, FunctionLog, earlier_entries
 from .records import Call, call_of
@@ -121,7 +123,7 @@ class _Alarm(Recorder):
             raise copy.copy(error)
 
     def _sound(
-        self, log: FunctionLog, entry: Entry, problem: str, program: Any, told: Explanation
+        self, log: FunctionLog, entry: Entry, problem: str, program: Any, told: Cause
     ) -> None:
         """Say that there was a problem; `program` is what JAX keeps of the trace."""
         if self._mode == "record":
@@ -239,7 +241,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
         ...
     canonopt.errors.ExcessError: <lambda> (...) is compiled for the 2nd time, and max_compiles=1.
       x: commitment: not committed -> committed
-      hint: put x in one place before the first call: jax.device_put(x, jax.devices()[0])
+      hint: put x in one place before the first call: jax.device_put(x, sharding)
 
     ```
 
@@ -350,6 +352,7 @@ def _counted(fn: Any, limit: _Limit) -> Any:
         return result
 
     vars(counted)["log"] = limit.function_log
+    note_not_shared(counted, "an assertion that is made again counts from zero. Define both once.")
     return counted
 
 
@@ -542,7 +545,7 @@ _HOW_TO_RECORD = (
 )
 
 
-def _told(log: FunctionLog, entry: Entry) -> Explanation:
+def _told(log: FunctionLog, entry: Entry) -> Cause:
     """Return why there is an entry, by what all logs that somebody has know of earlier ones."""
     earlier = earlier_entries(log, entry)
     if log.is_line and entry.shapes is not None:
@@ -553,7 +556,7 @@ def _told(log: FunctionLog, entry: Entry) -> Explanation:
     return entry.explanation or _told_of_call(entry)
 
 
-def _told_of_call(entry: Entry) -> Explanation:
+def _told_of_call(entry: Entry) -> Cause:
     leaves = [
         f"{path}: {shortened(leaf.text)}"
         for path, leaf in (entry.call.leaves if entry.call is not None else {}).items()
@@ -562,17 +565,17 @@ def _told_of_call(entry: Entry) -> Explanation:
     more = len(leaves) - _MAX_SHOWN
     shown = [*leaves[:_MAX_SHOWN], *([f"{more} more"] if more > 0 else [])]
     called = f"called with {', '.join(shown)}" if shown else None
-    return Explanation((), called, (_HOW_TO_RECORD,))
+    return Cause(note=called, hints=(_HOW_TO_RECORD,))
 
 
-def _told_of_operation(name: str, earlier: list[str], shapes: str) -> Explanation:
+def _told_of_operation(name: str, earlier: list[str], shapes: str) -> Cause:
     first = f"for {shortened(shapes)}"
     if shapes in earlier:
         told = repeated_operation(name, earlier.count(shapes))
     else:
         told = several_shapes([[*earlier, shapes]])
     if told is not None:
-        return Explanation((), f"{first}\n{told.note}", told.hints)
+        return attrs.evolve(told, note=f"{first}\n{told.note}")
     if earlier:
-        return Explanation((), f"{first}\nand before that for {shortened(earlier[-1])}", ())
-    return Explanation((), first, (_HOW_TO_RECORD,))
+        return Cause(note=f"{first}\nand before that for {shortened(earlier[-1])}")
+    return Cause(note=first, hints=(_HOW_TO_RECORD,))

@@ -10,19 +10,15 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-import attrs
 import jax.numpy as jnp
 import numpy as np
 
-from .._python_internals import MODULES
 from .._texts import MAX_SHOWN, cut_to_difference, shortened
 from .records import (
     CACHE,
     CONTEXT,
     FUNCTION,
     GIVEN,
-    GLOBAL_ARRAY,
-    GLOBAL_JITTED,
     OPTION,
     TRANSFORMS,
     UNNAMED_STATIC,
@@ -53,8 +49,7 @@ _OF_ARRAYS = {
 # --- what is in a static value --------------------------------------------------------------------
 
 
-@attrs.frozen
-class Part:
+class Part(NamedTuple):
     """A part of two static values, under its name."""
 
     name: str
@@ -74,21 +69,10 @@ class Part:
     def is_other_to_canonopt(self) -> bool:
         return self.before.digest != self.after.digest
 
-    @property
-    def is_other_object(self) -> bool:
-        """Return True for two functions, or for objects that are compared by identity."""
-        return (self.before.kind != "value" or self.before.is_unique) and self.is_other_to_canonopt
-
-    @property
-    def is_other_function(self) -> bool:
-        """Return True for two functions that are the same to canonopt, and not to JAX."""
-        return self.before.kind != "value" and self.before.token != self.after.token
-
-    def way(self, is_end: Callable[["Part"], bool], into_all: bool = False) -> list["Part"]:
+    def way(self, is_end: Callable[["Part"], bool], into_all: bool) -> list["Part"]:
         """Return the parts that lead to the first that `is_end`, itself first, or nothing."""
-        before, after = self.before.parts, self.after.parts
+        before, after, kind = self.before.parts, self.after.parts, self.before.kind
         # Another object as a whole, whatever its parts are.
-        kind = self.before.kind
         is_whole = kind == "transformation" or (kind == "value" and self.before.is_unique)
         if before.keys() == after.keys() and (into_all or not is_whole):
             for name, old in before.items():
@@ -98,42 +82,43 @@ class Part:
 
     def way_to_difference(self) -> list["Part"]:
         """Return the parts that lead to where the two differ, themselves first."""
+
+        def is_other(part: Part) -> bool:
+            # JAX compares functions in a value by identity, also those that do the same.
+            by_token = self.before.kind == "value" != part.before.kind
+            tokens = part.before.token, part.after.token
+            return part.is_other_to_canonopt or (by_token and tokens[0] != tokens[1])
+
         # What the user can read comes first: two texts that differ explain more than two objects.
         if len(way := self.way(lambda part: part.looks_different, into_all=True)) > 1:
             return way
-        if len(way := self.way(lambda part: part.is_other_object)) > 1:
-            return way
-        # A function may capture another value that looks the same in every part.
-        is_value = self.before.kind == "value"
-        way = self.way(lambda p: p.is_other_function if is_value else p.is_other_to_canonopt)
-        return way if len(way) > 1 else [self]
+        return self.way(is_other, into_all=False) or [self]
 
 
 def _static_texts(way: Sequence[Part]) -> tuple[str, str]:
     """Return the part that differs, with its name and owner; or that none does."""
     before, after = way[0].before, way[0].after
-    owner = texts = shortened(before.text), shortened(after.text)
-    is_alike = before.text == after.text
+    texts = shortened(before.text), shortened(after.text)
     if again := next((part.after for part in way if part.is_class_defined_again), None):
         return texts[0], f"{texts[1]}, and class {again.type} was defined again"
     # Two short texts that differ are enough. Of long ones, and of a partial or a method, the part
     # that differs is easier to see.
     is_built = before.kind == "transformation"  # as it was built, not as it is inside
     is_long = len(before.text) > MAX_SHOWN or before.parts.keys() > {WRAPPED_FUNCTION}
-    if (is_alike or is_long) and (way[-1].looks_different or not is_built):
-        for part in way[1:]:
+    if (texts[0] == texts[1] or is_long) and (way[-1].looks_different or not is_built):
+        for owner, part in itertools.pairwise(way):
             old, new = part.before, part.after
             # The text of a function is no more than its name, so the way goes on to what it
             # captured.
             is_clear = old.text != new.text and max(len(old.text), len(new.text)) <= MAX_SHOWN
             if part is way[-1] or (is_clear and old.place is None):
+                holder = way[0] if is_built else owner
                 name = part.name.removeprefix("captured variable ") if is_built else part.name
-                cut = cut_to_difference(old.text, new.text)
+                one, other = cut_to_difference(old.text, new.text)
                 same = " (another object)" if old.text == new.text else ""
-                owner = texts if is_built else owner
-                return f"{owner[0]} with {name} {cut[0]}", f"{owner[1]} with {name} {cut[1]}{same}"
-            owner = shortened(old.text), shortened(new.text)
-    if not is_alike:
+                ends = shortened(holder.before.text), shortened(holder.after.text)
+                return f"{ends[0]} with {name} {one}", f"{ends[1]} with {name} {other}{same}"
+    if before.text != after.text:
         return cut_to_difference(before.text, after.text)
     if before.kind == "class":
         return texts[0], "another class of the same name: it was defined again"
@@ -151,13 +136,6 @@ def _static_texts(way: Sequence[Part]) -> tuple[str, str]:
 _MISSING = Leaf("missing", "missing", None)
 # A float, also a dynamic one that stands where it is static.
 _NUMBER = re.compile(r"(canonopt\.dynamic\()?-?\d+(\.\d+|\.?\d*e-?\d+)\)?")
-
-
-class Line(NamedTuple):
-    """A line to paste, or words, or both."""
-
-    code: str = ""
-    words: str = ""
 
 
 class Difference:
@@ -209,19 +187,19 @@ class Difference:
 
     @functools.cached_property
     def path(self) -> str:
-        if self.place.startswith(TRANSFORMS):
-            return "the call"
+        if self.place == TRANSFORMS:
+            return "transformation around the call"
         if self.place == CACHE:
             return "the cache"
         if self.captured is not None:
             function = self.function.after
             text = function.parts.get(WRAPPED_FUNCTION, function).text
-            return f"{self.captured_name} in {text.rpartition('.')[2].removeprefix('function ')}"
+            return f"{self.built} in {text.rpartition('.')[2].removeprefix('function ')}"
         if self.kind == "function":
             return "the function itself"
         return self.place.removesuffix(UNNAMED_STATIC).rpartition("> ")[2]
 
-    @functools.cached_property
+    @property
     def texts(self) -> tuple[str, str]:
         """Return what was before and what is now, as texts that differ."""
         if self.is_static:
@@ -232,9 +210,8 @@ class Difference:
             (spec, _, mesh), (other, _, second) = (t.partition(" of ") for t in (before, after))
             if mesh == second and spec != other:  # on one mesh the specs say it
                 return spec, other
-        if self.after.is_class_defined_again(self.before):
-            after += ", whose class was defined again"
-        return before, after
+        again = ", whose class was defined again" if self.redefined else ""
+        return before, after + again
 
     def _text(self, leaf: Leaf) -> str:
         if leaf is _MISSING:
@@ -296,38 +273,30 @@ class Difference:
     @functools.cached_property
     def captured(self) -> Part | None:
         """Return the transformation or the schedule of Optax that was built with a function."""
-        if not self.is_function:
-            return None
-        for name, after in self.function.after.parts.items():
-            before = self.function.before.parts.get(name)
-            if before is not None and before.factory and after.factory:
-                part = Part(name, before, after)
-                is_unique = before.token != after.token or before.is_unique
-                if is_unique or part.is_other_to_canonopt:
-                    return part
+        before, after = self.function.before.parts, self.function.after.parts
+        for name in before.keys() & after.keys() if self.is_function else ():
+            part = Part(name, before[name], after[name])
+            is_of_optax = part.before.factory and part.after.factory
+            is_unique = part.before.token != part.after.token or part.before.is_unique
+            if is_of_optax and (is_unique or part.is_other_to_canonopt):
+                return part
         return None
-
-    @property
-    def captured_name(self) -> str:
-        return "" if self.captured is None else _label(self.captured.name)
 
     @property
     def built(self) -> str:
         """Return the name of the transformation or schedule to build with canonopt."""
-        return self.captured_name or self.path
+        return self.path if self.captured is None else _label(self.captured.name)
 
     @property
-    def array_of_global(self) -> str:
-        """Return the global that is an array by which two functions differ."""
-        return self._global_of(GLOBAL_ARRAY)
-
-    @property
-    def jitted_global(self) -> str:
-        return self._global_of(GLOBAL_JITTED)
-
-    def _global_of(self, kind: str) -> str:
-        names = (part.name for part in self.way if self.is_function)
-        return _label(next((name for name in names if name.startswith(kind)), ""))
+    def factories(self) -> str:
+        """Return the names of the factories that built it."""
+        leaf = (self.captured or self.function).before
+        if not leaf.text.startswith("optax."):
+            return leaf.factory or "adam and so on"
+        inside = [part.text for part in leaf.parts.values() if part.kind == "transformation"]
+        texts = [leaf.text, *(inside if leaf.text == f"optax.{leaf.factory}" else [])]
+        names = [name for text in texts for name in re.findall(r"[A-Za-z]\w*", text)]
+        return ", ".join(name for name in dict.fromkeys(names) if name != "optax")
 
     @property
     def redefined(self) -> str:
@@ -340,15 +309,9 @@ class Difference:
     @property
     def counter(self) -> str:
         """Return what a function changes while it is traced, if nothing else looks different."""
-        if not self.is_function:
-            return ""
-        visible, function = self.visible, self.function.before
-        if function.stores:
-            is_of_store = visible is None or visible.name.endswith((*map(repr, function.stores),))
-            return ", ".join(sorted(function.stores)) if is_of_store else ""
-        kinds = ("list", "dict", "set", "collections.Counter", "collections.defaultdict")
-        changed = (part.name for part in self.way if part.before.type in kinds)
-        return _label(next(changed, "")) if function.changes_objects and visible else ""
+        names = self.function.before.stores if self.is_function else ()
+        is_other = self.visible and _label(self.visible.name) not in names
+        return "" if is_other else ", ".join(sorted(names))
 
     @property
     def why_not_shared(self) -> str:
@@ -366,31 +329,12 @@ class Difference:
         )
 
     @property
-    def factories(self) -> str:
-        """Return the names of the factories that built a transformation or a schedule."""
-        leaf = (self.captured or self.function).before
-        if not leaf.text.startswith("optax."):
-            return leaf.factory or "adam and so on"
-        inside = [part.text for part in leaf.parts.values() if part.kind == "transformation"]
-        texts = [leaf.text, *(inside if leaf.text == f"optax.{leaf.factory}" else [])]
-        names = [name for text in texts for name in re.findall(r"[A-Za-z]\w*", text)]
-        names = [name for name in dict.fromkeys(names) if name != "optax"]
-        return ", ".join(names) + (" and its schedule" if _has_schedule(leaf) else "")
-
-    @property
     def is_jitted_elsewhere(self) -> bool:
         """Return True if a library jits it, or JAX and Equinox around what they wrap."""
         # Canonopt does not look into what Equinox has wrapped, and lowers each function anew.
         new = self.new
         libraries = new.caller.packages - {"jax", "equinox", "canonopt"}
         return bool(libraries or new.is_jitted_by_jax or new.is_of_wrapper or new.is_lowered)
-
-    @property
-    def holder(self) -> str:
-        """Return the type of the node that holds a leaf, or of the value."""
-        place = self.path.removesuffix(self.parameter)
-        owner = self.new.leaves.get(place.rpartition(".")[0] or place)
-        return "" if owner is None else owner.type
 
     @property
     def not_static(self) -> str:
@@ -401,38 +345,15 @@ class Difference:
         return f", with {self.root} left out of static_argnums and static_argnames"
 
     @property
-    def of_static(self) -> str:
-        """Return why a static value is to be one, and what else can be done about it."""
-        each = "each is a program of its own"
-        if self.parameter or re.match(r"True|False|None|['\"]", self.before.text):
-            return each  # a flag or a mode
-        if self.before.is_of_number or self.after.is_of_number:
-            array = f"Or pass it as an array{self.not_static}"
-            unless = "unless a shape, a range or an if needs the number"
-            return f"it is part of the program. {array}, {unless}"
-        return f"{each}. Or pass what changes in it as an array argument"
-
-    @property
     def in_subclass_of_flax(self) -> str:
         """Return what makes data of the optimizer that a class of Flax holds."""
         if self.is_of_flax:
             return ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
-        if self.holder.endswith("TrainState"):
+        holder = self.new.leaves.get(self.path.removesuffix(self.parameter).rpartition(".")[0])
+        if holder is not None and holder.type.endswith("TrainState"):
             field = "tx: object = struct.field(pytree_node=True)"
             return f", in a subclass of TrainState that says `{field}`"
         return ""
-
-    @property
-    def but_changed(self) -> str:
-        """Return a warning if the function reads what has changed: a trace reads it again."""
-        before, after = self.old.function, self.new.function
-        if before is None or after is None or before.token != after.token:
-            return ""
-        if None in (before.digest, after.digest) or before.digest == after.digest:
-            return ""
-        name = Part("", before, after).way_to_difference()[-1].name or "a variable"
-        text = f"{name}, has changed, and without a new trace the old value stays"
-        return f". But what the function reads, {text}: pass it as an argument"
 
     # --- numbers and arrays -----------------------------------------------------------------------
 
@@ -450,69 +371,19 @@ class Difference:
         return self.old.caller.place != self.new.caller.place
 
     @property
-    def has_number(self) -> bool:
-        return "number" in (self.before.kind, self.after.kind)
-
-    @property
-    def is_of_x64(self) -> bool:
-        """Return True if a dtype is another one since `jax_enable_x64` is."""
-        name = f"{CONTEXT}jax_enable_x64"
-        before, after = self.old.leaves.get(name), self.new.leaves.get(name)
-        if self.kind != "dtype" or before is None or after is None or before.token == after.token:
-            return False
-        dtypes = (self.before.dtype, self.after.dtype)
-        return len({d.replace("64", "32").replace("128", "64") for d in dtypes}) == 1
-
-    @property
     def becomes_array(self) -> bool:
-        is_static = self.before.is_of_number or self.after.is_of_number  # under filter_jit
-        if self.has_number or is_static:
+        kinds = self.before.kind, self.after.kind
+        if "number" in kinds or self.before.is_of_number or self.after.is_of_number:
             return self.kind in ("scalar", "weak type", "dtype")
-        is_mixed = any(has_numbers(self.root, call) for call in (self.old, self.new))
-        return self.kind == "weak type" and (is_mixed or self._settled_at is not None)
+        has_numbers = self.new.has_numbers(self.root) or self.old.has_numbers(self.root)
+        return self.kind == "weak type" and (has_numbers or self.settled_at is not None)
 
     @property
-    def number_as_array(self) -> str:
-        """Return code for an array of the dtype that a number has anyway, without a weak type."""
-        pair = self.before, self.after
-        arrays = [leaf for leaf in pair if leaf.is_array]
-        # The strong one, if there is one. A weak type follows the other arrays.
-        strong = [a for a in arrays if not a.weak_type] or arrays
-        types = {leaf.type for leaf in pair if leaf.kind == "number"}
-        dtype = strong[0].dtype if strong else None
-        if dtype is None and types == {"int", "float"}:
-            dtype = str(jnp.result_type(float))
-        is_there = self.after.is_array and not self.after.weak_type and self.is_elsewhere
-        if dtype is None or "bool" in types or is_there:
-            return ""
-        others = (leaf for path, leaf in self.new.arrays.items() if path != self.path)
-        is_inexact = dtype.startswith(("float", "bfloat", "complex"))
-        others = (a.dtype for a in others if not a.is_key and a.is_inexact == is_inexact)
-        # An array decides the dtype of a result where a Python number does not.
-        if any(_wider(other, dtype) != other for other in others):
-            return ""
-        code = f"{{jnp}}.asarray({{leaf}}, {{jnp}}.{dtype})"
-        place = self._settled_at
-        return code if place is None else f"{{jax}}.device_put({code}, {place})"
-
-    @property
-    def _settled_at(self) -> str | None:
+    def settled_at(self) -> str | None:
         """Return where a step has put a leaf that was on no device, or anywhere, at first."""
         before, after = self.as_traced
         is_settled = before.is_array and after.committed and not before.committed
         return self.new.places.get(after.sharding or "") if is_settled else None
-
-    @property
-    def wide(self) -> str:
-        """Return the one argument in float64, such as a NumPy array, that widens the leaf."""
-        if (self.before.dtype, self.after.dtype) != ("float32", "float64"):
-            return ""
-        old, root = self.old, self.old.root(self.place)
-        wide = [path for path, leaf in old.arrays.items() if leaf.dtype == "float64"]
-        if any(old.root(path) == root or is_inside(path, old.states) for path in wide):
-            return ""
-        is_returned = old.returned[self.after.shape, "float64"] > 0
-        return wide[0] if len(wide) == 1 and is_returned else ""
 
     @property
     def is_widened_by_step(self) -> bool:
@@ -526,40 +397,11 @@ class Difference:
         return is_wider and self.old.returned[wide] > given.count(wide)
 
     @property
-    def in_common_dtype(self) -> str:
-        before, after = self.before, self.after
-        # A step settles on what it returns. Elsewhere no number is lost in the wider of two dtypes.
-        dtype = after.dtype if self.in_state else _wider(before.dtype, after.dtype)
-        is_one_kind = before.is_inexact == after.is_inexact
-        is_there = self.is_elsewhere and dtype == after.dtype
-        if not is_one_kind or dtype not in (before.dtype, after.dtype) or is_there:
-            return ""
-        return f"{{leaf}}.astype({dtype!r})"
-
-    @property
-    def placed(self) -> tuple[str, str]:
-        """Return the path of what is to be put somewhere, and code for that."""
-        # A step settles on where its outputs are. An array that is not committed goes anywhere.
-        is_now = bool(self.after.committed)
-        call, there = (self.new, self.after) if is_now else (self.old, self.before)
-        place = call.places.get(there.sharding or "")
-        # The leaf of the earlier call would have to be put where this one is already.
-        if place is None or (is_now and self.is_elsewhere):
-            return self.path, ""
-        inside = [leaf for path, leaf in call.leaves.items() if call.root(path) == self.root]
-        found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
-        is_whole = found == {(there.sharding, there.memory_kind)}
-        # What is no array cannot be put anywhere.
-        is_mixed = is_whole and call.is_filtered and any(leaf.is_static for leaf in inside)
-        put = "{eqx}.filter_shard" if is_mixed else "{jax}.device_put"
-        return self.root if is_whole else self.path, f"{put}({{leaf}}, {place})"
-
-    @property
-    def put(self) -> str:
-        """Return in words where to put the leaf."""
-        is_there = bool(self.after.committed) and self.is_elsewhere
-        place = self.new.places.get(self.after.sharding or "") if is_there else None
-        return f"jax.device_put({self.path}, {(place or 'sharding').replace('{jax}', 'jax')})"
+    def widened_by(self) -> str:
+        """Return the one argument in float64, such as a NumPy array, that widens a leaf."""
+        wide = [path for path, leaf in self.old.arrays.items() if leaf.dtype == "float64"]
+        is_argument = self.after.dtype == "float64" and len(wide) == 1
+        return wide[0] if is_argument and self.old.root(wide[0]) != self.root else ""
 
     # --- structure, and what is around a call -----------------------------------------------------
 
@@ -582,70 +424,9 @@ class Difference:
         return self.in_state and self.kind == "structure" and bool(nodes) and is_of_states
 
     @property
-    def is_order_of_keys(self) -> bool:
-        types = {self.before.type, self.after.type}
-        return self.kind == "structure" and types == {"collections.OrderedDict"}
-
-    @property
     def is_with_and_without_mesh(self) -> bool:
         is_none = {self.before.text, self.after.text} & {"none", "None", "()", ""}
         return self.kind == "context" and "mesh" in self.path and bool(is_none)
-
-    # --- lines to paste ---------------------------------------------------------------------------
-
-    def assign(self, path: str, code: str) -> Line:
-        """Return a line that puts `code` in the place of the leaf at `path`, its `{leaf}`.
-
-        It gives the same when it runs again, so that it may stand in a loop. Without code it is
-        empty. Where no line can stand, it is in words.
-        """
-        if not code:
-            return Line()
-        caller, root = self.new.caller, self.new.root(path)
-        name, rest = caller.arguments.get(root, root), path.removeprefix(root)
-        container = self.new.leaves.get(path[: max(path.rfind("."), path.rfind("["))])
-        if not rest or (container is not None and container.type in ("dict", "list")):
-            line = f"{name}{rest} = {code}"
-        # A step that cannot be written in Python, or to a variable of Flax.
-        elif "<" in rest or root in self.new.modules_of_flax:
-            usual = {module: module for module in MODULES}
-            return Line("", f"replace {path} by {code.format(leaf=path, **usual)} in every call")
-        else:
-            line = f"{name} = {{eqx}}.tree_at(lambda tree: tree{rest}, {name}, {code})"
-        line = caller.with_modules(line.replace("{leaf}", f"{name}{rest}"))
-        if root in caller.arguments:
-            return Line(line)
-        # The source of the call does not name what it passes.
-        return Line("", f"before the call, for what it passes as {root}: {line}")
-
-    def canonicalized(self, of_argument: str = "canonicalize") -> Line:
-        """Return `canonicalize` of the argument, if that reaches what was made again."""
-        is_value = self.before.kind == "value"  # neither a function nor a pytree
-        is_same = self.is_same_to_canonopt and not (is_value or self.is_of_flax)
-        if not is_same or has_numbers(self.root, self.new):
-            return Line()
-        # `hoist` gives a Partial back as it is.
-        function = of_argument if self.place == self.root else "canonicalize"
-        return self.assign(self.root, f"{{canonopt}}.{function}({{leaf}})")
-
-    def with_dynamic_number(self) -> Line:
-        """Return a line that makes the parameter of a spec dynamic."""
-        name, value = self.parameter, f"{{canonopt}}.dynamic({{leaf}}{self.parameter})"
-        name = name.removeprefix(".")
-        new = f"{name}={value}" if name.isidentifier() else f"**{{{name!r}: {value}}}"
-        return self.assign(self.path.removesuffix(self.parameter), f"{{leaf}}.replace({new})")
-
-    def swap(self, name: str, module: str) -> Line:
-        """Return our function in place of the one of the same name in a module."""
-        name_of = self.new.caller.name_of
-        return Line(f"{name_of('canonopt', name)} in place of {name_of(module, name)}")
-
-    def swap_jit(self) -> Line:
-        return self.swap("filter_jit", "eqx") if self.new.is_filtered else self.swap("jit", "jax")
-
-    @property
-    def after_import(self) -> str:
-        return "" if "canonopt" in self.new.caller.modules else ", after import canonopt"
 
 
 def _label(name: str) -> str:
@@ -653,22 +434,7 @@ def _label(name: str) -> str:
     return [*name.split("'"), name][1]
 
 
-def _has_schedule(leaf: Leaf) -> bool:
-    """Return True if a schedule of Optax is among the parts of a transformation."""
-    parts = leaf.parts.values()
-    return any(".<locals>.schedule" in part.text or _has_schedule(part) for part in parts)
-
-
-def has_numbers(root: str, call: Call) -> bool:
-    """Return True if an argument has Python numbers.
-
-    Then `canonicalize` of a later state, where these are arrays, would give them another type.
-    """
-    numbers = (path for path, leaf in call.leaves.items() if leaf.kind == "number")
-    return any(path != root and is_inside(path, {root}) for path in numbers)
-
-
-def _wider(one: str, other: str) -> str | None:
+def wider(one: str, other: str) -> str | None:
     """Return the dtype that two dtypes promote to."""
     with contextlib.suppress(ValueError, TypeError):  # random keys, and what only NumPy has
         return str(jnp.promote_types(one, other))

@@ -17,10 +17,7 @@ from .._texts import place_of
 from ..errors import UnknownFunctionError
 from .causes import (
     Cause,
-    Explanation,
     aligned,
-    many_operations,
-    path_of_growth,
     repeated_operation,
     several_shapes,
     verdict,
@@ -108,10 +105,10 @@ class Entry(_Timed):
     shapes: str | None = None
     # Earlier calls, until they were compared with this one.
     _earlier: list[Call] = attrs.field(factory=list, repr=False)
-    _explanation: Explanation | None = attrs.field(default=None, repr=False)
+    _explanation: Cause | None = attrs.field(default=None, repr=False)
 
     @property
-    def explanation(self) -> Explanation | None:
+    def explanation(self) -> Cause | None:
         """Return how the call differs from earlier ones, found out when first asked for."""
         earlier, self._earlier = self._earlier, []
         if earlier and self.call is not None:
@@ -119,7 +116,7 @@ class Entry(_Timed):
                 self._explanation = explain(self.call, earlier)
             except Exception as error:  # an explanation is not worth a failing report
                 problem = f"canonopt failed to compare the calls: {error!r}"
-                self._explanation = Explanation((), problem)
+                self._explanation = Cause(note=problem)
         return self._explanation
 
     def compare_with(self, earlier: Iterable["Entry"]) -> None:
@@ -139,11 +136,11 @@ class Entry(_Timed):
         return f"was {' and '.join(done) or 'compiled'}"
 
     @property
-    def told(self) -> Explanation:
+    def told(self) -> Cause:
         """Return why there is this entry."""
         if self.error is not None:
-            return Explanation((), self.error, self.advice)
-        return self.explanation or Explanation((), "there is no earlier call to compare with")
+            return Cause(note=self.error, hints=self.advice)
+        return self.explanation or Cause(note="there is no earlier call to compare with")
 
 
 # --- causes ---------------------------------------------------------------------------------------
@@ -155,21 +152,18 @@ def _causes(entries: Iterable[Entry]) -> list[Cause]:
     for entry in entries:
         told = entry.told
         # Not by the values: a batch that grows in each step is one cause.
-        changes = ((path_of_growth(c), c.kind, c.fix, c.hint) for c in told.changes)
+        changes = ((c.path_of_growth, c.kind, c.fix, c.hint) for c in told.changes)
         key = entry.what, entry.operation, told.note, *dict.fromkeys(changes)
         alike.setdefault(key, []).append(entry)
     return [_cause(found, _what_again(found), found[0].told) for found in alike.values()]
 
 
-def _cause(entries: list[Entry], what: str, told: Explanation) -> Cause:
+def _cause(entries: list[Entry], what: str, told: Cause) -> Cause:
     pattern, expected = None, None
     if told.changes:
         pattern, expected = verdict([entry.told.changes for entry in entries])
-    return Cause(
-        changes=told.changes,
-        note=told.note,
-        hints=told.hints,
-        fixes=told.fixes,
+    return attrs.evolve(
+        told,
         what=what,
         times=len(entries),
         seconds=sum(entry.seconds for entry in entries),
@@ -212,11 +206,6 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
         most = max(collections.Counter(entry.shapes for entry in found).values())
         if told := repeated_operation(name, most):
             causes.append(_cause(found, f"compiled {name} again", told))
-    firsts = [entry for entry in entries if not entry.compiled_again]
-    seconds = sum(entry.seconds for entry in firsts)
-    if expected := many_operations(len(firsts), seconds):
-        what = f"compiled {len(firsts)} operations"
-        causes.append(Cause(changes=(), what=what, times=1, seconds=seconds, expected=expected))
     return causes
 
 

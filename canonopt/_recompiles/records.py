@@ -126,8 +126,7 @@ class Leaf:
     made: str | None = None  # where or by what a function is made
     why_not_shared: str | None = None
     is_unique: bool = False  # the class compares by identity
-    stores: frozenset[str] = frozenset()  # the variables around a function that it stores to
-    changes_objects: bool = False  # the code of a function may change what it reads
+    stores: frozenset[str] = frozenset()  # the variables around a function that it may change
     factory: str | None = None  # of Optax, which made it
 
     @property
@@ -242,9 +241,6 @@ def _placement(sharding: Sharding) -> tuple[str, int]:
 
 _MAX_DEPTH = 16  # of parts in parts: an optimizer of a schedule in a chain has ten
 WRAPPED_FUNCTION = "function"  # the name of this part
-# How the names of these parts begin.
-GLOBAL_ARRAY, GLOBAL_JITTED = "global array", "global jitted"
-COUNTED = "_counted.<locals>.counted"  # what `assert_max_traces` makes of a function
 
 
 @attrs.define
@@ -256,11 +252,10 @@ class Budget:
 
     parts: int = 1000
     words: int = 30_000  # of digests
+    seen: set[int] = attrs.field(factory=set)  # values whose parts are recorded
 
 
-def static_leaf(
-    value: Any, budget: Budget | None = None, depth: int = 0, seen: set[int] | None = None
-) -> Leaf:
+def static_leaf(value: Any, budget: Budget | None = None, depth: int = 0) -> Leaf:
     """Return the record of a static value, without digest or parts if the budget is used up."""
     budget = Budget() if budget is None else budget
     if type(value) in PLAIN:
@@ -269,34 +264,37 @@ def static_leaf(
         # To JAX, NaN is equal to itself only as one object.
         token = digest if value == value else (digest, id(value))
         return Leaf("value", text_of(value), token, digest, is_unique=value != value)
-    kind, parts = "value", {}
-    digest = place = factory = made = reason = None
+    facts: dict[str, Any] = {"parts": {}}
     if budget.words > 0:
         with contextlib.suppress(Exception):
             found = read((value,), max_words=budget.words).key
-            digest = found if len(found) < budget.words else None
+            facts["digest"] = found if len(found) < budget.words else None
             budget.words -= len(found)
+    kind = "value"
     with contextlib.suppress(Exception):  # from an attribute of a user's class
-        kind, place, factory = _kind(value), place_of(value), _factory(value)
-        made, reason = _made(value), _why_not_shared(value)
-        for name, part in _parts(value, budget, depth + 1, set() if seen is None else seen):
-            parts[name] = part
+        kind, facts["place"], facts["factory"] = _kind(value), place_of(value), _factory(value)
+        facts["made"], facts["why_not_shared"] = _made(value), _why_not_shared(value)
+        if depth < _MAX_DEPTH and id(value) not in budget.seen:
+            budget.seen.add(id(value))
+            for name, part in _contents(value):
+                if not budget.parts:
+                    break
+                budget.parts -= 1
+                # Of what is read as a global only one level has parts here, which bounds the
+                # search.
+                least = _MAX_DEPTH - 1 if name.startswith("global") else 0
+                facts["parts"][name] = static_leaf(part, budget, max(depth + 1, least))
     is_object = kind == "transformation" and not isinstance(value, tuple | types.FunctionType)
     kind_of = value if isinstance(value, type) else type(value)
     return Leaf(
         kind,
-        f"optax.{factory}" if is_object else text_of(value),
+        f"optax.{facts['factory']}" if is_object else text_of(value),
         # Among the parts, only functions are compared by token.
         _equality_token(value) if depth == 0 or kind != "value" else None,
-        digest,
-        type_name(kind_of),
-        _object_token(kind_of),
-        parts=parts,
-        place=place,
-        made=made,
-        why_not_shared=reason,
+        type=type_name(kind_of),
+        type_token=_object_token(kind_of),
         is_unique=type(value).__eq__ is object.__eq__,
-        factory=factory,
+        **facts,
     )
 
 
@@ -372,44 +370,24 @@ def _made(value: Any) -> str | None:
     return f"in {'the property ' if isinstance(found, property) else ''}{maker}"
 
 
-def _parts(value: Any, budget: Budget, depth: int, seen: set[int]) -> Iterator[tuple[str, Leaf]]:
-    if depth > _MAX_DEPTH or id(value) in seen:
-        return
-    seen.add(id(value))
-    for name, content in _contents(value):
-        if not budget.parts:
-            return
-        budget.parts -= 1
-        # Of what is read as a global only one level has parts here, which bounds the search.
-        inner = max(depth, _MAX_DEPTH - 1) if name.startswith("global") else depth
-        yield name, static_leaf(content, budget, inner, seen)
-
-
 def _contents(value: Any) -> Iterator[tuple[str, Any]]:
+    """Yield what a value holds, or what a function reads, by name."""
     fields = fields_of(type(value))  # of a spec: its parameters
     if isinstance(value, types.FunctionType):
         yield from closure_items(value)
         is_library = is_library_code(value.__code__, value.__globals__)
         for name in () if is_library else value.__code__.co_names:
             found = value.__globals__.get(name)
+            is_users = isinstance(found, types.FunctionType | type | jax.Array)
             is_plain = type(found) in (*PLAIN[:-1], list, dict)
-            if isinstance(found, jax.Array):
-                yield f"{GLOBAL_ARRAY} {name!r}", found
-            elif is_jitted(found):
-                yield f"{GLOBAL_JITTED} {name!r}", found
-            elif (
-                is_plain
-                or isinstance(found, types.FunctionType | type)
-                or not is_library_class(type(found))
-            ):
+            if is_users or is_plain or is_jitted(found) or not is_library_class(type(found)):
                 yield f"global {name!r}", found
     elif isinstance(value, functools.partial):
         names = getattr(getattr(value.func, "__code__", None), "co_varnames", ())
         labels = {f"argument {i}": f"argument {name!r}" for i, name in enumerate(names)}
         yield from ((labels.get(label, label), part) for label, part in partial_items(value))
     elif isinstance(value, types.MethodType):
-        yield WRAPPED_FUNCTION, value.__func__
-        yield "object", value.__self__
+        yield from ((WRAPPED_FUNCTION, value.__func__), ("object", value.__self__))
     elif fields:
         names = (field.name for field in fields if field.name != "_rebuild")
         yield from ((f"field {n!r}", getattr(value, n)) for n in names if hasattr(value, n))
@@ -430,25 +408,22 @@ def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False
 
     `is_shared` says that functions with one digest share a program.
     """
-    if attribute(attribute(function, "__code__"), "co_qualname") == COUNTED:
-        why = "an assertion that is made again counts from zero. Define both once."
-        leaf, token = static_leaf(function.__wrapped__), token_of(function)
-        return attrs.evolve(leaf, token=token, digest=token, why_not_shared=why)
     budget = Budget()
     leaf = static_leaf(function, budget)
     # Bound methods of one object are equal, but `jax.jit` tells them apart.
     if isinstance(function, types.MethodType) and not filtered:
         leaf = attrs.evolve(leaf, token=token_of(function))
     if isinstance(function, types.FunctionType):
-        code = code_of(function)
-        leaf = attrs.evolve(leaf, stores=code.stores, changes_objects=code.changes_objects)
+        leaf = attrs.evolve(leaf, stores=_stores(function, leaf))
     if budget.words <= 0:  # too large to be read again
         return leaf
     with contextlib.suppress(Exception):
         reading, _ = read_call(function, explain=True)
-        found = None if reading.is_comparable else (reading.incomparable or (None,))[0]
         once = "Or make the function once, in a function under functools.cache."
-        why = found and f"{described(function, found)[1]} {found.why}. {found.fix} {once}"
+        why = None
+        if not reading.is_comparable and reading.incomparable:
+            found = reading.incomparable[0]
+            why = f"{described(function, found)[1]} {found.why}. {found.fix} {once}"
         if refused := _why_never_shared(reading):
             why = f"{refused} {once}"
         known = why_not_shared(function)
@@ -456,6 +431,14 @@ def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False
         if is_shared and known is None:
             leaf = attrs.evolve(leaf, token=("program", reading.key))
     return leaf
+
+
+def _stores(function: types.FunctionType, leaf: Leaf) -> frozenset[str]:
+    """Return the variables around a function that it changes, such as a count of its traces."""
+    code = code_of(function)
+    kinds = ("list", "dict", "set", "collections.Counter", "collections.defaultdict")
+    held = {n.split("'")[1] for n, part in leaf.parts.items() if part.type in kinds and "'" in n}
+    return code.stores or frozenset(held if code.changes_objects else ())
 
 
 def _why_never_shared(reading: Reading) -> str | None:
@@ -521,6 +504,14 @@ class Call:
         """Return the argument that a path begins with: `args[0]` for one of several."""
         given = (n for n in self.caller.arguments if path == n or is_inside(path, {n}))
         return next(given, root_of(path))
+
+    def has_numbers(self, root: str) -> bool:
+        """Return True if an argument has Python numbers in it.
+
+        Then `canonicalize` of a later state, where these are arrays, would give them another type.
+        """
+        numbers = (path for path, leaf in self.leaves.items() if leaf.kind == "number")
+        return any(path != root and is_inside(path, {root}) for path in numbers)
 
     def note_returned(self, leaves: Iterable[Any]) -> None:
         arrays = (leaf for leaf in leaves if hasattr(leaf, "dtype"))

@@ -3,13 +3,22 @@
 A line to paste is printed only where it has been shown to work, and words otherwise.
 """
 
-import re
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from .causes import HANDFUL, PAIR, Change, Explanation
-from .differences import Difference, Line, nearest
+import jax.numpy as jnp
+
+from .._python_internals import MODULES
+from .causes import HANDFUL, PAIR, Cause, Change
+from .differences import Difference, nearest, wider
 from .records import GIVEN, STEPS, TRANSFORMS, Call, Leaf
+
+
+class Line(NamedTuple):
+    """A line to paste, or words, or both."""
+
+    code: str = ""
+    words: str = ""
 
 
 class Rule(NamedTuple):
@@ -22,21 +31,16 @@ class Rule(NamedTuple):
 
 
 _BUILD = "build {d.built} with {d.factories} from canonopt in place of optax"
-_DYNAMIC = "and numbers as canonopt.dynamic(number), which may change without a new trace"
 _INIT = (
     "make {state} by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before "
     "the first call"
 )
 _PLACES = ("sharding", "commitment", "memory kind")
-_WIDER = "the updates are wider than the model, and ours keeps the dtypes of the model"
+_STRUCTURE = ("structure", "none")
 
 # In the order in which they are tried.
 RULES: list[Rule] = [
     # What is made again, or cannot be shared.
-    Rule(
-        lambda d: d.is_static and re.match(r"equinox\.nn\..*\.State(Index)?$", d.holder),
-        "make the model and its state by equinox.nn.make_with_state, once",
-    ),
     Rule(
         lambda d: d.redefined,
         "define class {d.redefined} once, in a module that is imported: a loop or a notebook cell "
@@ -49,24 +53,16 @@ RULES: list[Rule] = [
     ),
     Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
     # Optimizers and schedules.
-    Rule(  # as a static argument, a spec may have no leaves
-        lambda d: d.parameter and d.is_of_numbers and d.new.is_filtered,
-        "a dynamic number may change without a new trace",
-        lambda d: d.with_dynamic_number(),
-    ),
     Rule(
         lambda d: d.parameter and d.is_of_numbers,
         "give {d.path} one value, or canonopt.dynamic(number){d.in_subclass_of_flax}"
         "{d.not_static}: a dynamic number may change without a new trace",
     ),
     Rule(
-        lambda d: d.captured and d.is_of_numbers,
-        f"{_BUILD}, {_DYNAMIC}{{d.after_import}}",
-        lambda d: d.swap_jit(),
-    ),
-    Rule(
-        lambda d: d.kind == "transformation" and d.is_of_numbers,
-        f"{_BUILD}, {_DYNAMIC}{{d.in_subclass_of_flax}}{{d.not_static}}{{d.but_changed}}",
+        lambda d: (d.captured or d.kind == "transformation") and d.is_of_numbers,
+        f"{_BUILD}, and numbers as canonopt.dynamic(number), which may change without a new trace"
+        "{d.in_subclass_of_flax}{d.not_static}",
+        lambda d: _swap_jit(d) if d.captured else Line(),
     ),
     Rule(
         lambda d: d.kind == "transformation" and d.visible,
@@ -74,41 +70,23 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "transformation",
-        f"{_BUILD}: the same configuration is the same object{{d.but_changed}}",
-        lambda d: d.canonicalized(),
+        f"{_BUILD}: the same configuration is the same object",
+        lambda d: _canonicalize(d),
     ),
     # Functions that are jitted, and those among the arguments.
-    Rule(
-        lambda d: d.is_function and d.way[-1].name == "captured variable 'argnums'",
-        "make each gradient function once: other argnums are another program",
-    ),
-    Rule(
-        lambda d: d.is_function and "property" in (d.after.made or ""),
-        "a property makes the function at each access: make it once, as "
-        "functools.cached_property does",
-    ),
     Rule(lambda d: d.is_function and d.is_jitted_elsewhere, "define and jit the function once"),
-    Rule(
-        lambda d: d.jitted_global,
-        "define {d.jitted_global} once, in a module that is imported: it is jitted, and reads what "
-        "may change",
-    ),
-    Rule(
-        lambda d: d.array_of_global,
-        "pass {d.array_of_global} to the function as an argument: it is another array now",
-    ),
     Rule(
         lambda d: d.is_function and (d.new.is_jitted_by_canonopt or not d.is_same_to_canonopt),
         "jit one function, and pass what differs as an argument",
     ),
     Rule(
         lambda d: d.is_function,
-        "functions that do the same run one program{d.after_import}",
-        lambda d: d.swap_jit(),
+        "functions that do the same run one program. Or make it once",
+        lambda d: _swap_jit(d),
     ),
     Rule(
         lambda d: d.kind == d.before.kind == "callable" and d.is_same_to_canonopt,
-        line=lambda d: d.canonicalized("hoist"),
+        line=lambda d: _canonicalize(d, "hoist"),
         otherwise="build {d.path} once, or set it to canonopt.hoist(function)",
     ),
     Rule(
@@ -117,55 +95,44 @@ RULES: list[Rule] = [
     ),
     # Static values.
     Rule(
-        lambda d: d.is_order_of_keys,
-        "give {d.path} its keys in one order, or make it a dict, which JAX sorts",
-    ),
-    Rule(
         lambda d: d.is_static and d.before.text == d.after.text and d.before.is_unique,
         "keep one instance for {d.path}, or give its class __eq__ and __hash__",
     ),
-    Rule(lambda d: d.is_static, "give {d.path} one value: {d.of_static}"),
-    # Numbers and arrays.
     Rule(
-        lambda d: (
-            d.kind == "weak type"
-            and not d.has_number
-            and (d.is_of_flax or (d.before.weak_type and d.is_elsewhere))
-        ),
-        "give {d.path} a dtype where it is made: a number has none",
+        lambda d: d.is_static and (d.before.is_of_number or d.after.is_of_number),
+        "give {d.path} one value: it is part of the program. Or pass it as an array{d.not_static}, "
+        "unless a shape, a range or an if needs the number",
     ),
     Rule(
+        lambda d: d.is_static,
+        "give {d.path} one value: each is a program of its own. What changes in it may be an array "
+        "argument",
+    ),
+    # Numbers and arrays.
+    Rule(
         lambda d: d.becomes_array,
-        line=lambda d: d.assign(d.path, d.number_as_array),
+        line=lambda d: _assign(d, d.path, _number_as_array(d)),
         otherwise="pass {d.path} as an array of one dtype: jnp.asarray({d.path}, dtype)",
     ),
     Rule(
         lambda d: d.kind == "weak type",
-        line=lambda d: d.assign(d.root, "{canonopt}.canonicalize({leaf})"),
-    ),
-    Rule(
-        lambda d: d.kind == "dtype" and (d.before.is_key or d.after.is_key),
-        "make {d.path} in one style in every call: jax.random.key(seed)",
-    ),
-    Rule(lambda d: d.is_of_x64, ""),
-    Rule(
-        lambda d: d.kind == "dtype" and d.wide,
-        "{d.wide} is {d.after.dtype}, which widens {d.path}",
-        lambda d: d.assign(d.wide, f"{{leaf}}.astype({d.before.dtype!r})"),
+        line=lambda d: _assign(d, d.root, _strong(d)),
+        otherwise="give {d.path} a dtype where it is made: a number has none",
     ),
     Rule(
         lambda d: d.is_widened_by_step and "apply_updates" in d.new.caller.names | d.new.names,
-        f"{_WIDER}{{d.after_import}}",
-        lambda d: d.swap("apply_updates", "eqx"),
+        "the updates are wider than the model, and ours keeps the dtypes of the model",
+        lambda d: _swap(d, "apply_updates", "eqx"),
     ),
     Rule(
         lambda d: d.is_widened_by_step,
         "what the function returned for {d.path} is {d.after.dtype}: cast it to {d.before.dtype} "
         "there, or what it is computed from",
+        lambda d: _assign(d, d.widened_by, f"{{leaf}}.astype({d.before.dtype!r})"),
     ),
     Rule(
         lambda d: d.kind == "dtype",
-        line=lambda d: d.assign(d.path, d.in_common_dtype),
+        line=lambda d: _assign(d, d.path, _in_common_dtype(d)),
         otherwise="give {d.path} one dtype in every call",
     ),
     Rule(
@@ -175,32 +142,24 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind in _PLACES,
-        line=lambda d: d.assign(*d.placed),
-        otherwise="put {d.path} in one place before the first call: {d.put}",
+        line=lambda d: _assign(d, *_placed(d)),
+        otherwise="put {d.path} in one place before the first call: "
+        "jax.device_put({d.path}, sharding)",
     ),
     Rule(
         lambda d: d.kind == "shape", "pad or drop what is left over, so that {d.root} has one shape"
     ),
-    # Structure.
-    Rule(lambda d: d.place.startswith(GIVEN), "pass {d.path} the same way in every call"),
+    # Structure. The key has no defaults: an argument that is left out is not the same as its
+    # default.
     Rule(
-        lambda d: d.is_other_optimizer,
-        "one program for each optimizer: {d.state} is the state of another one",
+        lambda d: d.place.startswith(GIVEN) or (d.is_missing and d.path == d.root),
+        "pass {d.path} the same way in every call",
     ),
     Rule(
         lambda d: d.kind in _STRUCTURE and d.in_state and (misfits(d.old) or misfits(d.new)),
         _INIT.format(state="{d.state}"),
     ),
-    # The key has no defaults, so an argument that is left out is not the same as its default.
-    Rule(
-        lambda d: d.kind == "structure" and d.is_missing and d.path == d.root,
-        "pass {d.path} in every call or in none",
-    ),
-    Rule(
-        lambda d: d.kind == "none",
-        "give {d.root} one structure from the first call on: None and a leaf differ",
-    ),
-    Rule(lambda d: d.kind == "structure", "give {d.root} one structure from the first call on"),
+    Rule(lambda d: d.kind in _STRUCTURE, "give {d.root} one structure from the first call on"),
     # What is around a call.
     Rule(
         lambda d: d.kind == "cleared",
@@ -208,41 +167,34 @@ RULES: list[Rule] = [
     ),
     Rule(lambda d: d.kind == "options", "jit the function once, with one set of options"),
     Rule(
-        lambda d: d.place == TRANSFORMS,
-        "jax.jit outermost, as in jax.jit(jax.vmap(step)): each transformation of a jitted "
-        "function is a program of its own",
-    ),
-    Rule(
         lambda d: d.is_missing,
         "import everything before the first call: a module that was imported since then, such as "
         "equinox, added this setting to those that JAX compares",
     ),
     Rule(
-        lambda d: "jax_" in d.path,
-        "jax.config.update({d.path!r}, ...) once, before the first call",
-    ),
-    Rule(
-        lambda d: d.is_with_and_without_mesh,
+        lambda d: "mesh" in d.path,
         "jax.set_mesh(mesh) once, before the first call, or `with jax.set_mesh(mesh):` around "
         "each call, also where it is lowered",
     ),
-    Rule(lambda d: "mesh" in d.path, "jax.set_mesh(mesh) once, before the first call"),
     Rule(lambda d: True, "the same {d.path} in every call"),
 ]
-_STRUCTURE = ("structure", "none")
 
 
 def advice(d: Difference) -> Line:
     """Return a line to paste, and a hint, by the first rule that applies."""
     rule = next(rule for rule in RULES if rule.applies(d))
     code, words = rule.line(d)
-    otherwise = "" if code else words or rule.otherwise.format(d=d)
-    return Line(code, rule.hint.format(d=d) or otherwise)
+    if code:
+        is_imported = "canonopt" in d.new.caller.modules or " in place of " not in code
+        return Line(
+            code, rule.hint.format(d=d) + ("" if is_imported else ". First: import canonopt")
+        )
+    return Line("", rule.hint.format(d=d) or words or rule.otherwise.format(d=d))
 
 
 def wanted(d: Difference) -> int:
     """Return how many programs are likely wanted that differ as these two do."""
-    if d.redefined or d.place.startswith(GIVEN) or d.is_order_of_keys or d.captured:
+    if d.redefined or d.place.startswith(GIVEN) or d.captured:
         return 1
     if d.is_static:
         part = d.visible or d.way[0]
@@ -252,10 +204,10 @@ def wanted(d: Difference) -> int:
             return 1  # it was meant to change
         if part.before.is_of_number and part.after.is_of_number:
             return 1 if d.parameter or d.kind == "transformation" else PAIR
-        return 1 if d.is_function and (d.counter or d.why_not_shared) else HANDFUL
+        return 1 if d.counter or d.why_not_shared else HANDFUL
     if d.is_missing and d.path in d.old.at_default | d.new.at_default:
         return 1  # the same program twice
-    if d.kind in ("options", "context") or d.is_of_x64:
+    if d.kind in ("options", "context"):
         return 1 if d.is_missing or d.is_with_and_without_mesh else HANDFUL
     # In a state only the shapes may differ: it is what the step returned.
     if d.in_state and d.kind != "shape":
@@ -267,6 +219,114 @@ def wanted(d: Difference) -> int:
         is_choice = meshes[0] != meshes[1] and "" not in meshes
         return HANDFUL if is_choice or (meshes == ["", ""] and "None" not in where) else 1
     return HANDFUL if d.kind in ("shape", "none") or d.is_missing else 1
+
+
+# --- lines to paste -------------------------------------------------------------------------------
+
+
+def _assign(d: Difference, path: str, code: str) -> Line:
+    """Return a line that puts `code` in the place of the leaf at `path`, its `{leaf}`.
+
+    It gives the same when it runs again, so that it may stand in a loop. Without code it is empty.
+    Where no line can stand, it is in words.
+    """
+    if not (code and path):
+        return Line()
+    caller, root = d.new.caller, d.new.root(path)
+    name, rest = caller.arguments.get(root, root), path.removeprefix(root)
+    container = d.new.leaves.get(path[: max(path.rfind("."), path.rfind("["))])
+    if not rest or (container is not None and container.type in ("dict", "list")):
+        line = f"{name}{rest} = {code}"
+    # A step that cannot be written in Python, or to a variable of Flax.
+    elif "<" in rest or root in d.new.modules_of_flax:
+        usual = {module: module for module in MODULES}
+        return Line("", f"replace {path} by {code.format(leaf=path, **usual)} in every call")
+    else:
+        line = f"{name} = {{eqx}}.tree_at(lambda tree: tree{rest}, {name}, {code})"
+    line = caller.with_modules(line.replace("{leaf}", f"{name}{rest}"))
+    if root in caller.arguments:
+        return Line(line)
+    # The source of the call does not name what it passes.
+    return Line("", f"before the call, for what it passes as {root}: {line}")
+
+
+def _canonicalize(d: Difference, of_argument: str = "canonicalize") -> Line:
+    """Return `canonicalize` of the argument, if that reaches what was made again."""
+    is_value = d.before.kind == "value"  # neither a function nor a pytree
+    is_same = d.is_same_to_canonopt and not (is_value or d.is_of_flax)
+    if not is_same or d.new.has_numbers(d.root):
+        return Line()
+    # `hoist` gives a Partial back as it is.
+    function = of_argument if d.place == d.root else "canonicalize"
+    return _assign(d, d.root, f"{{canonopt}}.{function}({{leaf}})")
+
+
+def _swap(d: Difference, name: str, module: str) -> Line:
+    """Return our function in place of the one of the same name in a module."""
+    name_of = d.new.caller.name_of
+    return Line(f"{name_of('canonopt', name)} in place of {name_of(module, name)}")
+
+
+def _swap_jit(d: Difference) -> Line:
+    return _swap(d, "filter_jit", "eqx") if d.new.is_filtered else _swap(d, "jit", "jax")
+
+
+def _number_as_array(d: Difference) -> str:
+    """Return code for an array of the dtype that a number has anyway, without a weak type."""
+    pair = d.before, d.after
+    arrays = [leaf for leaf in pair if leaf.is_array]
+    # The strong one, if there is one. A weak type follows the other arrays.
+    strong = [a for a in arrays if not a.weak_type] or arrays
+    types = {leaf.type for leaf in pair if leaf.kind == "number"}
+    dtype = strong[0].dtype if strong else None
+    if dtype is None and types == {"int", "float"}:
+        dtype = str(jnp.result_type(float))
+    is_there = d.after.is_array and not d.after.weak_type and d.is_elsewhere
+    if dtype is None or "bool" in types or is_there:
+        return ""
+    others = (leaf for path, leaf in d.new.arrays.items() if path != d.path)
+    is_inexact = dtype.startswith(("float", "bfloat", "complex"))
+    others = (a.dtype for a in others if not a.is_key and a.is_inexact == is_inexact)
+    # An array decides the dtype of a result where a Python number does not.
+    if any(wider(other, dtype) != other for other in others):
+        return ""
+    code = f"{{jnp}}.asarray({{leaf}}, {{jnp}}.{dtype})"
+    return code if d.settled_at is None else f"{{jax}}.device_put({code}, {d.settled_at})"
+
+
+def _strong(d: Difference) -> str:
+    # The leaf of the earlier call would have to be strong where this one is already.
+    is_there = d.is_of_flax or (d.before.weak_type and d.is_elsewhere)
+    return "" if is_there else "{canonopt}.canonicalize({leaf})"
+
+
+def _in_common_dtype(d: Difference) -> str:
+    before, after = d.before, d.after
+    # A step settles on what it returns. Elsewhere no number is lost in the wider of two dtypes.
+    dtype = after.dtype if d.in_state else wider(before.dtype, after.dtype)
+    is_one_kind = before.is_inexact == after.is_inexact
+    is_there = d.is_elsewhere and dtype == after.dtype
+    if not is_one_kind or dtype not in (before.dtype, after.dtype) or is_there:
+        return ""
+    return f"{{leaf}}.astype({dtype!r})"
+
+
+def _placed(d: Difference) -> tuple[str, str]:
+    """Return the path of what is to be put somewhere, and code for that."""
+    # A step settles on where its outputs are. An array that is not committed goes anywhere.
+    is_now = bool(d.after.committed)
+    call, there = (d.new, d.after) if is_now else (d.old, d.before)
+    place = call.places.get(there.sharding or "")
+    # The leaf of the earlier call would have to be put where this one is already.
+    if place is None or (is_now and d.is_elsewhere):
+        return d.path, ""
+    inside = [leaf for path, leaf in call.leaves.items() if call.root(path) == d.root]
+    found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
+    is_whole = found == {(there.sharding, there.memory_kind)}
+    # What is no array cannot be put anywhere.
+    is_mixed = is_whole and call.is_filtered and any(leaf.is_static for leaf in inside)
+    put = "{eqx}.filter_shard" if is_mixed else "{jax}.device_put"
+    return d.root if is_whole else d.path, f"{put}({{leaf}}, {place})"
 
 
 # --- optimizer states -----------------------------------------------------------------------------
@@ -309,15 +369,15 @@ def change_of(found: Difference) -> Change:
     return Change(d.path, d.kind, *d.texts, *advice(d), wanted(d))
 
 
-def explain(new: Call, earlier: Sequence[Call]) -> Explanation | None:
+def explain(new: Call, earlier: Sequence[Call]) -> Cause | None:
     """Return how `new` differs from the nearest of `earlier`, or None if there are none."""
     if not earlier:
         return None
     if found := nearest(new, earlier):
-        return Explanation.of(map(change_of, found))
+        return Cause.of(map(change_of, found))
     # Inside of a trace the function itself has no record.
     is_inside = new.function is None and bool(new.leaves[TRANSFORMS].token)
-    return Explanation((), _INSIDE if is_inside else _NO_DIFFERENCE)
+    return Cause(note=_INSIDE if is_inside else _NO_DIFFERENCE)
 
 
 # Three lines at most, since a report shows no more of a note.

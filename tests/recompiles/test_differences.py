@@ -216,12 +216,7 @@ def test_the_part_that_differs_is_shown(old, new, before, after):
     change = last_change(old, new)
     assert (before in change.before, after in change.after) == (True, True), change
     assert "equal only to itself" not in str(change)
-    ending = (
-        ": each is a program of its own"
-        if isinstance(old, str)
-        else ": each is a program of its own. Or pass what changes in it as an array argument"
-    )
-    assert change.hint == f"give mode one value{ending}"
+    assert change.hint.startswith("give mode one value: each is a program of its own. ")
 
 
 def defined_again():
@@ -278,16 +273,13 @@ def test_the_context_of_a_call_is_named(around, line):
                 step(ones(3))
     (change,) = log["step"].entries[-1].explanation.changes
     assert str(change).startswith(line)
-    assert change.hint in (
-        "jax.set_mesh(mesh) once, before the first call",
-        "the same set_xla_metadata in every call",
-    )
+    assert re.match(r"jax.set_mesh\(mesh\) once, |the same set_xla_metadata in every", change.hint)
 
 
 def test_without_a_difference_the_report_lists_what_canonopt_cannot_see():
     call = renamed("x", 1)
     why = explain(call, [call])
-    assert why.changes == () and len(why.notes(3)) == 2
+    assert why.changes == () and len(why.lines()) == 2
     assert why.note.startswith("canonopt sees no difference from an earlier call\n")
     assert "the axis names of a jax.vmap" in why.note
 
@@ -325,7 +317,9 @@ def test_tracers_have_no_placement_to_compare():
     committed = jax.device_put(jnp.asarray(ones(3)), jax.devices()[0])
     seen.append(call_of(step, (committed,), {}))
     for new, old in (seen, seen[::-1]):
-        assert [change.path for change in explain(new, [old]).changes] == ["the call"]
+        assert [change.path for change in explain(new, [old]).changes] == [
+            "transformation around the call"
+        ]
 
 
 # --- anything at all ------------------------------------------------------------------------------

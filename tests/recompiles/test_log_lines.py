@@ -120,14 +120,9 @@ def test_operations_that_are_compiled_one_by_one_are_one_line_and_expected():
     with canonopt.compile_log() as log:
         for _ in range(3):
             jax.grad(loss)(x)
-    line, causes = line_of(log, "many")
-    (cause,) = line.causes()
-    assert (causes, line.is_expected) == ([], True)
-    firsts = [entry for entry in line.entries if not entry.compiled_again]
-    assert cause.title == f"compiled {len(firsts)} operations, once" and len(firsts) >= 10
-    (text,) = cause.lines()
-    assert text.startswith("expected: each operation is a program of its own, ")
-    assert text.endswith(" s in all")
+    line, _ = line_of(log, "many")
+    assert (line.causes(), line.is_expected) == ([], True)
+    assert len([entry for entry in line.entries if not entry.compiled_again]) >= 10
 
 
 def test_operations_that_differ_in_constants_are_an_alarm_only_if_they_are_many():

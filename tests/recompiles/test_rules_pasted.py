@@ -164,7 +164,7 @@ for argnums in (0, 1):
     # here
     results.append(jax.jit(jax.grad(step, argnums=argnums))(jnp.ones(3), jnp.ones(3)))
 """,
-    hint="make each gradient function once: other argnums are another program",
+    hint="jit one function, and pass what differs as an argument",
 )
 
 script(
@@ -200,9 +200,8 @@ for lr in (0.1, 0.2):
     # here
     results.append(step(grads, state, optim))
 """,
-    "optim = optim.replace(**{'args[1].learning_rate': "
-    "canonopt.dynamic(optim.args[1].learning_rate)})",
-    hint="a dynamic number may change without a new trace",
+    hint="give tx.args[1].learning_rate one value, or canonopt.dynamic(number): a dynamic number "
+    "may change without a new trace",
 )
 
 script(
@@ -220,7 +219,8 @@ for decays in (True, False):
     # here
     results.append(step(grads, state, tx=optim))
 """,
-    hint="give tx.args[0].mask['w'] one value: each is a program of its own",
+    hint="give tx.args[0].mask['w'] one value: each is a program of its own. What changes in it "
+    "may be an array argument",
 )
 
 script(

@@ -13,7 +13,7 @@ import attrs
 import jax
 
 import canonopt
-from canonopt._recompiles import Change, path_of_growth
+from canonopt._recompiles import Change
 
 from ..support.doctor import report_of
 from . import counter
@@ -160,7 +160,7 @@ def _is_of_many(cause: dict[str, Any]) -> bool:
 def _differences(cause: dict[str, Any]) -> list[str]:
     if cause["changes"]:
         changes = (Change(**change) for change in cause["changes"])
-        return [f"{path_of_growth(change)}: {change.kind}" for change in changes]
+        return [f"{change.path_of_growth}: {change.kind}" for change in changes]
     # Of JAX's operations it has words.
     for words, kind in _WORDS.items():
         if words in (cause["note"] or ""):

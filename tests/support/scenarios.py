@@ -208,7 +208,7 @@ calls(
     "a key of another style",
     lambda key: jax.random.uniform(key),
     lambda: [(jax.random.PRNGKey(0),), (jax.random.key(0),)],
-    Says("key", "dtype", r"uint32\[2\]", r"key<fry>\[\]", r"jax\.random\.key\(seed\)"),
+    Says("key", "dtype", r"uint32\[2\]", r"key<fry>\[\]", "give key one dtype"),
 )
 calls(
     "an int where a float was",
@@ -475,7 +475,7 @@ def other_options(jit, fixed):
         step(array(3))
 
 
-@scenario(Says("jax_enable_x64", "context", "False", "True", r"update\('jax_enable_x64'"))
+@scenario(Says("jax_enable_x64", "context", "False", "True", "the same jax_enable_x64"))
 def x64_switched_on(jit, fixed):
     step = jit(named(lambda x: x * 2))
     step(ones(3))
