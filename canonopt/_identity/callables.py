@@ -113,15 +113,17 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
 
 
 def _add_annotations(reader: Reader, annotations: dict[str, Any]) -> None:
-    """Add annotations, which type checkers read: classes by identity, anything else by its text."""
+    """Add annotations, which type checkers read."""
     reader.out.append(len(annotations))
     for name, value in annotations.items():
-        reader.out.append(name)
-        # jaxtyping makes a new class for each annotation.
-        if isinstance(value, type) and not hasattr(value, "dim_str"):
-            reader.add_identity(value)
-        else:
-            reader.out.append(repr(value))
+        reader.out += (name, annotation_key(value))
+
+
+def annotation_key(annotation: Any) -> Any:
+    """Return what counts of an annotation: the token of a class, or the text of anything else."""
+    # jaxtyping makes a new class for each annotation.
+    is_class = isinstance(annotation, type) and not hasattr(annotation, "dim_str")
+    return token_of(annotation) if is_class else repr(annotation)
 
 
 def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 from .._jax_internals import is_module_class, jitted_by_equinox
 from .._python_internals import is_stable
 from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
-from .callables import add_programs, read_caching, read_stable
+from .callables import add_programs, annotation_key, read_caching, read_stable
 from .instances import (
     is_immutable,
     is_record,
@@ -74,9 +74,11 @@ _PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
     **dict.fromkeys((range, slice), operator.attrgetter("start", "stop", "step")),
     re.Pattern: operator.attrgetter("pattern", "flags"),
     frozenset: list,  # in the order in which it iterates: a factory may read that
-    inspect.Signature: lambda value: [*value.parameters.values(), repr(value.return_annotation)],
+    inspect.Signature: lambda value: [
+        *(*value.parameters.values(), annotation_key(value.return_annotation)),
+    ],
     inspect.Parameter: lambda value: [
-        *(value.name, int(value.kind), repr(value.annotation)),
+        *(value.name, int(value.kind), annotation_key(value.annotation)),
         () if value.default is value.empty else (value.default,),
     ],
     jax.ShapeDtypeStruct: lambda value: [

@@ -144,8 +144,8 @@ def _is_made_by_library(value: Any) -> bool:
 def attribute_of(owner: Any, name: str) -> Any:
     """Return what a module or a class has under a name, without the descriptor around it.
 
-    The function in a method, a property or a cached property; the member of an enum; None for a
-    field, which has a value in instances only.
+    The function in a method, a property or a cached property; the member of an enum; for a field,
+    which has a value in instances only, where that is.
     """
     if isinstance(owner, enum.EnumType) and name in owner.__members__:
         return owner.__members__[name]
@@ -157,4 +157,6 @@ def attribute_of(owner: Any, name: str) -> Any:
         return (value.fget, value.fset, value.fdel, value.__doc__)
     if kind is functools.cached_property:
         return value.func
-    return None if isinstance(value, _FIELDS) else value
+    if kind is types.GetSetDescriptorType:  # of `__dict__`
+        return None
+    return value.__reduce__()[1] if isinstance(value, _FIELDS) else value

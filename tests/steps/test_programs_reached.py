@@ -7,6 +7,7 @@ import abc
 import dataclasses
 import functools
 import heapq
+import inspect
 import operator
 import re
 import sys
@@ -533,6 +534,32 @@ def cached_property_of_what_is_frozen(jit):
 
     data = jnp.float32(2.0)
     yield jit(lambda x: x * scales.twice + data)(x)
+
+
+@case
+def fields_of_a_class_in_another_order(jit):
+    class Slots:
+        __slots__ = ("a", "b")
+
+    Named = typing.NamedTuple("Named", [("a", float), ("b", float)])  # noqa: UP014
+    slots, named = Slots(), Named(1.0, 2.0)
+    slots.a, slots.b = 1.0, 2.0
+    for _ in range(2):
+        yield jit(lambda x: x * slots.a + named.a)(x)
+        Slots.a, Named.a = Slots.b, Named.b
+
+
+@case
+def the_annotations_of_a_signature(jit):
+    for kind in (float, int):
+        for name in ("Scale", "Rate"):
+            cls = type(name, (kind,), {"__repr__": None})
+
+            def function(value: cls) -> cls: ...
+
+            signature = inspect.signature(function)
+            yield jit(lambda x, s=signature: x * issubclass(s.return_annotation, float))(x)
+            yield jit(lambda x, s=signature: x * len(s.parameters["value"].annotation.__name__))(x)
 
 
 @pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
