@@ -23,9 +23,9 @@ import optax
 
 # Functions that make a jitted function, and what to write where they run again and again.
 _JITS = {
-    "jax.jit": "Write canonopt.jit in place of jax.jit",
-    "equinox.filter_jit": "Write canonopt.filter_jit in place of eqx.filter_jit",
-    "flax.nnx.jit": "Define it once, outside of the function",
+    "jax.jit": "write canonopt.jit in place of jax.jit",
+    "equinox.filter_jit": "write canonopt.filter_jit in place of eqx.filter_jit",
+    "flax.nnx.jit": "define it once, outside of it",
 }
 _TRANSFORMATIONS = ("optax.GradientTransformation", "optax.GradientTransformationExtraArgs")
 _OPTAX = re.compile(r"optax(\.\w+)*")
@@ -265,7 +265,7 @@ def _notes(names: _Names) -> Iterator[tuple[int, str]]:
             text = f"{name if len(name) < 40 else 'a function'} is jitted inside of {around.name}"
             text += f", over {captured}" if captured else ""
             line = getattr(node, "lineno", 0)
-            yield line, f"{text}: left as it is. {_JITS[full]}"
+            yield line, f"{text}: left as it is. If {around.name} runs again, {_JITS[full]}"
 
 
 def _jitted(node: ast.AST, names: _Names, around: ast.AST) -> ast.AST | None:

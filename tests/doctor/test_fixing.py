@@ -128,11 +128,11 @@ def test_what_is_not_sure_stays(source, note):
     assert found.notes == (() if note is None else (f"{note}: left as it is",))
 
 
-JIT, FILTER_JIT = (
-    f"left as it is. Write canonopt.{name} in place of {module}.{name}"
-    for module, name in (("jax", "jit"), ("eqx", "filter_jit"))
+JIT = "left as it is. If fit runs again, write canonopt.jit in place of jax.jit"
+NNX_JIT = "left as it is. If fit runs again, define it once, outside of it"
+FILTER_JIT = (
+    "left as it is. If __init__ runs again, write canonopt.filter_jit in place of eqx.filter_jit"
 )
-NNX_JIT = "left as it is. Define it once, outside of the function"
 
 
 @pytest.mark.parametrize(
