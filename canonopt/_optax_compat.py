@@ -4,11 +4,12 @@ Each docstring names the behaviour that it relies on. `tests/test_optax_compat.p
 changes that.
 """
 
+import contextlib
 import functools
 import inspect
 import types
 import typing
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 import jax
@@ -34,14 +35,10 @@ def as_transform(made: Any) -> optax.GradientTransformationExtraArgs:
     """Return the transformation of a factory, with an `update` that takes extra arguments.
 
     Relies on `optax.with_extra_args_support`: it returns a `GradientTransformationExtraArgs` as it
-    is, and lets the update of others ignore extra arguments. An object that is no
-    `GradientTransformation` gets them if its `update` has `**extra_args`.
+    is, and lets the update of others ignore extra arguments. `optax.MultiSteps` passes them on.
     """
     if not isinstance(made, optax.GradientTransformation):
-        kinds = [p.kind for p in inspect.signature(made.update).parameters.values()]
-        if inspect.Parameter.VAR_KEYWORD in kinds:
-            return optax.GradientTransformationExtraArgs(made.init, made.update)
-        made = optax.GradientTransformation(made.init, made.update)
+        return optax.GradientTransformationExtraArgs(made.init, made.update)
     return optax.with_extra_args_support(made)
 
 
@@ -98,18 +95,11 @@ def dtype_of(value: Any) -> Any:
     another dtype under `jax_enable_x64`.
     """
     is_scalar_type = isinstance(value, type) and issubclass(value, np.generic)
-    if not (is_scalar_type or isinstance(value, str | np.dtype | type(jnp.float32))):
-        return value
-    try:
-        dtype = np.dtype(value)
-    except TypeError:
-        return value
-    # JAX's scalar types have neither a byte order nor metadata.
-    is_plain = dtype.isnative and dtype.metadata is None
-    if not is_plain or (isinstance(value, str) and value != dtype.name):
-        return value
-    scalar_type = getattr(jnp, dtype.name, None)
-    return scalar_type if isinstance(scalar_type, type(jnp.float32)) else value
+    if is_scalar_type or isinstance(value, str | np.dtype):
+        with contextlib.suppress(TypeError, AttributeError):  # no dtype, or none of JAX
+            dtype = np.dtype(value)
+            return getattr(jnp, dtype.name) if dtype.isnative else value
+    return value
 
 
 # --- what the annotations of Optax's parameters ask for -----------------------------------------
@@ -141,10 +131,10 @@ def needs_transformation(annotation: Any) -> bool:
 
 
 def takes_number(annotation: Any) -> bool:
-    """Return True if numbers or booleans fit `annotation`, and text does not."""
+    """Return True if numbers or booleans fit `annotation`, and neither text nor containers do."""
     members = members_of(annotation)
-    takes_text = any(k in (Any, str) or typing.get_origin(k) is typing.Literal for k in members)
-    return not takes_text and not {int, float, bool}.isdisjoint(members)
+    generic = {typing.get_origin(member) for member in members} - {None, Callable}
+    return not generic and not {Any, str} & {*members} and bool({int, float, bool} & {*members})
 
 
 def number_or_none(annotation: Any) -> Any:
@@ -153,19 +143,3 @@ def number_or_none(annotation: Any) -> Any:
     kind = next((kind for kind in (float, int) if kind in members), None)
     is_optional = type(None) in members and all(m in (*numbers, type(None)) for m in members)
     return kind | None if kind is not None and is_optional else Any
-
-
-def annotation_inside(annotation: Any) -> Any:
-    """Return the annotation of the items of a container; `None` if no container fits."""
-    items = []
-    for kind in members_of(annotation):
-        origin, arguments = typing.get_origin(kind), typing.get_args(kind)
-        if isinstance(origin, type) and issubclass(origin, Iterable):
-            items += arguments[1:] if issubclass(origin, Mapping) else arguments
-    items = tuple(item for item in items if item is not ...)
-    return typing.Union[items] if items else None  # noqa: UP007
-
-
-def takes_function(annotation: Any) -> bool:
-    """Return True if a function fits `annotation`, such as a schedule."""
-    return any(typing.get_origin(kind) is Callable for kind in members_of(annotation))

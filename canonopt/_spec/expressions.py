@@ -1,8 +1,6 @@
 """Values as Python source."""
 
-import collections
 import enum
-import functools
 import math
 import sys
 import types
@@ -27,9 +25,9 @@ def expression(value: Any) -> str:
     if isinstance(value, types.FunctionType | type):
         return _named(value)
     if is_namedtuple(kind):
-        return f"{_named(kind)}({_pairs('{}={}', zip(value._fields, value, strict=True), str)})"
-    if isinstance(value, np.generic) and isinstance(number := value.item(), int | float | complex):
-        is_exact = kind.__module__ == "numpy" and math.isfinite(abs(number))
+        return call_expression(_named(kind), (), dict(zip(value._fields, value, strict=True)))
+    if isinstance(value, np.generic) and isinstance(number := value.item(), int | float):
+        is_exact = kind.__module__ == "numpy" and math.isfinite(number)
         # The `repr` of `ml_dtypes.bfloat16(0.1)` is 0.100098.
         return repr(value) if is_exact else f"{_named(kind)}({expression(number)})"
     return repr(value)
@@ -49,40 +47,17 @@ def _listed(values: Iterable[Any]) -> str:
     return ", ".join(map(expression, values))
 
 
-def _pairs(form: str, items: Iterable[Any], key: Callable[[Any], str] = expression) -> str:
-    return ", ".join(form.format(key(name), expression(value)) for name, value in items)
-
-
-def _dict(value: dict[Any, Any]) -> str:
-    return f"{{{_pairs('{}: {}', value.items())}}}"
-
-
 def call_expression(name: str, args: Iterable[Any], kwargs: Mapping[str, Any]) -> str:
     """Return Python source for a call."""
     words = [*map(expression, args), *(f"{n}={expression(v)}" for n, v in kwargs.items())]
     return f"{name}({', '.join(words)})"
 
 
-def _partial(value: functools.partial) -> str:
-    return call_expression("functools.partial", (value.func, *value.args), value.keywords)
-
-
-def _default(value: collections.defaultdict) -> str:
-    return f"collections.defaultdict({expression(value.default_factory)}, {_dict(value)})"
-
-
 _RULES: dict[Any, Callable[[Any], str]] = {
-    # `inf` and `nan` are no Python expressions, and that of a complex number loses the sign of 0.
+    # `inf` and `nan` are no Python expressions.
     float: lambda value: repr(value) if math.isfinite(value) else f"float('{value}')",
     tuple: lambda value: f"({_listed(value)}{',' * (len(value) == 1)})",
     list: lambda value: f"[{_listed(value)}]",
-    set: lambda value: f"{{{_listed(value)}}}" if value else "set()",
-    frozenset: lambda value: f"frozenset([{_listed(value)}])",
-    dict: _dict,
-    complex: lambda value: f"complex({_listed((value.real, value.imag))})",
-    collections.OrderedDict: lambda value: f"collections.OrderedDict({_dict(value)})",
-    collections.defaultdict: _default,
-    collections.deque: lambda value: f"collections.deque({expression([*value])}, {value.maxlen})",
-    functools.partial: _partial,
+    dict: lambda value: f"{{{', '.join(': '.join(map(expression, i)) for i in value.items())}}}",
     type(jnp.float32): lambda value: f"jax.numpy.{value.dtype.name}",
 }

@@ -63,65 +63,59 @@ CALLS = {
 }
 RATES = "adam needs a number or a schedule for learning_rate, and got "
 VALUES = {
-    "adam('fast')": f"{RATES}the string 'fast'. Write a number or a schedule.",
-    "adam(float)": f"{RATES}the class float. Write a number or a schedule.",
-    "adam(clip(1.0))": f"{RATES}the transformation canonopt.clip(max_delta=1.0).",
+    "adam('fast')": f"{RATES}'fast'. Write a number or a schedule.",
+    "adam(float)": f"{RATES}float. Write a number or a schedule.",
+    "adam(clip(1.0))": f"{RATES}canonopt.clip(max_delta=1.0).",
     "adam(canonopt.linear_schedule)": (
-        f"{RATES}the factory canonopt.linear_schedule. Call it: "
-        "learning_rate=canonopt.linear_schedule(...)."
+        f"{RATES}canonopt.linear_schedule. Call it: learning_rate=canonopt.linear_schedule(...)."
     ),
     "adam([1e-3])": (
-        f"{RATES}the list [0.001]. Write learning_rate=0.001, or, for the members of an ensemble, "
+        f"{RATES}[0.001]. Write learning_rate=0.001, or, for the members of an ensemble, "
         "canonopt.dynamic([0.001])."
     ),
     "adam(1e-3, b1=(0.9, 0.999))": (
-        "adam needs a number for b1, and got the tuple (0.9, 0.999). Write b1=0.9, or, for the"
+        "adam needs a number for b1, and got (0.9, 0.999). Write b1=0.9, or, for the"
     ),
     "sgd(0.1, nesterov='false')": (
-        "sgd needs True or False for nesterov, and got the string 'false'. Write True or False."
+        "sgd needs True or False for nesterov, and got 'false'. Write True or False."
     ),
     "adam(1e-3, mu_dtype='bf16')": (
-        "adam needs a dtype for mu_dtype, and got the string 'bf16'. Write mu_dtype='bfloat16', or "
+        "adam needs a dtype for mu_dtype, and got 'bf16'. Write mu_dtype='bfloat16', or "
         "jnp.bfloat16."
     ),
 }
 TRANSFORMATIONS = {
     "chain(None)": "args[0] is None.",
     "chain(clip(1.0), canonopt.adam)": (
-        "chain needs a gradient transformation, and args[1] is the factory canonopt.adam. Call it: "
+        "chain needs a gradient transformation, and args[1] is canonopt.adam. Call it: "
         "canonopt.adam(...)."
     ),
     "chain(canonopt.linear_schedule)": (
-        "args[0] is the factory canonopt.linear_schedule. Write canonopt.scale_by_learning_rate("
+        "args[0] is canonopt.linear_schedule. Write canonopt.scale_by_learning_rate("
         "canonopt.linear_schedule(...)), or canonopt.sgd(canonopt.linear_schedule(...))."
     ),
     "chain(canonopt.scale_by_adam(), RATE)": (
-        f"args[1] is the schedule {RATE!r}. Write canonopt.scale_by_learning_rate({RATE!r}), or "
+        f"args[1] is {RATE!r}. Write canonopt.scale_by_learning_rate({RATE!r}), or "
         f"canonopt.sgd({RATE!r})."
     ),
     "chain(optax.linear_schedule(1.0, 0.0, 2))": (
-        "args[0] is the function schedule. If it is a factory, call it: schedule(...). If it "
+        "args[0] is schedule. If it is a factory, call it: schedule(...). If it "
         "is a schedule, write canonopt.scale_by_learning_rate(schedule), or canonopt.sgd("
     ),
-    "chain(Optimizer)": "args[0] is the class Optimizer. Make an instance: Optimizer(...).",
+    "chain(Optimizer)": "args[0] is Optimizer. Make an instance: Optimizer(...).",
     "chain(sgd(0.1)).replace(args=clip(1.0))": (
-        "chain needs a gradient transformation, and args[0] is the function init."
+        "chain needs a gradient transformation, and args[0] is init."
     ),
     "chain([clip(1.0), adam(1e-3)])": (
-        "args[0] is the list [canonopt.clip(max_delta=1.0), canonopt.adam(learning_rate=0.001)]. "
+        "args[0] is [canonopt.clip(max_delta=1.0), canonopt.adam(learning_rate=0.001)]. "
         "Unpack it: canonopt.chain(*transforms)."
     ),
     "chain(canonopt.scale_by_adam(), -1e-3)": (
         "args[1] is -0.001. Build one, with canonopt.sgd(-0.001) for example."
     ),
     "canonopt.masked(1.0, True)": "masked needs a gradient transformation, and inner is 1.0.",
-    "canonopt.named_chain(clip(1.0))": (
-        'args[0] is canonopt.clip(max_delta=1.0). Write named_chain(("clip", canonopt.clip(1.0)), '
-    ),
-    "canonopt.named_chain(('a', clip(1.0)), ('b',))": "args[1] is ('b',).",
-    "canonopt.named_chain(('a', 3))": "args[0][1] is 3.",
     "canonopt.partition({'a': optax.sgd}, {'w': 'a'})": (
-        "transforms['a'] is the factory optax.sgd. Call it: optax.sgd(...)."
+        "transforms['a'] is optax.sgd. Call it: optax.sgd(...)."
     ),
     "canonopt.contrib.sam(sgd(1.0), 1.0)": "adv_optimizer is 1.0.",
 }
@@ -137,16 +131,6 @@ TEXTS = {
         "float('-2.5e-3'), or -2.5e-3 in YAML.",
     ),
     "canonopt.cosine_decay_schedule(1.0, '10')": ("decay_steps", "int('10')."),
-    "canonopt.contrib.prodigy(betas=(0.9, '0.9'))": ("betas[1]", "float('0.9')."),
-    "canonopt.piecewise_constant_schedule(1.0, {10: '0.1'})": (
-        "boundaries_and_scales[10]",
-        "float('0.1').",
-    ),
-    "canonopt.sgdr_schedule([{'init_value': '0.1'}])": (
-        "cosine_kwargs[0]['init_value']",
-        "float('0.1').",
-    ),
-    "canonopt.join_schedules([], ['5'])": ("boundaries[0]", "int('5')."),
     "canonopt.scale_by_distance_over_gradients(eps='0.1')": ("eps", "float('0.1')."),
     "canonopt.inject_hyperparams(optax.adam)('0.1')": ("learning_rate", "float('0.1')."),
     "canonopt.canonical(optax.sgd)('0.1')": ("learning_rate", "float('0.1')."),
@@ -175,7 +159,7 @@ def test_a_mistake_is_named_where_it_is_made(code, error, message):
 @pytest.mark.parametrize("code", TEXTS)
 def test_text_in_place_of_a_number_says_which_number_to_write(code):
     path, fix = TEXTS[code]
-    message = rf"needs a number( or a schedule)? for {re.escape(path)}, and got the string '"
+    message = rf"needs a number( or a schedule)? for {re.escape(path)}, and got '"
     with pytest.raises(ParameterError, match=message) as raised:
         eval(code, NAMES.copy())
     assert (raised.value.path, raised.value.fix) == (path, f"Write {fix}")
