@@ -25,11 +25,11 @@ from .._identity import (
 from .._jax_internals import is_at_top_level, makes_tracers, x64_state
 from .._optax_compat import dtype_of, is_factory_of_factories, mentions_transformation
 from .._python_internals import parameters_of, signature_with_alias, token_of
-from ..errors import ParameterError
+from ..errors import NotAFactoryError, ParameterError
 from .arguments import WHOLE, copied, is_spec
 from .expressions import call_expression, expression
 from .mistakes import check_hyperparameters, check_transformations
-from .spec import Internals, ScheduleSpec, Spec, class_for, internals_of, make_spec
+from .spec import Internals, Spec, class_for, internals_of, make_spec
 
 _config: Any = jax.config
 _x64 = x64_state()
@@ -42,8 +42,8 @@ _settings = operator.attrgetter(
     "jax_threefry_partitionable",
     *(["jax_default_dtype_bits"] if hasattr(_config, "jax_default_dtype_bits") else []),
 )
-# The attributes of specs, which no field hides.
-_RESERVED = frozenset((*dir(Spec), *dir(ScheduleSpec), "_internals", "lr"))
+# The attributes of specs, which no parameter hides.
+_RESERVED = frozenset((*dir(Spec), "_internals")).difference(dir(tuple))
 # Parameters from which a factory makes a random key.
 _KEYS = frozenset(("key", "seed", "rng"))
 _NUMBERS = frozenset((float, int, bool, type(None)))
@@ -87,7 +87,7 @@ class Factory:
 
     @functools.cached_property
     def signature(self) -> "FactoryParameters":
-        return FactoryParameters(self.function, self.name, _RESERVED)
+        return FactoryParameters(self.function, self.name)
 
     @functools.cached_property
     def is_stable(self) -> bool:
@@ -401,13 +401,17 @@ class FactoryParameters:
     name. `*args` and `**kwargs` are parameters like others, with a tuple and a dict as values.
     """
 
-    def __init__(
-        self, function: Callable[..., Any], factory: str, reserved: Collection[str]
-    ) -> None:
-        """Read the parameters of `function`. No field hides one of the `reserved` attributes."""
+    def __init__(self, function: Callable[..., Any], factory: str) -> None:
+        """Read the parameters of `function`. None may have the name of an attribute of specs."""
         self.factory = factory
         self.parameters = parameters_of(function)
         self.names = tuple(self.parameters)
+        for name in _RESERVED.intersection(self.names):
+            raise NotAFactoryError(
+                f"{factory} has a parameter {name!r}, which is an attribute of all specs.",
+                f"Give canonopt.canonical a function that calls {factory}, with another name.",
+                path=name,
+            )
         self.signature = inspect.Signature(list(self.parameters.values()))
         self.positional_only = self._of_kind(_Kind.POSITIONAL_ONLY)
         # Those that can be given by position, and those that can be given by keyword.
@@ -423,9 +427,6 @@ class FactoryParameters:
         self.required = frozenset(self.names).difference(self.defaults)
         # The defaults, in the order of the parameters; None for those without.
         self.template = dict.fromkeys(self.names) | self.defaults
-        # The attribute of a spec that holds each parameter.
-        self.fields = _fields(self.names, reserved)
-        self.is_renamed = any(field != name for name, field in self.fields.items())
         # True if `learning_rate` can be given as `lr`, which nothing else can mean.
         is_free = "lr" not in self.parameters and self.keywords is None
         self.has_alias = "learning_rate" in self.by_keyword and is_free
@@ -551,22 +552,10 @@ def _is_same_value(value: Any, default: Any, containers: bool) -> bool:
     kind = type(value)
     if value is default or kind is not type(default):
         return value is default
-    if kind in (int, float, bool, str):
-        # 0.0 == -0.0, but their texts differ.
-        return value == default and (bool(value) or repr(value) == repr(default))
-    if kind is dict and containers:
-        value, default = list(value.items()), list(default.items())
-    elif kind is not tuple and not (kind is list and containers):
+    if not (kind in PLAIN or kind is tuple or (containers and kind in (list, dict))):
         return False
-    pairs = zip(value, default, strict=False)
-    return len(value) == len(default) and all(_is_same_value(a, b, containers) for a, b in pairs)
-
-
-def _fields(names: Collection[str], reserved: Collection[str]) -> dict[str, str]:
-    fields: dict[str, str] = {}
-    for name in names:
-        field = name
-        while field in reserved or (field != name and field in (*names, *fields.values())):
-            field += "_"
-        fields[name] = field
-    return fields
+    try:
+        readings = read((), (value,)), read((), (default,))
+    except HoldsArray:
+        return False
+    return readings[0].key == readings[1].key and readings[0].is_comparable

@@ -56,14 +56,13 @@ def _fix(value: Any, kinds: Collection[Any], name: str) -> str | None:
         return f"Write {number}."
     if is_factory(value):
         return f"Call it: {name}={_named(value)}(...)."
-    is_class = isinstance(value, type)
-    # Some factories take a schedule and do not say so, and a schedule may be a named tuple.
-    if not is_class and (callable(value) or not isinstance(value, str | Sequence | Mapping | set)):
-        return None
     if type(value) in (list, tuple) and value and {*map(type, value)} <= {float, int}:
         members = f"canonopt.dynamic({[*value]!r})"
         return f"Write {name}={value[0]!r}, or, for the members of an ensemble, {members}."
-    return f"Write {_number_for(kinds)}."
+    # Some factories take a schedule and do not say so, and a schedule may be a named tuple.
+    is_schedule = callable(value) and not isinstance(value, type)
+    is_wrong = isinstance(value, str | Sequence | Mapping | set | type)
+    return f"Write {_number_for(kinds)}." if is_wrong and not is_schedule else None
 
 
 def _number_for(kinds: Collection[Any]) -> str:

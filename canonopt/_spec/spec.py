@@ -82,7 +82,7 @@ class Configured:
     __canonicalized__ = True  # `canonopt.canonicalize` returns a spec unchanged
 
     _internals: Internals
-    # The factory of the class, unless that belongs to several.
+    # The factory of the class, if it has one.
     _builder: Any = None
 
     def __new__(cls, /, **fields: Any) -> "Self":
@@ -166,15 +166,14 @@ class Configured:
         if cls._builder is not None:
             return cls._builder.from_fields(fields)
         raise ParameterError(
-            f"{cls.__name__} is a base class, or the class of all local factories of this name, so "
-            "it does not know which factory to call.",
+            f"{cls.__name__} is a base class, so it does not know which factory to call.",
             "Write canonopt.adam(...) and so on, and spec.replace(...) in place of attrs.evolve.",
         )
 
     def parameters(self) -> dict[str, Any]:
         """Return the value of each parameter, by name."""
-        fields = self._factory.signature.fields
-        return {name: getattr(self, field) for name, field in fields.items()}
+        fields = vars(self)
+        return {name: fields[name] for name in self._factory.signature.names}
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:
@@ -306,9 +305,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     def __new__(cls, /, *pair: Any, **fields: Any) -> Any:
         # `dataclasses.asdict` and others copy a named tuple by its items.
         if pair or fields.keys() == {*cls._fields}:
-            own = {field.alias for field in getattr(cls, "__attrs_attrs__", ())}
-            if pair or not own.issuperset(fields):
-                return _of_pair(*pair, **fields)
+            return _of_pair(*pair, **fields)
         return cls._from_fields(fields)
 
     @classmethod
@@ -323,7 +320,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     def __getattr__(self, name: str) -> Any:
         # Further attributes of what the factory returned, such as `MultiSteps.has_updated`.
         if not name.startswith("_"):
-            if name == "lr" and "learning_rate" in self._factory.signature.fields:
+            if name == "lr" and "learning_rate" in vars(self):
                 return self.learning_rate
             if hasattr(transform := self._internals.build(), name):
                 return getattr(transform, name)
@@ -369,6 +366,15 @@ class ScheduleSpec(Configured):
         internals.check()  # the call may have changed what the schedule reads
         return value
 
+
+def _registered(cls: Any) -> Any:
+    """Register a class as a pytree without leaves. A jit cache compares the spec itself."""
+    jtu.register_pytree_node(cls, lambda spec: ((), spec), lambda spec, _: spec)
+    return cls
+
+
+_registered(Spec)
+_registered(ScheduleSpec)
 
 # --- making a spec ------------------------------------------------------------------------------
 
@@ -420,8 +426,6 @@ def make_spec(
         init.__dict__["__canonical_owner__"] = update.__dict__["__canonical_owner__"] = spec
     else:
         spec = object.__new__(cls)
-    if (signature := internals.factory.signature).is_renamed:
-        parameters = {signature.fields[name]: value for name, value in parameters.items()}
     # The class is frozen, so this does not go through `__setattr__`.
     vars(spec).update(parameters, _internals=internals)
     return spec
@@ -446,9 +450,7 @@ def _check_leaves(factory: Any, params: Any, error: Exception) -> None:
 # --- classes ------------------------------------------------------------------------------------
 
 # JAX never forgets a class that is registered as a pytree. So each factory that a module has under
-# its name has a class of its own, but local factories, of which there may be any number, share one
-# class if they have the same name, module and parameters.
-_shared: dict[Any, type[Configured]] = {}
+# its name has a class of its own. Local factories, of which there may be any number, have none.
 
 
 def class_for(factory: Any, made: Any) -> type[Configured]:
@@ -465,41 +467,30 @@ def class_for(factory: Any, made: Any) -> type[Configured]:
     known = factory.classes.get(kind)
     if known is not None:
         return known
-    if factory.is_importable() or is_in_place(factory.function):
-        return factory.classes.setdefault(kind, _make_class(factory, kind, is_shared=False))
-    key = (kind, factory.name, factory.module, *factory.signature.fields.items())
-    if key not in _shared:
-        _shared.setdefault(key, _make_class(factory, kind, is_shared=True))
-    return _shared[key]
+    if not (factory.is_importable() or is_in_place(factory.function)):
+        return kind
+    return factory.classes.setdefault(kind, _make_class(factory, kind))
 
 
-def _make_class(factory: Any, kind: type[Configured], is_shared: bool) -> type[Configured]:
+def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
     """Return a frozen attrs class with a field for each parameter, without the methods of attrs."""
-    signature, fields = factory.signature, factory.signature.fields
+    parameters, defaults = factory.signature.parameters, factory.signature.defaults
     # tyro makes a flag of each field, of this type, or of the type of the value where it is `Any`.
-    annotations = ((field, signature.parameters[name].annotation) for name, field in fields.items())
-    kinds: dict[str, Any] = {field: number_or_none(found) for field, found in annotations}
-    if is_shared:
-        kinds = dict.fromkeys(kinds, Any)
+    kinds: dict[str, Any] = {n: number_or_none(p.annotation) for n, p in parameters.items()}
 
     def attributes() -> Any:
         """Return the fields of the class, as `attrs.fields` does."""
         import attrs  # a twentieth of the time to import Optax, and most runs never need it
 
-        defaults = {} if is_shared else signature.defaults
+        default_of = lambda name: defaults.get(name, attrs.NOTHING)  # noqa: E731
         made: dict[str, Any] = {
-            field: attrs.field(
-                default=defaults.get(name, attrs.NOTHING),
-                alias=name,
-                kw_only=True,
-                type=kinds[field],
-            )
-            for name, field in fields.items()
+            name: attrs.field(default=default_of(name), alias=name, kw_only=True, type=type_)
+            for name, type_ in kinds.items()
         }
         return attrs.fields(attrs.make_class("Fields", made))
 
     body = {
-        "_builder": None if is_shared else factory,
+        "_builder": factory,
         "__annotations__": kinds,
         # attrs looks it up on the class. OmegaConf, and so Hydra, looks it up on a value, and takes
         # one that has it for a config.
@@ -514,7 +505,4 @@ def _make_class(factory: Any, kind: type[Configured], is_shared: bool) -> type[C
         body["__init__"] = lambda self, *args, **kwargs: None
         bases = (kind, factory.builder)
     make: Any = type(kind)
-    cls = make(name, bases, body)
-    # A pytree without leaves. A jit cache compares the spec itself.
-    jtu.register_pytree_node(cls, lambda spec: ((), spec), lambda spec, _: spec)
-    return cls
+    return _registered(make(name, bases, body))

@@ -29,9 +29,8 @@ def test_optax_transformations_are_taken_and_merged_where_they_can_be():
 
 NAMES = (
     *("x", "y", "lr", "learning_rate", "self", "cls", "args", "kwargs", "options"),
-    *("init", "init_", "init__", "_build", "update", "name", "function", "factory"),
+    *("count", "index", "_build", "name", "function", "factory"),
 )
-RESERVED = {"init", "update", "lr", "_build", "init__"}
 
 
 class Default:
@@ -87,7 +86,7 @@ def bound_by_python(f, args, kwargs):
 
 
 def parameters_of(f):
-    return FactoryParameters(f, "f", RESERVED)
+    return FactoryParameters(f, "f")
 
 
 def without_defaults(parameters, bound):
@@ -150,17 +149,6 @@ def test_a_call_is_bound_as_python_binds_it(source, call):
     args, kwargs = parameters.unbind(everything)
     assert f(*args, **kwargs) == expected
     assert parameters.from_fields({}, current=expected) == everything
-
-
-@given(sources())
-def test_each_field_has_a_name_of_its_own_that_hides_nothing(source):
-    f = function(source)
-    fields = parameters_of(f).fields
-    assert [*fields] == [*inspect.signature(f).parameters]
-    assert len({*fields.values()}) == len(fields)
-    assert not RESERVED & {*fields.values()}
-    assert all(field.rstrip("_") == name.rstrip("_") for name, field in fields.items())
-    assert all(field == name for name, field in fields.items() if name not in RESERVED)
 
 
 @pytest.mark.parametrize(
