@@ -1,4 +1,4 @@
-"""What a code object reads, and which code objects have one key."""
+"""The facts about a code object: what it reads, and which ones have one key."""
 
 import builtins
 import gc

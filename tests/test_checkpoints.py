@@ -26,7 +26,7 @@ from .support.placements import KINDS, mesh
 
 
 class Saved(NamedTuple):
-    """What a library has written."""
+    """Hold what a library has written."""
 
     load: Callable[[Any], Any]
     manifest: str | bytes

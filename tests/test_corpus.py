@@ -1,4 +1,4 @@
-"""What merges of the callables and configurations that people write, and with which numbers."""
+"""Merge the callables and configurations that people write, with the same numbers."""
 
 import optax
 import pytest
@@ -21,7 +21,7 @@ TRANSFORMATIONS = ("mask", "labels", "schedule", "predicate", "config")
 
 
 def holder(entry: Entry, lib):
-    """What holds a new value of the entry: an optimizer, or the hoisted function."""
+    """Return what holds a new value of the entry: an optimizer, or the hoisted function."""
     value = entry.build(lib)
     match entry.use:
         case "mask":

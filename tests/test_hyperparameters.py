@@ -40,7 +40,7 @@ def numbers(spec):
 
 
 def updates_and_state(name, spec, params, opt_state, x):
-    """What the update of an entry gives, in the step that it is called in."""
+    """Return what the update of an entry gives, in the step that it is called in."""
     found = []
 
     def update(*args, **kwargs):

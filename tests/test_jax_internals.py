@@ -126,7 +126,7 @@ def test_a_class_that_has_moved_does_not_count_as_immutable(path):
 
 
 def stagings():
-    """Whether something is staged, with and without operands, by itself and under others."""
+    """Check whether something is staged, with and without operands, by itself and under others."""
     found = []
 
     def note(*args):

@@ -1,4 +1,4 @@
-"""What is built again gives the same program for accelerators, byte for byte."""
+"""Build optimizers again, and compare the programs for accelerators byte for byte."""
 
 import equinox as eqx
 import jax

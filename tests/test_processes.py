@@ -48,7 +48,7 @@ DIFFERENT = {
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """What each process has found, by case."""
+    """Return what each process has found, by case."""
     folder = tmp_path_factory.mktemp("processes") / "compared"
     with two_processes(folder, "-m", compared.__name__) as processes:
         return [process.result() for process in processes]

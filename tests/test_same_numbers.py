@@ -112,7 +112,7 @@ MASKED = "optim = lib.masked(lib.sgd(0.5, 0.5), lambda p: {k: k in names for k i
 
 
 def test_a_step_is_traced_when_jax_traces_it():
-    """What was traced before a change stays what it was, in all ways but the eager one."""
+    """Keep what was traced before a change as it was, in all ways but the eager one."""
     cells = ("names = ['w']", MASKED, *STEPS, "names.append('b')", *STEPS, "forget()", *STEPS)
     recorded, count = run(Program(cells), optax), len(STEPS)
     first, second, third = (recorded[i : i + count] for i in (0, count, 2 * count))

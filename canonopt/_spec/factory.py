@@ -96,7 +96,7 @@ class Factory:
 
     @functools.cached_property
     def held(self) -> tuple[Any, ...]:
-        """What is read beside the arguments: the function, if it is the user's."""
+        """Return what is read beside the arguments: the function, if it is the user's."""
         return () if self.is_stable else (self.function,)
 
     # --- building a spec --------------------------------------------------------------------------

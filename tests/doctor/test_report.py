@@ -1,4 +1,4 @@
-"""What a report says of a run, and its forms: text, colors, HTML, JSON, timeline, annotations."""
+"""The report on a run, and its forms: text, colors, HTML, JSON, timeline, annotations."""
 
 import functools
 import html

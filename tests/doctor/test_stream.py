@@ -1,4 +1,4 @@
-"""What is written into a stream, and what is read back."""
+"""The stream: records that are written, and what is read back."""
 
 import json
 import re

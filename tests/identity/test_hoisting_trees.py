@@ -190,7 +190,7 @@ def test_nodes_of_every_type(build):
 
 
 def same_to_jit(one, two):
-    """Whether a step that takes the one is not traced again for the other."""
+    """Return True if a step that takes the one is not traced again for the other."""
     (leaves, structure), (others, other_structure) = map(jax.tree.flatten, (one, two))
     is_array = [isinstance(leaf, jax.Array) for leaf in leaves]
     return structure == other_structure and all(

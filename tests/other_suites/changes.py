@@ -1,4 +1,4 @@
-"""What is changed before the tests of another package run: canonopt's names, or a log.
+"""Change what the tests of another package run with: canonopt's names, or a log.
 
 Each takes a counter of what the tests reach, and may return a function to call after them.
 """

@@ -1,4 +1,4 @@
-"""Whether a recompile is expected, and how the calls of an avoidable one differ."""
+"""Expected recompiles, and how the calls of avoidable ones differ."""
 
 import equinox as eqx
 import jax

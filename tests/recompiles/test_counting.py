@@ -459,7 +459,7 @@ def test_assert_max_compiles_refuses_a_plain_function(plain):
 
 def test_a_watched_function_keeps_its_attributes():
     def step(x):
-        """What it does."""
+        """Do something."""
         return x
 
     watched = canonopt.assert_max_traces(jax.jit(step))

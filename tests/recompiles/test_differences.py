@@ -1,4 +1,4 @@
-"""What canonopt says of a recompile: every scenario, the nearest entry, and anything at all."""
+"""The explanation of a recompile: every scenario, the nearest entry, and anything at all."""
 
 import functools
 import re
@@ -181,7 +181,7 @@ def test_comparing_with_a_distant_entry_stops_early():
 
 
 def last_change(*values, **options):
-    """What is said of the last of these, each given as a static argument."""
+    """Return what is said of the last of these, each given as a static argument."""
     with canonopt.compile_log() as log:
         step = jax.jit(named(lambda mode: 0), **{"static_argnames": "mode", **options})
         for value in values:

@@ -1,4 +1,4 @@
-"""What is patched and when, what a log keeps, and what may fail in canonopt itself."""
+"""The patches of a log and their times, what it keeps, and failures in canonopt itself."""
 
 import functools
 import gc
@@ -21,7 +21,7 @@ from ..support.scenarios import array, ones
 
 
 def patched():
-    """What canonopt puts in place of something of JAX."""
+    """Return what canonopt puts in place of something of JAX."""
     return pjit._infer_params, jax.stages.Traced.lower, jax.stages.Lowered.compile
 
 

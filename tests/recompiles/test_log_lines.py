@@ -1,4 +1,4 @@
-"""What JAX and libraries compile outside of the user's jits belongs to lines of the user's code."""
+"""Compiles outside of the user's jits belong to lines of the user's code."""
 
 import itertools
 import types

@@ -22,7 +22,7 @@ from .scripts import Script, here, with_counter
 
 @attrs.frozen
 class Truth:
-    """What was traced and compiled, without canonopt."""
+    """Count what was traced and compiled, without canonopt."""
 
     traces: int | None  # None without a counter
     compiles: int
@@ -31,7 +31,7 @@ class Truth:
 
 @attrs.frozen
 class Said:
-    """What the doctor says of the target of a script."""
+    """Hold what the doctor says of the target of a script."""
 
     traces: int | None
     compiles: int
@@ -122,7 +122,7 @@ _SETTINGS = ("jax_enable_x64", "jax_default_matmul_precision", "jax_numpy_rank_p
 
 
 def said_of(script: Script) -> Said:
-    """What the doctor reports on the script as users write it."""
+    """Return what the doctor reports on the script as users write it."""
     jax.clear_caches()  # as in a process of its own
     with _written(script.source) as path:
         report = report_of(lambda: _run(script.source, path))
@@ -153,7 +153,7 @@ def _read(report: dict[str, Any], script: Script, path: str) -> Said:
 
 
 def _is_of_many(cause: dict[str, Any]) -> bool:
-    """Whether it says that a line compiled many operations once each, which is no recompile."""
+    """Return True for a line that compiled many operations once each, which is no recompile."""
     return cause["times"] == 1 and cause["what"].endswith("operations")
 
 

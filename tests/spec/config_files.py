@@ -55,14 +55,14 @@ REGISTRY = {"holding": holding, "Size": Size, "m": is_matrix}
 
 
 def again(spec, form="json", **registry):
-    """What is read after `spec` was written in this format."""
+    """Return what is read after `spec` was written in this format."""
     registry = {**REGISTRY, **registry}
     data = canonopt.to_config(spec, registry=registry)
     return canonopt.from_config(FORMATS[form](data), registry=registry)
 
 
 def read_with(change, spec):
-    """What is read from the data of a spec, after `change` was called on them."""
+    """Return what is read from the data of a spec, after `change` was called on them."""
     data = canonopt.to_config(spec, registry=REGISTRY)
     change(data["spec"])
     return canonopt.from_config(data, registry=REGISTRY)

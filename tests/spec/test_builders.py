@@ -1,4 +1,4 @@
-"""What canonopt has under the names of Optax: all of them, with specs for all factories."""
+"""The names of Optax in canonopt: all of them, with specs for all factories."""
 
 import importlib
 import inspect

@@ -47,7 +47,7 @@ numbers = floats | integers
 
 
 def is_held(number):
-    """Whether a program is given all bits of a number, in three float32."""
+    """Return True if a program is given all bits of a number, in three float32."""
     number = abs(float(number))
     with np.errstate(over="ignore"):
         is_single = number == float(np.float32(number)) or math.isnan(number)
@@ -79,7 +79,7 @@ def evaluate(tree, x, y):
 
 
 def python(tree, x, y):
-    """What Python computes, or `None` where a dynamic number is not meant to do that.
+    """Return what Python computes, or `None` where a dynamic number is not meant to do that.
 
     That is where Python raises an error or makes a complex number, where an integer is none of
     32 bits or a float is subnormal, and where the exponent of an integer is dynamic.

@@ -39,7 +39,7 @@ class Default:
 
 @st.composite
 def sources(draw):
-    """What stands between the parentheses of a function with parameters of any kind."""
+    """Return what stands between the parentheses of a function with parameters of any kind."""
     names = draw(st.lists(st.sampled_from(NAMES), unique=True, max_size=6))
     rest = [f"*{names.pop()}"] if names and draw(st.booleans()) else []
     named = [f"**{names.pop()}"] if names and draw(st.booleans()) else []
@@ -70,7 +70,7 @@ def function(source):
 
 
 def bound_by_python(f, args, kwargs):
-    """What Python binds, or would if `lr` were written out; None for a call that it refuses."""
+    """Return what Python binds, or would with `lr` written out; None for a call that it refuses."""
     try:
         return f(*args, **kwargs)
     except TypeError:

@@ -85,7 +85,7 @@ def assert_same(ours, theirs):
 
 
 def observed(jit, function, calls):
-    """What some calls return, and the numbers of traces and compiles after each of them."""
+    """Return what some calls return, and the numbers of traces and compiles after each of them."""
     call, count = counted(function)
     jitted = jit(call)
     return [

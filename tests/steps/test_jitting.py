@@ -1,4 +1,4 @@
-"""What `canonopt.jit` returns is used like what `jax.jit` returns."""
+"""Use the result of `canonopt.jit` like that of `jax.jit`."""
 
 import functools
 import inspect
@@ -23,7 +23,7 @@ def scaled(x, n, *, k=2):
 
 
 def outcome(function, *args, **kwargs):
-    """What a call returns, or the type of the error that it raises."""
+    """Return what a call returns, or the type of the error that it raises."""
     try:
         return jax.tree.map(np.asarray, function(*args, **kwargs))
     except Exception as error:

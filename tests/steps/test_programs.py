@@ -45,7 +45,7 @@ slow_program = functools.partial(program, marks=pytest.mark.slow)
 
 
 def seen(result):
-    """What counts of a result: values, dtype, weak type, and where it is."""
+    """Return what counts of a result: values, dtype, weak type, and where it is."""
     if isinstance(result, jax.Array):
         if jnp.issubdtype(result.dtype, jax.dtypes.prng_key):
             return seen(jax.random.key_data(result))

@@ -1,4 +1,4 @@
-"""What a function reaches without naming it counts, as for `jax.jit` on a new function.
+"""Functions reach values without naming them, which count as for `jax.jit` on a new function.
 
 Each case yields what two fits return, between which something has changed.
 """

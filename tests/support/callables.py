@@ -282,7 +282,7 @@ def of_a_module(x):
 
 
 def outcome(fn, *args):
-    """What a call gives, to the last bit and with its types, or how it fails."""
+    """Return what a call gives, to the last bit and with its types, or how it fails."""
     try:
         result = fn(*args)
         # The text of a function has its address.

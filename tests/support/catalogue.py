@@ -238,7 +238,7 @@ EXTRA_ARGS = {
 
 
 def parameters(name: str) -> Any:
-    """What the entry `name` is tried on: a matrix and a vector, for most."""
+    """Return what the entry `name` is tried on: a matrix and a vector, for most."""
     weight = jax.random.normal(jax.random.key(0), (8, 8))
     params = {"w": weight, "b": jnp.linspace(-1.0, 1.0, 8)}
     if name == "contrib.scale_by_muon":
@@ -272,7 +272,7 @@ def step_for(name: str) -> Callable[[Any, Any, Any, jax.Array], tuple[Any, Any]]
 def extra_args_of(
     name: str, value: Any, grads: Any, function: Callable[[Any], Any]
 ) -> dict[str, Any]:
-    """What else the entry `name` needs in its update, where `function` is the loss."""
+    """Return what else the entry `name` needs in its update, where `function` is the loss."""
     known = {"value": value, "grad": grads, "value_fn": function, "obj_fn": function}
     return {key: known[key] for key in EXTRA_ARGS.get(name, ())}
 
@@ -281,7 +281,7 @@ TRANSFORMATIONS = {n: b for n, b in ALL.items() if n not in SCHEDULES}
 
 
 def build(name, namespace):
-    """What the factory `name` of Optax or canonopt builds, without its warnings."""
+    """Return what the factory `name` of Optax or canonopt builds, without its warnings."""
     with warnings.catch_warnings():
         if name in WARNING:
             warnings.simplefilter("ignore")

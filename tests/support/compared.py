@@ -64,7 +64,7 @@ def on_mesh(value, spec):
 
 
 def cases(process):
-    """What this process compares, by name. In the other one, some are not the same."""
+    """Return what this process compares, by name. In the other one, some are not the same."""
     other = process == 1
     # The same in both.
     yield "spec", canonopt.adamw(halving(10), mask=is_named)

@@ -70,7 +70,7 @@ def importable(*folders):
 
 
 def doctored(*command, **options):
-    """What the script wrote to stderr, the report, and the finished process."""
+    """Return what the script wrote to stderr, the report, and the finished process."""
     done = run(*DOCTOR, *command, **options)
     errors, heading, report = done.stderr.partition(HEADING)
     assert heading, done.stderr
@@ -78,7 +78,7 @@ def doctored(*command, **options):
 
 
 def records_of(function, everywhere=False):
-    """What a process writes that calls a function, in other threads too if `everywhere`."""
+    """Return what a process writes that calls a function, in other threads too if `everywhere`."""
     start = {
         "event": "start",
         "version": stream.VERSION,

@@ -127,7 +127,7 @@ def build(library: str, name: str) -> optax.GradientTransformationExtraArgs:
 
 
 class Trained(NamedTuple):
-    """What four calls of a step gave."""
+    """Hold what four calls of a step gave."""
 
     traces: int
     compiles: int

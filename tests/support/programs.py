@@ -495,7 +495,7 @@ class {{n}}(eqx.Module):
 
 @dataclasses.dataclass(frozen=True)
 class Role:
-    """What a function computes from a number `{q}`, and the optimizers that it is given to."""
+    """Hold what a function computes from a number `{q}`, and which optimizers it is given to."""
 
     parameters: str
     bodies: tuple[str, ...]

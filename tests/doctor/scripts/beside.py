@@ -1,1 +1,1 @@
-"""What lies beside a script is found."""
+"""Find what lies beside a script."""
