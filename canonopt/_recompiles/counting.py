@@ -1,8 +1,6 @@
 """How often functions are traced and compiled: the log of a block, and limits."""
 
-import collections
 import contextlib
-import copy
 import functools
 import time
 import warnings
@@ -28,7 +26,7 @@ from .._jax_internals import (
 from .._python_internals import loaded
 from .._texts import place_of, shortened
 from ..errors import ExcessError, LimitError, NotJittedError, RecompileError, RecompileWarning
-from .causes import Cause, nth, repeated_operation, several_shapes
+from .causes import HANDFUL, Cause, nth, repeated_operation
 from .listeners import Recorder, active, check_compiles, is_inside_recorded, recording, watch
 from .log import CompileLog, Entry, FunctionLog, earlier_entries
 from .records import Call, call_of
@@ -101,31 +99,14 @@ def _check_limit(name: str, limit: object) -> None:
         raise LimitError(text, f"Write {name}=1.", path=name)
 
 
-# At most so many warnings for one function, within so many seconds. If a loop exceeds the limit in
-# each step, more of them would say nothing new.
-_WARNINGS, _WINDOW = 3, 60
-
-
 class _Alarm(Recorder):
     """Raises `error`, warns, or does nothing, by its mode, and says why."""
 
-    def __init__(self, log: CompileLog, mode: Mode, error: type[ExcessError]) -> None:
-        super().__init__(log)
-        self._mode = mode
-        self._error = error
-        self._warned: dict[FunctionLog, collections.deque[float]] = {}
-        # JAX keeps the trace of a call that raised, and would run it the next time.
-        self._refused: weakref.WeakKeyDictionary[Any, ExcessError] = weakref.WeakKeyDictionary()
+    def __init__(self, mode: Mode, error: type[ExcessError]) -> None:
+        super().__init__()
+        self._mode, self._error = mode, error
 
-    def _repeat(self, program: Any) -> None:
-        """Raise again if `_sound` raised for this program."""
-        if program is not None and (error := self._refused.get(program)):
-            raise copy.copy(error)
-
-    def _sound(
-        self, log: FunctionLog, entry: Entry, problem: str, program: Any, told: Cause
-    ) -> None:
-        """Say that there was a problem; `program` is what JAX keeps of the trace."""
+    def _sound(self, problem: str, told: Cause) -> None:
         if self._mode == "record":
             return
         lines, first = told.lines(), next(iter(told.changes), None)
@@ -135,19 +116,8 @@ class _Alarm(Recorder):
         fix = "\n  write: ".join(fixes) or None
         error = self._error("\n  ".join([problem, *why]), fix, **facts)
         if self._mode == "raise":
-            entry.refused = True
-            if program is not None:
-                self._refused[program] = copy.copy(error)  # the one raised gets a traceback
             raise error
-        now = time.monotonic()
-        warned = self._warned.setdefault(log, collections.deque(maxlen=_WARNINGS))
-        if len(warned) == _WARNINGS and now - warned[0] < _WINDOW:
-            return
-        warned.append(now)
-        text = str(error)
-        if len(warned) == _WARNINGS and now - warned[0] < _WINDOW:
-            text += f"\n  No more warnings for {_WINDOW} s."
-        warnings.warn(text, RecompileWarning, stacklevel=frames_to_the_user() + 1)
+        warnings.warn(str(error), RecompileWarning, stacklevel=frames_to_the_user() + 1)
 
 
 # --- limits on a function -------------------------------------------------------------------------
@@ -197,8 +167,8 @@ def assert_max_traces(
     - `fn`: a function, jitted by `jax.jit`, `equinox.filter_jit` or `jax.pmap` or not, or an object
         with a jitted `__call__`. Without it, a decorator is returned.
     - `max_traces`, `n`: the limit, 1 by default. `n` is its name in `chex.assert_max_traces`.
-    - `mode`: "raise"; "warn", at most three times a minute, with a `RecompileWarning`; or "record",
-        which only counts, in `.log.traces`.
+    - `mode`: "raise"; "warn", with a `RecompileWarning`; or "record", which only counts, in
+        `.log.traces`.
 
     **Returns:** a callable with `fn`'s signature. Its attribute `log` has the counts.
 
@@ -273,7 +243,7 @@ class _Limit(_Alarm):
     """Counts the traces or compiles of one function, and raises or warns above the limit."""
 
     def __init__(self, fn: Any, what: Literal["traces", "compiles"], limit: int, mode: Mode):
-        super().__init__(CompileLog(), mode, ExcessError)
+        super().__init__(mode, ExcessError)
         watch.start()  # only to find out whether that works
         watch.stop()
         self.function_log = FunctionLog(name_of(fn), place_of(innermost(fn)))
@@ -299,29 +269,23 @@ class _Limit(_Alarm):
         entry = Entry(call, time.perf_counter(), traced=True)
         self.add_trace(self.function_log, entry)
         # There is no jaxpr yet. If this raises, JAX caches none, and the next call is traced again.
-        self.after_miss(self.function_log, entry, None)
+        self.after_miss(self.function_log, entry)
 
-    def after_miss(self, log: FunctionLog, entry: Entry, program: Any) -> None:
-        if self._what != "traces":
-            return
-        if entry.traced:
-            self._check("traced", log.traces, entry, program)
-        else:
-            self._repeat(program)
+    def after_miss(self, log: FunctionLog, entry: Entry) -> None:
+        if self._what == "traces" and entry.traced:
+            self._check("traced", log.traces, entry)
 
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
-        if compiled.is_hit:
-            return
         with self.lock:
-            self._compiles += 1
-        if self._what == "compiles":
+            self._compiles += not compiled.is_hit
+        if self._what == "compiles" and not compiled.is_hit:
             self._check("compiled", self._compiles, entry)
 
-    def _check(self, done: str, count: int, entry: Entry, program: Any = None) -> None:
+    def _check(self, done: str, count: int, entry: Entry) -> None:
         if count > self._limit:
-            log, limit = self.function_log, f"max_{self._what}={self._limit}"
-            problem = f"{log.title} is {done} for the {nth(count)} time, and {limit}."
-            self._sound(log, entry, problem, program, entry.told)
+            limit = f"max_{self._what}={self._limit}"
+            problem = f"{self.function_log.title} is {done} for the {nth(count)} time, and {limit}."
+            self._sound(problem, entry.told)
 
 
 def _is_same_function(function: Any, target: Any) -> bool:
@@ -442,8 +406,7 @@ def no_recompiles(
 
     **Arguments:**
 
-    - `mode`: "raise", or "warn", at most three times a minute for each function, with a
-        `RecompileWarning`.
+    - `mode`: "raise", or "warn", with a `RecompileWarning`.
     - `allow`: the names of functions, or of lines such as `"train.py:12"`, that may be compiled, as
         a log has them.
     - `warmup`: how many programs each function may have. A line may have each operation for several
@@ -476,7 +439,7 @@ def _guarded(guard: "_Guard") -> Iterator[CompileLog]:
 
 class _Guard(_Alarm):
     def __init__(self, mode: Mode, allow: frozenset[str], warmup: int) -> None:
-        super().__init__(CompileLog(), mode, RecompileError)
+        super().__init__(mode, RecompileError)
         self._allow = allow
         self._warmup = warmup
         # What was warned of when it was traced, and is compiled next.
@@ -486,19 +449,14 @@ class _Guard(_Alarm):
         # Of a backward pass, too, which has no entry of its own.
         return super().add_compile(log, entry, compiled) or entry
 
-    def after_miss(self, log: FunctionLog, entry: Entry, program: Any) -> None:
-        if entry.error is not None or self._is_allowed(log):
-            return
-        if entry.traced:
+    def after_miss(self, log: FunctionLog, entry: Entry) -> None:
+        if entry.traced and entry.error is None and not self._is_allowed(log):
             # A trial is followed by a trace, or by a compile, that counts. A trace inside of one
             # that began before the block is no program, and yet the first trace in the block.
-            count = max(_programs(log) + entry.is_trial, 1)
-            self._check(log, entry, count, "traced", program)
-        else:
-            self._repeat(program)
+            self._check(log, entry, max(_programs(log) + entry.is_trial, 1), "traced")
 
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
-        if entry in self._told or self._is_allowed(log):
+        if (entry in self._told and self._mode == "warn") or self._is_allowed(log):
             return
         count = _programs_of_line(log, entry) if log.is_line else _programs(log)
         done = "read from JAX's persistent cache" if compiled.is_hit else "compiled"
@@ -509,9 +467,7 @@ class _Guard(_Alarm):
         # What is traced inside of another function is a part of that one.
         return log.name in self._allow or is_inside_recorded(self)
 
-    def _check(
-        self, log: FunctionLog, entry: Entry, count: int, done: str, program: Any = None
-    ) -> None:
+    def _check(self, log: FunctionLog, entry: Entry, count: int, done: str) -> None:
         if count <= self._warmup:
             return
         self._told.add(entry)
@@ -520,7 +476,7 @@ class _Guard(_Alarm):
         subject = f"{log.place or log.name}: {entry.operation}" if log.is_line else log.title
         site = f", at {entry.site}" if entry.site and not log.is_line else ""
         problem = f"{subject} was {done}{times} inside of no_recompiles({given}){site}."
-        self._sound(log, entry, problem, program, _told(log, entry))
+        self._sound(problem, _told(log, entry))
 
 
 def _programs(log: FunctionLog) -> int:
@@ -548,15 +504,18 @@ _HOW_TO_RECORD = (
 def _told(log: FunctionLog, entry: Entry) -> Cause:
     """Return why there is an entry, by what all logs that somebody has know of earlier ones."""
     earlier = earlier_entries(log, entry)
-    if log.is_line and entry.shapes is not None:
-        # Two logs may have noted one compile.
-        shapes = {e.at: e.shapes for e in earlier if e.shapes is not None}
-        return _told_of_operation(str(entry.operation), [*shapes.values()], entry.shapes)
-    entry.compare_with(earlier)
-    return entry.explanation or _told_of_call(entry)
+    if entry.shapes is None:
+        entry.compare_with(earlier)
+        return entry.explanation or Cause(note=_called(entry), hints=(_HOW_TO_RECORD,))
+    first, before = f"for {shortened(entry.shapes)}", [e.shapes for e in earlier if e.shapes]
+    if entry.shapes in before and (told := repeated_operation(str(entry.operation), HANDFUL)):
+        return attrs.evolve(told, note=f"{first}\n{told.note}")
+    if before:
+        return Cause(note=f"{first}\nand before that for {shortened(before[-1])}")
+    return Cause(note=first, hints=(_HOW_TO_RECORD,))
 
 
-def _told_of_call(entry: Entry) -> Cause:
+def _called(entry: Entry) -> str | None:
     leaves = [
         f"{path}: {shortened(leaf.text)}"
         for path, leaf in (entry.call.leaves if entry.call is not None else {}).items()
@@ -564,18 +523,4 @@ def _told_of_call(entry: Entry) -> Cause:
     ]
     more = len(leaves) - _MAX_SHOWN
     shown = [*leaves[:_MAX_SHOWN], *([f"{more} more"] if more > 0 else [])]
-    called = f"called with {', '.join(shown)}" if shown else None
-    return Cause(note=called, hints=(_HOW_TO_RECORD,))
-
-
-def _told_of_operation(name: str, earlier: list[str], shapes: str) -> Cause:
-    first = f"for {shortened(shapes)}"
-    if shapes in earlier:
-        told = repeated_operation(name, earlier.count(shapes))
-    else:
-        told = several_shapes([[*earlier, shapes]])
-    if told is not None:
-        return attrs.evolve(told, note=f"{first}\n{told.note}")
-    if earlier:
-        return Cause(note=f"{first}\nand before that for {shortened(earlier[-1])}")
-    return Cause(note=first, hints=(_HOW_TO_RECORD,))
+    return f"called with {', '.join(shown)}" if shown else None

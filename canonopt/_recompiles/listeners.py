@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeAlias
 
 import attrs
@@ -34,7 +34,7 @@ from .._jax_internals import (
 )
 from ..errors import ExcessError, RecompileWarning
 from .log import MAX_ENTRIES, CompileLog, Entry, FunctionLog
-from .records import Call, call_of_miss, shapes_of_miss
+from .records import call_of_miss, shapes_of_miss
 
 _Key: TypeAlias = tuple[int, str]  # of a thread, and the name under which it compiles
 
@@ -48,13 +48,12 @@ class Recorder:
         # What may be compiled next. Without a log it is an operation of JAX or of a library.
         self.pending: dict[_Key, tuple[FunctionLog | None, Entry]] = {}
         self.is_closed = False
+        _known[id(self)] = self
 
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
         """Return the log to write into, or None to ignore the function."""
-        if by_library:
-            return None
         with self.lock:
-            return self.log.function_log(name, function)
+            return None if by_library else self.log.function_log(name, function)
 
     def add_trace(self, log: FunctionLog, entry: Entry) -> None:
         with self.lock:
@@ -77,8 +76,8 @@ class Recorder:
         with self.lock:
             self.log.note_problem(problem)
 
-    def after_miss(self, log: FunctionLog, entry: Entry, program: Any) -> None:
-        """Called with the jaxpr after each miss, traced or not. May raise."""
+    def after_miss(self, log: FunctionLog, entry: Entry) -> None:
+        """Called after each miss, traced or not. May raise."""
 
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
         """Called after a call or `.compile()` has compiled. May raise."""
@@ -88,6 +87,10 @@ class Recorder:
         self.is_closed = True
         self.log = CompileLog()
         self.pending.clear()
+
+
+# JAX reports a compile with nothing but a name: each recorder knows whether it waits for that.
+_known: weakref.WeakValueDictionary[int, Recorder] = weakref.WeakValueDictionary()
 
 
 @contextlib.contextmanager
@@ -159,11 +162,8 @@ class _Running:
     miss: Miss
     # An exception that was being handled before, and so is not this miss's error.
     handled: BaseException | None
-    logs: list[tuple[Recorder, FunctionLog | None]] = attrs.field(factory=list)
-    call: Call | None = None
-    is_nested: bool = False
-    site: str | None = None
-    operation: Entry | None = None  # of what a library compiles
+    # Without a log for what a library compiles, which has one entry, of the operation.
+    entries: list[tuple[Recorder, FunctionLog | None, Entry | None]] = attrs.field(factory=list)
     started: float = 0.0
     inner_seconds: float = 0.0
 
@@ -174,10 +174,6 @@ class _Thread(threading.local):
 
 
 _thread = _Thread()
-# JAX compiles in the thread of the call as a rule, and reports a compile with nothing but a name.
-# By that, the recorders of the latest miss.
-_ready: dict[_Key, list[weakref.ref[Recorder]]] = {}
-_MAX_READY = 1024
 # Whether JAX should have reported a compile, since a call has traced a function.
 _is_compile_due = False
 
@@ -206,15 +202,15 @@ def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
             recorder.note_problem(f"{type(error).__name__}: {error}")
 
 
-@contextlib.contextmanager
-def _refusing(found: Sequence[_Recorded]) -> Iterator[None]:
-    """Mark the entries that a recorder refuses inside the block."""
-    try:
-        yield
-    except (ExcessError, RecompileWarning):
-        for _, _, entry in found:
-            entry.refused = True
-        raise
+def _tell(found: Sequence[_Recorded], tell: Callable[[Recorder, FunctionLog, Entry], None]) -> None:
+    """Tell each recorder, after all have counted, because an assertion may raise."""
+    for recorder, log, entry in found:
+        try:
+            tell(recorder, log, entry)
+        except (ExcessError, RecompileWarning):
+            raise
+        except Exception as error:
+            recorder.note_problem(f"{type(error).__name__}: {error}")
 
 
 def is_inside_recorded(recorder: Recorder) -> bool:
@@ -222,7 +218,7 @@ def is_inside_recorded(recorder: Recorder) -> bool:
     return any(
         each is recorder and log is not None and not is_jitted_inside(running.miss.function)
         for running in _thread.running
-        for each, log in running.logs
+        for each, log, _ in running.entries
     )
 
 
@@ -248,16 +244,22 @@ def _enter(miss: Miss) -> _Running:
     with _noting_problems(recorders):
         watch.listen()
         function = users_function(miss.function)
-        by_library = is_helper(function)
-        running.is_nested, name = is_staging(), name_of(function)
-        running.logs = [(each, each.log_of(name, function, by_library)) for each in recorders]
-        if any(log is not None for _, log in running.logs):
-            running.site = call_site()
+        by_library, name = is_helper(function), name_of(function)
+        logs = [(each, each.log_of(name, function, by_library)) for each in recorders]
+        call = site = operation = None
+        is_nested = is_staging()
+        if any(log is not None for _, log in logs):
+            site = call_site()
             with _noting_problems(recorders):
-                running.call = call_of_miss(miss, function)
-        if by_library and not running.is_nested:
-            running.operation = _operation(miss, function, name)
-    # Last, so that the time does not include making the call key.
+                call = call_of_miss(miss, function)
+        if by_library and not is_nested:
+            operation = _operation(miss, function, name)
+        for each, log in logs:
+            entry = None if operation is None else attrs.evolve(operation)
+            if log is not None:
+                entry = Entry(call, 0.0, is_nested=is_nested, site=site)
+            running.entries.append((each, log, entry))
+    # Last, so that the time does not include making the record.
     running.started = time.perf_counter()
     return running
 
@@ -278,27 +280,17 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
     if stack:
         stack[-1].inner_seconds += seconds
     found: list[_Recorded] = []
-    recorders = [recorder for recorder, _ in running.logs]
-    with _noting_problems(recorders):
+    with _noting_problems([recorder for recorder, _, _ in running.entries]):
         _count(running, traced, program, seconds - running.inner_seconds, found)
-    # Last, because an assertion may raise: by now every recorder has counted.
-    with _refusing(found):
-        for recorder, log, entry in found:
-            try:
-                recorder.after_miss(log, entry, program)
-            except (ExcessError, RecompileWarning):
-                raise
-            except Exception as error:
-                recorder.note_problem(f"{type(error).__name__}: {error}")
+    _tell(found, lambda recorder, log, entry: recorder.after_miss(log, entry))
 
 
 def _count(
     running: _Running, traced: bool, program: Any, seconds: float, found: list[_Recorded]
 ) -> None:
-    """Add an entry to each log, and keep them for the compile that may follow."""
+    """Complete the entries, and keep them for the compile that may follow."""
     global _is_compile_due
-    miss, call, operation = running.miss, running.call, running.operation
-    is_recorded = any(log is not None for _, log in running.logs)
+    miss, is_recorded = running.miss, any(log is not None for _, log, _ in running.entries)
     # If what is jitted is jitted itself, its body is traced by another miss, if at all.
     traced = traced and not (is_recorded and is_jitted_inside(miss.function))
     if not _thread.running and traced and miss.is_call and is_recorded:
@@ -307,32 +299,26 @@ def _count(
     is_new = failure is not None and failure is not running.handled
     error = f"{type(failure).__name__}: {failure}" if is_new else None
     outputs = getattr(program, "out_avals", ())
-    if call is not None:
-        call.note_returned(outputs)
-    if operation is not None:
-        operation.at, operation.traced = running.started, traced
-        operation.trace_seconds = seconds if traced else 0.0
-        if operation.shapes is not None:
-            operation.shapes += f" -> {', '.join(map(array_text, outputs))}"
     # A compile of this name no longer belongs to an earlier miss, also if nobody records this one.
     key = threading.get_ident(), name_in_events(miss.jitted)
-    _ready.pop(key, None)
-    if len(_ready) == _MAX_READY:
-        _ready.pop(next(iter(_ready)), None)
-    _ready[key] = [weakref.ref(recorder) for recorder, _ in running.logs]
-    for recorder, log in running.logs:
+    for recorder in [*_known.values()]:
         recorder.pending.pop(key, None)
-        entry = operation
+    calls = {id(e.call): e.call for *_, e in running.entries if e is not None}
+    for call in filter(None, calls.values()):
+        call.note_returned(outputs)
+    for recorder, log, entry in running.entries:
+        if entry is None:
+            continue
+        entry.at, entry.traced = running.started, traced
+        entry.trace_seconds = seconds if traced else 0.0
+        if entry.shapes is not None:
+            entry.shapes += f" -> {', '.join(map(array_text, outputs))}"
         if log is not None:
-            entry = Entry(
-                call, running.started, traced, is_nested=running.is_nested, site=running.site
-            )
             found.append((recorder, log, entry))
             if traced:
-                entry.is_trial = miss.is_shared and not miss.is_call
-                entry.trace_seconds, entry.error = seconds, error
+                entry.is_trial, entry.error = miss.is_shared and not miss.is_call, error
                 recorder.add_trace(log, entry)
-        if entry is not None and (log is not None or error is None):
+        if log is not None or error is None:
             if len(recorder.pending) == MAX_ENTRIES:
                 recorder.pending.pop(next(iter(recorder.pending)), None)
             recorder.pending[key] = log, entry
@@ -347,14 +333,12 @@ def _on_compile(compiled: Compile) -> None:
         key, is_by_hand = (threading.get_ident(), compiled.name), is_compiling_by_hand()
         is_backward = not is_by_hand and is_in_backward_pass()
         compiled = attrs.evolve(compiled, is_by_hand=is_by_hand, in_backward_pass=is_backward)
-        if is_by_hand and key not in _ready:  # another thread may have lowered it
-            key = next((other for other in reversed([*_ready]) if other[1] == key[1]), key)
-        others = [reference() for reference in _ready.get(key, ())]
-        for recorder in dict.fromkeys((*here, *others)):
-            if recorder is None or recorder.is_closed:
-                continue
+        for recorder in dict.fromkeys((*here, *_known.values())):
             log, entry = recorder.pending.get(key, (None, None))
-            if log is not None and entry is not None:
+            if is_by_hand and entry is None:  # another thread may have lowered it
+                same = [found for other, found in recorder.pending.items() if other[1] == key[1]]
+                log, entry = same[-1] if same else (None, None)
+            if log is not None and entry is not None and not recorder.is_closed:
                 own = recorder.add_compile(log, entry, compiled)
                 # Otherwise the compile is part of a call that ended long ago.
                 if own is not None and (recorder in here or is_by_hand):
@@ -365,9 +349,7 @@ def _on_compile(compiled: Compile) -> None:
                 own = attrs.evolve(entry, site=call_site())
                 if (log := recorder.add_operation(own, compiled)) is not None:
                     counted.append((recorder, log, own))
-    with _refusing(counted):
-        for recorder, log, entry in counted:
-            recorder.after_compile(log, entry, compiled)
+    _tell(counted, lambda recorder, log, entry: recorder.after_compile(log, entry, compiled))
 
 
 watch = Watch(_enter, _leave, _passes, _failed, _on_compile)

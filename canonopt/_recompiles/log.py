@@ -89,8 +89,6 @@ class Entry(_Timed):
     compile_seconds: float = 0.0
     error: str | None = None  # of a trace that failed
     advice: tuple[str, ...] = ()  # what to write in place of a call that failed
-    # By an assertion. Later calls are not compared with this one, so the reason stays the same.
-    refused: bool = False
     # Whether the function had been traced or compiled before. If `predict` was traced inside `step`
     # and is called later, that is an entry of its own with a first compile.
     traced_again: bool = False
@@ -331,7 +329,7 @@ class FunctionLog(Counts):
 
     def _add(self, entry: Entry) -> None:
         # Also if the entry is not kept, because an assertion may report it.
-        same = (e for e in self.entries if not e.refused and e.operation == entry.operation)
+        same = (e for e in self.entries if e.operation == entry.operation)
         entry.compare_with(same)
         if len(self.entries) < (MAX_OPERATIONS if self.is_line else MAX_ENTRIES):
             self.entries.append(entry)
@@ -346,7 +344,7 @@ class FunctionLog(Counts):
 
 def _is_trial_of(trial: Entry, entry: Entry) -> bool:
     """Return True for the trial of `canonopt.jit` before it called the function."""
-    is_open = trial.is_trial and not (trial.compiled or trial.refused or entry.is_trial)
+    is_open = trial.is_trial and not (trial.compiled or entry.is_trial)
     return is_open and trial.site == entry.site
 
 
@@ -461,7 +459,7 @@ def earlier_entries(log: FunctionLog, entry: Entry) -> list[Entry]:
     # A list of references at once, since other threads may make logs.
     logs = (reference() for reference in _alive.valuerefs())
     found = (other for each in logs if each is not None for other in each.entries_like(log))
-    same = (e for e in found if e.operation == entry.operation and not e.refused)
+    same = (e for e in found if e.operation == entry.operation)
     return sorted((e for e in same if e.at < entry.at), key=lambda e: e.at)
 
 

@@ -91,13 +91,13 @@ def test_it_warns_if_and_only_if_something_is_traced_or_compiled(call):
     )
 
 
-def test_it_raises_again_and_nothing_is_broken_afterwards(jit):
+def test_it_raises_and_nothing_is_broken_afterwards(jit):
     function, _ = fresh()
     step = jit(function)
     step(ones(2))
     calls = [lambda: step(ones(3)), lambda: step(committed(ones(2)))]
     with canonopt.no_recompiles():
-        for call in calls * 2:
+        for call in calls:
             with pytest.raises(RecompileError, match=r"step \(.*counting.py:\d+\) was "):
                 call()
             np.testing.assert_array_equal(step(ones(2)), 2 * ones(2))
@@ -106,15 +106,6 @@ def test_it_raises_again_and_nothing_is_broken_afterwards(jit):
     with canonopt.no_recompiles():
         for call in calls:
             call()
-
-
-def test_the_trace_of_a_refused_call_is_refused_without_a_compile_too():
-    step = jax.jit(fresh()[0])
-    with canonopt.no_recompiles():
-        for _ in range(2):
-            with pytest.raises(RecompileError, match="was traced inside of no_recompiles"):
-                step.lower(ones(3))
-    step.lower(ones(3))
 
 
 def test_threads_raise_where_they_trace():
@@ -347,16 +338,6 @@ def test_the_leaves_of_a_large_call_are_cut():
     assert "tree['k3']: float32[3], 5 more\n" in str(caught.value)
 
 
-def test_a_refused_call_is_not_compared_with_itself():
-    step = jax.jit(fresh()[0])
-    with canonopt.compile_log(all_threads=True):
-        step(X)
-        with canonopt.no_recompiles():
-            for _ in range(3):
-                with pytest.raises(RecompileError, match="x: commitment: "):
-                    step(committed(X))
-
-
 def test_eager_work_is_told_by_its_line():
     with canonopt.no_recompiles(), pytest.raises(RecompileError) as caught:
         jnp.full(311, 1.0)  # new shape
@@ -367,7 +348,7 @@ def test_eager_work_is_told_by_its_line():
     with canonopt.no_recompiles(mode="warn", warmup=1), pytest.warns(RecompileWarning) as warned:
         for size in range(400, 410):
             jnp.full(size, 1.0)
-    assert "6 shapes: the length grows by one each time" in str(warned[0].message)
+    assert re.search(r"for float32\[\].*\n  and before that for ", str(warned[0].message))
 
 
 @pytest.mark.parametrize(
