@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
-import numpy as np
 
 from .._texts import MAX_SHOWN, cut_to_difference, shortened
 from .records import (
@@ -143,19 +142,12 @@ class Difference:
 
     - `place`: the path in the record.
     - `path`: the path in a report: only what can be written in Python, or words.
-    - `parameter`: of a spec, the steps to its parameter that differs, such as `.learning_rate`.
     """
 
     def __init__(
-        self,
-        place: str,
-        before: Leaf | None,
-        after: Leaf | None,
-        old: Call,
-        new: Call,
-        parameter: str = "",
+        self, place: str, before: Leaf | None, after: Leaf | None, old: Call, new: Call
     ) -> None:
-        self.place, self.old, self.new, self.parameter = place, old, new, parameter
+        self.place, self.old, self.new = place, old, new
         self.is_missing = before is None or after is None
         self.before, self.after = before or _MISSING, after or _MISSING
         self.is_static = self.before.is_static and self.after.is_static
@@ -221,21 +213,6 @@ class Difference:
         if leaf.is_array and self.kind in ("sharding", "memory kind"):
             return str(getattr(leaf, _OF_ARRAYS[self.kind]) or "not committed")
         return shortened(leaf.text)
-
-    def narrowed(self) -> "Difference":
-        """Return the difference in the parameter of a spec, or in one of those inside of it."""
-        way, steps = self.way, []
-        is_of_spec = self.kind == "transformation" and self.before.text.startswith("canonopt.")
-        if not (is_of_spec and self.is_static and way[-1].looks_different):
-            return self
-        for part in way[1:]:
-            kind, _, label = part.name.partition(" ")
-            if kind not in ("field", "item"):
-                break
-            steps.append(f".{label[1:-1]}" if kind == "field" else f"[{label}]")
-        part, parameter = way[len(steps)], "".join(steps)
-        ends = part.before, part.after
-        return Difference(self.path + parameter, *ends, self.old, self.new, parameter)
 
     # --- static values, functions and optimizers --------------------------------------------------
 
@@ -315,7 +292,7 @@ class Difference:
 
     @property
     def why_not_shared(self) -> str:
-        if not self.is_static or self.before.kind == "value" or self.parameter:
+        if not self.is_static or self.before.kind == "value":
             return ""
         # If something visible differs, these are two configurations, and nothing would merge them.
         return "" if self.visible else self.function.after.why_not_shared or ""
@@ -323,10 +300,12 @@ class Difference:
     @property
     def is_of_numbers(self) -> bool:
         """Return True for numbers that may be traced. An int is a count that Python asks for."""
-        part = self if self.parameter else self.visible
-        return part is not None and all(
-            _NUMBER.fullmatch(leaf.text) for leaf in (part.before, part.after)
-        )
+        part = self.visible
+        return part is not None and all(_NUMBER.fullmatch(leaf.text) for leaf in part[1:])
+
+    @property
+    def is_spec(self) -> bool:
+        return self.kind == "transformation" and self.before.text.startswith("canonopt.")
 
     @property
     def is_jitted_elsewhere(self) -> bool:
@@ -349,7 +328,7 @@ class Difference:
         """Return what makes data of the optimizer that a class of Flax holds."""
         if self.is_of_flax:
             return ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
-        holder = self.new.leaves.get(self.path.removesuffix(self.parameter).rpartition(".")[0])
+        holder = self.new.leaves.get(self.path.rpartition(".")[0])
         if holder is not None and holder.type.endswith("TrainState"):
             field = "tx: object = struct.field(pytree_node=True)"
             return f", in a subclass of TrainState that says `{field}`"
@@ -463,14 +442,12 @@ def array_kinds(before: Leaf, after: Leaf) -> list[str]:
 
 
 def differences(old: Call, new: Call) -> Iterator[Difference]:
-    """Yield the differences that JAX sees; if none, others that may be why it was traced."""
-    # Different values may have one hash, as -1 and -2 do.
-    for is_same in (_is_same_to_jax, _is_same_to_canonopt):
-        found = _differing(old, new, is_same)
-        if (first := next(found, None)) is not None:
-            yield first
-            yield from found
-            return
+    """Yield the differences that JAX sees; if none, others that may be why it was compiled."""
+    found = _differing(old, new)
+    if (first := next(found, None)) is not None:
+        yield first
+        yield from found
+        return
     # How the call is transformed is in the key of a compile, but not in that of a trace.
     before, after = old.leaves[TRANSFORMS], new.leaves[TRANSFORMS]
     if before.token != after.token:
@@ -483,7 +460,7 @@ def is_same_call(old: Call, new: Call) -> bool:
     return next(differences(old, new), None) is None
 
 
-def _differing(old: Call, new: Call, is_same: Callable[[Leaf, Leaf], bool]) -> Iterator[Difference]:
+def _differing(old: Call, new: Call) -> Iterator[Difference]:
     # A node comes before what is inside it. If the node differs or is missing, what is inside is
     # not listed.
     gone: set[str] = set()
@@ -495,7 +472,7 @@ def _differing(old: Call, new: Call, is_same: Callable[[Leaf, Leaf], bool]) -> I
             # An argument that only one of the calls has is a difference already.
             if path.startswith((GIVEN, OPTION)) or (after is None and path.startswith(CONTEXT)):
                 continue
-        elif before is after or is_same(before, after):
+        elif before is after or _is_same(before, after):
             continue
         found = Difference(path, before, after, old, new)
         if found.kind in ("structure", "none"):
@@ -503,19 +480,13 @@ def _differing(old: Call, new: Call, is_same: Callable[[Leaf, Leaf], bool]) -> I
         yield found
 
 
-def _is_same_to_jax(before: Leaf, after: Leaf) -> bool:
+def _is_same(before: Leaf, after: Leaf) -> bool:
     if before.kind == after.kind and before.token == after.token:
         return True
     old, new = as_traced(before, after), as_traced(after, before)
     if old.is_array:  # not by the token: a tracer has no placement to compare
         return new.is_array and not array_kinds(old, new)
     return before.is_static and after.is_static and before.token == after.token
-
-
-def _is_same_to_canonopt(before: Leaf, after: Leaf) -> bool:
-    if before.is_static and after.is_static:
-        return before.digest == after.digest
-    return _is_same_to_jax(before, after)
 
 
 _MAX_COUNTED = 64  # differences of a call, after which it is far enough off
@@ -526,13 +497,13 @@ def nearest(new: Call, earlier: Sequence[Call]) -> list[Difference]:
     # There may be 16 earlier calls, so each comparison stops early.
     found = [[*itertools.islice(differences(old, new), _MAX_COUNTED)] for old in earlier]
     # Among equally near ones the last, which a loop ran just before.
-    best = min(range(len(found)), key=lambda i: (len(found[i]), *_distance(found[i]), -i))
+    best = min(range(len(found)), key=lambda i: (len(found[i]), _distance(found[i]), -i))
     return sorted(differences(earlier[best], new), key=lambda each: KINDS.index(each.kind))
 
 
-def _distance(found: Iterable[Difference]) -> tuple[int, float]:
-    """Return the number of ways in which leaves differ, and how far apart their shapes are."""
-    ways, gap = 0, 0.0
+def _distance(found: Iterable[Difference]) -> int:
+    """Return the number of ways in which leaves differ."""
+    ways = 0
     for before, after in (difference.as_traced for difference in found):
         if before.is_array and after.is_array and before.is_key == after.is_key:
             ways += len(array_kinds(before, after))
@@ -540,9 +511,4 @@ def _distance(found: Iterable[Difference]) -> tuple[int, float]:
             ways += before.digest != after.digest  # what was made again is nearer
         else:
             ways += len(KINDS)  # farther off than any two arrays
-        if len(before.shape) != len(after.shape):
-            gap = np.inf
-        elif before.shape:  # how many times larger one shape is, as a sum of logarithms
-            sizes = np.log1p(np.array([before.shape, after.shape]))
-            gap += float(np.abs(sizes[0] - sizes[1]).sum())
-    return ways, gap
+    return ways

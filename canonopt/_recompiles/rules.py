@@ -54,8 +54,8 @@ RULES: list[Rule] = [
     Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
     # Optimizers and schedules.
     Rule(
-        lambda d: d.parameter and d.is_of_numbers,
-        "give {d.path} one value, or canonopt.dynamic(number){d.in_subclass_of_flax}"
+        lambda d: d.is_spec and d.is_of_numbers,
+        "build {d.path} with one number, or canonopt.dynamic(number){d.in_subclass_of_flax}"
         "{d.not_static}: a dynamic number may change without a new trace",
     ),
     Rule(
@@ -203,7 +203,7 @@ def wanted(d: Difference) -> int:
         if part.before.text.startswith("canonopt.dynamic("):
             return 1  # it was meant to change
         if part.before.is_of_number and part.after.is_of_number:
-            return 1 if d.parameter or d.kind == "transformation" else PAIR
+            return 1 if d.kind == "transformation" else PAIR
         return 1 if d.counter or d.why_not_shared else HANDFUL
     if d.is_missing and d.path in d.old.at_default | d.new.at_default:
         return 1  # the same program twice
@@ -363,9 +363,8 @@ def failure_hints(call: Call | None) -> tuple[str, ...]:
 # --- explanations ---------------------------------------------------------------------------------
 
 
-def change_of(found: Difference) -> Change:
+def change_of(d: Difference) -> Change:
     """Return a difference in words, with what to do about it."""
-    d = found.narrowed()
     return Change(d.path, d.kind, *d.texts, *advice(d), wanted(d))
 
 
@@ -383,7 +382,8 @@ def explain(new: Call, earlier: Sequence[Call]) -> Cause | None:
 # Three lines at most, since a report shows no more of a note.
 _NO_DIFFERENCE = """\
 canonopt sees no difference from an earlier call
-it cannot see: the size and the axis names of a jax.vmap, jax.make_user_context, rare settings"""
+it cannot see: the size and the axis names of a jax.vmap, jax.make_user_context, rare settings,
+and values that have one hash and are not equal"""
 _INSIDE = """\
 its arguments are those of an earlier trace: it was called twice in one trace, or what is jitted
 around it was made again, and canonopt.jit in place of jax.jit makes that one program"""

@@ -169,7 +169,7 @@ step = jax.jit(lambda tx, x: tx.init(x), static_argnums=0)
 for lr in (1e-3, 1e-4):
     step(canonopt.adam(lr), 1.0)
 """,
-        "tx.learning_rate: static value: 0.001 -> 0.0001",
+        "canonopt.adam(learning_rate=0.001) -> canonopt.adam(learning_rate=0.0001)",
         "or canonopt.dynamic(number), with tx left out of static_argnums and static_argnames: ",
     ),
     "a flag beside a length that grows": (
@@ -234,7 +234,7 @@ for rate in (0.1, 0.2, 0.3):
     tx = canonopt.sgd(canonopt.dynamic(rate))
     step(TrainState.create(apply_fn=len, params=np.ones(1), tx=tx))
 """,
-        "give state.tx.learning_rate one value, or canonopt.dynamic(number), in a subclass of "
+        "build state.tx with one number, or canonopt.dynamic(number), in a subclass of "
         "TrainState that says `tx: object = struct.field(pytree_node=True)`",
     ),
     "a method that each state has anew": (

@@ -200,8 +200,8 @@ for lr in (0.1, 0.2):
     # here
     results.append(step(grads, state, optim))
 """,
-    hint="give tx.args[1].learning_rate one value, or canonopt.dynamic(number): a dynamic number "
-    "may change without a new trace",
+    hint="build tx with one number, or canonopt.dynamic(number): a dynamic number may change "
+    "without a new trace",
 )
 
 script(
@@ -219,8 +219,7 @@ for decays in (True, False):
     # here
     results.append(step(grads, state, tx=optim))
 """,
-    hint="give tx.args[0].mask['w'] one value: each is a program of its own. What changes in it "
-    "may be an array argument",
+    hint="build tx once: another configuration is another program",
 )
 
 script(
