@@ -174,7 +174,7 @@ def listen(write: Callable[[dict[str, Any]], None]) -> None:
     recorder = StreamRecorder(write)
     record_everywhere(recorder)
     try:
-        StaleWatch(recorder.add_stale, recorder.note_problem, all_threads=True).start()
+        StaleWatch(recorder.add_stale, recorder.note_problem).start()
     except UnsupportedVersionError as error:
         recorder.note_problem(str(error))
     if hasattr(os, "register_at_fork"):

@@ -77,7 +77,7 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
     log = CompileLog()
     with recording(Recorder(log), all_threads), contextlib.ExitStack() as block:
         if stale:
-            block.enter_context(StaleWatch(log.stale.append, log.note_problem, all_threads))
+            block.enter_context(StaleWatch(log.stale.append, log.note_problem))
         yield log
     check_compiles()
 

@@ -9,7 +9,7 @@ import itertools
 import operator
 import types
 import weakref
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any, TypeAlias
 
 import jax
@@ -33,6 +33,7 @@ _MAX_ITEMS = 64  # of a container
 _MAX_BYTES = 1 << 16  # of an array that is compared at each call
 
 _Find: TypeAlias = Callable[[], Any]
+_Get: TypeAlias = Callable[[Any], Any]  # of a part, from what has it
 _IsSame: TypeAlias = Callable[[Any], bool]
 # By path, the texts of a value before and now, and the value now.
 Changes: TypeAlias = dict[str, tuple[str, str, Any]]
@@ -77,14 +78,12 @@ class Reads:
         self._roots: list[tuple[weakref.ref[Any], str]] = []
         self._seen: set[object] = set()
         for value, path in roots:
-            if isinstance(value, _WHOLE):
-                continue
             if _is_callable(value):
                 self._add_callable(value)
-            else:
+            elif not isinstance(value, _WHOLE):
                 self._add_root(value, path)
         for reference, path in self._roots:  # which grow
-            self._follow(functools.partial(_referent, reference), path)
+            self._add_parts(functools.partial(_referent, reference), reference(), path)
         del self._seen
 
     def now(self, ignored: Collection[str] = ()) -> "Reads":
@@ -127,8 +126,6 @@ class Reads:
         leads = {p for p in found for o in found if o.startswith((f"{p}.", f"{p}["))}
         return {path: each for path, each in found.items() if path not in leads}
 
-    # --- functions --------------------------------------------------------------------------------
-
     def _add_callable(self, fn: Any) -> None:
         """Add what a callable reads when it is called."""
         for inner in functions_inside(fn):
@@ -160,77 +157,76 @@ class Reads:
                 self._roots.append((weakref.ref(value), path))
                 self._seen.add(("root", id(value)))
 
-    def _follow(self, find: _Find, path: str) -> None:
-        value = find()
-        if not isinstance(value, types.FunctionType | functools.partial):
-            self._add_parts(find, value, path)
-            return
-        if isinstance(value, types.FunctionType):
-            code, space = code_of(value), value.__globals__
-            if is_library_function(value):  # may count the runs, as `chex.assert_max_traces`
-                self.has_effects |= code.changes_objects or bool(code.stores)
-                return
-            self.codes.append(value.__code__)
-            self._names |= code.attributes
-            self.may_change_objects |= code.changes_objects
-            self.has_effects |= bool(code.stores) or _is_impure(value)
-            for name in code.globals:
-                if name in space and (id(space), name) not in self._seen:
-                    self._seen.add((id(space), name))
-                    self._add(functools.partial(space.__getitem__, name), space[name], name)
-            captured = captured_by(value)
-            for i, (name, _) in enumerate(cells_of(value)):
-                if name in captured:
-                    self._add(functools.partial(_cell, find, i), captured[name], name)
-        for name, held in _bound(value).items():
-            self._add(lambda name=name: _bound(find())[name], held, name)
-
-    # --- values -----------------------------------------------------------------------------------
+    def _add_parts(self, find: _Find, value: Any, path: str) -> None:
+        """Add what is in a value, with all in it that the functions may read."""
+        for get, part, name in self._parts(value, path):
+            if len(self._values) < _MAX_READS:
+                with contextlib.suppress(Exception):  # an attribute of the user's
+                    self._add(functools.partial(_part, find, get), part, name)
 
     def _add(self, find: _Find, value: Any, path: str) -> None:
-        """Add a value, and all in it that the functions may read."""
-        if len(self._values) < _MAX_READS:
-            with contextlib.suppress(Exception):  # an attribute of the user's
-                if (is_same := _comparison(value)) is not None and path not in self._ignored:
-                    self._values.append((find, is_same, path, _text(value)))
-                self._add_parts(find, value, path)
-
-    def _add_parts(self, find: _Find, value: Any, path: str) -> None:
-        """Add what is in a container, a function, a module, a class or an instance."""
+        if (is_same := _comparison(value)) is not None and path not in self._ignored:
+            self._values.append((find, is_same, path, _text(value)))
         # A second run would take the next of an iterator, a file or a generator of numbers.
         is_random = type(value).__module__.startswith(("numpy.random", "random"))
         self.has_effects |= is_random or hasattr(type(value), "__next__")
-        if id(value) in self._seen or isinstance(value, _WHOLE):
-            return
-        self._seen.add(id(value))
-        if isinstance(value, dict | list | tuple):
-            self._add_items(find, value, path)
-        elif _is_callable(value):
-            self._add_callable(value)
+        if id(value) not in self._seen and not isinstance(value, _WHOLE):
+            self._seen.add(id(value))
+            if _is_callable(value):
+                self._add_callable(value)
+            else:
+                self._add_parts(find, value, path)
+
+    def _parts(self, value: Any, path: str) -> Iterator[tuple[_Get, Any, str]]:
+        """Yield how to get each part of a value that may be read, the part and its name."""
+        if isinstance(value, types.FunctionType):
+            yield from self._read_by(value)
+        if isinstance(value, types.FunctionType | functools.partial):
+            for name, held in _bound(value).items():
+                yield (lambda function, name=name: _bound(function)[name]), held, name
+        elif isinstance(value, dict | list | tuple):
+            yield len, len(value), f"len({path})"
+            fields = getattr(value, "_fields", ()) if isinstance(value, tuple) else ()
+            items = value.items() if isinstance(value, dict) else enumerate(value)
+            for key, item in [*itertools.islice(items, _MAX_ITEMS)]:
+                is_read = self._names.isdisjoint(fields) or fields[key] in self._names
+                if is_read and isinstance(key, _PLAIN):
+                    step = f".{fields[key]}" if fields else f"[{key!r}]"
+                    yield operator.itemgetter(key), item, path + step
         elif isinstance(value, types.ModuleType):
             if not is_library_module(value):
-                self._add_attributes(find, value, path)
+                yield from self._attributes(value, path)
         elif not type(value).__module__.startswith(("jax", "numpy")):
-            self._add_attributes(find, value, path)
+            yield from self._attributes(value, path)
 
-    def _add_items(self, find: _Find, value: Any, path: str) -> None:
-        self._add(lambda: len(find()), len(value), f"len({path})")
-        fields = getattr(value, "_fields", ()) if isinstance(value, tuple) else ()
-        is_named = not self._names.isdisjoint(fields)
-        items = value.items() if isinstance(value, dict) else enumerate(value)
-        for key, item in [*itertools.islice(items, _MAX_ITEMS)]:
-            is_read = not is_named or fields[key] in self._names
-            if is_read and isinstance(key, _PLAIN):
-                name = f".{fields[key]}" if fields else f"[{key!r}]"
-                self._add(lambda key=key: find()[key], item, path + name)
+    def _read_by(self, function: types.FunctionType) -> Iterator[tuple[_Get, Any, str]]:
+        """Yield the globals and the captured variables of a function."""
+        code, space = code_of(function), function.__globals__
+        if is_library_function(function):  # may count the runs, as `chex.assert_max_traces`
+            self.has_effects |= code.changes_objects or bool(code.stores)
+            return
+        self.codes.append(function.__code__)
+        self._names |= code.attributes
+        self.may_change_objects |= code.changes_objects
+        self.has_effects |= bool(code.stores) or _is_impure(function)
+        for name in code.globals:
+            if name in space and (id(space), name) not in self._seen:
+                self._seen.add((id(space), name))
+                yield (lambda function, name=name: function.__globals__[name]), space[name], name
+        captured = captured_by(function)
+        for i, (name, _) in enumerate(cells_of(function)):
+            if name in captured:
+                yield (lambda f, i=i: f.__closure__[i].cell_contents), captured[name], name
 
-    def _add_attributes(self, find: _Find, value: Any, path: str) -> None:
-        """Add the attributes of an instance, a module or a class, and what its methods read."""
+    def _attributes(self, value: Any, path: str) -> Iterator[tuple[_Get, Any, str]]:
+        """Yield the attributes of an instance, a module or a class; add what its methods read."""
         cls = value if isinstance(value, type) else type(value)
         own = {} if value is cls else getattr(value, "__dict__", {})
         # `__getattr__` may find an attribute in anything that the object has.
         names = {*own} if hasattr(cls, "__getattr__") else self._names & own.keys()
-        for each in _users_classes(cls):
+        for each in cls.__mro__:
+            if each is object or is_library_class(each):
+                continue
             names |= self._names & vars(each).keys()
             for name in ({"__call__", "__getitem__", "__getattr__"} | self._names) & {*vars(each)}:
                 method = vars(each)[name]
@@ -239,9 +235,9 @@ class Reads:
                 if _is_callable(method):
                     self._add_callable(method)
         for name in sorted(names):
-            found = _looked_up(lambda: value, name)
+            found = _looked_up(value, name)
             if name in own or not hasattr(type(found), "__get__"):
-                self._add(functools.partial(_looked_up, find, name), found, f"{path}.{name}")
+                yield functools.partial(_looked_up, name=name), found, f"{path}.{name}"
 
 
 _PLAIN: Any = (bool, int, float, complex, str, bytes, type(None), slice, range, type(...))
@@ -255,10 +251,6 @@ _CALLABLES = (
 
 def _is_callable(value: Any) -> bool:
     return isinstance(value, _CALLABLES) or attribute(value, "__wrapped__") is not None
-
-
-def _users_classes(cls: type) -> list[type]:
-    return [each for each in cls.__mro__ if not (each is object or is_library_class(each))]
 
 
 def _names(fn: Any) -> tuple[str, ...]:
@@ -291,8 +283,8 @@ def _referent(reference: Any) -> Any:
     return value
 
 
-def _cell(find: _Find, i: int) -> Any:
-    return find().__closure__[i].cell_contents
+def _part(find: _Find, get: _Get) -> Any:
+    return get(find())
 
 
 def _bound(fn: Any) -> dict[str, Any]:
@@ -304,9 +296,8 @@ def _bound(fn: Any) -> dict[str, Any]:
     return {**dict(zip(names, defaults, strict=True)), **(fn.__kwdefaults__ or {})}
 
 
-def _looked_up(find: _Find, name: str) -> Any:
+def _looked_up(owner: Any, name: str) -> Any:
     """Return an attribute without running code of the user's."""
-    owner = find()
     try:  # `contextlib.suppress` would take longer
         return owner.__dict__[name]
     except (AttributeError, KeyError):

@@ -151,12 +151,15 @@ _silence = threading.RLock()
 
 @attrs.define(eq=False)
 class _Function:
-    """The latest programs of a function, each with its jaxpr."""
+    """A function that JAX calls, with the latest programs, each by its jaxpr."""
 
     is_followed: bool  # False for those of libraries
     find: Callable[[tuple], Any] | None  # the user's function, by the arguments of the call
     calls: int = 0
     programs: tuple[tuple[weakref.ref[Any], _Program], ...] = ()
+
+    def add(self, jaxpr: Any, program: _Program) -> None:
+        self.programs = (*self.programs[1 - _MAX_PROGRAMS :], (weakref.ref(jaxpr), program))
 
 
 _MAX_PROGRAMS = 16  # of a function
@@ -170,17 +173,12 @@ class StaleWatch:
     - `on_report`: is called with each stale read. It may raise a `StaleReadError`, which the call
         raises.
     - `on_problem`: is called with what failed in canonopt itself.
-    - `all_threads`: whether to watch what other threads call, too.
     """
 
     def __init__(
-        self,
-        on_report: Callable[[StaleRead], None],
-        on_problem: Callable[[str], Any],
-        all_threads: bool,
+        self, on_report: Callable[[StaleRead], None], on_problem: Callable[[str], Any]
     ) -> None:
         self._on_report, self._on_problem = on_report, on_problem
-        self.thread = None if all_threads else threading.get_ident()
         self._lock = threading.RLock()
         self._functions: WeakIdMap[_Function] = WeakIdMap()
         self._programs: WeakIdMap[_Program] = WeakIdMap()  # by jaxpr
@@ -202,95 +200,74 @@ class StaleWatch:
 
     __enter__, __exit__ = start, stop
 
-    def _known(self, function: Any) -> _Function:
-        found = self._functions.get(function)
-        if found is None:
-            find = function_finder(function)
-            is_users = find is not None or attribute(function, "__call_of_user__") is not None
-            found = _Function(is_users or bool(reads_of_call(function, (), {}).codes), find)
-            with contextlib.suppress(TypeError):
-                self._functions.set(function, found)
-        return found
+    def noting(self, call: Callable[..., Any], *args: Any) -> Any:
+        """Call a method, and note what fails in canonopt, which stops no step."""
+        try:
+            return call(*args)
+        except StaleReadError:
+            raise
+        except Exception as error:
+            self._on_problem(f"{type(error).__name__}: {error}")
 
-    def _users(self, given: Any, args: tuple) -> tuple[Any, _Function]:
+    def users(self, given: Any, args: tuple) -> tuple[Any, _Function]:
         """Return the user's function of a call of what `jax.jit` was given."""
-        known = self._known(given)
-        if known.find is None:
-            return given, known
-        function = known.find(args)
-        return function, self._known(function)
+        if (known := self._functions.get(given)) is None:
+            find = function_finder(given)
+            is_users = find is not None or attribute(given, "__call_of_user__") is not None
+            known = _Function(is_users or bool(reads_of_call(given, (), {}).codes), find)
+            with contextlib.suppress(TypeError):
+                self._functions.set(given, known)
+        return (given, known) if known.find is None else self.users(known.find(args), ())
 
     def on_hit(self, jitted: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Compare what the function of a cached call reads."""
-        try:
-            given = getattr(jitted, "__wrapped__", None)
-            if given is None:  # as of some functions of JAX
+        if (given := getattr(jitted, "__wrapped__", None)) is None:  # as of some functions of JAX
+            return
+        function, known = self.users(given, args)
+        if not known.is_followed:
+            return
+        known.calls += 1
+        for _, program in known.programs:
+            if program.active is not None or program.reads.differ():
+                break
+        else:
+            if known.programs:
                 return
-            function, known = self._users(given, args)
-            if not known.is_followed:
-                return
-            known.calls += 1
-            for _, program in known.programs:
-                if program.active is not None or program.reads.differ():
-                    break
-            else:
-                if known.programs:
-                    return
-            if not is_unwatched():  # as a function that is traced again is
-                self._compare(known, function, CachedCall(given, args, kwargs, jitted.trace))
-        except Exception as error:
-            self._note(error)
+        if not is_unwatched():  # as a function that is traced again is
+            self.compare(known, function, CachedCall(given, args, kwargs, jitted.trace))
 
-    def _compare(self, known: _Function, function: Any, cached: CachedCall) -> None:
+    def compare(self, known: _Function, function: Any, cached: CachedCall) -> None:
         """Compare what a call reads that was not traced."""
         with self._lock:
             jaxpr = cached.cached()
             program = next((each for found, each in known.programs if found() is jaxpr), None)
-            # An equal method has the same program. Others that share one read other values.
-            if program is None and not cached.is_shared:
-                program = self._programs.get(jaxpr)
             if program is None:
-                program = _Program(reads_of_call(*cached.users_call()), is_traced=False)
-            self._add(known, jaxpr, program)
+                # An equal method has the same program. Others that share one read other values.
+                program = None if cached.is_shared else self._programs.get(jaxpr)
+                program = program or _Program(reads_of_call(*cached.users_call()), False)
+                known.add(jaxpr, program)
             report = program.check(function, known.calls, cached)
         if report is not None:
             self._on_report(report)
 
-    def _add(self, known: _Function, jaxpr: Any, program: _Program) -> None:
-        """Add a program that is not there yet."""
-        if not any(found() is jaxpr for found, _ in known.programs):
-            kept = known.programs[1 - _MAX_PROGRAMS :]
-            known.programs = (*kept, (weakref.ref(jaxpr), program))
-            self._programs.set(jaxpr, program)
-
-    def enter(self, miss: Miss) -> tuple[_Function, Any, Miss, Reads] | None:
+    def before_miss(self, miss: Miss) -> tuple[Any, _Function, Miss, Reads] | None:
         """Note what a function reads before it is traced, if it is."""
-        try:
-            function, known = self._users(miss.jitted, miss.given[0])
-            if known.is_followed:
-                return known, function, miss, reads_of_call(miss.function, miss.args, miss.kwargs)
-        except Exception as error:
-            self._note(error)
-        return None
+        function, known = self.users(miss.jitted, miss.given[0])
+        if not known.is_followed:
+            return None
+        return function, known, miss, reads_of_call(miss.function, miss.args, miss.kwargs)
 
-    def leave(self, entered: Any, traced: bool, jaxpr: Any) -> None:
+    def after_miss(
+        self, function: Any, known: _Function, miss: Miss, reads: Reads, traced: bool, jaxpr: Any
+    ) -> None:
         """Note the program of a miss, or compare what it reads if it was there before."""
-        if entered is None or jaxpr is None:
-            return
-        try:
-            known, function, miss, reads = entered
-            known.calls += miss.is_call
-            if traced:
-                self._add(known, jaxpr, _Program(reads, is_traced=True))
-            else:
-                self._compare(known, function, CachedCall.of_miss(miss, jaxpr))
-        except Exception as error:
-            self._note(error)
-
-    def _note(self, error: Exception) -> None:
-        if isinstance(error, StaleReadError):
-            raise error
-        self._on_problem(f"{type(error).__name__}: {error}")
+        known.calls += miss.is_call
+        if traced:
+            program = _Program(reads, is_traced=True)
+            known.add(jaxpr, program)
+            self._programs.set(jaxpr, program)
+        else:
+            self.compare(known, function, CachedCall.of_miss(miss, jaxpr))
 
 
 # --- listening ------------------------------------------------------------------------------------
@@ -301,18 +278,17 @@ _changing = threading.Lock()
 
 def _on_hit(jitted: Any, args: tuple, kwargs: dict[str, Any]) -> None:
     for each in _watches:
-        if each.thread is None or each.thread == threading.get_ident():
-            each.on_hit(jitted, args, kwargs)
+        each.noting(each.on_hit, jitted, args, kwargs)
 
 
 def _enter(miss: Miss) -> list[tuple[StaleWatch, Any]]:
-    here = (None, threading.get_ident())
-    return [(each, each.enter(miss)) for each in _watches if each.thread in here]
+    return [(each, each.noting(each.before_miss, miss)) for each in _watches]
 
 
 def _leave(entered: list[tuple[StaleWatch, Any]], traced: bool, jaxpr: Any) -> None:
-    for each, token in entered:
-        each.leave(token, traced, jaxpr)
+    for each, noted in entered:
+        if noted is not None and jaxpr is not None:
+            each.noting(each.after_miss, *noted, traced, jaxpr)
 
 
 @functools.cache  # if it raises, the next use checks again
@@ -321,7 +297,7 @@ def _listeners() -> tuple[HitWatch, MissWatch]:
 
 
 @contextlib.contextmanager
-def assert_not_stale(*, all_threads: bool = False) -> Iterator[None]:
+def assert_not_stale() -> Iterator[None]:
     """Raise in a cached call that goes on with a value that has changed since it was traced.
 
     A jitted function reads its globals, captured variables and attributes when it is traced. A
@@ -353,11 +329,7 @@ def assert_not_stale(*, all_threads: bool = False) -> Iterator[None]:
     unconfirmed. A function that was traced before the block is compared with what it read at its
     first call in the block.
 
-    The program has run when this raises, and its result is lost, also if arguments were donated.
-
-    **Arguments:**
-
-    - `all_threads`: whether to watch what other threads call in the meantime, too.
+    This watches all threads. The program has run when it raises, and its result is lost, also if arguments were donated.
 
     **Raises:** `StaleReadError`, an `AssertionError`, in the call. `UnsupportedVersionError` at the
     start if JAX has changed so that canonopt cannot see cached calls.
@@ -367,16 +339,11 @@ def assert_not_stale(*, all_threads: bool = False) -> Iterator[None]:
         if report.is_confirmed:
             first, *rest, hint = report.lines()
             value = report.values[0]
-            raise StaleReadError(
-                "\n".join((first, *rest)),
-                hint,
-                path=value.path,
-                before=value.before,
-                after=value.after,
-            )
+            facts = {"path": value.path, "before": value.before, "after": value.after}
+            raise StaleReadError("\n".join((first, *rest)), hint, **facts)
 
     problems: list[str] = []
-    with StaleWatch(fail, problems.append, all_threads):
+    with StaleWatch(fail, problems.append):
         yield
     if problems:
         raise CanonoptError(

@@ -207,7 +207,7 @@ class Collected(list[StaleRead]):
 
     def __enter__(self) -> "Collected":
         self.problems: list[str] = []
-        self._block = StaleWatch(self.append, self.problems.append, all_threads=False)
+        self._block = StaleWatch(self.append, self.problems.append)
         self._block.__enter__()
         return self
 
@@ -528,17 +528,16 @@ def test_afterwards_the_hook_of_jax_is_as_it_was():
         return api._post_hook_state, state.get_local(), state.get_global()
 
     before = hooks()
-    with Collected(), canonopt.assert_not_stale(all_threads=True), Collected():
+    with Collected(), canonopt.assert_not_stale(), Collected():
         assert hooks() != before
     assert hooks() == before
 
 
-@pytest.mark.parametrize("all_threads", [False, True])
-def test_nans_are_found_if_that_is_turned_on_inside(all_threads: bool):
+def test_nans_are_found_if_that_is_turned_on_inside():
     def check() -> None:
         step = jax.jit(lambda x: RATE * jnp.log(x))
         step(X + 1)
-        with canonopt.assert_not_stale(all_threads=all_threads):
+        with canonopt.assert_not_stale():
             jax.config.update("jax_debug_nans", True)
             step(X + 1)
             for _ in range(2):
@@ -554,13 +553,11 @@ def test_nans_are_found_if_that_is_turned_on_inside(all_threads: bool):
         jax.config.update("jax_debug_nans", False)
 
 
-@pytest.mark.parametrize("all_threads", [False, True])
-def test_other_threads_are_watched_if_asked(all_threads: bool):
+def test_other_threads_are_watched_too():
     step = jitted()
-    reports: list[StaleRead] = []
-    with StaleWatch(reports.append, pytest.fail, all_threads):
+    with Collected() as reports:
         in_thread(lambda: run(step, 1.0, 2.0))
-    assert len(reports) == all_threads
+    assert len(reports) == 1
 
 
 def test_nothing_is_kept_alive():
