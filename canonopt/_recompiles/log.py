@@ -7,7 +7,7 @@ import os
 import re
 import weakref
 from collections.abc import Iterable, Iterator
-from typing import Any, Self
+from typing import Any
 
 import attrs
 
@@ -23,7 +23,7 @@ from .causes import (
     verdict,
 )
 from .differences import is_same_call
-from .records import Call
+from .records import FUNCTION, Call
 from .rules import explain, failure_hints
 from .stale import StaleRead
 
@@ -35,12 +35,13 @@ MAX_OPERATIONS = 512  # kept for each line
 _MAX_FIRST, _MAX_LAST = 4, 12
 
 
-class _Timed:
+@attrs.define(eq=False, kw_only=True)
+class Timed:
     """What has seconds for each stage, without those of inner functions."""
 
-    trace_seconds: float
-    lowering_seconds: float
-    compile_seconds: float
+    trace_seconds: float = 0.0
+    lowering_seconds: float = 0.0
+    compile_seconds: float = 0.0
 
     @property
     def seconds(self) -> float:
@@ -52,7 +53,7 @@ class _Timed:
 
 
 @attrs.define(eq=False, kw_only=True)
-class Counts(_Timed):
+class Counts(Timed):
     traces: int = 0
     nested_traces: int = 0  # those that were parts of other traces
     compiles: int = 0
@@ -62,31 +63,19 @@ class Counts(_Timed):
     # The backward pass that `jax.grad` or `jax.vjp` makes of a jitted function is a program of its
     # own. It is no recompile, and no limit counts it.
     backward_compiles: int = 0
-    trace_seconds: float = 0.0
-    lowering_seconds: float = 0.0
-    compile_seconds: float = 0.0
-
-    def add(self, others: Iterable["Counts"]) -> Self:
-        for other in others:
-            for name in COUNTS:
-                setattr(self, name, getattr(self, name) + getattr(other, name))
-        return self
 
 
 COUNTS = tuple(field.name for field in attrs.fields(Counts))
 
 
 @attrs.define(eq=False)
-class Entry(_Timed):
+class Entry(Timed):
     """One trace, one compile, or both: what a miss of the jit cache led to."""
 
     call: Call | None = attrs.field(repr=False)  # too long
     at: float  # seconds, of time.perf_counter
     traced: bool = False
     compiled: bool = False
-    trace_seconds: float = 0.0
-    lowering_seconds: float = 0.0
-    compile_seconds: float = 0.0
     error: str | None = None  # of a trace that failed
     advice: tuple[str, ...] = ()  # what to write in place of a call that failed
     # Whether the function had been traced or compiled before. If `predict` was traced inside `step`
@@ -113,8 +102,7 @@ class Entry(_Timed):
             try:
                 self._explanation = explain(self.call, earlier)
             except Exception as error:  # an explanation is not worth a failing report
-                problem = f"canonopt failed to compare the calls: {error!r}"
-                self._explanation = Cause(note=problem)
+                self._explanation = Cause(note=f"canonopt failed to compare the calls: {error!r}")
         return self._explanation
 
     def compare_with(self, earlier: Iterable["Entry"]) -> None:
@@ -125,13 +113,6 @@ class Entry(_Timed):
     @property
     def is_again(self) -> bool:
         return self.traced_again or self.compiled_again
-
-    @property
-    def what(self) -> str:
-        if self.error is not None:
-            return "failed while traced"
-        done = [word for word in ("traced", "compiled") if getattr(self, word)]
-        return f"was {' and '.join(done) or 'compiled'}"
 
     @property
     def told(self) -> Cause:
@@ -148,18 +129,17 @@ def _causes(entries: Iterable[Entry]) -> list[Cause]:
     """Return the causes of entries, each once for all entries that have it."""
     alike: dict[object, list[Entry]] = {}
     for entry in entries:
-        told = entry.told
+        told, done = entry.told, (entry.traced, entry.compiled, entry.error is not None)
         # Not by the values: a batch that grows in each step is one cause.
         changes = ((c.path_of_growth, c.kind, c.fix, c.hint) for c in told.changes)
-        key = entry.what, entry.operation, told.note, *dict.fromkeys(changes)
+        key = *done, entry.operation, told.note, *dict.fromkeys(changes)
         alike.setdefault(key, []).append(entry)
-    return [_cause(found, _what_again(found), found[0].told) for found in alike.values()]
+    return [_cause(found, _what(found), found[0].told) for found in alike.values()]
 
 
 def _cause(entries: list[Entry], what: str, told: Cause) -> Cause:
-    pattern, expected = None, None
-    if told.changes:
-        pattern, expected = verdict([entry.told.changes for entry in entries])
+    of_all = [entry.told.changes for entry in entries]
+    pattern, expected = verdict(of_all) if told.changes else (None, None)
     return attrs.evolve(
         told,
         what=what,
@@ -171,11 +151,11 @@ def _cause(entries: list[Entry], what: str, told: Cause) -> Cause:
     )
 
 
-def _what_again(entries: list[Entry]) -> str:
+def _what(entries: list[Entry]) -> str:
     """Return what had been done before: a second trace may come with the first compile."""
     first = entries[0]
     if first.error is not None:
-        return first.what
+        return "failed while traced"
     if first.operation is not None:
         return f"compiled {first.operation} again"
     words = ("traced", "compiled")
@@ -274,8 +254,9 @@ class FunctionLog(Counts):
         # What is traced inside another trace is one program with it, for all of its shapes.
         entry.traced_again = not entry.is_nested and self.traces > self.nested_traces
         trial = self.entries[-1] if self.entries else None
-        is_refused = entry.call is not None and entry.call.why_not_shared is not None
-        if is_refused and trial is not None and _is_trial_of(trial, entry):
+        function = None if entry.call is None else entry.call.leaves.get(FUNCTION)
+        is_alone = function is not None and function.why_not_shared is not None
+        if is_alone and trial is not None and _is_trial_of(trial, entry):
             # One trace with it, to a user. Nothing is compared with the trial: it looks the same.
             entry.traced_again, trial.traced_again = trial.traced_again, False
             trial.error = trial.call = None
@@ -473,5 +454,5 @@ def _unknown(name: str, seen: list[str]) -> UnknownFunctionError:
 
 def _total(name: str, logs: list[FunctionLog]) -> FunctionLog:
     entries = [entry for log in logs for entry in log.entries]
-    is_line = any(log.is_line for log in logs)
-    return FunctionLog(name, None, entries, is_line).add(logs)
+    counts = {name: sum(getattr(log, name) for log in logs) for name in COUNTS}
+    return FunctionLog(name, None, entries, any(log.is_line for log in logs), **counts)

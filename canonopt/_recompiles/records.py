@@ -480,15 +480,6 @@ class Call:
     )
 
     @property
-    def function(self) -> Leaf | None:
-        return self.leaves.get(FUNCTION)
-
-    @property
-    def why_not_shared(self) -> str | None:
-        """Return why the function runs a program of its own."""
-        return None if self.function is None else self.function.why_not_shared
-
-    @property
     def arrays(self) -> dict[str, Leaf]:
         return {path: leaf for path, leaf in self.leaves.items() if leaf.is_array}
 
@@ -537,17 +528,13 @@ def call_of(
     """
     call, options = Call(filtered), options or {}
     reader, leaves = _Reader(call), call.leaves
-    parameters = _parameters(function)
-    named = [*_named(parameters, args, kwargs)]
+    named, call.at_default = _named(function, args, kwargs)
     for index, name, value in named:
         is_whole = is_static(name) or (index is not None and is_static(index))
         (reader.add_static if is_whole else reader.add)(name, value)
     # `filter_jit` passes the module on as an argument, so its arrays are leaves of the call.
     if filtered and isinstance(function, loaded("equinox", "Module")):
         reader.add("self", function)
-    given = {name: value for _, name, value in named}
-    at_default = (p.name for p in parameters if is_same_plain(given.get(p.name, given), p.default))
-    call.at_default = frozenset(at_default)
     # Equinox binds the arguments to the signature, so there a keyword makes no other call.
     for index, name, _ in named if not filtered else ():
         leaves[GIVEN + name] = text_leaf("by keyword" if index is None else "by position")
@@ -557,7 +544,9 @@ def call_of(
             leaves[OPTION + name] = text_leaf(repr(value))
     leaves.update(_context_leaves((*context_of_calls().items(),)))
     flat = jtu.tree_leaves((args, kwargs))
-    leaves[TRANSFORMS] = _transforms_leaf(x for x in flat if isinstance(x, jax.core.Tracer))
+    tracers = frozenset(type(x).__name__ for x in flat if isinstance(x, jax.core.Tracer))
+    words = sorted(_TRANSFORMS.get(name, f"with {name}s") for name in tracers)
+    leaves[TRANSFORMS] = text_leaf(" and ".join(words) or "by itself", tracers)
     call.caller = caller_of(((n, v) for _, n, v in named), is_given, (Mesh, Sharding))
     shardings, variables = reader.shardings.items(), call.caller.variables
     call.places = {text: code_of_sharding(found, variables) for text, found in shardings}
@@ -602,8 +591,8 @@ def shapes_of_miss(miss: Miss) -> str:
     return ", ".join([*texts, *map(text_of, static)]) or "nothing"
 
 
-# What transforms the call of a jitted function, by the tracers that it was given. By name, because
-# JAX exports only some of these classes.
+# What transforms the call of a jitted function, by the names of the tracers that it was given,
+# since JAX exports only some of these classes.
 _TRANSFORMS = {
     "BatchTracer": "under jax.vmap",
     "JVPTracer": "under jax.jvp",
@@ -612,28 +601,22 @@ _TRANSFORMS = {
 }
 
 
-def _transforms_leaf(tracers: Iterable[Any]) -> Leaf:
-    names = {type(tracer).__name__ for tracer in tracers}
-    words = sorted(_TRANSFORMS.get(name, f"with {name}s") for name in names)
-    return text_leaf(" and ".join(words) or "by itself", frozenset(names))
-
-
-def _parameters(function: Any) -> list[inspect.Parameter]:
-    with contextlib.suppress(ValueError, TypeError):  # some functions written in C have none
-        return [*inspect.signature(function).parameters.values()]
-    return []
-
-
 def _named(
-    parameters: list[inspect.Parameter], args: tuple, kwargs: Mapping[str, Any]
-) -> Iterator[tuple[int | None, str, Any]]:
-    """Yield the arguments with the names of the function's parameters."""
+    function: Any, args: tuple, kwargs: Mapping[str, Any]
+) -> tuple[list[tuple[int | None, str, Any]], frozenset[str]]:
+    """Return the arguments with the names of the parameters, and those that are as by default."""
+    parameters: list[inspect.Parameter] = []
+    with contextlib.suppress(ValueError, TypeError):  # some functions written in C have none
+        parameters = [*inspect.signature(function).parameters.values()]
     names = [p.name for p in parameters if p.kind <= inspect.Parameter.POSITIONAL_OR_KEYWORD]
     rest = next((p.name for p in parameters if p.kind is inspect.Parameter.VAR_POSITIONAL), "args")
-    for i, value in enumerate(args):
-        yield i, names[i] if i < len(names) else f"{rest}[{i - len(names)}]", value
-    for name, value in kwargs.items():
-        yield None, name, value
+    names += [f"{rest}[{i}]" for i in range(len(args))]
+    pairs = enumerate(zip(names, args, strict=False))
+    given: list[tuple[int | None, str, Any]] = [(i, name, value) for i, (name, value) in pairs]
+    given += [(None, name, value) for name, value in kwargs.items()]
+    values = {name: value for _, name, value in given}
+    at_default = (p.name for p in parameters if is_same_plain(values.get(p.name, p), p.default))
+    return given, frozenset(at_default)
 
 
 class _Reader:

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 from .._python_internals import MODULES
 from .causes import HANDFUL, PAIR, Cause, Change
 from .differences import Difference, nearest, wider
-from .records import GIVEN, STEPS, TRANSFORMS, Call, Leaf
+from .records import FUNCTION, GIVEN, STEPS, TRANSFORMS, Call, Leaf
 
 
 class Line(NamedTuple):
@@ -375,7 +375,7 @@ def explain(new: Call, earlier: Sequence[Call]) -> Cause | None:
     if found := nearest(new, earlier):
         return Cause.of(map(change_of, found))
     # Inside of a trace the function itself has no record.
-    is_inside = new.function is None and bool(new.leaves[TRANSFORMS].token)
+    is_inside = FUNCTION not in new.leaves and bool(new.leaves[TRANSFORMS].token)
     return Cause(note=_INSIDE if is_inside else _NO_DIFFERENCE)
 
 

@@ -329,7 +329,8 @@ def assert_not_stale() -> Iterator[None]:
     unconfirmed. A function that was traced before the block is compared with what it read at its
     first call in the block.
 
-    This watches all threads. The program has run when it raises, and its result is lost, also if arguments were donated.
+    This watches all threads. The program has run when it raises, and its result is lost, also if
+    arguments were donated.
 
     **Raises:** `StaleReadError`, an `AssertionError`, in the call. `UnsupportedVersionError` at the
     start if JAX has changed so that canonopt cannot see cached calls.

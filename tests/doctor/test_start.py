@@ -6,7 +6,7 @@ import sys
 import pytest
 
 from canonopt._doctor.forms import as_text
-from canonopt._recompiles import Entry, FunctionLog
+from canonopt._recompiles import STAGES, Entry, FunctionLog
 
 from ..support.doctor import doctored, report_of_logs, run
 
@@ -18,7 +18,10 @@ OFF_CACHE = {"is_on": False, "min_seconds": 1.0}
 
 def log_of(name, *times, **fields):
     """The log of programs, each with when it began and how long its stages took."""
-    entries = [Entry(None, at, True, True, *stages) for at, *stages in times]
+    entries = [
+        Entry(None, at, True, True, **dict(zip(STAGES, stages, strict=True)))
+        for at, *stages in times
+    ]
     counts = {"traces": len(entries), "compiles": len(entries)}
     return FunctionLog(name, None, entries, **counts, **fields)
 
