@@ -1,7 +1,8 @@
 """`canonopt fix`: makes `import optax` in source code `import canonopt as optax`.
 
-canonopt has all public names of Optax, so the import is all that changes. An import whose name is
-used in another way stays, and a note says why; other notes name what only the author can change.
+canonopt has all public names of Optax, so the imports are all that changes: all of a file, or none
+if Optax is used in another way than by such names. A note says why, and other notes name what only
+the author can change.
 """
 
 import ast
@@ -28,7 +29,10 @@ _JITS = {
     "flax.nnx.jit": "define it once, outside of it",
 }
 _TRANSFORMATIONS = ("optax.GradientTransformation", "optax.GradientTransformationExtraArgs")
+_ONCE = {*_JITS, "functools.cache", "functools.lru_cache"}
 _OPTAX = re.compile(r"optax(\.\w+)*")
+# Functions that look up or replace what a text names.
+_BY_TEXT = ("import_module", "__import__", "patch", "setattr", "delattr")
 _MAX_NAMED = 4  # captured variables in a note
 _NOT_OURS = ("site-packages", "node_modules", "__pycache__", "build", "dist")
 
@@ -46,7 +50,7 @@ def fix(paths: Sequence[str], write: bool) -> int:
             found = fixed(path.read_bytes())
             if write and found.after != found.before:
                 path.write_bytes(found.after)
-        except (OSError, SyntaxError, ValueError) as error:
+        except (OSError, SyntaxError, ValueError, RecursionError) as error:
             print(f"canonopt fix: {path}: {' '.join(str(error).split())}", file=sys.stderr)
             status = 1
             continue
@@ -61,15 +65,15 @@ def fix(paths: Sequence[str], write: bool) -> int:
     return status
 
 
-def _files(paths: Sequence[str]) -> Iterator[Path]:
+def _files(paths: Sequence[str]) -> list[Path]:
+    """Return the files, each once though links lead to it."""
+    found: dict[Path, Path] = {}
     for path in map(Path, paths):
-        if not path.is_dir():
-            yield path
-            continue
-        for found in sorted(path.rglob("*.py")):
-            inside = found.relative_to(path).parts
+        for file in sorted(path.rglob("*.py")) if path.is_dir() else [path]:
+            inside = file.relative_to(path).parts
             if not any(part.startswith(".") or part in _NOT_OURS for part in inside):
-                yield found
+                found.setdefault(file.resolve(), file)
+    return [*found.values()]
 
 
 @attrs.frozen
@@ -81,37 +85,46 @@ class Fixed:
     notes: tuple[str, ...]  # what was left as it is, with its line
 
     def diff(self, path: Path) -> bytes:
-        """Return the change as a patch for `git apply` in the working directory."""
-        name = os.path.relpath(path)
-        if name.startswith(".."):  # not below it
-            name = os.path.abspath(path).lstrip("/")
+        """Return the change as a patch that `git apply` takes anywhere in the repository."""
+        path = path.resolve()
+        here = Path.cwd()
+        roots = (folder for folder in (here, *here.parents) if (folder / ".git").exists())
+        root = next(roots, here)
+        name = (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+        a, b = (os.fsencode(f"{side}/{name.lstrip('/')}") for side in "ab")
         before, after = (io.BytesIO(source).readlines() for source in (self.before, self.after))
-        a, b = (os.fsencode(f"{side}/{Path(name).as_posix()}") for side in "ab")
-        patch = difflib.diff_bytes(difflib.unified_diff, before, after, a, b)
+        patch = [*difflib.diff_bytes(difflib.unified_diff, before, after, a, b)]
         last = b"\n\\ No newline at end of file\n"
-        return b"".join(line if line.endswith(b"\n") else line + last for line in patch)
+        lines = (line if line.endswith(b"\n") else line + last for line in patch)
+        # Without this line, git takes paths for those in the working directory.
+        return b"".join([b"diff --git %s %s\n" % (a, b), *lines])
 
 
 def fixed(source: bytes) -> Fixed:
     """Return source code with canonopt's modules in place of Optax's.
 
-    **Raises:** `SyntaxError` or `ValueError` if it is not Python.
+    **Raises:** `SyntaxError` or `ValueError` if it is not Python, `RecursionError` if it is nested
+    too deeply.
     """
     tree = ast.parse(source)
     names = _Names(tree)
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
+    if source.decode(encoding).encode(encoding) != source:
+        raise ValueError(f"it cannot be written again in its encoding, {encoding}")
     text = source.decode(encoding).encode()  # because `ast` counts the bytes of UTF-8
     # Not by `splitlines`, for which a form feed ends a line.
     lines = (line.encode() for line in io.StringIO(text.decode(), newline=""))
     starts = [0, *itertools.accumulate(map(len, lines))]
     notes, changes = [*_notes(names)], []
+    left = [(line, f"{text}: no import of this file is changed") for line, text in _by_text(names)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             try:
                 changes += _changes(node, names)
             except _Left as reason:
-                notes.append((reason.node.lineno, str(reason)))
-    for line, start, before, after in sorted(changes, reverse=True):
+                left.append((reason.node.lineno, str(reason)))
+    notes += left
+    for line, start, before, after in sorted(() if left else changes, reverse=True):
         at = text.index(before, starts[line - 1] + start)
         text = text[:at] + after + text[at + len(before) :]
     told = tuple(f"line {line}: {text}" for line, text in sorted(set(notes)))
@@ -119,18 +132,17 @@ def fixed(source: bytes) -> Fixed:
 
 
 class _Left(Exception):
-    """An import of Optax that cannot become canonopt's, because of `node`."""
+    """A use of Optax that canonopt may not have, at `node`."""
 
     def __init__(self, node: ast.stmt | ast.expr, reason: str) -> None:
-        super().__init__(f"{reason}: left as it is")
+        super().__init__(f"{reason}: no import of this file is changed")
         self.node = node
 
 
 class _Names:
     """The names of a file: the parent of each node, and what each imported name stands for.
 
-    Scopes do not count: a name that an import binds anywhere is that of the import everywhere. So
-    an import stays if a parameter of its name is used in another way than Optax.
+    Scopes do not count: a name that an import binds anywhere is that of the import everywhere.
     """
 
     def __init__(self, tree: ast.Module) -> None:
@@ -157,6 +169,10 @@ class _Names:
         if isinstance(node, ast.Attribute) and (path := self.full(node.value)):
             return f"{path}.{node.attr}"
         return None
+
+    def name(self, node: ast.AST) -> str | None:
+        """Return the last name of what `node` refers to: `patch` of `mock.patch`."""
+        return getattr(node, "attr", getattr(node, "id", None))
 
     def functions_around(self, node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         """Yield the functions whose bodies `node` is in, from the inside out."""
@@ -221,12 +237,13 @@ def _check(node: ast.stmt, name: str, path: str, names: _Names) -> None:
         if _found(full) is None:
             raise _Left(end, f"canonopt has no {full}")
         around = names.parents[end]
-        is_looked_up = (
-            isinstance(around, ast.Call)
-            and isinstance(around.func, ast.Name)
-            and around.func.id in ("getattr", "hasattr")
-        )
-        if _is_module(full) and isinstance(use.ctx, ast.Load) and not is_looked_up:
+        if not _is_module(full) or not isinstance(use.ctx, ast.Load):
+            continue
+        if isinstance(around, ast.Call) and names.name(around.func) in ("getattr", "hasattr"):
+            wanted = around.args[1] if len(around.args) > 1 else None
+            if not isinstance(wanted, ast.Constant) or _found(f"{full}.{wanted.value}") is not None:
+                continue
+        if not isinstance(around, ast.Compare):  # as in `if optax is None`
             raise _Left(end, f"the module {full} is passed on")
 
 
@@ -242,20 +259,29 @@ def _is_module(path: str) -> bool:
     return isinstance(_found(path), types.ModuleType)
 
 
+def _by_text(names: _Names) -> Iterator[tuple[int, str]]:
+    """Yield where a function is given the name of something in Optax, with the line."""
+    for node, parent in names.parents.items():
+        if isinstance(node, ast.Constant) and _OPTAX.fullmatch(str(node.value)):
+            call = names.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+            if isinstance(call, ast.Call) and names.name(call.func) in _BY_TEXT:
+                yield node.lineno, f"{node.value!r} names Optax in a text"
+
+
 # --- what is left to the author -------------------------------------------------------------------
 
 
 def _notes(names: _Names) -> Iterator[tuple[int, str]]:
     """Yield a note for what compiles again though the factories are canonopt's, with its line."""
     for node, parent in names.parents.items():
-        is_argument = isinstance(parent, ast.Call)  # as of `importlib.import_module`
-        if is_argument and isinstance(node, ast.Constant) and _OPTAX.fullmatch(str(node.value)):
-            yield node.lineno, f"{node.value!r} names Optax in a text: left as it is"
-        full, around = names.full(node), next(names.functions_around(node), None)
-        if around is None or full is None:
+        full, functions = names.full(node), [*names.functions_around(node)]
+        decorators = {names.full(inner) for each in functions for inner in _decorators_of(each)}
+        # A function that is traced once, or called once, makes nothing again.
+        if not functions or full is None or not decorators.isdisjoint(_ONCE):
             continue
-        is_called = isinstance(parent, ast.Call) and parent.func is node
-        if is_called and full in _TRANSFORMATIONS:
+        [around, *_] = functions
+        is_returned = isinstance(names.parents.get(parent), ast.Return)
+        if is_returned and full in _TRANSFORMATIONS and not around.decorator_list:
             text = "makes an optimizer of its own functions: left as it is. Write"
             yield around.lineno, f"{around.name} {text} @canonopt.canonical above it"
         jitted = _jitted(node, names, around) if full in _JITS else None
@@ -272,8 +298,11 @@ def _jitted(node: ast.AST, names: _Names, around: ast.AST) -> ast.AST | None:
     """Return what a reference to `jax.jit` jits, if each run of `around` makes it again."""
     child, parent = node, names.parents[node]
     while not isinstance(parent, ast.stmt):
-        if isinstance(parent, ast.Call) and child is parent.func and parent.args:
-            [first, *_] = parent.args
+        given: list[ast.expr] = []
+        if isinstance(parent, ast.Call) and parent.func is child:
+            given = [*parent.args, *(word.value for word in parent.keywords if word.arg == "fun")]
+        if given:
+            first = given[0]
             defined = {each.name: each for each in ast.walk(around) if isinstance(each, _FUNCTIONS)}
             # JAX finds the program of a function of a module again.
             is_made = not isinstance(first, ast.Name) and names.full(first) is None
@@ -292,6 +321,10 @@ def _captured(function: ast.AST, around: ast.FunctionDef | ast.AsyncFunctionDef)
         each.id for each in ast.walk(around) if isinstance(each, ast.Name) and not _is_read(each)
     }
     return [name for name in read if name in bound - own][:_MAX_NAMED]
+
+
+def _decorators_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
+    return (inner for each in function.decorator_list for inner in ast.walk(each))
 
 
 def _is_read(node: ast.Name | ast.arg) -> bool:

@@ -158,7 +158,8 @@ def _tried(report: _Dict) -> Iterator[_Line]:
     yield "With canonopt's factories in Optax's place:", ""
     yield from ((line, "") for line in side_by_side(report, tried))
     yield from ((f"  {line}", "") for read in tried["stale"] for line in read["lines"][:2])
-    if tried["is_same"] and (paths := files_to_fix(report)):
+    before, after = (sum(f["compiles"] for f in run["findings"]) for run in (report, tried))
+    if tried["is_same"] and after < before and (paths := files_to_fix(report["command"])):
         yield f"  write: canonopt fix --write {shlex.join(paths)}", ""
 
 

@@ -35,11 +35,13 @@ def run(
         sitecustomize.FOLDER: os.path.abspath(folder),
         sitecustomize.TRY: "1" if with_canonopt else "",
     }
-    pipe = None if output is None else subprocess.PIPE
-    process = subprocess.Popen(command, env=environment, stdout=pipe, stderr=pipe)
+    pipes: dict[str, Any] = {}
+    if output is not None:  # without an input, which only one of several runs could read
+        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    process = subprocess.Popen(command, env=environment, **pipes)
     with _outliving(process), contextlib.ExitStack() as stack:
         if output is not None and process.stdout is not None and process.stderr is not None:
-            stack.enter_context(output.reading(process.stdout, process.stderr))
+            stack.enter_context(output.reading(stdout=process.stdout, stderr=process.stderr))
         return process.pid, process.wait()
 
 
@@ -53,7 +55,7 @@ def _outliving(process: subprocess.Popen[Any]) -> Iterator[None]:
             process.send_signal(number)
 
     before = {}
-    for name in ("SIGINT", "SIGTERM", "SIGHUP"):
+    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):
         number = getattr(signal, name, None)  # not every system has all
         # `nohup` ignores a signal, and the command inherits that.
         if number is not None and signal.getsignal(number) is not signal.SIG_IGN:

@@ -1,52 +1,63 @@
-"""`canonopt doctor --try`: what a run prints and writes, and whether another one does the same."""
+"""`canonopt doctor --try`: the numbers of a run, and whether another one has the same.
 
-import collections
+The numbers of a text are grouped by the text around them, so lines may come in another order, and
+others between them. What two runs as they are agree on has to be the same in the third.
+"""
+
+import ast
 import contextlib
 import hashlib
-import itertools
 import os
 import re
 import shlex
 import sys
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any, TypeAlias
 
 import attrs
 
-# A time differs from run to run, and has few enough digits to be equal in two of three.
-_TIME = re.compile(rb"[\d.:]+\s?(ns|us|ms|s|sec|secs|seconds|it/s|s/it)\b")
+_NUMBER = re.compile(r"[-+]?(?:\d+\.?\d*|\.\d+)(?:e[-+]?\d+)?|\b(?:nan|inf)\b", re.IGNORECASE)
+# Times of the day, and durations, whatever is around them. They differ from run to run, and may
+# have so few digits that two of three are equal.
+_TIME = re.compile(
+    r"\d+:\d\d(?::\d\d)?(?:[.,]\d+)?"
+    r"|[\d.]+ ?(?:ns|us|ms|s|secs?|seconds?|mins?|minutes?|it/s|s/it)\b"
+    r"|(?:time|elapsed|second|duration|took|speed|fps)\w*\W{0,4}[\d.]+(?:e[-+]?\d+)?",
+    re.IGNORECASE,
+)
+_MAX_BYTES = 1 << 24  # of a file whose numbers are compared; of a larger one only a digest is
+
+_Lines: TypeAlias = dict[str, list[str]]  # that have numbers, by the text around these
 
 
 @attrs.frozen
 class Output:
-    """Text that a run prints, by its stream, and a digest of each file that it writes."""
+    """The text of each stream and of each file that a run writes."""
 
-    texts: dict[str, bytearray] = attrs.field(
-        factory=lambda: {"stdout": bytearray(), "stderr": bytearray()}
-    )
-    files: dict[str, bytes] = attrs.field(factory=dict)
+    texts: dict[str, bytes] = attrs.field(factory=dict)
 
     @contextlib.contextmanager
-    def reading(self, stdout: IO[bytes], stderr: IO[bytes]) -> Iterator[None]:
-        """Read the pipes of a process until their ends, and pass on what comes."""
+    def reading(self, **pipes: IO[bytes]) -> Iterator[None]:
+        """Read the pipes of a process until it has ended, and pass on what comes."""
         threads = [
-            threading.Thread(target=self._read, args=("stdout", stdout, sys.stdout)),
-            threading.Thread(target=self._read, args=("stderr", stderr, sys.stderr)),
+            threading.Thread(target=self._read, args=pipe, daemon=True) for pipe in pipes.items()
         ]
         for thread in threads:
             thread.start()
         yield
         for thread in threads:
-            thread.join()
+            thread.join(1)  # a process that this one has left behind may keep the pipe open
 
-    def _read(self, name: str, pipe: Any, stream: Any) -> None:
+    def _read(self, name: str, pipe: Any) -> None:
+        stream = getattr(sys, name)
         while found := pipe.read1():
-            self.texts[name] += found
+            self.texts[name] = self.texts.get(name, b"") + found
             with contextlib.suppress(OSError):  # the reader of ours may be gone
-                stream.write(found.decode(errors="replace"))
                 stream.flush()
+                stream.buffer.write(found)
+                stream.buffer.flush()
 
     @contextlib.contextmanager
     def noting_files(self) -> Iterator[None]:
@@ -55,12 +66,19 @@ class Output:
         yield
         for path, time in _times_of_files().items():
             if before.get(path) != time:
-                with contextlib.suppress(OSError), open(path, "rb") as file:
-                    self.files[path] = hashlib.file_digest(file, "sha256").digest()
+                with contextlib.suppress(OSError):
+                    self.texts[path] = Path(path).read_bytes()
 
-    def lines(self, name: str) -> list[bytes]:
-        """Return the lines of a stream. Each state of a progress bar is one."""
-        return _TIME.sub(b"", self.texts[name]).splitlines()
+    def lines(self, name: str) -> _Lines:
+        text = self.texts.get(name, b"")
+        if b"\0" in text or len(text) > _MAX_BYTES:
+            return {"its digest": [str(int(hashlib.sha256(text).hexdigest()[:12], 16))]}
+        found: _Lines = {}
+        for line in _TIME.sub("", text.decode(errors="replace")).splitlines():
+            if _NUMBER.search(line):
+                # Without blanks, since NumPy writes one in place of a sign.
+                found.setdefault("".join(_NUMBER.sub("#", line).split()), []).append(line)
+        return found
 
 
 def _times_of_files() -> dict[str, int]:
@@ -75,72 +93,65 @@ def _times_of_files() -> dict[str, int]:
 
 
 def outputs_compared(first: Output, second: Output, tried: Output) -> tuple[bool, str]:
-    """Return whether a run prints and writes what two others agree on, and a sentence on it."""
-    runs, seen = (first, second, tried), collections.Counter[str]()
-    others = [_printed_otherwise(name, runs, seen) for name in first.texts]
-    others.append(_written_otherwise(runs, seen))
-    if other := next(filter(None, others), None):
-        return False, f"With canonopt's factories it {other}"
-    if not (seen["number"] or seen["file"]):
-        return False, "Two runs of it agree on no number and no file, so nothing can be compared."
-    told = " and ".join(
-        f"{count} {name}{'s' * (count > 1)}" for name in ("number", "file") if (count := seen[name])
-    )
-    rest = " What differs in two runs as it is was not compared." if seen["left"] else ""
-    return True, f"With canonopt's factories it prints and writes the same: {told}.{rest}"
+    """Return whether a run has the numbers that two others agree on, and a sentence on it."""
+    told, count, is_all = "With canonopt's factories", 0, True
+    for name in first.texts:
+        before, again, now = (output.lines(name) for output in (first, second, tried))
+        for around, lines in before.items():
+            others, found = again.get(around, []), now.get(around, [])
+            if len(found) != len(lines) and lines == others and {*found} != {*lines}:
+                texts = f"{around!r} comes {len(found)} times, not {len(lines)}, in {name}"
+                return False, f"{told} it prints or writes something else: {texts}."
+            if not len(lines) == len(others) == len(found):
+                is_all = False  # such as what is printed at each trace
+                continue
+            for line, other, new in zip(lines, others, found, strict=True):
+                for old, same, value in zip(*map(_NUMBER.findall, (line, other, new)), strict=True):
+                    is_all &= old == same
+                    count += old == same
+                    if old == same != value:
+                        texts = f"{line.strip()} -> {new.strip()}"
+                        return False, f"{told} there are other numbers, first in {name}: {texts}"
+    if not count:
+        return False, "Two runs of it agree on no number, so nothing can be compared."
+    rest = "" if is_all else " What differs in two runs as it is was not compared."
+    return True, f"{told} the numbers are the same: {count} that it prints or writes.{rest}"
 
 
-_Runs: TypeAlias = tuple[Output, Output, Output]
+# --- what to write --------------------------------------------------------------------------------
 
 
-def _printed_otherwise(name: str, runs: _Runs, seen: collections.Counter[str]) -> str | None:
-    """Return how the third run differs from the others in a stream, and count what is seen."""
-    first, second, tried = (run.lines(name) for run in runs)
-    # A warning may be one line more in stderr.
-    if len(first) != len(second) or (name == "stderr" and len(first) != len(tried)):
-        seen["left"] += any(map(_is_number, first))
-        return None
-    if len(first) != len(tried):
-        return f"prints {len(tried)} lines, not {len(first)}."
-    for line, again, now in zip(first, second, tried, strict=True):
-        words = line.split()
-        for i, (word, same) in enumerate(itertools.zip_longest(words, again.split())):
-            if word != same:
-                seen["left"] += 1
-            elif now.split()[i : i + 1] != [word] or len(now.split()) != len(words):
-                texts = (each.decode(errors="replace").strip() for each in (line, now))
-                return f"prints something else, first: {' -> '.join(texts)}"
-            else:
-                seen["number"] += _is_number(word)
-    return None
-
-
-def _written_otherwise(runs: _Runs, seen: collections.Counter[str]) -> str | None:
-    first, second, tried = (run.files for run in runs)
-    for path, digest in first.items():
-        if second.get(path) != digest:
-            seen["left"] += 1
-        elif tried.get(path) != digest:
-            return f"writes something else, first into {path}."
-        else:
-            seen["file"] += 1
-    return None
-
-
-def _is_number(word: bytes) -> bool:
-    return re.search(rb"\d|\b(nan|inf)\b", word) is not None
-
-
-def files_to_fix(report: Mapping[str, Any]) -> list[str]:
-    """Return the files of a run, its script and where its functions are, that `fix` changes."""
+def files_to_fix(command: str) -> list[str]:
+    """Return the files that `canonopt fix` changes: a script, and those that it imports."""
     from .fixing import fixed  # imports Optax
 
-    places = [each["place"] or "" for each in report["findings"]]
-    words = [*shlex.split(report["command"]), *(place.rpartition(":")[0] for place in places)]
-    found = []
-    for path in dict.fromkeys(os.path.relpath(word) for word in words if word.endswith(".py")):
-        with contextlib.suppress(OSError, SyntaxError, ValueError):
-            result = fixed(Path(path).read_bytes())
-            if result.after != result.before:
-                found.append(path)
-    return found
+    words = shlex.split(command)
+    if words[:1] == ["-m"]:
+        words = [f"{words[1].replace('.', '/')}.py"]
+    found, known = list[str](), set[Path]()
+    pending = [Path(word) for word in words if word.endswith(".py")][:1]
+    while pending:
+        path = pending.pop()
+        if path in known or not path.is_file():
+            continue
+        known.add(path)
+        with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
+            source = path.read_bytes()
+            if fixed(source).after != source:
+                found.append(os.path.relpath(path))
+            pending += _imported(ast.parse(source), path.parent)
+    return sorted(found)
+
+
+def _imported(tree: ast.Module, folder: Path) -> Iterator[Path]:
+    """Yield where Python may find the modules that a file imports from its folder or below."""
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            module = node.module or ""
+            names = [module, *(f"{module}.{alias.name}".strip(".") for alias in node.names)]
+        for name in filter(None, names):
+            path = folder.joinpath(*name.split("."))
+            yield from (path.with_suffix(".py"), path / "__init__.py")

@@ -4,9 +4,9 @@
 is a traced leaf of its spec; `dynamic_spec` is imported when a spec holds one. `Spec`,
 `ScheduleSpec` and their base `Configured` are the types; `internals_of` gives what a spec knows
 about its factory. `names_of` and `find_in` say what canonopt has under the names of Optax, and
-`catalogue` lists its factories. `mirrored_names` and `replace_in_optax` are for tools that put
-canonopt in Optax's place. The module `config`, imported when it is asked for, writes specs as plain
-data, reads and compares them.
+`catalogue` lists its factories. `replace_in_optax` is for tools that put canonopt in Optax's
+place. The module `config`, imported when it is asked for, writes specs as plain data, reads and
+compares them.
 
 A new configuration is read with `_identity.read`, which gives its key. The factory is called once
 for each key, and a table holds the spec weakly: see `factory`, then `spec`.
@@ -15,7 +15,6 @@ for each key, and a table holds the spec weakly: see `factory`, then `spec`.
 from .builders import canonical as canonical
 from .builders import catalogue as catalogue
 from .builders import find_in as find_in
-from .builders import mirrored_names as mirrored_names
 from .builders import names_of as names_of
 from .builders import replace_in_optax as replace_in_optax
 from .dynamic_number import Dynamic as Dynamic

@@ -13,6 +13,7 @@ import optax.schedules
 import optax.transforms
 
 from .._optax_compat import is_factory, is_optimizer
+from .._steps import apply_updates
 from ..errors import NotAFactoryError
 from .factory import factory_of, register
 from .spec import ScheduleSpec, Spec
@@ -154,27 +155,19 @@ def find_in(module: str, name: str) -> Any:
     )
 
 
-# --- tools that put canonopt in Optax's place ---------------------------------------------------
-
-
-def mirrored_names() -> dict[str, tuple[str, Any]]:
-    """Map the name of each of Optax's factories, `optax.adam`, to canonopt's name and function."""
-    return {
-        path.replace("canonopt", "optax", 1): (_homes()[id(function)], in_place_of(function))
-        for path, function in _entries().items()
-    }
+# --- canonopt in Optax's place -------------------------------------------------------------------
 
 
 def replace_in_optax() -> None:
-    """Put canonopt's factories in Optax's place, in this process.
+    """Put canonopt's names in Optax's place, in this process, as `import canonopt as optax` does.
 
     Optax's own modules go on with what they have, and so do those of canonopt.
     """
     original = types.SimpleNamespace(**vars(optax))
-    replaced = mirrored_names()
+    replaced = {path: in_place_of(function) for path, function in _entries().items()}
     for name, module in list(sys.modules.items()):
         if name.partition(".")[0] == "canonopt" and vars(module).get("optax") is optax:
             vars(module)["optax"] = original
-    for theirs, (_, builder) in replaced.items():
-        namespace, _, name = theirs.rpartition(".")
-        setattr(sys.modules[namespace], name, builder)
+    for path, function in {**replaced, "canonopt.apply_updates": apply_updates}.items():
+        namespace, _, name = path.replace("canonopt", "optax", 1).rpartition(".")
+        setattr(sys.modules[namespace], name, function)

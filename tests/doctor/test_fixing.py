@@ -55,9 +55,10 @@ CHANGES = {
         "class C:\n    import canonopt as optax\n    tx = optax.sgd(0.1)\n\ntx = f()\n",
     ),
     "where it may be missing": (
-        "try:\n    import optax\nexcept ImportError:\n    optax = None\ntx = optax.adam(1e-3)\n",
+        "try:\n    import optax\nexcept ImportError:\n    optax = None\n"
+        "tx = None if optax is None else optax.adam(1e-3)\n",
         "try:\n    import canonopt as optax\nexcept ImportError:\n    optax = None\n"
-        "tx = optax.adam(1e-3)\n",
+        "tx = None if optax is None else optax.adam(1e-3)\n",
     ),
     "by a name in a text": (
         "import optax\n__all__ = ['optax', 'tx']\ntx = getattr(optax, 'adam')(1e-3)\n",
@@ -106,7 +107,11 @@ def test_a_change_is_what_a_user_would_write(name):
         ("import optax\noptax.adam = 1\n", "line 2: optax.adam is assigned to"),
         ("import optax\noptax._src.base\n", "line 2: canonopt has no optax._src"),
         ("import optax\noptax.__version__\n", "line 2: canonopt has no optax.__version__"),
-        ("from optax._src import base\n", "line 1: canonopt has no optax._src"),
+        (
+            "import optax\ngetattr(optax, '__version__')\n",
+            "line 2: the module optax is passed on",
+        ),
+        ("from optax._src import base\nimport optax\n", "line 1: canonopt has no optax._src"),
         (
             "import optax.experimental.aggregating as a\n",
             "line 1: canonopt has no optax.experimental.aggregating",
@@ -117,15 +122,19 @@ def test_a_change_is_what_a_user_would_write(name):
             "line 1: from optax import * does not say what it imports",
         ),
         (
-            "import importlib\nimportlib.import_module('optax.contrib')\n",
+            "import optax\nimportlib.import_module('optax.contrib')\n",
             "line 2: 'optax.contrib' names Optax in a text",
+        ),
+        (
+            "import optax\nmock.patch(target='optax.adam')\n",
+            "line 2: 'optax.adam' names Optax in a text",
         ),
     ],
 )
 def test_what_is_not_sure_stays(source, note):
     found = fixed(source.encode())
     assert found.after == found.before
-    assert found.notes == (() if note is None else (f"{note}: left as it is",))
+    assert found.notes == (() if note is None else (f"{note}: no import of this file is changed",))
 
 
 JIT = "left as it is. If fit runs again, write canonopt.jit in place of jax.jit"
@@ -156,6 +165,12 @@ FILTER_JIT = (
             [f"line 4: self.f is jitted inside of __init__, over self: {FILTER_JIT}"],
         ),
         ("def fit():\n    return jax.jit(step), jax.jit(jax.numpy.sum)\n", []),
+        (
+            "def fit():\n    def step(p): ...\n    return jax.jit(fun=step)(x)\n",
+            [f"line 4: step is jitted inside of fit: {JIT}"],
+        ),
+        ("@jax.jit\ndef fit():\n    return jax.jit(lambda p: p)\n", []),
+        ("@functools.cache\ndef fit():\n    return jax.jit(lambda p: p)\n", []),
         ("@jax.jit\ndef step(p): ...\n", []),
         (
             "def make(lr):\n    def init(p): ...\n"
@@ -166,6 +181,8 @@ FILTER_JIT = (
             ],
         ),
         ("def f(tx: optax.GradientTransformation): ...\n", []),
+        ("def main():\n    tx = optax.GradientTransformation(init, update)\n", []),
+        ("@property\ndef tx(self):\n    return optax.GradientTransformation(1, 2)\n", []),
     ],
 )
 def test_notes_name_what_only_the_author_can_change(source, notes):
@@ -213,9 +230,24 @@ def test_writes_only_what_has_changed(folder, capsys):
     assert Path("inner/other.py").stat().st_mtime_ns == other
 
 
+def test_patches_from_a_folder_below_the_repository_and_through_links(folder, capsys, monkeypatch):
+    subprocess.run(["git", "init", "--quiet"], check=True)
+    Path("inner/inner").mkdir()
+    Path("inner/inner/model.py").write_text(BEFORE)
+    Path("inner/link.py").symlink_to("model.py")
+    monkeypatch.chdir("inner")
+    assert not fix("inner/model.py", "link.py", "model.py")
+    diff = capsys.readouterr().out
+    subprocess.run(["git", "apply"], input=diff, text=True, check=True)
+    for path in ("model.py", "inner/model.py"):
+        assert Path(path).read_text() == AFTER
+
+
 def test_names_files_that_it_cannot_read(folder, capsys):
     Path("broken.py").write_text("x = (\n")
     Path("train.ipynb").write_text("{}")
+    Path("deep.py").write_text(f"x = {'1 + ' * 20_000}1\n")
+    Path("cp932.py").write_bytes(b"# coding: cp932\nimport optax  # \x87\x90\n")
     assert fix("--write", "broken.py", "missing.py", "train.ipynb", "train.py") == 1
     errors = capsys.readouterr().err.splitlines()
     assert errors[0].startswith("canonopt fix: broken.py: '(' was never closed")
@@ -225,3 +257,7 @@ def test_names_files_that_it_cannot_read(folder, capsys):
     )
     assert Path("broken.py").read_text() == "x = (\n"
     assert Path("train.py").read_text() == AFTER
+    assert fix("deep.py", "cp932.py") == 1
+    deep, encoded = capsys.readouterr().err.splitlines()
+    assert deep.startswith("canonopt fix: deep.py: maximum recursion depth exceeded")
+    assert encoded == "canonopt fix: cp932.py: it cannot be written again in its encoding, cp932"
