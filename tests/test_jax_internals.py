@@ -39,8 +39,8 @@ from canonopt._jax_internals import (
     function_of_partial,
     functions,
     jit_options,
-    misses,
     tracing,
+    watching,
 )
 from canonopt._recompiles import listeners
 
@@ -201,7 +201,7 @@ def test_jaxprs_and_lowerings_take_weak_references():
     assert weakref.ref(traced.jaxpr)() is traced.jaxpr
     info, args = jax.jit(function)._jit_info, (2.0,)
     result = pjit._infer_params(function, info, args, {})
-    assert misses._jaxpr_of(result) is jax.jit(function).trace(2.0).jaxpr
+    assert watching._jaxpr_of(result) is jax.jit(function).trace(2.0).jaxpr
 
 
 def test_an_output_that_jax_refuses_counts_as_tracing():
@@ -222,7 +222,7 @@ def test_callers_are_without_the_modules_of_every_call():
         if miss.function is note:
             found.append([*tracing.library_callers()])
 
-    watch = misses.MissWatch(enter, lambda *_: None)
+    watch = watching.MissWatch(enter, lambda *_: None)
     watch.start()
     try:
         for jit in (jax.jit, eqx.filter_jit, canonopt.filter_jit, nnx.jit):
@@ -343,9 +343,9 @@ def first_use(monkeypatch):
     monkeypatch.setattr(listeners.watch._compiles, "_is_seen", False)
     listeners.watch._compiles._thread.lowered.clear()
     monkeypatch.setattr(listeners, "_is_compile_due", False)
-    misses._check_misses.cache_clear()
+    watching._check_misses.cache_clear()
     yield
-    misses._check_misses.cache_clear()
+    watching._check_misses.cache_clear()
 
 
 def elsewhere(module, *gone, **changed):
@@ -407,7 +407,7 @@ def result_without(missing):
 
         def __getattr__(self, name):
             caller = sys._getframe(1).f_globals["__name__"]
-            is_ours = caller == misses.__name__ and name == "params"
+            is_ours = caller == watching.__name__ and name == "params"
             return missing if is_ours else getattr(self.all, name)
 
     def move(monkeypatch):
@@ -750,10 +750,10 @@ def test_once_counting_works_again_nothing_is_raised(first_use, monkeypatch):
             canonopt.assert_max_traces(len)
     count_in_a_log()
     # A second watch does not keep the first one from being checked.
-    misses._check_misses.cache_clear()
-    misses._check_misses(eqx.filter_jit)
+    watching._check_misses.cache_clear()
+    watching._check_misses(eqx.filter_jit)
     # What was found is not looked for again.
-    monkeypatch.setattr(misses, "MissWatch", None)
+    monkeypatch.setattr(watching, "MissWatch", None)
     count_in_a_log()
 
 

@@ -19,12 +19,20 @@ from .functions import attribute as attribute
 from .functions import function_of_partial as function_of_partial
 from .functions import functions_inside as functions_inside
 from .functions import has_programs as has_programs
+from .functions import identity_of_code as identity_of_code
+from .functions import innermost as innermost
+from .functions import is_helper as is_helper
 from .functions import is_jitted as is_jitted
+from .functions import is_jitted_inside as is_jitted_inside
 from .functions import is_module_class as is_module_class
+from .functions import is_of_jax as is_of_jax
 from .functions import jit_options as jit_options
+from .functions import jits_itself as jits_itself
 from .functions import jitted_by_equinox as jitted_by_equinox
 from .functions import name_in_events as name_in_events
+from .functions import name_of as name_of
 from .functions import node_functions as node_functions
+from .functions import users_function as users_function
 from .jaxprs import is_same_program as is_same_program
 from .jaxprs import kept_by as kept_by
 from .jaxprs import values_in as values_in
@@ -32,14 +40,6 @@ from .options import CAPTURED as CAPTURED
 from .options import jit_with_captured as jit_with_captured
 from .options import stand_at as stand_at
 from .options import static_arguments as static_arguments
-from .owners import identity_of_code as identity_of_code
-from .owners import innermost as innermost
-from .owners import is_helper as is_helper
-from .owners import is_jitted_inside as is_jitted_inside
-from .owners import is_of_jax as is_of_jax
-from .owners import jits_itself as jits_itself
-from .owners import name_of as name_of
-from .owners import users_function as users_function
 from .settings import context_of_calls as context_of_calls
 from .settings import key_context as key_context
 from .settings import tracing_context as tracing_context
@@ -63,7 +63,6 @@ from .tracing import unwatched as unwatched
 from .tracing import without_own_frame as without_own_frame
 
 if typing.TYPE_CHECKING:
-    from .compiles import Compile as Compile
     from .distributed import Processes as Processes
     from .distributed import processes as processes
     from .equinox_errors import HidingFailedCallbacks as HidingFailedCallbacks
@@ -73,19 +72,20 @@ if typing.TYPE_CHECKING:
     from .hits import CachedCall as CachedCall
     from .hits import HitWatch as HitWatch
     from .hits import function_finder as function_finder
-    from .misses import Miss as Miss
-    from .misses import MissWatch as MissWatch
+    from .watching import Compile as Compile
+    from .watching import Miss as Miss
+    from .watching import MissWatch as MissWatch
     from .watching import Watch as Watch
 else:
     # Building a spec needs none of these. And counting must not import Equinox or `jax.extend`:
     # they import Pallas, which changes what JAX compares of each call.
     _LATER = {
         "CachedCall": "hits",
-        "Compile": "compiles",
+        "Compile": "watching",
         "HidingFailedCallbacks": "equinox_errors",
         "HitWatch": "hits",
-        "Miss": "misses",
-        "MissWatch": "misses",
+        "Miss": "watching",
+        "MissWatch": "watching",
         "Processes": "distributed",
         "Watch": "watching",
         "error_of_equinox": "equinox_errors",

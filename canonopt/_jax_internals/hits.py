@@ -9,9 +9,9 @@ import jax
 
 from .filter_jit import call_of_filter_jit, combined, is_of_filter_jit
 from .functions import attribute
-from .misses import Miss
 from .settings import unsupported
 from .tracing import unwatched
+from .watching import Miss
 
 
 class HitWatch:

@@ -1,12 +1,370 @@
-"""Misses and compiles, watched together."""
+"""Calls that a jit cache has no entry for, and compiles, watched together."""
 
+import contextlib
+import functools
+import inspect
 import os
+import sys
 import threading
+import weakref
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
-from .compiles import Compile, CompileWatch
-from .misses import Miss, MissWatch
+import attrs
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._python_internals import loaded
+from .filter_jit import call_of_filter_jit
+from .functions import JIT_OPTIONS, attribute
+from .settings import default_settings, unsupported
+from .tracing import (
+    NotTraced,
+    hide_own_frames,
+    is_call,
+    is_in_backward_pass,
+    is_staging,
+    is_unwatched,
+    listen,
+    listen_for_traces,
+    traces_so_far,
+    unwatched,
+    was_tracing,
+    without_own_frame,
+)
+
+# --- compiles -------------------------------------------------------------------------------------
+
+_MAX_NAMES = 1000  # of what was lowered and is not compiled yet, in each thread
+
+
+@attrs.frozen
+class Compile:
+    """One compile by XLA, as JAX reports it."""
+
+    name: str
+    seconds: float  # or to read it from the persistent compilation cache
+    lowering_seconds: float
+    # Of the persistent cache. None if it is off.
+    cache: Literal["hit", "miss"] | None
+    # What its listener knows.
+    in_backward_pass: bool = False
+    is_by_hand: bool = False  # by `.compile()`
+
+    @property
+    def is_hit(self) -> bool:
+        return self.cache == "hit"
+
+
+class CompileWatch:
+    """Calls `on_compile` with each compile, and each hit of JAX's persistent cache.
+
+    JAX compiles in the thread of the call. Its events have public functions, but their names are
+    documented nowhere.
+    """
+
+    def __init__(self, on_compile: Callable[[Compile], None]) -> None:
+        self._on_compile = on_compile
+        self._thread = _Thread()
+        # Whether JAX has reported a lowering and a compile with the name of their function.
+        self._is_seen = False
+
+    def listen(self) -> None:
+        """Registers the listeners, unless they are there. They stay, and cost next to nothing."""
+        listen(self._on_duration, self._on_event)
+
+    def check(self) -> None:
+        """Raises `UnsupportedVersionError` if JAX reports no compiles: none of a small function."""
+        # In a trace, nothing would be compiled: the small function would become part of the trace.
+        if self._is_seen or is_staging():
+            return
+
+        def canonopt_check() -> Any:  # a name that nothing else has been lowered under
+            return np.zeros(())
+
+        self.listen()  # the user may have cleared all listeners
+        try:
+            with default_settings(), unwatched():
+                jax.jit(canonopt_check)()
+        except Exception:  # without a device nothing has been compiled before, either
+            return
+        if not self._is_seen:
+            raise unsupported("the event of a compile in jax.monitoring")
+
+    def _on_event(self, event: str, **_: Any) -> None:
+        if event == "/jax/compilation_cache/cache_hits":
+            self._thread.is_hit = True
+
+    def _on_duration(self, event: str, duration_secs: float, **about: Any) -> None:
+        thread = self._thread
+        if event.endswith("cache_retrieval_time_sec"):
+            thread.is_hit = True
+        if event.endswith("jaxpr_to_mlir_module_duration"):
+            if len(thread.lowered) >= _MAX_NAMES:
+                thread.lowered.clear()
+            name = _name(about)
+            thread.lowered[name] = thread.lowered.get(name, 0.0) + duration_secs
+        if event.endswith("backend_compile_duration"):
+            name, is_hit, thread.is_hit = _name(about), thread.is_hit, False
+            self._is_seen = self._is_seen or (name != "?" and name in thread.lowered)
+            lowering = thread.lowered.pop(name, 0.0)
+            cache = "hit" if is_hit else "miss" if _has_persistent_cache() else None
+            if not is_unwatched():
+                self._on_compile(Compile(name, duration_secs, lowering, cache))
+
+
+class _Thread(threading.local):
+    """The work of a thread for the compile that is reported next."""
+
+    def __init__(self) -> None:
+        # Whether the persistent cache had what is reported next: JAX has two events for a hit.
+        self.is_hit = False
+        # The seconds by name: what is lowered by hand may be compiled later.
+        self.lowered: dict[str, float] = {}
+
+
+def _has_persistent_cache() -> bool:
+    # JAX fires the events of its cache also without a folder for it.
+    folder, is_on = "jax_compilation_cache_dir", "jax_enable_compilation_cache"
+    return bool(getattr(jax.config, folder) and getattr(jax.config, is_on))
+
+
+def _name(about: dict[str, Any]) -> str:
+    name = str(about.get("fun_name", "")).removeprefix("jit(").removesuffix(")") or "?"
+    return name.replace("unnamed wrapped", "unnamed")  # as it was called before JAX 0.9
+
+
+# --- misses ---------------------------------------------------------------------------------------
+
+
+@attrs.frozen(eq=False)
+class Miss:
+    """A call that a jit cache has no entry for, with the function and arguments of the user."""
+
+    function: Callable[..., Any]
+    args: tuple
+    kwargs: dict[str, Any]
+    is_static: Callable[[str | int], bool]
+    # Whether it came through `equinox.filter_jit`, where all leaves but arrays are static.
+    filtered: bool
+    options: dict[str, Any]
+    # The function that `jax.jit` was given: one of Equinox's for `filter_jit`.
+    jitted: Callable[..., Any]
+    # Whether the function is called, not only traced, lowered or evaluated for shapes.
+    is_call: bool
+    # The positional and keyword arguments of `jitted`.
+    given: tuple[tuple, dict[str, Any]]
+    # Whether the program is one of `canonopt.jit`, which functions may share.
+    is_shared: bool = False
+
+
+class MissWatch:
+    """Calls `enter` at each miss, then `leave` with the result of `enter`, from `start` to `stop`.
+
+    `leave` also gets whether the function was traced, and the jaxpr. If it raises, nothing is
+    compiled. A function for which `passes` is true is left alone, and so is one that cannot be
+    looked at: `failed` gets the error. Relies on `jax._src.pjit._infer_params`, which it wraps:
+    `jax.jit` calls it if its C++ cache has no entry. Cached calls cost nothing.
+
+    To make one raises `UnsupportedVersionError` if misses cannot be watched, since all counts would
+    be zero.
+    """
+
+    def __init__(
+        self,
+        enter: Callable[[Miss], Any],
+        leave: Callable[[Any, bool, Any], None],
+        passes: Callable[[Any], bool] = lambda _: False,
+        failed: Callable[[Exception], None] = lambda _: None,
+        check: bool = True,
+    ) -> None:
+        self._is_of_check = not check  # which nobody else hears of
+        if check:
+            self.check()
+        try:
+            from jax._src import pjit
+
+            parameters = tuple(inspect.signature(pjit._infer_params).parameters)
+        except (ImportError, AttributeError) as error:
+            raise unsupported("jax._src.pjit._infer_params") from error
+        if parameters != ("fun", "ji", "args", "kwargs"):
+            raise unsupported(f"jax._src.pjit._infer_params({', '.join(parameters)})")
+        self._callbacks = enter, leave, passes, failed
+        self._pjit = pjit
+        # What this has put in the place of `_infer_params`, and what it calls.
+        self._ours: Any = None
+        self._original: Any = None
+        hide_own_frames()
+
+    def check(self) -> None:
+        """Raises `UnsupportedVersionError` if misses cannot be watched."""
+        if not getattr(jax.config, "jax_no_tracing", False):  # else it cannot trace
+            _check_misses(loaded("equinox", "filter_jit"))
+
+    def start(self) -> None:
+        current = self._pjit._infer_params
+        if self._ours is None or current is not self._original:
+            self._original, self._ours = current, self._wrapped(current)
+        self._pjit._infer_params = self._ours
+
+    def stop(self) -> None:
+        if self._pjit._infer_params is self._ours:
+            self._pjit._infer_params = self._original
+        else:
+            # Somebody has wrapped this one. It stays below, and only passes calls on.
+            self._ours = None
+
+    def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
+        enter, leave, passes, failed = self._callbacks
+        # Weak, so that watching keeps no jaxpr alive.
+        found: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+        def watched(fun: Any, ji: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
+            if self._ours is not watched or (is_unwatched() and not self._is_of_check):
+                return original(fun, ji, args, kwargs)
+            try:
+                miss = None if passes(fun) else _miss(fun, ji, args, kwargs)
+            except Exception as error:  # of an attribute of the user's, for example
+                failed(error)
+                miss = None
+            if miss is None:
+                return original(fun, ji, args, kwargs)
+            token = enter(miss)
+            listen_for_traces()
+            before = traces_so_far()
+            try:
+                result = original(fun, ji, args, kwargs)
+            except BaseException as error:
+                leave(token, was_tracing(error) and not isinstance(error, NotTraced), None)
+                without_own_frame(error)
+                raise
+            jaxpr = _jaxpr_of(result)
+            # Both are asked: a jaxpr that is new here may have been traced before the watch began.
+            leave(token, _is_new(jaxpr, found) and traces_so_far() > before, jaxpr)
+            return result
+
+        return watched
+
+
+@functools.cache  # if it raises, the next use checks again
+def _check_misses(filter_jit: Any) -> None:
+    """Traces small functions, and raises `UnsupportedVersionError` unless all are seen.
+
+    `filter_jit` is that of Equinox, which may not be imported yet.
+
+    Takes some milliseconds. Nothing is lowered, so no backend is started.
+    """
+    # Kept apart from the misses, whose arguments would be leaked tracers after the trace.
+    programs: dict[Any, Any] = {}
+    ways: dict[Any, tuple[bool, bool]] = {}
+    traces: list[bool] = []
+    staging: list[bool] = []
+    backward: list[bool] = []
+    refusals: list[bool] = []
+
+    def leave(miss: Miss, is_traced: bool, program: Any) -> None:
+        if not any(miss.function is function for function in functions):
+            return  # a miss of another thread
+        programs[miss.function] = program
+        ways[miss.function] = miss.is_call, miss.filtered
+        traces.append(is_traced)
+        if (error := sys.exception()) is not None and miss.function is refused:
+            refusals.append(was_tracing(error))
+
+    def called(x: Any) -> Any:
+        backward.append(is_in_backward_pass())
+        return x
+
+    def filtered(x: Any) -> Any:
+        return x
+
+    def pull(_: None, cotangent: Any) -> tuple[Any]:
+        backward.append(is_in_backward_pass())
+        return (jax.jit(called)(cotangent),)
+
+    pulled = jax.custom_vjp(lambda x: x)
+    pulled.defvjp(lambda x: (x, None), pull)
+
+    def traced(x: Any) -> Any:
+        staging.append(is_staging())
+        return jax.grad(pulled)((filter_jit or jax.jit)(filtered)(x))
+
+    def refused(_: Any) -> Any:
+        return object()
+
+    functions = (traced, called, filtered, refused)
+    watch = MissWatch(lambda miss: miss, leave, check=False)
+    watch.start()
+    # An array would start a backend.
+    x = jax.ShapeDtypeStruct((), jnp.float32)
+    try:
+        with default_settings(), unwatched():
+            jaxpr = jax.jit(traced).trace(x).jaxpr
+            with contextlib.suppress(TypeError):
+                jax.jit(refused).trace(x)
+    except Exception as error:
+        raise unsupported("jax._src.pjit._infer_params") from error
+    finally:
+        watch.stop()
+    if not {traced, called, refused} <= set(ways):
+        raise unsupported("jax._src.pjit._infer_params")
+    if filtered not in ways or (filter_jit and not ways[filtered][1]):
+        raise unsupported("equinox._jit._filter_jit_cache")
+    # A trace whose output JAX refuses has no jaxpr. Only the traceback shows that it took place.
+    if not all(traces) or refusals != [True]:
+        raise unsupported("jax._src.interpreters.partial_eval.trace_to_jaxpr")
+    if programs[traced] is not jaxpr:
+        raise unsupported("the jaxpr in the result of jax._src.pjit._infer_params")
+    # `traced` was only traced. The other two were called while it was.
+    if [ways[function][0] for function in (traced, called, filtered)] != [False, True, True]:
+        raise unsupported("jax._src.pjit.cache_miss")
+    if staging != [True]:
+        raise unsupported("jax._src.core.unsafe_am_i_under_a_jit")
+    # JAX runs `pull` itself in the backward pass, but `called` as a jitted function of its own.
+    if backward != [True, False]:
+        raise unsupported("jax._src.interpreters.ad.backward_pass")
+
+
+def _jaxpr_of(result: Any) -> Any:
+    try:
+        return result[0].params["jaxpr"]
+    except (AttributeError, KeyError, TypeError):
+        return None
+
+
+def _is_new(jaxpr: Any, found: weakref.WeakValueDictionary[int, Any]) -> bool:
+    """Return True if a jaxpr is not in `found`, where it is added.
+
+    Needed because the count of traces also grows when another thread traces.
+    """
+    if jaxpr is None:
+        return True
+    is_new = found.get(id(jaxpr)) is not jaxpr
+    found[id(jaxpr)] = jaxpr
+    return is_new
+
+
+def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
+    options = {name: getattr(info, name, None) for name in (*JIT_OPTIONS, "compiler_options_kvs")}
+    for name in ("in_shardings", "out_shardings"):
+        options[name] = getattr(info, f"{name}_leaves", None)
+    function, is_shared, given = fun, False, (args, kwargs)
+    if (users_call := attribute(fun, "__canonical_call__")) is not None:
+        is_shared = True
+        function, args, kwargs = users_call(args, kwargs)
+    if (call := call_of_filter_jit(function, args)) is not None:
+        return Miss(*call, lambda _: False, True, options, fun, is_call(), given, is_shared)
+    names, numbers = frozenset(info.static_argnames), frozenset(options["static_argnums"] or ())
+    # Negative numbers count from the last positional argument.
+    static = names | numbers | {i + len(args) for i in numbers if i < 0}
+    return Miss(
+        *(function, args, kwargs, static.__contains__, False, options, fun, is_call()),
+        *(given, is_shared),
+    )
+
+
+# --- both -----------------------------------------------------------------------------------------
 
 
 class Watch:

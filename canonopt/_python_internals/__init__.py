@@ -15,6 +15,8 @@ from .bytecode import content_of_code as content_of_code
 from .callers import MODULES as MODULES
 from .callers import Caller as Caller
 from .callers import caller_of as caller_of
+from .callers import is_name_of_code as is_name_of_code
+from .callers import place_of_line as place_of_line
 from .descriptors import ClassAttribute as ClassAttribute
 from .descriptors import InstanceAttribute as InstanceAttribute
 from .libraries import HIDDEN_ATTRIBUTES as HIDDEN_ATTRIBUTES
@@ -36,8 +38,6 @@ from .namespaces import is_dunder as is_dunder
 from .namespaces import is_in_place as is_in_place
 from .namespaces import is_stable as is_stable
 from .namespaces import loaded as loaded
-from .places import is_name_of_code as is_name_of_code
-from .places import place_of_line as place_of_line
 from .rebinding import captured_by as captured_by
 from .rebinding import cells_of as cells_of
 from .rebinding import is_bound as is_bound

@@ -13,7 +13,7 @@ import pytest
 from jax._src import pjit
 
 import canonopt
-from canonopt._jax_internals import misses
+from canonopt._jax_internals import watching
 from canonopt._recompiles import listeners
 
 from ..support.counting import fresh
@@ -141,7 +141,7 @@ def test_a_failure_of_canonopt_is_a_note_in_the_log(monkeypatch):
     ("module", "name"),
     [
         *((listeners, n) for n in ("_count", "is_helper", "call_site", "is_in_backward_pass")),
-        *((misses, n) for n in ("_miss", "call_of_filter_jit")),
+        *((watching, n) for n in ("_miss", "call_of_filter_jit")),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
 )
