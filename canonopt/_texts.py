@@ -38,59 +38,50 @@ def fields_of(kind: type) -> Sequence[Any]:
 
 
 # Not `equinox.tree_pformat`, which shows all of a large value and memory addresses; nor `reprlib`,
-# which bounds each container and not the whole, and leaves out how many items there are.
+# which knows no arrays, functions or dataclasses, and leaves out how many items there are.
 
 _MAX_TEXT = 1000  # characters, and ten times as many of a string
 _MAX_ITEMS = 32  # of a container
-_MAX_NESTING = 6
+_MAX_NESTING = 3
 _BRACKETS = {list: "[]", tuple: "()", dict: "{}", set: "{}"}
 _CONTAINERS = (*_BRACKETS, frozenset, collections.deque, collections.OrderedDict)
 _SHOWN_AS_CONTAINERS = {kind.__repr__ for kind in _CONTAINERS}
 
 
-def text_of(value: Any) -> str:
+def text_of(value: Any, depth: int = 0) -> str:
     """A bounded `repr` without memory addresses. It reads no more of the value than it shows."""
-    pieces: list[str] = []
-    length = 0
     try:
-        for piece in _pieces(value, 0):
-            pieces.append(piece)
-            length += len(piece)
-            if length > _MAX_TEXT and len(pieces) > 1:
-                return "".join([*pieces, "..."])
+        return _text(value, depth)
     except Exception:  # from an attribute of a user's class
         return object.__repr__(value)
-    return "".join(pieces)
 
 
-def _pieces(value: Any, depth: int) -> Iterator[str]:
+def _text(value: Any, depth: int) -> str:
     if isinstance(value, str | bytes):
         more = len(value) - 10 * _MAX_TEXT
-        yield _repr(value[: 10 * _MAX_TEXT]) + (f" and {more} more" if more > 0 else "")
-    elif isinstance(value, jax.Array | np.ndarray):
-        yield array_text(value)
-    elif isinstance(value, type):
-        yield value.__qualname__ if depth else f"class {value.__qualname__}"
-    elif callable(value) and not _is_module(value) and hasattr(value, "__qualname__"):
-        yield f"<function {value.__qualname__}>" if depth else f"function {value.__qualname__}"
-    elif not is_spec(value) and (built := built_as(value)):
-        yield built
-    elif is_spec(value) or (items := _items(value)) is None:
-        yield _repr(value)
-    elif depth == _MAX_NESTING:
-        yield "..."
-    else:
-        opening, closing = _BRACKETS.get(type(value), (f"{type(value).__name__}(", ")"))
-        yield opening
-        i = -1
-        for i, (label, item) in enumerate(items):
-            yield ", " if i else ""
-            if i == _MAX_ITEMS:
-                yield f"{len(value)} in all" if isinstance(value, Sized) else "..."
-                break
-            yield label
-            yield from _pieces(item, depth + 1)
-        yield f",{closing}" if opening == "(" and i == 0 else closing
+        return _repr(value[: 10 * _MAX_TEXT]) + (f" and {more} more" if more > 0 else "")
+    if isinstance(value, jax.Array | np.ndarray):
+        return array_text(value)
+    if isinstance(value, type):
+        return value.__qualname__ if depth else f"class {value.__qualname__}"
+    if callable(value) and not _is_module(value) and hasattr(value, "__qualname__"):
+        return f"<function {value.__qualname__}>" if depth else f"function {value.__qualname__}"
+    if not is_spec(value) and (built := built_as(value)):
+        return built
+    items = None if is_spec(value) else _items(value)
+    if items is None:
+        return _repr(value)
+    if depth == _MAX_NESTING:
+        return "..."
+    shown = [
+        label + text_of(item, depth + 1) for label, item in itertools.islice(items, _MAX_ITEMS)
+    ]
+    if next(items, None) is not None:
+        shown.append(f"{len(value)} in all" if isinstance(value, Sized) else "...")
+    opening, closing = _BRACKETS.get(type(value), (f"{type(value).__name__}(", ")"))
+    closing = f",{closing}" if opening == "(" and len(shown) == 1 else closing
+    text = f"{opening}{', '.join(shown)}{closing}"
+    return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
 
 
 def _is_module(value: Any) -> bool:

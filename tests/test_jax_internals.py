@@ -339,9 +339,9 @@ def test_jax_names_a_line_of_the_user_in_its_logs(caplog):
 @pytest.fixture
 def first_use(monkeypatch):
     """A process that has not counted yet."""
-    monkeypatch.setattr(listeners.watch, "_misses", None)
-    monkeypatch.setattr(listeners.watch._compiles, "_is_seen", False)
-    listeners.watch._compiles._thread.lowered.clear()
+    listeners.watch_misses.cache_clear()
+    monkeypatch.setattr(listeners.compiles, "_is_seen", False)
+    listeners.compiles._thread.lowered.clear()
     monkeypatch.setattr(listeners, "_is_compile_due", False)
     watching._check_misses.cache_clear()
     yield
@@ -780,7 +780,7 @@ def test_a_call_without_a_compile_does_not_count_as_a_missing_event(first_use):
     assert listeners._is_compile_due
     with canonopt.compile_log() as log:
         jax.jit(fresh()[0]).lower(X)
-    assert listeners.watch._compiles._is_seen
+    assert listeners.compiles._is_seen
     assert not log.helpers and len(log.functions) == 1
 
 

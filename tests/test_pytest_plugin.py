@@ -11,6 +11,7 @@ import pytest
 
 import pytest_canonopt
 from canonopt import CompileLog  # imported here, since the sessions forget what they import
+from canonopt._recompiles import listeners
 
 pytest_plugins = ["pytester"]
 
@@ -289,7 +290,7 @@ def test_skips():
 
 def test_a_jax_that_cannot_be_watched_is_an_error(session, monkeypatch):
     with monkeypatch.context() as context:
-        context.setattr("canonopt._recompiles.listeners.watch._misses", None)
+        listeners.watch_misses.cache_clear()
         context.setattr("jax._src.pjit._infer_params", lambda *args: None)
         result = session("""
 @pytest.mark.max_traces(1)

@@ -73,9 +73,9 @@ if typing.TYPE_CHECKING:
     from .hits import HitWatch as HitWatch
     from .hits import function_finder as function_finder
     from .watching import Compile as Compile
+    from .watching import CompileWatch as CompileWatch
     from .watching import Miss as Miss
     from .watching import MissWatch as MissWatch
-    from .watching import Watch as Watch
 else:
     # Building a spec needs none of these. And counting must not import Equinox or `jax.extend`:
     # they import Pallas, which changes what JAX compares of each call.
@@ -87,7 +87,7 @@ else:
         "Miss": "watching",
         "MissWatch": "watching",
         "Processes": "distributed",
-        "Watch": "watching",
+        "CompileWatch": "watching",
         "error_of_equinox": "equinox_errors",
         "function_finder": "hits",
         "is_given": "filter_jit",

@@ -27,7 +27,7 @@ from .._python_internals import loaded
 from .._texts import place_of, shortened
 from ..errors import ExcessError, LimitError, NotJittedError, RecompileError, RecompileWarning
 from .causes import HANDFUL, Cause, nth, repeated_operation
-from .listeners import Recorder, active, check_compiles, is_inside_recorded, recording, watch
+from .listeners import Recorder, active, check_compiles, is_inside_recorded, recording, watch_misses
 from .log import CompileLog, Entry, FunctionLog, earlier_entries
 from .records import Call, call_of
 from .stale import StaleWatch
@@ -244,8 +244,7 @@ class _Limit(_Alarm):
 
     def __init__(self, fn: Any, what: Literal["traces", "compiles"], limit: int, mode: Mode):
         super().__init__(mode, ExcessError)
-        watch.start()  # only to find out whether that works
-        watch.stop()
+        watch_misses()  # only to find out whether that works
         self.function_log = FunctionLog(name_of(fn), place_of(innermost(fn)))
         self._targets = functions_inside(fn)
         self._what: Literal["traces", "compiles"] = what
@@ -471,6 +470,7 @@ class _Guard(_Alarm):
         if count <= self._warmup:
             return
         self._told.add(entry)
+        entry.refused = self._mode == "raise"
         given = f"warmup={self._warmup}" if self._warmup else ""
         times = f" for the {nth(count)} time" if self._warmup else ""
         subject = f"{log.place or log.name}: {entry.operation}" if log.is_line else log.title

@@ -4,7 +4,8 @@ All of this runs at a miss of a jit cache, where JAX is slow anyway. A cached ca
 """
 
 import contextlib
-import contextvars
+import functools
+import os
 import sys
 import threading
 import time
@@ -16,8 +17,9 @@ import attrs
 
 from .._jax_internals import (
     Compile,
+    CompileWatch,
     Miss,
-    Watch,
+    MissWatch,
     array_text,
     call_site,
     is_compiling_by_hand,
@@ -93,61 +95,67 @@ class Recorder:
 _known: weakref.WeakValueDictionary[int, Recorder] = weakref.WeakValueDictionary()
 
 
+# --- who records ----------------------------------------------------------------------------------
+
+# Each with the thread that it listens to, or None for all.
+_active: list[tuple[Recorder, int | None]] = []
+_lock = threading.RLock()  # a signal handler may begin a block, too
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.RLock()
+
+
+# A forked child does not have the thread that may hold the lock.
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+class active:
+    """Has a recorder record what this thread does inside the block, or what all threads do.
+
+    After the last block JAX is as it was before. To enter one raises `UnsupportedVersionError` if
+    JAX does not report its traces. A class, since a generator would be slower, and each call of a
+    watched function runs this.
+    """
+
+    __slots__ = ("_entry",)
+
+    def __init__(self, recorder: Recorder, all_threads: bool = False) -> None:
+        self._entry = recorder, None if all_threads else threading.get_ident()
+
+    def __enter__(self) -> None:
+        with _lock:
+            misses = watch_misses()
+            if not _active:
+                misses.start()
+            _active.append(self._entry)
+
+    def __exit__(self, *_: object) -> None:
+        with _lock:
+            _active.remove(self._entry)
+            if not _active:
+                watch_misses().stop()
+
+
 @contextlib.contextmanager
 def recording(recorder: Recorder, all_threads: bool) -> Iterator[None]:
-    """Has a recorder record what this thread does inside the block, or what all threads do."""
-    with active(recorder):
-        watch.listen()
-        if all_threads:
-            _everywhere.append(recorder)
-        try:
-            yield
-        finally:
-            if all_threads:
-                _everywhere.remove(recorder)
-            recorder.close()
+    """Has a recorder record until the end of the block, and then let go of all."""
+    with active(recorder, all_threads), contextlib.closing(recorder):
+        compiles.listen()
+        yield
 
 
 def record_everywhere(recorder: Recorder) -> None:
     """Has a recorder record what every thread does, from now on."""
-    watch.start()
-    watch.listen()
-    _everywhere.append(recorder)
-
-
-class active:
-    """Has a recorder record what this thread does inside the block.
-
-    A class, since a generator would be slower, and each call of a watched function runs this.
-    """
-
-    __slots__ = ("_is_outermost", "_recorder")
-
-    def __init__(self, recorder: Recorder) -> None:
-        self._recorder = recorder
-
-    def __enter__(self) -> None:
-        others = _active.get()
-        self._is_outermost = self._recorder not in others  # a watched function may call itself
-        if self._is_outermost:
-            watch.start()
-            _active.set((*others, self._recorder))
-
-    def __exit__(self, *_: object) -> None:
-        # Not by a token: blocks may end in another order than they began.
-        if self._is_outermost:
-            _active.set(tuple(each for each in _active.get() if each is not self._recorder))
-            watch.stop()
-
-
-_active: contextvars.ContextVar[tuple[Recorder, ...]] = contextvars.ContextVar(
-    "canonopt_recorders", default=()
-)
-_everywhere: list[Recorder] = []
+    active(recorder, all_threads=True).__enter__()
+    compiles.listen()
 
 
 def _recorders() -> list[Recorder]:
-    return [*dict.fromkeys((*_active.get(), *_everywhere))]
+    here = (None, threading.get_ident())
+    # A watched function may call itself.
+    return [*dict.fromkeys(recorder for recorder, thread in [*_active] if thread in here)]
 
 
 # --- what JAX is doing ----------------------------------------------------------------------------
@@ -186,9 +194,9 @@ def check_compiles() -> None:
     global _is_compile_due
     if is_staging():
         return
-    watch.check_misses()
+    watch_misses().check()  # again, if Equinox was imported since
     if _is_compile_due:
-        watch.check_compiles()
+        compiles.check()
         _is_compile_due = False
 
 
@@ -228,7 +236,7 @@ def is_inside_recorded(recorder: Recorder) -> bool:
 def _passes(function: Any) -> bool:
     """Return True if nobody asks about a function, as one that a library jits inside a trace."""
     # A trace may come here thousands of times.
-    if not (_everywhere or _active.get()):
+    if not _active:
         return True
     return jits_itself(function) and (bool(_thread.running) or is_staging())
 
@@ -242,7 +250,7 @@ def _enter(miss: Miss) -> _Running:
     running, recorders = _Running(miss, sys.exception()), _recorders()
     _thread.running.append(running)
     with _noting_problems(recorders):
-        watch.listen()
+        compiles.listen()  # somebody may have cleared JAX's listeners
         function = users_function(miss.function)
         by_library, name = is_helper(function), name_of(function)
         logs = [(each, each.log_of(name, function, by_library)) for each in recorders]
@@ -352,4 +360,9 @@ def _on_compile(compiled: Compile) -> None:
     _tell(counted, lambda recorder, log, entry: recorder.after_compile(log, entry, compiled))
 
 
-watch = Watch(_enter, _leave, _passes, _failed, _on_compile)
+@functools.cache  # if it raises, the next use checks again
+def watch_misses() -> MissWatch:
+    return MissWatch(_enter, _leave, _passes, _failed)
+
+
+compiles = CompileWatch(_on_compile)

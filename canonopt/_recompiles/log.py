@@ -78,6 +78,7 @@ class Entry(Timed):
     compiled: bool = False
     error: str | None = None  # of a trace that failed
     advice: tuple[str, ...] = ()  # what to write in place of a call that failed
+    refused: bool = False  # by `no_recompiles`, which raised
     # Whether the function had been traced or compiled before. If `predict` was traced inside `step`
     # and is called later, that is an entry of its own with a first compile.
     traced_again: bool = False

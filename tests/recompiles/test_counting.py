@@ -436,7 +436,7 @@ def test_a_watched_function_keeps_its_attributes():
         return x
 
     watched = canonopt.assert_max_traces(jax.jit(step))
-    assert (watched.__name__, watched.__doc__) == ("step", "What it does.")
+    assert (watched.__name__, watched.__doc__) == ("step", "Do something.")
     assert watched.__wrapped__.__wrapped__ is step
     watched(ones(3))
     watched.clear_cache()

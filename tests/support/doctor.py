@@ -90,14 +90,10 @@ def records_of(function, everywhere=False):
     start["began"] = start["time"]
     lines = [start]
     recorder = stream.StreamRecorder(lines.append)
-    if everywhere:
-        listeners.record_everywhere(recorder)
-    with listeners.active(recorder):
+    with listeners.active(recorder, everywhere):
+        listeners.compiles.listen()
         function()
     recorder.is_closed = True
-    if everywhere:
-        listeners._everywhere.remove(recorder)
-        listeners.watch.stop()
     return json.loads(json.dumps([*lines, {"event": "end", "time": time.time()}]))
 
 
