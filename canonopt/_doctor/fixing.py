@@ -115,7 +115,7 @@ def fixed(source: bytes) -> Fixed:
     # Not by `splitlines`, for which a form feed ends a line.
     lines = (line.encode() for line in io.StringIO(text.decode(), newline=""))
     starts = [0, *itertools.accumulate(map(len, lines))]
-    notes, changes = [*_notes(names)], []
+    changes: list[tuple[int, int, bytes, bytes]] = []
     left = [(line, f"{text}: no import of this file is changed") for line, text in _by_text(names)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
@@ -123,11 +123,10 @@ def fixed(source: bytes) -> Fixed:
                 changes += _changes(node, names)
             except _Left as reason:
                 left.append((reason.node.lineno, str(reason)))
-    notes += left
     for line, start, before, after in sorted(() if left else changes, reverse=True):
         at = text.index(before, starts[line - 1] + start)
         text = text[:at] + after + text[at + len(before) :]
-    told = tuple(f"line {line}: {text}" for line, text in sorted(set(notes)))
+    told = tuple(f"line {line}: {text}" for line, text in sorted({*left, *_notes(names)}))
     return Fixed(source, text.decode().encode(encoding), told)
 
 
@@ -198,9 +197,9 @@ def _changes(
         if node.level or not node.module or node.module.partition(".")[0] != "optax":
             return
         _check_module(node, node.module)
+        if any(alias.name == "*" for alias in node.names):
+            raise _Left(node, f"from {node.module} import * does not say what it imports")
         for alias in node.names:
-            if alias.name == "*":
-                raise _Left(node, f"from {node.module} import * does not say what it imports")
             _check(node, alias.asname or alias.name, f"{node.module}.{alias.name}", names)
         yield node.lineno, node.col_offset + len("from"), b"optax", b"canonopt"
         return

@@ -13,7 +13,6 @@ import optax.schedules
 import optax.transforms
 
 from .._optax_compat import is_factory, is_optimizer
-from .._steps import apply_updates
 from ..errors import NotAFactoryError
 from .factory import factory_of, register
 from .spec import ScheduleSpec, Spec
@@ -163,6 +162,8 @@ def replace_in_optax() -> None:
 
     Optax's own modules go on with what they have, and so do those of canonopt.
     """
+    from .._steps import apply_updates  # which building a spec does not need
+
     original = types.SimpleNamespace(**vars(optax))
     replaced = {path: in_place_of(function) for path, function in _entries().items()}
     for name, module in list(sys.modules.items()):
