@@ -106,31 +106,21 @@ UNKNOWN_NAMES = {
     ),
 }
 NOT_TRACED = {
-    "dynamic(sgd(0.1, momentum=0.9))": (
-        "canonopt.dynamic needs the names of the hyperparameters to trace. "
-        "Those of this spec are: learning_rate, momentum, nesterov."
+    "dynamic(sgd(0.1))": (
+        "canonopt.dynamic takes a number, or a spec and names of its hyperparameters. Write "
+        "canonopt.dynamic(1e-3) or canonopt.dynamic(spec, 'learning_rate')."
     ),
     "dynamic(chain(0.1), 'args[1].lr')": (
         "canonopt.dynamic takes a number or an array, and args[1].learning_rate is canonopt."
     ),
-    "dynamic(canonopt.chain(sgd(linear_schedule(1, 0, 2))), 'lr')": (
-        "Name one of its own: args[0].learning_rate.init_value, args[0].learning_rate.end_value"
-    ),
     "dynamic(sgd(0.1), 'momentum')": (
-        "takes a number or an array, and momentum is None. Give it a number, as in "
-        "canonopt.dynamic(1e-3)."
+        "takes a number or an array, and momentum is None. Write canonopt.dynamic(1e-3)."
     ),
     "dynamic(2**40)": (
-        "canonopt.dynamic traces an integer as int32, and its value is 1099511627776, which "
-        "does not fit. Write a float, as in canonopt.dynamic(1e12), or leave out "
-        "canonopt.dynamic: a Python number is part of the program."
+        "The number is 1099511627776, which does not fit int32. Write a float, as in "
+        "canonopt.dynamic(1e12), or leave out canonopt.dynamic."
     ),
-    # JAX would cut it.
-    "dynamic(np.uint64(2**40))": "as uint32, and its value is 1099511627776, which does not fit.",
-    "dynamic(0.1, 'lr')": (
-        "canonopt.dynamic takes names together with a spec, and got 0.1. Write "
-        "canonopt.dynamic(spec, 'learning_rate') or canonopt.dynamic(1e-3)."
-    ),
+    "dynamic(0.1, 'lr')": "takes a number, or a spec and names of its hyperparameters.",
     # What a factory asks for.
     "linear_schedule(0.1, 0.0, dynamic(10))": (
         "transition_steps of canonopt.linear_schedule cannot be traced: its value is needed "
@@ -191,20 +181,17 @@ ENSEMBLE = f" If these are the members of an ensemble, {AS_AN_ENSEMBLE}"
 @pytest.mark.parametrize(
     "build, listed",
     [
-        (adam_of, "learning_rate of shape (2,) of canonopt.adam"),
+        (adam_of, "learning_rate of canonopt.adam"),
         (
             lambda value: canonopt.chain(canonopt.clip(1.0), adam_of(value)),
-            "learning_rate of shape (2,) of canonopt.adam",
+            "learning_rate of canonopt.adam",
         ),
-        (scheduled, "learning_rate.init_value of shape (2,) of canonopt.sgd"),
-        (
-            in_two_parameters,
-            "learning_rate of shape (2,), b1 of shape (2,) of canonopt.adam",
-        ),
+        (scheduled, "learning_rate of canonopt.sgd"),
+        (in_two_parameters, "learning_rate, b1 of canonopt.adam"),
     ],
     ids=["adam", "chain", "schedule", "two"],
 )
-def test_an_ensemble_that_is_not_under_vmap_gets_a_note_with_its_shape(value, build, listed):
+def test_an_ensemble_that_is_not_under_vmap_gets_a_note(value, build, listed):
     optim = build(value([1e-3, 1e-2]))
     for call in (run, jax.jit(run)):
         with pytest.raises(TypeError, match="incompatible shapes for broadcasting") as raised:
@@ -215,10 +202,9 @@ def test_an_ensemble_that_is_not_under_vmap_gets_a_note_with_its_shape(value, bu
 
 def test_an_ensemble_that_cannot_be_built_at_once_is_refused_with_how_to_stack_it():
     text = (
-        "peak_value of canonopt.warmup_cosine_decay_schedule has shape (2,), and a Python `if`, a "
-        "comparison or an assertion needs one number. Write one number. If these are the members "
-        "of an ensemble, stack specs of one number each, jax.tree.map(lambda *x: jnp.stack(x), "
-        f"*specs), and {AS_AN_ENSEMBLE}"
+        "peak_value of canonopt.warmup_cosine_decay_schedule cannot be traced: its value is needed "
+        "for a Python `if`, a comparison or an assertion. Write one number. For an ensemble, stack "
+        "specs of one number each: jax.tree.map(lambda *x: jnp.stack(x), *specs)."
     )
     with pytest.raises(canonopt.errors.DynamicSpecError, match=re.escape(text)):
         chain(canonopt.dynamic([1e-3, 1e-2]))
@@ -228,7 +214,7 @@ def test_an_ensemble_that_cannot_be_built_at_once_is_refused_with_how_to_stack_i
         canonopt.cosine_decay_schedule(0.1, canonopt.dynamic([10, 20]))
     with pytest.raises(ValueError, match="truth value") as raised:
         chain(jnp.asarray([1e-3, 1e-2]))
-    peak = "peak_value of shape (2,) of canonopt.warmup_cosine_decay_schedule"
+    peak = "peak_value of canonopt.warmup_cosine_decay_schedule"
     assert notes_of(raised) == [note(peak, ENSEMBLE)]
 
 
@@ -283,7 +269,7 @@ def test_jax_lax_is_given_no_number(where):
         use(canonopt.dynamic(0.5))
     (found,) = notes_of(raised)
     assert "dynamic(...): learning_rate of canonopt.canonical(" in found
-    assert found.endswith("If an array is needed, write jnp.asarray(...).")
+    assert "If an array is needed, write jnp.asarray(...)." in found
     assert use(jnp.asarray(0.5)) == use(0.5)
 
 

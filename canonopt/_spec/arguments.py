@@ -12,7 +12,6 @@ import jax.tree_util as jtu
 import numpy as np
 
 from .._identity import PLAIN, is_frozen_record, is_namedtuple, kind_of
-from ..errors import ParameterError
 
 
 def is_spec(value: Any) -> bool:
@@ -24,8 +23,7 @@ def is_spec(value: Any) -> bool:
 
 # Types of values without parts that could change.
 WHOLE = PLAIN | {complex, types.FunctionType}
-_DICTS = frozenset((dict, collections.OrderedDict, collections.defaultdict))
-_MUTABLE = _DICTS | {list, collections.deque}
+_MUTABLE = frozenset((list, dict, collections.OrderedDict, collections.defaultdict))
 
 Parts: TypeAlias = list[tuple[str, Any]]
 _Make: TypeAlias = Callable[[list[Any]], Any]
@@ -37,29 +35,18 @@ def parts_of(value: Any) -> tuple[Parts, _Make]:
     And a function that makes another one with other parts. What is a whole has no parts.
     """
     kind = type(value)
-    if kind in WHOLE or hasattr(kind, "__canonical_key__"):  # a spec or a number of canonopt's
-        return [], _nothing
     # JAX sorts the keys of a dict, and a factory may depend on their order.
-    if kind in _DICTS or kind in (list, tuple) or is_namedtuple(kind):
+    if kind in _MUTABLE or kind is tuple or is_namedtuple(kind):
         rule: Any = kind_of(value)
-        return _named(rule.items(value)), functools.partial(rule.make, value)
-    if kind is collections.deque:
-        return _named(enumerate(value)), lambda parts: collections.deque(parts, value.maxlen)
-    try:
-        pairs, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
-    except Exception:  # its type was registered with functions that fail on it
-        return [], _nothing
+        named = [(f"[{name!r}]", part) for name, part in rule.items(value)]
+        return named, functools.partial(rule.make, value)
+    # Of a spec or a number of canonopt's, too.
+    if kind in WHOLE or hasattr(kind, "__canonical_key__"):
+        return [], list
+    pairs, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
     if jtu.treedef_is_leaf(structure):
-        return [], _nothing
+        return [], list
     return [(jtu.keystr(keys), part) for keys, part in pairs], structure.unflatten
-
-
-def _named(items: Any) -> Parts:
-    return [(f"[{name!r}]", part) for name, part in items]
-
-
-def _nothing(parts: list[Any]) -> None:
-    """Stand for the function that makes what has no parts."""
 
 
 def mapped(
@@ -74,11 +61,7 @@ def mapped(
         return changed
     parts, make = parts_of(value)
     made = [mapped(part, change, path + step, parts_of) for step, part in parts]
-    return value if _is_same(made, parts) else make(made)
-
-
-def _is_same(made: list[Any], parts: Parts) -> bool:
-    return all(map(operator.is_, made, (part for _, part in parts)))
+    return value if all(map(operator.is_, made, (part for _, part in parts))) else make(made)
 
 
 # --- copies of containers -----------------------------------------------------------------------
@@ -90,8 +73,6 @@ def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]
     A container that is in two places is copied once. Any other object that may change stays itself,
     and so does a set whose order no copy has.
     With `is_plain`, configs of OmegaConf become dicts and lists, as Optax's factories need them.
-
-    **Raises:** `ParameterError` for a container that contains itself.
     """
     # By the id of each container, which is kept so that no other object gets that id.
     made: dict[int, tuple[Any, Any]] = {}
@@ -105,6 +86,11 @@ def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]
         return made[id(value)][1]
 
     def copy_of_container(value: Any, kind: Any) -> Any:
+        rule: Any = kind_of(value)
+        if kind in _MUTABLE:
+            return rule.make(value, [*map(copy_of, rule.parts(value))])
+        if kind is tuple or is_namedtuple(kind) or is_frozen_record(kind):
+            return rule.mapped(value, copy_of)
         if kind is set:
             same = set(value)
             return same if [*same] == [*value] else value  # a factory may read the order
@@ -116,22 +102,6 @@ def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]
             omegaconf: Any = sys.modules.get("omegaconf")
             if isinstance(value, getattr(omegaconf, kind.__name__, ())):
                 return omegaconf.OmegaConf.to_container(value, resolve=True)
-        if not (kind in _MUTABLE or kind is tuple or is_namedtuple(kind) or is_frozen_record(kind)):
-            return value
-        parts, make = parts_of(value)
-        copies = [copy_of(part) for _, part in parts]
-        is_needed = kind in _MUTABLE or not _is_same(copies, parts)
-        return make(copies) if is_needed else value
+        return value
 
-    found = {}
-    for name, value in parameters.items():
-        try:
-            found[name] = copy_of(value)
-        except RecursionError:
-            raise ParameterError(
-                f"{name} is a {type(value).__name__} that contains itself, which a spec cannot "
-                "copy, show or write.",
-                "Write one that does not, or an object of a class of your own.",
-                path=name,
-            ) from None
-    return found
+    return {name: copy_of(value) for name, value in parameters.items()}

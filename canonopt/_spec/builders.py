@@ -54,16 +54,10 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
     **Raises:** `NotAFactoryError` if `function` is not callable. The returned function raises it if
     `function` returns neither a transformation nor a schedule.
     """
-    # So that `canonical` may stand above these decorators as well as below.
-    if isinstance(function, staticmethod | classmethod):
-        inner: Any = canonical(function.__func__)
-        return type(function)(inner)  # pyright: ignore[reportReturnType]
     if not callable(function):
-        raise NotAFactoryError(
-            f"canonopt.canonical needs a function that builds transformations, and got "
-            f"{function!r}.",
-            "Give it the factory itself, as in canonopt.canonical(optax.adam).",
-        )
+        problem = f"canonopt.canonical needs a function, and got {function!r}."
+        fix = "Give it the factory itself, as in canonopt.canonical(optax.adam)."
+        raise NotAFactoryError(problem, fix)
     if factory_of(function) is not None:
         return function
     catalogue()  # so that `canonical(optax.adam)` is `canonopt.adam`
@@ -147,11 +141,8 @@ def find_in(module: str, name: str) -> Any:
             found = getattr(namespace, name, in_place_of)
             if found is not in_place_of:
                 return in_place_of(found)
-    raise AttributeError(
-        f"Neither {module} nor optax {optax.__version__} has {name!r}.",
-        name=name,
-        obj=sys.modules[module],
-    )
+    problem = f"Neither {module} nor optax {optax.__version__} has {name!r}."
+    raise AttributeError(problem, name=name, obj=sys.modules[module])
 
 
 # --- canonopt in Optax's place -------------------------------------------------------------------

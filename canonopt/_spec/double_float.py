@@ -21,7 +21,6 @@ from types import ModuleType
 from typing import Any, TypeAlias
 
 import jax
-import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -54,7 +53,7 @@ def split(number: Any, xp: ModuleType = np) -> DoubleFloat:
 
 def join(number: DoubleFloat, xp: ModuleType = np) -> Any:
     """Return the inverse of `split`, without a derivative."""
-    as_array = np.asarray if xp is np else _without_derivative
+    as_array = np.asarray if xp is np else lambda x: jax.lax.stop_gradient(jnp.asarray(x))
     with np.errstate(all="ignore"), jax.enable_x64(True):
         value = as_array(number[0])
         rest, tail = (None if part is None else as_array(part) for part in number[1:])
@@ -67,10 +66,6 @@ def join(number: DoubleFloat, xp: ModuleType = np) -> Any:
         total = _value_as_double(value, xp) + error
         # -0.0 + 0.0 is 0.0, so a zero is taken from `value`, with its sign.
         return xp.where(xp.isfinite(value) & (total != 0), total, single)
-
-
-def _without_derivative(part: Any) -> Any:
-    return jax.lax.stop_gradient(part) if isinstance(part, jax.core.Tracer) else jnp.asarray(part)
 
 
 def _value_as_double(value: Any, xp: ModuleType) -> Any:

@@ -5,10 +5,11 @@ with other numbers in double precision, and is rounded where it meets an array. 
 not available in a trace.
 """
 
+import contextvars
 import functools
 import operator
 from collections.abc import Callable, Hashable
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.core
@@ -18,9 +19,8 @@ import numpy as np
 
 from .._identity import HoldsArray, Mode
 from .._python_internals import token_of
-from ..errors import CanonoptError, DynamicSpecError
+from ..errors import DynamicSpecError
 from . import double_float
-from .conditionals import answer_of
 
 NUMBERS = int | float | np.number | np.bool_
 
@@ -32,7 +32,6 @@ _DTYPES = {
     np.float64: jnp.floating,
 }
 _FLOATS = (float, np.float64)
-_LARGEST = float(np.finfo(np.float32).max)
 _COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
 
 
@@ -68,7 +67,7 @@ class Dynamic:
         self.exact = exact
         # For the result of `x == 0.0` or `x != 0.0`: a key that identifies the comparison, the
         # array whose id is in that key, and whether it is `!=`. A Python `if` on the result can be
-        # answered both ways, see `conditionals`.
+        # answered both ways, see `both_branches`.
         self.question: tuple[Hashable, Any, bool] | None = None
 
     @classmethod
@@ -78,10 +77,6 @@ class Dynamic:
         is_split = kind in _FLOATS and dtype != np.float64
         leaves = double_float.split(exact) if is_split else (exact.astype(dtype),)
         return cls(*map(jnp.asarray, leaves), name=name, kind=kind, exact=exact)
-
-    def named(self, name: str) -> "Dynamic":
-        """Return the same number, for the parameter of this name."""
-        return Dynamic(self.value, self.rest, self.tail, name, self.kind, self.exact)
 
     # --- its value --------------------------------------------------------------------------------
 
@@ -136,10 +131,7 @@ class Dynamic:
         """Return what stands beside an array: the Python number if it is known."""
         # XLA compiles a constant in another way than an argument: `y / (x**0.5 + 0.0)`, for one.
         known = self.known() if self.ndim == 0 and self.kind_held() is not None else None
-        number = None if known is None else known.item()
-        # NumPy warns of a number that becomes an infinity in float32.
-        is_usable = number is not None and abs(number) <= _LARGEST
-        return number if is_usable else self.as_array()
+        return self.as_array() if known is None else known.item()
 
     __jax_array__ = as_operand
     # From `aval`, `jnp.asarray` reads the weak type.
@@ -166,10 +158,8 @@ class Dynamic:
 
     def __bool__(self) -> bool:
         by = "a Python `if`, a comparison or an assertion"
-        if self.name is not None and self.question is not None:
+        if self.name is not None and self.question is not None and not self.ndim:
             key, compared, is_negated = self.question
-            if self.ndim:  # under `jax.vmap` it would be one number, and could be answered
-                raise ValueNeeded(self.name, by, self.shape)
             if self.known() is not None:
                 return bool(self.numbers())
             # `!=` asks the same question as `==`, so that both get answers that agree.
@@ -182,7 +172,9 @@ class Dynamic:
     def _asked(self, by: str) -> Any:
         """Return the Python number, for a caller that needs it for `by`."""
         if self.name is not None:
-            raise ValueNeeded(self.name, by)
+            # Under `jax.vmap`, a comparison of each number could be answered.
+            fix = _STACK if self.question is not None and self.ndim else _WRITE
+            raise _value_needed(self.name, by, fix)
         number = self.numbers()
         return self.value if number is None else number  # a tracer raises JAX's error
 
@@ -218,9 +210,7 @@ jtu.register_dataclass(Dynamic, ["value", "rest", "tail"], ["name", "kind"])
 
 def is_concrete(part: Any) -> bool:
     """Return True if `part` is an array that this process can read."""
-    if isinstance(part, jax.core.Tracer):
-        return False
-    if isinstance(part, jax.Array):
+    if isinstance(part, jax.Array) and not isinstance(part, jax.core.Tracer):
         # This process cannot read the shards of others.
         return part.is_fully_addressable or part.is_fully_replicated
     return isinstance(part, np.ndarray | np.generic)
@@ -236,17 +226,20 @@ def dtype_of(kind: type) -> np.dtype:
     return jnp.result_type(kind(0))
 
 
-class ValueNeeded(CanonoptError, TypeError):
-    """A factory asked a traced number for its value.
+def _value_needed(name: str, by: str, fix: str) -> DynamicSpecError:
+    """Build the error for a number whose value is needed. `name` begins with its parameter."""
+    problem = f"{name} cannot be traced: its value is needed for {by}."
+    return DynamicSpecError(problem, fix, path=name.partition(" of ")[0])
 
-    `name` is the parameter that the number was given for, `by` what needs the value. `shape` is not
-    `()` if the value of one number would not be needed, but these are several.
-    """
 
-    def __init__(self, name: str, by: str, shape: tuple[int, ...] = ()) -> None:
-        super().__init__(f"{name} is traced, and its value is needed for {by}.", path=name)
-        self.args = (name, by, shape)  # which pickle calls this with
-        self.name, self.by, self.shape = name, by, shape
+_WRITE = (
+    "Write a Python number instead of canonopt.dynamic(...). Then it is part of the program, and "
+    "another value is another compile."
+)
+_STACK = (
+    "Write one number. For an ensemble, stack specs of one number each: "
+    "jax.tree.map(lambda *x: jnp.stack(x), *specs)."
+)
 
 
 # --- from a Python number -----------------------------------------------------------------------
@@ -261,30 +254,22 @@ def traced(value: Any, path: str = "") -> Any:
         return value
     members: Any = value if isinstance(value, list | tuple) and value else [value]
     if not all(isinstance(member, NUMBERS) for member in members):
-        raise DynamicSpecError(
-            "canonopt.dynamic takes a number or an array, and "
-            f"{f'{path} is' if path else 'got'} {value!r}.",
-            "Give it a number, as in canonopt.dynamic(1e-3).",
-            path=path or None,
-        )
-    # NumPy's dtype for an integer that fits none of its integer types is `object`.
+        got = f"{path} is" if path else "got"
+        problem = f"canonopt.dynamic takes a number or an array, and {got} {value!r}."
+        raise DynamicSpecError(problem, "Write canonopt.dynamic(1e-3).", path=path or None)
     kind: Any = {"b": bool, "f": float}.get(np.asarray(value).dtype.kind, int)
     if {*map(type, members)} == {np.float64}:
         kind = np.float64
     elif any(isinstance(member, np.generic) for member in members):
         kind = None
-    for member in members if kind in (int, None) else ():  # others become floats
-        dtype = jax.dtypes.canonicalize_dtype(getattr(member, "dtype", int))
-        # JAX truncates an integer of NumPy.
-        if dtype.kind in "iu" and not np.iinfo(dtype).min <= member <= np.iinfo(dtype).max:
-            raise DynamicSpecError(
-                f"canonopt.dynamic traces an integer as {dtype.name}, and {path or 'its value'} is "
-                f"{member}, which does not fit.",
-                "Write a float, as in canonopt.dynamic(1e12), or leave out canonopt.dynamic: a "
-                "Python number is part of the program.",
-                path=path or None,
-            )
-    return jnp.asarray(value) if kind is None else Dynamic.of(value, kind)
+    if kind is None:
+        return jnp.asarray(value)
+    try:
+        return Dynamic.of(value, kind)
+    except OverflowError:
+        problem = f"{path or 'The number'} is {value!r}, which does not fit {dtype_of(int).name}."
+        fix = "Write a float, as in canonopt.dynamic(1e12), or leave out canonopt.dynamic."
+        raise DynamicSpecError(problem, fix, path=path or None) from None
 
 
 # --- arithmetic ---------------------------------------------------------------------------------
@@ -304,41 +289,44 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
         return NotImplemented
     compares = function in _COMPARISONS
     kind = _kind_of_result(operator.add if compares else function, *map(_kind, operands))
-    if kind is None:
-        return function(*map(_as_operand, operands))
-    numbers = [x for x in operands if isinstance(x, Dynamic)]
-    name = " and ".join(dict.fromkeys(x.name for x in numbers if x.name)) or None
+    if kind is None:  # JAX computes with an array of NumPy too, as in a trace
+        arrays = (x.as_operand() if isinstance(x, Dynamic) else jnp.asarray(x) for x in operands)
+        return function(*arrays)
     if kind is int and function is operator.pow:
         if isinstance(operands[1], Dynamic):
             # In Python the exponent decides the type: 2**-1 is a float, 2**1 an integer.
-            raise ValueNeeded(operands[1].name or "a dynamic value", "the exponent of an integer")
+            name = operands[1].name or "A number"
+            raise _value_needed(name, "the exponent of an integer", _WRITE)
         kind = float if operands[1] < 0 else int
     # `-1 * learning_rate` is frequent. In general a product needs all parts of the number, and each
     # part is one more argument of the program.
     ones = [x for x in operands if type(x) in (int, float) and x in (1, -1)]
-    if function is operator.mul and ones and kind is numbers[0].kind:
-        return numbers[0] if ones == [1] else -numbers[0]
+    number = next(x for x in operands if isinstance(x, Dynamic))
+    if function is operator.mul and ones and kind is number.kind:
+        return number if ones == [1] else -number
+    numbers = [x if isinstance(x, Dynamic) else Dynamic.of(x, kind) for x in operands]
+    name = " and ".join(dict.fromkeys(x.name for x in numbers if x.name)) or None
     made = functools.partial(Dynamic, name=name, kind=bool if compares else kind)
-    known = [x.known() if isinstance(x, Dynamic) else x for x in operands]
+    known = [x.known() for x in numbers]
     if all(x is not None for x in known):
         with np.errstate(all="ignore"):
             found = function(*(map(double_float.as_double, known) if kind in _FLOATS else known))
         return Dynamic.of(found, bool if compares else kind, name)
+    singles = [_as_single(x, kind) for x in numbers]
     if kind is int:
-        return made(function(*map(_as_integer, operands)))
+        return made(function(*singles))
     if function is operator.neg:
-        (x,) = numbers
-        exact = None if x.exact is None else double_float.compute(function, x.exact)
-        parts = (None if part is None else -part for part in (x.value, x.rest, x.tail))
-        return made(*parts, exact=exact)
-    exact = double_float.compute(_IN_DOUBLE.get(function, function), *map(_as_double, operands))
+        exact = None if number.exact is None else double_float.compute(function, number.exact)
+        parts = (number.value, number.rest, number.tail)
+        return made(*(None if part is None else -part for part in parts), exact=exact)
+    exact = (x.as_double() for x in numbers)
+    exact = double_float.compute(_IN_DOUBLE.get(function, function), *exact)
     if compares:
         return made(exact)
-    smooth = function(*map(_as_single, operands))
     dtype = dtype_of(kind)
     value, *rest = (exact,) if dtype == np.float64 else double_float.split(exact, jnp)
     value = double_float.converted(value, dtype, is_weak=kind is float)
-    return made(double_float.with_derivative_of(smooth, value), *rest, exact=exact)
+    return made(double_float.with_derivative_of(function(*singles), value), *rest, exact=exact)
 
 
 @functools.cache
@@ -360,29 +348,11 @@ def _kind(x: Any) -> type | None:
     return next((kind for kind in (bool, int, float) if isinstance(x, kind)), None)
 
 
-def _as_operand(x: Any) -> Any:
-    # JAX computes with an array of NumPy too, as in a trace.
-    return x.as_operand() if isinstance(x, Dynamic) else jnp.asarray(x)
-
-
-def _as_integer(x: Any) -> Any:
-    # Python adds booleans as integers, JAX does not.
-    is_traced = isinstance(x, Dynamic)
-    return double_float.converted(x.value, dtype_of(int), is_weak=True) if is_traced else x
-
-
-def _as_double(x: Any) -> Any:
-    return x.as_double() if isinstance(x, Dynamic) else double_float.as_double(x)
-
-
-def _as_single(x: Any) -> Any:
-    if not isinstance(x, Dynamic):
-        # NumPy warns of a number that becomes an infinity in float32.
-        with np.errstate(over="ignore"):
-            return double_float.as_double(x).astype(dtype_of(float)).item()
-    if x.kind_held() in _FLOATS:
+def _as_single(x: Dynamic, kind: type) -> Any:
+    """Return the array of a number, for a result of this type: Python adds booleans as integers."""
+    if kind is not int and x.kind_held() in _FLOATS:
         return x.as_array()
-    return double_float.converted(x.value, dtype_of(float), is_weak=True)
+    return double_float.converted(x.value, dtype_of(kind if kind is int else float), is_weak=True)
 
 
 # The operators that Optax needs. A number has no others: no `//`, `%` or `abs`.
@@ -414,3 +384,52 @@ for _function in _OPERATORS:
     _add_operator(_function)
 for _function in _COMPARISONS:
     _add_comparison(_function)
+
+
+# --- a Python `if` on a traced number -------------------------------------------------------------
+
+# An `if` that treats one value apart, as `0.0 if peak == 0.0 else end / peak` does, has both
+# branches run, and the program selects a result. Anything else in an `if` is an error, since each
+# answer would be another program. A number that is compared finds the current run of a function by
+# a context variable, since user code lies between the two.
+
+# An update is traced up to 2**3 times.
+_MAX_QUESTIONS = 3
+
+# The answers that a run gets, and the questions that it asks: by key, the traced boolean that
+# decides it, and an object to keep.
+_Run: TypeAlias = tuple[tuple[bool, ...], dict[Hashable, tuple[Any, Any]]]
+_current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("current", default=None)
+
+
+def answer_of(key: Hashable, decides: Any, kept: Any) -> bool | None:
+    """Return the answer to a question in the current run, or `None` if there are too many.
+
+    `kept` is an object whose id is in `key`, and which therefore has to stay alive.
+    """
+    if (run := _current.get()) is None:
+        return None
+    answers, questions = run
+    questions.setdefault(key, (decides, kept))
+    place = [*questions].index(key)
+    return None if place >= _MAX_QUESTIONS else place < len(answers) and answers[place]
+
+
+def first_branch(function: Callable[[], Any], answers: tuple[bool, ...] = ()) -> tuple[Any, list]:
+    """Return the result if each further answer is no, and what decides each question."""
+    run: _Run = (answers, {})
+    token = _current.set(run)
+    try:
+        return function(), [decides for decides, _ in run[1].values()]
+    finally:
+        _current.reset(token)
+
+
+def both_branches(function: Callable[[], Any], answers: tuple[bool, ...] = ()) -> Any:
+    """Return the result, a pytree, selected by the traced booleans that decide the questions."""
+    result, questions = first_branch(function, answers)
+    if len(questions) == len(answers):
+        return result
+    yes, no = (both_branches(function, (*answers, answer)) for answer in (True, False))
+    decides = questions[len(answers)]
+    return jax.tree.map(lambda a, b: a if a is b else jnp.where(decides, a, b), yes, no)

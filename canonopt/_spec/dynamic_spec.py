@@ -12,7 +12,7 @@ import functools
 import operator
 import weakref
 from collections.abc import Callable, Hashable, Iterable, Iterator
-from typing import Any, NoReturn, TypeVar, overload
+from typing import Any, NamedTuple, NoReturn, TypeVar, overload
 
 import jax
 import jax.numpy as jnp
@@ -26,28 +26,20 @@ from .._optax_compat import as_transform
 from .._python_internals import token_of
 from ..errors import DynamicSpecError
 from .arguments import copied, mapped
-from .conditionals import both_branches, first_branch
 from .double_float import converted
-from .dynamic_number import Dynamic, ValueNeeded, is_concrete, traced
+from .dynamic_number import Dynamic, both_branches, first_branch, is_concrete, traced
 from .spec import Configured, Internals, class_for, find, make_spec
 
 # --- parameters with holes ----------------------------------------------------------------------
 
 
-class Hole:
+_ARRAYS = jax.Array | np.ndarray
+
+
+class Hole(NamedTuple):
     """The place of a value that may be traced, among the parameters of a spec."""
 
-    __slots__ = ("path",)
-
-    def __init__(self, path: str) -> None:
-        self.path = path
-
-    # A key of its own is read in 3 us, a frozen dataclass in 12.
-    def __canonical_key__(self, mode: Mode) -> tuple[type, str]:
-        return Hole, self.path
-
-    def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
-        return ()
+    path: str
 
 
 def _take_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -58,7 +50,7 @@ def _take_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any
         if type(value) in PLAIN:
             return value
         is_spec = isinstance(value, Configured) and jtu.tree_leaves(value)
-        if not (is_spec or _is_array(value) or isinstance(value, Dynamic)):
+        if not (is_spec or isinstance(value, _ARRAYS | Dynamic)):
             return value
         children[path] = value
         return Hole(path)
@@ -66,18 +58,9 @@ def _take_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any
     return {n: mapped(value, change, n) for n, value in parameters.items()}, children
 
 
-def _is_array(leaf: Any) -> bool:
-    return isinstance(leaf, jax.Array | np.ndarray)
-
-
-def _weak_dtype(child: Any) -> Any:
-    """Return the dtype of a weakly typed array, and `None` for any other child."""
-    return child.dtype if _is_array(child) and getattr(child, "weak_type", False) else None
-
-
 def _with_weak_type(child: Any, dtype: Any) -> Any:
     """Return a child with the weak type that a checkpoint or NumPy may have taken from it."""
-    if dtype is None or not (_is_array(child) or isinstance(child, np.generic)):
+    if dtype is None or not isinstance(child, _ARRAYS | np.generic):
         return child
     array = jnp.asarray(child)
     # Whoever has given it another dtype wants an ordinary array.
@@ -147,14 +130,13 @@ class Deferred(Internals):
         raise DynamicSpecError(
             f"{self.factory.expression} reads something that has changed since the spec was "
             "built, and a traced value requires another call of it.",
-            "Build the spec again, or write Python numbers instead of the arrays and of "
-            "canonopt.dynamic(...).",
+            "Build the spec again, or write Python numbers instead of traced ones.",
         )
 
     def first(self) -> Any:
         """Return the result of the factory, to see what it is and to ask for its attributes."""
         with self._explaining():
-            return first_branch(self._result)
+            return first_branch(self._result)[0]
 
     def _run(self, use: Callable[[Any], Any]) -> Any:
         """Return `use` of what the factory makes, with an array for each number in it.
@@ -186,17 +168,19 @@ class Deferred(Internals):
         # A parameter that is `None` by itself is not among the children. A spec among them checks
         # itself when it runs.
         if child is None or (isinstance(child, Dynamic) and child.value is None):
-            raise DynamicSpecError(
+            problem = (
                 f"{path} of {self.factory.expression} has no value: its values have been taken "
-                "out of the spec, as eqx.partition(spec, eqx.is_array) does.",
-                "Combine the two first, eqx.combine(arrays, spec), and use what that gives.",
-                path=path,
+                "out of the spec, as eqx.partition(spec, eqx.is_array) does."
             )
+            fix = "Combine the two first, eqx.combine(arrays, spec), and use what that gives."
+            raise DynamicSpecError(problem, fix, path=path)
         if not isinstance(child, Dynamic):
             return child
+        if self.factory.made_by is not None:
+            return child.as_array()
         # A number with a name refuses to tell its value, and is named in the error.
-        named = child.named(path)
-        return named if self.factory.made_by is None else named.as_array()
+        name = f"{path} of {self.factory.expression}"
+        return Dynamic(child.value, child.rest, child.tail, name, child.kind, child.exact)
 
     # --- errors -----------------------------------------------------------------------------------
 
@@ -208,57 +192,30 @@ class Deferred(Internals):
         """
         try:
             yield
-        except DynamicSpecError:
-            raise
         except Exception as error:
             cause: BaseException | None = error
-            while cause is not None:
-                if isinstance(cause, DynamicSpecError):
-                    raise cause  # noqa: B904
-                if isinstance(cause, ValueNeeded):
-                    raise self._refusal(cause) from error
+            while cause is not None and not isinstance(cause, DynamicSpecError):
                 cause = cause.__cause__ or cause.__context__
+            if cause is not None and cause is not error:
+                raise cause from error
             # JAX's errors, and those of checks of arguments, have these types. Of nested factories
             # only the innermost adds a note.
             is_noted = any(note.startswith(_GIVEN) for note in getattr(error, "__notes__", ()))
-            if isinstance(error, TypeError | ValueError) and not is_noted:
+            if cause is None and isinstance(error, TypeError | ValueError) and not is_noted:
                 error.add_note(self._note())
             raise
 
-    def _refusal(self, needed: ValueNeeded) -> DynamicSpecError:
-        where = f"{needed.name} of {self.factory.expression}"
-        if needed.shape:
-            problem = f"{where} has shape {needed.shape}, and {needed.by} needs one number."
-            return DynamicSpecError(problem, f"Write one number. {_STACK}", path=needed.name)
-        return DynamicSpecError(
-            f"{where} cannot be traced: its value is needed for {needed.by}.",
-            "Write a Python number instead of canonopt.dynamic(...). Then it is part of the "
-            "program, and another value is another compile.",
-            path=needed.name,
-        )
-
     def _note(self) -> str:
         """Return what is known about the values that may be traced, and what to write."""
-        named, has_shape = [], False
-        for child, path in zip(self.flat[0], self.flat[1].paths, strict=True):
-            is_number = lambda x: isinstance(x, Dynamic)  # noqa: E731
-            for keys, part in jtu.tree_flatten_with_path(child, is_leaf=is_number)[0]:
-                shape = getattr(part, "shape", ())
-                has_shape |= bool(shape)
-                named.append(f"{path}{jtu.keystr(keys)}" + (f" of shape {shape}" if shape else ""))
-        return (
-            f"{_GIVEN} {', '.join(named)} of {self.factory.expression}. If a Python number is "
-            "needed, write one. If an array is needed, write jnp.asarray(...)."
-            f"{f' {_VMAP}' if has_shape else ''}"
-        )
+        paths = ", ".join(self.flat[1].paths)
+        return f"{_GIVEN} {paths} of {self.factory.expression}. {_WRITE}"
 
 
 _GIVEN = "Given as an array or as canonopt.dynamic(...):"
-_UNDER_VMAP = "run it under jax.vmap over the spec: jax.vmap(run, in_axes=(0, None))(spec, params)."
-_VMAP = f"If these are the members of an ensemble, {_UNDER_VMAP}"
-_STACK = (
-    "If these are the members of an ensemble, stack specs of one number each, "
-    f"jax.tree.map(lambda *x: jnp.stack(x), *specs), and {_UNDER_VMAP}"
+_WRITE = (
+    "If a Python number is needed, write one. If an array is needed, write jnp.asarray(...). If "
+    "these are the members of an ensemble, run it under jax.vmap over the spec: "
+    "jax.vmap(run, in_axes=(0, None))(spec, params)."
 )
 
 
@@ -278,7 +235,9 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     parameters, by_path = _take_out(parameters)
     children, static = tuple(by_path.values()), tuple(parameters.values())
     reading = read(factory.held, static)
-    new = Template(factory, parameters, tuple(by_path), tuple(map(_weak_dtype, children)))
+    is_weak = lambda child: isinstance(child, jax.Array) and getattr(child, "weak_type", False)  # noqa: E731
+    weak = tuple(child.dtype if is_weak(child) else None for child in children)
+    new = Template(factory, parameters, tuple(by_path), weak)
     are_numbers = tuple(isinstance(child, Dynamic) for child in children)
     key = (token_of(factory), new.weak, are_numbers, reading.key)
     template = _templates.get(key) if reading.is_comparable else None
@@ -290,17 +249,9 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     deferred = Deferred(factory, None, flat=(children, new))
     new.cls = _dynamic_class_for(class_for(factory, deferred.first()))
     if reading.is_comparable:
-        read_again = lambda: read(factory.held, static)  # noqa: E731
-        # The factory is called again for each trace, and would then make something else.
-        if read_again().key != reading.key:
-            raise DynamicSpecError(
-                f"{factory.expression} changes what it reads when it is called, and a traced value "
-                "requires another call of it.",
-                "Write a Python number instead of the array or of canonopt.dynamic(...), or have "
-                "it change nothing but its own variables.",
-            )
         if reading.can_change:
-            new.watched = Watched(reading, read_again)
+            # The factory is called again for each trace, and must then read the same.
+            new.watched = Watched(reading, lambda: read(factory.held, static))
             new.watched.stands_in(_templates, key, weakref.ref(new))
         new = _templates.setdefault(key, new)
     return _put_together(new, children, deferred.made)
@@ -337,18 +288,11 @@ class _Dynamic(Configured):
     __slots__ = ()
 
     def __hash__(self) -> NoReturn:
-        if not jtu.tree_leaves(self):
-            raise DynamicSpecError(
-                f"{self!r} is what is left of a spec whose arrays have been taken out, so it "
-                "cannot be hashed and cannot be a static argument.",
-                "Combine the two first, eqx.combine(arrays, spec), and pass what that gives as an "
-                "ordinary argument.",
-            )
         raise DynamicSpecError(
             f"{self!r} holds arrays, so it cannot be hashed and cannot be a static argument.",
             "Pass it as an ordinary argument (take it out of static_argnums and static_argnames), "
             "make it an ordinary field (without static=True), or write Python numbers instead of "
-            "the arrays.",
+            "the arrays. If they have been taken out, write eqx.combine(arrays, spec) first.",
         )
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
@@ -415,23 +359,11 @@ def dynamic(value: Any, /, *names: str) -> Any:
     needs to know the value: to decide a shape, a branch or a number of steps. `ParameterError` for
     an unknown name, or one that several hyperparameters share.
     """
-    if not isinstance(value, Configured):
-        if not names:
-            return traced(value)
-        raise DynamicSpecError(
-            f"canonopt.dynamic takes names together with a spec, and got {value!r}.",
-            "Write canonopt.dynamic(spec, 'learning_rate') or canonopt.dynamic(1e-3).",
-        )
+    if isinstance(value, Configured) != bool(names):
+        problem = "canonopt.dynamic takes a number, or a spec and names of its hyperparameters."
+        fix = "Write canonopt.dynamic(1e-3) or canonopt.dynamic(spec, 'learning_rate')."
+        raise DynamicSpecError(problem, fix)
     if not names:
-        raise DynamicSpecError(
-            "canonopt.dynamic needs the names of the hyperparameters to trace.",
-            f"Those of this spec are: {', '.join(value.hyperparameters()) or 'none'}.",
-        )
-    changes = {}
-    for path, part in (find(value, name) for name in names):
-        if isinstance(part, Configured):
-            below = ", ".join(f"{path}.{name}" for name in part.hyperparameters()) or "none"
-            problem = f"canonopt.dynamic takes a number or an array, and {path} is {part!r}."
-            raise DynamicSpecError(problem, f"Name one of its own: {below}.", path=path)
-        changes[path] = traced(part, path)
+        return traced(value)
+    changes = {path: traced(part, path) for path, part in (find(value, name) for name in names)}
     return value.replace(**changes)

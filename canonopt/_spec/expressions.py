@@ -1,6 +1,5 @@
 """Values as Python source."""
 
-import enum
 import math
 import sys
 import types
@@ -18,8 +17,6 @@ def expression(value: Any) -> str:
     kind = type(value)
     if rule := _RULES.get(kind):
         return rule(value)
-    if isinstance(value, enum.Enum):
-        return f"{_named(kind)}.{value.name}"
     if isinstance(value, types.FunctionType) and (factory := vars(value).get("factory")):
         return factory.expression
     if isinstance(value, types.FunctionType | type):

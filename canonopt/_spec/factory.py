@@ -3,7 +3,6 @@
 import difflib
 import enum
 import functools
-import importlib
 import inspect
 import operator
 import sys
@@ -28,7 +27,7 @@ from .._python_internals import parameters_of, signature_with_alias, token_of
 from ..errors import NotAFactoryError, ParameterError
 from .arguments import WHOLE, copied, is_spec
 from .expressions import call_expression, expression
-from .mistakes import check_hyperparameters, check_transformations
+from .mistakes import NUMBERS, check_hyperparameters, check_transformations
 from .spec import Internals, Spec, class_for, internals_of, make_spec
 
 _config: Any = jax.config
@@ -46,7 +45,6 @@ _settings = operator.attrgetter(
 _RESERVED = frozenset((*dir(Spec), "_internals")).difference(dir(tuple))
 # Parameters from which a factory makes a random key.
 _KEYS = frozenset(("key", "seed", "rng"))
-_NUMBERS = frozenset((float, int, bool, type(None)))
 # Types of defaults that pickles hold, since another version of the factory may have others.
 _DATA = PLAIN | {tuple, list, dict}
 
@@ -71,9 +69,6 @@ class Factory:
         # The factory of factories that made the function, such as `optax.inject_hyperparams`, and
         # its parameters. The function keeps arrays in the state, and passes anything else on.
         self.made_by = made_by
-        inner = str(inspect.unwrap(function).__module__) if made_by else ""
-        # True if the parameters are those of a function of Optax, and have its annotations.
-        self.is_checked = of_optax or inner.startswith("optax.")
         # True if users take what stands in its place for a class: `optax.MultiSteps`.
         self.is_class = of_optax and isinstance(function, type)
         self.makes_factories = of_optax and is_factory_of_factories(function)
@@ -131,11 +126,11 @@ class Factory:
     def _spec_of(self, given: dict[str, Any]) -> Any:
         """Return the spec with these values, and defaults for the rest."""
         signature = self.signature
-        if signature.transformations or not _NUMBERS.issuperset(map(type, given.values())):
+        if signature.transformations or not NUMBERS.issuperset(map(type, given.values())):
             given = self._checked(given)
         given = signature.differing(given)
         if not WHOLE.issuperset(map(type, given.values())):
-            given = copied(given, is_plain=self.is_checked)
+            given = copied(given, is_plain=self._of_optax)
         parameters = signature.template | given
         held, values = self.held, tuple(given.values())
         try:
@@ -168,7 +163,7 @@ class Factory:
     def _checked(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return the values with JAX's type for each dtype. Raise if some cannot be meant."""
         signature = self.signature
-        if self.is_checked:
+        if self._of_optax:
             check_hyperparameters(self.name, signature.parameters, given)
         check_transformations(self.name, signature.transformations, given)
         # Only Optax's naming is known.
@@ -186,24 +181,19 @@ class Factory:
             is_temporary = makes_tracers()
         internals = Internals(self, made, is_temporary=is_temporary)
         if self.makes_factories:
-            internals.spec = Factory(
-                made, made.__name__, self.module, made_by=(self, parameters)
-            ).builder
+            inner = Factory(made, made.__name__, self.module, made_by=(self, parameters))
+            internals.spec = inner.builder
             vars(internals.spec)["_internals"] = internals
         else:
             internals.spec = make_spec(class_for(self, made), parameters, internals)
         return internals.spec
 
     def _check_no_iterator(self, values: dict[str, Any]) -> None:
-        """Raise `ParameterError` if an argument of an earlier call is an iterator."""
-        for name, value in values.items():
-            if hasattr(type(value), "__next__"):
-                raise ParameterError(
-                    f"{name} of {self.expression} is an iterator, which has been read, and the "
-                    "factory has to be called again.",
-                    f"Write {name}=list(...) where the spec is built.",
-                    path=name,
-                )
+        """Raise `ParameterError` for an iterator, which an earlier call of the factory has read."""
+        for name in (name for name, value in values.items() if hasattr(type(value), "__next__")):
+            problem = f"{name} of {self.expression} is an iterator, which has been read."
+            fix = f"Write {name}=list(...) where the spec is built."
+            raise ParameterError(problem, fix, path=name)
 
     def call(self, given: dict[str, Any]) -> Any:
         """Return what the function makes of these values."""
@@ -233,10 +223,10 @@ class Factory:
     def __reduce__(self) -> tuple:
         if self.made_by is not None:
             outer, parameters = self.made_by
-            return _factory_made_by, (outer, outer.to_pickle(parameters))
+            return _factory_of, (outer.from_fields, outer.to_pickle(parameters))
         if self.is_importable():
-            return _factory_named, (self.module, self.name)
-        return _factory_of, (self.function,)
+            return operator.attrgetter("factory"), (self.builder,)
+        return _factory_of, (register, self.function)
 
     @property
     def expression(self) -> str:
@@ -254,16 +244,8 @@ class Factory:
         return call_expression(self.expression, args, kwargs)
 
 
-def _factory_named(module: str, name: str) -> Factory:
-    return vars(found_in(importlib.import_module(module), name))["factory"]
-
-
-def _factory_of(function: Callable[..., Any]) -> Factory:
-    return vars(register(function))["factory"]
-
-
-def _factory_made_by(outer: Factory, parameters: dict[str, Any]) -> Factory:
-    return vars(outer.from_fields(parameters))["factory"]
+def _factory_of(make: Callable[[Any], Any], given: Any) -> Factory:
+    return vars(make(given))["factory"]
 
 
 def found_in(module: Any, name: str) -> Any:
@@ -407,11 +389,9 @@ class FactoryParameters:
         self.parameters = parameters_of(function)
         self.names = tuple(self.parameters)
         for name in _RESERVED.intersection(self.names):
-            raise NotAFactoryError(
-                f"{factory} has a parameter {name!r}, which is an attribute of all specs.",
-                f"Give canonopt.canonical a function that calls {factory}, with another name.",
-                path=name,
-            )
+            problem = f"{factory} has a parameter {name!r}, which is an attribute of all specs."
+            fix = f"Give canonopt.canonical a function that calls {factory}, with another name."
+            raise NotAFactoryError(problem, fix, path=name)
         self.signature = inspect.Signature(list(self.parameters.values()))
         self.positional_only = self._of_kind(_Kind.POSITIONAL_ONLY)
         # Those that can be given by position, and those that can be given by keyword.
@@ -442,7 +422,7 @@ class FactoryParameters:
 
         Raises `ParameterError` for a call that Python would refuse.
         """
-        if "lr" in kwargs and self.has_alias:
+        if "lr" in kwargs:
             kwargs = self._without_alias(kwargs)
         # `Signature.bind` takes 8 us, as long as Optax takes to build two optimizers.
         given = dict(zip(self.positional, args, strict=False))
@@ -461,17 +441,17 @@ class FactoryParameters:
             what = f"got an unexpected keyword argument {unknown[0]!r}" if unknown else str(error)
             raise self._refused(what, (*self.positional[: len(args)], *kwargs)) from None
 
-    def _without_alias(self, named: Mapping[str, Any]) -> dict[str, Any]:
-        """Return `named` with `learning_rate` in place of `lr`."""
+    def _without_alias(self, named: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return `named` with `learning_rate` in place of `lr`, if that is an alias."""
+        if not self.has_alias or "lr" not in named:
+            return named
         rest = {name: value for name, value in named.items() if name != "lr"}
         if isinstance(named["lr"], str) and named["lr"] == NotGiven.NOT_GIVEN:
             return rest
         if "learning_rate" in rest:
-            raise ParameterError(
-                f"{self.factory} got both lr and learning_rate, which are one parameter.",
-                "Write only one of them; in attrs.evolve, learning_rate.",
-                path="learning_rate",
-            )
+            problem = f"{self.factory} got both lr and learning_rate, which are one parameter."
+            fix = "Write only one of them; in attrs.evolve, learning_rate."
+            raise ParameterError(problem, fix, path="learning_rate")
         return rest | {"learning_rate": named["lr"]}
 
     def takes(self, name: str) -> bool:
@@ -490,18 +470,15 @@ class FactoryParameters:
 
         Raises `ParameterError` for an unknown name, or a missing parameter without a default.
         """
-        if "lr" in named and self.has_alias:
-            named = self._without_alias(named)
-        extras = {name: v for name, v in named.items() if name not in self.parameters}
-        given = {**(current or {}), **{n: v for n, v in named.items() if n not in extras}}
-        missing = [name for name in self.names if name in self.required and name not in given]
-        if missing and (self.keywords is not None or not extras):
+        named = {**(current or {}), **self._without_alias(named)}
+        given = {name: value for name, value in named.items() if name in self.parameters}
+        if missing := [n for n in self.names if n in self.required and n not in given]:
             raise self._refused(f"missing a required argument: {missing[0]!r}", given)
         try:
             args, kwargs = self.unbind(given)
         except TypeError as error:  # the value of `*args` or of `**kwargs` is of another kind
             raise self._refused(str(error).removeprefix("dict() "), given) from None
-        return self.bind(args, kwargs | extras)
+        return self.bind(args, kwargs | {n: v for n, v in named.items() if n not in given})
 
     def unbind(self, given: Mapping[str, Any]) -> tuple[tuple, dict[str, Any]]:
         """Return the arguments of a call that `bind` turns into `given`.

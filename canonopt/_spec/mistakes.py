@@ -27,9 +27,8 @@ from ..errors import NotATransformationError, ParameterError
 from .arguments import is_spec
 from .expressions import expression
 
-_NUMBERS = frozenset((float, int, bool, type(None)))
+NUMBERS = frozenset((float, int, bool, type(None)))
 _DTYPES = ("bfloat16", "float16", "float32", "float64")
-
 
 # --- numbers ------------------------------------------------------------------------------------
 
@@ -39,7 +38,7 @@ def check_hyperparameters(
 ) -> None:
     """Raise `ParameterError` for an argument that a factory of Optax's cannot mean."""
     for name, value in given.items():
-        if type(value) in _NUMBERS:
+        if type(value) in NUMBERS:
             continue
         if "dtype" in name and isinstance(value, str):
             _check_dtype(factory, value, name)

@@ -9,7 +9,7 @@ import importlib
 import operator
 import re
 from collections.abc import Callable, Hashable, Iterator
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Self
 
 import jax
 import jax.tree_util as jtu
@@ -22,9 +22,6 @@ from .._python_internals import ClassAttribute, InstanceAttribute, new_token
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
 from .arguments import Parts, mapped, parts_of
 from .dynamic_number import Dynamic
-
-if TYPE_CHECKING:
-    from typing import Self
 
 
 @dataclasses.dataclass(eq=False, slots=True, weakref_slot=True)
@@ -56,6 +53,13 @@ class Internals:
         """Return what the factory makes of the parameters."""
         return self.made
 
+    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+        """Call a part of what the factory made, which may change what the spec was built from."""
+        self.check()
+        result = function(*args, **kwargs)
+        self.check()
+        return result
+
     def check(self) -> None:
         """Read again what the spec was built from. If that has changed, no build finds the spec."""
         if self.watched is not None:
@@ -64,10 +68,6 @@ class Internals:
 
 # Of a spec, or of a function that builds specs and was built like one.
 internals_of: Callable[[Any], Internals] = operator.attrgetter("_internals")
-
-
-# What is listed as a hyperparameter.
-_LISTED = int | float | complex | str | np.generic | np.ndarray | jax.Array
 
 
 class Configured:
@@ -85,7 +85,7 @@ class Configured:
     # The factory of the class, if it has one.
     _builder: Any = None
 
-    def __new__(cls, /, **fields: Any) -> "Self":
+    def __new__(cls, /, **fields: Any) -> Self:
         return cls._from_fields(fields)
 
     def __setattr__(self, name: str, value: Any) -> None:
@@ -100,7 +100,7 @@ class Configured:
     def _factory(self) -> Any:
         return self._internals.factory
 
-    def replace(self, /, **changes: Any) -> "Self":
+    def replace(self, /, **changes: Any) -> Self:
         """Return a spec of the same factory, with other values for some parameters.
 
         ```python
@@ -152,12 +152,12 @@ class Configured:
         `canonopt.dynamic(1e-3)` is listed as `1e-3`. Functions, dtypes, `None` and so on are left
         out.
         """
-        listed = {}
+        listed, kinds = {}, int | float | complex | str | np.generic | np.ndarray | jax.Array
         for path, value in _walk(self):
             if isinstance(value, Dynamic):
                 numbers = value.numbers()
                 listed[path] = value.value if numbers is None else numbers
-            elif isinstance(value, _LISTED):
+            elif isinstance(value, kinds):
                 listed[path] = value
         return listed
 
@@ -165,10 +165,9 @@ class Configured:
     def _from_fields(cls, fields: dict[str, Any]) -> Any:
         if cls._builder is not None:
             return cls._builder.from_fields(fields)
-        raise ParameterError(
-            f"{cls.__name__} is a base class, so it does not know which factory to call.",
-            "Write canonopt.adam(...) and so on, and spec.replace(...) in place of attrs.evolve.",
-        )
+        problem = f"{cls.__name__} is a base class, so it does not know which factory to call."
+        fix = "Write canonopt.adam(...) and so on, and spec.replace(...) in place of attrs.evolve."
+        raise ParameterError(problem, fix)
 
     def parameters(self) -> dict[str, Any]:
         """Return the value of each parameter, by name."""
@@ -183,10 +182,10 @@ class Configured:
     def __repr__(self) -> str:
         return self._factory.describe(self.parameters())
 
-    def __copy__(self) -> "Self":
+    def __copy__(self) -> Self:
         return self
 
-    def __deepcopy__(self, memo: dict) -> "Self":
+    def __deepcopy__(self, memo: dict) -> Self:
         return self
 
     def __reduce__(self) -> tuple:
@@ -249,19 +248,13 @@ def find(spec: Configured, name: str) -> tuple[str, Any]:
     if len(found) == 1:
         return found[0], parts[found[0]]
     if found:
-        raise ParameterError(
-            f"{name!r} may be any of {', '.join(found)}.",
-            "Write the whole path of the one you mean.",
-            path=name,
-        )
+        problem = f"{name!r} may be any of {', '.join(found)}."
+        raise ParameterError(problem, "Write the whole path of the one you mean.", path=name)
     listed = list(spec.hyperparameters())
     near = difflib.get_close_matches(wanted, [*listed, *(p.rpartition(".")[2] for p in listed)], 1)
     hint = f"Did you mean {near[0]!r}? " if near else ""
-    raise ParameterError(
-        f"There is no hyperparameter {name!r}.",
-        f"{hint}Those of this spec are: {', '.join(listed) or 'none'}.",
-        path=name,
-    )
+    fix = f"{hint}Those of this spec are: {', '.join(listed) or 'none'}."
+    raise ParameterError(f"There is no hyperparameter {name!r}.", fix, path=name)
 
 
 # --- transformations and schedules ---------------------------------------------------------------
@@ -308,12 +301,8 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
             return _of_pair(*pair, **fields)
         return cls._from_fields(fields)
 
-    @classmethod
-    def _make(  # pyright: ignore[reportIncompatibleMethodOverride]
-        cls, iterable: Any
-    ) -> optax.GradientTransformationExtraArgs:
-        return _of_pair(*iterable)  # `_replace` calls this
-
+    # `_replace` calls it.
+    _make: Any = classmethod(lambda cls, iterable: _of_pair(*iterable))
     # tyro takes a class that has it for a named tuple, and one without it for an attrs class.
     _asdict: Any = InstanceAttribute(lambda spec: {"init": spec.init, "update": spec.update})
 
@@ -360,11 +349,7 @@ class ScheduleSpec(Configured):
 
     def __call__(self, count: jax.typing.ArrayLike) -> jax.typing.ArrayLike:
         """Return the value at `count`, an integer scalar: the number of updates so far."""
-        internals = self._internals
-        internals.check()
-        value = internals.build()(count)
-        internals.check()  # the call may have changed what the schedule reads
-        return value
+        return self._internals.run(self._internals.build(), count)
 
 
 def _registered(cls: Any) -> Any:
@@ -379,16 +364,8 @@ _registered(ScheduleSpec)
 # --- making a spec ------------------------------------------------------------------------------
 
 
-# Not written out in `make_spec`, which would make them again for each spec: 1.4 us of 20.
-_Params: TypeAlias = optax.Params | None
-_Updated: TypeAlias = tuple[optax.Updates, optax.OptState]
-
-
 def make_spec(
-    cls: type[Configured],
-    parameters: dict[str, Any],
-    internals: Internals,
-    called: Any = None,
+    cls: type[Configured], parameters: dict[str, Any], internals: Internals, called: Any = None
 ) -> Configured:
     """Make a spec of class `cls`. Every spec is made here.
 
@@ -400,26 +377,15 @@ def make_spec(
         if not isinstance(called, optax.GradientTransformationExtraArgs):
             called = as_transform(called)
 
-        def init(params: optax.Params) -> optax.OptState:
-            internals.check()
+        def init(params: Any) -> Any:
             try:
-                state = called.init(params)
+                return internals.run(called.init, params)
             except Exception as error:
                 _check_leaves(internals.factory, params, error)
                 raise
-            internals.check()  # the call may have changed what the transformation reads
-            return state
 
-        def update(
-            updates: optax.Updates,
-            state: optax.OptState,
-            params: _Params = None,
-            **extra_args: Any,
-        ) -> _Updated:
-            internals.check()
-            result = called.update(updates, state, params, **extra_args)
-            internals.check()
-            return result
+        def update(updates: Any, state: Any, params: Any = None, **extra_args: Any) -> Any:
+            return internals.run(called.update, updates, state, params, **extra_args)
 
         spec = tuple.__new__(cls, (init, update))
         # A jit cache that holds one of the functions holds the spec, and so keeps it interned.
@@ -460,16 +426,14 @@ def class_for(factory: Any, made: Any) -> type[Configured]:
         raise NotAFactoryError(
             f"{factory.expression}(...) returned {made!r}, which is neither a gradient "
             "transformation nor a schedule.",
-            "Give canonopt.canonical a function that returns an optax.GradientTransformation, or "
-            "one that returns a function of the count.",
+            "Give canonopt.canonical a function that returns one of the two.",
         )
     kind: type[Configured] = Spec if is_transform else ScheduleSpec
-    known = factory.classes.get(kind)
-    if known is not None:
-        return known
-    if not (factory.is_importable() or is_in_place(factory.function)):
-        return kind
-    return factory.classes.setdefault(kind, _make_class(factory, kind))
+    if kind not in factory.classes:
+        if not (factory.is_importable() or is_in_place(factory.function)):
+            return kind
+        factory.classes.setdefault(kind, _make_class(factory, kind))
+    return factory.classes[kind]
 
 
 def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:

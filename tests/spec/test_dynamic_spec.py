@@ -176,7 +176,8 @@ def test_a_factory_is_called_for_a_build_and_for_each_trace_of_a_function(value)
 MESSAGE = re.escape(
     "holds arrays, so it cannot be hashed and cannot be a static argument. Pass it as an "
     "ordinary argument (take it out of static_argnums and static_argnames), make it an ordinary "
-    "field (without static=True), or write Python numbers instead of the arrays."
+    "field (without static=True), or write Python numbers instead of the arrays. If they have been "
+    "taken out, write eqx.combine(arrays, spec) first."
 )
 
 
@@ -209,12 +210,8 @@ def test_a_spec_whose_values_have_been_taken_out_is_shown_and_combined_again(res
 
 
 def test_a_spec_whose_values_have_been_taken_out_is_not_hashed(rest):
-    text = "is what is left of a spec whose arrays have been taken out, so it cannot be hashed"
-    with pytest.raises(
-        canonopt.errors.DynamicSpecError, match=re.escape(f"{rest!r} {text}")
-    ) as raised:
+    with pytest.raises(canonopt.errors.DynamicSpecError, match=MESSAGE):
         hash(rest)
-    assert "Combine the two first, eqx.combine(arrays, spec), and pass" in str(raised.value)
 
 
 @pytest.mark.parametrize(

@@ -132,7 +132,6 @@ TEXTS = {
     ),
     "canonopt.cosine_decay_schedule(1.0, '10')": ("decay_steps", "int('10')."),
     "canonopt.scale_by_distance_over_gradients(eps='0.1')": ("eps", "float('0.1')."),
-    "canonopt.inject_hyperparams(optax.adam)('0.1')": ("learning_rate", "float('0.1')."),
     "canonopt.canonical(optax.sgd)('0.1')": ("learning_rate", "float('0.1')."),
 }
 OTHERS = {
