@@ -48,6 +48,7 @@ from .._jax_internals import (
 )
 from .._python_internals import (
     Caller,
+    WeakIdMap,
     caller_of,
     captured_by,
     code_of,
@@ -403,33 +404,42 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"attribute {name!r}", item) for name, item in vars(value).items())
 
 
+# Of functions that `jax.jit` compares by identity: reading one again would say nothing new.
+_known: WeakIdMap[Leaf] = WeakIdMap()
+
+
 def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False) -> Leaf:
     """Return the record of a function that is jitted, as `canonopt.jit` compares it.
 
     `is_shared` says that functions with one digest share a program.
     """
+    refused = why_not_shared(function)
+    if not (is_shared or refused) and (known := _known.get(function)) is not None:
+        return known
+    leaf = _function_leaf(function, refused)
+    if is_shared:
+        is_read = not refused and leaf.digest is not None
+        return attrs.evolve(leaf, token=("program", leaf.digest)) if is_read else leaf
+    if isinstance(function, types.FunctionType):
+        _known.set(function, leaf)
+    # Bound methods of one object are equal, but `jax.jit` tells them apart.
+    elif isinstance(function, types.MethodType) and not filtered:
+        leaf = attrs.evolve(leaf, token=token_of(function))
+    return leaf
+
+
+def _function_leaf(function: Any, why: str | None) -> Leaf:
     budget = Budget()
     leaf = static_leaf(function, budget)
-    # Bound methods of one object are equal, but `jax.jit` tells them apart.
-    if isinstance(function, types.MethodType) and not filtered:
-        leaf = attrs.evolve(leaf, token=token_of(function))
     if isinstance(function, types.FunctionType):
         leaf = attrs.evolve(leaf, stores=_stores(function, leaf))
     if budget.words <= 0:  # too large to be read again
         return leaf
     with contextlib.suppress(Exception):
         reading, _ = read_call(function, explain=True)
-        once = "Or make the function once, in a function under functools.cache."
-        why = None
-        if not reading.is_comparable and reading.incomparable:
-            found = reading.incomparable[0]
-            why = f"{described(function, found)[1]} {found.why}. {found.fix} {once}"
-        if refused := _why_never_shared(reading):
-            why = f"{refused} {once}"
-        known = why_not_shared(function)
-        leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=known or why)
-        if is_shared and known is None:
-            leaf = attrs.evolve(leaf, token=("program", reading.key))
+        if why is None and (found := _why_never_shared(function, reading)):
+            why = f"{found} Or make the function once, in a function under functools.cache."
+        leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
     return leaf
 
 
@@ -441,13 +451,18 @@ def _stores(function: types.FunctionType, leaf: Leaf) -> frozenset[str]:
     return code.stores or frozenset(held if code.changes_objects else ())
 
 
-def _why_never_shared(reading: Reading) -> str | None:
-    """Return why `canonopt.jit` would not share a function that it can read."""
+def _why_never_shared(function: Any, reading: Reading) -> str | None:
+    """Return why `canonopt.jit` would not share a function."""
     if reading.has_numpy:
         return NUMPY
     with_rules = (o for o in reading.objects if isinstance(o, jax.custom_jvp | jax.custom_vjp))
     rules = (attribute(each, name) for each in with_rules for name in ("jvp", "fwd", "bwd"))
-    return KEEPS if any(attribute(rule, "__closure__") for rule in rules) else None
+    if any(attribute(rule, "__closure__") for rule in rules):
+        return KEEPS
+    if reading.is_comparable or not reading.incomparable:
+        return None
+    found = reading.incomparable[0]
+    return f"{described(function, found)[1]} {found.why}. {found.fix}"
 
 
 # --- calls ----------------------------------------------------------------------------------------

@@ -188,11 +188,14 @@ class Reads:
     def _add_parts(self, find: _Find, value: Any, path: str) -> None:
         """Add what is in a value, with all in it that the functions may read."""
         for get, part, name in self._parts(value, path):
-            if len(self._values) < _MAX_READS:
-                with contextlib.suppress(Exception):  # an attribute of the user's
-                    self._add(functools.partial(_part, find, get), part, name)
+            self._add(lambda get=get: get(find()), part, name)
 
     def _add(self, find: _Find, value: Any, path: str) -> None:
+        if len(self._values) < _MAX_READS:
+            with contextlib.suppress(Exception):  # an attribute of the user's
+                self._add_value(find, value, path)
+
+    def _add_value(self, find: _Find, value: Any, path: str) -> None:
         if (is_same := _comparison(value)) is not None and path not in self._ignored:
             self._values.append((find, is_same, path, _text(value)))
         # A second run would take the next of an iterator, a file or a generator of numbers.
@@ -228,7 +231,7 @@ class Reads:
             yield from self._attributes(value, path)
 
     def _read_by(self, function: types.FunctionType) -> Iterator[tuple[_Get, Any, str]]:
-        """Yield the globals and the captured variables of a function."""
+        """Yield the captured variables of a function; add its globals."""
         code, space = code_of(function), function.__globals__
         if is_library_function(function):  # may count the runs, as `chex.assert_max_traces`
             self.has_effects |= code.changes_objects or bool(code.stores)
@@ -240,7 +243,7 @@ class Reads:
         for name in code.globals:
             if name in space and (id(space), name) not in self._seen:
                 self._seen.add((id(space), name))
-                yield (lambda function, name=name: function.__globals__[name]), space[name], name
+                self._add(functools.partial(space.__getitem__, name), space[name], name)
         captured = captured_by(function)
         for i, (name, _) in enumerate(cells_of(function)):
             if name in captured:
@@ -309,10 +312,6 @@ def _referent(reference: Any) -> Any:
     if (value := reference()) is None:
         raise ReferenceError
     return value
-
-
-def _part(find: _Find, get: _Get) -> Any:
-    return get(find())
 
 
 def _bound(fn: Any) -> dict[str, Any]:
@@ -552,24 +551,24 @@ class StaleWatch:
 
     __enter__, __exit__ = start, stop
 
-    def noting(self, call: Callable[..., Any], *args: Any) -> Any:
-        """Call a method, and note what fails in canonopt, which stops no step."""
-        try:
-            return call(*args)
-        except StaleReadError:
-            raise
-        except Exception as error:
-            self._on_problem(f"{type(error).__name__}: {error}")
+    def note(self, error: Exception) -> None:
+        """Note what failed in canonopt, which stops no step."""
+        if isinstance(error, StaleReadError):
+            raise error
+        self._on_problem(f"{type(error).__name__}: {error}")
 
     def users(self, given: Any, args: tuple) -> tuple[Any, _Function]:
         """Return the user's function of a call of what `jax.jit` was given."""
-        if (known := self._functions.get(given)) is None:
-            find = function_finder(given)
-            is_users = find is not None or attribute(given, "__call_of_user__") is not None
-            known = _Function(is_users or bool(reads_of_call(given, (), {}).codes), find)
-            with contextlib.suppress(TypeError):
-                self._functions.set(given, known)
+        known = self._functions.get(given) or self._new(given)
         return (given, known) if known.find is None else self.users(known.find(args), ())
+
+    def _new(self, given: Any) -> _Function:
+        find = function_finder(given)
+        is_users = find is not None or attribute(given, "__call_of_user__") is not None
+        known = _Function(is_users or bool(reads_of_call(given, (), {}).codes), find)
+        with contextlib.suppress(TypeError):
+            self._functions.set(given, known)
+        return known
 
     def on_hit(self, jitted: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Compare what the function of a cached call reads."""
@@ -610,11 +609,12 @@ class StaleWatch:
         return function, known, miss, reads_of_call(miss.function, miss.args, miss.kwargs)
 
     def after_miss(
-        self, function: Any, known: _Function, miss: Miss, reads: Reads, traced: bool, jaxpr: Any
+        self, noted: tuple[Any, _Function, Miss, Reads], is_new: bool, jaxpr: Any
     ) -> None:
         """Note the program of a miss, or compare what it reads if it was there before."""
+        function, known, miss, reads = noted
         known.calls += miss.is_call
-        if traced:
+        if is_new:
             program = _Program(reads, is_traced=True)
             known.add(jaxpr, program)
             self._programs.set(jaxpr, program)
@@ -630,17 +630,29 @@ _changing = threading.Lock()
 
 def _on_hit(jitted: Any, args: tuple, kwargs: dict[str, Any]) -> None:
     for each in _watches:
-        each.noting(each.on_hit, jitted, args, kwargs)
+        try:
+            each.on_hit(jitted, args, kwargs)
+        except Exception as error:
+            each.note(error)
 
 
 def _enter(miss: Miss) -> list[tuple[StaleWatch, Any]]:
-    return [(each, each.noting(each.before_miss, miss)) for each in _watches]
+    entered = []
+    for each in _watches:
+        try:
+            entered.append((each, each.before_miss(miss)))
+        except Exception as error:
+            each.note(error)
+    return entered
 
 
 def _leave(entered: list[tuple[StaleWatch, Any]], traced: bool, jaxpr: Any) -> None:
     for each, noted in entered:
-        if noted is not None and jaxpr is not None:
-            each.noting(each.after_miss, *noted, traced, jaxpr)
+        try:
+            if noted is not None and jaxpr is not None:
+                each.after_miss(noted, traced, jaxpr)
+        except Exception as error:
+            each.note(error)
 
 
 @functools.cache  # if it raises, the next use checks again
