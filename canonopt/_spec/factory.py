@@ -529,10 +529,11 @@ def _is_same_value(value: Any, default: Any, containers: bool) -> bool:
     kind = type(value)
     if value is default or kind is not type(default):
         return value is default
-    if not (kind in PLAIN or kind is tuple or (containers and kind in (list, dict))):
+    if kind in (int, float, bool, str):  # 0.0 == -0.0, but their texts differ
+        return value == default and (bool(value) or repr(value) == repr(default))
+    if kind is dict and containers:
+        value, default = list(value.items()), list(default.items())
+    elif kind is not tuple and not (kind is list and containers):
         return False
-    try:
-        readings = read((), (value,)), read((), (default,))
-    except HoldsArray:
-        return False
-    return readings[0].key == readings[1].key and readings[0].is_comparable
+    pairs = zip(value, default, strict=False)
+    return len(value) == len(default) and all(_is_same_value(a, b, containers) for a, b in pairs)
