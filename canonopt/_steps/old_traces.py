@@ -38,15 +38,19 @@ def note_call(fn: Any) -> bool:
     return first == now
 
 
-def has_old_trace(inside: Collection[str], reading: Reading) -> bool:
-    """Return True if JAX may have an old trace of a function inside of a program.
+def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
+    """Return which objects of a reading are functions that JAX has traced inside of a program.
 
-    `inside` has the places of the functions that the program shows, and `reading` all that it was
-    read from.
+    `places` has the places of the functions that the program shows. Equal functions may be defined
+    in other places, so what another reading with this key has there is found by these numbers.
     """
-    found = map(_traced, reading.objects) if inside or reading.hides_traces else ()
-    counted = (fn for fn, place in found if place and (reading.hides_traces or place in inside))
-    return not all([*map(note_call, counted)])
+    found = enumerate(map(_traced, reading.objects if places or reading.hides_traces else ()))
+    return tuple(i for i, (_, at) in found if at and (reading.hides_traces or at in places))
+
+
+def has_old_trace(inside: Collection[int], reading: Reading) -> bool:
+    """Return True if JAX may have an old trace of one of these functions of a reading."""
+    return not all([note_call(_traced(reading.objects[i])[0]) for i in inside])
 
 
 def _traced(value: Any) -> tuple[Any, str | None]:

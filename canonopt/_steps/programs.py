@@ -40,7 +40,7 @@ from .._jax_internals import (
 from .._python_internals import BoundedStore, WeakIdMap
 from ..errors import DeletedArrayError, ExcessError
 from .leaves import as_argument
-from .old_traces import has_old_trace, note_call
+from .old_traces import has_old_trace, note_call, traced_inside
 from .templates import Template, template_of
 
 
@@ -67,7 +67,7 @@ class Program:
     """A result of `jax.jit` for a function without the arrays that it captures, for one trace."""
 
     bytes = 0  # of its constants
-    inside: frozenset[str]  # the functions that JAX has traced to programs of their own
+    inside: tuple[int, ...]  # which of the objects that were read JAX has traced inside of it
     template: Template  # of the structure of its output
 
     def __init__(self, jitted: Jitted, pinned: list[Any]) -> None:
@@ -360,7 +360,8 @@ def _started(
         return None, None
     finally:
         _thread.tracing = _thread.jitted = None
-    program.bytes, keeps_code, program.inside = kept_by(traced.jaxpr)
+    program.bytes, keeps_code, places = kept_by(traced.jaxpr)
+    program.inside = traced_inside(places, reading)
     template = template_of(tracing.output, reading.objects)
     after, _ = read_call(fn, beside, before=reading)
     # An effect may leave an object like the one that was there: `self.cache = {}`.

@@ -667,6 +667,29 @@ def test_an_old_trace_of_an_inner_function_is_not_shared(inner, outer, make):
     assert expected == pytest.approx([1.3, 2.3, 3.5])
 
 
+STEPS = """
+def make(inner=None):
+    def scaled(x):
+        return x * factor(x)
+    inner = inner or jax.jit(scaled)
+    return inner, lambda x: inner(x) + 1
+"""
+
+
+def test_an_old_trace_of_an_equal_function_of_another_cell_is_not_shared():
+    def run(jit):
+        space = {"jax": jax, "factor": lambda x: x * 1.0}
+        exec(compile(STEPS, "cell 1", "exec"), space)
+        first, step = space["make"]()
+        yield jit(step)(x)
+        exec(compile(STEPS, "cell 2", "exec"), space)
+        space["factor"] = lambda x: x * 2.0
+        yield jit(space["make"]()[1])(x)
+        yield jit(space["make"](first)[1])(x)
+
+    assert [*run(canonopt.jit)] == [*run(jax.jit)] == [10.0, 19.0, 10.0]
+
+
 def test_a_trace_from_between_two_changes_is_old():
     def run(jit):
         def make(rate):

@@ -522,14 +522,19 @@ class _Writer:
         if self.has_inside:
             read = reads[0].replace("(x)", "(z)") if " p" not in f" {reads[0]}" else "2.0"
             local += ["def inner(z):", f"    return z * {read}"]
-            local += [f"inside = inside or {random.choice(INSIDE)}"]
+            inside = random.choice(INSIDE)
+            # What JAX traces of any other function by itself cannot be seen.
+            self.is_called_alone = "jit(inner)" in inside
+            local += [f"inside = inside or {inside}"]
             local += ["globals().setdefault('inside_first', inside)"]
-            lines.append("y = inside(y)")
+            lines.append("y = inside(y)")  # which is returned, since JAX drops what nothing uses
         random.shuffle(reads)
         for read in reads:
             use = random.choice(USES if random.random() < 0.25 else USES[:7])
             lines.append(use.format(r=read.replace("(x)", random.choice(("(x)", "(y)")))))
         lines.insert(0, "y = x")
+        if self.has_inside:
+            lines.append("y = y + inside(x)")
         returned = ["y", "y", "y, x", "dict(y=y)"] + ["y, p", "p, y"] * (
             self.table in (TREES, FILTERED) or (self.is_filter and self.table == STATIC)
         )
@@ -575,7 +580,8 @@ class _Writer:
             text = "both(lambda: {f}({args}), lambda: {g}({args}))"
         if self.has_inside:
             # Only what JAX has traced in both runs. A trace that is not made fills no cache.
-            text = random.choice([CALLS[0]] * 4 + ["note(inside_first, {x})"])
+            alone = ["note(inside_first, {x})"] if self.is_called_alone else []
+            text = random.choice([CALLS[0]] * 4 + alone)
         args = self.arguments("x" if "lambda x" in text or "lambda c, x" in text else x)
         setting = random.choice(SETTINGS)
         other = random.choice(self.functions)
