@@ -20,7 +20,6 @@ from ..support.callables import (
     HOLDING,
     Frozen,
     Scale,
-    a_lambda,
     captured,
     captured_call,
     of_a_module,
@@ -186,19 +185,6 @@ def test_options_are_told_apart(name):
     for options, earlier in zip(all_options, hoisted, strict=True):
         if not BY_IDENTITY & options.keys():
             assert hoist(transform(with_option(2), **options)) is earlier
-
-
-def test_merged_or_not_a_transformed_function_keeps_its_options():
-    x = jnp.arange(6.0).reshape(2, 3)
-    out_axes = [hoist(jax.vmap(a_lambda(2), out_axes=n)) for n in (0, 1)]
-    assert [fn(x).shape for fn in out_axes] == [(2, 3), (3, 2)]
-    argnums = [hoist(jax.grad(lambda x, y: x * y, argnums=n)) for n in (0, 1)]
-    assert [fn(2.0, 3.0) for fn in argnums] == [3.0, 2.0]
-    on = [hoist(jax.jit(a_lambda(2), out_shardings=on_device(n))) for n in (0, 1)]
-    assert [fn(x).devices() for fn in on] == [{device} for device in jax.devices()[:2]]
-    donating = hoist(jax.jit(lambda x: x + 1, donate_argnums=0))
-    donating(x)
-    assert x.is_deleted()
 
 
 class LikeScale(Scale):

@@ -17,7 +17,6 @@ from hypothesis import given
 
 import canonopt
 from canonopt._identity import read
-from canonopt._identity.interning import Table
 
 from ..support import catalogue
 from ..support.catalogue import build
@@ -25,25 +24,9 @@ from ..support.counting import counted
 from ..support.values import LOOKALIKES
 
 
-class Anchor:
-    pass
-
-
 def collect():
     gc.collect()
     gc.collect()
-
-
-def test_a_table_gives_the_first_anchor_while_it_lives():
-    table = Table()
-    first, second = Anchor(), Anchor()
-    assert table.get("key") is None
-    assert table.setdefault("key", first) is first
-    assert table.setdefault("key", second) is first
-    assert table.get("key") is first
-    del first
-    assert table.get("key") is None
-    assert table.setdefault("key", second) is second
 
 
 PLAIN = [value for value in LOOKALIKES if type(value) in (bool, int, float, str, bytes, type(None))]

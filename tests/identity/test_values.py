@@ -73,12 +73,6 @@ def test_keys_are_equal_exactly_where_values_are_the_same(a, b):
     assert (key(a) == key(b)) == same(a, b)
 
 
-@pytest.mark.parametrize("a", LOOKALIKES, ids=repr)
-def test_no_two_lookalikes_are_merged(a):
-    assert [b for b in LOOKALIKES if key(a) == key(b) and not same(a, b)] == []
-    assert key(a) == key(a)
-
-
 @given(values)
 def test_a_copy_has_the_key_of_the_original(value):
     assert key(copied({"": value})[""]) == key(value)

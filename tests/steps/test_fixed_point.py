@@ -1,4 +1,6 @@
-"""States whose structure, types and shardings an update preserves, and updates without any."""
+"""States whose structure, types and shardings an update preserves, and what an update needs."""
+
+import re
 
 import equinox as eqx
 import jax
@@ -215,7 +217,7 @@ def test_inside_jit_and_under_vmap():
     assert optax.tree.get(states, "count").shape == (3,)
 
 
-WRAPPED = {
+WRAPPED_SPECS = {
     "MultiSteps": lambda: canonopt.MultiSteps(canonopt.adam(1e-3), 2),
     "masked": lambda: canonopt.masked(canonopt.adam(1e-3), {"w": True, "b": False}),
     "partition": lambda: canonopt.partition(
@@ -235,41 +237,13 @@ WRAPPED = {
 @pytest.mark.slow
 @pytest.mark.parametrize("committed", [False, True])
 @pytest.mark.parametrize("dtype", [jnp.float32, jnp.bfloat16])
-@pytest.mark.parametrize("build", WRAPPED.values(), ids=WRAPPED)
+@pytest.mark.parametrize("build", WRAPPED_SPECS.values(), ids=WRAPPED_SPECS)
 def test_an_update_of_a_wrapper_preserves_the_state(build, dtype, committed):
     params = parameters(dtype)
     if committed:
         params = jax.device_put(params, jax.devices()[0])
     state = canonopt.init_like_grads(params, loss_fn, X, optim=build())
     assert train(build(), params, state)[0] == (1, 1)
-
-
-@pytest.mark.slow
-def test_models_with_state_keys_tied_and_frozen_leaves():
-    class Model(eqx.Module):
-        embedding: eqx.nn.Shared
-        norm: eqx.nn.BatchNorm
-        key: jax.Array
-        counter: jax.Array
-
-    embedding = eqx.nn.Embedding(4, 3, key=jax.random.key(0))
-    linear = eqx.nn.Linear(3, 4, use_bias=False, key=jax.random.key(1))
-    tied = eqx.nn.Shared((embedding, linear), lambda p: p[1].weight, lambda p: p[0].weight)
-    norm, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, axis_name="batch", mode="batch")
-    model = Model(tied, norm, jax.random.key(2), jnp.zeros((), jnp.int32))
-
-    def loss(model, state):
-        embedding, linear = model.embedding()
-        forward = lambda i: model.norm(embedding(i), state)  # noqa: E731
-        x, _ = jax.vmap(forward, axis_name="batch", out_axes=(0, None))(jnp.arange(4))
-        return jnp.mean(jax.vmap(linear)(x) ** 2)
-
-    optim = canonopt.adam(1e-3)
-    opt_state = canonopt.init_like_grads(model, loss, state, optim=optim)
-    grads = eqx.filter_grad(loss)(model, state)
-    mu = optax.tree.get(opt_state, "mu")
-    assert jax.tree.structure(mu) == jax.tree.structure(grads)
-    assert (mu.key, mu.counter) == (None, None)
 
 
 # --- updates that preserve no state -----------------------------------------------------------
@@ -341,3 +315,140 @@ def test_a_weakly_typed_model_is_traced_once_when_canonical():
         model = canonopt.canonicalize(params) if canonical else params
         state = canonopt.init_like_grads(model, loss_fn, X, optim=optim)
         assert train(optim, model, state)[0] == expected
+
+
+# --- extra arguments of updates ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        canonopt.polyak_sgd,
+        canonopt.lbfgs,
+        canonopt.contrib.momo,
+        lambda: canonopt.contrib.sophia(1e-3),
+        lambda: canonopt.chain(canonopt.sgd(0.1), canonopt.contrib.reduce_on_plateau()),
+    ],
+    ids=["polyak_sgd", "lbfgs", "momo", "sophia", "reduce_on_plateau"],
+)
+def test_extra_arguments_that_come_from_the_loss_are_known(build):
+    loss, count = counted(loss_fn)
+    canonopt.init_like_grads(parameters(), loss, X, optim=build())
+    assert (count.traces, count.compiles) == (1, 0)
+
+
+# Each with the update of another transformation inside.
+WRAPPERS = {
+    "itself": lambda tx: tx,
+    "chain": lambda tx: optax.chain(optax.scale(1.0), optax.chain(tx)),
+    "masked": lambda tx: optax.masked(tx, {"w": True, "b": False}),
+    "partition": lambda tx: optax.partition({"a": tx}, {"w": "a", "b": "a"}),
+    "MultiSteps": lambda tx: canonopt.MultiSteps(tx, 2),
+    "canonopt": lambda tx: canonopt.apply_if_finite(tx, 3),
+}
+
+
+@pytest.mark.parametrize("build", WRAPPERS.values(), ids=WRAPPERS)
+def test_arguments_of_a_wrapped_update_are_found_too(build):
+    given = []
+
+    def update(updates, state, params=None, *, value, grad=None, **extra_args):
+        given.append({"value", *([] if grad is None else ["grad"]), *extra_args})
+        return updates, state + value
+
+    optim = build(optax.GradientTransformationExtraArgs(lambda params: jnp.zeros(()), update))
+    canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
+    assert given and all(names == {"value", "grad"} for names in given)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda: optax.inject_hyperparams(optax.polyak_sgd)(max_learning_rate=0.1),
+        lambda: canonopt.polyak_sgd(canonopt.dynamic(0.1)),
+        lambda: canonopt.inject_hyperparams(optax.polyak_sgd)(max_learning_rate=0.1),
+    ],
+    ids=["inject_hyperparams", "dynamic", "canonopt.inject_hyperparams"],
+)
+def test_arguments_of_an_update_that_is_made_during_the_call_are_found_too(build):
+    canonopt.init_like_grads(parameters(), loss_fn, X, optim=build())
+
+
+def test_failed_tries_leak_no_tracers():
+    with jax.checking_leaks():
+        canonopt.init_like_grads(parameters(), loss_fn, X, optim=canonopt.polyak_sgd())
+
+
+def test_an_unknown_required_argument_is_named():
+    def update(updates, state, params=None, *, temperature, **extra_args):
+        return updates, state + temperature
+
+    optim = optax.GradientTransformationExtraArgs(lambda params: jnp.zeros(()), update)
+    message = re.escape(
+        "needs temperature, which init_like_grads does not know. Pass what the step passes: "
+        "init_like_grads(..., extra_args={'temperature': ...})."
+    )
+    for build in WRAPPERS.values():
+        with pytest.raises(canonopt.errors.ExtraArgsError, match=message) as caught:
+            canonopt.init_like_grads(parameters(), loss_fn, X, optim=build(optim))
+        assert caught.value.path == "temperature"
+        assert isinstance(caught.value.__cause__, TypeError)
+    state = canonopt.init_like_grads(
+        parameters(), loss_fn, X, optim=optim, extra_args={"temperature": jnp.float32(1.0)}
+    )
+    assert float(state) == 0.0
+
+
+def test_an_argument_that_optax_requires_in_spite_of_a_default():
+    """No signature tells, so optax's own error is raised, and a note names the argument."""
+    optim = canonopt.contrib.sam(canonopt.sgd(0.1), canonopt.sgd(0.1), opaque_mode=True)
+    with pytest.raises(ValueError, match="grad_fn must be provided") as caught:
+        canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
+    assert caught.value.__notes__[-1] == (
+        "The update also takes grad_fn. If the step passes that, write "
+        "init_like_grads(..., extra_args={'grad_fn': ...})."
+    )
+    state = canonopt.init_like_grads(
+        parameters(),
+        loss_fn,
+        X,
+        optim=optim,
+        extra_args={"grad_fn": lambda params, _: jax.grad(loss_fn)(params, X)},
+    )
+    assert int(state.steps_since_sync) == 0
+
+
+def test_a_helper_with_required_arguments_is_not_taken_for_an_update():
+    def helper(x, y, z, *, scale):
+        return x * scale
+
+    def update(updates, state, params=None, **extra_args):
+        raise ValueError(helper(2, 1, 1, scale=3))
+
+    optim = optax.GradientTransformationExtraArgs(lambda params: (), update)
+    with pytest.raises(ValueError, match="6") as caught:
+        canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
+    assert "also takes" not in "".join(caught.value.__notes__)
+
+
+@pytest.mark.parametrize(
+    "error, text",
+    [
+        (ValueError("the mask for 'w' is missing"), "the mask for 'w' is missing"),
+        (None, r"helper\(\) missing 1 required positional argument: 'scale'"),
+    ],
+)
+def test_errors_about_something_else_are_not_about_extra_arguments(error, text):
+    def helper(x, scale):
+        return x * scale
+
+    def update(updates, state, params=None):
+        if error is not None:
+            raise error
+        return jax.tree.map(helper, updates), state
+
+    optim = optax.GradientTransformation(lambda params: (), update)
+    with pytest.raises((ValueError, TypeError), match=text) as caught:
+        canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
+    assert not isinstance(caught.value, canonopt.CanonoptError)
+    assert "was tracing the update of the optimizer" in "".join(caught.value.__notes__)

@@ -45,13 +45,6 @@ def test_state_is_exactly_where_there_is_a_gradient():
     assert jax.tree.structure(mu) == jax.tree.structure(grads)
 
 
-def test_the_method_of_a_spec_is_the_same():
-    optim = canonopt.adam(1e-3)
-    ours = optim.init_like_grads(model(), loss_fn, X)
-    theirs = canonopt.init_like_grads(model(), loss_fn, X, optim=optim)
-    assert jax.tree.structure(ours) == jax.tree.structure(theirs)
-
-
 def test_a_zero_gradient_keeps_its_state():
     params = {"used": jnp.ones(2), "unused": jnp.ones(2)}
     grads = canonopt.grads_like(params, lambda p: p["used"].sum())
@@ -62,14 +55,6 @@ def test_nothing_is_computed_or_compiled_and_the_loss_is_traced_once():
     loss, count = counted(loss_fn)
     canonopt.grads_like(model(), loss, X)
     assert (count.traces, count.compiles) == (1, 0)
-
-
-def test_the_batch_and_the_model_may_be_shapes():
-    shapes = jax.ShapeDtypeStruct((4, 3), jnp.float32)
-    grads = canonopt.grads_like(model(), loss_fn, shapes)
-    assert grads.weight.shape == (3, 3)
-    grads = canonopt.grads_like({"w": shapes}, lambda p: p["w"].sum())
-    assert grads == {"w": shapes}
 
 
 def test_keyword_arguments_and_auxiliary_results():

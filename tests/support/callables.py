@@ -13,16 +13,6 @@ import jax.tree_util as jtu
 import optax
 from jax.sharding import SingleDeviceSharding
 
-from canonopt._identity import read
-
-KEPT = []  # or an id in a key could be that of another function later
-
-
-def key(function):
-    reading = read((function,))
-    KEPT.append((function, reading))
-    return reading.key
-
 
 def adder(amount):
     return lambda x: x + amount
