@@ -5,7 +5,6 @@ Each name is removed or changed in turn: counts must stay right, or an error mus
 
 import ast
 import contextlib
-import functools
 import gc
 import importlib
 import importlib.metadata
@@ -15,28 +14,22 @@ import logging
 import pickle
 import re
 import sys
-import threading
 import types
-import weakref
 from pathlib import Path
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import jax.tree_util as jtu
 import numpy as np
 import pytest
 from flax import linen, nnx
 from jax._src import api_util, linear_util, pjit
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt import _jax_internals
 from canonopt._identity import read
 from canonopt._identity.instances import is_immutable
 from canonopt._jax_internals import (
-    function_of_partial,
     functions,
     jit_options,
     tracing,
@@ -52,32 +45,6 @@ def function(x, y=1):
 
 
 PACKAGE = Path(_jax_internals.__file__).parent
-REPLICATED = NamedSharding(Mesh(np.array(jax.devices()[:1]), ("data",)), P())
-
-
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"static_argnums": 1},
-        {"static_argnames": "y"},
-        {"donate_argnums": (0,)},
-        {"donate_argnames": ("x",)},
-        {"keep_unused": True},
-        {"inline": True},
-        {"compiler_options": {"xla_embed_ir_in_executable": True}},
-        {"in_shardings": REPLICATED},
-        {"in_shardings": (REPLICATED, None)},
-        {"out_shardings": {"a": REPLICATED}},
-        {"out_shardings": None},
-    ],
-)
-def test_options_of_a_jitted_function(options):
-    found = jit_options(jax.jit(function, **options))
-    assert found is not None
-    assert jit_options(jax.jit(function, **found)) == found
-    for other in ({}, {"static_argnums": 0}, {"inline": True}, {"keep_unused": True}):
-        assert (jit_options(jax.jit(function, **other)) == found) == (other == options)
 
 
 def test_options_that_cannot_be_found_out():
@@ -95,13 +62,6 @@ def test_jax_jit_has_no_other_options():
     deprecated = {"device", "backend", "abstracted_axes"}  # with these, `jit_options` gives None
     parameters = inspect.signature(jax.jit).parameters
     assert set(parameters) - deprecated - {"fun"} == known
-
-
-def test_the_function_of_a_partial():
-    inner = functools.partial(function, 1)
-    assert function_of_partial(jtu.Partial(inner, 2)) is inner
-    assert function_of_partial(jtu.Partial(function, 2)) is function
-    assert function_of_partial(inner) is function
 
 
 @pytest.mark.parametrize("path", _jax_internals.IMMUTABLE)
@@ -123,29 +83,6 @@ def test_a_class_that_has_moved_does_not_count_as_immutable(path):
     cls = getattr(importlib.import_module(module), name)
     assert is_immutable(cls)
     assert not is_immutable(types.new_class(name, (cls,)))  # under another path
-
-
-def stagings():
-    """Check whether something is staged, with and without operands, by itself and under others."""
-    found = []
-
-    def note(*args):
-        found.append(_jax_internals.is_staging())
-        return jnp.ones(())
-
-    note(), jax.vmap(note)(jnp.ones(2)), jax.grad(note)(1.0), jax.linearize(note, 1.0)
-    eager = len(found)
-    jax.jit(note)(), jax.lax.cond(True, note, note), jax.make_jaxpr(jax.vmap(note))(jnp.ones(2))
-    return found == [i >= eager for i in range(len(found))]
-
-
-def test_staging_is_found_out():
-    assert stagings()
-
-
-def test_staging_is_found_out_by_a_new_array_too(monkeypatch):
-    monkeypatch.delattr("jax._src.core.unsafe_am_i_under_a_jit")
-    assert stagings()
 
 
 def test_the_functions_of_a_pytree_type_are_found(monkeypatch):
@@ -192,24 +129,6 @@ def test_without_the_tracing_context_settings_still_count(monkeypatch):
     before = _jax_internals.whole_context()
     with jax.enable_x64(True):
         assert _jax_internals.whole_context() != before
-
-
-def test_jaxprs_and_lowerings_take_weak_references():
-    traced = jax.jit(function).trace(1.0)
-    lowered = traced.lower()
-    assert weakref.ref(lowered)() is lowered
-    assert weakref.ref(traced.jaxpr)() is traced.jaxpr
-    info, args = jax.jit(function)._jit_info, (2.0,)
-    result = pjit._infer_params(function, info, args, {})
-    assert watching._jaxpr_of(result) is jax.jit(function).trace(2.0).jaxpr
-
-
-def test_an_output_that_jax_refuses_counts_as_tracing():
-    step = jax.jit(lambda x: "no array")
-    for _ in range(2):
-        with pytest.raises(TypeError, match="not a valid JAX type") as caught:
-            pjit._infer_params(step.__wrapped__, step._jit_info, (1.0,), {})
-        assert tracing.was_tracing(caught.value)
 
 
 def test_callers_are_without_the_modules_of_every_call():
@@ -285,21 +204,6 @@ def test_the_parts_of_a_module_of_nnx():
 def test_what_nnx_jit_passes_that_has_changed_is_any_pytree():
     states = type("NodeStates", (), {"__module__": "flax.nnx.extract"})()  # without `_graphdef`
     assert _jax_internals.module_parts(states) is None
-
-
-def test_a_backward_pass_differs_from_a_call():
-    seen = []
-
-    def pull(_, cotangent):
-        seen.append(_jax_internals.is_in_backward_pass())
-        return (cotangent,)
-
-    step = jax.custom_vjp(lambda x: x)
-    step.defvjp(lambda x: (x, None), pull)
-    jax.grad(step)(1.0)
-    jax.grad(step)(jnp.ones(()))
-    assert seen == [True, True]
-    assert not _jax_internals.is_in_backward_pass()
 
 
 @pytest.mark.parametrize("is_moved", [False, True])
@@ -784,49 +688,6 @@ def test_a_call_without_a_compile_does_not_count_as_a_missing_event(first_use):
     assert not log.helpers and len(log.functions) == 1
 
 
-def pushed(rule):
-    function = jax.custom_jvp(lambda x: x)
-    function.defjvp(rule)
-    return function
-
-
-def pulled(forward, backward):
-    function = jax.custom_vjp(lambda x: x)
-    function.defvjp(forward, backward)
-    return function
-
-
-MAKERS = {
-    "callback": lambda held: lambda x: jax.pure_callback(lambda y: held(y), x, x),
-    "debug callback": lambda held: lambda x: jax.debug.callback(lambda y: held(y), x),
-    "jvp rule": lambda held: pushed(lambda x, t: (held(x[0]), t[0])),
-    "forward rule": lambda held: pulled(lambda x: (held(x), None), lambda _, t: (t,)),
-    "backward rule": lambda held: pulled(lambda x: (x, None), lambda _, t: (held(t),)),
-}
-
-
-@pytest.mark.parametrize("make", MAKERS.values(), ids=MAKERS)
-def test_a_program_shows_the_functions_that_run_later(make):
-    """Else `canonopt.jit` would run those of another function that does the same."""
-
-    def nested(x):
-        return jax.jit(make(lambda y: y + len(PACKAGE.parts)))(x)
-
-    for traced in (make(lambda y: y), nested):
-        assert _jax_internals.kept_by(jax.jit(traced).trace(X).jaxpr)[:2] == (0, True)
-    assert _jax_internals.kept_by(jax.jit(lambda x: jnp.sin(x)).trace(X).jaxpr)[:2] == (0, False)
-
-
-def test_a_program_shows_the_functions_that_jax_traced_by_themselves():
-    def inner(x):
-        return x + 1
-
-    place = f"{__file__}:{inner.__code__.co_firstlineno}"
-    for outer in (jax.jit, jax.checkpoint, lambda fn: lambda x: jax.lax.cond(True, fn, fn, x)):
-        assert place in _jax_internals.kept_by(jax.jit(outer(inner)).trace(X).jaxpr)[2]
-    assert place not in _jax_internals.kept_by(jax.jit(inner).trace(X).jaxpr)[2]
-
-
 def test_what_jax_jit_and_filter_jit_have_returned_is_known():
     jitted = jax.jit(lambda x: x)
     assert not _jax_internals.has_programs(jitted)
@@ -857,21 +718,6 @@ def test_without_the_store_of_jax_distributed_no_processes_are_compared(monkeypa
     assert str(caught.value).startswith(expected)
 
 
-def test_whether_a_transformation_runs(monkeypatch):
-    is_at_top_level, found = _jax_internals.top_level_check(), []
-
-    def f(x):
-        found.append(is_at_top_level())
-        return x
-
-    assert is_at_top_level()
-    for transformed in (jax.jit(f), jax.grad(f), lambda x: jax.vmap(f)(jnp.ones(2))):
-        transformed(1.0)
-    assert found == [False] * 3
-    removed("jax._src.core.trace_state_clean")(monkeypatch)
-    assert not _jax_internals.top_level_check()()
-
-
 def test_x64_is_found_out_the_public_way_too(monkeypatch):
     with jax.experimental.enable_x64() if not hasattr(jax, "enable_x64") else jax.enable_x64(True):
         assert _jax_internals.x64_state().value is True
@@ -883,26 +729,6 @@ def test_x64_is_found_out_the_public_way_too(monkeypatch):
 # --- cached calls -----------------------------------------------------------------------------
 
 
-def test_a_cached_call_is_heard_with_its_arguments():
-    def function(x, *, scale):
-        return scale * x
-
-    def elsewhere():
-        jitted(1.0, scale=2.0)
-
-    jitted, calls = jax.jit(function), []
-    watch = _jax_internals.HitWatch(lambda *call: calls.append(call))
-    jitted(1.0, scale=2.0)
-    watch.start()
-    jitted(1.0, scale=2.0)
-    thread = threading.Thread(target=elsewhere)
-    thread.start()
-    thread.join()
-    watch.stop()
-    jitted(1.0, scale=2.0)
-    assert calls == [(jitted, (1.0,), {"scale": 2.0})] * 2
-
-
 @pytest.mark.parametrize("hook", [None, object()])
 def test_without_the_hook_of_cached_calls_no_stale_reads_are_found(monkeypatch, hook):
     if hook is None:
@@ -912,30 +738,6 @@ def test_without_the_hook_of_cached_calls_no_stale_reads_are_found(monkeypatch, 
     with pytest.raises(canonopt.errors.UnsupportedVersionError, match="find stale reads") as error:
         _jax_internals.HitWatch(print)
     assert error.value.name == "jax._src.api._post_hook_state"
-
-
-def test_tracing_afresh_reaches_the_functions_that_are_called():
-    runs = []
-
-    @jax.jit
-    def inner(x):
-        runs.append("inner")
-        return 2 * x
-
-    @jax.jit
-    def outer(x):
-        runs.append("outer")
-        return jax.lax.scan(lambda carry, _: (inner(carry), None), x, None, length=2)[0]
-
-    outer(1.0)
-    again = _jax_internals.CachedCall(outer.__wrapped__, (1.0,), {}, outer.trace)
-    assert again.cached() is outer.trace(1.0).jaxpr
-    assert runs == ["outer", "inner"]
-    assert _jax_internals.is_same_program(again.afresh(), again.cached())
-    assert runs == ["outer", "inner"] * 2
-    again.afresh()
-    assert runs == ["outer", "inner"] * 3
-    assert outer._cache_size() == 1
 
 
 TABLE = np.arange(6.0).reshape(2, 3)

@@ -66,9 +66,6 @@ def attempt(function, *args):
         return type(error).__name__
 
 
-# --- called again after what it reads has changed ------------------------------------------------
-
-
 # --- bodies with side effects that reach the numbers ----------------------------------------------
 
 
@@ -89,9 +86,6 @@ def bodies_that_change_what_they_capture(jit):
         yield step(x), len(items)
         yield step(x), len(items)
         yield jit(lambda x, stores=stores: stores(x))(x)
-
-
-# --- NumPy ---------------------------------------------------------------------------------------
 
 
 # --- values that are asked for --------------------------------------------------------------------
@@ -164,14 +158,14 @@ def rules_for_derivatives(jit):
         return function
 
     for make in (with_jvp, with_vjp):
-        for factor in (3.0, 3.0, xs, xs + 1):
+        for factor in (3.0, 3.0, xs + 1):
             rules = {"k": factor}
             outside = make(rules)
             for step in (
                 jit(lambda x, make=make, rules=rules: make(rules)(x).sum()),
                 jit(lambda x, outside=outside: outside(x).sum()),
             ):
-                yield step(xs), jax.grad(step)(xs), jit(jax.grad(step))(xs)
+                yield jax.grad(step)(xs), jit(jax.grad(step))(xs)
             rules["k"] = 9.0
             yield jax.grad(step)(xs + 1)
 
