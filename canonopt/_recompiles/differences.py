@@ -135,6 +135,7 @@ def _static_texts(way: Sequence[Part]) -> tuple[str, str]:
 _MISSING = Leaf("missing", "missing", None)
 # A float, also a dynamic one that stands where it is static.
 _NUMBER = re.compile(r"(canonopt\.dynamic\()?-?\d+(\.\d+|\.?\d*e-?\d+)\)?")
+_ARRAY = re.compile(r"\w+\[[\d,]*\](, weak)?$")  # float32[3]
 
 
 class Difference:
@@ -142,7 +143,10 @@ class Difference:
 
     - `place`: the path in the record.
     - `path`: the path in a report: only what can be written in Python, or words.
+    - `parameter`: of a spec, the steps to its parameter that differs, such as `.learning_rate`.
     """
+
+    parameter = ""
 
     def __init__(
         self, place: str, before: Leaf | None, after: Leaf | None, old: Call, new: Call
@@ -214,6 +218,22 @@ class Difference:
             return str(getattr(leaf, _OF_ARRAYS[self.kind]) or "not committed")
         return shortened(leaf.text)
 
+    def narrowed(self) -> "Difference":
+        """Return the difference in the parameter of a spec, or in one of those inside of it."""
+        way, steps = self.way, []
+        is_of_spec = self.kind == "transformation" and self.before.text.startswith("canonopt.")
+        if not (is_of_spec and self.is_static and way[-1].looks_different):
+            return self
+        for part in way[1:]:
+            kind, _, label = part.name.partition(" ")
+            if kind not in ("field", "item"):
+                break
+            steps.append(f".{label[1:-1]}" if kind == "field" else f"[{label}]")
+        _, *ends = way[len(steps)]
+        found = Difference(self.path + "".join(steps), *ends, self.old, self.new)
+        found.parameter = "".join(steps)
+        return found
+
     # --- static values, functions and optimizers --------------------------------------------------
 
     @functools.cached_property
@@ -276,6 +296,13 @@ class Difference:
         return ", ".join(name for name in dict.fromkeys(names) if name != "optax")
 
     @property
+    def array_of_global(self) -> str:
+        """Return the global that is an array by which two functions differ."""
+        last = self.way[-1]
+        is_array = self.is_function and _ARRAY.match(last.before.text)
+        return _label(last.name) if is_array and last.name.startswith("global ") else ""
+
+    @property
     def redefined(self) -> str:
         """Return the class that was defined again, of the values or of a part that differs."""
         is_nodes = self.before.kind == self.after.kind == "node"
@@ -292,7 +319,7 @@ class Difference:
 
     @property
     def why_not_shared(self) -> str:
-        if not self.is_static or self.before.kind == "value":
+        if not self.is_static or self.before.kind == "value" or self.parameter:
             return ""
         # If something visible differs, these are two configurations, and nothing would merge them.
         return "" if self.visible else self.function.after.why_not_shared or ""
@@ -300,12 +327,8 @@ class Difference:
     @property
     def is_of_numbers(self) -> bool:
         """Return True for numbers that may be traced. An int is a count that Python asks for."""
-        part = self.visible
+        part = self.way[0] if self.parameter else self.visible
         return part is not None and all(_NUMBER.fullmatch(leaf.text) for leaf in part[1:])
-
-    @property
-    def is_spec(self) -> bool:
-        return self.kind == "transformation" and self.before.text.startswith("canonopt.")
 
     @property
     def is_jitted_elsewhere(self) -> bool:
@@ -328,7 +351,7 @@ class Difference:
         """Return what makes data of the optimizer that a class of Flax holds."""
         if self.is_of_flax:
             return ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
-        holder = self.new.leaves.get(self.path.rpartition(".")[0])
+        holder = self.new.leaves.get(self.path.removesuffix(self.parameter).rpartition(".")[0])
         if holder is not None and holder.type.endswith("TrainState"):
             field = "tx: object = struct.field(pytree_node=True)"
             return f", in a subclass of TrainState that says `{field}`"

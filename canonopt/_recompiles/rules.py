@@ -53,9 +53,14 @@ RULES: list[Rule] = [
     ),
     Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
     # Optimizers and schedules.
+    Rule(  # as a static argument, a spec may have no leaves
+        lambda d: d.parameter and d.is_of_numbers and d.new.is_filtered,
+        "a dynamic number may change without a new trace",
+        lambda d: _with_dynamic_number(d),
+    ),
     Rule(
-        lambda d: d.is_spec and d.is_of_numbers,
-        "build {d.path} with one number, or canonopt.dynamic(number){d.in_subclass_of_flax}"
+        lambda d: d.parameter and d.is_of_numbers,
+        "give {d.path} one value, or canonopt.dynamic(number){d.in_subclass_of_flax}"
         "{d.not_static}: a dynamic number may change without a new trace",
     ),
     Rule(
@@ -75,6 +80,10 @@ RULES: list[Rule] = [
     ),
     # Functions that are jitted, and those among the arguments.
     Rule(lambda d: d.is_function and d.is_jitted_elsewhere, "define and jit the function once"),
+    Rule(
+        lambda d: d.array_of_global,
+        "pass {d.array_of_global} to the function as an argument: it is another array now",
+    ),
     Rule(
         lambda d: d.is_function and (d.new.is_jitted_by_canonopt or not d.is_same_to_canonopt),
         "jit one function, and pass what differs as an argument",
@@ -203,7 +212,7 @@ def wanted(d: Difference) -> int:
         if part.before.text.startswith("canonopt.dynamic("):
             return 1  # it was meant to change
         if part.before.is_of_number and part.after.is_of_number:
-            return 1 if d.kind == "transformation" else PAIR
+            return 1 if d.parameter or d.kind == "transformation" else PAIR
         return 1 if d.counter or d.why_not_shared else HANDFUL
     if d.is_missing and d.path in d.old.at_default | d.new.at_default:
         return 1  # the same program twice
@@ -259,6 +268,13 @@ def _canonicalize(d: Difference, of_argument: str = "canonicalize") -> Line:
     # `hoist` gives a Partial back as it is.
     function = of_argument if d.place == d.root else "canonicalize"
     return _assign(d, d.root, f"{{canonopt}}.{function}({{leaf}})")
+
+
+def _with_dynamic_number(d: Difference) -> Line:
+    """Return a line that makes the parameter of a spec dynamic."""
+    value, name = f"{{canonopt}}.dynamic({{leaf}}{d.parameter})", d.parameter.removeprefix(".")
+    new = f"{name}={value}" if name.isidentifier() else f"**{{{name!r}: {value}}}"
+    return _assign(d, d.path.removesuffix(d.parameter), f"{{leaf}}.replace({new})")
 
 
 def _swap(d: Difference, name: str, module: str) -> Line:
@@ -363,8 +379,9 @@ def failure_hints(call: Call | None) -> tuple[str, ...]:
 # --- explanations ---------------------------------------------------------------------------------
 
 
-def change_of(d: Difference) -> Change:
+def change_of(found: Difference) -> Change:
     """Return a difference in words, with what to do about it."""
+    d = found.narrowed()
     return Change(d.path, d.kind, *d.texts, *advice(d), wanted(d))
 
 

@@ -94,7 +94,7 @@ for _ in range(2):
     step(1.0)
 """,
         "function step with global 'data' float32[3] -> ",
-        "hint: jit one function, and pass what differs as an argument",
+        "hint: pass data to the function as an argument: it is another array now",
     ),
     "a class that a notebook defines again, behind two functions": (
         """
@@ -138,7 +138,7 @@ for i in range(2):
     canonopt.jit(lambda x: x * data)(1.0)
 """,
         "with global 'data' int32[3], weak (another object)",
-        "hint: jit one function, and pass what differs as an argument",
+        "hint: pass data to the function as an argument",
     ),
     "a jitted global that is made again, and reads a number": (
         """
@@ -169,7 +169,7 @@ step = jax.jit(lambda tx, x: tx.init(x), static_argnums=0)
 for lr in (1e-3, 1e-4):
     step(canonopt.adam(lr), 1.0)
 """,
-        "canonopt.adam(learning_rate=0.001) -> canonopt.adam(learning_rate=0.0001)",
+        "tx.learning_rate: static value: 0.001 -> 0.0001",
         "or canonopt.dynamic(number), with tx left out of static_argnums and static_argnames: ",
     ),
     "a flag beside a length that grows": (
@@ -234,7 +234,7 @@ for rate in (0.1, 0.2, 0.3):
     tx = canonopt.sgd(canonopt.dynamic(rate))
     step(TrainState.create(apply_fn=len, params=np.ones(1), tx=tx))
 """,
-        "build state.tx with one number, or canonopt.dynamic(number), in a subclass of "
+        "give state.tx.learning_rate one value, or canonopt.dynamic(number), in a subclass of "
         "TrainState that says `tx: object = struct.field(pytree_node=True)`",
     ),
     "a method that each state has anew": (

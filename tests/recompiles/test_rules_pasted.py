@@ -200,8 +200,9 @@ for lr in (0.1, 0.2):
     # here
     results.append(step(grads, state, optim))
 """,
-    hint="build tx with one number, or canonopt.dynamic(number): a dynamic number may change "
-    "without a new trace",
+    "optim = optim.replace(**{'args[1].learning_rate': "
+    "canonopt.dynamic(optim.args[1].learning_rate)})",
+    hint="a dynamic number may change without a new trace",
 )
 
 script(
@@ -219,7 +220,8 @@ for decays in (True, False):
     # here
     results.append(step(grads, state, tx=optim))
 """,
-    hint="build tx once: another configuration is another program",
+    hint="give tx.args[0].mask['w'] one value: each is a program of its own. What changes in it may be "
+    "an array argument",
 )
 
 script(
