@@ -229,8 +229,8 @@ class Difference:
             if kind not in ("field", "item"):
                 break
             steps.append(f".{label[1:-1]}" if kind == "field" else f"[{label}]")
-        _, *ends = way[len(steps)]
-        found = Difference(self.path + "".join(steps), *ends, self.old, self.new)
+        _, before, after = way[len(steps)]
+        found = Difference(self.path + "".join(steps), before, after, self.old, self.new)
         found.parameter = "".join(steps)
         return found
 

@@ -220,8 +220,8 @@ for decays in (True, False):
     # here
     results.append(step(grads, state, tx=optim))
 """,
-    hint="give tx.args[0].mask['w'] one value: each is a program of its own. What changes in it may be "
-    "an array argument",
+    hint="give tx.args[0].mask['w'] one value: each is a program of its own. What changes in "
+    "it may be an array argument",
 )
 
 script(
