@@ -2,51 +2,16 @@
 
 import beartype
 import chex
-import flax.linen as nn
 import jax
 import jax.numpy as jnp
 import jaxtyping
 import optax
-from flax import nnx
-from flax.training import train_state
 
 import canonopt
 
 from .support.counting import counted
 
 X = jnp.ones((2, 3))
-
-
-def test_flax_train_state():
-    model = nn.Dense(2)
-    params = model.init(jax.random.key(0), X)
-
-    def body(state, x):
-        grads = jax.grad(lambda params: jnp.sum(state.apply_fn(params, x) ** 2))(state.params)
-        return state.apply_gradients(grads=grads)
-
-    step, count = counted(body)
-    step = jax.jit(step)
-    for _ in range(3):
-        state = train_state.TrainState.create(
-            apply_fn=model.apply, params=params, tx=canonopt.adam(1e-3)
-        )
-        state = step(state, X)
-    assert (count.traces, count.compiles) == (1, 1)
-
-
-def test_nnx_optimizer():
-    def body(model, optimizer, x):
-        grads = nnx.grad(lambda model: jnp.sum(model(x) ** 2))(model)
-        optimizer.update(model, grads)
-
-    step, count = counted(body)
-    step = nnx.jit(step)
-    for _ in range(3):
-        model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
-        optimizer = nnx.Optimizer(model, canonopt.adam(1e-3), wrt=nnx.Param)
-        step(model, optimizer, X)
-    assert (count.traces, count.compiles) == (1, 1)
 
 
 def test_chex_counts_one_trace():
