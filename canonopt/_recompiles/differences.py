@@ -97,6 +97,8 @@ class Part(NamedTuple):
 def _static_texts(way: Sequence[Part]) -> tuple[str, str]:
     """Return the part that differs, with its name and owner; or that none does."""
     before, after = way[0].before, way[0].after
+    if len(way) > 2 and way[-1].name == WRAPPED_FUNCTION:
+        way = way[:-1]  # it has the name of what wraps it
     texts = shortened(before.text), shortened(after.text)
     if again := next((part.after for part in way if part.is_class_defined_again), None):
         return texts[0], f"{texts[1]}, and class {again.type} was defined again"
@@ -294,6 +296,13 @@ class Difference:
         texts = [leaf.text, *(inside if leaf.text == f"optax.{leaf.factory}" else [])]
         names = [name for text in texts for name in re.findall(r"[A-Za-z]\w*", text)]
         return ", ".join(name for name in dict.fromkeys(names) if name != "optax")
+
+    @property
+    def caching_global(self) -> str:
+        """Return the global by which two functions differ that keeps what it has traced."""
+        parts = self.way if self.is_function else ()
+        keeps = (p.name for p in parts if WRAPPED_FUNCTION in p.before.parts)
+        return _label(next((name for name in keeps if name.startswith("global ")), ""))
 
     @property
     def array_of_global(self) -> str:

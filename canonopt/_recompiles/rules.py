@@ -81,6 +81,10 @@ RULES: list[Rule] = [
     # Functions that are jitted, and those among the arguments.
     Rule(lambda d: d.is_function and d.is_jitted_elsewhere, "define and jit the function once"),
     Rule(
+        lambda d: d.caching_global,
+        "define {d.caching_global} once, in a module that is imported: it keeps what it has traced",
+    ),
+    Rule(
         lambda d: d.array_of_global,
         "pass {d.array_of_global} to the function as an argument: it is another array now",
     ),

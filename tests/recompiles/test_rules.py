@@ -151,7 +151,8 @@ for SIZE in (3, 3):
         return batch(x)
     step(1.0)
 """,
-        "with global 'batch' ",
+        "function step with global 'batch' function batch -> ",
+        "hint: define batch once, in a module that is imported: it keeps what it has traced",
     ),
     "another rate in nnx.Optimizer": (
         """
