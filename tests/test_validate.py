@@ -138,9 +138,6 @@ def test_placements_on_a_mesh_are_not_run_on_one_device(monkeypatch):
     assert reasons == {f"adam, {kind}": "there is one device" for kind in meshes}
 
 
-# --- the page -----------------------------------------------------------------------------------
-
-
 # --- the records in docs ------------------------------------------------------------------------
 
 

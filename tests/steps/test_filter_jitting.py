@@ -426,53 +426,6 @@ def test_a_function_and_what_it_captures_are_let_go():
 # --- functions that are made again --------------------------------------------------------------
 
 
-def made_again_around(scale):
-    def scaled(x):
-        return scale * x
-
-    return canonopt.filter_jit(scaled)(X)
-
-
-def made_again_around_an_array(scale):
-    data = X + scale
-
-    def captures(layer):
-        return layer.weight * data.sum(), "done"
-
-    assert np.array_equal(canonopt.filter_jit(captures)(Layer(X))[0], X * data.sum())
-
-
-# Modules of one structure have one `_StaticModule` once they are known, and their own before.
-KNOWN = plus_one(mlp()), optax.adam(1e-3).init(eqx.filter(mlp(), eqx.is_array))
-
-
-def made_again_for_modules_that_are_known(_):
-    canonopt.filter_jit(lambda model, state: (plus_one(model), plus_one(state)))(*KNOWN)
-
-
-def made_again_for_other_models(seed):
-    activation = jax.nn.tanh if seed == 9.0 else jax.nn.relu
-    canonopt.filter_jit(lambda model: model(X[:2]))(mlp(int(seed), activation=activation))
-
-
-# How often each is traced, if it is called with 1.0 three times and with 9.0.
-MADE_AGAIN = {
-    made_again_around: 2,
-    made_again_around_an_array: 1,
-    made_again_for_modules_that_are_known: 1,
-    made_again_for_other_models: 2,
-}
-
-
-@pytest.mark.parametrize("fit", MADE_AGAIN)
-def test_functions_that_do_the_same_share_their_programs(fit):
-    with canonopt.compile_log() as log:
-        for value in (1.0, 1.0, 1.0, 9.0):
-            fit(value)
-            gc.collect()
-    assert [found.traces for found in log.functions if found.traces] == [MADE_AGAIN[fit]]
-
-
 def test_a_function_that_calls_itself():
     @canonopt.filter_jit
     def power(layer, n):

@@ -88,31 +88,6 @@ def bodies_that_change_what_they_capture(jit):
         yield jit(lambda x, stores=stores: stores(x))(x)
 
 
-# --- values that are asked for --------------------------------------------------------------------
-
-
-@program
-def code_that_asks_what_an_array_is(jit):
-    for array in (jnp.array(3.0), jnp.array(4.0)):
-
-        def catches(x, array=array):
-            try:
-                return x * float(array)
-            except Exception:
-                return x * 100.0
-
-        def suppresses(x, array=array):
-            with contextlib.suppress(Exception):
-                return x * float(array)
-            return x * 100.0
-
-        yield jit(catches)(x), jit(suppresses)(x)
-        yield jit(lambda x, a=array: x * (2.0 if isinstance(a, jax.core.Tracer) else 3.0))(x)
-        yield jit(lambda x, a=array: x * (2.0 if "Tracer" in type(a).__name__ else 3.0))(x)
-        yield jit(lambda x, a=array: x * (2.0 if a.__class__.__name__ < "B" else 3.0))(x)
-        yield jit(lambda x, a=array: x * (2.0 if hasattr(a, "aval") else 3.0))(x)
-
-
 # --- code that runs later ------------------------------------------------------------------------
 
 
@@ -507,12 +482,22 @@ def test_another_array_needs_no_compile(body, kind):
     assert found.traces == found.compiles == (1 if kind is jnp.asarray else 5)
 
 
+def suppresses(x, array):
+    with contextlib.suppress(Exception):
+        return x * float(array)
+    return x * 100.0
+
+
 ASKING = {
     "float": lambda x, a: x * float(a),
     "if": lambda x, a: x * 2 if a else x,
     "text": lambda x, a: x * len(f"{a}"),
     "type": lambda x, a: x * len(type(a).__name__),
     "catch": lambda x, a: attempt(lambda: x * float(a)),
+    "suppress": suppresses,
+    "isinstance": lambda x, a: x * (2.0 if isinstance(a, jax.core.Tracer) else 3.0),
+    "class": lambda x, a: x * (2.0 if a.__class__.__name__ < "B" else 3.0),
+    "attribute": lambda x, a: x * (2.0 if hasattr(a, "aval") else 3.0),
 }
 
 
