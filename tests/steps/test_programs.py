@@ -347,7 +347,7 @@ def test_many_threads():
         except BaseException as error:
             failures.append(error)
 
-    for _ in range(40):
+    for _ in range(15):
         programs.clear()
         threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
         for thread in threads:
