@@ -308,6 +308,16 @@ def test_dtypes_without_a_promotion_in_jax_are_widened_too(narrow):
     assert {leaf.dtype for leaf in jax.tree.leaves(state)} == {jnp.dtype(jnp.float32)}
 
 
+def test_a_leaf_that_every_update_makes_weakly_typed_is_so_from_the_start():
+    optim = stateful(
+        lambda params: {"rate": jnp.asarray(0.5)},
+        lambda updates, state, params=None: (updates, {"rate": jnp.asarray(0.25)}),
+    )
+    state = canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
+    assert state["rate"].weak_type and state["rate"] == 0.5
+    assert train(optim, parameters(), state)[0] == (1, 1)
+
+
 def test_a_weakly_typed_model_is_traced_once_when_canonical():
     params = {"w": jnp.full((8, 8), 1.0), "b": jnp.full(8, 1.0)}
     optim = canonopt.adam(1e-3)
