@@ -23,7 +23,7 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 import pytest
-from jax.extend.core import jaxpr_as_fun
+from jax.extend.core import Primitive, jaxpr_as_fun
 
 import canonopt
 from canonopt._identity import why_not_shared
@@ -158,6 +158,22 @@ def modules_that_a_function_imports(jit):
             yield jit(types.FunctionType(function.__code__, namespace))(x)
 
 
+class Settings:
+    k = 1.0
+
+
+get = operator.attrgetter("k")
+text = "{0.k}".format
+
+
+@case
+def attributes_by_other_names(jit):
+    for k in (1.0, 5.0):
+        Settings.k = k
+        yield jit(lambda x: x * get(Settings))(x)
+        yield jit(lambda x: x * float(text(Settings)))(x)
+
+
 @case
 def a_view_of_an_array(jit):
     base = np.ones(())
@@ -202,6 +218,18 @@ def subclasses_of_descriptors(jit):
 
 
 @case
+def rules_that_jax_keeps_by_the_object(jit):
+    def fit(rate):
+        scale = Primitive("scale")
+        scale.def_abstract_eval(lambda x: x)
+        rule = jax.interpreters.mlir.lower_fun(lambda x: x * rate, multiple_results=False)
+        jax.interpreters.mlir.register_lowering(scale, rule)
+        return jit(lambda x: scale.bind(x))(x)
+
+    yield from map(fit, (2.0, 3.0))
+
+
+@case
 def values_of_refs(jit):
     def fit(value):
         ref = jax.new_ref(jnp.float32(value))
@@ -241,6 +269,19 @@ def handlers_of_numpyro(jit):
 
 
 # --- effects that no name shows -------------------------------------------------------------------
+
+
+@case
+def a_set_that_the_body_fills(jit):
+    w = jnp.float32(2.0)
+    for _ in range(2):
+        seen = set()
+
+        def step(x, seen=seen):
+            return x * w * len([k for k in "aba" if not (k in seen or seen.add(k))])
+
+        yield jit(step)(x)
+        yield len(seen)
 
 
 @case
@@ -392,6 +433,12 @@ def values_that_are_computed_while_traced(jit):
     yield jax.grad(jit(step))(x)
 
 
+@case
+def a_parameter_of_any_name(jit):
+    c = jnp.ones(2)
+    yield jit(lambda captured_arrays_: captured_arrays_ * c)(x)
+
+
 # --- values and effects that look alike ---------------------------------------------------------
 
 
@@ -487,6 +534,19 @@ def cached_property_of_what_is_frozen(jit):
 
     data = jnp.float32(2.0)
     yield jit(lambda x: x * scales.twice + data)(x)
+
+
+@case
+def fields_of_a_class_in_another_order(jit):
+    class Slots:
+        __slots__ = ("a", "b")
+
+    Named = typing.NamedTuple("Named", [("a", float), ("b", float)])  # noqa: UP014
+    slots, named = Slots(), Named(1.0, 2.0)
+    slots.a, slots.b = 1.0, 2.0
+    for _ in range(2):
+        yield jit(lambda x: x * slots.a + named.a)(x)
+        Slots.a, Named.a = Slots.b, Named.b
 
 
 @case
