@@ -193,6 +193,8 @@ def _watched(script: list[str], options: argparse.Namespace) -> Run:
         told = "The run with canonopt's factories could not be watched, so nothing is compared."
     else:
         is_same, told = outputs_compared(*outputs)
+        # A number that is not printed may be another one.
+        is_same &= not any(process.stale for process in tried.processes)
     notes = [told, *tried.notes]
     return attrs.evolve(found, tried=attrs.evolve(tried, notes=notes, is_same=is_same))
 

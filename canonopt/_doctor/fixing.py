@@ -16,7 +16,7 @@ import re
 import sys
 import tokenize
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -32,7 +32,7 @@ _TRANSFORMATIONS = ("optax.GradientTransformation", "optax.GradientTransformatio
 _ONCE = {*_JITS, "functools.cache", "functools.lru_cache"}
 _OPTAX = re.compile(r"optax(\.\w+)*")
 # Functions that look up or replace what a text names.
-_BY_TEXT = ("import_module", "__import__", "patch", "setattr", "delattr")
+_BY_TEXT = ("import_module", "__import__", "patch", "setattr", "delattr", "setitem")
 _MAX_NAMED = 4  # captured variables in a note
 _NOT_OURS = ("site-packages", "node_modules", "__pycache__", "build", "dist")
 
@@ -50,7 +50,7 @@ def fix(paths: Sequence[str], write: bool) -> int:
             found = fixed(path.read_bytes())
             if write and found.after != found.before:
                 path.write_bytes(found.after)
-        except (OSError, SyntaxError, ValueError, RecursionError) as error:
+        except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
             print(f"canonopt fix: {path}: {' '.join(str(error).split())}", file=sys.stderr)
             status = 1
             continue
@@ -83,6 +83,7 @@ class Fixed:
     before: bytes
     after: bytes
     notes: tuple[str, ...]  # what was left as it is, with its line
+    is_left: bool = False  # whether it uses Optax in a way for which no import is changed
 
     def diff(self, path: Path) -> bytes:
         """Return the change as a patch that `git apply` takes anywhere in the repository."""
@@ -127,7 +128,7 @@ def fixed(source: bytes) -> Fixed:
         at = text.index(before, starts[line - 1] + start)
         text = text[:at] + after + text[at + len(before) :]
     told = tuple(f"line {line}: {text}" for line, text in sorted({*left, *_notes(names)}))
-    return Fixed(source, text.decode().encode(encoding), told)
+    return Fixed(source, text.decode().encode(encoding), told, bool(left))
 
 
 class _Left(Exception):
@@ -149,6 +150,7 @@ class _Names:
             child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)
         }
         self.imported: dict[str, str] = {}
+        self.ours = set[str]()  # names of canonopt
         self.uses: dict[str, list[ast.Name]] = {}
         for node in ast.walk(tree):
             if isinstance(node, ast.Name):
@@ -157,6 +159,7 @@ class _Names:
                 for alias in node.names:
                     first = alias.name.partition(".")[0]
                     self.imported[alias.asname or first] = alias.name if alias.asname else first
+                    self.ours |= {alias.asname or first} if first == "canonopt" else set()
             elif isinstance(node, ast.ImportFrom) and not node.level:
                 for alias in node.names:
                     self.imported[alias.asname or alias.name] = f"{node.module}.{alias.name}"
@@ -226,6 +229,8 @@ def _check(node: ast.stmt, name: str, path: str, names: _Names) -> None:
     """Raise `_Left` if `name`, which stands for `path` of Optax, must not become canonopt's."""
     if _found(path) is None:
         raise _Left(node, f"canonopt has no {path}")
+    if name in names.ours:
+        raise _Left(node, f"{name} is canonopt already, in another line")
     for use in names.uses.get(name, ()):
         end: ast.expr = use
         full = path
@@ -242,7 +247,8 @@ def _check(node: ast.stmt, name: str, path: str, names: _Names) -> None:
             wanted = around.args[1] if len(around.args) > 1 else None
             if not isinstance(wanted, ast.Constant) or _found(f"{full}.{wanted.value}") is not None:
                 continue
-        if not isinstance(around, ast.Compare):  # as in `if optax is None`
+        values = around.comparators if isinstance(around, ast.Compare) else [around]
+        if not all(isinstance(v, ast.Constant) and v.value is None for v in values):
             raise _Left(end, f"the module {full} is passed on")
 
 
@@ -261,9 +267,13 @@ def _is_module(path: str) -> bool:
 def _by_text(names: _Names) -> Iterator[tuple[int, str]]:
     """Yield where a function is given the name of something in Optax, with the line."""
     for node, parent in names.parents.items():
-        if isinstance(node, ast.Constant) and _OPTAX.fullmatch(str(node.value)):
-            call = names.parents.get(parent) if isinstance(parent, ast.keyword) else parent
-            if isinstance(call, ast.Call) and names.name(call.func) in _BY_TEXT:
+        if not (isinstance(node, ast.Constant) and isinstance(node.value, str)):
+            continue
+        if _OPTAX.fullmatch(node.value):
+            user = names.parents.get(parent) if isinstance(parent, ast.keyword) else parent
+            is_call = isinstance(user, ast.Call) and names.name(user.func) in _BY_TEXT
+            is_item = isinstance(user, ast.Subscript) and names.name(user.value) == "modules"
+            if is_call or is_item:
                 yield node.lineno, f"{node.value!r} names Optax in a text"
 
 
@@ -279,14 +289,15 @@ def _notes(names: _Names) -> Iterator[tuple[int, str]]:
         if not functions or full is None or not decorators.isdisjoint(_ONCE):
             continue
         [around, *_] = functions
-        is_returned = isinstance(names.parents.get(parent), ast.Return)
+        is_called = isinstance(parent, ast.Call) and parent.func is node
+        is_returned = is_called and isinstance(names.parents.get(parent), ast.Return)
         if is_returned and full in _TRANSFORMATIONS and not around.decorator_list:
             text = "makes an optimizer of its own functions: left as it is. Write"
             yield around.lineno, f"{around.name} {text} @canonopt.canonical above it"
         jitted = _jitted(node, names, around) if full in _JITS else None
         if jitted is not None:
             name = getattr(jitted, "name", None) or ast.unparse(jitted)
-            captured = ", ".join(_captured(jitted, around))
+            captured = ", ".join(_captured(jitted, functions))
             text = f"{name if len(name) < 40 else 'a function'} is jitted inside of {around.name}"
             text += f", over {captured}" if captured else ""
             line = getattr(node, "lineno", 0)
@@ -310,16 +321,29 @@ def _jitted(node: ast.AST, names: _Names, around: ast.AST) -> ast.AST | None:
     return parent if isinstance(parent, _FUNCTIONS) and child in parent.decorator_list else None
 
 
-def _captured(function: ast.AST, around: ast.FunctionDef | ast.AsyncFunctionDef) -> list[str]:
-    """Return the variables of the function around it that a function reads."""
+def _captured(
+    function: ast.AST, functions: Iterable[ast.FunctionDef | ast.AsyncFunctionDef]
+) -> list[str]:
+    """Return the variables of the functions around it that a function reads."""
     inside = [each for each in ast.walk(function) if isinstance(each, ast.Name | ast.arg)]
     own = {e.arg if isinstance(e, ast.arg) else e.id for e in inside if not _is_read(e)}
     read = dict.fromkeys(each.id for each in inside if isinstance(each, ast.Name))
-    bound = {each.arg for each in ast.walk(around.args) if isinstance(each, ast.arg)}
-    bound |= {
-        each.id for each in ast.walk(around) if isinstance(each, ast.Name) and not _is_read(each)
-    }
+    bound = {name for around in functions for name in _bound_in(around)}
     return [name for name in read if name in bound - own][:_MAX_NAMED]
+
+
+def _bound_in(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
+    """Yield the parameters and variables of a function, without those of functions in it."""
+    pending: list[ast.AST] = [function.args, *function.body]
+    while pending:
+        node = pending.pop()
+        if isinstance(node, _FUNCTIONS):
+            yield node.name
+            continue
+        if isinstance(node, ast.Name | ast.arg) and not _is_read(node):
+            yield node.arg if isinstance(node, ast.arg) else node.id
+        if not isinstance(node, ast.Lambda | ast.ClassDef):
+            pending += ast.iter_child_nodes(node)
 
 
 def _decorators_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:

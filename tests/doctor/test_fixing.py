@@ -126,6 +126,15 @@ def test_a_change_is_what_a_user_would_write(name):
             "line 2: 'optax.contrib' names Optax in a text",
         ),
         (
+            "import optax\nsys.modules['optax'].adam\n",
+            "line 2: 'optax' names Optax in a text",
+        ),
+        ("import optax\nmine is optax\n", "line 2: the module optax is passed on"),
+        (
+            "try:\n    import canonopt as optax\nexcept ImportError:\n    import optax\n",
+            "line 4: optax is canonopt already, in another line",
+        ),
+        (
             "import optax\nmock.patch(target='optax.adam')\n",
             "line 2: 'optax.adam' names Optax in a text",
         ),
@@ -181,6 +190,13 @@ FILTER_JIT = (
             ],
         ),
         ("def f(tx: optax.GradientTransformation): ...\n", []),
+        ("def f(tx):\n    return isinstance(tx, optax.GradientTransformation)\n", []),
+        (
+            "def outer(lr):\n    def helper():\n        scale = 3\n    def loss(p): ...\n"
+            "    def fit():\n        @jax.jit\n        def step(p):\n"
+            "            return loss(p) * scale * lr\n",
+            [f"line 7: step is jitted inside of fit, over lr, loss: {JIT}"],
+        ),
         ("def main():\n    tx = optax.GradientTransformation(init, update)\n", []),
         ("@property\ndef tx(self):\n    return optax.GradientTransformation(1, 2)\n", []),
     ],
@@ -247,6 +263,8 @@ def test_names_files_that_it_cannot_read(folder, capsys):
     Path("broken.py").write_text("x = (\n")
     Path("train.ipynb").write_text("{}")
     Path("deep.py").write_text(f"x = {'1 + ' * 20_000}1\n")
+    Path("deeper.py").write_text(f"x = {'-' * 20_000}1\n")
+    Path("long.py").write_text(f"import optax\nx = 0x{'f' * 5_000}\n")
     Path("cp932.py").write_bytes(b"# coding: cp932\nimport optax  # \x87\x90\n")
     assert fix("--write", "broken.py", "missing.py", "train.ipynb", "train.py") == 1
     errors = capsys.readouterr().err.splitlines()
@@ -257,7 +275,9 @@ def test_names_files_that_it_cannot_read(folder, capsys):
     )
     assert Path("broken.py").read_text() == "x = (\n"
     assert Path("train.py").read_text() == AFTER
-    assert fix("deep.py", "cp932.py") == 1
-    deep, encoded = capsys.readouterr().err.splitlines()
+    assert fix("deep.py", "deeper.py", "cp932.py") == 1
+    deep, deeper, encoded = capsys.readouterr().err.splitlines()
+    assert deeper.startswith("canonopt fix: deeper.py: ")
+    assert fix("long.py") == 0
     assert deep.startswith("canonopt fix: deep.py: maximum recursion depth exceeded")
     assert encoded == "canonopt fix: cp932.py: it cannot be written again in its encoding, cp932"

@@ -31,6 +31,11 @@ SAME, OTHER, ELSE = (
         (("1 in 0.2 s", "1 in 0.2 s", "1 in 0.1 s"), f"{SAME}1 "),
         (("1, time=0.2", "1, time=0.2", "1, time=0.1"), f"{SAME}1 "),
         (("1, 0.2s/it", "1, 0.2s/it", "1, 0.1s/it"), f"{SAME}1 "),
+        (("1:25.9777", "1:25.9777", "1:33.3999"), f"{OTHER}stdout: 1:25.9777 -> 1:33.3999"),
+        (("speed=25.9777", "speed=25.9777", "speed=33.3999"), OTHER),
+        (("9 steps/s 1", "9 steps/s 1", "30 steps/s 1"), f"{SAME}1 "),
+        (("step 1\nstep 2", "step 1\nstep 2", "step 2\nstep 1"), f"{SAME}2 "),
+        (("1|bar 3", "1|bar 3", "1|"), f"{SAME}1 "),
         (("w 1\ns 2", "w 1\ns 2", "w 3\ns 2"), f"{OTHER}stdout: w 1 -> w 3"),
         (("[ 0.1 -2.]", "[-0.1 -2.]", "[ 0.3 -2.]"), f"{SAME}1 "),
         (("\r1/2\r2/2 3", "\r1/2\r2/2 3", "\r1/2\r2/2 4"), f"{OTHER}stdout: 2/2 3 -> 2/2 4"),
@@ -65,6 +70,11 @@ def test_numbers_that_are_printed_and_written_are_compared(runs, told):
     assert is_same == (SAME in sentence)
 
 
+def test_a_file_that_is_no_text_counts_by_its_digest():
+    runs = (Output({"w": bytes([200, value])}) for value in (1, 1, 2))
+    assert f"{OTHER}w: " in outputs_compared(*runs)[1]
+
+
 def test_what_is_printed_is_passed_on_as_it_is(capfdbinary):
     everything = bytes(range(256))
     with (output := Output()).reading(stdout=io.BytesIO(everything)):
@@ -96,6 +106,10 @@ def test_only_files_that_would_change_are_named(tmp_path, monkeypatch):
     assert files_to_fix("train.py --n 1") == ["inner/optim.py", "model.py"]
     assert files_to_fix("-m inner.optim --n 1") == ["inner/optim.py"]
     assert files_to_fix("a command") == []
+    (tmp_path / "inner" / "train.py").write_text("import optax\nimport inner.optim\n")
+    assert files_to_fix("inner/train.py") == ["inner/optim.py", "inner/train.py"]
+    (tmp_path / "inner" / "optim.py").write_text("import optax\nvars(optax)\n")
+    assert files_to_fix("inner/train.py") == []
 
 
 @pytest.mark.slow
