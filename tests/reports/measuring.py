@@ -1,6 +1,7 @@
 """Runs a script: on its own, which gives the truth, and under the doctor."""
 
 import contextlib
+import gc
 import re
 import sys
 import tempfile
@@ -103,11 +104,13 @@ def _run(source: str, path: Path) -> Any:
     canonopt.clear_caches()
     jax.config.update("jax_disable_most_optimizations", True)  # compiles are counted, not timed
     namespace: dict[str, Any] = {"__name__": "__main__", "__file__": str(path)}
+    gc.disable()  # a class that is collected may leave its address to the next, and its trace
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             exec(compile(source, str(path), "exec"), namespace)
     finally:
+        gc.enable()
         jax.config.update("jax_disable_most_optimizations", False)
         for name, value in before.items():
             jax.config.update(name, value)
