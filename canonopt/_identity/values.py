@@ -123,7 +123,8 @@ def read_tuple(reader: Reader, value: tuple, mode: Mode) -> None:
 
 def read_container(reader: Reader, value: Any, mode: Mode) -> None:
     """Read a list, a dict, a set or one of their kind in the standard library."""
-    if reader.was_seen(value, mode):
+    # A spec has copies, which never change: one list given twice is two equal ones.
+    if mode != "given" and reader.was_seen(value, mode):
         return
     kind = type(value)
     if kind is set and mode == "given" and [*set(value)] != [*value]:

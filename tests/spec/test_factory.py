@@ -395,3 +395,10 @@ def test_a_spec_of_a_module_that_was_made_by_hand_is_shown_and_replaced():
     spec = namespace["build"](0.5)
     assert spec.replace(k=0.25) is namespace["build"](0.25)
     assert repr(spec) == "canonopt.canonical(made_by_hand.build)(k=0.5)"
+
+
+def test_one_container_given_twice_is_two_equal_ones():
+    period = {"init_value": 0.0, "peak_value": 1.0, "decay_steps": 5, "warmup_steps": 2}
+    period["end_value"] = 0.0
+    twice = canonopt.sgdr_schedule([period] * 2)
+    assert twice is canonopt.sgdr_schedule([period, dict(period)]) is eval(repr(twice))
