@@ -165,7 +165,10 @@ RULES: list[Rule] = [
     # Structure. The key has no defaults: an argument that is left out is not the same as its
     # default.
     Rule(
-        lambda d: d.place.startswith(GIVEN) or (d.is_missing and d.path == d.root),
+        lambda d: (
+            d.place.startswith(GIVEN)
+            or (d.kind == "structure" and d.is_missing and d.path == d.root)
+        ),
         "pass {d.path} the same way in every call",
     ),
     Rule(
