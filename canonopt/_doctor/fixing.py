@@ -94,7 +94,7 @@ class Fixed:
         name = (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
         a, b = (os.fsencode(f"{side}/{name.lstrip('/')}") for side in "ab")
         before, after = (io.BytesIO(source).readlines() for source in (self.before, self.after))
-        patch = [*difflib.diff_bytes(difflib.unified_diff, before, after, a, b)]
+        patch = difflib.diff_bytes(difflib.unified_diff, before, after, a, b)
         last = b"\n\\ No newline at end of file\n"
         lines = (line if line.endswith(b"\n") else line + last for line in patch)
         # Without this line, git takes paths for those in the working directory.
@@ -110,11 +110,12 @@ def fixed(source: bytes) -> Fixed:
     tree = ast.parse(source)
     names = _Names(tree)
     encoding, _ = tokenize.detect_encoding(io.BytesIO(source).readline)
-    if source.decode(encoding).encode(encoding) != source:
+    decoded = source.decode(encoding)
+    if decoded.encode(encoding) != source:
         raise ValueError(f"it cannot be written again in its encoding, {encoding}")
-    text = source.decode(encoding).encode()  # because `ast` counts the bytes of UTF-8
+    text = decoded.encode()  # because `ast` counts the bytes of UTF-8
     # Not by `splitlines`, for which a form feed ends a line.
-    lines = (line.encode() for line in io.StringIO(text.decode(), newline=""))
+    lines = (line.encode() for line in io.StringIO(decoded, newline=""))
     starts = [0, *itertools.accumulate(map(len, lines))]
     changes: list[tuple[int, int, bytes, bytes]] = []
     left = [(line, f"{text}: no import of this file is changed") for line, text in _by_text(names)]
@@ -172,16 +173,17 @@ class _Names:
             return f"{path}.{node.attr}"
         return None
 
-    def name(self, node: ast.AST) -> str | None:
-        """Return the last name of what `node` refers to: `patch` of `mock.patch`."""
-        return getattr(node, "attr", getattr(node, "id", None))
-
     def functions_around(self, node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
         """Yield the functions whose bodies `node` is in, from the inside out."""
         while (parent := self.parents.get(node)) is not None:
             if isinstance(parent, _FUNCTIONS) and node in parent.body:
                 yield parent
             node = parent
+
+
+def _last_name(node: ast.AST) -> str | None:
+    """Return the last name of what `node` refers to: `patch` of `mock.patch`."""
+    return getattr(node, "attr", getattr(node, "id", None))
 
 
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
@@ -243,7 +245,7 @@ def _check(node: ast.stmt, name: str, path: str, names: _Names) -> None:
         around = names.parents[end]
         if not _is_module(full) or not isinstance(use.ctx, ast.Load):
             continue
-        if isinstance(around, ast.Call) and names.name(around.func) in ("getattr", "hasattr"):
+        if isinstance(around, ast.Call) and _last_name(around.func) in ("getattr", "hasattr"):
             wanted = around.args[1] if len(around.args) > 1 else None
             if not isinstance(wanted, ast.Constant) or _found(f"{full}.{wanted.value}") is not None:
                 continue
@@ -271,8 +273,8 @@ def _by_text(names: _Names) -> Iterator[tuple[int, str]]:
             continue
         if _OPTAX.fullmatch(node.value):
             user = names.parents.get(parent) if isinstance(parent, ast.keyword) else parent
-            is_call = isinstance(user, ast.Call) and names.name(user.func) in _BY_TEXT
-            is_item = isinstance(user, ast.Subscript) and names.name(user.value) == "modules"
+            is_call = isinstance(user, ast.Call) and _last_name(user.func) in _BY_TEXT
+            is_item = isinstance(user, ast.Subscript) and _last_name(user.value) == "modules"
             if is_call or is_item:
                 yield node.lineno, f"{node.value!r} names Optax in a text"
 

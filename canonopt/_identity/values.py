@@ -75,7 +75,8 @@ _PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
     re.Pattern: operator.attrgetter("pattern", "flags"),
     frozenset: list,  # in the order in which it iterates: a factory may read that
     inspect.Signature: lambda value: [
-        *(*value.parameters.values(), annotation_key(value.return_annotation)),
+        *value.parameters.values(),
+        annotation_key(value.return_annotation),
     ],
     inspect.Parameter: lambda value: [
         *(value.name, int(value.kind), annotation_key(value.annotation)),
