@@ -12,7 +12,6 @@ from typing import Any, TextIO, TypeAlias
 
 from .._recompiles import STAGES, aligned, times
 from .comparing import side_by_side
-from .trying import files_to_fix
 
 _MAX_TOLD = 10  # functions below the table
 
@@ -158,9 +157,8 @@ def _tried(report: _Dict) -> Iterator[_Line]:
     yield "With canonopt's factories in Optax's place:", ""
     yield from ((line, "") for line in side_by_side(report, tried))
     yield from ((f"  {line}", "") for read in tried["stale"] for line in read["lines"][:2])
-    before, after = (sum(f["compiles"] for f in run["findings"]) for run in (report, tried))
-    if tried["is_same"] and after < before and (paths := files_to_fix(report["command"])):
-        yield f"  write: canonopt fix --write {shlex.join(paths)}", ""
+    if tried["fixed"]:
+        yield f"  write: canonopt fix --write {shlex.join(tried['fixed'])}", ""
 
 
 def _body(report: _Dict, is_whole: bool) -> Iterator[_Line]:

@@ -9,6 +9,7 @@ import attrs
 from .._recompiles import COUNTS, Cause, FunctionLog
 from .start import start_of
 from .stream import Process, Told
+from .trying import files_to_fix
 
 VERSION = 4  # of the layout of a report
 _COUNTS = (*COUNTS, "seconds", "first_seconds", "lost_seconds", "omitted")
@@ -38,7 +39,7 @@ def report_on(run: Run) -> dict[str, Any]:
     lines = [each for each in found if each["is_line"]]
     report: dict[str, Any] = {
         "version": VERSION,
-        **{name: getattr(run, name) for name in ("command", "status", "seconds", "is_same")},
+        **{name: getattr(run, name) for name in ("command", "status", "seconds")},
         "compile_seconds": sum(each["seconds"] for each in found),
         "lost_seconds": sum(each["lost_seconds"] for each in found),
         "recompiled": any(each["repeated"] for each in found),
@@ -53,7 +54,11 @@ def report_on(run: Run) -> dict[str, Any]:
             for each in processes
         ],
         "tried": None if run.tried is None else report_on(run.tried),
+        "fixed": [],  # files that `canonopt fix` changes, if this is such a run, and gains by it
     }
+    if (tried := report["tried"]) is not None and run.tried is not None and run.tried.is_same:
+        before, after = (sum(f["compiles"] for f in each["findings"]) for each in (report, tried))
+        tried["fixed"] = files_to_fix(run.command) if after < before else []
     return {**report, "start": start_of(report)}
 
 
