@@ -196,11 +196,14 @@ class Factory:
             raise ParameterError(problem, fix, path=name)
 
     def call(self, given: dict[str, Any]) -> Any:
-        """Return what the function makes of these values."""
-        if self.signature.is_by_name:
-            return self.function(**given)
-        args, kwargs = self.signature.unbind(given)
-        return self.function(*args, **kwargs)
+        """Return what the function makes of these values. An error of Optax's gets a note."""
+        args, kwargs = ((), given) if self.signature.is_by_name else self.signature.unbind(given)
+        try:
+            return self.function(*args, **kwargs)
+        except Exception as error:  # of the function's own class, since users may catch it
+            if self._of_optax:
+                error.add_note(f"Raised by {self.name}{self.signature.signature}")
+            raise
 
     def __canonical_key__(self, mode: Any) -> int:
         return token_of(self)
@@ -517,11 +520,9 @@ class FactoryParameters:
         hint = f"Did you mean {near[0]!r}? " if near else ""
         plain = [p.replace(annotation=p.empty) for p in self.parameters.values()]
         alias = " lr is another name of learning_rate." if self.has_alias else ""
-        return ParameterError(
-            f"{self.factory}: {reason}.",
-            f"{hint}Its signature is {self.factory}{inspect.Signature(plain)}.{alias}",
-            path=unknown or next(missing, None),
-        )
+        fix = f"{hint}Its signature is {self.factory}{inspect.Signature(plain)}.{alias}"
+        path = unknown or next(missing, None)
+        return ParameterError(f"{self.factory}: {reason}.", fix, path=path)
 
 
 def _is_same_value(value: Any, default: Any, containers: bool) -> bool:

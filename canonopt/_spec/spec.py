@@ -129,7 +129,12 @@ class Configured:
         """
         factory, old = self._factory, self.parameters()
         new = {name: v for name, v in changes.items() if factory.signature.takes(name)}
-        paths = {find(self, name)[0]: v for name, v in changes.items() if name not in new}
+        paths: dict[str, Any] = {}
+        for name in (name for name in changes if name not in new):
+            if (path := find(self, name)[0]) in paths:
+                problem = f"replace got two values for {path}."
+                raise ParameterError(problem, "Write only one of them.", path=path)
+            paths[path] = changes[name]
         if paths:
             change = lambda path, value: paths.get(path, value)  # noqa: E731
             made = {name: mapped(value, change, name, _parts) for name, value in old.items()}

@@ -56,6 +56,9 @@ CALLS = {
     "adam(1e-3).replace(beta1=0.5)": (
         "There is no hyperparameter 'beta1'. Those of this spec are: learning_rate, b1, b2, eps, "
     ),
+    "chain(clip(1.0), adam(1e-3)).replace(lr=0.1, learning_rate=0.2)": (
+        "replace got two values for args[1].learning_rate. Write only one of them."
+    ),
     "adam(1e-3).init(model)": (
         "adam cannot make a state for .activation, which is a function. Write optim.init("
         "eqx.filter(model, eqx.is_inexact_array)), or optim.init_like_grads(model, loss_fn, ...)."
@@ -162,6 +165,16 @@ def test_text_in_place_of_a_number_says_which_number_to_write(code):
     with pytest.raises(ParameterError, match=message) as raised:
         eval(code, NAMES.copy())
     assert (raised.value.path, raised.value.fix) == (path, f"Write {fix}")
+
+
+@pytest.mark.parametrize("call", ["chain()", "named_chain('a', sgd(0.1))", "adam(object())"])
+def test_an_error_of_a_factory_is_optax_own_with_the_signature(call):
+    with pytest.raises(Exception) as ours:
+        eval(f"canonopt.{call}", NAMES.copy())
+    with pytest.raises(type(ours.value), match=re.escape(str(ours.value))):
+        eval(f"optax.{call}", NAMES.copy())
+    (note,) = ours.value.__notes__
+    assert note.startswith(f"Raised by {call.partition('(')[0]}(")
 
 
 def test_a_whole_model_is_as_in_optax_where_optax_takes_it():
