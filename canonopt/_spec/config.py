@@ -125,6 +125,7 @@ def _known() -> tuple[dict[Any, Any], dict[int, str]]:
             if name[0] != "_" and str(owner).startswith("optax."):
                 found.setdefault(f"{module.__name__}:{name}", value)
     found |= {f"canonopt:{name}": builder for name, builder in catalogue().items()}
+    found |= {f"builtins:{kind.__name__}": kind for kind in (bool, int, float)}  # dtypes, too
     # The first name of an object: `optax:adam`, not that of the module where it is too.
     return found, {id(value): name for name, value in reversed(found.items())}
 
@@ -200,8 +201,7 @@ class _Converter:
     def _unnamed(self, value: Any, path: str) -> str:
         if self._compares:
             return f"{value!r} at {id(value):#x}"
-        named = "canonopt.to_config(spec, registry={'x': ...})"
-        fix = f"Define it in a module, or give it a name: {named}."
+        fix = "Define it in a module, or name it: canonopt.to_config(spec, registry={'x': ...})."
         if is_transformation(value):
             fix = "Build it with canonopt."
         elif isinstance(value, Dynamic | jax.Array | np.ndarray):

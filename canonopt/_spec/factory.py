@@ -24,7 +24,7 @@ from .._identity import (
 from .._jax_internals import is_at_top_level, makes_tracers, x64_state
 from .._optax_compat import dtype_of, is_factory_of_factories, mentions_transformation
 from .._python_internals import parameters_of, signature_with_alias, token_of
-from ..errors import NotAFactoryError, ParameterError
+from ..errors import CanonoptError, NotAFactoryError, ParameterError
 from .arguments import WHOLE, copied, is_spec
 from .expressions import call_expression, expression
 from .mistakes import NUMBERS, check_hyperparameters, check_transformations
@@ -201,7 +201,7 @@ class Factory:
         try:
             return self.function(*args, **kwargs)
         except Exception as error:  # of the function's own class, since users may catch it
-            if self._of_optax:
+            if self._of_optax and not isinstance(error, CanonoptError):
                 error.add_note(f"Raised by {self.name}{self.signature.signature}")
             raise
 

@@ -1,7 +1,7 @@
 """Checks of arguments, so that mistakes are found where a spec is built and not when it is traced.
 
-What is refused here is refused by Optax too, if not before the first update. Only a list of one
-number is taken by a few of its factories.
+What is refused here is refused by Optax too, if not before the first update, but for a list of one
+number, a class in place of a schedule, and a text as a truth value.
 """
 
 import difflib
@@ -133,7 +133,8 @@ def _how_to_make_one(value: Any) -> str:
         if is_factory(value) or is_spec(value):
             return f"Write {with_it}"
         return f"If it is a factory, call it: {called}. If it is a schedule, write {with_it}"
-    return f"Build one, with canonopt.sgd({value!r}) for example."
+    rate = value if type(value) in (int, float) else 1e-3
+    return f"Build one, with canonopt.sgd({rate!r}) for example."
 
 
 def is_factory(value: Any) -> bool:

@@ -28,7 +28,7 @@ scalars = (
     | st.text()
     | st.sampled_from(["1e-3", "none", "", "nan", "~", "=", "2020-01-01", "a\r\n\x00\x85"])
     | st.sampled_from([np.float32(0.1), np.float64(0.1), np.int8(3), np.bool_(True)])
-    | st.sampled_from([jnp.bfloat16, jnp.int8, optax.adam, is_matrix])
+    | st.sampled_from([jnp.bfloat16, jnp.int8, float, int, optax.adam, is_matrix])
     | st.sampled_from([canonopt.adam, canonopt.adam(1e-3), Size(1, 2)])
 )
 keys = st.text() | st.sampled_from(["none", "optax", "dict", "name", "b", "a"])
@@ -105,7 +105,7 @@ def test_malformed_data_are_refused(data, message):
     assert caught.value.path == "spec.value" and message in str(caught.value)
 
 
-NAME_IT = "Define it in a module, or give it a name: canonopt.to_config(spec, registry={'x': ...})."
+NAME_IT = "Define it in a module, or name it: canonopt.to_config(spec, registry={'x': ...})."
 WITHOUT_NAME = [
     (lambda params: params, NAME_IT),
     (object(), NAME_IT),

@@ -84,7 +84,7 @@ NOT_WRITTEN = [
     (
         canonopt.chain(canonopt.canonical(lambda: optax.identity())()),
         "spec.args[0]",
-        r"<lambda> .*, which has no name in data\. Define it in a module, or give it a name: ",
+        r"<lambda> .*, which has no name in data\. Define it in a module, or name it: ",
     ),
 ]
 

@@ -88,7 +88,7 @@ VALUES = {
     ),
 }
 TRANSFORMATIONS = {
-    "chain(None)": "args[0] is None.",
+    "chain(None)": "args[0] is None. Build one, with canonopt.sgd(0.001) for example.",
     "chain(clip(1.0), canonopt.adam)": (
         "chain needs a gradient transformation, and args[1] is canonopt.adam. Call it: "
         "canonopt.adam(...)."
