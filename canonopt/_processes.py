@@ -23,15 +23,12 @@ import numpy as np
 from jax.sharding import Mesh, Sharding
 
 from ._identity import closure_items, kind_of
-from ._jax_internals import Jitted, Processes, array_text, jit_options, processes, sharding_text
-from ._python_internals import (
-    code_of,
-    content_of_code,
-    is_dunder,
-    is_library_class,
-    is_library_function,
-    is_stable,
-)
+from ._jax_internals.arrays import array_text, sharding_text
+from ._jax_internals.distributed import Processes, processes
+from ._jax_internals.functions import Jitted, jit_options
+from ._python_internals.bytecode import code_of, content_of_code
+from ._python_internals.libraries import is_library_class, is_library_function
+from ._python_internals.namespaces import is_dunder, is_stable
 from ._spec import Configured, Dynamic, internals_of
 from ._texts import PLAIN, fields_of, text_of
 from .errors import MissingProcessError, ProcessMismatchError

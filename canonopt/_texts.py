@@ -15,8 +15,10 @@ import attrs
 import jax
 import numpy as np
 
-from ._jax_internals import array_text
-from ._python_internals import captured_by, loaded, place_of_line
+from ._jax_internals.arrays import array_text
+from ._python_internals.callers import place_of_line
+from ._python_internals.namespaces import loaded
+from ._python_internals.rebinding import captured_by
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
 MAX_SHOWN = 80  # characters of a value in a message

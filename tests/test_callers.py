@@ -7,7 +7,7 @@ import jax
 import jax.numpy as numbers
 from jax import jit as fast
 
-from canonopt._python_internals import Caller, caller_of
+from canonopt._python_internals.callers import Caller, caller_of
 
 HELPER = """
 def call(*args, **kwargs):

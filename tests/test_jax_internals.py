@@ -30,11 +30,15 @@ from canonopt import _jax_internals
 from canonopt._identity import read
 from canonopt._identity.instances import is_immutable
 from canonopt._jax_internals import (
+    flax_nnx,
     functions,
-    jit_options,
+    hits,
+    jaxprs,
+    settings,
     tracing,
     watching,
 )
+from canonopt._jax_internals.functions import jit_options
 from canonopt._recompiles import listeners
 
 from .support.counting import compiles
@@ -64,7 +68,7 @@ def test_jax_jit_has_no_other_options():
     assert set(parameters) - deprecated - {"fun"} == known
 
 
-@pytest.mark.parametrize("path", _jax_internals.IMMUTABLE)
+@pytest.mark.parametrize("path", functions.IMMUTABLE)
 def test_immutable_classes_have_the_attributes_that_define_them(path):
     module, _, name = path.rpartition(".")
     cls = getattr(importlib.import_module(module), name)
@@ -74,10 +78,10 @@ def test_immutable_classes_have_the_attributes_that_define_them(path):
     attributes = {*getattr(made, "__dict__", ()), *getattr(cls, "__slots__", ())}
     # Computed from the others, set during a call, and for error messages only.
     others = {"f_transformed", "stores", "debug_info"}
-    assert attributes - others == {*_jax_internals.IMMUTABLE[path]}
+    assert attributes - others == {*functions.IMMUTABLE[path]}
 
 
-@pytest.mark.parametrize("path", _jax_internals.IMMUTABLE)
+@pytest.mark.parametrize("path", functions.IMMUTABLE)
 def test_a_class_that_has_moved_does_not_count_as_immutable(path):
     module, _, name = path.rpartition(".")
     cls = getattr(importlib.import_module(module), name)
@@ -98,10 +102,10 @@ def test_the_functions_of_a_pytree_type_are_found(monkeypatch):
 
     jax.tree_util.register_pytree_node(Box, flatten, unflatten)
     structure = jax.tree.structure(Box(1.0))
-    assert _jax_internals.node_functions(Box) == (flatten, unflatten)
+    assert functions.node_functions(Box) == (flatten, unflatten)
     assert read(now=(structure,)).is_comparable
     monkeypatch.delattr("jax._src.tree_util._registry")
-    assert _jax_internals.node_functions(Box) is None
+    assert functions.node_functions(Box) is None
     assert not read(now=(structure,)).is_comparable  # what they do is not known
 
 
@@ -118,17 +122,17 @@ def test_the_whole_context_tells_settings_apart():
     found = []
     for context in contexts:
         with context:
-            found.append(_jax_internals.whole_context())
+            found.append(settings.whole_context())
     assert len({*found}) == len(found)
-    assert _jax_internals.whole_context() == found[0]
+    assert settings.whole_context() == found[0]
 
 
 def test_without_the_tracing_context_settings_still_count(monkeypatch):
     monkeypatch.delattr("jax._src.config.trace_context")
-    assert _jax_internals.tracing_context() is None
-    before = _jax_internals.whole_context()
+    assert settings.tracing_context() is None
+    before = settings.whole_context()
     with jax.enable_x64(True):
-        assert _jax_internals.whole_context() != before
+        assert settings.whole_context() != before
 
 
 def test_callers_are_without_the_modules_of_every_call():
@@ -153,12 +157,12 @@ def test_callers_are_without_the_modules_of_every_call():
 
 
 def test_settings_in_the_key_have_names():
-    context = _jax_internals.key_context()
+    context = settings.key_context()
     if jax.__version_info__ < (0, 10):
         assert context == {}
         return
     with jax.default_matmul_precision("highest"):
-        inside = _jax_internals.key_context()
+        inside = settings.key_context()
     changed = {name for name in context if context[name] != inside[name]}
     assert changed == {"jax_default_matmul_precision"}
     names = {"mesh_context_manager", "xla_metadata_context_manager", "axis_env_state"}
@@ -168,7 +172,7 @@ def test_settings_in_the_key_have_names():
 @pytest.mark.parametrize("name", ["trace_context", "trace_context_names"])
 def test_without_their_names_the_settings_in_the_key_are_unknown(monkeypatch, name):
     elsewhere("jax._src.config", **{name: None})(monkeypatch)
-    assert _jax_internals.key_context() == {}
+    assert settings.key_context() == {}
 
 
 def test_the_parts_of_a_module_of_nnx():
@@ -178,9 +182,9 @@ def test_the_parts_of_a_module_of_nnx():
             self.depth = 2
 
     model = Model()
-    assert _jax_internals.module_parts(model).static == [(".depth", 2)]
-    assert _jax_internals.module_parts(model).children == [(".norm", model.norm)]
-    graph = _jax_internals.module_parts(nnx.graphdef(model))
+    assert flax_nnx.module_parts(model).static == [(".depth", 2)]
+    assert flax_nnx.module_parts(model).children == [(".norm", model.norm)]
+    graph = flax_nnx.module_parts(nnx.graphdef(model))
     assert {(".norm.use_running_average", False), (".depth", 2)} <= set(graph.static)
     paths = [path for path, _ in graph.children]
     assert paths == [".norm.bias", ".norm.mean", ".norm.scale", ".norm.var"]
@@ -188,9 +192,9 @@ def test_the_parts_of_a_module_of_nnx():
     seen = []
 
     def parts(miss):
-        seen.extend(map(_jax_internals.module_parts, miss.args))
+        seen.extend(map(flax_nnx.module_parts, miss.args))
 
-    watch = _jax_internals.MissWatch(parts, lambda *_: None)
+    watch = watching.MissWatch(parts, lambda *_: None)
     watch.start()
     try:
         nnx.jit(lambda model: 0)(model)
@@ -198,12 +202,12 @@ def test_the_parts_of_a_module_of_nnx():
         watch.stop()
     (found,) = filter(None, seen)
     assert [path for path, leaf in found.children if leaf.shape == (3,)] == paths
-    assert _jax_internals.module_parts([model]) is None
+    assert flax_nnx.module_parts([model]) is None
 
 
 def test_what_nnx_jit_passes_that_has_changed_is_any_pytree():
     states = type("NodeStates", (), {"__module__": "flax.nnx.extract"})()  # without `_graphdef`
-    assert _jax_internals.module_parts(states) is None
+    assert flax_nnx.module_parts(states) is None
 
 
 @pytest.mark.parametrize("is_moved", [False, True])
@@ -416,7 +420,7 @@ MOVED = {
             "jax._src.config.trace_context",
             "jax._src.config.trace_context_names",
             "jax._src.tree_util._registry",
-            *_jax_internals.IMMUTABLE,
+            *functions.IMMUTABLE,
         )
     },
     "equinox._jit._filter_jit_cache": [
@@ -637,10 +641,10 @@ def test_the_error_names_what_has_moved(first_use, monkeypatch):
     )
     copy = pickle.loads(pickle.dumps(error))
     assert (str(copy), copy.tested) == (str(error), error.tested)
-    assert _jax_internals.unsupported("equinox._jit").version == eqx.__version__
+    assert settings.unsupported("equinox._jit").version == eqx.__version__
     # In a source tree that is not installed.
     monkeypatch.setattr("importlib.metadata.requires", raise_not_found)
-    assert _jax_internals.unsupported(INFER).tested == "jax"
+    assert settings.unsupported(INFER).tested == "jax"
 
 
 def raise_not_found(name):
@@ -690,15 +694,15 @@ def test_a_call_without_a_compile_does_not_count_as_a_missing_event(first_use):
 
 def test_what_jax_jit_and_filter_jit_have_returned_is_known():
     jitted = jax.jit(lambda x: x)
-    assert not _jax_internals.has_programs(jitted)
+    assert not functions.has_programs(jitted)
     jitted(X)
-    assert _jax_internals.has_programs(jitted) and not _jax_internals.has_programs(len)
+    assert functions.has_programs(jitted) and not functions.has_programs(len)
     filtered = eqx.filter_jit(lambda x: x, inline=True)
-    assert type(_jax_internals.jitted_by_equinox(filtered)) is type(jitted)
-    assert not _jax_internals.has_programs(filtered)
+    assert type(functions.jitted_by_equinox(filtered)) is type(jitted)
+    assert not functions.has_programs(filtered)
     filtered(X)
-    assert _jax_internals.has_programs(filtered)
-    assert _jax_internals.jitted_by_equinox(eqx.filter_vmap(lambda x: x)) is None
+    assert functions.has_programs(filtered)
+    assert functions.jitted_by_equinox(eqx.filter_vmap(lambda x: x)) is None
 
 
 @pytest.mark.parametrize(
@@ -720,10 +724,10 @@ def test_without_the_store_of_jax_distributed_no_processes_are_compared(monkeypa
 
 def test_x64_is_found_out_the_public_way_too(monkeypatch):
     with jax.experimental.enable_x64() if not hasattr(jax, "enable_x64") else jax.enable_x64(True):
-        assert _jax_internals.x64_state().value is True
+        assert settings.x64_state().value is True
         elsewhere("jax._src.config", enable_x64=None)(monkeypatch)
-        assert _jax_internals.x64_state().value is True
-    assert _jax_internals.x64_state().value is False
+        assert settings.x64_state().value is True
+    assert settings.x64_state().value is False
 
 
 # --- cached calls -----------------------------------------------------------------------------
@@ -736,7 +740,7 @@ def test_without_the_hook_of_cached_calls_no_stale_reads_are_found(monkeypatch, 
     else:
         monkeypatch.setattr("jax._src.api._post_hook_state", hook)
     with pytest.raises(canonopt.errors.UnsupportedVersionError, match="find stale reads") as error:
-        _jax_internals.HitWatch(print)
+        hits.HitWatch(print)
     assert error.value.name == "jax._src.api._post_hook_state"
 
 
@@ -766,4 +770,4 @@ TABLE = np.arange(6.0).reshape(2, 3)
 )
 def test_programs_are_the_same_if_they_do_the_same(one, other, expected):
     one, other = (jax.jit(function).trace(jnp.ones(3)).jaxpr for function in (one, other))
-    assert _jax_internals.is_same_program(one, other) is expected
+    assert jaxprs.is_same_program(one, other) is expected

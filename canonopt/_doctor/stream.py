@@ -19,7 +19,7 @@ from typing import Any
 import attrs
 import jax
 
-from .._jax_internals import Compile
+from .._jax_internals.watching import Compile
 from .._recompiles import (
     COUNTS,
     MAX_ENTRIES,

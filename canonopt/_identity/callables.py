@@ -9,20 +9,12 @@ from typing import Any
 import jax
 import jax.tree_util as jtu
 
-from .._jax_internals import Jitted, has_programs, jit_options
-from .._python_internals import (
-    HIDDEN_ATTRIBUTES,
-    Code,
-    captured_by,
-    cells_of,
-    code_of,
-    impure_name,
-    is_bound,
-    is_library_function,
-    is_stable,
-    rebindable_variables,
-    token_of,
-)
+from .._jax_internals.functions import Jitted, has_programs, jit_options
+from .._python_internals.bytecode import Code, code_of
+from .._python_internals.libraries import HIDDEN_ATTRIBUTES, impure_name, is_library_function
+from .._python_internals.namespaces import is_stable
+from .._python_internals.rebinding import captured_by, cells_of, is_bound, rebindable_variables
+from .._python_internals.weak import token_of
 from ..errors import CACHE, NO_RULE, UNKNOWN_JIT, has_attributes, impure, rebindable
 from .parts import kind_of
 from .reader import UNBOUND, Mode, Reader, Rule, inside

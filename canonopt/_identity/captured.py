@@ -13,8 +13,8 @@ from typing import Any
 
 import jax
 
-from .._jax_internals import Jitted
-from .._python_internals import WeakIdMap
+from .._jax_internals.functions import Jitted
+from .._python_internals.weak import WeakIdMap
 from .instances import is_record
 from .interning import read
 from .parts import MAX_NODES, WHOLE, Copy, Graph

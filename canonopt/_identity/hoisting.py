@@ -11,8 +11,10 @@ from typing import Any, TypeVar
 import jax
 import jax.tree_util as jtu
 
-from .._jax_internals import is_module_class
-from .._python_internals import BoundedStore, WeakIdMap, is_constant, loaded
+from .._jax_internals.functions import is_module_class
+from .._python_internals.bounded_store import BoundedStore
+from .._python_internals.namespaces import is_constant, loaded
+from .._python_internals.weak import WeakIdMap
 from ..errors import HoistError, Incomparable
 from .instances import is_record
 from .interning import PLAIN, Table, Watched, cleared, read

@@ -13,8 +13,10 @@ import types
 from collections.abc import Callable, Hashable
 from typing import Any, TypeVar, overload
 
-from .._jax_internals import IMMUTABLE, is_module_class, node_functions
-from .._python_internals import WeakIdMap, impure_name, is_library_class, known_by_identity, loaded
+from .._jax_internals.functions import IMMUTABLE, is_module_class, node_functions
+from .._python_internals.libraries import impure_name, is_library_class
+from .._python_internals.namespaces import loaded
+from .._python_internals.weak import WeakIdMap, known_by_identity
 from ..errors import HIDDEN, NO_VALUE, ConstantError, impure, mutable
 from .reader import UNBOUND, Mode, Reader
 

@@ -15,7 +15,7 @@ import weakref
 from collections.abc import Callable, Collection, Hashable
 from typing import Any, Generic, TypeVar
 
-from .._python_internals import KeyedRef, refer
+from .._python_internals.weak import KeyedRef, refer
 from .callables import CALLABLES
 from .reader import ATOMS, MAX_WORDS, Reader, Reading, exact
 from .values import VALUES, rule_for

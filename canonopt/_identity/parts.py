@@ -17,8 +17,9 @@ from typing import Any
 import jax
 import jax.tree_util as jtu
 
-from .._jax_internals import Jitted, function_of_partial, is_module_class, jit_options
-from .._python_internals import cells_of, is_bound, is_stable
+from .._jax_internals.functions import Jitted, function_of_partial, is_module_class, jit_options
+from .._python_internals.namespaces import is_stable
+from .._python_internals.rebinding import cells_of, is_bound
 from .instances import attributes_of, has_only_attributes, is_record, static_fields
 from .reader import ATOMS
 

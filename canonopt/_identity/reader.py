@@ -24,25 +24,26 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._jax_internals import Jitted, is_module_class, node_functions
-from .._python_internals import (
+from .._jax_internals.functions import Jitted, is_module_class, node_functions
+from .._python_internals.bytecode import TELLS_TRACERS, Code
+from .._python_internals.libraries import (
     REFLECTION,
-    TELLS_TRACERS,
-    Code,
-    asked_for,
-    attribute_of,
-    can_tell_apart,
     impure_name,
-    is_constant_to,
-    is_dunder,
     is_library_class,
     is_library_function,
     is_library_module,
-    is_stable,
     makes_text,
     reflects,
-    token_of,
 )
+from .._python_internals.namespaces import (
+    asked_for,
+    attribute_of,
+    can_tell_apart,
+    is_constant_to,
+    is_dunder,
+    is_stable,
+)
+from .._python_internals.weak import token_of
 from ..errors import HIDDEN, IDENTITY_TEST, TOO_LARGE, Incomparable, Reason, impure
 
 # How a value is reached, which decides whether its identity counts:

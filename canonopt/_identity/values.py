@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 
-from .._jax_internals import is_module_class, jitted_by_equinox
-from .._python_internals import is_stable
+from .._jax_internals.functions import is_module_class, jitted_by_equinox
+from .._python_internals.namespaces import is_stable
 from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .callables import add_programs, annotation_key, read_caching, read_stable
 from .instances import (

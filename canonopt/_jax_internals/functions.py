@@ -11,7 +11,10 @@ import jax
 import jax.numpy as jnp
 import jax.tree_util as jtu
 
-from .._python_internals import WeakIdMap, captured_by, is_library_code, is_library_module, loaded
+from .._python_internals.libraries import is_library_code, is_library_module
+from .._python_internals.namespaces import loaded
+from .._python_internals.rebinding import captured_by
+from .._python_internals.weak import WeakIdMap
 from .tracing import library_callers
 
 _WITHOUT_OPTIONS: Any = jax.jit(lambda: None)

@@ -13,7 +13,8 @@ import jax.interpreters.partial_eval as partial_eval
 import jax.numpy as jnp
 import numpy as np
 
-from .._python_internals import captured_by, is_library_file
+from .._python_internals.libraries import is_library_file
+from .._python_internals.rebinding import captured_by
 
 
 def kept_by(program: Any) -> tuple[int, bool, frozenset[str]]:

@@ -14,7 +14,8 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from .._python_internals import is_library_code, place_of_line
+from .._python_internals.callers import place_of_line
+from .._python_internals.libraries import is_library_code
 
 
 class NotTraced(Exception):

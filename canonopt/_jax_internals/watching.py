@@ -14,7 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._python_internals import loaded
+from .._python_internals.namespaces import loaded
 from .filter_jit import call_of_filter_jit
 from .functions import JIT_OPTIONS, attribute
 from .settings import default_settings, unsupported

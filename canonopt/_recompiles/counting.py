@@ -12,18 +12,10 @@ import attrs
 import jax
 
 from .._identity import note_not_shared
-from .._jax_internals import (
-    Compile,
-    frames_to_the_user,
-    functions_inside,
-    innermost,
-    is_jitted,
-    is_staging,
-    is_unwatched,
-    name_of,
-    without_own_frame,
-)
-from .._python_internals import loaded
+from .._jax_internals.functions import functions_inside, innermost, is_jitted, name_of
+from .._jax_internals.tracing import frames_to_the_user, is_staging, is_unwatched, without_own_frame
+from .._jax_internals.watching import Compile
+from .._python_internals.namespaces import loaded
 from .._texts import place_of, shortened
 from ..errors import ExcessError, LimitError, NotJittedError, RecompileError, RecompileWarning
 from .causes import HANDFUL, Cause, nth, repeated_operation

@@ -15,25 +15,24 @@ from typing import Any, TypeAlias
 
 import attrs
 
-from .._jax_internals import (
-    Compile,
-    CompileWatch,
-    Miss,
-    MissWatch,
-    array_text,
-    call_site,
-    is_compiling_by_hand,
+from .._jax_internals.arrays import array_text
+from .._jax_internals.functions import (
     is_helper,
-    is_in_backward_pass,
-    is_in_shard_map,
     is_jitted_inside,
     is_of_jax,
-    is_staging,
     jits_itself,
     name_in_events,
     name_of,
     users_function,
 )
+from .._jax_internals.tracing import (
+    call_site,
+    is_compiling_by_hand,
+    is_in_backward_pass,
+    is_in_shard_map,
+    is_staging,
+)
+from .._jax_internals.watching import Compile, CompileWatch, Miss, MissWatch
 from ..errors import ExcessError, RecompileWarning
 from .log import MAX_ENTRIES, CompileLog, Entry, FunctionLog
 from .records import call_of_miss, shapes_of_miss

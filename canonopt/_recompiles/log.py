@@ -11,8 +11,9 @@ from typing import Any
 
 import attrs
 
-from .._jax_internals import Compile, identity_of_code, innermost
-from .._python_internals import is_name_of_code
+from .._jax_internals.functions import identity_of_code, innermost
+from .._jax_internals.watching import Compile
+from .._python_internals.callers import is_name_of_code
 from .._texts import place_of
 from ..errors import UnknownFunctionError
 from .causes import (

@@ -33,31 +33,19 @@ from .._identity import (
     static_fields,
     why_not_shared,
 )
-from .._jax_internals import (
-    Miss,
-    array_text,
-    attribute,
-    clearings_so_far,
-    code_of_sharding,
-    context_of_calls,
-    innermost,
-    is_given,
-    is_jitted,
-    module_parts,
-    placement_text,
-)
-from .._python_internals import (
-    Caller,
-    WeakIdMap,
-    caller_of,
-    captured_by,
-    code_of,
-    is_constant,
-    is_library_class,
-    is_library_code,
-    loaded,
-    token_of,
-)
+from .._jax_internals.arrays import array_text, code_of_sharding, placement_text
+from .._jax_internals.filter_jit import is_given
+from .._jax_internals.flax_nnx import module_parts
+from .._jax_internals.functions import attribute, innermost, is_jitted
+from .._jax_internals.settings import context_of_calls
+from .._jax_internals.tracing import clearings_so_far
+from .._jax_internals.watching import Miss
+from .._python_internals.bytecode import code_of
+from .._python_internals.callers import Caller, caller_of
+from .._python_internals.libraries import is_library_class, is_library_code
+from .._python_internals.namespaces import is_constant, loaded
+from .._python_internals.rebinding import captured_by
+from .._python_internals.weak import WeakIdMap, token_of
 from .._texts import (
     PLAIN,
     fields_of,

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from .._python_internals import MODULES
+from .._python_internals.callers import MODULES
 from .causes import HANDFUL, PAIR, Cause, Change
 from .differences import Difference, nearest, wider
 from .records import FUNCTION, GIVEN, STEPS, TRANSFORMS, Call, Leaf

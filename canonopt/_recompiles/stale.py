@@ -27,30 +27,21 @@ import jax
 import jax.core
 import numpy as np
 
-from .._jax_internals import (
-    CachedCall,
-    HitWatch,
-    Miss,
-    MissWatch,
-    attribute,
-    function_finder,
-    functions_inside,
-    innermost,
-    is_same_program,
-    is_unwatched,
-    name_of,
-)
-from .._python_internals import (
-    WeakIdMap,
-    captured_by,
-    cells_of,
-    code_of,
+from .._jax_internals.functions import attribute, functions_inside, innermost, name_of
+from .._jax_internals.hits import CachedCall, HitWatch, function_finder
+from .._jax_internals.jaxprs import is_same_program
+from .._jax_internals.tracing import is_unwatched
+from .._jax_internals.watching import Miss, MissWatch
+from .._python_internals.bytecode import code_of
+from .._python_internals.callers import place_of_line
+from .._python_internals.libraries import (
     impure_name,
     is_library_class,
     is_library_function,
     is_library_module,
-    place_of_line,
 )
+from .._python_internals.rebinding import captured_by, cells_of
+from .._python_internals.weak import WeakIdMap
 from .._texts import place_of, shortened, text_of
 from ..errors import CanonoptError, StaleReadError
 

@@ -18,7 +18,7 @@ import jax.tree_util as jtu
 import numpy as np
 
 from .._identity import HoldsArray, Mode
-from .._python_internals import token_of
+from .._python_internals.weak import token_of
 from ..errors import DynamicSpecError
 from . import double_float
 

@@ -21,9 +21,9 @@ import numpy as np
 import optax
 
 from .._identity import PLAIN, HoldsArray, Mode, Table, Watched, leads_to_objects, read
-from .._jax_internals import makes_tracers
+from .._jax_internals.tracing import makes_tracers
 from .._optax_compat import as_transform
-from .._python_internals import token_of
+from .._python_internals.weak import token_of
 from ..errors import DynamicSpecError
 from .arguments import copied, mapped
 from .double_float import converted

@@ -21,9 +21,11 @@ from .._identity import (
     has_negative_zero,
     read,
 )
-from .._jax_internals import is_at_top_level, makes_tracers, x64_state
+from .._jax_internals.settings import x64_state
+from .._jax_internals.tracing import is_at_top_level, makes_tracers
 from .._optax_compat import dtype_of, is_factory_of_factories, mentions_transformation
-from .._python_internals import parameters_of, signature_with_alias, token_of
+from .._python_internals.signatures import parameters_of, signature_with_alias
+from .._python_internals.weak import token_of
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
 from .arguments import WHOLE, copied, is_spec
 from .expressions import call_expression, expression

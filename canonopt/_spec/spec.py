@@ -18,7 +18,8 @@ import optax
 
 from .._identity import Mode, Watched, is_in_place
 from .._optax_compat import as_transform, is_transformation, number_or_none
-from .._python_internals import ClassAttribute, InstanceAttribute, new_token
+from .._python_internals.descriptors import ClassAttribute, InstanceAttribute
+from .._python_internals.weak import new_token
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
 from .arguments import Parts, mapped, parts_of
 from .dynamic_number import Dynamic

@@ -17,14 +17,11 @@ import jax.extend.core.primitives
 import jax.numpy as jnp
 import jax.tree_util as jtu
 
-from .._jax_internals import (
-    HidingFailedCallbacks,
-    Jitted,
-    NotTraced,
-    error_of_equinox,
-    stand_at,
-    values_in,
-)
+from .._jax_internals.equinox_errors import HidingFailedCallbacks, error_of_equinox
+from .._jax_internals.functions import Jitted
+from .._jax_internals.jaxprs import values_in
+from .._jax_internals.options import stand_at
+from .._jax_internals.tracing import NotTraced
 from .jitting import NOT_GIVEN
 from .partition import Static, cut, cut_output, restored
 from .programs import Calls, is_debugging, known_of

@@ -21,7 +21,7 @@ from jax.extend.core import Literal, jaxpr_as_fun
 from jax.sharding import NamedSharding
 
 from .._identity import kind_of
-from .._python_internals import captured_by
+from .._python_internals.rebinding import captured_by
 from ..errors import ExtraArgsError, UnsettledStateError
 from .leaves import (
     as_type,

@@ -8,7 +8,7 @@ from typing import Any, Concatenate, Generic, ParamSpec, TypeVar, overload
 
 import jax
 
-from .._jax_internals import static_arguments
+from .._jax_internals.options import static_arguments
 from ..errors import LimitError
 from .programs import Calls, known_of, programs
 

@@ -12,8 +12,8 @@ from collections.abc import Collection
 from typing import Any
 
 from .._identity import Reading, read
-from .._jax_internals import jitted_by_equinox
-from .._python_internals import WeakIdMap
+from .._jax_internals.functions import jitted_by_equinox
+from .._python_internals.weak import WeakIdMap
 
 # From functions to a hash of what they read when they were seen first, None if that has changed.
 _first: WeakIdMap[int | None] = WeakIdMap()

@@ -23,7 +23,7 @@ import jax.tree_util as jtu
 import numpy as np
 
 from .._identity import ATOMS
-from .._python_internals import WeakIdMap
+from .._python_internals.weak import WeakIdMap
 
 # A pytree without its arrays: its structure, and each leaf that is no array with its place. Modules
 # are such leaves, without their own arrays.

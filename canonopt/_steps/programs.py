@@ -27,17 +27,13 @@ from .._identity import (
     note_not_shared,
     read_call,
 )
-from .._jax_internals import (
-    CAPTURED,
-    NotTraced,
-    jit_with_captured,
-    kept_by,
-    name_of,
-    tracing_context,
-    unwatched,
-    whole_context,
-)
-from .._python_internals import BoundedStore, WeakIdMap
+from .._jax_internals.functions import name_of
+from .._jax_internals.jaxprs import kept_by
+from .._jax_internals.options import CAPTURED, jit_with_captured
+from .._jax_internals.settings import tracing_context, whole_context
+from .._jax_internals.tracing import NotTraced, unwatched
+from .._python_internals.bounded_store import BoundedStore
+from .._python_internals.weak import WeakIdMap
 from ..errors import DeletedArrayError, ExcessError
 from .leaves import as_argument
 from .old_traces import has_old_trace, note_call, traced_inside

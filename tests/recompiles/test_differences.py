@@ -19,7 +19,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
-from canonopt._jax_internals import key_context
+from canonopt._jax_internals.settings import key_context
 from canonopt._recompiles.differences import KINDS as _ORDER
 from canonopt._recompiles.records import call_of
 from canonopt._recompiles.rules import explain

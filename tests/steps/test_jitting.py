@@ -11,7 +11,7 @@ import pytest
 
 import canonopt
 from canonopt._identity import why_not_shared
-from canonopt._jax_internals import MissWatch
+from canonopt._jax_internals.watching import MissWatch
 from canonopt.errors import LimitError
 
 xs = jnp.arange(8.0)
