@@ -25,6 +25,10 @@ from .reader import UNBOUND, Mode, Reader, Rule, inside
 def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     attributes = vars(function)
     if attributes and (original := attributes.get("__canonical_original__")) is not None:
+        if mode == "now":  # a call that returns it returns its own
+            if reader.was_seen(function, mode):
+                return
+            reader.out.append("hoisted")
         reader.read_instead(original, mode)  # which `hoist` was given
         return
     if attributes and (owner := attributes.get("__canonical_owner__")) is not None:

@@ -117,7 +117,7 @@ def read_call(
 _TELLS = (
     "it captures an array, and may tell a tracer from it or keep that: it makes a text, catches "
     "errors, asks for a type, stores into objects, or compares by identity. Pass the array as an "
-    "argument."
+    "argument: a method captures all that self holds."
 )
 
 # While a program with a constant from it lives, JAX takes old values for those of the array.

@@ -377,6 +377,8 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((labels.get(label, label), part) for label, part in partial_items(value))
     elif isinstance(value, types.MethodType):
         yield from ((WRAPPED_FUNCTION, value.__func__), ("object", value.__self__))
+    elif callable(value) and hasattr(value, "__wrapped__"):
+        yield WRAPPED_FUNCTION, inspect.unwrap(value)
     elif fields:
         names = (field.name for field in fields if field.name != "_rebuild")
         yield from ((f"field {n!r}", getattr(value, n)) for n in names if hasattr(value, n))
@@ -386,8 +388,6 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
             yield f"field {names[i]!r}" if names else f"item {i}", item
     elif isinstance(value, dict):
         yield from ((f"item {text_of(key)}", item) for key, item in value.items())
-    elif callable(value) and hasattr(value, "__wrapped__"):
-        yield WRAPPED_FUNCTION, inspect.unwrap(value)
     elif not isinstance(value, type | types.ModuleType | enum.Enum) and hasattr(value, "__dict__"):
         yield from ((f"attribute {name!r}", item) for name, item in vars(value).items())
 
@@ -427,6 +427,7 @@ def _function_leaf(function: Any, why: str | None) -> Leaf:
         reading, _ = read_call(function, explain=True)
         if why is None and (found := _why_never_shared(function, reading)):
             why = f"{found} Or make the function once, in a function under functools.cache."
+        why = why or why_not_shared(function)  # which reading it may have found
         leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
     return leaf
 

@@ -55,7 +55,7 @@ RULES: list[Rule] = [
     # Optimizers and schedules.
     Rule(  # as a static argument, a spec may have no leaves
         lambda d: d.parameter and d.is_of_numbers and d.new.is_filtered,
-        "a dynamic number may change without a new trace",
+        "canonopt.dynamic(number) may change without a new trace",
         lambda d: _with_dynamic_number(d),
     ),
     Rule(

@@ -88,6 +88,18 @@ class Template:
     # The class of the spec, which is known when the factory was called once.
     cls: Any = None
 
+    __canonicalized__ = True
+
+    def __canonical_key__(self, mode: Mode) -> Hashable:
+        if mode != "now":
+            return token_of(self)
+        return self if self.watched is None else "template"
+
+    def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
+        if self.watched is None:
+            return ()
+        return (self.factory, self.paths, self.weak, *self.parameters.values())
+
     def filled(self, children: Iterable[Any]) -> dict[str, Any]:
         """Return the parameters, with copies of their containers, and `children` in the holes."""
         by_path = dict(zip(self.paths, map(_with_weak_type, children, self.weak), strict=True))

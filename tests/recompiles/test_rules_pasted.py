@@ -202,7 +202,7 @@ for lr in (0.1, 0.2):
 """,
     "optim = optim.replace(**{'args[1].learning_rate': "
     "canonopt.dynamic(optim.args[1].learning_rate)})",
-    hint="a dynamic number may change without a new trace",
+    hint="canonopt.dynamic(number) may change without a new trace",
 )
 
 script(

@@ -2,6 +2,7 @@
 
 import functools
 import gc
+import operator
 import threading
 import weakref
 from collections.abc import Callable
@@ -507,6 +508,33 @@ def test_an_optimizer_that_is_returned_is_the_one_that_was_given(name):
         if name != "dynamic":  # whose numbers are other arrays
             assert all(a is b for a, b in zip(found, optim, strict=True))
         np.testing.assert_array_equal(updates, fit(optim)[2])
+
+
+@pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])
+def test_a_dynamic_spec_that_is_returned_is_shared(jit):
+    with canonopt.compile_log() as log:
+        for rate in (0.1, 0.2, 0.3):
+            found = jit(lambda optim, x: (optim, x))(canonopt.adam(canonopt.dynamic(rate)), X)[0]
+            assert found.hyperparameters()["learning_rate"] == pytest.approx(rate)
+    assert [entry.traces for entry in log.functions] == [1]
+
+
+def test_a_hoisted_function_that_is_returned_is_the_one_that_was_given():
+    def make(i):
+        def plain(x):
+            return x * 2
+
+        return canonopt.hoist(plain) if i % 2 else plain
+
+    def fit(model):
+        return canonopt.filter_jit(lambda model, x: (model, model[1][0](x)))(model, X)[0]
+
+    with canonopt.compile_log() as log:
+        for i in range(6):
+            model = (make(i), [make(i), make(i + 1)])
+            found = fit(model)
+            assert all(map(operator.is_, jax.tree.leaves(found), jax.tree.leaves(model)))
+    assert [entry.traces for entry in log.functions] == [2]  # one for each place that is hoisted
 
 
 SENTINELS = (object(), ..., NotImplemented, None, eqx.nn.State, len, np.dtype("float32"))
