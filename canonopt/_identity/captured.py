@@ -72,13 +72,17 @@ _LEAD_ON |= {tuple, list, dict}
 
 
 class Placeholder:
-    """Stands in a key for an array whose values do not count."""
+    """Stands in a key for an array whose values do not count, and notes that it was read."""
 
-    def __init__(self, index: int, array: Any) -> None:
-        self.index, self.array = index, array
+    def __init__(self, array: Any, arrays_read: list[Any]) -> None:
+        self._array, self._arrays_read = array, arrays_read
+        self._index: int | None = None
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
-        return ("argument", self.index, jax.typeof(self.array))
+        if self._index is None:
+            self._index = len(self._arrays_read)
+            self._arrays_read.append(self._array)
+        return ("argument", self._index, jax.typeof(self._array))
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         return ()
@@ -102,12 +106,12 @@ def read_call(
     with contextlib.suppress(Exception):  # something cannot be taken apart, or made as others are
         captured = Captured(fn)
         if captured.arrays:
-            copy = captured.replaced(
-                Placeholder(i, array) for i, array in enumerate(captured.arrays)
-            )
+            arrays_read: list[Any] = []
+            copy = captured.replaced(Placeholder(each, arrays_read) for each in captured.arrays)
             reading = read(now=(copy.function, *beside), explain=explain, library_cells=cells)
             # What meets both an object and its copy can tell them apart.
             if reading.takes_tracers and not any(map(copy.replaces, reading.objects)):
+                captured.arrays = arrays_read  # in the order of the key
                 return reading, captured
             if why_not_shared(fn) is None:  # the trace may have shown more
                 note_not_shared(fn, _TELLS)
@@ -117,7 +121,7 @@ def read_call(
 _TELLS = (
     "it captures an array, and may tell a tracer from it or keep that: it makes a text, catches "
     "errors, asks for a type, stores into objects, or compares by identity. Pass the array as an "
-    "argument: a method captures all that self holds."
+    "argument, also where a method reads it of self."
 )
 
 # While a program with a constant from it lives, JAX takes old values for those of the array.

@@ -18,7 +18,7 @@ from .._python_internals.libraries import impure_name, is_library_class
 from .._python_internals.namespaces import loaded
 from .._python_internals.weak import WeakIdMap, known_by_identity
 from ..errors import HIDDEN, NO_VALUE, ConstantError, impure, mutable
-from .reader import UNBOUND, Mode, Reader
+from .reader import UNBOUND, Mode, Reader, is_plain
 
 # --- promises -----------------------------------------------------------------------------------
 
@@ -266,6 +266,9 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
         attributes = {n: part for n, part in attributes.items() if n not in _OF_LINEN}
     elif not layout.is_frozen:
         mode = reader.enter_mutable(value, "held" if mode == "given" else mode, mutable(value))
+        if mode == "now" and layout.base is object and not layout.slots and is_plain(cls):
+            reader.add_owner(value)  # of which only what code names is read
+            return
     if mode == "given" and is_module_class(cls):
         # Its leaves are given, like those of a dict. Its static fields are held by whoever made it,
         # who can change a list in there.

@@ -17,6 +17,7 @@ import importlib.util
 import struct
 import sys
 import types
+import typing
 from collections.abc import Callable, Hashable, Iterable
 from typing import Any, Literal, TypeAlias, cast
 
@@ -39,6 +40,7 @@ from .._python_internals.namespaces import (
     asked_for,
     attribute_of,
     can_tell_apart,
+    is_asked_for,
     is_constant_to,
     is_dunder,
     is_stable,
@@ -122,6 +124,7 @@ class Reader:
     can_change = reads_data = holds_mutable = has_numpy = False
     reads_any_attribute = False  # which the code that was read does not name
     _can_tell_tracers = _changes_variables = _changes_objects = _is_inner = False
+    _constructs_any = False  # whether code may call the class of any instance
     # The function that was read last. What its module has under a name is constant to it.
     function: Any = None
     refused_attributes: frozenset[str] = frozenset()  # with which code reads files
@@ -145,10 +148,11 @@ class Reader:
         # From the id of each value that was read to its place in the order, and its mode.
         self._seen: dict[int, tuple[int, Mode]] = {}
         self._alive: list[Any] = []  # these values, so that no other object gets such an id
-        # The attributes that the code which was read names, and the user's modules and classes
-        # that it may read them of, by id, with the attributes that are done.
+        # The attributes that the code which was read names, and the user's modules, classes and
+        # instances that it may read them of, by id, with the attributes that are done.
         self._attributes: list[Iterable[str]] = []
         self._owners: dict[int, tuple[Any, set[str]]] = {}
+        self._constructed: set[type] = set()  # the user's classes that code may call, and bases
 
     def read(self, **values: Iterable[Any]) -> Reading:
         """Read values, given by the mode in which each is read."""
@@ -374,6 +378,9 @@ class Reader:
     def note_reached(self, value: Any, is_builtin: bool = False) -> None:
         """Note what a value of a library can do, under whatever name it is called."""
         self.reads_any_attribute |= reflects(value)
+        self._constructs_any |= value is type
+        if isinstance(value, type) and not is_library_class(value):
+            self._constructed.update(value.__mro__)
         # Where it has its own name, the code shows whether the text is for an error.
         self._can_tell_tracers |= not is_builtin and makes_text(value)
         name = getattr(value, "__name__", None)
@@ -385,7 +392,7 @@ class Reader:
     def _add_module(self, module: types.ModuleType) -> None:
         if not is_library_module(module):
             self.can_change = True
-            self._owners.setdefault(id(module), (module, set()))
+            self.add_owner(module)
         self.out += (MODULE, token_of(module))
 
     def add_class(self, cls: type) -> None:
@@ -398,7 +405,7 @@ class Reader:
         meta: Any = type(cls)
         for base in (*cls.__mro__, *meta.__mro__):
             if not is_library_class(base):
-                self._owners.setdefault(id(base), (base, set()))
+                self.add_owner(base)
                 for field in vars(base).get("__dataclass_fields__", {}).values():
                     self.add_named(dict(getattr(field, "metadata", ())), "live")  # converters
         if not is_library_class(cls):
@@ -406,17 +413,23 @@ class Reader:
             functions = node_functions(cls)
             self.stop(cls) if functions is None else self.add_all(functions, "live")
 
+    def add_owner(self, owner: Any) -> None:
+        """Add what code names of a module, a class or an instance."""
+        self._owners.setdefault(id(owner), (owner, set()))
+
     def _read_owners(self) -> bool:
-        """Add the attributes of modules and classes that code names by now, if there are new ones.
+        """Add the attributes of owners that code names by now, if there are new ones.
 
         Bytecode does not say of which object it reads an attribute, so each name is looked up in
-        each of the user's modules and classes.
+        each of the user's modules, classes and instances.
         """
         if not self._owners:
             return False
         before, named = len(self.out), frozenset[str]().union(*self._attributes)
+        constructs_any = self._constructs_any or self.reads_any_attribute or "__class__" in named
         for place, (owner, done) in enumerate([*self._owners.values()]):
             namespace: Any = vars(owner)
+            is_instance = not isinstance(owner, type | types.ModuleType)
             if namespace.get("_is_protocol"):  # an `isinstance` asks for these
                 named |= namespace.keys()
             fields = namespace.get("__dataclass_fields__", ())
@@ -425,15 +438,23 @@ class Reader:
                 names = [n for n in namespace if not is_dunder(n) or n == "__match_args__"]
             else:
                 names = [name for name in named if name in namespace]
-            if isinstance(owner, types.ModuleType):
+            if is_instance:
+                names += [name for name in namespace if is_asked_for(name)]
+            elif isinstance(owner, types.ModuleType):
                 names += [name for name in ("__getattr__",) if name in namespace]
             else:
-                names += [*asked_for(owner), *namespace.get("_member_names_", ())]
+                names += namespace.get("_member_names_", ())
+                is_called = constructs_any or owner in self._constructed or not is_plain(owner)
+                names += [n for n in asked_for(owner) if is_called or n not in _CONSTRUCTORS]
             for name in sorted({*names} - done):
                 done.add(name)
                 self.can_change = True
                 self.out += (FIELD, place, name)
+                if is_instance:
+                    self.add(namespace[name], "now")
+                    continue
                 value = attribute_of(owner, name)
+                self._constructs_any |= type(namespace[name]) is classmethod
                 # An instance that is frozen has a value of its own in place of a field's default.
                 is_default = name in fields and is_frozen
                 self.reads_data |= not (_is_code(value) or is_default)
@@ -442,6 +463,22 @@ class Reader:
                 self._changes_variables |= keeps
                 self.add(value, "live")
         return len(self.out) > before
+
+
+def is_plain(cls: type) -> bool:
+    """Return True for a user's class of which only code that names an attribute reads it.
+
+    Libraries read the fields of dataclasses and pytrees, and of what inherits from their classes,
+    and call these classes.
+    """
+    has_fields = dataclasses.is_dataclass(cls) or hasattr(cls, "__attrs_attrs__")
+    is_own = all(base in _BARE or not is_library_class(base) for base in cls.__mro__)
+    is_asked = cls.__getattribute__ is object.__getattribute__
+    return is_own and is_asked and not (has_fields or node_functions(cls))
+
+
+_BARE = (object, abc.ABC, typing.Generic, typing.Protocol)
+_CONSTRUCTORS = ("__init__", "__new__")
 
 
 def _is_code(value: Any) -> bool:

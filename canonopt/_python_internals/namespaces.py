@@ -114,8 +114,14 @@ def is_dunder(name: str) -> bool:
 
 # Attributes that libraries ask the instances of users for.
 _ASKED_FOR = frozenset(
-    "init update setup tree_flatten tree_unflatten tree_flatten_with_keys keys shape dtype".split()
+    "init update setup tree_flatten tree_unflatten tree_flatten_with_keys keys shape dtype "
+    "weak_type sharding".split()
 )
+
+
+def is_asked_for(name: str) -> bool:
+    """Return True for an attribute that Python or libraries ask any instance for."""
+    return name in _ASKED_FOR or is_dunder(name)
 
 
 def asked_for(cls: type) -> list[str]:

@@ -89,7 +89,8 @@ class Part(NamedTuple):
             return part.is_other_to_canonopt or (by_token and tokens[0] != tokens[1])
 
         # What the user can read comes first: two texts that differ explain more than two objects.
-        if len(way := self.way(lambda part: part.looks_different, into_all=True)) > 1:
+        way = self.way(lambda part: part.looks_different, into_all=True)
+        if len(way) > 1 and self.is_other_to_canonopt:
             return way
         return self.way(is_other, into_all=False) or [self]
 
@@ -263,11 +264,8 @@ class Difference:
 
     @property
     def is_same_to_canonopt(self) -> bool:
-        # Digests may be equal though a global, or a variable that several functions capture,
-        # changed.
         digest = self.function.before.digest
-        is_same = digest is not None and digest == self.function.after.digest
-        return is_same and self.visible is None
+        return digest is not None and digest == self.function.after.digest
 
     @functools.cached_property
     def captured(self) -> Part | None:
@@ -325,6 +323,13 @@ class Difference:
         names = self.function.before.stores if self.is_function else ()
         is_other = self.visible and _label(self.visible.name) not in names
         return "" if is_other else ", ".join(sorted(names))
+
+    @property
+    def jitted_method(self) -> str:
+        """Return the assignment of a method that is jitted with its object as a static argument."""
+        name = self.new.leaves[FUNCTION].text.rpartition(".")[2]
+        jit = "filter_jit" if self.new.is_filtered else "jit"
+        return f"self.{name} = canonopt.{jit}(self.{name})"
 
     @property
     def why_not_shared(self) -> str:

@@ -108,6 +108,10 @@ RULES: list[Rule] = [
     ),
     # Static values.
     Rule(
+        lambda d: d.path == "self" and d.is_static and d.before.is_unique,
+        "jit the method of each object instead, in __init__: {d.jitted_method}",
+    ),
+    Rule(
         lambda d: d.is_static and d.before.text == d.after.text and d.before.is_unique,
         "keep one instance for {d.path}, or give its class __eq__ and __hash__",
     ),

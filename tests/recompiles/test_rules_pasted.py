@@ -246,6 +246,45 @@ for i in range(2):
 )
 
 
+script(
+    "a trainer that jits its method, with other attributes",
+    """
+class Trainer:
+    def __init__(self, seed):
+        self.seed, self.optim, self.log = seed, optax.adam(0.1), []
+        self.jitted = jax.jit(self.step)
+
+    def step(self, params):
+        updates, _ = self.optim.update(params, self.optim.init(params))
+        return params - updates
+
+results = []
+for seed in range(3):
+    trainer = Trainer(seed)
+    # here
+    results.append(trainer.jitted(jnp.ones(3)))
+""",
+    "canonopt.jit in place of jax.jit",
+    hint="functions that do the same run one program. Or make it once",
+)
+
+script(
+    "a trainer that is a static argument of its method",
+    """
+class Trainer:
+    @functools.partial(jax.jit, static_argnums=0)
+    def step(self, params):
+        return params * 2
+
+results = []
+for seed in range(3):
+    # here
+    results.append(Trainer().step(jnp.ones(3)))
+""",
+    hint="jit the method of each object instead, in __init__: self.step = canonopt.jit(self.step)",
+)
+
+
 CAN_BE_PASTED = [script for script in SCRIPTS if script.fixes]
 WORDS_ONLY = [script for script in SCRIPTS if not script.fixes]
 

@@ -4,13 +4,16 @@ Each case yields what two fits return, between which something has changed.
 """
 
 import abc
+import copy
 import dataclasses
 import functools
 import heapq
 import inspect
+import json
 import operator
 import re
 import sys
+import threading
 import types
 import typing
 from typing import Any
@@ -412,6 +415,94 @@ def objects_that_are_looked_up(jit):
     yield from fit(Trainer())
 
 
+class Rated:
+    """Reads its `rate` in many ways, few of which name it."""
+
+    kind = "rate"
+
+    def __init__(self, rate):
+        self.rate, self.tag = rate, {"rate": rate}
+        self.shape, self.dtype = (int(rate),), np.dtype("float32")
+
+    def again(self):
+        return type(self)(self.rate * 2)
+
+    def again_by_class(self):
+        return self.__class__(self.rate * 3)
+
+    @classmethod
+    def build(cls, scale):
+        return cls(scale)
+
+    def set_again(self):
+        self.__init__(self.rate + 1)
+        return self.rate
+
+
+class WithFloat(Rated):
+    def __float__(self):
+        return float(self.rate)
+
+
+class WithItems(Rated):
+    def __getitem__(self, name):
+        return getattr(self, name)
+
+
+READS = {
+    "vars": lambda self: vars(self)["rate"],
+    "dict": lambda self: self.__dict__["rate"],
+    "getattr": lambda self: getattr(self, self.kind),
+    "getattr_of_a_name": lambda self: functools.reduce(getattr, [self, "rate"]),
+    "attrgetter": lambda self: operator.attrgetter("rate")(self),
+    "methodcaller": lambda self: operator.methodcaller("__getattribute__", "rate")(self),
+    "hasattr": lambda self: 2.0 if hasattr(self, "r" + str(int(self.rate))) else 3.0,
+    "format": lambda self: float("{.rate}".format(self)),  # noqa: UP032
+    "copy": lambda self: copy.copy(self).rate,
+    "again": lambda self: self.again().rate,
+    "again_by_class": lambda self: self.again_by_class().rate,
+    "build": lambda self: self.build(2.0).tag["rate"] * self.rate,
+    "init": lambda self: self.set_again(),
+    "shape": lambda self: jnp.sum(jnp.ones_like(self)),
+    "json": lambda self: len(json.dumps(self, default=lambda held: held.__dict__["tag"])),
+    "nested": lambda self: [self][0].rate,
+    "match": lambda self: next(v for n, v in sorted(self.__dict__.items()) if n == "rate"),
+}
+
+
+def attributes_of_objects(read, cls=Rated):
+    def attributes(jit):
+        for held in (cls(1.0), cls(5.0)):
+            yield jit(lambda x, held=held: x * read(held))(x)
+
+    return attributes
+
+
+for name, read in READS.items():
+    attributes = case(attributes_of_objects(read))
+    attributes.__name__ = f"attributes_by_{name}"
+
+case(attributes_of_objects(float, WithFloat))
+case(attributes_of_objects(lambda self: self["rate"], WithItems))
+
+
+class Built:
+    def __init__(self):
+        self.rate = rate
+
+    @classmethod
+    def make(cls):
+        return cls()
+
+
+@case
+def objects_that_are_built_while_traced(jit):
+    held = Built()
+    makes = (Built, held.make, lambda: held.make(), lambda: type(held)(), lambda: held.__class__())
+    for make in makes:
+        yield from with_rates(lambda make=make: jit(lambda x: x * make().rate)(x))
+
+
 @case
 def equal_tuples(jit):
     for one, other in [((1, 2), (1, 2)), ((1, 2),) * 2]:
@@ -760,6 +851,33 @@ def test_a_trainer_that_jits_two_methods_is_shared():
             trainer = Trainer(0.5)
             assert (trainer.train(x), trainer.evaluate(x)) == (1.5, 0.75)
     assert log["_train"].compiles == log["_evaluate"].compiles == 1
+
+
+def test_what_a_trainer_has_besides_is_not_compared():
+    class Config:
+        def __init__(self, rate, name):
+            self.rate, self.name = rate, name
+
+    class Trainer:
+        def __init__(self, rate, seed):
+            self.config, self.seed, self.lock = Config(rate, f"run {seed}"), seed, threading.Lock()
+            self.data, self.history = [jnp.full(3, i) for i in range(seed)], [seed] * 30_000
+            self.build()
+
+        def build(self):
+            self.train = canonopt.jit(self._train)
+
+        def _train(self, p):
+            return p - self.config.rate * p
+
+    with canonopt.compile_log() as log:
+        for seed in range(3):
+            trainer = Trainer(0.5, seed)
+            trainer.history.append(trainer.train(x))
+            assert trainer.history[-1] == 1.5
+        assert log["_train"].compiles == 1
+        assert Trainer(0.25, 0).train(x) == 2.25
+    assert log["_train"].compiles == 2
 
 
 def test_an_output_that_is_no_array_is_named_by_its_place():
