@@ -14,6 +14,7 @@ import contextlib
 import dataclasses
 import functools
 import importlib.util
+import itertools
 import struct
 import sys
 import types
@@ -150,8 +151,10 @@ class Reader:
         self._alive: list[Any] = []  # these values, so that no other object gets such an id
         # The attributes that the code which was read names, and the user's modules, classes and
         # instances that it may read them of, by id, with the attributes that are done.
-        self._attributes: list[Iterable[str]] = []
+        self._named: set[str] = set()
         self._owners: dict[int, tuple[Any, set[str]]] = {}
+        # What was named, and how many owners there were, when the owners were read last.
+        self._known_to_owners: tuple[Any, int] = ((), 0)
         self._constructed: set[type] = set()  # the user's classes that code may call, and bases
 
     def read(self, **values: Iterable[Any]) -> Reading:
@@ -161,15 +164,14 @@ class Reader:
                 self.add(value, cast(Mode, mode))
         self._pending.reverse()
         self._finish()
-        refused, named = self.refused_attributes, self._attributes
-        if refused and any(map(refused.intersection, named)):
+        if self._named & self.refused_attributes:
             self.stop(self.function, impure("a file"))
         stores = self._changes_variables or (self._changes_objects and self.holds_mutable)
         return Reading(
             tuple(self.out),
             *(self.is_comparable, self.can_change, self.reads_data),
             not (self._can_tell_tracers or stores),
-            *(self.incomparable, self.has_numpy, any(map(_HIDE_TRACES.intersection, named))),
+            *(self.incomparable, self.has_numpy, bool(self._named & _HIDE_TRACES)),
             *(self.pinned, self._alive, self.library_cells),
         )
 
@@ -202,6 +204,8 @@ class Reader:
         kind = type(value)
         if kind in ATOMS:
             self.out += (kind, value)
+            if kind is str and value.isidentifier():  # as in `module.apply(..., method=value)`
+                self._named.add(value)
         elif kind is _Mark:
             self.out.append(value)
         elif kind is float:
@@ -226,7 +230,10 @@ class Reader:
         """
         self.out.append(len(values))
         for name, value in values.items():
-            self.add(name, mode)
+            if type(name) is str:
+                self.out += (str, name)  # which is not passed on as the name of an attribute
+            else:
+                self.add(name, mode)
             if type(value) is dict and (immutable or name == "__annotations__"):
                 self.add_named(value, mode)
             else:
@@ -338,7 +345,7 @@ class Reader:
 
     def note_attributes(self, names: Iterable[str]) -> None:
         """Note attributes that code reads, of whichever module or class."""
-        self._attributes.append(names)
+        self._named.update(names)
 
     def judge_module(
         self,
@@ -423,15 +430,19 @@ class Reader:
         Bytecode does not say of which object it reads an attribute, so each name is looked up in
         each of the user's modules, classes and instances.
         """
-        if not self._owners:
-            return False
-        before, named = len(self.out), frozenset[str]().union(*self._attributes)
-        constructs_any = self._constructs_any or self.reads_any_attribute or "__class__" in named
-        for place, (owner, done) in enumerate([*self._owners.values()]):
+        known = self._known_to_owners
+        constructs_any = self._constructs_any or "__class__" in self._named
+        now = (len(self._named), len(self._constructed), self.reads_any_attribute, constructs_any)
+        # If code names nothing new, only new owners have something to read.
+        start = known[1] if now == known[0] else 0
+        self._known_to_owners, owners = (now, len(self._owners)), self._owners.values()
+        constructs_any |= self.reads_any_attribute
+        before, named = len(self.out), self._named
+        for place, (owner, done) in [*itertools.islice(enumerate(owners), start, None)]:
             namespace: Any = vars(owner)
             is_instance = not isinstance(owner, type | types.ModuleType)
             if namespace.get("_is_protocol"):  # an `isinstance` asks for these
-                named |= namespace.keys()
+                named.update(namespace)
             fields = namespace.get("__dataclass_fields__", ())
             is_frozen = is_module_class(owner) or (fields and owner.__dataclass_params__.frozen)
             if self.reads_any_attribute:

@@ -6,6 +6,7 @@ Each case yields what two fits return, between which something has changed.
 import abc
 import copy
 import dataclasses
+import enum
 import functools
 import heapq
 import inspect
@@ -484,6 +485,35 @@ for name, read in READS.items():
 
 case(attributes_of_objects(float, WithFloat))
 case(attributes_of_objects(lambda self: self["rate"], WithItems))
+
+
+class Encoder(nn.Module):
+    def encode(self, x):
+        return x * rate
+
+
+class Method(enum.Enum):
+    ENCODE = "encode"
+
+
+@case
+def methods_whose_names_are_passed_to_a_library(jit):
+    model, config, encode = Encoder(), {"method": "encode"}, "encode"
+    calls = (
+        lambda x: model.apply({}, x, method=encode),
+        lambda x: model.apply({}, x, method=config["method"]),
+        lambda x, method="encode": model.apply({}, x, method=method),
+        lambda x: model.apply({}, x, **config),
+        lambda x: model.apply({}, x, method=Method.ENCODE.value),
+        functools.partial(model.apply, {}, method="encode"),
+    )
+    for call in calls:
+        yield from with_rates(lambda call=call: jit(lambda x: call(x))(x))
+
+    def static(x, method):
+        return model.apply({}, x, method=method)
+
+    yield from with_rates(lambda: jit(static, static_argnums=1)(x, "encode"))
 
 
 class Built:
