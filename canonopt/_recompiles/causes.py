@@ -148,9 +148,11 @@ def verdict(calls: Sequence[Sequence[Change]]) -> tuple[str | None, str | None]:
     befores = {tuple(change.before for change in calls[0])}
     afters = [tuple(c.path if is_of_length else c.after for c in changes) for changes in calls]
     variants = len(befores.union(afters))
-    if growth is None and variants <= min(each.wanted for changes in calls for each in changes):
+    # A call that is wanted for one difference needs its program, whatever else differs in it.
+    wanted = [max(changes, key=lambda change: change.wanted) for changes in calls]
+    if growth is None and variants <= min(change.wanted for change in wanted):
         noun = "programs" if variants == len(calls) + 1 else "variants"
-        return None, f"{variants} {noun} are few, {first}"
+        return None, f"{variants} {noun} are few, {wanted[0]}"
     pattern = growth or (_CHANGES if variants > HANDFUL and not is_made else None)
     subject = re.sub(r"\[\d+\]$", "", first.path) if is_of_length else first.path
     return pattern and f"{subject} {pattern}", None

@@ -3,6 +3,7 @@
 `nearest` finds the earlier call that a new one is compared with.
 """
 
+import collections
 import contextlib
 import functools
 import itertools
@@ -433,11 +434,15 @@ class Difference:
         return self.new.caller.arguments.get(root, root) + state.removeprefix(root)
 
     @property
-    def is_other_optimizer(self) -> bool:
-        """Return True for states of two optimizers, whose nodes differ."""
-        nodes = [leaf.type for leaf in (self.before, self.after) if leaf.kind == "node"]
-        is_of_states = all(name.startswith(("optax.", "canonopt.", "tuple")) for name in nodes)
-        return self.in_state and self.kind == "structure" and bool(nodes) and is_of_states
+    def is_of_other_arrays(self) -> bool:
+        """Return True for two nodes with other arrays inside: two models, or optimizers."""
+
+        def arrays(call: Call) -> collections.Counter[tuple[tuple[int, ...], str]]:
+            inside = (a for path, a in call.arrays.items() if is_inside(path, {self.place}))
+            return collections.Counter((a.shape, a.dtype) for a in inside)
+
+        is_node = self.before.kind == self.after.kind == "node"
+        return is_node and arrays(self.old) != arrays(self.new)
 
     @property
     def is_with_and_without_mesh(self) -> bool:

@@ -231,14 +231,15 @@ def wanted(d: Difference) -> int:
         return 1 if d.is_missing or d.is_with_and_without_mesh else HANDFUL
     # In a state only the shapes may differ: it is what the step returned.
     if d.in_state and d.kind != "shape":
-        return HANDFUL if d.is_other_optimizer else 1
+        return HANDFUL if d.is_of_other_arrays else 1
     if d.kind == "sharding":
         # From one device to a mesh is an array that was not put there, and no second mesh.
         where = [str(leaf.sharding) for leaf in (d.before, d.after)]
         meshes = [text.partition(" of ")[2] for text in where]
         is_choice = meshes[0] != meshes[1] and "" not in meshes
         return HANDFUL if is_choice or (meshes == ["", ""] and "None" not in where) else 1
-    return HANDFUL if d.kind in ("shape", "none") or d.is_missing else 1
+    is_wanted = d.kind in ("shape", "none") or d.is_missing or d.is_of_other_arrays
+    return HANDFUL if is_wanted else 1
 
 
 # --- lines to paste -------------------------------------------------------------------------------
