@@ -1,6 +1,7 @@
 """The line of the user's code that is making a call now, and the names that it has."""
 
 import ast
+import collections
 import contextlib
 import dataclasses
 import functools
@@ -72,6 +73,8 @@ class Caller:
     # What its code names: variables, functions and attributes.
     names: frozenset[str] = frozenset()
     place: str = ""  # of the call, as `file:line`
+    # What is passed and read at other places of the file, too.
+    read_again: frozenset[str] = frozenset()
 
     def with_modules(self, code: str) -> str:
         """`code` with the names of the modules that it has as `{jnp}`, or imports of them first."""
@@ -119,7 +122,8 @@ def caller_of(
     if frame is None:
         return Caller()
     space = _variables(frame)
-    call = _call_in_source(frame)
+    source = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
+    call = _call_in_source(frame, source)
     given = [] if call is None else [*call.args, *(keyword.value for keyword in call.keywords)]
     given = [node for node in given if _is_assignable(node, frame)]
     found: dict[str, str] = {}
@@ -136,6 +140,7 @@ def caller_of(
         frozenset(packages - sys.stdlib_module_names),
         frozenset(frame.f_code.co_names + frame.f_code.co_freevars),
         place_of_line(frame.f_code.co_filename, frame.f_lineno),
+        frozenset(name for name in found.values() if _names_read(source)[name] > 1),
     )
 
 
@@ -164,23 +169,23 @@ def _variables(frame: types.FrameType) -> dict[str, Any]:
     return found
 
 
-def _call_in_source(frame: types.FrameType) -> ast.Call | None:
+def _call_in_source(frame: types.FrameType, source: str) -> ast.Call | None:
     """The call that a frame is making, if a line can be put before it."""
     positions = frame.f_code.co_positions()
     here = next(itertools.islice(positions, frame.f_lasti // 2, None), None)
-    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
-    if here is None or None in here or not lines:
+    if here is None or None in here:
         return None
     first, last, start, end = here
     start, end = (first, start), (last, end)
-    covering = [each for each in _nodes("".join(lines)) if each[0] <= start and end <= each[1]]
+    covering = [each for each in _nodes(source) if each[0] <= start and end <= each[1]]
     way = [node for _, _, node in covering]  # outermost first
     call = next((n for *at, n in covering if at == [start, end] and type(n) is ast.Call), None)
     at = max((i for i, node in enumerate(way) if isinstance(node, ast.stmt)), default=0)
     # A line before these would not run before each call, or not know the same variables.
     if call is None or hasattr(way[at], "body") or any(isinstance(n, _SCOPES) for n in way[at:]):
         return None
-    is_first = not lines[way[at].lineno - 1].encode()[: way[at].col_offset].strip()
+    line = source.split("\n")[way[at].lineno - 1]
+    is_first = not line.encode()[: way[at].col_offset].strip()
     return call if is_first else None
 
 
@@ -202,6 +207,13 @@ def _nodes(source: str) -> list[tuple[_Place, _Place, Any]]:
         for node in nodes
         if isinstance(node, ast.stmt | ast.expr)
     ]
+
+
+@functools.lru_cache(16)
+def _names_read(source: str) -> Mapping[str, int]:
+    """How often a source reads each variable."""
+    names = (node for *_, node in _nodes(source) if isinstance(node, ast.Name))
+    return collections.Counter(node.id for node in names if isinstance(node.ctx, ast.Load))
 
 
 def _is_assignable(node: ast.expr, frame: types.FrameType) -> bool:

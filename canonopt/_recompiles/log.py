@@ -3,6 +3,7 @@
 import collections
 import difflib
 import html
+import itertools
 import os
 import re
 import weakref
@@ -306,7 +307,9 @@ class FunctionLog(Counts):
         if is_new:
             self._add(entry)
         if not entry.compiled:  # what was lowered once may be compiled twice
-            entry.compiled_again = self.compiles + self.cache_hits > 1
+            # Of what threads trace at the same time, the first may be compiled last.
+            earlier = itertools.takewhile(lambda e: e is not entry, self.entries)
+            entry.compiled_again = any(e.compiled for e in earlier)
         entry.compiled = True
         return entry
 

@@ -310,6 +310,8 @@ def _number_as_array(d: Difference) -> str:
     if dtype is None and types == {"int", "float"}:
         dtype = str(jnp.result_type(float))
     is_there = d.after.is_array and not d.after.weak_type and d.is_elsewhere
+    # An array is no key of a dict, and another text.
+    is_there |= d.new.caller.arguments.get(d.path) in d.new.caller.read_again
     if dtype is None or "bool" in types or is_there:
         return ""
     others = (leaf for path, leaf in d.new.arrays.items() if path != d.path)

@@ -418,8 +418,13 @@ class StaleRead:
             f"{self.function} goes on with an old value, since call {self.since}:",
             *(f"  {value}" for value in self.values),
             f"  {calls} since; {again}",
-            f"  hint: pass {' and '.join(names)} to {self.function} as an argument",
+            f"  hint: pass {' and '.join(names)} to {self.function} as an argument"
+            + ("" if all(_MAY_BE_TRACED.match(each.after) for each in self.values) else _STATIC),
         ]
+
+
+_MAY_BE_TRACED = re.compile(r"(another )?(-?\d+\.\d*|-?\d+e|\w+\[[\d,]*\])")  # a float or an array
+_STATIC = ", a static one for jax.jit unless an array will do"
 
 
 def _place(codes: list[types.CodeType], path: str) -> str | None:
@@ -442,8 +447,9 @@ class _Program:
 
     def __init__(self, reads: Reads, is_traced: bool) -> None:
         self.active: StaleRead | None = None  # what its calls are now
-        # From what has changed without an effect to the call at which it is looked at again.
-        self._due: dict[str, int] = {}
+        # From what has changed without an effect to the call at which it is looked at again, after
+        # twice as many calls each time, since a trace may take seconds.
+        self._due: dict[str, tuple[int, int]] = {}
         self._has_effects = reads.has_effects or (reads.may_change_objects and not is_traced)
         if is_traced and (changes := reads.changes()):  # by the trace, such as a counter of traces
             reads, self._has_effects = reads.now(ignored=changes), True
@@ -457,13 +463,15 @@ class _Program:
                 return None
             self.active, self.reads = None, self._first
         changes = self.reads.changes() if self.reads.differ() else {}
-        if not any(call >= self._due.get(path, 0) for path in changes):
+        if not any(call >= self._due.get(path, (0, 0))[0] for path in changes):
             return None
         codes, self.reads = self.reads.codes, self.reads.now()
         # What has changed before without an effect is not the cause.
         found = [path for path in changes if path not in self._due] or [*changes]
         if not (self._has_effects or _gives_another_program(cached, changes)):
-            self._due.update(dict.fromkeys(changes, 2 * call))
+            for path in changes:
+                _, pause = self._due.get(path, (0, 1))
+                self._due[path] = call + pause, 2 * pause
             return None
         self._due = {path: due for path, due in self._due.items() if path not in found}
         before = {**changes, **self._first.changes()}

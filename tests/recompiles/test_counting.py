@@ -4,6 +4,7 @@ import copy
 import functools
 import inspect
 import re
+import threading
 from collections.abc import Callable
 from concurrent import futures
 
@@ -385,6 +386,20 @@ def test_a_later_backward_pass_does_not_exceed_the_limit():
 def in_another_thread(function):
     with futures.ThreadPoolExecutor(1) as pool:
         return pool.submit(function).result()
+
+
+def test_programs_that_threads_make_at_the_same_time_are_expected():
+    barrier = threading.Barrier(4)
+
+    @jax.jit
+    def step(x):
+        barrier.wait()
+        return x * 2
+
+    with canonopt.compile_log(all_threads=True) as log, futures.ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda n: step(np.ones(n, np.float32)), range(1, 5)))
+    assert (log["step"].traces, log["step"].compiles) == (4, 4)
+    assert log["step"].is_expected, str(log)
 
 
 @pytest.mark.parametrize("compiled_by", [lambda f: f(), in_another_thread], ids=["this", "other"])

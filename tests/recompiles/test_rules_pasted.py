@@ -247,6 +247,22 @@ for i in range(2):
 
 
 script(
+    "a rate that is a key, too",
+    """
+@jax.jit
+def step(x, rate):
+    return x * rate
+
+found = {}
+for rate in (1, 0.5):
+    # here
+    found[rate] = step(jnp.ones(3), rate)
+results = list(found.values())
+""",
+    hint="pass rate as an array of one dtype: jnp.asarray(rate, dtype)",
+)
+
+script(
     "a trainer that jits its method, with other attributes",
     """
 class Trainer:

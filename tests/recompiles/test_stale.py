@@ -361,6 +361,17 @@ def test_a_report_has_the_first_call_and_counts_them(before: Any, rates: Any, ex
     assert [(report.since, report.calls) for report in reports] == expected
 
 
+def test_a_value_that_matters_is_found_after_one_that_does_not():
+    mode = types.SimpleNamespace(name="train")
+    step = jax.jit(lambda x: x * 2.0 if mode.name == "eval" else x)
+    with Collected() as reports:
+        for mode.name in ("train", "train", "warmup", "eval", "eval"):
+            step(X)
+    assert [(report.since, report.calls) for report in reports] == [(4, 2)]
+    hint = "  hint: pass mode.name to <lambda> as an argument, a static one for jax.jit unless"
+    assert reports[0].lines()[-1].startswith(hint)
+
+
 def test_a_program_that_is_traced_into_another_one():
     inner = jitted()
     with Collected() as reports:
