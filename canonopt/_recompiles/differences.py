@@ -192,12 +192,19 @@ class Difference:
         if self.place == CACHE:
             return "the cache"
         if self.captured is not None:
-            function = self.function.after
-            text = function.parts.get(WRAPPED_FUNCTION, function).text
-            return f"{self.built} in {text.rpartition('.')[2].removeprefix('function ')}"
+            return f"{self.built} in {self.made_again}"
         if self.kind == "function":
             return "the function itself"
         return self.place.removesuffix(UNNAMED_STATIC).rpartition("> ")[2]
+
+    @property
+    def made_again(self) -> str:
+        """Return the name of the function that captured what differs, or the path."""
+        if self.captured is None:
+            return self.path
+        function = self.function.after
+        text = function.parts.get(WRAPPED_FUNCTION, function).text
+        return text.rpartition(".")[2].removeprefix("function ")
 
     @property
     def texts(self) -> tuple[str, str]:
@@ -294,7 +301,8 @@ class Difference:
         inside = [part.text for part in leaf.parts.values() if part.kind == "transformation"]
         texts = [leaf.text, *(inside if leaf.text == f"optax.{leaf.factory}" else [])]
         names = [name for text in texts for name in re.findall(r"[A-Za-z]\w*", text)]
-        return ", ".join(name for name in dict.fromkeys(names) if name != "optax")
+        schedules = " and its schedules" if _has_schedule(leaf) else ""
+        return ", ".join(name for name in dict.fromkeys(names) if name != "optax") + schedules
 
     @property
     def caching_global(self) -> str:
@@ -321,7 +329,8 @@ class Difference:
     @property
     def counter(self) -> str:
         """Return what a function changes while it is traced, if nothing else looks different."""
-        names = self.function.before.stores if self.is_function else ()
+        parts = self.way if self.is_function else ()
+        names = {name for part in parts for name in part.before.stores}
         is_other = self.visible and _label(self.visible.name) not in names
         return "" if is_other else ", ".join(sorted(names))
 
@@ -448,6 +457,13 @@ class Difference:
     def is_with_and_without_mesh(self) -> bool:
         is_none = {self.before.text, self.after.text} & {"none", "None", "()", ""}
         return self.kind == "context" and "mesh" in self.path and bool(is_none)
+
+
+def _has_schedule(leaf: Leaf) -> bool:
+    """Return True for an optimizer with a schedule of Optax in it."""
+    parts = leaf.parts.values()
+    is_one = any(re.search("schedule|exponential_decay", part.factory or "") for part in parts)
+    return is_one or any(map(_has_schedule, parts))
 
 
 def _label(name: str) -> str:

@@ -273,6 +273,7 @@ def static_leaf(value: Any, budget: Budget | None = None, depth: int = 0) -> Lea
                 # search.
                 least = _MAX_DEPTH - 1 if name.startswith("global") else 0
                 facts["parts"][name] = static_leaf(part, budget, max(depth + 1, least))
+        facts["stores"] = _stores(value, facts["parts"])
     is_object = kind == "transformation" and not isinstance(value, tuple | types.FunctionType)
     kind_of = value if isinstance(value, type) else type(value)
     return Leaf(
@@ -419,8 +420,6 @@ def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False
 def _function_leaf(function: Any, why: str | None) -> Leaf:
     budget = Budget()
     leaf = static_leaf(function, budget)
-    if isinstance(function, types.FunctionType):
-        leaf = attrs.evolve(leaf, stores=_stores(function, leaf))
     if budget.words <= 0:  # too large to be read again
         return leaf
     with contextlib.suppress(Exception):
@@ -428,15 +427,30 @@ def _function_leaf(function: Any, why: str | None) -> Leaf:
         if why is None and (found := _why_never_shared(function, reading)):
             why = f"{found} Or make the function once, in a function under functools.cache."
         why = why or why_not_shared(function)  # which reading it may have found
+        if why and why.startswith(NUMPY) and (name := next(_names_of_numpy(leaf), None)):
+            why = why.replace("a NumPy array", f"the NumPy array {name}").replace(
+                "(array)", f"({name})"
+            )
         leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
     return leaf
 
 
-def _stores(function: types.FunctionType, leaf: Leaf) -> frozenset[str]:
+def _names_of_numpy(leaf: Leaf) -> Iterator[str]:
+    """Yield the names that code has for the NumPy arrays in the parts of a function."""
+    for name, part in leaf.parts.items():
+        if part.type == "numpy.ndarray":
+            yield [*name.split("'"), name][1]
+        else:
+            yield from _names_of_numpy(part)
+
+
+def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
     """Return the variables around a function that it changes, such as a count of its traces."""
+    if not isinstance(function, types.FunctionType):
+        return frozenset()
     code = code_of(function)
     kinds = ("list", "dict", "set", "collections.Counter", "collections.defaultdict")
-    held = {n.split("'")[1] for n, part in leaf.parts.items() if part.type in kinds and "'" in n}
+    held = {n.split("'")[1] for n, part in parts.items() if part.type in kinds and "'" in n}
     return code.stores or frozenset(held if code.changes_objects else ())
 
 

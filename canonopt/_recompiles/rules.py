@@ -51,7 +51,7 @@ RULES: list[Rule] = [
         "to count traces, write canonopt.compile_log in place of {d.counter}: a function that "
         "changes something while it is traced is not shared",
     ),
-    Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
+    Rule(lambda d: d.why_not_shared, "{d.made_again} is new each time: {d.why_not_shared}"),
     # Optimizers and schedules.
     Rule(  # as a static argument, a spec may have no leaves
         lambda d: d.parameter and d.is_of_numbers and d.new.is_filtered,

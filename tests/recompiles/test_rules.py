@@ -304,7 +304,7 @@ traces = []
         (
             with_numpy,
             np.atleast_1d,
-            "new each time: it reads a NumPy array, .* Read jnp.asarray",
+            "new each time: it reads the NumPy array data, .* Read jnp.asarray",
         ),
         (
             asking,
@@ -347,7 +347,7 @@ RATES = "optax.chain(clip, adamw) with 'b1' "
 BUILT = [
     (
         lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10)),
-        *("optax.adam", SAME, "adam"),
+        *("optax.adam", SAME, "adam and its schedules"),
     ),
     (
         lambda i: optax.masked(optax.adamw(1e-3), {"w": True}),
