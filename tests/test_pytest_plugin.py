@@ -157,8 +157,8 @@ CASES = {
             [
                 f"*.py:* was {done} 3 times, {marker}(1).",
                 "*It compiled scan again, twice:",
-                "*the shapes are the same: lax.scan gets another function each time",
-                "*hint: canonopt.jit around the whole, or give lax.scan one function, made once",
+                "*the shapes are the same: lax.scan, map or fori_loop gets another function each time",
+                "*hint: canonopt.jit around the whole, or give it one function, made once",
             ],
         )
         for marker, done in (("max_traces", "traced"), ("max_compiles", "compiled"))

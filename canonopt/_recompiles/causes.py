@@ -94,7 +94,8 @@ class Cause:
             return [f"expected: {self.expected}"]
         shown = [f"{'also ' if i else ''}{each}" for i, each in enumerate(self.changes[:most])]
         if len(self.changes) > most:
-            shown.append(f"and {len(self.changes) - most} more differences")
+            rest = len(self.changes) - most
+            shown.append(f"and {rest} more difference{'s' if rest > 1 else ''}")
         shown += [line for line in (self.note or "").splitlines() if line.strip()][:most]
         shown += [self.pattern] if self.pattern else []
         if self.sites:
@@ -171,7 +172,7 @@ def _growth(texts: Sequence[str]) -> str | None:
     return f"{'grows' if by > 0 else 'shrinks'} by {word} each time"
 
 
-_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e-?\d+)?")
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def _steps(texts: Sequence[str]) -> set[tuple[float, ...]]:
@@ -194,8 +195,8 @@ def _steps(texts: Sequence[str]) -> set[tuple[float, ...]]:
 
 # Operations that take functions, by the names that JAX compiles them under.
 _WITH_BODY = {
-    "scan": "lax.scan",
-    "while": "lax.while_loop",
+    "scan": "lax.scan, map or fori_loop",
+    "while": "lax.while_loop or lax.fori_loop",
     "cond": "lax.cond or lax.switch",
     "_piecewise": "jnp.piecewise",
     "shard_map": "jax.shard_map",
@@ -243,7 +244,7 @@ def repeated_operation(name: str, count: int) -> Cause | None:
     """
     if public := _WITH_BODY.get(name):
         note = f"the shapes are the same: {public} gets another function each time"
-        hint = f"canonopt.jit around the whole, or give {public} one function, made once"
+        hint = "canonopt.jit around the whole, or give it one function, made once"
         return Cause(note=note, hints=(hint,))
     note = "the shapes are the same: a constant or a function in it is another one each time"
     return Cause(note=note, hints=("canonopt.jit around the whole",)) if count >= HANDFUL else None

@@ -414,7 +414,7 @@ def no_recompiles(
     if isinstance(allow, str) or not all(isinstance(name, str) for name in allow):
         raise LimitError(
             f"allow must be names of functions, not {allow!r}.",
-            "Write allow=('evaluate',).",
+            f"Write allow=({allow if isinstance(allow, str) else 'evaluate'!r},).",
             path="allow",
         )
     return _guarded(_Guard(mode, frozenset(allow), warmup))

@@ -138,7 +138,7 @@ def _static_texts(way: Sequence[Part]) -> tuple[str, str]:
 
 _MISSING = Leaf("missing", "missing", None)
 # A float, also a dynamic one that stands where it is static.
-_NUMBER = re.compile(r"(canonopt\.dynamic\()?-?\d+(\.\d+|\.?\d*e-?\d+)\)?")
+_NUMBER = re.compile(r"(canonopt\.dynamic\()?-?\d+(\.\d+|\.?\d*e[-+]?\d+)\)?")
 _ARRAY = re.compile(r"\w+\[[\d,]*\](, weak)?$")  # float32[3]
 
 

@@ -138,7 +138,7 @@ class Leaf:
     @property
     def is_of_number(self) -> bool:
         """Return True if the text is that of a Python number."""
-        return re.fullmatch(r"-?[\d.]+(e-?\d+)?", self.text) is not None
+        return re.fullmatch(r"-?([\d.]+(e[-+]?\d+)?|inf|nan)", self.text) is not None
 
     def is_class_defined_again(self, other: "Leaf") -> bool:
         return bool(self.type) and self.type == other.type and self.type_token != other.type_token

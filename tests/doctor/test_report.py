@@ -99,8 +99,8 @@ GROWN = "was traced and compiled again"
             AVOIDABLE,
             ["compiled scan again, twice"],
             [
-                "    the shapes are the same: lax.scan gets another function each time",
-                "    hint: canonopt.jit around the whole, or give lax.scan one function, made once",
+                "    the shapes are the same: lax.scan, map or fori_loop gets another function each time",
+                "    hint: canonopt.jit around the whole, or give it one function, made once",
             ],
         ),
     ],
