@@ -157,7 +157,7 @@ CASES = {
             [
                 f"*.py:* was {done} 3 times, {marker}(1).",
                 "*It compiled scan again, twice:",
-                "*the shapes are the same: lax.scan, map or fori_loop gets another function each time",
+                "*the shapes are the same: lax.scan (map, fori_loop) gets another function",
                 "*hint: canonopt.jit around the whole, or give it one function, made once",
             ],
         )

@@ -10,6 +10,7 @@ import inspect
 import itertools
 import linecache
 import sys
+import threading
 import types
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, TypeAlias
@@ -195,11 +196,16 @@ _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp
 _Place: TypeAlias = tuple[int, int]
 
 
+# CPython 3.11 raises a SystemError if two threads parse: github.com/python/cpython/issues/106905.
+_parsing = threading.RLock()
+
+
 @functools.lru_cache(16)
 def _nodes(source: str) -> list[tuple[_Place, _Place, Any]]:
     """The statements and expressions of a source, with start and end; outer ones come first."""
     try:
-        nodes: Iterable[Any] = ast.walk(ast.parse(source))
+        with _parsing:
+            nodes: Iterable[Any] = ast.walk(ast.parse(source))
     except (SyntaxError, ValueError):  # the file has changed since it was imported
         return []
     return [

@@ -195,7 +195,7 @@ def _steps(texts: Sequence[str]) -> set[tuple[float, ...]]:
 
 # Operations that take functions, by the names that JAX compiles them under.
 _WITH_BODY = {
-    "scan": "lax.scan, map or fori_loop",
+    "scan": "lax.scan (map, fori_loop)",
     "while": "lax.while_loop or lax.fori_loop",
     "cond": "lax.cond or lax.switch",
     "_piecewise": "jnp.piecewise",
@@ -243,7 +243,7 @@ def repeated_operation(name: str, count: int) -> Cause | None:
     None if that was seldom: a line may have an operation with several constants.
     """
     if public := _WITH_BODY.get(name):
-        note = f"the shapes are the same: {public} gets another function each time"
+        note = f"the shapes are the same: {public} gets another function"
         hint = "canonopt.jit around the whole, or give it one function, made once"
         return Cause(note=note, hints=(hint,))
     note = "the shapes are the same: a constant or a function in it is another one each time"

@@ -99,7 +99,7 @@ GROWN = "was traced and compiled again"
             AVOIDABLE,
             ["compiled scan again, twice"],
             [
-                "    the shapes are the same: lax.scan, map or fori_loop gets another function each time",
+                "    the shapes are the same: lax.scan (map, fori_loop) gets another function",
                 "    hint: canonopt.jit around the whole, or give it one function, made once",
             ],
         ),
