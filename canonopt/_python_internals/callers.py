@@ -4,6 +4,7 @@ import ast
 import collections
 import contextlib
 import dataclasses
+import dis
 import functools
 import gc
 import inspect
@@ -74,7 +75,7 @@ class Caller:
     # What its code names: variables, functions and attributes.
     names: frozenset[str] = frozenset()
     place: str = ""  # of the call, as `file:line`
-    # What is passed and read at other places of the file, too.
+    # The variables that its code reads more than once.
     read_again: frozenset[str] = frozenset()
 
     def with_modules(self, code: str) -> str:
@@ -123,8 +124,7 @@ def caller_of(
     if frame is None:
         return Caller()
     space = _variables(frame)
-    source = "".join(linecache.getlines(frame.f_code.co_filename, frame.f_globals))
-    call = _call_in_source(frame, source)
+    call = _call_in_source(frame)
     given = [] if call is None else [*call.args, *(keyword.value for keyword in call.keywords)]
     given = [node for node in given if _is_assignable(node, frame)]
     found: dict[str, str] = {}
@@ -141,8 +141,18 @@ def caller_of(
         frozenset(packages - sys.stdlib_module_names),
         frozenset(frame.f_code.co_names + frame.f_code.co_freevars),
         place_of_line(frame.f_code.co_filename, frame.f_lineno),
-        frozenset(name for name in found.values() if _names_read(source)[name] > 1),
+        _read_again(frame.f_code),
     )
+
+
+@functools.lru_cache(64)
+def _read_again(code: types.CodeType) -> frozenset[str]:
+    """The variables that code reads more than once, also in a function inside of it."""
+    loads = (each.argval for each in dis.get_instructions(code) if each.opname.startswith("LOAD_"))
+    # Python 3.13 loads two with one instruction.
+    names = (name for found in loads for name in (found if type(found) is tuple else (found,)))
+    counts = collections.Counter(name for name in names if isinstance(name, str))
+    return frozenset(name for name, count in counts.items() if count > 1)
 
 
 def _imported(space: dict[str, Any], functions: Iterable[str] = ()) -> dict[str, str]:
@@ -170,23 +180,23 @@ def _variables(frame: types.FrameType) -> dict[str, Any]:
     return found
 
 
-def _call_in_source(frame: types.FrameType, source: str) -> ast.Call | None:
+def _call_in_source(frame: types.FrameType) -> ast.Call | None:
     """The call that a frame is making, if a line can be put before it."""
     positions = frame.f_code.co_positions()
     here = next(itertools.islice(positions, frame.f_lasti // 2, None), None)
-    if here is None or None in here:
+    lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
+    if here is None or None in here or not lines:
         return None
     first, last, start, end = here
     start, end = (first, start), (last, end)
-    covering = [each for each in _nodes(source) if each[0] <= start and end <= each[1]]
+    covering = [each for each in _nodes("".join(lines)) if each[0] <= start and end <= each[1]]
     way = [node for _, _, node in covering]  # outermost first
     call = next((n for *at, n in covering if at == [start, end] and type(n) is ast.Call), None)
     at = max((i for i, node in enumerate(way) if isinstance(node, ast.stmt)), default=0)
     # A line before these would not run before each call, or not know the same variables.
     if call is None or hasattr(way[at], "body") or any(isinstance(n, _SCOPES) for n in way[at:]):
         return None
-    line = source.split("\n")[way[at].lineno - 1]
-    is_first = not line.encode()[: way[at].col_offset].strip()
+    is_first = not lines[way[at].lineno - 1].encode()[: way[at].col_offset].strip()
     return call if is_first else None
 
 
@@ -213,13 +223,6 @@ def _nodes(source: str) -> list[tuple[_Place, _Place, Any]]:
         for node in nodes
         if isinstance(node, ast.stmt | ast.expr)
     ]
-
-
-@functools.lru_cache(16)
-def _names_read(source: str) -> Mapping[str, int]:
-    """How often a source reads each variable."""
-    names = (node for *_, node in _nodes(source) if isinstance(node, ast.Name))
-    return collections.Counter(node.id for node in names if isinstance(node.ctx, ast.Load))
 
 
 def _is_assignable(node: ast.expr, frame: types.FrameType) -> bool:

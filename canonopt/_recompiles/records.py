@@ -446,7 +446,8 @@ def _names_of_numpy(leaf: Leaf) -> Iterator[str]:
 
 def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
     """Return the variables around a function that it changes, such as a count of its traces."""
-    if not isinstance(function, types.FunctionType):
+    is_function = isinstance(function, types.FunctionType)
+    if not is_function or is_library_code(function.__code__, function.__globals__):
         return frozenset()
     code = code_of(function)
     kinds = ("list", "dict", "set", "collections.Counter", "collections.defaultdict")

@@ -109,7 +109,7 @@ RULES: list[Rule] = [
     # Static values.
     Rule(
         lambda d: d.path == "self" and d.is_static and d.before.is_unique,
-        "jit the method of each object instead, in __init__: {d.jitted_method}",
+        "keep one instance for self, or jit its method in __init__: {d.jitted_method}",
     ),
     Rule(
         lambda d: d.is_static and d.before.text == d.after.text and d.before.is_unique,
@@ -310,8 +310,9 @@ def _number_as_array(d: Difference) -> str:
     if dtype is None and types == {"int", "float"}:
         dtype = str(jnp.result_type(float))
     is_there = d.after.is_array and not d.after.weak_type and d.is_elsewhere
-    # An array is no key of a dict, and another text.
-    is_there |= d.new.caller.arguments.get(d.path) in d.new.caller.read_again
+    # What else reads the number may use it as a key, or as text.
+    is_read = d.new.caller.arguments.get(d.path) in d.new.caller.read_again
+    is_there |= is_read and not d.after.is_array
     if dtype is None or "bool" in types or is_there:
         return ""
     others = (leaf for path, leaf in d.new.arrays.items() if path != d.path)

@@ -297,7 +297,8 @@ for seed in range(3):
     # here
     results.append(Trainer().step(jnp.ones(3)))
 """,
-    hint="jit the method of each object instead, in __init__: self.step = canonopt.jit(self.step)",
+    hint="keep one instance for self, or jit its method in __init__: "
+    "self.step = canonopt.jit(self.step)",
 )
 
 
