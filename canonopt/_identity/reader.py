@@ -19,7 +19,7 @@ import struct
 import sys
 import types
 import typing
-from collections.abc import Callable, Hashable, Iterable
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, cast
 
 import jax
@@ -430,50 +430,58 @@ class Reader:
         Bytecode does not say of which object it reads an attribute, so each name is looked up in
         each of the user's modules, classes and instances.
         """
-        known = self._known_to_owners
-        constructs_any = self._constructs_any or "__class__" in self._named
-        now = (len(self._named), len(self._constructed), self.reads_any_attribute, constructs_any)
+        self._constructs_any |= self.reads_any_attribute or "__class__" in self._named
+        facts = self.reads_any_attribute, self._constructs_any
+        now = (len(self._named), len(self._constructed), *facts)
         # If code names nothing new, only new owners have something to read.
-        start = known[1] if now == known[0] else 0
-        self._known_to_owners, owners = (now, len(self._owners)), self._owners.values()
-        constructs_any |= self.reads_any_attribute
-        before, named = len(self.out), self._named
-        for place, (owner, done) in [*itertools.islice(enumerate(owners), start, None)]:
-            namespace: Any = vars(owner)
+        then, start = self._known_to_owners
+        owners = itertools.islice(
+            enumerate(self._owners.values()), start if now == then else 0, None
+        )
+        self._known_to_owners = now, len(self._owners)
+        before = len(self.out)
+        for place, (owner, done) in [*owners]:
             is_instance = not isinstance(owner, type | types.ModuleType)
-            if namespace.get("_is_protocol"):  # an `isinstance` asks for these
-                named.update(namespace)
-            fields = namespace.get("__dataclass_fields__", ())
-            is_frozen = is_module_class(owner) or (fields and owner.__dataclass_params__.frozen)
-            if self.reads_any_attribute:
-                names = [n for n in namespace if not is_dunder(n) or n == "__match_args__"]
-            else:
-                names = [name for name in named if name in namespace]
-            if is_instance:
-                names += [name for name in namespace if is_asked_for(name)]
-            elif isinstance(owner, types.ModuleType):
-                names += [name for name in ("__getattr__",) if name in namespace]
-            else:
-                names += namespace.get("_member_names_", ())
-                is_called = constructs_any or owner in self._constructed or not is_plain(owner)
-                names += [n for n in asked_for(owner) if is_called or n not in _CONSTRUCTORS]
-            for name in sorted({*names} - done):
+            # A thread may give an object more attributes meanwhile.
+            namespace: Any = vars(owner).copy() if is_instance else vars(owner)
+            for name in sorted({*self._names_to_read(owner, namespace)} - done):
                 done.add(name)
                 self.can_change = True
                 self.out += (FIELD, place, name)
                 if is_instance:
                     self.add(namespace[name], "now")
-                    continue
-                value = attribute_of(owner, name)
-                self._constructs_any |= type(namespace[name]) is classmethod
-                # An instance that is frozen has a value of its own in place of a field's default.
-                is_default = name in fields and is_frozen
-                self.reads_data |= not (_is_code(value) or is_default)
-                # It keeps its result, also in what is frozen.
-                keeps = type(namespace.get(name)) is functools.cached_property
-                self._changes_variables |= keeps
-                self.add(value, "live")
+                else:
+                    self._add_attribute(owner, namespace, name)
         return len(self.out) > before
+
+    def _names_to_read(self, owner: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
+        """Yield the attributes of an owner that code names, or that somebody may ask for."""
+        if namespace.get("_is_protocol"):  # an `isinstance` asks for these
+            self._named.update(namespace)
+        if self.reads_any_attribute:
+            yield from (n for n in namespace if not is_dunder(n) or n == "__match_args__")
+        else:
+            yield from self._named.intersection(namespace)
+        if isinstance(owner, types.ModuleType):
+            yield from {"__getattr__"}.intersection(namespace)
+        elif not isinstance(owner, type):
+            yield from filter(is_asked_for, namespace)
+        else:
+            yield from namespace.get("_member_names_", ())
+            is_called = self._constructs_any or owner in self._constructed or not is_plain(owner)
+            yield from (n for n in asked_for(owner) if is_called or n not in _CONSTRUCTORS)
+
+    def _add_attribute(self, owner: Any, namespace: Mapping[str, Any], name: str) -> None:
+        """Add what a module or a class has under a name."""
+        value, kind = attribute_of(owner, name), type(namespace.get(name))
+        self._constructs_any |= kind is classmethod
+        # It keeps its result, also in what is frozen.
+        self._changes_variables |= kind is functools.cached_property
+        # An instance that is frozen has a value of its own in place of a field's default.
+        fields = namespace.get("__dataclass_fields__", ())
+        is_frozen = is_module_class(owner) or (fields and owner.__dataclass_params__.frozen)
+        self.reads_data |= not (_is_code(value) or (name in fields and is_frozen))
+        self.add(value, "live")
 
 
 def is_plain(cls: type) -> bool:
