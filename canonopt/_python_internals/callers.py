@@ -212,17 +212,14 @@ _parsing = threading.RLock()
 
 @functools.lru_cache(16)
 def _nodes(source: str) -> list[tuple[_Place, _Place, Any]]:
-    """The statements and expressions of a source, with start and end; outer ones come first."""
+    """Return a source's statements and expressions, with start and end; outer ones come first."""
     try:
         with _parsing:
-            nodes: Iterable[Any] = ast.walk(ast.parse(source))
+            tree = ast.parse(source)
     except (SyntaxError, ValueError):  # the file has changed since it was imported
         return []
-    return [
-        ((node.lineno, node.col_offset), (node.end_lineno, node.end_col_offset), node)
-        for node in nodes
-        if isinstance(node, ast.stmt | ast.expr)
-    ]
+    nodes: list[Any] = [n for n in ast.walk(tree) if isinstance(n, ast.stmt | ast.expr)]
+    return [((n.lineno, n.col_offset), (n.end_lineno, n.end_col_offset), n) for n in nodes]
 
 
 def _is_assignable(node: ast.expr, frame: types.FrameType) -> bool:
