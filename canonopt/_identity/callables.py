@@ -10,7 +10,7 @@ import jax
 import jax.tree_util as jtu
 
 from .._jax_internals.functions import Jitted, has_programs, jit_options
-from .._python_internals.bytecode import Code, code_of
+from .._python_internals.bytecode import Code, code_of, passes_self
 from .._python_internals.libraries import HIDDEN_ATTRIBUTES, impure_name, is_library_function
 from .._python_internals.namespaces import is_stable
 from .._python_internals.rebinding import captured_by, cells_of, is_bound, rebindable_variables
@@ -105,7 +105,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
             _, value = reader.library_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
             reader.judge_module(function, value, code, name)
-        reader.add(value, how)
+        reader.add_variable(name, value, how)
 
 
 def _add_annotations(reader: Reader, annotations: dict[str, Any]) -> None:
@@ -193,7 +193,11 @@ def read_call(reader: Reader, value: Any, mode: Mode) -> None:
     if isinstance(value, functools.partial) and vars(value):
         reader.add_identity(value, has_attributes(vars(value)))
         reader.add_named(vars(value), inside(mode))
-    reader.add_named(dict(kind.items(value)), inside(mode))
+    if isinstance(value, types.MethodType) and not passes_self(value.__func__):
+        reader.add(value.__func__, inside(mode))
+        reader.add_variable("", value.__self__, inside(mode))
+    else:
+        reader.add_named(dict(kind.items(value)), inside(mode))
 
 
 def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
@@ -260,8 +264,10 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
     reader.add(value.__wrapped__, inside(mode))
     if not is_lru_cached:
         add_programs(reader, value, mode)
-    elif reader.reads_data_in(value.__wrapped__, mode):
-        reader.stop(value, CACHE)  # it may be cleared at any time
+    else:
+        reader.finds_by_identity = True
+        if reader.reads_data_in(value.__wrapped__, mode):
+            reader.stop(value, CACHE)  # it may be cleared at any time
     for name, option in options.items():
         leaves, structure = jtu.tree_flatten(option)
         reader.out.append(name)

@@ -18,7 +18,7 @@ from .._python_internals.libraries import impure_name, is_library_class
 from .._python_internals.namespaces import loaded
 from .._python_internals.weak import WeakIdMap, known_by_identity
 from ..errors import HIDDEN, NO_VALUE, ConstantError, impure, mutable
-from .reader import UNBOUND, Mode, Reader, is_plain
+from .reader import UNBOUND, Mode, Reader, Variable, is_plain
 
 # --- promises -----------------------------------------------------------------------------------
 
@@ -249,12 +249,39 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
         reader.add_identity(value, NO_VALUE)
     elif layout is None:
         reader.stop(value, HIDDEN)
+    elif _is_by_name(cls, layout) and reader.is_by_name(value, mode):
+        _read_by_name(reader, Variable(value, None), mode)
     elif not reader.was_seen(value, mode):
         reader.add_class(cls)
         if is_sentinel(value):
             reader.add_identity(value, NO_VALUE)
         else:
             _read_state(reader, value, layout, mode)
+
+
+def read_variable(reader: Reader, variable: Variable, mode: Mode) -> None:
+    """Read an instance that code has under a name."""
+    cls = type(variable.value)
+    is_promised = _promised.get(cls) is not None
+    if not is_promised and (layout := _layout_of(cls)) and _is_by_name(cls, layout):
+        _read_by_name(reader, variable, mode)
+    else:
+        reader.read_instead(variable.value, mode)
+
+
+def _is_by_name(cls: type, layout: _Layout) -> bool:
+    """Return True for a class whose instances count by what code names of them."""
+    has_only_attributes = layout.base is object and not (layout.slots or layout.is_frozen)
+    return has_only_attributes and cls is not object and is_plain(cls)
+
+
+def _read_by_name(reader: Reader, variable: Variable, mode: Mode) -> None:
+    value = variable.value
+    if not reader.was_seen(value, mode):
+        reader.add_class(type(value))
+        reader.enter_mutable(value, mode, mutable(value))
+        reader.was_seen(attributes_of(value), mode)  # two instances may share a `__dict__`
+    reader.add_instance(value, variable.name)
 
 
 def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None:
@@ -266,9 +293,7 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
         attributes = {n: part for n, part in attributes.items() if n not in _OF_LINEN}
     elif not layout.is_frozen:
         mode = reader.enter_mutable(value, "held" if mode == "given" else mode, mutable(value))
-        if mode == "now" and layout.base is object and not layout.slots and is_plain(cls):
-            reader.add_owner(value)  # of which only what code names is read
-            return
+        reader.note_passed(cls)
     if mode == "given" and is_module_class(cls):
         # Its leaves are given, like those of a dict. Its static fields are held by whoever made it,
         # who can change a list in there.

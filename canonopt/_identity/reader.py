@@ -27,7 +27,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._jax_internals.functions import Jitted, is_module_class, node_functions
-from .._python_internals.bytecode import TELLS_TRACERS, Code
+from .._python_internals.bytecode import TELLS_TRACERS, Code, passes_self
 from .._python_internals.libraries import (
     REFLECTION,
     impure_name,
@@ -38,10 +38,10 @@ from .._python_internals.libraries import (
     reflects,
 )
 from .._python_internals.namespaces import (
+    FIELDS,
     asked_for,
     attribute_of,
     can_tell_apart,
-    is_asked_for,
     is_constant_to,
     is_dunder,
     is_stable,
@@ -86,7 +86,16 @@ class _Mark:
     """A word in a key. Equal to itself only."""
 
 
+@dataclasses.dataclass(frozen=True, eq=False, slots=True)
+class Variable:
+    """An instance of a user's class, and the name that code has for it."""
+
+    value: Any
+    name: str | None
+
+
 SEEN, PENDING, IDENTITY, MODULE, BUILTIN, FIELD, UNBOUND = (_Mark() for _ in range(7))
+WHOLE = ""  # in place of the name of an attribute
 _MISSING: Any = object()
 
 
@@ -108,6 +117,9 @@ class Reading:
     # What another build is unlikely to have, if asked for.
     incomparable: list[Incomparable] | None = None
     has_numpy: bool = False  # whether a NumPy array is read, which may change in place
+    # Whether code passes on an object that equals only itself, and that may change. What gets it
+    # may keep a result by it: an inner `jax.jit` with static arguments, `functools.lru_cache`.
+    passes_objects: bool = False
     hides_traces: bool = False  # whether code may use a trace of JAX's that no program shows
     # Objects of which the key has the id: kept, so that no other object gets it.
     pinned: list[Any] = dataclasses.field(default_factory=list)
@@ -122,10 +134,12 @@ class Reader:
     """One walk over values, which writes their key."""
 
     is_comparable = True
-    can_change = reads_data = holds_mutable = has_numpy = False
+    can_change = reads_data = holds_mutable = has_numpy = passes_objects = False
     reads_any_attribute = False  # which the code that was read does not name
     _can_tell_tracers = _changes_variables = _changes_objects = _is_inner = False
     _constructs_any = False  # whether code may call the class of any instance
+    # Whether code may find or order objects by their identity: in a set, or what keeps results.
+    finds_by_identity = False
     # The function that was read last. What its module has under a name is constant to it.
     function: Any = None
     refused_attributes: frozenset[str] = frozenset()  # with which code reads files
@@ -153,12 +167,20 @@ class Reader:
         # instances that it may read them of, by id, with the attributes that are done.
         self._named: set[str] = set()
         self._owners: dict[int, tuple[Any, set[str]]] = {}
+        # The names that code has for instances, by their ids; None for one that it also reaches in
+        # another way. The names whose values code passes on, and the classes with methods that
+        # pass on their instance.
+        self._names_of: dict[int, set[str | None]] = {}
+        self._passed: set[str] = set()
+        self._passing: set[type] = set()
+        self._is_now = False  # whether a function that is traced now is read
         # What was named, and how many owners there were, when the owners were read last.
         self._known_to_owners: tuple[Any, int] = ((), 0)
         self._constructed: set[type] = set()  # the user's classes that code may call, and bases
 
     def read(self, **values: Iterable[Any]) -> Reading:
         """Read values, given by the mode in which each is read."""
+        self._is_now = bool(values.get("now"))
         for mode, of_mode in values.items():
             for value in of_mode:
                 self.add(value, cast(Mode, mode))
@@ -166,12 +188,15 @@ class Reader:
         self._finish()
         if self._named & self.refused_attributes:
             self.stop(self.function, impure("a file"))
+        if self.finds_by_identity and self.passes_objects:
+            self.stop(self.function, IDENTITY_TEST)
         stores = self._changes_variables or (self._changes_objects and self.holds_mutable)
         return Reading(
             tuple(self.out),
             *(self.is_comparable, self.can_change, self.reads_data),
             not (self._can_tell_tracers or stores),
-            *(self.incomparable, self.has_numpy, bool(self._named & _HIDE_TRACES)),
+            *(self.incomparable, self.has_numpy, self.passes_objects),
+            bool(self._named & _HIDE_TRACES),
             *(self.pinned, self._alive, self.library_cells),
         )
 
@@ -215,6 +240,15 @@ class Reader:
         else:
             self.out.append(PENDING)
             self._pending.append((value, mode))
+
+    def add_variable(self, name: str | None, value: Any, mode: Mode) -> None:
+        """Add what code has under a name.
+
+        If all that code does with this name is to read attributes of it, an instance of a plain
+        class counts by these.
+        """
+        is_instance = self._is_now and mode in ("now", "live") and not is_library_class(type(value))
+        self.add(Variable(value, name) if is_instance else value, mode)
 
     def add_all(self, values: Iterable[Any], mode: Mode) -> None:
         """Add several parts, and how many there are."""
@@ -314,6 +348,8 @@ class Reader:
         self._changes_objects |= code.changes_objects
         self.reads_any_attribute |= code.reads_any_attribute
         self.note_attributes(code.attributes)
+        self._passed |= code.passed
+        self.finds_by_identity |= code.makes_sets
         for name in code.hidden_inputs:
             self.stop(function, impure(name))
         for path in code.identity_tests:
@@ -332,7 +368,7 @@ class Reader:
             self.reads_data |= not _is_code(value)
             if type(value) is types.ModuleType:
                 self.judge_module(function, value, code, name)
-            self.add(value, "live")
+            self.add_variable(name, value, "live")
         for name, *attributes in code.imports:
             with contextlib.suppress(ImportError):  # of a relative name without a package
                 name = importlib.util.resolve_name(name, namespace.get("__package__"))
@@ -421,8 +457,26 @@ class Reader:
             self.stop(cls) if functions is None else self.add_all(functions, "live")
 
     def add_owner(self, owner: Any) -> None:
-        """Add what code names of a module, a class or an instance."""
+        """Add what code names of a module or a class."""
         self._owners.setdefault(id(owner), (owner, set()))
+
+    def add_instance(self, instance: Any, *names: str | None) -> None:
+        """Add what code names of an instance, or all of it if code may pass it on.
+
+        Code has it under these names. Without one, code reaches it in another way.
+        """
+        self._names_of.setdefault(id(instance), set()).update(names or (None,))
+        self.add_owner(instance)
+
+    def is_by_name(self, instance: Any, mode: Mode) -> bool:
+        """Return True if an instance of a plain class may count by what code names of it."""
+        return id(instance) in self._names_of or (self._is_now and mode in ("now", "live"))
+
+    def _is_passed(self, instance: Any) -> bool:
+        """Return True if code may do more with an instance than to read attributes of it."""
+        names = self._names_of[id(instance)]
+        is_passed = self.reads_any_attribute or None in names or not names.isdisjoint(self._passed)
+        return is_passed or not self._passing.isdisjoint(type(instance).__mro__)
 
     def _read_owners(self) -> bool:
         """Add the attributes of owners that code names by now, if there are new ones.
@@ -432,7 +486,8 @@ class Reader:
         """
         self._constructs_any |= self.reads_any_attribute or "__class__" in self._named
         facts = self.reads_any_attribute, self._constructs_any
-        now = (len(self._named), len(self._constructed), *facts)
+        now = (len(self._named), len(self._constructed), len(self._passed), len(self._passing))
+        now += (sum(None in names for names in self._names_of.values()), *facts)
         # If code names nothing new, only new owners have something to read.
         then, start = self._known_to_owners
         owners = itertools.islice(
@@ -441,18 +496,36 @@ class Reader:
         self._known_to_owners = now, len(self._owners)
         before = len(self.out)
         for place, (owner, done) in [*owners]:
-            is_instance = not isinstance(owner, type | types.ModuleType)
-            # A thread may give an object more attributes meanwhile.
-            namespace: Any = vars(owner).copy() if is_instance else vars(owner)
+            if not isinstance(owner, type | types.ModuleType):
+                self._read_instance(place, owner, done)
+                continue
+            namespace = vars(owner)
             for name in sorted({*self._names_to_read(owner, namespace)} - done):
                 done.add(name)
                 self.can_change = True
                 self.out += (FIELD, place, name)
-                if is_instance:
-                    self.add(namespace[name], "now")
-                else:
-                    self._add_attribute(owner, namespace, name)
+                self._add_attribute(owner, namespace, name)
         return len(self.out) > before
+
+    def _read_instance(self, place: int, instance: Any, done: set[str]) -> None:
+        if WHOLE in done:
+            return
+        namespace = vars(instance).copy()  # a thread may give it more attributes meanwhile
+        if self._is_passed(instance):
+            done.add(WHOLE)
+            self.note_passed(type(instance))
+            self.out += (FIELD, place, WHOLE)
+            self.add_named(namespace, "now")
+            return
+        for name in sorted(self._named.intersection(namespace) - done):
+            done.add(name)
+            self.out += (FIELD, place, name)
+            self.add_variable(name, namespace[name], "now")
+
+    def note_passed(self, cls: type) -> None:
+        """Note that code may pass on a mutable instance of a user's class."""
+        is_by_identity = cls.__hash__ is object.__hash__ and not node_functions(cls)
+        self.passes_objects |= is_by_identity and not is_library_class(cls)
 
     def _names_to_read(self, owner: Any, namespace: Mapping[str, Any]) -> Iterator[str]:
         """Yield the attributes of an owner that code names, or that somebody may ask for."""
@@ -464,8 +537,6 @@ class Reader:
             yield from self._named.intersection(namespace)
         if isinstance(owner, types.ModuleType):
             yield from {"__getattr__"}.intersection(namespace)
-        elif not isinstance(owner, type):
-            yield from filter(is_asked_for, namespace)
         else:
             yield from namespace.get("_member_names_", ())
             is_called = self._constructs_any or owner in self._constructed or not is_plain(owner)
@@ -475,13 +546,19 @@ class Reader:
         """Add what a module or a class has under a name."""
         value, kind = attribute_of(owner, name), type(namespace.get(name))
         self._constructs_any |= kind is classmethod
+        if isinstance(owner, type) and (name in self._named or name in _ASKED_OF_ATTRIBUTES):
+            is_method = hasattr(kind, "__get__") and kind not in (classmethod, staticmethod)
+            functions = value[:3] if kind is property else (value,)
+            if is_method and not isinstance(namespace[name], FIELDS):
+                if any(each is not None and passes_self(each) for each in functions):
+                    self._passing.add(owner)
         # It keeps its result, also in what is frozen.
         self._changes_variables |= kind is functools.cached_property
         # An instance that is frozen has a value of its own in place of a field's default.
         fields = namespace.get("__dataclass_fields__", ())
         is_frozen = is_module_class(owner) or (fields and owner.__dataclass_params__.frozen)
         self.reads_data |= not (_is_code(value) or (name in fields and is_frozen))
-        self.add(value, "live")
+        self.add_variable(name, value, "live")
 
 
 def is_plain(cls: type) -> bool:
@@ -498,6 +575,7 @@ def is_plain(cls: type) -> bool:
 
 _BARE = (object, abc.ABC, typing.Generic, typing.Protocol)
 _CONSTRUCTORS = ("__init__", "__new__")
+_ASKED_OF_ATTRIBUTES = ("__getattr__", "__getattribute__", "__setattr__", "__delattr__")
 
 
 def _is_code(value: Any) -> bool:

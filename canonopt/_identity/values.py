@@ -29,8 +29,9 @@ from .instances import (
     read_immutable,
     read_instance,
     read_path,
+    read_variable,
 )
-from .reader import HoldsArray, Mode, Reader, Rule
+from .reader import HoldsArray, Mode, Reader, Rule, Variable
 
 MAX_BYTES = 1 << 16  # of a NumPy array, which is read at each build
 
@@ -288,6 +289,7 @@ VALUES: dict[type, Rule] = {
     np.ndarray: read_array,
     np.ufunc: read_ufunc,
     type: read_class,
+    Variable: read_variable,
     **dict.fromkeys((pathlib.PurePosixPath, pathlib.PureWindowsPath), read_path),
     **dict.fromkeys((pathlib.PosixPath, pathlib.WindowsPath), read_path),
     jtu.PyTreeDef: read_treedef,

@@ -46,6 +46,9 @@ class Code:
     attributes: frozenset[str]
     # Each variable with the attributes that are read right after it: ("np", "random", "normal").
     paths: frozenset[tuple[str, ...]]
+    # The variables and attributes whose value it uses for more than to read an attribute: `model`
+    # in `self.model(x)`.
+    passed: frozenset[str]
     # The modules that it imports when it runs, each with what it takes from there. A relative name
     # begins with dots.
     imports: tuple[tuple[str, ...], ...]
@@ -62,16 +65,17 @@ class Code:
     # errors, makes texts, or asks an object what it is.
     can_tell_tracers: bool
     changes_objects: bool  # which may have been there before it ran
+    makes_sets: bool
 
 
 @known_by_identity  # code objects of two functions may compare equal
 def facts_of(code: types.CodeType) -> Code:
     names: dict[str, None] = {}
     imports: dict[tuple[str, ...], None] = {}
-    attributes, words, stores = set[str](), set[str](), set[str]()
+    attributes, words, stores, passed = set[str](), set[str](), set[str](), set[str]()
     tests: list[tuple[str, ...]] = []
     paths: set[tuple[str, ...]] = set()
-    tells = changes = matches = False
+    tells = changes = matches = makes_sets = False
     for each in _with_nested(code):
         path: tuple[str, ...] = ()
         is_global = False  # the variable of this path
@@ -81,7 +85,7 @@ def facts_of(code: types.CodeType) -> Code:
         own = _new_containers(instructions) | ({each.co_varnames[:1]} if makes else set())
         for i, instruction in enumerate(instructions):
             opname, name = instruction.opname, instruction.argval
-            is_attribute = instruction.opcode in dis.hasname and opname not in _GLOBAL
+            is_attribute = _is_attribute(instruction)
             if opname in _GLOBAL:
                 names[name] = None
             elif opname == "IMPORT_NAME":
@@ -97,6 +101,8 @@ def facts_of(code: types.CodeType) -> Code:
                 words.update(_words(each.co_consts[instruction.arg or 0]))
             if opname in _STORES and (opname.endswith("GLOBAL") or name in code.co_freevars):
                 stores.add(name)
+            is_next = instructions[i + 1 : i + 2] and _is_attribute(instructions[i + 1])
+            passed.update(_loaded(instruction, each)[: -1 if is_next else None])
             if path and is_attribute:
                 path += (name,)
             else:
@@ -113,6 +119,7 @@ def facts_of(code: types.CodeType) -> Code:
             is_store = opname in _CHANGES or _drops_result(instructions, i, own)
             changes |= (is_mutator and not is_of_own) or (is_store and not (makes or is_item))
             matches |= opname == "MATCH_CLASS"
+            makes_sets |= opname in ("BUILD_SET", "SET_ADD")
         paths.add(path)
     named = {*names, *attributes}
     is_generated = code.co_qualname.startswith("__create_fn__.") or (
@@ -124,6 +131,7 @@ def facts_of(code: types.CodeType) -> Code:
         globals=tuple(names),
         attributes=frozenset(attributes | words),
         paths=frozenset(paths),
+        passed=frozenset(passed),
         imports=tuple(imports),
         identity_tests=() if is_generated else tuple(tests),
         stores=frozenset(stores),
@@ -132,12 +140,21 @@ def facts_of(code: types.CodeType) -> Code:
         reads_any_attribute=matches or not REFLECTION_ATTRIBUTES.isdisjoint(attributes),
         can_tell_tracers=tells and not is_generated,
         changes_objects=changes,
+        makes_sets=makes_sets or not {"set", "frozenset"}.isdisjoint(named),
     )
 
 
 def code_of(function: types.FunctionType) -> Code:
     """Return what is known about the code of `function`."""
     return facts_of(function.__code__)
+
+
+def passes_self(function: Any) -> bool:
+    """Return True if a method may do more with its instance than to read attributes of it."""
+    if not isinstance(function, types.FunctionType):
+        return True
+    code = function.__code__
+    return not code.co_argcount or code.co_varnames[0] in code_of(function).passed
 
 
 # The body of a class in a function loads names with LOAD_NAME.
@@ -174,6 +191,23 @@ TELLS_TRACERS = (
     }
 )
 _TEXTS = frozenset("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE FORMAT_SPEC".split())
+
+
+def _is_attribute(instruction: dis.Instruction) -> bool:
+    return instruction.opcode in dis.hasname and instruction.opname not in _GLOBAL
+
+
+def _loaded(instruction: dis.Instruction, code: types.CodeType) -> tuple[str, ...]:
+    """Return the variables or the attribute whose value an instruction leaves on the stack."""
+    opname, name = instruction.opname, instruction.argval
+    if _is_attribute(instruction):
+        return (name,) if opname.startswith("LOAD") else ()
+    if opname == "LOAD_FAST" and name in (*code.co_cellvars, *code.co_freevars):
+        return ()  # since Python 3.13: the variable itself, for a function that captures it
+    variable = _variable(instruction)
+    if variable is None:
+        return ()
+    return name if opname == "LOAD_FAST_LOAD_FAST" else (variable,)
 
 
 def _words(constant: Any) -> Iterator[str]:

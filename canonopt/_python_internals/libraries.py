@@ -87,7 +87,7 @@ _IS_MADE_WHEN_RUN = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 REFLECTION = frozenset("getattr setattr delattr vars hasattr dir locals".split())
 REFLECTION_ATTRIBUTES = frozenset(
     "__dict__ __getattribute__ __getattr__ format format_map attrgetter methodcaller "
-    "__slots__ __match_args__ __dir__ getattr_static".split()
+    "__slots__ __match_args__ __dir__ getattr_static __getstate__ __reduce__ __reduce_ex__".split()
 )
 _REFLECTS = {
     *(id(vars(builtins)[name]) for name in REFLECTION),
@@ -114,7 +114,7 @@ def makes_text(value: Any) -> bool:
 HIDDEN_ATTRIBUTES = frozenset(
     "__builtins__ __closure__ __code__ __defaults__ __globals__ __kwdefaults__ __subclasses__ "
     "__annotations__ annotation __context__ __cause__ __traceback__ cell_contents f_back "
-    "f_builtins f_globals f_locals gi_frame tb_frame".split()
+    "f_builtins f_globals f_locals gi_frame tb_frame __hash__".split()
 )
 # Builtins that read what does not appear in the code at all.
 _HIDDEN_INPUTS = frozenset(

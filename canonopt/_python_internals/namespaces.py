@@ -102,7 +102,7 @@ def can_tell_apart(path: tuple[str, ...], namespace: dict[str, Any]) -> bool:
 
 
 # What a class has for a slot, and a named tuple for a field.
-_FIELDS = (
+FIELDS = (
     *(types.MemberDescriptorType, types.GetSetDescriptorType),
     type(vars(collections.namedtuple("_Named", "name"))["name"]),
 )
@@ -137,7 +137,7 @@ def asked_for(cls: type) -> list[str]:
         or (
             (callable(value) or hasattr(type(value), "__get__"))
             and (is_dunder(name) or any(name in vars(base) for base in bases))
-            and not isinstance(value, _FIELDS)
+            and not isinstance(value, FIELDS)
             and not (name == "__repr__" and _is_made_by_library(value))  # by dataclasses
         )
     ]
@@ -165,4 +165,4 @@ def attribute_of(owner: Any, name: str) -> Any:
         return value.func
     if kind is types.GetSetDescriptorType:  # of `__dict__`
         return None
-    return value.__reduce__()[1] if isinstance(value, _FIELDS) else value
+    return value.__reduce__()[1] if isinstance(value, FIELDS) else value

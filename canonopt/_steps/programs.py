@@ -358,6 +358,7 @@ def _started(
         _thread.tracing = _thread.jitted = None
     program.bytes, keeps_code, places = kept_by(traced.jaxpr)
     program.inside = traced_inside(places, reading)
+    is_old = bool(program.inside) and reading.passes_objects
     template = template_of(tracing.output, reading.objects)
     after, _ = read_call(fn, beside, before=reading)
     # An effect may leave an object like the one that was there: `self.cache = {}`.
@@ -377,7 +378,7 @@ def _started(
     result = use(jitted, args, kwargs)
     if result is _UNTRACED:  # JAX keeps no traces
         return None, None
-    if has_old_trace(program.inside, reading):
+    if is_old or has_old_trace(program.inside, reading):
         note_not_shared(fn, _OLD)
     elif reason is None and template is not None:
         program.template = template
