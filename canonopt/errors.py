@@ -206,6 +206,10 @@ IDENTITY_TEST = Reason(
     "compares objects with `is`",
     "Compare with `==`, or with None, a class or a sentinel.",
 )
+FINDS = Reason(
+    "may find or order objects by their identity, in a set or a cache",
+    "Give the class of the object __eq__ and __hash__, or pass what is needed of it.",
+)
 NO_RULE = Reason("has no derivative rule yet", "Call defjvp or defvjp before you hoist it.")
 HIDDEN = Reason(
     "has state that canonopt cannot read",

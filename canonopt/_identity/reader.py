@@ -11,6 +11,7 @@ equals no other.
 import abc
 import builtins
 import contextlib
+import copy
 import dataclasses
 import functools
 import importlib.util
@@ -47,7 +48,7 @@ from .._python_internals.namespaces import (
     is_stable,
 )
 from .._python_internals.weak import token_of
-from ..errors import HIDDEN, IDENTITY_TEST, TOO_LARGE, Incomparable, Reason, impure
+from ..errors import FINDS, HIDDEN, IDENTITY_TEST, TOO_LARGE, Incomparable, Reason, impure
 
 # How a value is reached, which decides whether its identity counts:
 # - "given": an argument of a factory. Containers count by their items; arrays are refused.
@@ -189,7 +190,7 @@ class Reader:
         if self._named & self.refused_attributes:
             self.stop(self.function, impure("a file"))
         if self.finds_by_identity and self.passes_objects:
-            self.stop(self.function, IDENTITY_TEST)
+            self.stop(self.function, FINDS)
         stores = self._changes_variables or (self._changes_objects and self.holds_mutable)
         return Reading(
             tuple(self.out),
@@ -421,7 +422,7 @@ class Reader:
     def note_reached(self, value: Any, is_builtin: bool = False) -> None:
         """Note what a value of a library can do, under whatever name it is called."""
         self.reads_any_attribute |= reflects(value)
-        self._constructs_any |= value is type
+        self._constructs_any |= any(value is each for each in _CONSTRUCT)
         if isinstance(value, type) and not is_library_class(value):
             self._constructed.update(value.__mro__)
         # Where it has its own name, the code shows whether the text is for an error.
@@ -547,11 +548,10 @@ class Reader:
         value, kind = attribute_of(owner, name), type(namespace.get(name))
         self._constructs_any |= kind is classmethod
         if isinstance(owner, type) and (name in self._named or name in _ASKED_OF_ATTRIBUTES):
-            is_method = hasattr(kind, "__get__") and kind not in (classmethod, staticmethod)
+            is_method = hasattr(kind, "__get__") and kind not in _NOT_OF_INSTANCES
             functions = value[:3] if kind is property else (value,)
-            if is_method and not isinstance(namespace[name], FIELDS):
-                if any(each is not None and passes_self(each) for each in functions):
-                    self._passing.add(owner)
+            if is_method and any(each is not None and passes_self(each) for each in functions):
+                self._passing.add(owner)
         # It keeps its result, also in what is frozen.
         self._changes_variables |= kind is functools.cached_property
         # An instance that is frozen has a value of its own in place of a field's default.
@@ -575,6 +575,8 @@ def is_plain(cls: type) -> bool:
 
 _BARE = (object, abc.ABC, typing.Generic, typing.Protocol)
 _CONSTRUCTORS = ("__init__", "__new__")
+_NOT_OF_INSTANCES = (classmethod, staticmethod, *FIELDS)
+_CONSTRUCT = (type, copy.copy, copy.deepcopy)
 _ASKED_OF_ATTRIBUTES = ("__getattr__", "__getattribute__", "__setattr__", "__delattr__")
 
 

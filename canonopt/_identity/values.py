@@ -141,9 +141,14 @@ def read_container(reader: Reader, value: Any, mode: Mode) -> None:
     if attributes := getattr(value, "__dict__", None):
         reader.add_named(attributes, mode)
     if isinstance(value, dict):
+        reader.note_attributes(filter(_is_name, value))  # as `apply(..., method=key)`
         reader.add_named(value, mode)
     else:
         reader.add_all(value, mode)
+
+
+def _is_name(key: Any) -> bool:
+    return type(key) is str and key.isidentifier()
 
 
 # --- arrays -----------------------------------------------------------------------------------

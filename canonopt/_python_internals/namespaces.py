@@ -119,11 +119,6 @@ _ASKED_FOR = frozenset(
 )
 
 
-def is_asked_for(name: str) -> bool:
-    """Return True for an attribute that Python or libraries ask any instance for."""
-    return name in _ASKED_FOR or is_dunder(name)
-
-
 def asked_for(cls: type) -> list[str]:
     """Return the attributes of a user's class that Python or a library asks for by their names.
 
@@ -135,12 +130,21 @@ def asked_for(cls: type) -> list[str]:
         for name, value in vars(cls).items()
         if name in _ASKED_FOR
         or (
-            (callable(value) or hasattr(type(value), "__get__"))
-            and (is_dunder(name) or any(name in vars(base) for base in bases))
-            and not isinstance(value, FIELDS)
+            (any(name in vars(base) for base in bases) or (is_dunder(name) and _is_asked(value)))
+            and not (name in _WRITTEN or isinstance(value, FIELDS))
             and not (name == "__repr__" and _is_made_by_library(value))  # by dataclasses
         )
     ]
+
+
+# What Python writes into a class, and nothing asks for.
+_WRITTEN = ("__module__", "__doc__", "__firstlineno__", "__slots__", "__static_attributes__")
+
+
+def _is_asked(value: Any) -> bool:
+    """Return True for a special method, and for a number or None in place of one."""
+    is_method = callable(value) or hasattr(type(value), "__get__")
+    return is_method or value is None or isinstance(value, int | float)
 
 
 def _is_made_by_library(value: Any) -> bool:

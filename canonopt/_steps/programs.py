@@ -358,7 +358,6 @@ def _started(
         _thread.tracing = _thread.jitted = None
     program.bytes, keeps_code, places = kept_by(traced.jaxpr)
     program.inside = traced_inside(places, reading)
-    is_old = bool(program.inside) and reading.passes_objects
     template = template_of(tracing.output, reading.objects)
     after, _ = read_call(fn, beside, before=reading)
     # An effect may leave an object like the one that was there: `self.cache = {}`.
@@ -367,6 +366,8 @@ def _started(
     )
     is_copy_same = tracing.copy is None or tracing.copy.is_unchanged()
     reason = KEEPS if keeps_code else _RETURNS if template is None else None
+    if program.inside and reading.passes_objects:
+        reason = _PASSES
     reason = reason if is_same and is_copy_same else _CHANGES
     if reason is not None:
         _refuse(key, fn, reason)
@@ -378,7 +379,7 @@ def _started(
     result = use(jitted, args, kwargs)
     if result is _UNTRACED:  # JAX keeps no traces
         return None, None
-    if is_old or has_old_trace(program.inside, reading):
+    if has_old_trace(program.inside, reading):
         note_not_shared(fn, _OLD)
     elif reason is None and template is not None:
         program.template = template
@@ -389,6 +390,10 @@ def _started(
 _OLD = (
     "what a function inside of it reads has changed since JAX traced that, and JAX goes on with "
     "the old trace. Pass what changes as an argument."
+)
+_PASSES = (
+    "it passes on an object that equals only itself, and JAX may keep a trace of an inner function "
+    "by it. Pass what is needed of the object, or give its class __eq__ and __hash__."
 )
 _ASKS = (
     "it asks for the value of an array that it captures. Pass the array as an argument, or capture "

@@ -683,6 +683,135 @@ def the_annotations_of_a_signature(jit):
             yield jit(lambda x, s=signature: x * len(s.parameters["value"].annotation.__name__))(x)
 
 
+# --- objects that are passed on -----------------------------------------------------------------
+
+
+class Passed:
+    """An object of which code uses more than the attributes that it names."""
+
+    def __init__(self, rate, w=1.0):
+        self.rate, self.w = rate, w
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def traced(self, x):
+        return x * self.rate
+
+    @functools.lru_cache  # noqa: B019
+    def cached(self):
+        return self.rate
+
+    @functools.partial(jax.jit, static_argnums=1)
+    def of_another(x, other):
+        return x * other.rate
+
+    def nested(self, x):
+        return Passed.of_another(x, self)
+
+    def __reversed__(self):
+        return iter([self.rate])
+
+
+USES = {
+    "static argument": lambda c, x: c.traced(x),
+    "static argument of a method": lambda c, x: c.nested(x),
+    "derivative": lambda c, x: jax.grad(c.traced)(x),
+    "cached method": lambda c, x: x * c.cached(),
+    "cached function": lambda c, x: x * functools.lru_cache(lambda one: one.rate)(c),
+    "state": lambda c, x: x * sum(c.__getstate__().values()),
+    "reduce": lambda c, x: x * c.__reduce_ex__(2)[2]["rate"],
+    "deepcopy": lambda c, x: x * copy.deepcopy(c).rate,
+    "in a list": lambda c, x: x * sum(next(reversed(one)) for one in [c]),
+    "vars": lambda c, x: x * vars(c)["rate"],
+    "getattr": lambda c, x: x * getattr(c, "ra" + "te"),
+}
+
+
+@pytest.mark.parametrize("w", [1.0, jnp.float32(2.0)], ids=["number", "array"])
+@pytest.mark.parametrize("use", USES)
+def test_an_object_that_is_passed_on_counts_as_a_whole(use, w):
+    def run(jit):
+        def fit(c):
+            return float(jit(lambda x: USES[use](c, x) * c.w)(x))
+
+        one = Passed(1.0, w)
+        yield fit(one)
+        one.rate = 2.0
+        yield fit(one)
+        yield fit(Passed(2.0, w))
+        yield fit(Passed(4.0, w))
+
+    assert [*run(canonopt.jit)] == [*run(jax.jit)]
+
+
+@case
+def a_cached_method_of_what_holds_an_array(jit):
+    one = Passed(1.0, jnp.float32(2.0))
+    one.cached()
+    one.rate = 5.0
+    yield jit(lambda x: x * one.cached() * one.w)(x)
+
+
+def test_a_set_of_objects_has_the_order_of_these_objects():
+    kept = []
+    for i in range(10):
+        objects = [Passed(rate) for rate in (2.0, 3.0, 5.0)]
+        kept.append((objects, [object() for _ in range(i)]))
+
+        def step(x, objects=objects):
+            return functools.reduce(lambda y, one: y * one.rate + 1, set(objects), x)
+
+        assert canonopt.jit(step)(x) == jax.jit(step)(x)
+
+
+@case
+def an_object_that_is_copied_by_its_class(jit):
+    class Copied:
+        def __new__(cls):
+            made = object.__new__(cls)
+            made.rate = rate
+            return made
+
+        def __getstate__(self): ...
+
+    one = Copied()
+    yield from with_rates(lambda: jit(lambda x: x * copy.copy(one).rate)(x))
+
+
+@case
+def a_method_that_a_dict_names(jit):
+    class Net(nn.Module):
+        def encode(self, x):
+            return x * rate
+
+    methods = {"encode": 2.0}
+    yield from with_rates(
+        lambda: jit(lambda x: sum(w * Net().apply({}, x, method=m) for m, w in methods.items()))(x)
+    )
+
+
+@case
+def what_a_class_says_to_libraries(jit):
+    class Encoder(json.JSONEncoder):
+        item_separator = ","
+
+    class Weight:
+        def __array__(self, dtype=None, copy=None):
+            return np.full(3, 10, np.float32)
+
+        def __rmul__(self, other):
+            return 5.0
+
+    def fit():
+        ones, weight = np.ones(3, np.float32), Weight()
+        return jit(lambda x: x * (ones * weight) * len(json.dumps([1, 2], cls=Encoder)))(x)
+
+    yield fit()
+    Weight.__array_ufunc__ = None
+    yield fit()
+    Encoder.item_separator = " ; "
+    yield fit()
+
+
 @pytest.mark.parametrize("function", CASES, ids=lambda function: function.__name__)
 def test_gives_the_numbers_of_jax_jit(function):
     expected, found = ([*map(np.asarray, function(jit))] for jit in (jax.jit, canonopt.jit))
