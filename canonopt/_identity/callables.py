@@ -9,7 +9,7 @@ from typing import Any
 import jax
 import jax.tree_util as jtu
 
-from .._jax_internals.functions import Jitted, has_programs, jit_options
+from .._jax_internals.functions import Jitted, has_programs, has_statics, jit_options
 from .._python_internals.bytecode import Code, code_of, passes_self
 from .._python_internals.libraries import HIDDEN_ATTRIBUTES, impure_name, is_library_function
 from .._python_internals.namespaces import is_stable
@@ -243,6 +243,7 @@ def add_programs(reader: Reader, value: Any, mode: Mode) -> None:
     They may be from before a change of what the function inside reads. Two jitted functions can
     then differ although their functions are the same.
     """
+    reader.finds_by_identity |= has_statics(value)
     called = mode == "now" and has_programs(value)
     if called or (mode != "now" and reader.reads_data_in(value.__wrapped__, mode)):
         reader.add_identity(value, CACHE)

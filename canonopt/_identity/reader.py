@@ -15,7 +15,6 @@ import copy
 import dataclasses
 import functools
 import importlib.util
-import itertools
 import struct
 import sys
 import types
@@ -121,6 +120,8 @@ class Reading:
     # Whether code passes on an object that equals only itself, and that may change. What gets it
     # may keep a result by it: an inner `jax.jit` with static arguments, `functools.lru_cache`.
     passes_objects: bool = False
+    # Whether code may find something by an object's identity: a set, and what keeps results.
+    finds_by_identity: bool = False
     hides_traces: bool = False  # whether code may use a trace of JAX's that no program shows
     # Objects of which the key has the id: kept, so that no other object gets it.
     pinned: list[Any] = dataclasses.field(default_factory=list)
@@ -138,9 +139,8 @@ class Reader:
     can_change = reads_data = holds_mutable = has_numpy = passes_objects = False
     reads_any_attribute = False  # which the code that was read does not name
     _can_tell_tracers = _changes_variables = _changes_objects = _is_inner = False
-    _constructs_any = False  # whether code may call the class of any instance
-    # Whether code may find or order objects by their identity: in a set, or what keeps results.
     finds_by_identity = False
+    _constructs_any = False  # whether code may call the class of any instance
     # The function that was read last. What its module has under a name is constant to it.
     function: Any = None
     refused_attributes: frozenset[str] = frozenset()  # with which code reads files
@@ -167,16 +167,16 @@ class Reader:
         # The attributes that the code which was read names, and the user's modules, classes and
         # instances that it may read them of, by id, with the attributes that are done.
         self._named: set[str] = set()
-        self._owners: dict[int, tuple[Any, set[str]]] = {}
-        # The names that code has for instances, by their ids; None for one that it also reaches in
-        # another way. The names whose values code passes on, and the classes with methods that
-        # pass on their instance.
+        self._owners: dict[int, tuple[int, Any, set[str]]] = {}
+        self._to_read: dict[int, None] = {}  # the owners that have something to read, by id
+        # The names that code has for instances, by their ids, an attribute's with a dot; None for
+        # one that it also reaches in another way. The names whose values code passes on, and the
+        # classes with methods that pass on their instance.
         self._names_of: dict[int, set[str | None]] = {}
         self._passed: set[str] = set()
         self._passing: set[type] = set()
         self._is_now = False  # whether a function that is traced now is read
-        # What was named, and how many owners there were, when the owners were read last.
-        self._known_to_owners: tuple[Any, int] = ((), 0)
+        self._known_to_owners: tuple[Any, ...] = ()  # what was named when they were read last
         self._constructed: set[type] = set()  # the user's classes that code may call, and bases
 
     def read(self, **values: Iterable[Any]) -> Reading:
@@ -189,14 +189,14 @@ class Reader:
         self._finish()
         if self._named & self.refused_attributes:
             self.stop(self.function, impure("a file"))
-        if self.finds_by_identity and self.passes_objects:
+        if self.finds_by_identity and (self.passes_objects or self._passes_methods()):
             self.stop(self.function, FINDS)
         stores = self._changes_variables or (self._changes_objects and self.holds_mutable)
         return Reading(
             tuple(self.out),
             *(self.is_comparable, self.can_change, self.reads_data),
             not (self._can_tell_tracers or stores),
-            *(self.incomparable, self.has_numpy, self.passes_objects),
+            *(self.incomparable, self.has_numpy, self.passes_objects, self.finds_by_identity),
             bool(self._named & _HIDE_TRACES),
             *(self.pinned, self._alive, self.library_cells),
         )
@@ -459,15 +459,20 @@ class Reader:
 
     def add_owner(self, owner: Any) -> None:
         """Add what code names of a module or a class."""
-        self._owners.setdefault(id(owner), (owner, set()))
+        if id(owner) not in self._owners:
+            self._owners[id(owner)] = (len(self._owners), owner, set())
+            self._to_read[id(owner)] = None
 
     def add_instance(self, instance: Any, *names: str | None) -> None:
         """Add what code names of an instance, or all of it if code may pass it on.
 
         Code has it under these names. Without one, code reaches it in another way.
         """
-        self._names_of.setdefault(id(instance), set()).update(names or (None,))
         self.add_owner(instance)
+        known = self._names_of.setdefault(id(instance), set())
+        if not known.issuperset(names := names or (None,)):
+            known.update(names)
+            self._to_read[id(instance)] = None
 
     def is_by_name(self, instance: Any, mode: Mode) -> bool:
         """Return True if an instance of a plain class may count by what code names of it."""
@@ -487,16 +492,14 @@ class Reader:
         """
         self._constructs_any |= self.reads_any_attribute or "__class__" in self._named
         facts = self.reads_any_attribute, self._constructs_any
-        now = (len(self._named), len(self._constructed), len(self._passed), len(self._passing))
-        now += (sum(None in names for names in self._names_of.values()), *facts)
+        sizes = map(len, (self._named, self._constructed, self._passed, self._passing))
+        now = (*sizes, *facts)
         # If code names nothing new, only new owners have something to read.
-        then, start = self._known_to_owners
-        owners = itertools.islice(
-            enumerate(self._owners.values()), start if now == then else 0, None
-        )
-        self._known_to_owners = now, len(self._owners)
+        to_read = [*(self._to_read if now == self._known_to_owners else self._owners)]
+        self._known_to_owners = now
+        self._to_read.clear()
         before = len(self.out)
-        for place, (owner, done) in [*owners]:
+        for place, owner, done in map(self._owners.__getitem__, to_read):
             if not isinstance(owner, type | types.ModuleType):
                 self._read_instance(place, owner, done)
                 continue
@@ -521,7 +524,14 @@ class Reader:
         for name in sorted(self._named.intersection(namespace) - done):
             done.add(name)
             self.out += (FIELD, place, name)
-            self.add_variable(name, namespace[name], "now")
+            self.add_variable(f".{name}", namespace[name], "now")
+
+    def _passes_methods(self) -> bool:
+        """Return True if code may pass on a method of an instance that counts by name."""
+        instances = (self._owners[each][1] for each in self._names_of)
+        bases = {base for one in instances for base in type(one).__mro__ if base is not object}
+        names = (n for base in bases for n, v in vars(base).items() if hasattr(v, "__code__"))
+        return any(f".{name}" in self._passed for name in names)
 
     def note_passed(self, cls: type) -> None:
         """Note that code may pass on a mutable instance of a user's class."""
@@ -558,7 +568,7 @@ class Reader:
         fields = namespace.get("__dataclass_fields__", ())
         is_frozen = is_module_class(owner) or (fields and owner.__dataclass_params__.frozen)
         self.reads_data |= not (_is_code(value) or (name in fields and is_frozen))
-        self.add_variable(name, value, "live")
+        self.add_variable(f".{name}", value, "live")
 
 
 def is_plain(cls: type) -> bool:

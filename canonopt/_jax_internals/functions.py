@@ -59,6 +59,15 @@ def jit_options(jitted: Any) -> dict[str, Any] | None:
     return options if same else None
 
 
+def has_statics(jitted: Any) -> bool:
+    """Return True if a jitted function takes static arguments.
+
+    Relies on the attribute `_jit_info`, without which it does.
+    """
+    info = getattr(jitted, "_jit_info", None)
+    return info is None or bool(info.static_argnums or info.static_argnames)
+
+
 def has_programs(jitted: Any) -> bool:
     """Return True if a result of `jax.jit` or `equinox.filter_jit` has been called.
 

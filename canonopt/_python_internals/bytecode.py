@@ -46,8 +46,8 @@ class Code:
     attributes: frozenset[str]
     # Each variable with the attributes that are read right after it: ("np", "random", "normal").
     paths: frozenset[tuple[str, ...]]
-    # The variables and attributes whose value it uses for more than to read an attribute: `model`
-    # in `self.model(x)`.
+    # The variables, and with a dot the attributes, whose value it uses for more than to read an
+    # attribute: ".model" in `self.model(x)`.
     passed: frozenset[str]
     # The modules that it imports when it runs, each with what it takes from there. A relative name
     # begins with dots.
@@ -201,7 +201,7 @@ def _loaded(instruction: dis.Instruction, code: types.CodeType) -> tuple[str, ..
     """Return the variables or the attribute whose value an instruction leaves on the stack."""
     opname, name = instruction.opname, instruction.argval
     if _is_attribute(instruction):
-        return (name,) if opname.startswith("LOAD") else ()
+        return (f".{name}",) if opname.startswith("LOAD") else ()
     if opname == "LOAD_FAST" and name in (*code.co_cellvars, *code.co_freevars):
         return ()  # since Python 3.13: the variable itself, for a function that captures it
     variable = _variable(instruction)

@@ -87,7 +87,8 @@ _IS_MADE_WHEN_RUN = 1 << 9  # Py_TPFLAGS_HEAPTYPE
 REFLECTION = frozenset("getattr setattr delattr vars hasattr dir locals".split())
 REFLECTION_ATTRIBUTES = frozenset(
     "__dict__ __getattribute__ __getattr__ format format_map attrgetter methodcaller "
-    "__slots__ __match_args__ __dir__ getattr_static __getstate__ __reduce__ __reduce_ex__".split()
+    "__slots__ __match_args__ __dir__ getattr_static __getstate__ __reduce__ __reduce_ex__ "
+    "__self__".split()
 )
 _REFLECTS = {
     *(id(vars(builtins)[name]) for name in REFLECTION),

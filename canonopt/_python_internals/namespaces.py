@@ -130,7 +130,8 @@ def asked_for(cls: type) -> list[str]:
         for name, value in vars(cls).items()
         if name in _ASKED_FOR
         or (
-            (any(name in vars(base) for base in bases) or (is_dunder(name) and _is_asked(value)))
+            (is_dunder(name) or any(name in vars(base) for base in bases))
+            and (_is_asked(value) or not name.startswith("_"))
             and not (name in _WRITTEN or isinstance(value, FIELDS))
             and not (name == "__repr__" and _is_made_by_library(value))  # by dataclasses
         )

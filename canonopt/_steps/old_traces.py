@@ -39,13 +39,16 @@ def note_call(fn: Any) -> bool:
 
 
 def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
-    """Return which objects of a reading are functions that JAX has traced inside of a program.
+    """Return which objects of a reading are functions that JAX may have traced before.
 
-    `places` has the places of the functions that the program shows. Equal functions may be defined
-    in other places, so what another reading with this key has there is found by these numbers.
+    `places` has the places of the functions that the program shows. Where JAX finds a trace by a
+    static argument, that may be any other function. Equal functions may be defined in other places,
+    so what another reading with this key has there is found by these numbers.
     """
-    found = enumerate(map(_traced, reading.objects if places or reading.hides_traces else ()))
-    return tuple(i for i, (_, at) in found if at and (reading.hides_traces or at in places))
+    objects = reading.objects if places or reading.hides_traces else ()
+    hides = reading.hides_traces or reading.finds_by_identity
+    found = enumerate(_traced(each)[1] for each in objects)
+    return tuple(i for i, at in found if at and (hides or at in places))
 
 
 def has_old_trace(inside: Collection[int], reading: Reading) -> bool:

@@ -707,13 +707,22 @@ class Passed:
     def nested(self, x):
         return Passed.of_another(x, self)
 
+    def times(self, x):
+        return x * self.rate
+
     def __reversed__(self):
         return iter([self.rate])
+
+
+@functools.partial(jax.jit, static_argnums=0)
+def applied(fn, p):
+    return fn(p)
 
 
 USES = {
     "static argument": lambda c, x: c.traced(x),
     "static argument of a method": lambda c, x: c.nested(x),
+    "method as a static argument": lambda c, x: applied(c.times, x),
     "derivative": lambda c, x: jax.grad(c.traced)(x),
     "cached method": lambda c, x: x * c.cached(),
     "cached function": lambda c, x: x * functools.lru_cache(lambda one: one.rate)(c),
@@ -834,6 +843,8 @@ INNER = {
     "partial in cond": lambda fn: functools.partial(
         lambda fn, p: jax.lax.cond(p > 0, fn, fn, p), functools.partial(fn)
     ),
+    "static argument": lambda fn: functools.partial(applied, fn),
+    "static argument of Equinox": lambda fn: functools.partial(eqx.filter_jit(applied), fn),
     "functools.cache": lambda fn: functools.partial(
         lambda cached, p: cached(1.0) * p, functools.cache(fn)
     ),
