@@ -170,11 +170,11 @@ class Reader:
         self._owners: dict[int, tuple[int, Any, set[str]]] = {}
         self._to_read: dict[int, None] = {}  # the owners that have something to read, by id
         # The names that code has for instances, by their ids, an attribute's with a dot; None for
-        # one that it also reaches in another way. The names whose values code passes on, and the
-        # classes with methods that pass on their instance.
+        # one that it also reaches in another way. The names whose values code passes on, and for
+        # each class its methods that pass on their instance.
         self._names_of: dict[int, set[str | None]] = {}
         self._passed: set[str] = set()
-        self._passing: set[type] = set()
+        self._passing: dict[type, set[str]] = {}
         self._is_now = False  # whether a function that is traced now is read
         self._known_to_owners: tuple[Any, ...] = ()  # what was named when they were read last
         self._constructed: set[type] = set()  # the user's classes that code may call, and bases
@@ -481,8 +481,10 @@ class Reader:
     def _is_passed(self, instance: Any) -> bool:
         """Return True if code may do more with an instance than to read attributes of it."""
         names = self._names_of[id(instance)]
-        is_passed = self.reads_any_attribute or None in names or not names.isdisjoint(self._passed)
-        return is_passed or not self._passing.isdisjoint(type(instance).__mro__)
+        if self.reads_any_attribute or None in names or not names.isdisjoint(self._passed):
+            return True
+        called = (n for base in type(instance).__mro__ for n in self._passing.get(base, ()))
+        return any(name in self._named or name in _ASKED_OF_ATTRIBUTES for name in called)
 
     def _read_owners(self) -> bool:
         """Add the attributes of owners that code names by now, if there are new ones.
@@ -492,7 +494,7 @@ class Reader:
         """
         self._constructs_any |= self.reads_any_attribute or "__class__" in self._named
         facts = self.reads_any_attribute, self._constructs_any
-        sizes = map(len, (self._named, self._constructed, self._passed, self._passing))
+        sizes = map(len, (self._named, self._constructed, self._passed, *self._passing.values()))
         now = (*sizes, *facts)
         # If code names nothing new, only new owners have something to read.
         to_read = [*(self._to_read if now == self._known_to_owners else self._owners)]
@@ -557,11 +559,10 @@ class Reader:
         """Add what a module or a class has under a name."""
         value, kind = attribute_of(owner, name), type(namespace.get(name))
         self._constructs_any |= kind is classmethod
-        if isinstance(owner, type) and (name in self._named or name in _ASKED_OF_ATTRIBUTES):
-            is_method = hasattr(kind, "__get__") and kind not in _NOT_OF_INSTANCES
+        if isinstance(owner, type) and hasattr(kind, "__get__") and kind not in _NOT_OF_INSTANCES:
             functions = value[:3] if kind is property else (value,)
-            if is_method and any(each is not None and passes_self(each) for each in functions):
-                self._passing.add(owner)
+            if any(each is not None and passes_self(each) for each in functions):
+                self._passing.setdefault(owner, set()).add(name)
         # It keeps its result, also in what is frozen.
         self._changes_variables |= kind is functools.cached_property
         # An instance that is frozen has a value of its own in place of a field's default.
