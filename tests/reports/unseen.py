@@ -437,9 +437,10 @@ def step(state, x):
     momentum = 0.9 * state.momentum + x
     return state.replace(params=state.params - 0.1 * momentum, momentum=momentum)
 
-results = []
+results, classes = [], []
 for _ in range(3):
     State = load()
+    classes.append(State)  # JAX may take one at the address of another for that
     state = State(np.ones(3, np.float32), np.zeros(3, np.float32))
     for _ in range(2):
         # here
