@@ -1,6 +1,5 @@
 """Expected recompiles, and how the calls of avoidable ones differ."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -149,17 +148,3 @@ def test_a_list_that_grows_is_one_cause(step):
     assert cause.times == log["<lambda>"].compiles - 1 == 39
     assert cause.pattern == f"batch grows by {'one' if step == 1 else 2} each time"
     assert str(log).count("was traced and compiled again") == 1
-
-
-def test_a_failed_trace_is_neither_expected_nor_avoidable():
-    @eqx.filter_jit
-    def step(x):
-        raise ValueError("no such thing")
-
-    def run():
-        for _ in range(2):
-            with pytest.raises(ValueError, match="no such thing"):
-                step(ones(3))
-
-    (cause,) = causes(run)
-    assert (cause.is_expected, cause.is_avoidable) == (False, False)
