@@ -169,18 +169,6 @@ def test_a_function_that_a_backward_pass_calls_counts_as_any_other():
     assert (found.traces, found.compiles, found.backward_compiles) == (1, 2, 0)
 
 
-def test_helpers_are_kept_apart():
-    step = jax.jit(fresh()[0])
-    jax.clear_caches()
-    with canonopt.compile_log() as log:
-        x = jnp.linspace(0, 1, 7) + jnp.ones(7)
-        step(x)
-    assert [found.name for found in log.functions] == ["step"]
-    assert sum(found.compiles for found in log.helpers) > 0
-    assert all(found.events for found in log.helpers)
-    assert "JAX and libraries: 1 line " in str(log)
-
-
 CACHED = """
 import sys, jax, numpy as np, canonopt
 jax.config.update("jax_compilation_cache_dir", sys.argv[1])

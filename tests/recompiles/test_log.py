@@ -31,24 +31,13 @@ def test_failed_traces():
     assert "step failed while traced, twice:\n  ValueError: no such thing" in str(log)
 
 
-def test_a_second_trace_with_the_first_compile_is_a_trace_again():
-    step = jax.jit(fresh()[0])
-    with canonopt.compile_log() as log:
-        jax.eval_shape(step, ones(3))
-        step(ones(4))
-    found = log["step"]
-    assert (found.traces, found.compiles) == (2, 1)
-    assert [cause.title for cause in found.causes()] == ["was traced again, once"]
-    assert found.lost_seconds == 0.0  # expected, since two shapes are few
-
-
 def test_seconds_of_recompiles_that_are_not_kept_are_lost_too():
     step = jax.jit(fresh()[0])
     with canonopt.compile_log() as log:
         for size in range(1, MAX_ENTRIES + 3):
             jax.eval_shape(step, ones(size))
     (found,) = log.functions
-    assert len(found.entries) == MAX_ENTRIES < found.traces
+    assert len(found.entries) == MAX_ENTRIES < found.traces and MAX_ENTRIES <= 64
     assert found.lost_seconds == pytest.approx(found.seconds - found.entries[0].seconds)
 
 
