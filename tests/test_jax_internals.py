@@ -175,36 +175,6 @@ def test_without_their_names_the_settings_in_the_key_are_unknown(monkeypatch, na
     assert settings.key_context() == {}
 
 
-def test_the_parts_of_a_module_of_nnx():
-    class Model(nnx.Module):
-        def __init__(self):
-            self.norm = nnx.BatchNorm(3, rngs=nnx.Rngs(0))
-            self.depth = 2
-
-    model = Model()
-    assert flax_nnx.module_parts(model).static == [(".depth", 2)]
-    assert flax_nnx.module_parts(model).children == [(".norm", model.norm)]
-    graph = flax_nnx.module_parts(nnx.graphdef(model))
-    assert {(".norm.use_running_average", False), (".depth", 2)} <= set(graph.static)
-    paths = [path for path, _ in graph.children]
-    assert paths == [".norm.bias", ".norm.mean", ".norm.scale", ".norm.var"]
-
-    seen = []
-
-    def parts(miss):
-        seen.extend(map(flax_nnx.module_parts, miss.args))
-
-    watch = watching.MissWatch(parts, lambda *_: None)
-    watch.start()
-    try:
-        nnx.jit(lambda model: 0)(model)
-    finally:
-        watch.stop()
-    (found,) = filter(None, seen)
-    assert [path for path, leaf in found.children if leaf.shape == (3,)] == paths
-    assert flax_nnx.module_parts([model]) is None
-
-
 def test_what_nnx_jit_passes_that_has_changed_is_any_pytree():
     states = type("NodeStates", (), {"__module__": "flax.nnx.extract"})()  # without `_graphdef`
     assert flax_nnx.module_parts(states) is None
