@@ -29,18 +29,11 @@ import canonopt
 from canonopt import _jax_internals
 from canonopt._identity import read
 from canonopt._identity.instances import is_immutable
-from canonopt._jax_internals import (
-    flax_nnx,
-    functions,
-    hits,
-    jaxprs,
-    settings,
-    tracing,
-    watching,
-)
+from canonopt._jax_internals import flax_nnx, functions, hits, jaxprs, settings, tracing, watching
 from canonopt._jax_internals.functions import jit_options
 from canonopt._recompiles import listeners
 
+from .support import counting
 from .support.counting import compiles
 
 
@@ -394,7 +387,7 @@ MOVED = {
         )
     },
     "equinox._jit._filter_jit_cache": [
-        (renamed("equinox._jit", "fun_wrapped"), "equinox._jit._filter_jit_cache"),
+        (renamed("equinox._jit", "fun_wrapped"), "equinox._jit._filter_jit_cache")
     ],
     "events": [
         (event_without("jaxpr_trace_duration"), not IS_COUNTED and TRACE),
@@ -520,15 +513,7 @@ names = (f"moved_{i}" for i in range(10**9))
 
 
 def fresh():
-    """A function, and the list that grows with each run of it."""
-    runs = []
-
-    def function(x):
-        runs.append(1)
-        return x * 2
-
-    function.__name__ = function.__qualname__ = next(names)
-    return function, runs
+    return counting.fresh(next(names))
 
 
 X = np.ones(3, np.float32)

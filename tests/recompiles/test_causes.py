@@ -100,9 +100,7 @@ AVOIDABLE = {
     ),
     "a state that is not as the step returns it": (
         lambda: calls(
-            doubled,
-            (optax.sgd(0.1, 0.9).init(array(3)),),
-            (optax.sgd(0.1, 0.9).init(committed()),),
+            doubled, (optax.sgd(0.1, 0.9).init(array(3)),), (optax.sgd(0.1, 0.9).init(committed()),)
         ),
         None,
     ),

@@ -211,11 +211,7 @@ def test_an_eager_run_is_no_trace(call):
 
 # --- generated sequences of calls ---------------------------------------------------------------
 
-WRAPPERS = {
-    "jit": jax.jit,
-    "filter_jit": eqx.filter_jit,
-    **PEERS,
-}
+WRAPPERS = {"jit": jax.jit, "filter_jit": eqx.filter_jit, **PEERS}
 INPUTS = st.tuples(
     st.sampled_from([(2,), (3,), (2, 2)]),
     st.sampled_from([np.float32, np.int32, np.bool_]),

@@ -18,6 +18,7 @@ import canonopt
 from canonopt.errors import LimitError, RecompileError, RecompileWarning
 
 from ..support.counting import all_compiles, fresh, line_marked
+from ..support.scenarios import ones
 
 JITS = {
     "jax.jit": jax.jit,
@@ -30,11 +31,6 @@ JITS = {
 @pytest.fixture(params=JITS.values(), ids=JITS)
 def jit(request):
     return request.param
-
-
-def ones(*shape):
-    """Without eager work."""
-    return np.ones(shape, np.float32)
 
 
 def committed(x):

@@ -76,11 +76,7 @@ def test_what_is_written(spec, key, data):
 
 
 NOT_WRITTEN = [
-    (
-        optax.adam(1e-3),
-        None,
-        "needs a spec, and got Gradient.* Build it with canonopt, for exam",
-    ),
+    (optax.adam(1e-3), None, "needs a spec, and got Gradient.* Build it with canonopt, for exam"),
     (
         canonopt.chain(canonopt.canonical(lambda: optax.identity())()),
         "spec.args[0]",
