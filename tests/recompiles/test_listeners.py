@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import gc
-import subprocess
 import sys
 import threading
 import weakref
@@ -167,46 +166,6 @@ def test_a_function_that_a_backward_pass_calls_counts_as_any_other():
         jax.vjp(step, committed)[1](committed)
     found = log["<lambda>"]
     assert (found.traces, found.compiles, found.backward_compiles) == (1, 2, 0)
-
-
-CACHED = """
-import sys, jax, numpy as np, canonopt
-jax.config.update("jax_compilation_cache_dir", sys.argv[1])
-jax.config.update("jax_persistent_cache_min_compile_time_secs", 0)
-jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-from jax._src import monitoring
-def moved(record):
-    return lambda event, *args, **about: record(
-        "moved" if event.endswith(sys.argv[2]) else event, *args, **about
-    )
-monitoring.record_event = moved(monitoring.record_event)
-monitoring.record_event_duration_secs = moved(monitoring.record_event_duration_secs)
-
-@jax.jit
-def step(x):
-    return x * 2
-
-with canonopt.compile_log() as log:
-    step(np.ones(3))
-found = log["step"]
-print(found.traces, found.compiles, found.cache_hits, len(log.functions))
-"""
-
-
-@pytest.mark.slow
-def test_hits_of_the_persistent_cache(tmp_path):
-    command = [sys.executable, "-c", CACHED, str(tmp_path)]
-    # JAX tells of a hit by two events: either of them is enough.
-    events = ("none", "none", "/cache_hits", "/cache_retrieval_time_sec")
-    done = [
-        subprocess.run([*command, moved], capture_output=True, text=True, timeout=120)
-        for moved in events
-    ]
-    assert [each.stdout.split() for each in done] == [
-        ["1", "1", "0", "1"],
-        *[["1", "0", "1", "1"]] * 3,
-    ], done[-1].stderr
 
 
 # --- blocks -----------------------------------------------------------------------------------
