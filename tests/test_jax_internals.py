@@ -29,18 +29,11 @@ import canonopt
 from canonopt import _jax_internals
 from canonopt._identity import read
 from canonopt._identity.instances import is_immutable
-from canonopt._jax_internals import (
-    flax_nnx,
-    functions,
-    hits,
-    jaxprs,
-    settings,
-    tracing,
-    watching,
-)
+from canonopt._jax_internals import flax_nnx, functions, hits, jaxprs, settings, tracing, watching
 from canonopt._jax_internals.functions import jit_options
 from canonopt._recompiles import listeners
 
+from .support import counting
 from .support.counting import compiles
 
 
@@ -173,36 +166,6 @@ def test_settings_in_the_key_have_names():
 def test_without_their_names_the_settings_in_the_key_are_unknown(monkeypatch, name):
     elsewhere("jax._src.config", **{name: None})(monkeypatch)
     assert settings.key_context() == {}
-
-
-def test_the_parts_of_a_module_of_nnx():
-    class Model(nnx.Module):
-        def __init__(self):
-            self.norm = nnx.BatchNorm(3, rngs=nnx.Rngs(0))
-            self.depth = 2
-
-    model = Model()
-    assert flax_nnx.module_parts(model).static == [(".depth", 2)]
-    assert flax_nnx.module_parts(model).children == [(".norm", model.norm)]
-    graph = flax_nnx.module_parts(nnx.graphdef(model))
-    assert {(".norm.use_running_average", False), (".depth", 2)} <= set(graph.static)
-    paths = [path for path, _ in graph.children]
-    assert paths == [".norm.bias", ".norm.mean", ".norm.scale", ".norm.var"]
-
-    seen = []
-
-    def parts(miss):
-        seen.extend(map(flax_nnx.module_parts, miss.args))
-
-    watch = watching.MissWatch(parts, lambda *_: None)
-    watch.start()
-    try:
-        nnx.jit(lambda model: 0)(model)
-    finally:
-        watch.stop()
-    (found,) = filter(None, seen)
-    assert [path for path, leaf in found.children if leaf.shape == (3,)] == paths
-    assert flax_nnx.module_parts([model]) is None
 
 
 def test_what_nnx_jit_passes_that_has_changed_is_any_pytree():
@@ -424,7 +387,7 @@ MOVED = {
         )
     },
     "equinox._jit._filter_jit_cache": [
-        (renamed("equinox._jit", "fun_wrapped"), "equinox._jit._filter_jit_cache"),
+        (renamed("equinox._jit", "fun_wrapped"), "equinox._jit._filter_jit_cache")
     ],
     "events": [
         (event_without("jaxpr_trace_duration"), not IS_COUNTED and TRACE),
@@ -550,15 +513,7 @@ names = (f"moved_{i}" for i in range(10**9))
 
 
 def fresh():
-    """A function, and the list that grows with each run of it."""
-    runs = []
-
-    def function(x):
-        runs.append(1)
-        return x * 2
-
-    function.__name__ = function.__qualname__ = next(names)
-    return function, runs
+    return counting.fresh(next(names))
 
 
 X = np.ones(3, np.float32)

@@ -1,4 +1,4 @@
-"""Configuration systems, used as their users do: each builds or holds the spec written by hand.
+"""Configuration systems and other libraries, used as their users do, with specs.
 
 `docs/configuration.md`, whose blocks are run, has the first use of each. Here is what goes beyond.
 """
@@ -8,9 +8,11 @@ import inspect
 import json
 import sys
 
+import beartype
 import hydra
 import jax
 import jax.numpy as jnp
+import jaxtyping
 import optax
 import pydantic
 import pytest
@@ -276,6 +278,27 @@ def test_a_list_of_transformations_in_a_config_is_to_be_unpacked():
         canonopt.errors.NotATransformationError, match=r"Unpack it: canonopt\.chain"
     ):
         canonopt.chain(config([canonopt.sgd(0.1)]))
+
+
+# --- Optax and type checkers ----------------------------------------------------------------------
+
+
+def test_runtime_type_checkers_take_a_spec_for_a_transformation():
+    @jaxtyping.jaxtyped(typechecker=beartype.beartype)
+    def init(optim: optax.GradientTransformation, schedule: optax.Schedule) -> tuple:
+        return optim.init(PARAMS)
+
+    init(canonopt.adam(1e-3), canonopt.constant_schedule(0.1))
+
+
+def test_a_wrapper_of_optax_calls_a_factory_with_tracers():
+    optim = optax.inject_hyperparams(canonopt.sgd)(learning_rate=0.1)
+    function, count = counted(lambda params, state: optim.update(params, state, params))
+    step, state = jax.jit(function), optim.init(PARAMS)
+    for value in (0.1, 0.2):
+        state.hyperparams["learning_rate"] = jnp.asarray(value, jnp.float32)
+        assert step(PARAMS, state)[0]["w"][0] == jnp.float32(-value)
+    assert (count.traces, count.compiles) == (1, 1)
 
 
 # --- what reads signatures ------------------------------------------------------------------------

@@ -13,14 +13,7 @@ import pytest
 
 from canonopt.__main__ import main
 
-from ..support.doctor import (
-    DOCTOR,
-    PYTHON,
-    as_lines,
-    importable,
-    records_of,
-    run,
-)
+from ..support.doctor import DOCTOR, PYTHON, as_lines, importable, records_of, run
 
 # Moves a name of JAX in the process of the script, before canonopt listens there.
 MOVES = """

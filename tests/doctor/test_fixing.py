@@ -107,10 +107,7 @@ def test_a_change_is_what_a_user_would_write(name):
         ("import optax\noptax.adam = 1\n", "line 2: optax.adam is assigned to"),
         ("import optax\noptax._src.base\n", "line 2: canonopt has no optax._src"),
         ("import optax\noptax.__version__\n", "line 2: canonopt has no optax.__version__"),
-        (
-            "import optax\ngetattr(optax, '__version__')\n",
-            "line 2: the module optax is passed on",
-        ),
+        ("import optax\ngetattr(optax, '__version__')\n", "line 2: the module optax is passed on"),
         ("from optax._src import base\nimport optax\n", "line 1: canonopt has no optax._src"),
         (
             "import optax.experimental.aggregating as a\n",
@@ -125,10 +122,7 @@ def test_a_change_is_what_a_user_would_write(name):
             "import optax\nimportlib.import_module('optax.contrib')\n",
             "line 2: 'optax.contrib' names Optax in a text",
         ),
-        (
-            "import optax\nsys.modules['optax'].adam\n",
-            "line 2: 'optax' names Optax in a text",
-        ),
+        ("import optax\nsys.modules['optax'].adam\n", "line 2: 'optax' names Optax in a text"),
         ("import optax\nmine is optax\n", "line 2: the module optax is passed on"),
         (
             "try:\n    import canonopt as optax\nexcept ImportError:\n    import optax\n",

@@ -18,7 +18,6 @@ import numpy as np
 import pytest
 from flax import nnx
 from hypothesis import given, settings
-from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
@@ -100,8 +99,11 @@ def test_raises_below_and_above(jit):
         message = r"body \(.*test_counting\.py:\d+\) is traced for the 2nd time, and max_traces=1"
         with pytest.raises(canonopt.errors.ExcessError, match=message) as caught:
             call(ones(8, 2))
-        assert "shape: float32[" in str(caught.value)
-        assert "hint: pad or drop what is left over" in str(caught.value)
+        error = caught.value
+        assert error.path == "x" and error.before.endswith("1]") and error.after.endswith("2]")
+        assert error.fix is None  # no code is sure to work
+        hint = "hint: pad or drop what is left over, so that x has one shape"
+        assert f"\n  x: shape: {error.before} -> {error.after}\n  {hint}" in str(error)
         if jit is jax.pmap and jax.__version_info__ < (0, 9):
             continue  # after any error in its function, that pmap fails with one of its own
         # Nothing is broken: what is known still runs, as before.
@@ -209,11 +211,7 @@ def test_an_eager_run_is_no_trace(call):
 
 # --- generated sequences of calls ---------------------------------------------------------------
 
-WRAPPERS = {
-    "jit": jax.jit,
-    "filter_jit": eqx.filter_jit,
-    **PEERS,
-}
+WRAPPERS = {"jit": jax.jit, "filter_jit": eqx.filter_jit, **PEERS}
 INPUTS = st.tuples(
     st.sampled_from([(2,), (3,), (2, 2)]),
     st.sampled_from([np.float32, np.int32, np.bool_]),
@@ -279,14 +277,6 @@ def test_warnings_are_of_the_line_that_calls_the_step(watch):
     assert [(w.filename, w.lineno) for w in caught] == [(__file__, line)]
 
 
-def test_record_mode_only_counts():
-    call = canonopt.assert_max_traces(jax.jit(Truth().function()), mode="record")
-    for size in range(1, 5):
-        call(ones(size))
-    assert call.log.traces == 4
-    assert [entry.explanation.changes[0].kind for entry in call.log.recompiles] == ["shape"] * 3
-
-
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -314,61 +304,22 @@ def test_arguments_that_are_refused(arguments, message):
         canonopt.assert_max_traces("step")
 
 
-def test_an_excess_has_its_facts_as_attributes():
-    call = canonopt.assert_max_traces(jax.jit(Truth().function()))
-    call(ones(1))
-    with pytest.raises(canonopt.errors.ExcessError) as caught:
-        call(ones(2))
-    error = caught.value
-    assert (error.path, error.before, error.after) == ("x", "float32[1]", "float32[2]")
-    hint = "hint: pad or drop what is left over, so that x has one shape"
-    assert error.fix is None  # no code is sure to work
-    assert str(error).endswith(f"\n  x: shape: float32[1] -> float32[2]\n  {hint}")
-
-
-def named_body(factor, x):
-    return factor * x
-
-
 # --- compiles ---------------------------------------------------------------------------------
 
 
-def placed(spec, memory_kind="device"):
-    return NamedSharding(Mesh(np.array(jax.devices()), ("data",)), spec, memory_kind=memory_kind)
-
-
 @pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit])
-@pytest.mark.parametrize(
-    ("before", "after", "says"),
-    [
-        (None, jax.devices()[0], "commitment: not committed -> committed"),
-        (jax.devices()[0], jax.devices()[1], "sharding: "),
-        (placed(P("data")), placed(P()), "sharding: "),
-        (placed(P()), placed(P(), "pinned_host"), "memory kind: device -> pinned_host"),
-    ],
-)
-def test_a_compile_without_a_trace_names_the_leaf(jit, before, after, says):
-    truth = Truth()
-
-    def body(params):
-        truth.traces += 1
-        return params["w"]
-
-    call = canonopt.assert_max_compiles(jit(body))
+def test_a_compile_without_a_trace_names_the_leaf(jit):
+    call = canonopt.assert_max_compiles(jit(lambda params: params["w"]))
     array = jnp.asarray(ones(8))
-    one, other = (
-        array if where is None else jax.device_put(array, where) for where in (before, after)
-    )
-    call({"w": one, "b": array})
-    call({"w": one, "b": array})
+    for _ in range(2):
+        call({"w": array, "b": array})
     with pytest.raises(canonopt.errors.ExcessError) as caught:
-        call({"w": other, "b": array})
+        call({"w": jax.device_put(array, jax.devices()[0]), "b": array})
     first, cause, *_ = str(caught.value).splitlines()
-    assert first.startswith("body (")
     assert first.endswith("is compiled for the 2nd time, and max_compiles=1.")
-    assert cause.startswith(f"  params['w']: {says}")
-    assert truth.traces == (1 if "memory" not in says else call.log.traces)
-    np.testing.assert_array_equal(call({"w": one, "b": array}), array)
+    assert cause == "  params['w']: commitment: not committed -> committed"
+    assert call.log.traces == 1
+    np.testing.assert_array_equal(call({"w": array, "b": array}), array)
 
 
 def loss(x):

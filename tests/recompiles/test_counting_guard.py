@@ -12,12 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax._src import monitoring
 from jax.experimental.compilation_cache import compilation_cache
 
 import canonopt
 from canonopt.errors import LimitError, RecompileError, RecompileWarning
 
 from ..support.counting import all_compiles, fresh, line_marked
+from ..support.scenarios import ones
 
 JITS = {
     "jax.jit": jax.jit,
@@ -30,11 +32,6 @@ JITS = {
 @pytest.fixture(params=JITS.values(), ids=JITS)
 def jit(request):
     return request.param
-
-
-def ones(*shape):
-    """Without eager work."""
-    return np.ones(shape, np.float32)
 
 
 def committed(x):
@@ -165,7 +162,16 @@ def test_the_block_ends_with_an_error_and_leaves_nothing_behind():
     step(three)
 
 
-def test_what_is_read_from_the_persistent_cache_counts(tmp_path, monkeypatch):
+# JAX tells of a hit by two events: either of them is enough.
+@pytest.mark.parametrize("moved", ["none", "/cache_hits", "/cache_retrieval_time_sec"])
+def test_what_is_read_from_the_persistent_cache_counts(tmp_path, monkeypatch, moved):
+    def renamed(record):
+        return lambda event, *args, **about: record(
+            "moved" if event.endswith(moved) else event, *args, **about
+        )
+
+    for name in ("record_event", "record_event_duration_secs"):
+        monkeypatch.setattr(monitoring, name, renamed(getattr(monitoring, name)))
     function, _ = fresh()
     options = {
         "jax_compilation_cache_dir": str(tmp_path),
@@ -176,7 +182,11 @@ def test_what_is_read_from_the_persistent_cache_counts(tmp_path, monkeypatch):
     for name, value in options.items():
         jax.config.update(name, value)
     try:
-        jax.jit(function)(X)
+        for counts in ((1, 1, 0), (1, 0, 1)):
+            jax.clear_caches()
+            with canonopt.compile_log() as log:
+                jax.jit(function)(X)
+            assert (log["step"].traces, log["step"].compiles, log["step"].cache_hits) == counts
         jax.clear_caches()
         step = jax.jit(function)
         step.trace(X)

@@ -27,18 +27,8 @@ def test_failed_traces():
     assert log["step"].entries[0].error == "ValueError: no such thing"
     (cause,) = log["step"].causes()
     assert cause.title == "failed while traced, twice"
+    assert (cause.is_expected, cause.is_avoidable) == (False, False)
     assert "step failed while traced, twice:\n  ValueError: no such thing" in str(log)
-
-
-def test_a_second_trace_with_the_first_compile_is_a_trace_again():
-    step = jax.jit(fresh()[0])
-    with canonopt.compile_log() as log:
-        jax.eval_shape(step, ones(3))
-        step(ones(4))
-    found = log["step"]
-    assert (found.traces, found.compiles) == (2, 1)
-    assert [cause.title for cause in found.causes()] == ["was traced again, once"]
-    assert found.lost_seconds == 0.0  # expected, since two shapes are few
 
 
 def test_seconds_of_recompiles_that_are_not_kept_are_lost_too():
@@ -47,7 +37,7 @@ def test_seconds_of_recompiles_that_are_not_kept_are_lost_too():
         for size in range(1, MAX_ENTRIES + 3):
             jax.eval_shape(step, ones(size))
     (found,) = log.functions
-    assert len(found.entries) == MAX_ENTRIES < found.traces
+    assert len(found.entries) == MAX_ENTRIES < found.traces and MAX_ENTRIES <= 64
     assert found.lost_seconds == pytest.approx(found.seconds - found.entries[0].seconds)
 
 
@@ -102,16 +92,8 @@ def test_a_log_is_printed_as_a_table():
         for size in (1, 2, 3):
             step(ones(size))  # three sizes
     lines = str(log).splitlines()
-    assert lines[0].split() == [
-        "function",
-        "traces",
-        "compiles",
-        "cache",
-        "hits",
-        "seconds",
-        "defined",
-        "at",
-    ]
+    head = ["function", "traces", "compiles", "cache hits", "seconds", "defined at"]
+    assert re.split(r"  +", lines[0]) == head
     assert lines[1].split()[:4] == ["step", "3", "3", "0"]
     assert lines[-5:] == [
         "step was traced and compiled again, twice:",

@@ -260,6 +260,7 @@ def test_counts_of_a_line_are_found_by_its_name():
     line, _ = line_of(log, "by name")
     assert line.name == line_marked(__file__, "by name").rpartition("/")[2]
     assert log[line.name] is line
+    assert "JAX and libraries: 1 line " in str(log)
 
 
 def test_a_list_that_grows_is_told():

@@ -4,9 +4,9 @@ A script jits a function named `step`, and appends the numbers that it gets to `
 `# here` is just before the call. More of them are in `tests/reports`.
 """
 
+import re
 import warnings
 
-import attrs
 import jax
 import numpy as np
 import pytest
@@ -24,96 +24,55 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+ones = jnp.asarray(np.ones(8, np.float32))
+results = []
 """
 
-
-@attrs.frozen
-class Script:
-    name: str
-    body: str
-    # What canonopt prints, without "write: " or "hint: ".
-    fixes: tuple[str, ...] = ()
-    hint: str = ""
-
-    @property
-    def source(self) -> str:
-        return f"{PREAMBLE}{self.body}"
-
-
-SCRIPTS: list[Script] = []
-
-
-def script(name: str, body: str, *fixes: str, hint: str = "") -> None:
-    SCRIPTS.append(Script(name, body.lstrip("\n"), fixes, hint))
-
-
-script(
-    "a number among arrays of a narrower dtype",
-    """
-@jax.jit
-def step(x, lr):
-    return x * lr
-
-results = []
+# Below a name, the lines to paste and the hints that are printed, and the script.
+TEXT = """\
+### a number among arrays of a narrower dtype
+# hint: pass lr as an array of one dtype: jnp.asarray(lr, dtype)
+step = jax.jit(lambda x, lr: x * lr)
 for rate in (1, 0.5):
     # here
-    results.append(step(jnp.ones(3, jnp.bfloat16), rate))
-""",
-    hint="pass lr as an array of one dtype: jnp.asarray(lr, dtype)",
-)
+    step(jnp.ones(3, jnp.bfloat16), rate)
 
-script(
-    "a flag that becomes a number",
-    """
-@jax.jit
-def step(x, train):
-    return x * train
-
-results = []
-for train in (True, 1):
+### a flag that becomes an array
+# hint: pass train as an array of one dtype: jnp.asarray(train, dtype)
+step = jax.jit(lambda x, train: x * train)
+for train in (True, jnp.float32(1)):
     # here
-    results.append(step(np.ones(3, np.float32), train))
-""",
-    hint="pass train as an array of one dtype: jnp.asarray(train, dtype)",
-)
+    step(np.ones(3, np.float32), train)
 
-script(
-    "an argument that has no name",
-    """
-@jax.jit
-def step(x):
-    return x * 2
+### a rate that is a key, too
+# hint: pass rate as an array of one dtype: jnp.asarray(rate, dtype)
+step, found = jax.jit(lambda x, rate: x * rate), {}
+for rate in (1, 0.5):
+    # here
+    found[rate] = step(ones, rate)
 
-results = []
+### an argument that has no name
+# hint: before the call, for what it passes as x: x = canonopt.canonicalize(x)
+step = jax.jit(lambda x: x * 2)
 for i in range(2):
     # here
-    results.append(step(jnp.full(3, 1.0) if i else jnp.asarray(np.ones(3, np.float32))))
-""",
-    hint="before the call, for what it passes as x: x = canonopt.canonicalize(x)",
-)
+    step(jnp.full(8, 1.0) if i else ones)
 
-script(
-    "a state made from the whole model",
-    """
+### a state made from the whole model
+# hint: make state by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before \
+the first call
 @jax.jit
 def step(model, opt_state):
     return opt_state[0]._replace(mu={"w": opt_state[0].mu["w"], "n": None}),
 
-results = []
-model = {"w": jnp.asarray(np.ones(3, np.float32)), "n": jnp.arange(3)}
+model = {"w": ones, "n": jnp.arange(3)}
 state = optax.adam(1e-3).init(model)[:1]
 for _ in range(2):
     # here
     state = step(model, state)
-results.append(model)
-""",
-    hint="make state by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, "
-    "before the first call",
-)
 
-script(
-    "a model with a function, on another device",
-    """
+### a model with a function, on another device
+# write: net = eqx.filter_shard(net, jax.devices()[0])
 class Model(eqx.Module):
     weight: jax.Array
     activation: object
@@ -122,149 +81,86 @@ class Model(eqx.Module):
 def step(model, x):
     return model.activation(model.weight * x)
 
-results = []
 for i in range(2):
-    net = Model(jnp.asarray(np.ones(3, np.float32)), jnp.tanh)
+    net = Model(ones, jnp.tanh)
     if i:
         net = eqx.filter_shard(net, jax.devices()[0])
     # here
-    results.append(step(net, np.ones(3, np.float32)))
-""",
-    "net = eqx.filter_shard(net, jax.devices()[0])",
-)
+    results.append(step(net, np.ones(8, np.float32)))
 
-script(
-    "a mesh that has no name where the call is",
-    """
+### a mesh that has no name where the call is
+# hint: put x in one place before the first call: jax.device_put(x, sharding)
 def placed(x, i):
     mesh = Mesh(np.array(jax.devices()), ("data",))
     return jax.device_put(x, NamedSharding(mesh, PartitionSpec("data"))) if i else x
 
-@jax.jit
-def step(x):
-    return x * 2
-
-results = []
+step = jax.jit(lambda x: x * 2)
 for i in range(2):
-    batch = placed(jnp.asarray(np.ones(8, np.float32)), i)
+    batch = placed(ones, i)
     # here
-    results.append(step(batch))
-""",
-    hint="put x in one place before the first call: jax.device_put(x, sharding)",
-)
+    step(batch)
 
-script(
-    "gradients for other arguments",
-    """
+### a state with many leaves in other places
+# hint: 4 lines like tree['0'] = jax.device_put(tree['0'], split)
+mesh = Mesh(np.array(jax.devices()), ("data",))
+split = NamedSharding(mesh, PartitionSpec("data"))
+step = jax.jit(lambda tree: tree["0"] * 2)
+for i in range(2):
+    tree = {str(n): ones for n in range(5)}
+    if i:
+        tree |= {str(n): jax.device_put(tree[str(n)], split) for n in range(4)}
+    # here
+    step(tree)
+
+### gradients for other arguments
+# hint: jit one function, and pass what differs as an argument
 def step(x, y):
     return (x * y).sum()
 
-results = []
 for argnums in (0, 1):
     # here
-    results.append(jax.jit(jax.grad(step, argnums=argnums))(jnp.ones(3), jnp.ones(3)))
-""",
-    hint="jit one function, and pass what differs as an argument",
-)
+    jax.jit(jax.grad(step, argnums=argnums))(ones, ones)
 
-script(
-    "an assertion inside of a function",
-    """
+### an assertion inside of a function
+# hint: the function itself is new each time: an assertion that is made again counts from zero. \
+Define both once.
 def fit(x):
-    @jax.jit
-    @canonopt.assert_max_traces(max_traces=1)
-    def step(x):
-        return x * 2
-
+    step = jax.jit(canonopt.assert_max_traces(max_traces=1)(lambda x: x * 2))
     # here
     return step(x)
 
-results = [fit(np.ones(3, np.float32)) for _ in range(2)]
-""",
-    hint="the function itself is new each time: an assertion that is made again counts from zero. "
-    "Define both once.",
-)
+for _ in range(2):
+    fit(ones)
 
-script(
-    "a spec with another learning rate",
-    """
+### a spec with another learning rate
+# write: optim = optim.replace(**{'args[1].learning_rate': \
+canonopt.dynamic(optim.args[1].learning_rate)})
+# hint: canonopt.dynamic(number) may change without a new trace
 @eqx.filter_jit
 def step(grads, opt_state, tx):
     return tx.update(grads, opt_state, grads)
 
-results = []
 for lr in (0.1, 0.2):
     optim = canonopt.chain(canonopt.clip(1.0), canonopt.sgd(lr))
-    grads = jnp.asarray(np.ones(3, np.float32))
-    state = optim.init(grads)
+    state = optim.init(ones)
     # here
-    results.append(step(grads, state, optim))
-""",
-    "optim = optim.replace(**{'args[1].learning_rate': "
-    "canonopt.dynamic(optim.args[1].learning_rate)})",
-    hint="canonopt.dynamic(number) may change without a new trace",
-)
+    results.append(step(ones, state, optim))
 
-script(
-    "a spec with another mask",
-    """
+### a spec with another mask
+# hint: give tx.args[0].mask['w'] one value: each is a program of its own. What changes in it may \
+be an array argument
 @functools.partial(jax.jit, static_argnames="tx")
-def step(grads, opt_state, tx):
-    return tx.update(grads, opt_state, grads)
+def step(grads, tx):
+    return tx.init(grads)
 
-results = []
 for decays in (True, False):
     optim = canonopt.chain(canonopt.adamw(1e-3, mask={"w": decays}))
-    grads = {"w": jnp.asarray(np.ones(3, np.float32))}
-    state = optim.init(grads)
     # here
-    results.append(step(grads, state, tx=optim))
-""",
-    hint="give tx.args[0].mask['w'] one value: each is a program of its own. What changes in "
-    "it may be an array argument",
-)
+    step({"w": ones}, tx=optim)
 
-script(
-    "a state with many leaves in other places",
-    """
-mesh = Mesh(np.array(jax.devices()), ("data",))
-split = NamedSharding(mesh, PartitionSpec("data"))
-
-@jax.jit
-def step(tree):
-    return tree["0"] * 2
-
-results = []
-for i in range(2):
-    tree = {str(n): jnp.asarray(np.ones(8, np.float32)) for n in range(5)}
-    if i:
-        tree |= {str(n): jax.device_put(tree[str(n)], split) for n in range(4)}
-    # here
-    results.append(step(tree))
-""",
-    hint="4 lines like tree['0'] = jax.device_put(tree['0'], split)",
-)
-
-
-script(
-    "a rate that is a key, too",
-    """
-@jax.jit
-def step(x, rate):
-    return x * rate
-
-found = {}
-for rate in (1, 0.5):
-    # here
-    found[rate] = step(jnp.ones(3), rate)
-results = list(found.values())
-""",
-    hint="pass rate as an array of one dtype: jnp.asarray(rate, dtype)",
-)
-
-script(
-    "a trainer that jits its method, with other attributes",
-    """
+### a trainer that jits its method, with other attributes
+# write: canonopt.jit in place of jax.jit
+# hint: functions that do the same run one program. Or make it once
 class Trainer:
     def __init__(self, seed):
         self.seed, self.optim, self.log = seed, optax.adam(0.1), []
@@ -274,74 +170,49 @@ class Trainer:
         updates, _ = self.optim.update(params, self.optim.init(params))
         return params - updates
 
-results = []
 for seed in range(3):
     trainer = Trainer(seed)
     # here
-    results.append(trainer.jitted(jnp.ones(3)))
-""",
-    "canonopt.jit in place of jax.jit",
-    hint="functions that do the same run one program. Or make it once",
-)
+    results.append(trainer.jitted(ones))
 
-script(
-    "a trainer that is a static argument of its method",
-    """
+### a trainer that is a static argument of its method
+# hint: keep one instance for self, or jit its method in __init__: self.step = \
+canonopt.jit(self.step)
 class Trainer:
     @functools.partial(jax.jit, static_argnums=0)
     def step(self, params):
         return params * 2
 
-results = []
 for seed in range(3):
     # here
-    results.append(Trainer().step(jnp.ones(3)))
-""",
-    hint="keep one instance for self, or jit its method in __init__: "
-    "self.step = canonopt.jit(self.step)",
-)
-
-
-CAN_BE_PASTED = [script for script in SCRIPTS if script.fixes]
-WORDS_ONLY = [script for script in SCRIPTS if not script.fixes]
+    Trainer().step(ones)
+"""
+SCRIPTS = {part.partition("\n")[0]: part.partition("\n")[2] for part in TEXT[4:].split("\n### ")}
 
 
 def run(source, path):
     """Runs a script, and gives the log of its step and the numbers."""
     path.write_text(source)
     namespace = {"__name__": path.stem}
-    x64 = jax.config.jax_enable_x64
-    try:
-        with canonopt.compile_log() as log, warnings.catch_warnings():
-            warnings.filterwarnings("ignore", module="(flax|orbax)")
-            exec(compile(source, str(path), "exec"), namespace)
-    finally:
-        jax.config.update("jax_enable_x64", x64)
-    (step,) = (f for f in log.functions if f.name in ("step", "apply"))
+    with canonopt.compile_log() as log, warnings.catch_warnings():
+        warnings.filterwarnings("ignore", module="(flax|orbax)")
+        exec(compile(source, str(path), "exec"), namespace)
+    (step,) = (found for found in log.functions if found.name in ("step", "<lambda>"))
     return step, namespace["results"]
 
 
-def printed(step, label):
+@pytest.mark.parametrize("name", SCRIPTS)
+def test_the_line_that_is_printed_works_when_pasted_and_else_there_are_words(name, tmp_path):
+    body = SCRIPTS[name]
+    step, before = run(f"{PREAMBLE}{body}", tmp_path / "script.py")
+    assert step.traces + step.compiles > 2
     lines = [line for cause in step.causes() for line in cause.lines(in_full=True)]
-    return [line.removeprefix(label) for line in lines if line.startswith(label)]
-
-
-@pytest.mark.parametrize("script", CAN_BE_PASTED, ids=lambda script: script.name)
-def test_the_line_that_is_printed_works_when_pasted(script: Script, tmp_path):
-    step, before = run(script.source, tmp_path / "script.py")
-    assert step.traces + step.compiles > 2
-    lines = list(dict.fromkeys(printed(step, "write: ")))
-    assert lines == list(script.fixes)
-    fixed, after = run(with_lines(script.source, lines), tmp_path / "fixed.py")
-    assert (fixed.traces, fixed.compiles) == (1, 1), str(fixed.entries[-1].told)
-    for one, other in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
-    assert list(dict.fromkeys(printed(step, "hint: "))) == ([script.hint] if script.hint else [])
-
-
-@pytest.mark.parametrize("script", WORDS_ONLY, ids=lambda script: script.name)
-def test_where_no_line_is_sure_to_work_there_are_words(script: Script, tmp_path):
-    step, _ = run(script.source, tmp_path / "script.py")
-    assert step.traces + step.compiles > 2
-    assert printed(step, "write: ") == []
-    assert list(dict.fromkeys(printed(step, "hint: "))) == [script.hint]
+    told = [line for line in dict.fromkeys(lines) if line.startswith(("write: ", "hint: "))]
+    assert {*told} == {*re.findall("^# ((?:write|hint): .*)", body, re.MULTILINE)}
+    written = [line.removeprefix("write: ") for line in told if line.startswith("write: ")]
+    if written:
+        source = with_lines(f"{PREAMBLE}{body}", written)
+        fixed, after = run(source, tmp_path / "fixed.py")
+        assert (fixed.traces, fixed.compiles) == (1, 1), str(fixed.entries[-1].told)
+        for one, other in zip(jax.tree.leaves(before), jax.tree.leaves(after), strict=True):
+            np.testing.assert_allclose(one, other, rtol=1e-6)

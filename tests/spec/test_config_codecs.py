@@ -52,16 +52,6 @@ def test_a_value_is_the_same_after_a_round_trip(form, value):
     assert again(spec, form) is spec
 
 
-ORDERED = [{"b": 1, "a": 2.0}, {"a": 2.0, "b": 1}]
-
-
-@pytest.mark.parametrize("form", FORMATS)
-@pytest.mark.parametrize("value", ORDERED)
-def test_the_order_of_a_dict_is_kept(value, form):
-    assert again(holding(value), form) is holding(value)
-    assert holding(ORDERED[0]) is not holding(ORDERED[1])
-
-
 NUMBERS = [1e-3, 3, True, math.inf, np.float64(0.1), [1e-3, 3e-4]]
 
 

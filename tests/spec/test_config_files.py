@@ -76,11 +76,7 @@ def test_what_is_written(spec, key, data):
 
 
 NOT_WRITTEN = [
-    (
-        optax.adam(1e-3),
-        None,
-        "needs a spec, and got Gradient.* Build it with canonopt, for exam",
-    ),
+    (optax.adam(1e-3), None, "needs a spec, and got Gradient.* Build it with canonopt, for exam"),
     (
         canonopt.chain(canonopt.canonical(lambda: optax.identity())()),
         "spec.args[0]",
@@ -167,7 +163,7 @@ def test_none_and_a_default_that_may_change_are_read_back(spec):
 )
 def test_data_of_something_else_are_refused(data):
     message = r"^The data need the keys canonopt and spec, .* Write what canonopt\.to_config return"
-    for read in (canonopt.from_config, canonopt.fingerprint):
+    for read in (canonopt.from_config, canonopt.fingerprint, lambda d: canonopt.diff(d, CHAIN)):
         with pytest.raises(errors.ConfigError, match=message):
             read(data)
 

@@ -8,36 +8,11 @@ import pytest
 import canonopt
 from canonopt import errors
 
-from .config_files import REGISTRY, again, holding, is_matrix, read_with
+from .config_files import REGISTRY, again, holding, read_with
 
 
 def written(value, **registry):
     return canonopt.to_config(holding(value), registry=REGISTRY | registry)["spec"]["value"]
-
-
-def test_a_function_of_a_module_has_its_name():
-    data = canonopt.to_config(canonopt.adamw(1e-3, mask=is_matrix))
-    assert data["spec"]["mask"] == {"name": f"{is_matrix.__module__}:is_matrix"}
-    assert canonopt.from_config(data, registry={"any": is_matrix}).mask is is_matrix
-
-
-def test_a_lambda_has_the_name_of_the_registry():
-    def make():
-        return lambda params: params
-
-    mask = make()
-    spec = canonopt.adamw(1e-3, mask=mask)
-    data = canonopt.to_config(spec, registry={"other": len, "all": mask})
-    assert data["spec"]["mask"] == {"name": "all"}
-    assert canonopt.from_config(data, registry={"all": make()}) is spec
-
-
-def test_a_factory_of_the_user_has_the_name_of_its_function():
-    spec = holding(1.0)
-    data = canonopt.to_config(spec)
-    assert data["spec"]["canonical"] == f"{holding.__module__}:holding"
-    assert canonopt.from_config(data, registry={"any": holding}) is spec
-    assert canonopt.from_config(data, registry={data["spec"]["canonical"]: holding}) is spec
 
 
 def test_a_factory_of_a_library_has_the_name_of_its_function(monkeypatch):

@@ -11,11 +11,7 @@ import optax
 import pytest
 
 import canonopt
-from canonopt.errors import (
-    NotAFactoryError,
-    NotATransformationError,
-    ParameterError,
-)
+from canonopt.errors import NotAFactoryError, NotATransformationError, ParameterError
 
 RATE = canonopt.linear_schedule(1e-3, 0.0, 100)
 

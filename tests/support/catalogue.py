@@ -181,7 +181,7 @@ TRANSFORMS: dict[str, Build] = {
 SPECIAL_TRANSFORMS: dict[str, Build] = {
     "schedules.inject_stateful_hyperparams": lambda o: o.schedules.inject_stateful_hyperparams(
         optax.sgd
-    )(0.1),
+    )(0.1)
 }
 
 SCHEDULES: dict[str, Build] = {

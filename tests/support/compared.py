@@ -43,6 +43,44 @@ class Two:
             self.two = 2
 
 
+class Scale:
+    __slots__ = ("rate",)
+
+    def __init__(self, rate):
+        self.rate = rate
+
+
+class Lazy:
+    @functools.cached_property
+    def value(self):
+        return 1
+
+
+def lazy(is_computed):
+    made = Lazy()
+    assert not is_computed or made.value
+    return made
+
+
+def with_method(x):
+    class WithMethod:
+        def __call__(self):
+            return x
+
+    return WithMethod()
+
+
+def around_itself():
+    items = [1]
+    return items.append(items) or items
+
+
+def with_names(names):
+    """A function that reads another global in this process."""
+    NAMES.intersection_update(names)
+    return lambda params: jax.tree.map(lambda _: bool(NAMES), params)
+
+
 class Model(eqx.Module):
     layer: eqx.nn.Linear
     activation: str = eqx.field(static=True)
@@ -76,6 +114,9 @@ def cases(process):
     yield "several", (clipped(0.1), Model(3), object(), jax.nn.relu, jnp.float32, slice(2))
     yield "halves", on_mesh(process, P("data"))
     yield "state of libraries", (logging.getLogger(str(process)), np.random.default_rng(process))
+    yield "around itself", around_itself()
+    yield "on demand", lazy(other)
+    yield "methods", with_method(1)
     # Not the same.
     yield "rate", canonopt.adamw(2e-3 if other else 1e-3)
     yield "dynamic rate", canonopt.adamw(canonopt.dynamic(2e-3 if other else 1e-3))
@@ -97,6 +138,9 @@ def cases(process):
     yield "added", Two(other)
     yield "number", 1 if other else 1.0
     yield "long", "a" * (1001 if other else 1000)
+    yield "slots", Scale(2.0 if other else 1.0)
+    yield "another method", with_method(process)
+    yield "global", with_names({"bias"} if other else set(NAMES))
 
 
 def struct(spec):

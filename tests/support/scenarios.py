@@ -335,7 +335,7 @@ calls(
     Says(
         *("model.activation", "callable", "<lambda>", "made by the same code"),
         r"model = canonopt\.canonicalize\(model\)",
-    ),
+    )
 )
 def a_model_with_a_lambda_in_a_static_field(jit, fixed):
     step = jit(named(lambda model, x: model(x)))
