@@ -18,6 +18,7 @@ import numpy as np
 
 from .._jax_internals.functions import is_module_class, jitted_by_equinox
 from .._python_internals.namespaces import is_stable
+from .._python_internals.weak import known_by_identity
 from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
 from .callables import add_programs, annotation_key, read_caching, read_stable
 from .instances import (
@@ -254,8 +255,13 @@ def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def rule_for(value: Any) -> Rule:
-    """Return the rule for a value of a type that is not in the tables, by its base classes."""
-    kind = type(value)
+    """Return the rule for a value of a type that is not in the tables."""
+    return _rule_of(type(value)) or (read_stable if is_stable(value) else read_node)
+
+
+@known_by_identity
+def _rule_of(kind: type) -> "Rule | None":
+    """Return the rule for a type by its base classes; None if it depends on the value."""
     if hasattr(kind, "__canonical_key__"):
         return read_keyed
     if hasattr(kind, "__captured_function__"):
@@ -269,9 +275,7 @@ def rule_for(value: Any) -> Rule:
         return read_immutable
     if is_record(kind):
         return read_tuple
-    if is_stable(value):
-        return read_stable
-    return read_node
+    return None
 
 
 # A subclass of several of these is read by the rule of the first.

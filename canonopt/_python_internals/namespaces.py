@@ -42,12 +42,14 @@ def is_stable(value: Any) -> bool:
 
     Then it is the same object whenever it is looked up.
     """
+    if not callable(value):
+        return False
     if _stable.get(value):
         return True
     try:
         module = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
         found = module is not None and is_library_module(module) and is_in_place(value)
-        return callable(value) and found and _stable.setdefault(value, True)
+        return found and _stable.setdefault(value, True)
     except Exception:  # an attribute of the user's
         return False
 
