@@ -24,6 +24,7 @@ DIFFERENT = {
     "another mask": ("mask", "function __main__.is_matrix .*", "function __main__.is_named .*"),
     "closure": ("captured variable 'steps' of learning_rate", "10", "20"),
     "code": ("learning_rate", r"function .*<lambda> with code \w{16}", "function .*<lambda> .*"),
+    "body": ("learning_rate", *[r"function .*<lambda> with code \w{16}"] * 2),
     "factory": ("spec_or_model", "canonopt.adam", "canonopt.sgd"),
     "width": ("layer.weight", r"float32\[3,2\] with \w{16}", r"float32\[4,2\] with \w{16}"),
     "static": ("[1].activation", "'relu'", "'gelu'"),

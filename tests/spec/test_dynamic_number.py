@@ -193,6 +193,8 @@ def test_a_comparison_is_that_of_python(compare, x, y, both, is_first):
     "expression, number",
     [
         (lambda x: x * -1.0, True),
+        (lambda x: x**-2, 3),
+        (lambda x: 0.9**x, 31),
         (lambda x: x + x, True),
         (lambda x: -x, True),
         (lambda x: 0.1 * 3 - x, 0.3),

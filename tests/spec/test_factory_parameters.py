@@ -159,9 +159,6 @@ def test_a_call_is_bound_as_python_binds_it(source, call):
         ("x, **kwargs", {"y": 4}, {"x": 1, "kwargs": {"y": 2, "z": 3}}, {"y": 4, "z": 3}),
         ("x, **kwargs", {"kwargs": {"y": 4}}, {"x": 1, "kwargs": {"z": 3}}, {"y": 4}),
         ("x, /, **kwargs", {"x": 1, "kwargs": {"x": 2}}, None, {"x": 2}),
-        ("learning_rate", {"lr": 1}, None, {"learning_rate": 1}),
-        ("learning_rate", {"lr": 1}, {"learning_rate": 2}, {"learning_rate": 1}),
-        ("learning_rate, **kwargs", {"lr": 1}, {"learning_rate": 2}, {"lr": 1}),
         ("learning_rate, **kwargs", {"lr": 1, "learning_rate": 2}, None, {"lr": 1}),
         (
             "learning_rate, **kwargs",
@@ -169,7 +166,6 @@ def test_a_call_is_bound_as_python_binds_it(source, call):
             {"learning_rate": 2, "kwargs": {"lr": 3}},
             {"lr": 1},
         ),
-        ("learning_rate=2, **kwargs", {"lr": 1}, None, {"lr": 1}),
     ],
 )
 def test_values_by_the_names_of_parameters(source, named, current, expected):
@@ -183,9 +179,7 @@ def test_values_by_the_names_of_parameters(source, named, current, expected):
 @pytest.mark.parametrize(
     ("source", "named", "message"),
     [
-        ("x", {}, "f: missing a required argument: 'x'. Its signature is f(x)."),
         ("x", {"x": 1, "y": 2}, "f: got an unexpected keyword argument 'y'."),
-        ("learning_rate", {"lr": 1, "learning_rate": 2}, "f got both lr and learning_rate"),
         ("*args", {"args": 1}, "f: 'int' object is not iterable. Its signature is f(*args)."),
         ("**options", {"options": 1}, "f: argument after ** must be a mapping, not int. Its"),
         ("**options", {"options": {1: 2}}, "f: keywords must be strings. Its signature is"),

@@ -124,6 +124,7 @@ def cases(process):
     yield "another mask", canonopt.adamw(1e-3, mask=is_named if other else is_matrix)
     yield "closure", canonopt.sgd(halving(20 if other else 10))
     yield "code", canonopt.sgd(rising if other else halving(10))
+    yield "body", canonopt.sgd((lambda count: 0.2) if other else (lambda count: 0.1))
     yield "factory", canonopt.sgd(1e-3) if other else canonopt.adam(1e-3)
     yield "width", Model(4 if other else 3)
     yield "static", (canonopt.sgd(0.1), Model(3, "gelu" if other else "relu"))
