@@ -30,7 +30,7 @@ import pytest
 from jax.extend.core import Primitive, jaxpr_as_fun
 
 import canonopt
-from canonopt._identity import why_not_shared
+from canonopt._identity import read_call, why_not_shared
 
 x = jnp.float32(3.0)
 rate = 1.0
@@ -982,6 +982,31 @@ def test_the_reason_of_an_old_trace_is_noted():
     step = functools.partial(jax.lax.cond, True, body, body)
     canonopt.jit(step)(x)
     assert "JAX goes on with the old trace" in why_not_shared(step)
+
+
+def test_the_reason_is_noted_of_what_is_not_shared():
+    class Plain:
+        rate = 1.0
+
+    w, one = jnp.float32(2.0), Plain()
+
+    @jax.jit
+    def inner(p):
+        return p * 2
+
+    steps = {
+        "may tell a tracer from it": lambda p: p * w * len(str(w)),
+        "passes on an object that equals only itself": lambda p: inner(p) * [one][0].rate,
+    }
+    for reason, step in steps.items():
+        canonopt.jit(step)(x)
+        assert reason in why_not_shared(step)
+
+    def with_a_set(p):
+        return p * len({one})
+
+    (found,) = read_call(with_a_set, explain=True)[0].incomparable
+    assert found.why == "may find or order objects by their identity, in a set or a cache"
 
 
 def doubled(p):
