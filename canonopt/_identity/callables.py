@@ -105,7 +105,10 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
             _, value = reader.library_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
             reader.judge_module(function, value, code, name)
-        reader.add_variable(name, value, how)
+        if name == "__class__" and name not in code.passed:  # of `super()`: it makes no instance
+            reader.add_class(value)
+        else:
+            reader.add_variable(name, value, how)
 
 
 def _add_annotations(reader: Reader, annotations: dict[str, Any]) -> None:

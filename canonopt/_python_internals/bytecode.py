@@ -102,7 +102,9 @@ def facts_of(code: types.CodeType) -> Code:
             if opname in _STORES and (opname.endswith("GLOBAL") or name in code.co_freevars):
                 stores.add(name)
             is_next = instructions[i + 1 : i + 2] and _is_attribute(instructions[i + 1])
-            passed.update(_loaded(instruction, each)[: -1 if is_next else None])
+            is_super = [e.opname for e in instructions[i + 2 : i + 3]] == ["LOAD_SUPER_ATTR"]
+            if not (name == "__class__" and is_super):  # since Python 3.12, `super()` loads it
+                passed.update(_loaded(instruction, each)[: -1 if is_next else None])
             if path and is_attribute:
                 path += (name,)
             else:
@@ -125,6 +127,8 @@ def facts_of(code: types.CodeType) -> Code:
     is_generated = code.co_qualname.startswith("__create_fn__.") or (
         code.co_name.startswith("__") and code.co_filename.startswith("<attrs generated")
     )
+    if is_generated:  # it compares classes, and makes no instance of one
+        attributes.discard("__class__")
     tells |= code.co_name == "__exit__" or not TELLS_TRACERS.isdisjoint(named)
     return Code(
         key=key_of(code),

@@ -753,6 +753,19 @@ def test_an_object_that_is_passed_on_counts_as_a_whole(use, w):
 
 
 @case
+def a_class_that_its_method_calls(jit):
+    class Made:
+        def __init__(self):
+            self.rate = rate
+
+        def scale(self, x):
+            return x * __class__().rate
+
+    one = Made()
+    yield from with_rates(lambda: jit(lambda x: one.scale(x))(x))
+
+
+@case
 def a_cached_method_of_what_holds_an_array(jit):
     one = Passed(1.0, jnp.float32(2.0))
     one.cached()
@@ -1053,17 +1066,26 @@ def test_what_a_trainer_has_besides_is_not_compared():
         def __init__(self, rate, name):
             self.rate, self.name = rate, name
 
-    class Trainer:
+    @dataclasses.dataclass
+    class Settings:
+        decay: float = 1.0
+
+    class Base:
+        def _train(self, p):
+            return p - self.config.rate * p * self.settings.decay
+
+    class Trainer(Base):
         def __init__(self, rate, seed):
             self.config, self.seed, self.lock = Config(rate, f"run {seed}"), seed, threading.Lock()
             self.data, self.history = [jnp.full(3, i) for i in range(seed)], [seed] * 30_000
+            self.settings = Settings()
             self.build()
 
         def build(self):
             self.train = canonopt.jit(self._train)
 
         def _train(self, p):
-            return p - self.config.rate * p
+            return super()._train(p)
 
     with canonopt.compile_log() as log:
         for seed in range(3):
