@@ -105,7 +105,8 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
             _, value = reader.library_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
             reader.judge_module(function, value, code, name)
-        if name == "__class__" and name not in code.passed:  # of `super()`: it makes no instance
+        if isinstance(value, type) and name == "__class__" and name not in code.passed:
+            # Of `super()`, which makes no instance.
             reader.add_class(value)
         else:
             reader.add_variable(name, value, how)
