@@ -319,8 +319,12 @@ class _Dynamic(Configured):
         return template if is_kept else token_of(template)
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
-        leaves = jtu.tree_leaves(self) if mode == "now" else ()
-        return (*super().__canonical_parts__("held"), *leaves)
+        held = super().__canonical_parts__("held")
+        if mode != "now":
+            return held
+        # A spec among the children writes its own key: leaves alone do not tell what holds them.
+        is_spec = lambda node: isinstance(node, _Dynamic) and node is not self  # noqa: E731
+        return (*held, *jtu.tree_leaves(self, is_leaf=is_spec))
 
 
 # --- the public function ------------------------------------------------------------------------

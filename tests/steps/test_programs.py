@@ -569,6 +569,40 @@ def test_finds_the_program_after_the_garbage_collector_took_the_spec(make):
     assert log["step"].traces == log["step"].compiles == 1
 
 
+WITH_DYNAMIC_PARTS = {
+    "schedule": lambda: [
+        canonopt.sgd(canonopt.linear_schedule(canonopt.dynamic(0.1), end, 10)) for end in (0.0, 0.2)
+    ],
+    "factory of the schedule": lambda: [
+        canonopt.sgd(schedule(canonopt.dynamic(0.1), 10, 0.5))
+        for schedule in (canonopt.cosine_decay_schedule, canonopt.exponential_decay)
+    ],
+    "part of a chain": lambda: [
+        canonopt.chain(canonopt.adamw(canonopt.dynamic(0.1), weight_decay=decay))
+        for decay in (0.1, 0.2)
+    ],
+}
+
+
+@pytest.mark.parametrize("make", WITH_DYNAMIC_PARTS.values(), ids=WITH_DYNAMIC_PARTS)
+def test_a_captured_spec_is_told_apart_by_the_static_rest_of_its_parts(make):
+    def train(optim, jit):
+        @jit
+        def step(params, state):
+            updates, state = optim.update(params, state, params)
+            return optax.apply_updates(params, updates), state
+
+        params, state = xs, optim.init(xs)
+        for _ in range(3):
+            params, state = step(params, state)
+        return params
+
+    first, second = ([train(optim, jit) for jit in (canonopt.jit, jax.jit)] for optim in make())
+    assert jnp.allclose(*first, rtol=1e-6)
+    assert jnp.allclose(*second, rtol=1e-6)
+    assert not jnp.allclose(first[0], second[0], rtol=1e-4)
+
+
 HOLDING_SPECS = {
     "mask": lambda held: canonopt.masked(canonopt.sgd(0.1), lambda params: bool(held.scale)),
     "array": lambda held: canonopt.sgd(lambda count, scale=held.scale: 0.1),
