@@ -219,62 +219,100 @@ def test_a_factory_runs_once_for_a_configuration(monkeypatch):
 # --- lifetime -------------------------------------------------------------------------------------
 
 
-@pytest.mark.slow
-def test_a_factory_that_is_dropped_leaves_nothing():
-    class Captured:
-        pass
-
-    def make():
-        captured = Captured()
-
-        @canonopt.canonical
-        def build(lr):
-            return optax.sgd(lr if captured else 0.0)
-
-        optim = build(0.1)
-        injected = canonopt.inject_hyperparams(build)(lr=0.1)
-        step = jax.jit(lambda updates: optim.update(updates, optim.init(updates))[0])
-        assert step(1.0) is not None
-        del injected
-        return weakref.ref(captured)
-
-    references = [make() for _ in range(50)]
-    jax.clear_caches()
-    gc.collect()
-    assert [r() for r in references].count(None) == 50
-
-
 class Trainer:
-    """Holds a hoisted function of its own, as a model in training does."""
+    """Holds what was made of it, as a model in training does."""
 
     scale = 2.0
 
     def method(self, x):
         return self.scale * x
 
+    def is_array(self, params):
+        return self.scale.ndim == 0
 
-@pytest.mark.parametrize(
-    "callable_of",
-    [
-        lambda trainer: lambda x: trainer.scale * x,
-        lambda trainer: functools.partial(lambda owner, x: owner.scale * x, trainer),
-        lambda trainer: trainer.method,
-        lambda trainer: jax.jit(lambda x: trainer.scale * x),
-    ],
-    ids=["lambda", "partial", "method", "jitted"],
-)
-def test_an_object_that_holds_a_hoisted_function_of_its_own_is_collected(callable_of):
-    def make():
-        trainer = Trainer()
-        trainer.step = canonopt.hoist(callable_of(trainer))
-        assert trainer.step(1.0) == 2.0
-        assert canonopt.hoist(trainer.step) is trainer.step
-        return weakref.ref(trainer)
 
-    references = [make() for _ in range(5)]
+xs = jnp.arange(3.0)
+
+
+ARRAYS = {
+    "a jax array": lambda: (jnp.arange(3.0), jnp.asarray),
+    "a NumPy array": lambda: (np.arange(3.0), jnp.asarray),
+    "an array that is asked for": lambda: (jnp.array(2.0), float),
+}
+
+
+def captured_by(jit, make):
+    trainer, (data, read) = Trainer(), make()
+    step = jit(lambda x: x * trainer.scale * read(data))
+    step(xs), step(xs)
+    return data, trainer, step
+
+
+def hoisted(callable_of):
+    trainer = Trainer()
+    trainer.step = canonopt.hoist(callable_of(trainer))
+    assert trainer.step(1.0) == 2.0
+    assert canonopt.hoist(trainer.step) is trainer.step
+    return (trainer,)
+
+
+def captured_by_a_factory():
+    trainer = Trainer()
+
+    @canonopt.canonical
+    def build(lr):
+        return optax.sgd(lr if trainer else 0.0)
+
+    optim = build(0.1)
+    assert canonopt.inject_hyperparams(build)(lr=0.1) is not optim
+    step = jax.jit(lambda updates: optim.update(updates, optim.init(updates))[0])
+    assert step(1.0) is not None
+    return trainer, optim.update
+
+
+def held_by_a_spec(build):
+    trainer = Trainer()
+    trainer.scale = jnp.array(2.0)
+    optim = build(trainer)
+    canonopt.jit(lambda grads, state: optim.update(grads, state))(xs, optim.init(xs))
+    return trainer, trainer.scale, optim.update
+
+
+def masked(trainer):
+    return canonopt.masked(canonopt.sgd(0.1), lambda params: bool(trainer.scale))
+
+
+# Each makes objects, uses them, and returns them.
+DROPPED = {
+    **{
+        f"{jit.__name__}, {kind}": functools.partial(captured_by, jit, make)
+        for jit in (canonopt.jit, canonopt.filter_jit)
+        for kind, make in ARRAYS.items()
+    },
+    "hoisted lambda": lambda: hoisted(lambda t: lambda x: t.scale * x),
+    "hoisted partial": lambda: hoisted(
+        lambda t: functools.partial(lambda owner, x: owner.scale * x, t)
+    ),
+    "hoisted method": lambda: hoisted(lambda t: t.method),
+    "hoisted jit": lambda: hoisted(lambda t: jax.jit(lambda x: t.scale * x)),
+    "factory": captured_by_a_factory,
+    "spec with a mask": lambda: held_by_a_spec(masked),
+    "spec with a schedule": lambda: held_by_a_spec(
+        lambda t: canonopt.sgd(lambda count, scale=t.scale: 0.1)
+    ),
+    "spec with a method": lambda: held_by_a_spec(
+        lambda t: canonopt.masked(canonopt.adam(0.123), t.is_array)
+    ),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", DROPPED.values(), ids=DROPPED)
+def test_what_is_dropped_is_freed(make):
+    references = [weakref.ref(each) for _ in range(5) for each in make()]
     jax.clear_caches()
     gc.collect()
-    assert [reference() for reference in references] == [None] * 5
+    assert [reference() for reference in references] == [None] * len(references)
 
 
 def test_a_signal_handler_may_build_and_hoist():

@@ -11,6 +11,7 @@ import dataclasses
 import enum
 import functools
 import math
+import threading
 
 import diffrax
 import equinox as eqx
@@ -117,6 +118,51 @@ class Trainer:
 
     def fit(self):
         return repeat(self.step, make_params(), self.optim.init(make_params()))
+
+
+class TwoSteps:
+    """Jits two methods, of which one calls the other."""
+
+    def __init__(self, jit, rate):
+        self.rate = rate
+        self.train, self.evaluate = jit(self._train), jit(self._evaluate)
+
+    def _train(self, x):
+        return x - self.rate * x
+
+    def _evaluate(self, x):
+        return self.train(x) * self.rate
+
+
+class Named:
+    def __init__(self, rate, name):
+        self.rate, self.name = rate, name
+
+
+@dataclasses.dataclass
+class Decay:
+    decay: float = 1.0
+
+
+class Base:
+    def _train(self, x):
+        return x - self.config.rate * x * self.settings.decay
+
+
+class LargeTrainer(Base):
+    """Has much that its step does not read, and that differs from fit to fit."""
+
+    def __init__(self, jit, seed):
+        self.config, self.seed, self.lock = Named(0.5, f"run {seed}"), seed, threading.Lock()
+        self.data, self.history = [jnp.asarray(np.arange(3.0))] * seed, [seed] * 30_000
+        self.settings = Decay()
+        self.build(jit)
+
+    def build(self, jit):
+        self.train = jit(self._train)
+
+    def _train(self, x):
+        return super()._train(x)
 
 
 class Recurrent(eqx.Module):
@@ -257,6 +303,19 @@ def ensemble(jit, key):
     step = lambda p, x, y: (descend(p, jax.grad(square_loss)(p, x, y)),)
     params = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf + 1]), make_params())
     return repeat(jit(jax.vmap(step, (0, None, None))), params, data=make_data(key))
+
+
+@case()
+def trainer_of_two_steps(jit, key):
+    trainer, (x, _) = TwoSteps(jit, 0.5), make_data(key)
+    return trainer.train(x), trainer.evaluate(x)
+
+
+@case()
+def trainer_with_more_than_its_step_reads(jit, key):
+    trainer, (x, _) = LargeTrainer(jit, int(jax.random.key_data(key)[-1])), make_data(key)
+    trainer.history.append(trainer.train(x))
+    return trainer.history[-1]
 
 
 @case("jit")

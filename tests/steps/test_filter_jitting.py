@@ -3,7 +3,6 @@
 import functools
 import gc
 import operator
-import threading
 import weakref
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -20,6 +19,7 @@ import canonopt
 from canonopt._steps import filter_jitting, partition
 
 from ..support.counting import counted
+from ..support.threads import in_threads
 
 X = jnp.arange(3.0)
 BOTH = pytest.mark.parametrize("jit", [eqx.filter_jit, canonopt.filter_jit], ids=["eqx", "ours"])
@@ -412,18 +412,6 @@ def test_nothing_is_kept_that_the_user_has_dropped():
     assert len(partition._known) < known
 
 
-def test_a_function_and_what_it_captures_are_let_go():
-    def make():
-        data = jnp.ones(100)
-        step = canonopt.filter_jit(lambda x: jnp.sum(data) + x)
-        step(X), step(X)
-        return weakref.ref(data), weakref.ref(step)
-
-    data, step = make()
-    gc.collect()
-    assert step() is None and data() is None
-
-
 # --- functions that are made again --------------------------------------------------------------
 
 
@@ -438,20 +426,14 @@ def test_a_function_that_calls_itself():
 
 def test_threads():
     step = canonopt.filter_jit(lambda model: plus_one(model))
-    results: list[Any] = [None] * 8
 
     def run(i):
         model = Holder((Layer(X + i, X), i % 3))
         for _ in range(100):
             model = step(model)
-        results[i] = model
+        return model
 
-    threads = [threading.Thread(target=run, args=(i,)) for i in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    for i, model in enumerate(results):
+    for i, model in enumerate(in_threads(*(functools.partial(run, i) for i in range(8)))):
         np.testing.assert_array_equal(model.content[0].weight, X + i + 100)
         assert model.content[1] == i % 3
 

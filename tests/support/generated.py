@@ -42,6 +42,13 @@ def run_cells(
             warn(str(each.message))
 
 
+def named_texts(text: str) -> dict[str, tuple[str, str]]:
+    """Return the options and the lines of each text below its head, `### name, options`."""
+    parts = [part.partition("\n") for part in text.strip().removeprefix("### ").split("\n### ")]
+    heads = [(*head.partition(", "), body) for head, _, body in parts]
+    return {name: (options, body) for name, _, options, body in heads}
+
+
 @dataclasses.dataclass(frozen=True)
 class Compared:
     """The records of two runs, and how often each compiled."""
