@@ -203,7 +203,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
         ...
     canonopt.errors.ExcessError: <lambda> (...) is compiled for the 2nd time, and max_compiles=1.
       x: commitment: not committed -> committed
-      hint: put x in one place before the first call: jax.device_put(x, sharding)
+      hint: before every call, for what it passes as x: x = jax.device_put(x, jax.devices()[0])
 
     ```
 
@@ -406,7 +406,8 @@ def no_recompiles(
     **Returns:** a context manager that gives the `CompileLog` of the block.
 
     **Raises:** `RecompileError`, an `AssertionError`, in the call that traces or compiles, and in
-    its thread. `LimitError`, a `ValueError`, at once if an argument is invalid.
+    its thread. `LimitError`, a `ValueError`, at once if an argument is invalid, and
+    `UnknownFunctionError` at the end if Python knows no function of a name in `allow`.
     `UnsupportedVersionError` if JAX has changed so that canonopt cannot count.
     """
     _check_mode(mode, ("raise", "warn"))
@@ -426,12 +427,14 @@ def _guarded(guard: "_Guard") -> Iterator[CompileLog]:
     with recording(guard, all_threads=True):
         yield log
     check_compiles()
+    for name in guard.allowed:
+        log[name]  # which raises if no function has this name
 
 
 class _Guard(_Alarm):
     def __init__(self, mode: Mode, allow: frozenset[str], warmup: int) -> None:
         super().__init__(mode, RecompileError)
-        self._allow = allow
+        self.allowed = allow
         self._warmup = warmup
         # What was warned of when it was traced, and is compiled next.
         self._told: weakref.WeakSet[Entry] = weakref.WeakSet()
@@ -456,7 +459,7 @@ class _Guard(_Alarm):
 
     def _is_allowed(self, log: FunctionLog) -> bool:
         # What is traced inside of another function is a part of that one.
-        return log.name in self._allow or is_inside_recorded(self)
+        return log.name in self.allowed or is_inside_recorded(self)
 
     def _check(self, log: FunctionLog, entry: Entry, count: int, done: str) -> None:
         if count <= self._warmup:

@@ -351,8 +351,7 @@ class Difference:
     @property
     def is_of_numbers(self) -> bool:
         """Return True for numbers that may be traced. An int is a count that Python asks for."""
-        part = self.way[0] if self.parameter else self.visible
-        return part is not None and all(_NUMBER.fullmatch(leaf.text) for leaf in part[1:])
+        return all(_NUMBER.fullmatch(leaf.text) for leaf in self.way[-1][1:])
 
     @property
     def is_jitted_elsewhere(self) -> bool:
@@ -393,8 +392,13 @@ class Difference:
 
     @property
     def is_elsewhere(self) -> bool:
-        """Return True if the earlier call is at another line, where a line would have to stand."""
+        """Return True if the earlier call is at another line, which may have to change as well."""
         return self.old.caller.place != self.new.caller.place
+
+    @property
+    def is_strong(self) -> bool:
+        """Return True if the earlier call had an array with a dtype of its own."""
+        return self.before.is_array and not self.before.weak_type
 
     @property
     def becomes_array(self) -> bool:
@@ -424,10 +428,10 @@ class Difference:
 
     @property
     def widened_by(self) -> str:
-        """Return the one argument in float64, such as a NumPy array, that widens a leaf."""
+        """Return words for the one argument in float64, such as an array, that widens a leaf."""
         wide = [path for path, leaf in self.old.arrays.items() if leaf.dtype == "float64"]
         is_argument = self.after.dtype == "float64" and len(wide) == 1
-        return wide[0] if is_argument and self.old.root(wide[0]) != self.root else ""
+        return f", such as {wide[0]}" if is_argument else ""
 
     # --- structure, and what is around a call -----------------------------------------------------
 

@@ -397,6 +397,12 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
 _known: WeakIdMap[Leaf] = WeakIdMap()
 
 
+def as_shared(leaf: Leaf) -> Leaf:
+    """Return the record of a static value in a call of `canonopt.jit`, which goes by digests."""
+    is_read = leaf.is_static and leaf.digest is not None
+    return attrs.evolve(leaf, token=("program", leaf.digest)) if is_read else leaf
+
+
 def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False) -> Leaf:
     """Return the record of a function that is jitted, as `canonopt.jit` compares it.
 
@@ -407,8 +413,7 @@ def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False
         return known
     leaf = _function_leaf(function, refused)
     if is_shared:
-        is_read = not refused and leaf.digest is not None
-        return attrs.evolve(leaf, token=("program", leaf.digest)) if is_read else leaf
+        return leaf if refused else as_shared(leaf)
     if isinstance(function, types.FunctionType):
         _known.set(function, leaf)
     # Bound methods of one object are equal, but `jax.jit` tells them apart.
@@ -597,6 +602,8 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     if is_inside and str(attribute(miss.function, "__module__")).startswith("jax."):
         call.is_jitted_by_jax = True  # it may be made again around a function that is not
         leaf = attrs.evolve(leaf, token=token_of(miss.function))
+    if miss.is_shared:
+        call.leaves = {path: as_shared(each) for path, each in call.leaves.items()}
     call.leaves = {FUNCTION: leaf, **call.leaves}
     return call
 

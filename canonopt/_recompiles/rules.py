@@ -53,6 +53,11 @@ RULES: list[Rule] = [
     ),
     Rule(lambda d: d.why_not_shared, "{d.made_again} is new each time: {d.why_not_shared}"),
     # Optimizers and schedules.
+    Rule(
+        lambda d: d.parameter and d.kind == "callable" and d.is_of_numbers,
+        "a number in a function is part of the program. In a schedule of canonopt it may change: "
+        "{d.path} = canonopt.exponential_decay(canonopt.dynamic(number), ...), for one",
+    ),
     Rule(  # as a static argument, a spec may have no leaves
         lambda d: d.parameter and d.is_of_numbers and d.new.is_filtered,
         "canonopt.dynamic(number) may change without a new trace",
@@ -128,12 +133,12 @@ RULES: list[Rule] = [
     # Numbers and arrays.
     Rule(
         lambda d: d.becomes_array,
-        line=lambda d: _assign(d, d.path, _number_as_array(d)),
+        line=lambda d: _assign(d, d.path, _number_as_array(d), d.is_strong),
         otherwise="pass {d.path} as an array of one dtype: jnp.asarray({d.path}, dtype)",
     ),
     Rule(
         lambda d: d.kind == "weak type",
-        line=lambda d: _assign(d, d.root, _strong(d)),
+        line=lambda d: _assign(d, d.root, _strong(d), d.is_strong),
         otherwise="give {d.path} a dtype where it is made: a number has none",
     ),
     Rule(
@@ -144,12 +149,11 @@ RULES: list[Rule] = [
     Rule(
         lambda d: d.is_widened_by_step,
         "what the function returned for {d.path} is {d.after.dtype}: cast it to {d.before.dtype} "
-        "there, or what it is computed from",
-        lambda d: _assign(d, d.widened_by, f"{{leaf}}.astype({d.before.dtype!r})"),
+        "there, or what it is computed from{d.widened_by}",
     ),
     Rule(
         lambda d: d.kind == "dtype",
-        line=lambda d: _assign(d, d.path, _in_common_dtype(d)),
+        line=lambda d: _assign(d, d.path, *_in_common_dtype(d)),
         otherwise="give {d.path} one dtype in every call",
     ),
     Rule(
@@ -245,16 +249,18 @@ def wanted(d: Difference) -> int:
 # --- lines to paste -------------------------------------------------------------------------------
 
 
-def _assign(d: Difference, path: str, code: str) -> Line:
+def _assign(d: Difference, path: str, code: str, is_as_before: bool = False) -> Line:
     """Return a line that puts `code` in the place of the leaf at `path`, its `{leaf}`.
 
     It gives the same when it runs again, so that it may stand in a loop. Without code it is empty.
-    Where no line can stand, it is in words.
+    Where no line can stand, it is in words. That is also so if the earlier call is at another line,
+    unless `is_as_before`: that the earlier call has what this one gets.
     """
-    if not (code and path):
+    if not code:
         return Line()
     caller, root = d.new.caller, d.new.root(path)
-    name, rest = caller.arguments.get(root, root), path.removeprefix(root)
+    is_alone = d.is_elsewhere and not is_as_before
+    name, rest = root if is_alone else caller.arguments.get(root, root), path.removeprefix(root)
     container = d.new.leaves.get(path[: max(path.rfind("."), path.rfind("["))])
     if not rest or (container is not None and container.type in ("dict", "list")):
         line = f"{name}{rest} = {code}"
@@ -265,6 +271,8 @@ def _assign(d: Difference, path: str, code: str) -> Line:
     else:
         line = f"{name} = {{eqx}}.tree_at(lambda tree: tree{rest}, {name}, {code})"
     line = caller.with_modules(line.replace("{leaf}", f"{name}{rest}"))
+    if is_alone:
+        return Line("", f"before every call, for what it passes as {root}: {line}")
     if root in caller.arguments:
         return Line(line)
     # The source of the call does not name what it passes.
@@ -309,11 +317,9 @@ def _number_as_array(d: Difference) -> str:
     dtype = strong[0].dtype if strong else None
     if dtype is None and types == {"int", "float"}:
         dtype = str(jnp.result_type(float))
-    is_there = d.after.is_array and not d.after.weak_type and d.is_elsewhere
     # What else reads the number may use it as a key, or as text.
     is_read = d.new.caller.arguments.get(d.path) in d.new.caller.read_again
-    is_there |= is_read and not d.after.is_array
-    if dtype is None or "bool" in types or is_there:
+    if dtype is None or "bool" in types or (is_read and not d.after.is_array):
         return ""
     others = (leaf for path, leaf in d.new.arrays.items() if path != d.path)
     is_inexact = dtype.startswith(("float", "bfloat", "complex"))
@@ -326,38 +332,35 @@ def _number_as_array(d: Difference) -> str:
 
 
 def _strong(d: Difference) -> str:
-    # The leaf of the earlier call would have to be strong where this one is already.
-    is_there = d.is_of_flax or (d.before.weak_type and d.is_elsewhere)
-    return "" if is_there else "{canonopt}.canonicalize({leaf})"
+    return "" if d.is_of_flax else "{canonopt}.canonicalize({leaf})"
 
 
-def _in_common_dtype(d: Difference) -> str:
+def _in_common_dtype(d: Difference) -> tuple[str, bool]:
+    """Return code for a leaf of the dtype that both are to have, and if it is that of `before`."""
     before, after = d.before, d.after
     # A step settles on what it returns. Elsewhere no number is lost in the wider of two dtypes.
     dtype = after.dtype if d.in_state else wider(before.dtype, after.dtype)
     is_one_kind = before.is_inexact == after.is_inexact
-    is_there = d.is_elsewhere and dtype == after.dtype
-    if not is_one_kind or dtype not in (before.dtype, after.dtype) or is_there:
-        return ""
-    return f"{{leaf}}.astype({dtype!r})"
+    if not is_one_kind or dtype not in (before.dtype, after.dtype):
+        return "", False
+    return f"{{leaf}}.astype({dtype!r})", dtype == before.dtype
 
 
-def _placed(d: Difference) -> tuple[str, str]:
-    """Return the path of what is to be put somewhere, and code for that."""
+def _placed(d: Difference) -> tuple[str, str, bool]:
+    """Return the path of what is to be put somewhere, code for that, and if it was there before."""
     # A step settles on where its outputs are. An array that is not committed goes anywhere.
     is_now = bool(d.after.committed)
     call, there = (d.new, d.after) if is_now else (d.old, d.before)
     place = call.places.get(there.sharding or "")
-    # The leaf of the earlier call would have to be put where this one is already.
-    if place is None or (is_now and d.is_elsewhere):
-        return d.path, ""
+    if place is None:
+        return d.path, "", False
     inside = [leaf for path, leaf in call.leaves.items() if call.root(path) == d.root]
     found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
     is_whole = found == {(there.sharding, there.memory_kind)}
     # What is no array cannot be put anywhere.
     is_mixed = is_whole and call.is_filtered and any(leaf.is_static for leaf in inside)
     put = "{eqx}.filter_shard" if is_mixed else "{jax}.device_put"
-    return d.root if is_whole else d.path, f"{put}({{leaf}}, {place})"
+    return d.root if is_whole else d.path, f"{put}({{leaf}}, {place})", not is_now
 
 
 # --- optimizer states -----------------------------------------------------------------------------

@@ -222,6 +222,16 @@ def test_allow_names_functions_and_lines():
             outer(x)
 
 
+def test_a_name_that_no_function_has_is_not_allowed():
+    jitted = jax.jit(fresh("step")[0])
+    unknown = pytest.raises(canonopt.errors.UnknownFunctionError, match=r"'stepp'.* Write 'step'\.")
+    with unknown, canonopt.no_recompiles(allow=("stepp", "nobody.py:12"), warmup=1):
+        jitted(ones(2))
+    with canonopt.no_recompiles(allow=("_loss_of_the_warm_up",)):  # which was not called
+
+        def _loss_of_the_warm_up(): ...
+
+
 def train(jit=jax.jit, steps=4):
     model = eqx.nn.MLP(2, 1, 8, 2, key=jax.random.key(0))
     tx = optax.adam(1e-3)

@@ -192,6 +192,24 @@ for _ in range(2):
 """,
         "hint: what the function returned for p is float32: cast it to bfloat16 there, or what",
     ),
+    "an argument that widens another": (
+        """
+with jax.enable_x64(True):
+    step = jax.jit(lambda p, rate: p * rate)
+    p = jnp.ones(3, jnp.float32)
+    for _ in range(2):
+        p = step(p, jnp.float64(0.1))
+""",
+        "p is float64: cast it to float32 there, or what it is computed from, such as rate",
+    ),
+    "a function that is the same to canonopt, beside another shape": (
+        """
+step = canonopt.filter_jit(lambda f, x: f(x))
+for n in range(8):
+    step(lambda x: x * 2, np.ones(n))
+""",
+        "again, 7 times:\n  x: shape: float32[0] -> float32[1]\n",
+    ),
     "transformations of a jitted function": (
         """
 step = jax.jit(lambda x: x.sum())

@@ -58,6 +58,22 @@ for i in range(2):
     # here
     step(jnp.full(8, 1.0) if i else ones)
 
+### a number at one call, and another one elsewhere
+# hint: before every call, for what it passes as lr: lr = jnp.asarray(lr, jnp.float32)
+step = jax.jit(lambda x, lr: x * lr)
+step(ones, 0.5)
+rate = 1
+# here
+step(ones, rate)
+
+### a model with a lambda at one call, and another one elsewhere
+# hint: before every call, for what it passes as model: model = canonopt.canonicalize(model)
+step = eqx.filter_jit(lambda model, x: model["f"](x))
+one, other = ({"f": lambda x: x * 2} for _ in range(2))
+step(one, ones)
+# here
+step(other, ones)
+
 ### a state made from the whole model
 # hint: make state by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before \
 the first call
@@ -145,6 +161,18 @@ for lr in (0.1, 0.2):
     state = optim.init(ones)
     # here
     results.append(step(ones, state, optim))
+
+### a spec with a schedule that is a function of a dynamic number
+# hint: a number in a function is part of the program. In a schedule of canonopt it may change: \
+tx.learning_rate = canonopt.exponential_decay(canonopt.dynamic(number), ...), for one
+@eqx.filter_jit
+def step(grads, tx):
+    return tx.init(grads)
+
+for rate in (0.1, 0.2):
+    optim = canonopt.sgd(lambda count, rate=canonopt.dynamic(rate): rate * 0.9**count)
+    # here
+    step(ones, optim)
 
 ### a spec with another mask
 # hint: give tx.args[0].mask['w'] one value: each is a program of its own. What changes in it may \
