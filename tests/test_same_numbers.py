@@ -14,13 +14,12 @@ from hypothesis import strategies as st
 
 import canonopt
 
-from .support.generated import Program, Random, smallest
+from .support.generated import PLACES, Program, Random, smallest
 from .support.programs import (
     FACTORIES,
     HOW,
     KINDS,
     LATE,
-    PLACES,
     Failed,
     agree,
     compared,
@@ -32,7 +31,7 @@ pytestmark = pytest.mark.usefixtures("restored_caches")
 
 TABLES = {"places": PLACES, "kinds": KINDS, "factories": FACTORIES}
 TEMPLATES = [
-    pytest.param({table: (template,)}, id=f"{table}: {repr(template.setup or template.use)[:50]}")
+    pytest.param({table: (template,)}, id=f"{table}: {repr(template.setup or template.uses)[:50]}")
     for table, found in TABLES.items()
     for template in found
 ]

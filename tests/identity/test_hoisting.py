@@ -4,10 +4,11 @@ import functools
 import gc
 import itertools
 import math
+import textwrap
 import time
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -32,7 +33,6 @@ from ..support.callables import (
     Scale,
     a_lambda,
     a_nested_function,
-    adder,
     captured,
     captured_call,
     captured_twice_over,
@@ -45,6 +45,7 @@ from ..support.callables import (
     vector,
 )
 from ..support.counting import counted
+from ..support.generated import named_texts
 from ..support.values import bits
 
 # --- kinds of callables -----------------------------------------------------------------------
@@ -101,95 +102,76 @@ def test_hoisted_looks_like_the_original():
 # --- never merged if they behave differently -----------------------------------------------------
 
 
-# Each yields functions without arguments, and then rebinds what they captured.
-
-
-def assigned_below():
-    amount = 1
+# Bodies that yield functions without arguments, and then rebind what these captured.
+REBINDING = named_texts("""
+### assigned below
+amount = 1
+yield lambda: amount
+amount = 2
+yield lambda: amount
+amount += 1
+### not bound yet
+yield lambda: amount
+amount = 1
+### set by a sibling
+amount = 1
+def set_amount(value):
+    nonlocal amount
+    amount = value
+yield lambda: amount
+set_amount(2)
+### bound by statements
+amount = 1
+yield lambda: amount
+import math as amount
+yield lambda: amount
+with np.errstate(all="ignore") as amount:
     yield lambda: amount
-    amount = 2
-    yield lambda: amount
-    amount += 1
-
-
-def not_bound_yet():
-    yield lambda: amount
-    amount = 1
-
-
-def set_by_a_sibling():
-    amount = 1
-
-    def set_amount(value):
-        nonlocal amount
-        amount = value
-
-    yield lambda: amount
-    set_amount(2)
-
-
-def bound_by_statements():
-    amount = 1
-    yield lambda: amount
-    import math as amount  # noqa: F811
-
-    yield lambda: amount
-    with np.errstate(all="ignore") as amount:  # noqa: F811
+match [5]:
+    case [amount]:
         yield lambda: amount
-    match [5]:
-        case [amount]:
-            yield lambda: amount
+try:
+    raise KeyError
+except KeyError as amount:
+    yield lambda: amount
+### in a loop
+for amount in range(3):
+    yield lambda: amount
+    yield functools.partial(lambda other: (amount, other), 1)
+### in an exception handler of a loop
+for amount in range(3):
     try:
-        raise KeyError
-    except KeyError as amount:  # noqa: F841
+        int("x")
+    except ValueError:
         yield lambda: amount
+    str(amount)
+### in a loop that is left
+for amount in range(9):
+    if amount > 2:
+        yield lambda: amount
+        break
+    yield lambda: amount
+amount = 0
+### through a function that is rebound
+amount = 1
+def inner():
+    return amount
+yield lambda: inner()
+yield functools.partial(functools.partial(inner))
+yield Holder(lambda: inner()).fn
+amount = 2
+""")
 
 
-def in_a_loop():
-    for amount in range(3):
-        yield lambda: amount  # noqa: B023
-        yield functools.partial(lambda other: (amount, other), 1)  # noqa: B023
+def function_of(text, parameters=""):
+    space = dict(globals())
+    exec(f"def made({parameters}):\n{textwrap.indent(text, '    ')}", space)
+    return space["made"]
 
 
-def in_an_exception_handler_of_a_loop():
-    for amount in range(3):
-        try:
-            int("x")
-        except ValueError:
-            yield lambda: amount  # noqa: B023
-        str(amount)
-
-
-def in_a_loop_that_is_left():
-    for amount in range(9):
-        if amount > 2:
-            yield lambda: amount  # noqa: B023
-            break
-        yield lambda: amount  # noqa: B023
-    amount = 0
-
-
-def through_a_function_that_is_rebound():
-    amount = 1
-
-    def inner():
-        return amount
-
-    yield lambda: inner()
-    yield functools.partial(functools.partial(inner))
-    yield Holder(lambda: inner()).fn
-    amount = 2
-
-
-REBINDING: list[Callable[[], Iterator[Callable]]] = [
-    *(assigned_below, not_bound_yet, set_by_a_sibling, bound_by_statements, in_a_loop),
-    *(in_an_exception_handler_of_a_loop, in_a_loop_that_is_left),
-    through_a_function_that_is_rebound,
-]
-
-
-@pytest.mark.parametrize("scenario", REBINDING)
-def test_a_captured_variable_is_rebound(scenario):
+@pytest.mark.parametrize("name", REBINDING)
+def test_a_captured_variable_is_rebound(name):
+    scenario = function_of(REBINDING[name][1])
     made: list[tuple[Callable, Callable]] = []
     # Side by side, so that functions are merged before either variable is rebound.
     for function in itertools.chain.from_iterable(zip(scenario(), scenario(), strict=True)):
@@ -199,58 +181,44 @@ def test_a_captured_variable_is_rebound(scenario):
         assert outcome(hoisted) == outcome(function)
 
 
-# Makers of functions whose variables no store can reach any more.
-
-
-def chosen(flag):
-    if flag:
-        amount = 1
-    else:
-        amount = 2
-    return lambda x: x + amount
-
-
-def after_a_loop(count):
-    total = 0
-    for i in range(count):
-        total = total + i
-    return lambda x: x + total
-
-
-def with_a_new_value_for_an_argument(amount):
-    if amount is None:
-        amount = 1
-    return lambda x: x + amount
-
-
+# Bodies that make functions whose variables no store can reach any more.
+FIXED = named_texts("""
+### chosen
+if amount == 1:
+    chosen = 1
+else:
+    chosen = 2
+return lambda x: x + chosen
+### after a loop
+total = 0
+for i in range(amount):
+    total = total + i + 1
+return lambda x: x + total
+### with a new value for an argument
+if amount == 2:
+    amount = 3
+return lambda x: x + amount
+### in an init
 class Owner:
     def __init__(self, amount):
         self.add = lambda x: x + amount
+return Owner(amount).add
+### renamed
+function = lambda x: x + amount
+function.__qualname__ = "elsewhere.<locals>.renamed"
+return function
+### decorated
+def decorate(function):
+    return functools.wraps(function)(lambda amount: function(amount))
+return decorate(lambda amount: lambda x: x + amount)(amount)
+""")
 
 
-def renamed(amount):
-    function = adder(amount)
-    function.__qualname__ = "elsewhere.<locals>.renamed"
-    return function
-
-
-def decorated(amount):
-    def decorate(function):
-        return functools.wraps(function)(lambda amount: function(amount))
-
-    return decorate(adder)(amount)
-
-
-FIXED = [
-    *(chosen, after_a_loop, with_a_new_value_for_an_argument, renamed, decorated),
-    lambda amount: Owner(amount).add,
-]
-
-
-@pytest.mark.parametrize("make", FIXED)
-def test_variables_that_no_store_can_reach_count_by_value(make):
+@pytest.mark.parametrize("name", FIXED)
+def test_variables_that_no_store_can_reach_count_by_value(name):
+    make = function_of(FIXED[name][1], "amount")
     assert hoist(make(1)) is hoist(make(1))
-    assert hoist(make(1)) is not hoist(make(2 if make is not chosen else 0))
+    assert hoist(make(1)) is not hoist(make(2))
 
 
 class Mutable:

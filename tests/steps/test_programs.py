@@ -1,5 +1,6 @@
 """What `canonopt.jit` shares, and how it runs: counts, threads, copies."""
 
+import collections
 import contextlib
 import copy
 import functools
@@ -16,7 +17,7 @@ import pytest
 import canonopt
 from canonopt._steps.programs import programs
 
-from ..support.callables import Frozen
+from ..support.callables import Frozen, Scale
 from ..support.counting import compiles
 from ..support.threads import in_threads
 
@@ -131,8 +132,8 @@ def suppresses(x, a):
     return x * 100.0
 
 
-# Bodies that use a captured array as they would an argument, and bodies that ask for it.
-SHARED = {
+# Bodies that use a captured array as they would an argument.
+BODIES = {
     "add": lambda x, a: x + a,
     "where": lambda x, a: jnp.where(x > a, x, a),
     "scan": lambda x, a: jax.lax.scan(lambda c, _: (c + a, None), x, length=2)[0],
@@ -143,6 +144,7 @@ SHARED = {
     "relu": lambda x, a: jax.nn.relu(x * a) + jax.nn.logsumexp(x),
     "print": lambda x, a: (jax.debug.print("{}", x), x * a)[1],
 }
+# Bodies that ask for the array, of which each is another function.
 ASKING = {
     "float": lambda x, a: x * float(a),
     "if": lambda x, a: x * 2 if a else x,
@@ -156,31 +158,59 @@ ASKING = {
 }
 
 
-@pytest.mark.parametrize("body", [*SHARED, *ASKING])
-@pytest.mark.parametrize("kind", [jnp.asarray, np.asarray], ids=["jax", "numpy"])
-def test_another_array_needs_no_compile_unless_it_is_asked_for(body, kind):
-    body_of = (SHARED | ASKING)[body]
+def capturing(held, read):
+    return lambda x: x + read(held)
 
-    def make(array):
-        held = Frozen(array)
 
-        def captures_another_array(x):
-            return body_of(x, held.k)
+def sgd_of(optim):
+    return lambda x: optim.update(x, optim.init(x))[0]
 
-        return captures_another_array
 
-    first = np.arange(3.0) if body in SHARED else np.float32(2.0)
+# What a function may hold an array in.
+HOLDERS = {
+    "default": lambda a: lambda x, a=a, *, b=a: x + a * b,
+    "partial": lambda a: functools.partial(BODIES["add"], a=a),
+    "jtu.Partial": lambda a: jax.tree_util.Partial(functools.partial(BODIES["add"], a)),
+    "method": lambda a: Frozen(a).apply,
+    "module": lambda a: Scale(a),
+    "function": lambda a: capturing(capturing(a, jnp.sin), lambda held: held(1.0)),
+    "jit": lambda a: capturing(jax.jit(capturing(a, jnp.sin)), lambda held: held(1.0)),
+    "canonopt.jit": lambda a: canonopt.jit(lambda x, a=a: x + a),
+    "hoist": lambda a: canonopt.hoist(lambda x, a=a: x + a),
+    "tuple": lambda a: capturing((a, 1), lambda held: held[0]),
+    "transformation": lambda a: sgd_of(optax.stateless(lambda x, _: x + a)),
+    "spec": lambda a: sgd_of(canonopt.sgd(a)),
+    "list": lambda a: capturing([a, 1], lambda held: held[0]),
+    "dict": lambda a: capturing({"b": a, "a": 1}, lambda held: held["b"]),
+    "OrderedDict": lambda a: capturing(collections.OrderedDict(b=a), lambda held: held["b"]),
+    "defaultdict": lambda a: capturing(collections.defaultdict(list, b=a), lambda held: held["b"]),
+}
+
+
+def made_by(body):
+    return lambda a: lambda x: body(x, a)
+
+
+JAX_ARRAYS = {**{name: made_by(body) for name, body in BODIES.items()}, **HOLDERS}
+MAKES = [(name, make, jnp.asarray, 1) for name, make in JAX_ARRAYS.items()]
+MAKES += [(name, made_by(body), np.asarray, 3) for name, body in BODIES.items()]
+MAKES += [(f"asks, {name}", made_by(body), jnp.float32, 3) for name, body in ASKING.items()]
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "compiles"),
+    [pytest.param(*rest, id=f"{name}, {rest[1].__name__}") for name, *rest in MAKES],
+)
+def test_another_array_needs_no_compile_unless_it_is_asked_for(make, kind, compiles):
+    values = [2.0, 3.0, 2.0] if kind is jnp.float32 else [np.arange(3.0) + i for i in (0, 1, 0)]
+    arrays = [*map(kind, values)]
+    expected = [make(array)(xs) for array in arrays]
     programs.clear()
     with canonopt.compile_log() as log:
-        for i in (0, 1, 0):
-            array = kind(first + i)
-            found = canonopt.jit(make(array))(xs)
-            np.testing.assert_allclose(found, body_of(xs, array), rtol=1e-6)
-    counted = log["captures_another_array"]
+        found = [canonopt.jit(make(array))(xs) for array in arrays]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
     # A function that reads a NumPy array is not shared.
-    is_shared = body in SHARED and kind is jnp.asarray
-    assert counted.compiles == (1 if is_shared else 3)
-    assert counted.traces == counted.compiles or body in ASKING
+    assert sum(counted.compiles for counted in log.functions) == compiles
 
 
 MADE_IN_FIT = {

@@ -290,6 +290,37 @@ def fit(array):
     step = jit(lambda x: appends(x))
     return step(x), len(items), step(x), len(items), jit(lambda x: stores(x))(x)
 yield from map(fit, (xs, np.arange(3.0)))
+### parts of a function that the body changes
+def fit(change):
+    def f(array=xs):
+        return array
+    f.calls, f.items, f.named = 0, [xs], {"a": xs, "b": xs + 1}
+    def step(x):
+        change(f)
+        return x * f()
+    step = jit(step)
+    for _ in range(2):
+        yield step(x), f.calls, len(f.items), [*f.named], f.__defaults__
+yield from fit(lambda f: setattr(f, "calls", f.calls + 1))
+yield from fit(lambda f: setattr(f, "__defaults__", (2.0,)))
+yield from fit(lambda f: f.items.append(1))
+yield from fit(lambda f: f.named.update(c=2))
+yield from fit(lambda f: f.named.update(a=f.named.pop("a")))
+### what leads back to itself
+array, items = xs, [xs]
+items.append(items)
+def inner(n):
+    return (array, items) if n == 0 else outer(n - 1)
+def outer(n):
+    return inner(n)
+outer.itself = outer
+def step(x):
+    found, held = outer.itself(2)
+    held[1].append(found)
+    y = x * found * held.pop() * len(held) * held[1][1][0]
+    return y
+yield jit(step)(x)
+yield jit(lambda x: step(x))(x)
 ### an error of the body
 w, seen = jnp.float32(2.0), set()
 def step(x):
@@ -396,6 +427,7 @@ def fit(push, get):
 (push, one), (_, two) = make(1.0), make(1.0)
 yield fit(push, one)
 yield fit(push, two)
+yield fit(*make(xs))
 ### objects that are looked up
 def fit(t):
     yield jit(lambda x: x * (2.0 if t is trainer else 3.0) + t.w)(x)

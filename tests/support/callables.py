@@ -13,11 +13,6 @@ import jax.tree_util as jtu
 import optax
 from jax.sharding import SingleDeviceSharding
 
-
-def adder(amount):
-    return lambda x: x + amount
-
-
 # Each makes a new callable from a number, and takes a vector.
 KINDS: dict[str, Callable[[float], Callable]] = {}
 # These do the same whatever the number is.

@@ -2,14 +2,22 @@
 
 import argparse
 import dataclasses
+import os
 import random
+import re
 import sys
 import types
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any
+from unittest import mock
 
 Random = random.Random
+HEAD = """\
+import attrs, collections, contextvars, dataclasses, enum, functools, itertools, os, sys, types
+import typing, warnings
+import equinox as eqx, jax, jax.numpy as jnp, numpy as np, optax
+import canonopt"""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -25,21 +33,35 @@ class Program:
 
 
 def run_cells(
-    cells: tuple[str, ...],
-    module: types.ModuleType,
+    cells: Iterable[str],
+    names: dict[str, Any],
     fail: Callable[[Exception], None],
     warn: Callable[[str], None] = lambda text: None,
+    is_hidden: bool = False,
 ) -> None:
-    """Run each cell in a module. After an error the next cell is run."""
-    for number, text in enumerate(cells):
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            try:
-                exec(compile(text, f"<{module.__name__} {number}>", "exec"), vars(module))
-            except Exception as error:
-                fail(error)
-        for each in caught:
-            warn(str(each.message))
+    """Run each cell in a module, with names in it. After an error the next cell is run.
+
+    The module can be imported by its name, unless it is hidden.
+    """
+    module, before = types.ModuleType("generated_program"), set(sys.modules)
+    vars(module).update(names)
+    if not is_hidden:
+        sys.modules[module.__name__] = module
+    try:
+        with mock.patch.dict(os.environ):
+            for number, text in enumerate((HEAD, *cells)):
+                with warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    try:
+                        exec(compile(text, f"<{module.__name__} {number}>", "exec"), vars(module))
+                    except Exception as error:
+                        fail(error)
+                for each in caught:
+                    warn(str(each.message))
+    finally:
+        for name in set(sys.modules) - before:
+            if name.startswith("generated_"):
+                del sys.modules[name]
 
 
 def named_texts(text: str) -> dict[str, tuple[str, str]]:
@@ -47,6 +69,205 @@ def named_texts(text: str) -> dict[str, tuple[str, str]]:
     parts = [part.partition("\n") for part in text.strip().removeprefix("### ").split("\n### ")]
     heads = [(*head.partition(", "), body) for head, _, body in parts]
     return {name: (options, body) for name, _, options, body in heads}
+
+
+@dataclasses.dataclass(frozen=True)
+class Template:
+    """The text of a definition, what is used of it, and statements that change it.
+
+    In the texts `{n}` is its name, `{v}` a value and `{w}` a plain number, and `{x}` is the object
+    that is read. `more` and `more_changes` are for functions of an `x` that are jitted.
+    """
+
+    setup: str
+    uses: tuple[str, ...]
+    more: tuple[str, ...]
+    changes: tuple[str, ...]
+    more_changes: tuple[str, ...]
+    weight: int
+    # An array, which a factory would take for a dynamic hyperparameter, or a tree that holds some.
+    is_array: bool
+
+
+def templates(text: str) -> tuple[Template, ...]:
+    """Read `use ;; use | weight` after `##`, the setup, and what begins with `~`, `>` and `~>`."""
+    found = []
+    for part in text.strip("\n").removeprefix("## ").split("\n## "):
+        head, *lines = part.split("\n")
+        uses, _, options = head.partition(" | ")
+        lines.append(f"= {uses.strip()}")
+        weight = re.search(r"\d+", options)
+        of = {
+            mark: tuple(
+                each
+                for line in lines
+                if line.startswith(f"{mark} ")
+                for each in line.removeprefix(f"{mark} ").split(" ;; ")
+            )
+            for mark in ("=", ">", "~", "~>")
+        }
+        setup = "\n".join(line for line in lines if line.partition(" ")[0] not in of)
+        is_array, number = "array" in options, int(weight[0]) if weight else 1
+        found.append(Template(setup, of["="], of[">"], of["~"], of["~>"], number, is_array))
+    return tuple(found)
+
+
+# What a function reads. No place changes what it reads when it is read: Optax traces more often
+# than canonopt, so a program with such a place has other numbers by intent.
+PLACES = templates("""
+## {x} ;; (lambda: {x})() | 8
+{n} = {v}
+~ {n} = {v} ;; {n} *= 2 ;; globals()['{n}'] = {v}
+## float({x}) | 2
+{n} = '{w}'
+~ {n} = '{w}' ;; {n} = str({w})
+## {x}[0] ;; sum({x}) ;; len({x}) | 4
+{n} = [{v}, 2.0]
+~ {n}[0] = {v} ;; {n}.insert(0, {v}) ;; {n} = [{v}, 2.0] ;; {n}[:] = [{v}]
+## {x}['rate'] ;; {x}['more'][-1] ;; sum({x}['more']) ;; len({x}['more']) | 4
+> [*{x}.values()][0] ;; ({x} | {{'a': 1}})['rate'] ;; {x}.get('other', 1)
+{n} = {{'rate': {v}, 'more': [1.0, {v}]}}
+~ {n}['rate'] = {v} ;; {n}['more'][-1] = {v} ;; {n}['more'].append(2.0) ;; {n}['other'] = {v}
+~ {n}['rate'] = {n}.pop('rate') ;; {n} = {{**{n}, 'rate': {v}}} ;; {n}.update(rate={v})
+## next(iter({x}.values()))
+{n} = {{'a': {v}, 'b': 2.0}}
+~ {n}['a'] = {n}.pop('a') ;; {n} = dict(reversed({n}.items())) ;; {n}['a'] = {v}
+## (0.5 if 'w' in {x} else 1.0) | 2
+{n} = {{'w'}}
+~ {n}.add('w') ;; {n}.discard('w') ;; {n} = {{'b'}} ;; {n} ^= {{'w'}}
+## float({x}[0]) ;; len({x}) | 3, array
+> {x} ;; {x}[0] ;; {x}.sum()
+{n} = np.array([{w}, 2.0, 3.0], np.float32)
+~ {n}[0] = {w} ;; {n} *= 2 ;; {n} = {n} * 2 ;; {n}.fill({w}) ;; {n} = {n}[::-1]
+~ {n} = {n}.copy() ;; {n} = {n}.astype('int32')
+## float({x}) | array
+> {x}
+{n} = jnp.asarray({w})
+~ {n} = jnp.asarray({w}) ;; {n} = {n} * 2
+## {x}.rate ;; {x}.inner.rate | 4
+{n} = types.SimpleNamespace(rate={v}, inner=types.SimpleNamespace(rate={v}))
+~ {n}.rate = {v} ;; setattr({n}, 'rate', {v}) ;; {n}.inner.rate = {v}
+~ {n}.inner = types.SimpleNamespace(rate={v})
+## {x}.rate | 2
+@dataclasses.dataclass
+class {n}_class: rate: object = {w}
+{n} = {n}_class()
+~ {n}.rate = {v} ;; {n} = {n}_class({v}) ;; {n} = dataclasses.replace({n}, rate={v})
+## {x}.rate ;; len({x}.name) ;; dataclasses.astuple({x})[0]
+@dataclasses.dataclass(frozen=True)
+class {n}_class:
+    rate: object
+    name: str = 'a'
+{n} = {n}_class({v})
+~ {n} = {n}_class({v}) ;; {n} = dataclasses.replace({n}, rate={v}) ;; {n} = {n}_class({v}, 'bb')
+~> object.__setattr__({n}, 'rate', {v})
+## {x}.rates[0] | 2
+@dataclasses.dataclass(frozen=True)
+class {n}_class: rates: list
+{n} = {n}_class([{v}])
+~ {n} = {n}_class([{v}]) ;; {n}.rates[0] = {v}
+## {x}.rate ;; {x}().rate | 2
+> type({x}()).rate ;; {x}.__dict__.get('rate', 1)
+class {n}_base: rate = {v}
+class {n}({n}_base): other = 1
+~ {n}.rate = {v} ;; {n}_base.rate = {v} ;; setattr({n}_base, 'rate', {v})
+## {x}.rate ;; {x}.scaled(1) ;; {x}.twice ;; getattr({x}, 'rate') | 3
+> {x}.scaled(x) ;; vars({x})['rate']
+class {n}_class:
+    default = {v}
+    def __init__(self, rate=None): self.rate = self.default if rate is None else rate
+    def scaled(self, y): return y * self.rate
+    twice = property(lambda self: self.rate * 2)
+{n} = {n}_class()
+~ {n}.rate = {v} ;; {n} = {n}_class({v}) ;; {n}.__dict__['rate'] = {v} ;; {n}_class.twice = {v}
+~ {n}_class.scaled = lambda self, y: y + self.rate ;; {n}.scaled = lambda y: y * {v}
+## {x}.method() ;; {x}.rate | 3
+{n}_rate = {v}
+class {n}_class:
+    def method(self): return {n}_rate
+    rate = property(lambda self: {n}_rate)
+{n} = {n}_class()
+~ {n}_rate = {v} ;; {n}_class.method = lambda self: {v} ;; {n}_class.rate = {v}
+~ {n} = {n}_class()
+## {x}.rate ;; {x}(1.0)
+> {x}(x)
+class {n}_class:
+    __slots__ = ('rate',)
+    def __call__(self, y): return y * self.rate
+{n} = {n}_class()
+{n}.rate = {v}
+~ {n}.rate = {v} ;; {n}_class.__call__ = lambda self, y: y + self.rate
+## {x}() ;; {x}(1.0) | 4
+> {x}(x) ;; [*map({x}, [1.0])][0] ;; jax.vmap({x})(jnp.ones(3))
+{n}_rate = {v}
+def {n}_inner(y): return y * {n}_rate
+def {n}(y=1.0, k=1.0): return {n}_inner(y) * k
+~ {n}_rate = {v} ;; def {n}_inner(y): return y + {n}_rate ;; {n}.__defaults__ = (1.0, {w})
+~ {n} = lambda y=1.0: y * {v} ;; def {n}(y=1.0): return {n}_inner(y)
+~> {n}_inner.__code__ = (lambda y: y * 5.0).__code__
+## {x}(1.0) ;; {x}.keywords['k']
+> {x}(x)
+{n} = functools.partial(lambda y, k: y * k, k={v})
+~ {n} = functools.partial({n}.func, k={v}) ;; {n}.keywords['k'] = {v}
+~ {n} = functools.partial({n}, k={v})
+## {x}(0.0)
+{n} = functools.partial(max, {w})
+~ {n} = functools.partial(max, {w}) ;; {n} = functools.partial(min, {w})
+## {x}.rate ;; {x}.scaled() | 2
+> {x}.scaled(x) ;; __import__('generated_{n}').rate
+{n} = sys.modules['generated_{n}'] = types.ModuleType('generated_{n}')
+exec('rate = {w}\\ndef scaled(y=1.0): return y * rate', vars({n}))
+~ {n}.rate = {v} ;; exec('rate = {w}', vars({n})) ;; {n}.scaled = lambda y=1.0: y * {v}
+~ exec('def scaled(y=1.0): return y + rate', vars({n}))
+## {x}('rate')
+{n}_dict = {{'rate': {v}}}
+{n} = {n}_dict.get
+~ {n}_dict['rate'] = {v} ;; {n} = {{'rate': {v}}}.get
+## {x}.value
+> (2 if {x} is {n}_class.A else 3) ;; {n}_class.A.value
+class {n}_class(enum.Enum): A, B = {w}, 3.0
+{n} = {n}_class.A
+~ {n} = {n}_class.B ;; {n} = {n}_class.A
+~ class {n}_class(enum.Enum): A, B = {w}, 3.0
+~> {n}_class.A._value_ = {v}
+## {x}.get()
+{n} = contextvars.ContextVar('{n}', default={v})
+~ {n}.set({v})
+## float({x}['GENERATED_{n}'])
+> float(os.environ['GENERATED_{n}']) ;; int(os.getenv('GENERATED_{n}')[0])
+os.environ['GENERATED_{n}'] = '1'
+{n} = os.environ
+~ os.environ['GENERATED_{n}'] = '2' ;; os.environ.update(GENERATED_{n}='3')
+## {x}() | 2
+def {n}_maker():
+    rate = {v}
+    def write(new):
+        nonlocal rate
+        rate = new
+    return lambda: rate, write
+{n}, {n}_write = {n}_maker()
+~ {n}_write({v}) ;; {n}, {n}_write = {n}_maker()
+## {x}(2)
+@functools.lru_cache
+def {n}(power): return {n}_rate ** power
+{n}_rate = {v}
+~ {n}_rate = {v}
+## {x}[0] ;; sum({x}) ;; len({x})
+{n} = collections.deque([{v}, 2.0])
+~ {n}[0] = {v} ;; {n}.rotate()
+## {x}['rate']
+{n} = types.MappingProxyType(dict(rate={v}))
+~ {n} = types.MappingProxyType(dict(rate={v}))
+## {x}.rate ;; {x}.name ;; {x}(1.0) | array
+> {x}(x)
+class {n}_class(eqx.Module):
+    rate: object
+    name: object = eqx.field(static=True)
+    def __call__(self, y): return y * self.rate * self.name
+{n} = {n}_class({v}, 1.0)
+~ {n} = {n}_class({v}, 1) ;; {n}_class.__call__ = lambda self, y: y + self.rate
+~ {n} = eqx.tree_at(lambda m: m.rate, {n}, {v})
+""")
 
 
 @dataclasses.dataclass(frozen=True)

@@ -13,7 +13,7 @@ makes the body again, and the rest of the program builds, calls and changes.
 import dataclasses
 import functools
 import os
-import sys
+import re
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -31,13 +31,8 @@ import numpy as np
 
 import canonopt
 
-from .generated import Compared, Program, Random, main, run_cells
+from .generated import PLACES, Compared, Program, Random, Template, main, run_cells
 from .threads import in_threads
-
-HEAD = """\
-import collections, contextvars, dataclasses, enum, functools, itertools, os, sys, types, typing
-import equinox as eqx, jax, jax.numpy as jnp, numpy as np, optax
-import canonopt"""
 
 # --- running ------------------------------------------------------------------------------------
 
@@ -90,20 +85,11 @@ def run(program: Program, library: Any) -> list[Any]:
         """Call functions in two threads."""
         records.extend(in_threads(*(functools.partial(outcome, each) for each in functions)))
 
-    module, before = types.ModuleType("generated_program"), set(sys.modules)
-    sys.modules[module.__name__] = module
     names = {"note": note, "both": both, "latest": lambda *args: None, "setters": {}}
-    vars(module).update(names, jit=library.jit, filter_jit=library.filter_jit)
+    names |= {"jit": library.jit, "filter_jit": library.filter_jit}
     canonopt.clear_caches()
-    try:
-        with mock.patch.dict(os.environ), _compiled.used():
-            run_cells(
-                (HEAD, *program.cells), module, lambda error: records.append(type(error).__name__)
-            )
-    finally:
-        for name in set(sys.modules) - before:
-            if name.startswith("generated_"):
-                del sys.modules[name]
+    with _compiled.used():
+        run_cells(program.cells, names, lambda error: records.append(type(error).__name__))
     return records
 
 
@@ -174,10 +160,9 @@ SCALARS = ["1.0", "2.0", "jnp.float32(2.0)", "np.float32(-0.0)", "0.0", "jnp.asa
 VECTORS = ["jnp.arange(3.0)", "jnp.array([2.0, 1.0, 3.0])", "np.arange(3, dtype='float32')"]
 INTEGERS = ["1", "True", "jnp.array([1, 2, 3])", "np.int64(2)", "jnp.arange(3, dtype='int8')"]
 
-# Setup, text in `make`, readers, and changes: {n} is a name, {u} and {v} are values.
-PLACES = [
-    ("{n} = {u}", "", "{n}", "{n} = {v}; globals()['{n}'] = {v}"),
-    ("{n}0 = {u}", "{n} = {n}0", "{n}; (lambda: {n})()", "{n}0 = {v}"),
+# Setup, text in `make`, readers, and changes: {n} is a name, {u} and {v} are values. The first two
+# are variables of `make` itself.
+LOCALS = [
     (
         "{n}0 = {u}",
         "{n} = {n}0\ndef set_{n}(value):\n    nonlocal {n}\n    {n} = value\n"
@@ -192,121 +177,21 @@ PLACES = [
         "{n}0 = {v}; latest.__globals__['{n}0'] = {v}",
     ),
     (
-        "class {n}C:\n    def __init__(self, rate):\n        self.rate = rate\n"
-        "    def scaled(self, y):\n        return y * self.rate\n    @property\n"
-        "    def twice(self):\n        return self.rate * 2\n{n} = {n}C({u})",
-        "{n}_captured = {n}",
-        "{n}.rate; {n}.scaled(1); {n}.twice; {n}_captured.rate; {n}_captured.scaled(x); "
-        "getattr({n}, 'rate'); vars({n}_captured)['rate']",
-        "{n}.rate = {v}; {n} = {n}C({v}); {n}.__dict__['rate'] = {v}; {n}C.twice = {v}; "
-        "{n}C.scaled = lambda self, y: y + self.rate; {n}.scaled = lambda y: y * {v}",
-    ),
-    (
-        "class {n}Base:\n    rate = {u}\nclass {n}({n}Base):\n    other = 1",
-        "",
-        "{n}.rate; {n}().rate; type({n}()).rate; {n}.__dict__.get('rate', 1)",
-        "{n}.rate = {v}; {n}Base.rate = {v}; setattr({n}Base, 'rate', {v})",
-    ),
-    (
-        "class {n}C:\n    __slots__ = ('rate',)\n    def __call__(self, y):\n"
-        "        return y * self.rate\n{n} = {n}C()\n{n}.rate = {u}",
-        "{n}_captured = {n}",
-        "{n}.rate; {n}(x); {n}_captured(1.0)",
-        "{n}.rate = {v}; {n}C.__call__ = lambda self, y: y + self.rate",
-    ),
-    (
-        "@dataclasses.dataclass(frozen=True)\nclass {n}C:\n    rate: object\n    name: str = 'a'\n"
-        "{n} = {n}C({u})",
-        "{n}_captured = {n}",
-        "{n}.rate; {n}_captured.rate; len({n}.name); dataclasses.astuple({n})[0]",
-        "{n} = {n}C({v}); {n} = dataclasses.replace({n}, rate={v}); "
-        "object.__setattr__({n}, 'rate', {v}); {n} = {n}C({v}, 'bb')",
-    ),
-    (
-        "{n} = {{'rate': {u}, 'more': [1.0, {u}]}}",
-        "{n}_captured = {n}",
-        "{n}['rate']; {n}_captured['more'][-1]; len({n}['more']); [*{n}_captured.values()][0]; "
-        "sum({n}['more']); ({n} | {{'a': 1}})['rate']; {n}.get('other', 1)",
-        "{n}['rate'] = {v}; {n}['more'][-1] = {v}; {n}['more'].append(2.0); {n}.update(rate={v}); "
-        "{n}['rate'] = {n}.pop('rate'); {n} = {{**{n}, 'rate': {v}}}; {n}['other'] = {v}",
-    ),
-    (
-        "{n} = np.array([1.0, 2.0, 3.0], np.float32)",
-        "{n}_captured = {n}",
-        "{n}; {n}_captured; {n}[0]; float({n}_captured[1]); {n}_captured.sum(); len({n})",
-        "{n} = {n}.copy(); {n} = {n} * 2; {n} = {n}.astype('int32'); {n} = {n}[::-1]; {n}[0] = 5",
-    ),
-    (
-        "class {n}(enum.Enum):\n    A = {u}\n    B = 3.0\n{n}_now = {n}.A",
-        "{n}_captured = {n}_now",
-        "{n}_now.value; {n}_captured.value; {n}.A.value; (2 if {n}_now is {n}.A else 3)",
-        "{n}_now = {n}.B; {n}_now = {n}.A; {n}.A._value_ = {v}",
-    ),
-    (
-        "{n}_rate = {u}\ndef {n}_inner(y):\n    return y * {n}_rate\n"
-        "def {n}(y, k=1.0):\n    return {n}_inner(y) * k",
-        "",
-        "{n}(1.0); {n}(x); [*map({n}, [1.0])][0]; jax.vmap({n})(jnp.ones(3))",
-        "{n}_rate = {v}; exec('def {n}_inner(y):\\n    return y + {n}_rate'); "
-        "{n}.__defaults__ = ({v},); {n}_inner.__code__ = (lambda y: y * 5.0).__code__; "
-        "{n} = lambda y: y * {v}; {n} = functools.partial({n}_inner)",
-    ),
-    (
-        "{n} = sys.modules['generated_{n}'] = types.ModuleType('generated_{n}')\n"
-        "exec('rate = {w}\\ndef scaled(y):\\n    return y * rate', vars({n}))",
-        "",
-        "{n}.rate; {n}.scaled(1.0); {n}.scaled(x); __import__('generated_{n}').rate",
-        "{n}.rate = {v}; exec('def scaled(y):\\n    return y + rate', vars({n})); "
-        "exec('rate = {w}', vars({n})); {n}.scaled = lambda y: y * {v}",
-    ),
-    (
-        "{n} = functools.partial(lambda y, k: y * k, k={u})",
-        "{n}_captured = {n}",
-        "{n}(1.0); {n}_captured(x); {n}.keywords['k']",
-        "{n} = functools.partial({n}.func, k={v}); {n}.keywords['k'] = {v}; "
-        "{n} = functools.partial({n}, k={v})",
-    ),
-    ("{n} = lambda y: y * {u}", "", "{n}(1.0); {n}(x)", "{n} = lambda y: y * {v}"),
-    (
-        "{n} = contextvars.ContextVar('{n}', default={u})",
-        "",
-        "{n}.get()",
-        "{n}.set({v})",
-    ),
-    (
-        "os.environ['GENERATED_{n}'] = '1'",
-        "",
-        "float(os.environ['GENERATED_{n}']); int(os.getenv('GENERATED_{n}'))",
-        "os.environ['GENERATED_{n}'] = '2'; os.environ.update(GENERATED_{n}='3')",
-    ),
-    (
-        "{n} = types.SimpleNamespace(rate={u}, inner=types.SimpleNamespace(rate={u}))",
-        "{n}_captured = {n}.inner",
-        "{n}.rate; {n}.inner.rate; {n}_captured.rate",
-        "{n}.rate = {v}; {n}.inner.rate = {v}; {n}.inner = types.SimpleNamespace(rate={v})",
-    ),
-    (
-        "{n} = collections.deque([{u}, 2.0])\n{n}_view = types.MappingProxyType(dict(rate={u}))",
-        "{n}_captured = {n}_view",
-        "{n}[0]; {n}_captured['rate']; sum({n}); len({n})",
-        "{n}[0] = {v}; {n}.rotate(); {n}_view = types.MappingProxyType(dict(rate={v}))",
-    ),
-    (
-        "class {n}C(eqx.Module):\n    rate: object\n    name: object = eqx.field(static=True)\n"
-        "    def __call__(self, y):\n        return y * self.rate * self.name\n"
-        "{n} = {n}C({u}, 1.0)",
-        "{n}_captured = {n}",
-        "{n}.rate; {n}(x); {n}_captured(1.0); {n}_captured.name",
-        "{n} = {n}C({v}, 1); {n} = {n}C({u}, {w}); {n}C.__call__ = lambda self, y: y + self.rate; "
-        "{n} = eqx.tree_at(lambda m: m.rate, {n}, {v})",
-    ),
-    (
         "{n}_key = jax.random.key(3)",
         "",
         "jax.random.key_data(jax.random.key(3)).sum(); jax.random.randint({n}_key, (), 0, 9)",
         "{n}_key = jax.random.key(4); {n}_key = {n}_key.copy()",
     ),
 ]
+
+
+def row_of(place: Template, x: str) -> tuple[str, str, str, str]:
+    """Return such a row for a place, which is read as a global or as a captured variable."""
+    texts = (place.setup, "; ".join((*place.uses, *place.more)))
+    setup, reads = (re.sub(r"\{v\}", "{u}", text) for text in texts)
+    changes = "; ".join(place.changes + place.more_changes)
+    return setup, "{n}_captured = {n}", reads.replace("{x}", x), changes
+
 
 # What a body does beside: setup, line of the body, readers, and changes.
 EFFECTS = [
@@ -502,7 +387,10 @@ class _Writer:
     def body(self) -> None:
         random, local, lines, reads = self.random, [], [], []
         for i in range(random.choice((1, 1, 2, 2, 3))):
-            more, found = self.place(random.choice(PLACES), f"a{i}")
+            x = random.choice(("{n}", "{n}_captured"))
+            places = [place for place in PLACES if not (self.has_inside and place.is_array)]
+            rows = [*LOCALS, *(row_of(place, x) for place in places)]
+            more, found = self.place(random.choice(rows), f"a{i}")
             local, reads = local + more, reads + found
         if self.has_effects:
             row = random.choice(EFFECTS)

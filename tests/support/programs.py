@@ -23,23 +23,19 @@ import dataclasses
 import functools
 import gc
 import re
-import sys
-import types
 from collections.abc import Callable
 from typing import Any
 
-import attrs
 import equinox as eqx
 import jax
 import jax.extend
-import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 import optax
 
 import canonopt
 
-from .generated import Compared, Program, Random, main, run_cells
+from .generated import PLACES, Compared, Program, Random, Template, main, run_cells, templates
 from .values import bits
 
 PARAMS = {"w": np.ones(1, np.float32), "b": np.ones(1, np.float32)}
@@ -102,18 +98,11 @@ class Run:
 
     def __call__(self) -> list[Any]:
         canonopt.clear_caches()  # an earlier program, whose containers have changed, is no part
-        module = types.ModuleType("generated_program")
-        vars(module).update(self._names())
         cells = self.program.cells
         if "as script" in self.program.flags:
             cells = ("\n".join(cells),)
-        if "hidden" not in self.program.flags:  # it can be imported by its name
-            sys.modules[module.__name__] = module
-        try:
-            run_cells(cells, module, self._fail, self._warn)
-        finally:
-            sys.modules.pop(module.__name__, None)
-            sys.modules.pop("settings", None)
+        is_hidden = "hidden" in self.program.flags
+        run_cells(cells, self._names(), self._fail, self._warn, is_hidden)
         return self.records
 
     def _fail(self, error: Exception) -> None:
@@ -134,12 +123,13 @@ class Run:
         class Model(eqx.Module):
             fn: Callable = (canonopt.hoisted_field if ours else eqx.field)(static=True)
 
-        modules = (jax, jnp, np, optax, eqx, functools, types, dataclasses, attrs, sys, collections)
-        names = "jax jnp np optax eqx functools types dataclasses attrs sys collections".split()
         return {
-            **dict(zip(names, modules, strict=True)),
             **{"lib": self.lib, "Model": Model, "step": self.step, "call": self.call},
-            **{"forget": self.forget, "given": same if ours else copied},
+            **{
+                "note": self.records.append,
+                "forget": self.forget,
+                "given": same if ours else copied,
+            },
             "canonical": canonopt.canonical if ours else on_copies,
             "hoist": canonopt.hoist if ours else same,
             "canonicalize": canonopt.canonicalize if ours else same,
@@ -261,153 +251,7 @@ def agree(theirs: Any, ours: Any) -> bool:
     return theirs == ours or ours == LATE
 
 
-# --- writing: places ----------------------------------------------------------------------------
-
-# No place changes what it reads when it is read: Optax traces more often than canonopt, so a
-# program with such a place has other numbers by intent.
-
 NUMBERS = ("0.25", "0.5", "1.0")
-
-
-@dataclasses.dataclass(frozen=True)
-class Template:
-    """The text of a definition, what is used of it, and statements that change it.
-
-    In the texts `{n}` is its name and `{v}` a number, and `{x}` is the object that is read.
-    """
-
-    setup: str
-    use: str
-    changes: tuple[str, ...]
-    weight: int
-    # An array, which a factory would take for a dynamic hyperparameter, or a tree that holds some.
-    is_array: bool
-
-
-def templates(text: str) -> tuple[Template, ...]:
-    """Read `use | weight` after `##`, the setup, and the changes after `~` with `;;` between."""
-    found = []
-    for part in text.strip("\n").removeprefix("## ").split("\n## "):
-        head, *lines = part.split("\n")
-        use, _, options = head.partition(" | ")
-        weight = re.search(r"\d+", options)
-        changes = [line[2:].split(" ;; ") for line in lines if line.startswith("~ ")]
-        found.append(
-            Template(
-                "\n".join(line for line in lines if not line.startswith("~ ")),
-                use.strip(),
-                tuple(change for line in changes for change in line),
-                int(weight[0]) if weight else 1,
-                "array" in options,
-            )
-        )
-    return tuple(found)
-
-
-PLACES = templates("""
-## {x} | 8
-{n} = {v}
-~ {n} = {v} ;; {n} *= 2
-## float({x}) | 2
-{n} = '{v}'
-~ {n} = '{v}' ;; {n} = str({v})
-## {x}[0] | 4
-{n} = [{v}, 2.0]
-~ {n}[0] = {v} ;; {n}.insert(0, {v}) ;; {n} = [{v}, 2.0] ;; {n}[:] = [{v}]
-## {x}['lr'] | 4
-{n} = {{'lr': {v}}}
-~ {n}['lr'] = {v} ;; {n}.update(lr={v}) ;; {n} = {{'lr': {v}}} ;; {n}['other'] = {v}
-## next(iter({x}.values()))
-{n} = {{'a': {v}, 'b': 2.0}}
-~ {n}['a'] = {n}.pop('a') ;; {n} = dict(reversed({n}.items())) ;; {n}['a'] = {v}
-## (0.5 if 'w' in {x} else 1.0) | 2
-{n} = {{'w'}}
-~ {n}.add('w') ;; {n}.discard('w') ;; {n} = {{'b'}} ;; {n} ^= {{'w'}}
-## float({x}[0]) | 3, array
-{n} = np.array([{v}, 1.0])
-~ {n}[0] = {v} ;; {n} *= 2 ;; {n} = np.array([{v}, 1.0]) ;; {n}.fill({v})
-## float({x}) | array
-{n} = jnp.asarray({v})
-~ {n} = jnp.asarray({v}) ;; {n} = {n} * 2
-## {x}.lr | 4
-{n} = types.SimpleNamespace(lr={v})
-~ {n}.lr = {v} ;; setattr({n}, 'lr', {v}) ;; {n} = types.SimpleNamespace(lr={v})
-## {x}.lr | 2
-@dataclasses.dataclass
-class {n}_class: lr: float = {v}
-{n} = {n}_class()
-~ {n}.lr = {v} ;; {n} = {n}_class({v}) ;; {n} = dataclasses.replace({n}, lr={v})
-## {x}.rates[0] | 2
-@dataclasses.dataclass(frozen=True)
-class {n}_class: rates: list
-{n} = {n}_class([{v}])
-~ {n} = {n}_class([{v}]) ;; {n}.rates[0] = {v}
-## {x}.lr | 2
-class {n}_class: lr = {v}
-{n} = {n}_class()
-~ {n}_class.lr = {v} ;; {n}.lr = {v} ;; {n} = {n}_class()
-## {x}.lr | 2
-class {n}: lr = {v}
-~ {n}.lr = {v}
-## {x}.lr() | 2
-{n}_lr = {v}
-class {n}_class:
-    def lr(self): return {n}_lr
-{n} = {n}_class()
-~ {n}_lr = {v} ;; {n}_class.lr = lambda self: {v} ;; {n} = {n}_class()
-## {x}.lr | 2
-{n}_lr = {v}
-class {n}_class: lr = property(lambda self: {n}_lr)
-{n} = {n}_class()
-~ {n}_lr = {v} ;; {n}_class.lr = {v}
-## {x}() | 4
-{n}_lr = {v}
-def {n}(): return {n}_lr
-~ {n}_lr = {v} ;; def {n}(): return {v} ;; def {n}(): return {n}_lr
-## {x}()
-def {n}(lr={v}): return lr
-~ {n}.__defaults__ = ({v},) ;; def {n}(lr={v}): return lr
-## {x}(0.0)
-{n} = functools.partial(max, {v})
-~ {n} = functools.partial(max, {v}) ;; {n} = functools.partial(min, {v})
-## {x}.rate() | 2
-settings = types.ModuleType('settings')
-sys.modules['settings'] = settings
-exec('lr = {v}\\ndef rate(): return lr', vars(settings))
-{n} = settings
-~ settings.lr = {v} ;; settings.rate = lambda: {v}
-## {x}('lr')
-{n}_dict = {{'lr': {v}}}
-{n} = {n}_dict.get
-~ {n}_dict['lr'] = {v} ;; {n} = {{'lr': {v}}}.get
-## {x}.LR.value
-import enum
-class {n}(enum.Enum): LR = {v}
-~ class {n}(enum.Enum): LR = {v}
-## {x}.get()
-import contextvars
-{n} = contextvars.ContextVar('{n}', default={v})
-~ {n}.set({v})
-## float({x}['CANONOPT_TEST_RATE'])
-import os
-os.environ['CANONOPT_TEST_RATE'] = '{v}'
-{n} = os.environ
-~ {n}['CANONOPT_TEST_RATE'] = '{v}'
-## {x}() | 2
-def {n}_maker():
-    lr = {v}
-    def write(new):
-        nonlocal lr
-        lr = new
-    return lambda: lr, write
-{n}, {n}_write = {n}_maker()
-~ {n}_write({v}) ;; {n}, {n}_write = {n}_maker()
-## {x}(2)
-@functools.lru_cache
-def {n}(power): return {n}_lr ** power
-{n}_lr = {v}
-~ {n}_lr = {v}
-""")
 
 # --- writing: functions -------------------------------------------------------------------------
 
@@ -728,12 +572,12 @@ class _Writer:
 
         def filled(text: str) -> str:
             # Each number anew, also within one text.
-            text = re.sub(r"\{v\}", lambda _: self.number(), text)
+            text = re.sub(r"\{[vw]\}", lambda _: self.number(), text)
             return text.format(n=n, x="{x}")
 
         self.changing(filled(place.setup))
         self.changes += [functools.partial(filled, change) for change in place.changes]
-        return n, filled(place.use), place.is_array
+        return n, filled(self.random.choice(place.uses)), place.is_array
 
     def function(self, place: tuple[str, str, bool]) -> None:
         """Write a new function over a place, and note what is built with it."""
@@ -753,7 +597,7 @@ class _Writer:
         self.changing(filled(kind.setup))
         again = (kind.setup,) if kind.setup and self.random.random() < 0.5 else ()
         self.changes += [functools.partial(filled, text) for text in (*again, *kind.changes)]
-        expression = filled(kind.use)
+        expression = filled(kind.uses[0])
         wrapped = f"({expression})"
         used = expression if expression.isidentifier() else wrapped
         builds = self.random.choices(role.builds, k=self.random.choice((1, 1, 2)))
@@ -770,7 +614,7 @@ class _Writer:
     def factory(self, place: tuple[str, str, bool]) -> None:
         name, read, is_array = place
         factory, n = self.random.choice(self.factories), self.name("build")
-        calls = factory.use.split(" ;; ")
+        calls = factory.uses
         if is_array and any("{o}" in text for text in calls):
             return
 
@@ -787,7 +631,7 @@ class _Writer:
         container, n = self.random.choice(CONTAINERS), self.name("d")
         self.changing(container.setup.format(n=n))
         self.changes += [functools.partial(change.format, n=n) for change in container.changes]
-        self.recipes.append(self.random.choice(container.use.split(" ;; ")).format(n=n))
+        self.recipes.append(self.random.choice(container.uses).format(n=n))
 
     # --- actions ----------------------------------------------------------------------------
 
