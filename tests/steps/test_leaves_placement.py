@@ -1,6 +1,7 @@
 """One trace and one compile for parameters of all types and shardings."""
 
 import contextlib
+import functools
 from pathlib import Path
 
 import jax
@@ -13,7 +14,7 @@ from jax.sharding import PartitionSpec as P
 import canonopt
 
 from ..support import placements
-from ..support.placements import COLUMNS, EQUINOX, KINDS, OPTIMIZERS, mesh, placed
+from ..support.placements import COLUMNS, EQUINOX, KINDS, OPTIMIZERS, build, mesh, placed, prepared
 
 
 @pytest.mark.slow
@@ -43,39 +44,21 @@ def test_plain_optax_is_compiled_again(name, kind, counts):
     assert placements.measure("optax", name, kind) == counts
 
 
-def test_the_table_in_the_docs_has_every_cell():
+def test_the_page_has_every_cell_and_a_table_for_each_accelerator():
+    page = (Path(__file__).parents[2] / "docs" / "compile-table.md").read_text("utf-8")
     assert len(OPTIMIZERS) * len(COLUMNS) == 322
-    page = Path(__file__).parents[2] / "docs" / "compile-table.md"
-    rows = [line.split(" | ") for line in page.read_text("utf-8").splitlines() if "/1 · " in line]
+    rows = [line.split(" | ") for line in page.splitlines() if "/1 · " in line]
     assert [row[0] for row in rows] == [f"| `{name}`" for name in OPTIMIZERS]
     assert {len(row) for row in rows} == {len(COLUMNS) + 1}
-    assert "322 of 322" in page.read_text("utf-8")
-
-
-def test_the_page_has_a_table_for_each_accelerator():
-    page = Path(__file__).parents[2] / "docs" / "compile-table.md"
-    rows = [line for line in page.read_text("utf-8").splitlines() if "●" in line or "○" in line]
+    rows = [line for line in page.splitlines() if "●" in line or "○" in line]
     assert rows == 3 * [f"| `{name}` |{' ● |' * 6}" for name in OPTIMIZERS]
-    assert "828 of 828" in page.read_text("utf-8")
+    assert "322 of 322" in page and "828 of 828" in page
 
 
 # --- other placements, for some optimizers with states of different shapes ----------------------
 
-SOME = [
-    "adam",
-    "adafactor",
-    "lbfgs",
-    "sm3",
-    "contrib.galore",
-    "contrib.prodigy",
-    "contrib.schedule_free_adamw",
-]
-
-
-def prepared(name, params):
-    """An optimizer, and parameters and a state for it."""
-    optim = placements.build("canonopt", name)
-    return optim, *placements.prepared(optim, params)
+SOME = ["adam", "adafactor", "lbfgs", "sm3"]
+SOME += ["contrib.galore", "contrib.prodigy", "contrib.schedule_free_adamw"]
 
 
 def assert_like_params(opt_state, params):
@@ -95,97 +78,53 @@ def assert_like_params(opt_state, params):
 
 @pytest.mark.parametrize("name", SOME)
 def test_uncommitted_stays_uncommitted(name):
-    _, params, opt_state = prepared(name, placements.parameters())
+    params, opt_state = prepared(build("canonopt", name), placements.parameters())
     assert not any(leaf.committed for leaf in jax.tree.leaves((params, opt_state)))
 
 
-@pytest.mark.parametrize("name", SOME)
-def test_on_a_device_that_is_not_the_default_one(name):
-    optim, params, opt_state = prepared(
-        name, jax.device_put(placements.parameters(), jax.devices()[-1])
-    )
-    assert_like_params(opt_state, params)
-    assert placements.train(name, optim, params, opt_state) == (1, 1)
+def on_another_device():
+    return jax.device_put(placements.parameters(), jax.devices()[-1])
 
 
-@pytest.mark.parametrize("name", SOME)
-@pytest.mark.parametrize("kind", ["replicated", "sharded"])
-def test_the_state_is_where_the_parameters_are(name, kind):
-    _, params, opt_state = prepared(name, KINDS[kind]())
-    assert_like_params(opt_state, params)
+def on_axes(dimensions, axis_type=AxisType.Auto, **specs):
+    return lambda: placed(mesh(dimensions, axis_type), **specs)
 
 
-def test_a_leaf_that_matches_a_parameter_has_its_sharding():
-    # For shapes a constant stands for the loss whose Hessian sophia estimates.
-    optim = canonopt.contrib.sophia(1e-3)
-    params, opt_state = placements.prepared(optim, KINDS["sharded"]())
-    assert_like_params(opt_state, params)
-    assert placements.train("contrib.sophia", optim, params, opt_state) == (1, 1)
+# An optimizer, parameters, and whether the mesh is set, the compiler is given the shardings of a
+# step, or the steps are counted in the table above.
+PLACED = [(name, on_another_device, "") for name in SOME]
+PLACED += [(name, KINDS[kind], "counted") for name in SOME for kind in ("replicated", "sharded")]
+# For shapes a constant stands for the loss whose Hessian sophia estimates.
+PLACED += [("contrib.sophia", KINDS["sharded"], "")]
+SLOW = [(name, on_axes(1, w=P("data"), b=P("data")), "") for name in SOME if "galore" not in name]
+SLOW += [(name, on_axes(1, w=P("data")), "") for name in SOME]
+# Here a step returns parameters with other shardings, also with sgd, unless they are given.
+SLOW += [("contrib.galore", on_axes(1, w=P("data"), b=P("data")), "given")]
+SLOW += [(name, on_axes(1, w=P(None, "data")), "given") for name in (*SOME, "sgd")]
+SLOW += [(name, on_axes(1, b=P("data")), "given") for name in (*SOME, "sgd")]
+for explicit in (functools.partial(on_axes, n, AxisType.Explicit) for n in (1, 2)):
+    # Without the combinations for which Optax's init or update raises: svd and products of sharded
+    # axes are ambiguous with explicit axes, and adafactor and sm3 need the mesh to be set.
+    SLOW += [(name, explicit(), "") for name in SOME if name not in ("adafactor", "sm3")]
+    SLOW += [(name, explicit(), "set") for name in SOME]
+    SLOW += [(name, explicit(w=P("data")), "set") for name in ("adafactor", "sm3")]
+    for name in ("adam", "contrib.schedule_free_adamw"):
+        for specs in ({"w": P("data")}, {"w": P(None, "data"), "b": P("data")}):
+            SLOW += [(name, explicit(**specs), how) for how in ("", "set")]
+PLACED += [pytest.param(*case, marks=pytest.mark.slow) for case in SLOW]
 
 
-ONE_AXIS = {"w": P("data"), "b": P("data")}
-ONLY_THE_MATRIX = {"w": P("data")}
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name, specs",
-    [
-        # Without galore, as below.
-        *((name, ONE_AXIS) for name in SOME if name != "contrib.galore"),
-        *((name, ONLY_THE_MATRIX) for name in SOME),
-    ],
-)
-def test_on_a_mesh_of_one_axis(name, specs):
-    optim, params, opt_state = prepared(name, placed(mesh(1), **specs))
-    assert params["w"].sharding.mesh.size == 8
-    assert_like_params(opt_state, params)
-    assert placements.train(name, optim, params, opt_state) == (1, 1)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "name, specs",
-    [
-        ("contrib.galore", ONE_AXIS),
-        *((name, {"w": P(None, "data")}) for name in (*SOME, "sgd")),
-        *((name, {"b": P("data")}) for name in (*SOME, "sgd")),
-    ],
-)
-def test_with_out_shardings_where_the_compiler_would_choose_others(name, specs):
-    """Here a step returns parameters with other shardings, also with sgd, unless they are given."""
-    optim, params, opt_state = prepared(name, placed(mesh(1), **specs))
-    assert_like_params((params, opt_state), params)
-    shardings = jax.tree.map(lambda leaf: leaf.sharding, (params, opt_state))
-    counts = placements.train(name, optim, params, opt_state, out_shardings=shardings)
-    assert counts == (1, 1)
-
-
-# Without the combinations for which Optax's init or update raises: svd and products of sharded axes
-# are ambiguous with explicit axes, and adafactor and sm3 need the mesh to be set.
-EXPLICIT = [
-    *((name, {}, False) for name in SOME if name not in ("adafactor", "sm3")),
-    *((name, {}, True) for name in SOME),
-    *((name, {"w": P("data")}, True) for name in ("adafactor", "sm3")),
-    *(
-        (name, specs, is_set)
-        for name in ("adam", "contrib.schedule_free_adamw")
-        for specs in ({"w": P("data")}, {"w": P(None, "data"), "b": P("data")})
-        for is_set in (False, True)
-    ),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("dimensions", [1, 2])
-@pytest.mark.parametrize("name, specs, is_set", EXPLICIT)
-def test_explicit_axes(name, specs, is_set, dimensions):
-    params = placed(mesh(dimensions, AxisType.Explicit), **specs)
-    assert isinstance(params["w"].sharding, NamedSharding)
-    with jax.set_mesh(params["w"].sharding.mesh) if is_set else contextlib.nullcontext():
-        optim, params, opt_state = prepared(name, params)
-        assert_like_params(opt_state, params)
-        assert placements.train(name, optim, params, opt_state) == (1, 1)
+@pytest.mark.parametrize("name, make, how", PLACED)
+def test_the_state_is_where_the_parameters_are_and_a_step_compiles_once(name, make, how):
+    params = make()
+    optim = canonopt.contrib.sophia(1e-3) if "sophia" in name else build("canonopt", name)
+    with jax.set_mesh(params["w"].sharding.mesh) if how == "set" else contextlib.nullcontext():
+        params, opt_state = prepared(optim, params)
+        assert_like_params((params, opt_state), params)
+        shardings = jax.tree.map(lambda leaf: leaf.sharding, (params, opt_state))
+        options = {"out_shardings": shardings} if how == "given" else {}
+        if how != "counted":
+            assert placements.train(name, optim, params, opt_state, **options) == (1, 1)
 
 
 def test_parameters_on_two_meshes_or_devices():

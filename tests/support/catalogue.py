@@ -4,6 +4,8 @@ Each entry takes a namespace, `optax` or `canonopt`, and builds the same thing f
 speak of "every optimizer" or "every factory" are parametrised with this table.
 """
 
+import functools
+import operator
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -14,59 +16,56 @@ import optax
 
 Build = Callable[[Any], Any]
 
+
+def _called(names: str, *args: Any) -> dict[str, Build]:
+    """Return entries for factories that are called with the same arguments."""
+
+    def build(name: str, o: Any) -> Any:
+        return operator.attrgetter(name)(o)(*args)
+
+    return {name: functools.partial(build, name) for name in names.split()}
+
+
+_WITH_A_RATE = """
+adabelief adadelta adagrad adam adamax adamaxw adan amsgrad fromage lamb lars lion nadam nadamw
+novograd optimistic_adam_v2 optimistic_gradient_descent radam rprop sign_sgd signum sm3 yogi
+contrib.acprop contrib.ademamix contrib.adopt contrib.madgrad contrib.muon
+contrib.schedule_free_adamw contrib.schedule_free_sgd contrib.simplified_ademamix
+"""
+_WITHOUT_A_RATE = """
+polyak_sgd contrib.cocob contrib.dadapt_adamw contrib.dog contrib.dowg contrib.momo
+contrib.momo_adam contrib.prodigy
+"""
+_OF_A_TENTH = """
+adaptive_grad_clip clip clip_by_block_rms clip_by_global_norm scale scale_by_learning_rate
+contrib.scale_by_madgrad
+"""
+_OF_NOTHING = """
+centralize identity keep_params_nonnegative normalize_by_update_norm scale_by_adadelta
+scale_by_adamax scale_by_adan scale_by_amsgrad scale_by_belief scale_by_distance_over_gradients
+scale_by_lion scale_by_novograd scale_by_optimistic_gradient scale_by_param_block_norm
+scale_by_param_block_rms scale_by_polyak scale_by_radam scale_by_rms scale_by_rss scale_by_sign
+scale_by_sm3 scale_by_stddev scale_by_trust_ratio scale_by_yogi set_to_zero zero_nans
+contrib.normalize contrib.scale_by_acprop contrib.scale_by_ademamix contrib.scale_by_adopt
+contrib.scale_by_cocob contrib.scale_by_simplified_ademamix
+"""
+
 OPTIMIZERS: dict[str, Build] = {
-    "adabelief": lambda o: o.adabelief(1e-3),
-    "adadelta": lambda o: o.adadelta(1e-3),
+    **_called(_WITH_A_RATE, 1e-3),
+    **_called(_WITHOUT_A_RATE),
     "adafactor": lambda o: o.adafactor(1e-3, min_dim_size_to_factor=4),
-    "adagrad": lambda o: o.adagrad(1e-3),
-    "adam": lambda o: o.adam(1e-3),
-    "adamax": lambda o: o.adamax(1e-3),
-    "adamaxw": lambda o: o.adamaxw(1e-3),
     "adamw": lambda o: o.adamw(1e-3, mask=lambda p: jax.tree.map(lambda x: x.ndim > 1, p)),
-    "adan": lambda o: o.adan(1e-3),
-    "amsgrad": lambda o: o.amsgrad(1e-3),
-    "fromage": lambda o: o.fromage(1e-3),
-    "lamb": lambda o: o.lamb(1e-3),
-    "lars": lambda o: o.lars(1e-3),
     "lbfgs": lambda o: o.lbfgs(
         memory_size=2, linesearch=o.scale_by_zoom_linesearch(max_linesearch_steps=2)
     ),
-    "lion": lambda o: o.lion(1e-3),
-    "nadam": lambda o: o.nadam(1e-3),
-    "nadamw": lambda o: o.nadamw(1e-3),
     "noisy_sgd": lambda o: o.noisy_sgd(1e-3, key=0),
-    "novograd": lambda o: o.novograd(1e-3),
-    "optimistic_adam_v2": lambda o: o.optimistic_adam_v2(1e-3),
-    "optimistic_gradient_descent": lambda o: o.optimistic_gradient_descent(1e-3),
-    "polyak_sgd": lambda o: o.polyak_sgd(),
-    "radam": lambda o: o.radam(1e-3),
     "rmsprop": lambda o: o.rmsprop(o.exponential_decay(1e-3, 10, 0.9)),
-    "rprop": lambda o: o.rprop(1e-3),
     "sgd": lambda o: o.sgd(o.linear_schedule(1e-2, 1e-3, 20), momentum=0.9, nesterov=True),
-    "sign_sgd": lambda o: o.sign_sgd(1e-3),
-    "signum": lambda o: o.signum(1e-3),
-    "sm3": lambda o: o.sm3(1e-3),
-    "yogi": lambda o: o.yogi(1e-3),
-    "contrib.acprop": lambda o: o.contrib.acprop(1e-3),
-    "contrib.ademamix": lambda o: o.contrib.ademamix(1e-3),
-    "contrib.adopt": lambda o: o.contrib.adopt(1e-3),
-    "contrib.cocob": lambda o: o.contrib.cocob(),
-    "contrib.dadapt_adamw": lambda o: o.contrib.dadapt_adamw(),
-    "contrib.dog": lambda o: o.contrib.dog(),
-    "contrib.dowg": lambda o: o.contrib.dowg(),
     "contrib.galore": lambda o: o.contrib.galore(1e-3, rank=2),
-    "contrib.madgrad": lambda o: o.contrib.madgrad(1e-3),
-    "contrib.momo": lambda o: o.contrib.momo(),
-    "contrib.momo_adam": lambda o: o.contrib.momo_adam(),
-    "contrib.muon": lambda o: o.contrib.muon(1e-3),
-    "contrib.prodigy": lambda o: o.contrib.prodigy(),
     "contrib.sam": lambda o: o.contrib.sam(
         o.sgd(1e-3), o.chain(o.contrib.normalize(), o.sgd(1e-2))
     ),
     "contrib.schedule_free": lambda o: o.contrib.schedule_free(o.sgd(1e-3), 1e-3),
-    "contrib.schedule_free_adamw": lambda o: o.contrib.schedule_free_adamw(1e-3),
-    "contrib.schedule_free_sgd": lambda o: o.contrib.schedule_free_sgd(1e-3),
-    "contrib.simplified_ademamix": lambda o: o.contrib.simplified_ademamix(1e-3),
     "contrib.sophia": lambda o: o.contrib.sophia(
         1e-3, hessian_diagonal_fn=o.contrib.hutchinson_estimator_diag_hessian()
     ),
@@ -86,17 +85,15 @@ _is_matrix = lambda params: jax.tree.map(lambda x: x.ndim > 1, params)  # noqa: 
 _labels = {"w": "matrix", "b": "vector"}
 
 TRANSFORMS: dict[str, Build] = {
+    **_called(_OF_A_TENTH, 0.1),
+    **_called(_OF_NOTHING),
+    "scale_by_rprop": lambda o: o.scale_by_rprop(1e-3),
     "MultiSteps": lambda o: o.MultiSteps(o.adam(1e-3), every_k_schedule=2),
-    "adaptive_grad_clip": lambda o: o.adaptive_grad_clip(0.1),
     "add_decayed_weights": lambda o: o.add_decayed_weights(0.1, mask={"w": True, "b": False}),
     "add_noise": lambda o: o.add_noise(0.1, 0.5, key=0),
     "apply_every": lambda o: o.apply_every(2),
     "apply_if_finite": lambda o: o.apply_if_finite(o.sgd(0.1), max_consecutive_errors=3),
-    "centralize": lambda o: o.centralize(),
     "chain": lambda o: o.chain(o.clip_by_global_norm(1.0), o.adam(1e-3), optax.scale(0.5)),
-    "clip": lambda o: o.clip(0.1),
-    "clip_by_block_rms": lambda o: o.clip_by_block_rms(0.1),
-    "clip_by_global_norm": lambda o: o.clip_by_global_norm(0.1),
     "conditionally_mask": lambda o: o.conditionally_mask(o.sgd(0.1), lambda step: step % 2 == 0),
     "conditionally_transform": lambda o: o.conditionally_transform(
         o.sgd(0.1), lambda step, value: value < step, forward_extra_args=True
@@ -104,8 +101,6 @@ TRANSFORMS: dict[str, Build] = {
     "ema": lambda o: o.ema(0.9, accumulator_dtype=jnp.float32),
     "flatten": lambda o: o.flatten(o.adam(1e-3)),
     "freeze": lambda o: o.freeze({"w": True, "b": False}),
-    "identity": lambda o: o.identity(),
-    "keep_params_nonnegative": lambda o: o.keep_params_nonnegative(),
     "masked": lambda o: o.masked(o.adam(1e-3), _is_matrix),
     "measure_with_ema": lambda o: o.monitor({"ema": o.measure_with_ema(optax.tree.norm, 0.9)}),
     "monitor": lambda o: o.monitor({"norm": optax.tree.norm, "copy": o.identity()}),
@@ -113,65 +108,32 @@ TRANSFORMS: dict[str, Build] = {
         {"matrix": o.adam(1e-3), "vector": o.sgd(0.1)}, _labels
     ),
     "named_chain": lambda o: o.named_chain(("clip", o.clip(0.1)), ("adam", o.adam(1e-3))),
-    "normalize_by_update_norm": lambda o: o.normalize_by_update_norm(),
     "partition": lambda o: o.partition(
         {"matrix": o.adam(1e-3), "vector": o.set_to_zero()}, lambda params: _labels
     ),
-    "scale": lambda o: o.scale(0.1),
-    "scale_by_adadelta": lambda o: o.scale_by_adadelta(),
     "scale_by_adam": lambda o: o.scale_by_adam(mu_dtype="bfloat16"),
-    "scale_by_adamax": lambda o: o.scale_by_adamax(),
-    "scale_by_adan": lambda o: o.scale_by_adan(),
-    "scale_by_amsgrad": lambda o: o.scale_by_amsgrad(),
     "scale_by_backtracking_linesearch": lambda o: o.scale_by_backtracking_linesearch(3),
-    "scale_by_belief": lambda o: o.scale_by_belief(),
-    "scale_by_distance_over_gradients": lambda o: o.scale_by_distance_over_gradients(),
     "scale_by_factored_rms": lambda o: o.scale_by_factored_rms(min_dim_size_to_factor=4),
     "scale_by_lbfgs": lambda o: o.scale_by_lbfgs(memory_size=2),
-    "scale_by_learning_rate": lambda o: o.scale_by_learning_rate(0.1),
-    "scale_by_lion": lambda o: o.scale_by_lion(),
-    "scale_by_novograd": lambda o: o.scale_by_novograd(),
-    "scale_by_optimistic_gradient": lambda o: o.scale_by_optimistic_gradient(),
-    "scale_by_param_block_norm": lambda o: o.scale_by_param_block_norm(),
-    "scale_by_param_block_rms": lambda o: o.scale_by_param_block_rms(),
-    "scale_by_polyak": lambda o: o.scale_by_polyak(),
-    "scale_by_radam": lambda o: o.scale_by_radam(),
-    "scale_by_rms": lambda o: o.scale_by_rms(),
-    "scale_by_rprop": lambda o: o.scale_by_rprop(1e-3),
-    "scale_by_rss": lambda o: o.scale_by_rss(),
     "scale_by_schedule": lambda o: o.scale_by_schedule(o.linear_schedule(0.1, 0.2, 5)),
-    "scale_by_sign": lambda o: o.scale_by_sign(),
-    "scale_by_sm3": lambda o: o.scale_by_sm3(),
-    "scale_by_stddev": lambda o: o.scale_by_stddev(),
-    "scale_by_trust_ratio": lambda o: o.scale_by_trust_ratio(),
-    "scale_by_yogi": lambda o: o.scale_by_yogi(),
     "scale_by_zoom_linesearch": lambda o: o.scale_by_zoom_linesearch(2),
     "selective_transform": lambda o: o.selective_transform(
         o.adam(1e-3), freeze_mask={"w": True, "b": False}
     ),
-    "set_to_zero": lambda o: o.set_to_zero(),
     "snapshot": lambda o: o.snapshot("norm", optax.tree.norm),
     "stateless": lambda o: o.stateless(lambda u, p: jax.tree.map(lambda x: 2 * x, u)),
     "stateless_with_tree_map": lambda o: o.stateless_with_tree_map(lambda u, p: 2 * u),
     "trace": lambda o: o.trace(0.9),
     "with_extra_args_support": lambda o: o.with_extra_args_support(o.scale(0.1)),
-    "zero_nans": lambda o: o.zero_nans(),
     "contrib.hutchinson_estimator_diag_hessian": lambda o: (
         o.contrib.hutchinson_estimator_diag_hessian()
     ),
     "contrib.mechanize": lambda o: o.contrib.mechanize(o.sgd(0.1)),
-    "contrib.normalize": lambda o: o.contrib.normalize(),
     "contrib.reduce_on_plateau": lambda o: o.contrib.reduce_on_plateau(patience=2),
-    "contrib.scale_by_acprop": lambda o: o.contrib.scale_by_acprop(),
-    "contrib.scale_by_ademamix": lambda o: o.contrib.scale_by_ademamix(),
-    "contrib.scale_by_adopt": lambda o: o.contrib.scale_by_adopt(),
-    "contrib.scale_by_cocob": lambda o: o.contrib.scale_by_cocob(),
     "contrib.scale_by_galore": lambda o: o.contrib.scale_by_galore(rank=2),
-    "contrib.scale_by_madgrad": lambda o: o.contrib.scale_by_madgrad(0.1),
     "contrib.scale_by_muon": lambda o: o.contrib.scale_by_muon(
         weight_dimension_numbers={"w": optax.contrib.MuonDimensionNumbers()}
     ),
-    "contrib.scale_by_simplified_ademamix": lambda o: o.contrib.scale_by_simplified_ademamix(),
     "contrib.split_real_and_imaginary": lambda o: o.contrib.split_real_and_imaginary(o.adam(0.1)),
     "schedules.inject_hyperparams": lambda o: o.schedules.inject_hyperparams(optax.adam)(
         learning_rate=o.linear_schedule(0.1, 0.2, 5), b1=0.8
