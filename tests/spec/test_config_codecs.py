@@ -67,6 +67,11 @@ def test_a_dynamic_spec_has_the_same_numbers_after_a_round_trip(number, form):
 
 # --- errors -----------------------------------------------------------------------------------
 
+HERE = f"not a factory of Optax {optax.__version__}"
+ADAMW, ADAM = (canonopt.to_config(build(1e-3))["spec"] for build in (canonopt.adamw, canonopt.adam))
+INTERPOLATE = canonopt.piecewise_interpolate_schedule("linear", 0.1, {5: 0.5})
+QUADRATIC = canonopt.to_config(INTERPOLATE)["spec"] | {"interpolate_type": "quadratic"}
+# What is written for a value, and what is said of it.
 MALFORMED = [
     ({"none": False}, "Reading spec.value raised KeyError: False. Write what to_config returns."),
     ({"float": "fast"}, "ValueError: could not convert string to float: 'fast'"),
@@ -85,14 +90,53 @@ MALFORMED = [
         'spec.value is {"none": true, "w": 1}, and \'none\' stands for something else. For a dict '
         'with it, write pairs: {"dict": [["none", ...]]}.',
     ),
+    ({"name": "optax:adamww"}, ". Did you mean 'optax:adamw'?"),
+    ({"name": "pmk:z"}, "from_config(data, registry={'pmk:z': ...})"),
+    (b"a", "is b'a', a bytes. Write a number, a string"),
+    *(
+        ({"canonical": name, "value": 1}, f"is '{name}', which is not a factory in the")
+        for name in ("boom", "schedule", "optax:global_norm", "holdin")
+    ),
+    ({"canonical": "holdin", "value": 1}, ". Did you mean 'holding'?"),
+    ({"optax": "adamv"}, f"is 'adamv', which is {HERE}."),
+    ({"optax": "adamv"}, ". Did you mean 'adam'?"),
+    ({"optax": 3}, f"is 3, which is {HERE}"),
+    ({"optax": {"x": 1}}, f"is {{'x': 1}}, which is {HERE}"),
+    ({"optax": ADAM}, f"which is {HERE}"),
+]
+# What an adamw has for a parameter, if anything, and what is said of it.
+WRONG = [
+    ("weight_decy", 0.1, "weight_decy", "keyword argument 'weight_decy'. Did you mean 'weight_d"),
+    ("lr", 0.1, "learning_rate", "adamw got both lr and learning_rate"),
+    ("learning_rate", ..., "learning_rate", "adamw: missing a required argument: "),
+    ("learning_rate", "1e-3", "learning_rate", "schedule for learning_rate, and got '1e-3'"),
+    ("learning_rate", QUADRATIC, "learning_rate", "raised ValueError: "),
+    ("nesterov", "false", "nesterov", "needs True or False for nesterov, and got 'false'"),
+]
+REFUSED = [("spec.value", *row) for row in MALFORMED]
+REFUSED += [
+    (f"spec.value.{path}", {k: v for k, v in (ADAMW | {name: data}).items() if v is not ...}, text)
+    for name, data, path, text in WRONG
 ]
 
 
-@pytest.mark.parametrize(("data", "message"), MALFORMED, ids=[str(v) for v, _ in MALFORMED])
-def test_malformed_data_are_refused(data, message):
+def boom(*args):
+    raise AssertionError
+
+
+@pytest.mark.parametrize(("path", "data", "message"), REFUSED, ids=[row[2] for row in REFUSED])
+def test_wrong_data_are_refused_with_their_path(path, data, message, monkeypatch):
+    monkeypatch.setitem(REGISTRY, "boom", boom)  # only factories are run
+    monkeypatch.setitem(REGISTRY, "schedule", canonopt.constant_schedule(0.1))
+    assert again(holding(boom)).value is boom
     with pytest.raises(errors.ConfigError) as caught:
         read_with(lambda spec: spec.update(value=data), holding(1))
-    assert caught.value.path == "spec.value" and message in str(caught.value)
+    keys = {"optax", "canonical"} & {*data} if isinstance(data, dict) else ()
+    assert (caught.value.path or "").removeprefix("data.") in (
+        path,
+        *(f"{path}.{key}" for key in keys),
+    )
+    assert message in str(caught.value)
 
 
 NAME_IT = "Define it in a module, or name it: canonopt.to_config(spec, registry={'x': ...})."

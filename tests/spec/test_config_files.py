@@ -92,48 +92,6 @@ def test_what_cannot_be_written(spec, path, message):
     assert caught.value.path == path
 
 
-# --- what is wrong with a spec in data ------------------------------------------------------------
-
-
-def refused(change, version=HERE, registry=REGISTRY):
-    """The error for data of `CHAIN` that `change` has changed."""
-    data = canonopt.to_config(CHAIN)
-    data["canonopt"]["optax"] = version
-    change(data["spec"]["args"][1])
-    with pytest.raises(errors.ConfigError) as caught:
-        canonopt.from_config(data, registry=registry)
-    return caught.value
-
-
-ADAM = canonopt.to_config(canonopt.adam(1e-3))["spec"]
-INTERPOLATE = canonopt.piecewise_interpolate_schedule("linear", 0.1, {5: 0.5})
-QUADRATIC = canonopt.to_config(INTERPOLATE)["spec"] | {"interpolate_type": "quadratic"}
-WRONG = [
-    ({"optax": "adamv"}, "optax", f"is 'adamv', which is not a factory of Optax {HERE}."),
-    ({"optax": 3}, "optax", "is 3, which is not a factory of Optax"),
-    ({"optax": {"x": 1}}, "optax", "is {'x': 1}, which is not a factory of Optax"),
-    ({"optax": ADAM}, "optax", "which is not a factory of Optax"),
-    ({"weight_decy": 0.1}, "weight_decy", "keyword argument 'weight_decy'. Did you mean 'weight_d"),
-    ({"lr": 0.1}, "learning_rate", "adamw got both lr and learning_rate"),
-    ({"learning_rate": ...}, "learning_rate", "adamw: missing a required argument: "),
-    ({"learning_rate": "1e-3"}, "learning_rate", "schedule for learning_rate, and got '1e-3'"),
-    ({"learning_rate": QUADRATIC}, "learning_rate", "raised ValueError: "),
-    ({"nesterov": "false"}, "nesterov", "needs True or False for nesterov, and got 'false'"),
-    ({"mask": b"a"}, "mask", "is b'a', a bytes. Write a number, a string"),
-]
-
-
-@pytest.mark.parametrize(("changes", "path", "message"), WRONG)
-def test_a_wrong_parameter_is_refused_with_its_path(changes, path, message):
-    def change(table):
-        for name, data in changes.items():
-            table.pop(name, None) if data is ... else table.update({name: data})
-
-    error = refused(change)
-    assert (error.path or "").endswith(f"spec.args[1].{path}"), error.path
-    assert message in str(error), str(error)
-
-
 @canonopt.canonical
 def halved(rate: float = 1.0, layers=[1, 2]):  # noqa: B006
     return optax.scale(rate or 0.5)

@@ -47,29 +47,3 @@ def test_names_in_data_are_neither_imported_nor_run(name, tmp_path, monkeypatch)
         with pytest.raises(errors.ConfigError, match="Names in data are not imported"):
             read_with(lambda spec, value=value: spec.update(value=value), holding(1))
     assert "sentinel" not in sys.modules
-
-
-def boom(*args):
-    raise AssertionError
-
-
-@pytest.mark.parametrize("name", ["boom", "spec", "optax:global_norm"])
-def test_only_factories_are_run(name, monkeypatch):
-    monkeypatch.setitem(REGISTRY, "boom", boom)
-    monkeypatch.setitem(REGISTRY, "spec", canonopt.constant_schedule(0.1))
-    assert again(holding(boom)).value is boom
-    with pytest.raises(errors.ConfigError, match=f"is '{name}', which is not a factory in the"):
-        read_with(lambda spec: spec.update(value={"canonical": name, "value": 1}), holding(1))
-
-
-def test_near_names_are_told():
-    for data, near in (
-        ({"name": "optax:adamww"}, "optax:adamw"),
-        ({"canonical": "holdin", "value": 1}, "holding"),
-        ({"optax": "adamv"}, "adam"),
-    ):
-        with pytest.raises(errors.ConfigError, match=rf"\. Did you mean '{near}'\?$") as caught:
-            read_with(lambda spec, data=data: spec.update(value=data), holding(1))
-        assert caught.value.path in ("spec.value", "spec.value.canonical", "spec.value.optax")
-    with pytest.raises(errors.ConfigError, match=r"from_config\(data, registry={'pmk:z': ...}\)"):
-        read_with(lambda spec: spec.update(value={"name": "pmk:z"}), holding(1))

@@ -54,6 +54,7 @@ LOOKALIKES = [
     *(complex(0.0, -0.0), complex(math.nan, 0.0), 2**53, 2**53 + 1, float(2**53)),
     *("", b"", (), "1", b"1", "red", Color.RED, Text.RED),
     *("float32", np.dtype("float32"), jnp.float32, np.float32, float),
+    *((1,), (1.0,), (True,), ((1,),), (1, None), frozenset(), frozenset({1}), frozenset({1.0})),
 ]
 
 
