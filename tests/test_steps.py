@@ -122,17 +122,6 @@ def test_twenty_rebuilt_optimizers_are_one_trace_and_one_compile(name, wrap):
     assert (count.traces, count.compiles) == (1, 1)
 
 
-@pytest.mark.parametrize("name", OPTIMIZERS)
-def test_a_function_of_a_rebuilt_optimizer_is_jitted_once(name):
-    params = catalogue.parameters(name)
-    first = build(name, canonopt)
-    jax.jit(first.init)(params)
-    before = compiles("init")
-    for _ in range(3):
-        jax.jit(build(name, canonopt).init)(params)
-    assert compiles("init") == before
-
-
 def test_plain_optax_is_traced_for_each_optimizer():
     """The control: the counting above can see what it is there to see."""
     step, count = counted(catalogue.step_for("adam"))

@@ -276,19 +276,6 @@ def test_jax_lax_is_given_no_number(where):
 # --- one trace, one compile, one program ----------------------------------------------------------
 
 
-@pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit])
-@pytest.mark.parametrize(
-    "build", [lambda v: canonopt.adam(canonopt.dynamic(v)), lambda v: chain(canonopt.dynamic(v))]
-)
-def test_a_hundred_values_are_one_trace_and_one_compile(jit, build):
-    step, count = counted(train_step)
-    step = jit(step)
-    opt_state = build(0.1).init(PARAMS)
-    for value in np.geomspace(1e-5, 1.0, 100).tolist():
-        step(build(value), PARAMS, opt_state)
-    assert (count.traces, count.compiles) == (1, 1)
-
-
 PROCESS = textwrap.dedent("""
     import sys
     import jax, jax.numpy as jnp
@@ -470,12 +457,3 @@ def test_an_ensemble_on_a_mesh():
     for here, there in zip(jax.tree.leaves(found), jax.tree.leaves(expected), strict=True):
         np.testing.assert_allclose(here, there, rtol=2e-6, atol=1e-7)
     assert found[0]["w"].sharding.is_equivalent_to(place, 3)
-
-
-def test_inject_hyperparams_is_interned_and_takes_dynamic_values():
-    inject = canonopt.inject_hyperparams
-    assert inject(canonopt.adam)(0.1) is inject(canonopt.adam)(0.1)
-    optim = inject(canonopt.adam)(canonopt.dynamic(0.1))
-    state, expected = optim.init(PARAMS), inject(canonopt.adam)(0.1).init(PARAMS)
-    assert bits(state) == bits(expected)
-    assert jax.tree.structure(state) == jax.tree.structure(expected)

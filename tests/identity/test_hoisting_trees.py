@@ -1,6 +1,7 @@
 """`canonicalize`: trees with hoisted callables and strongly typed arrays."""
 
 import collections
+import dataclasses
 import functools
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -19,7 +20,10 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
-from canonopt import canonicalize, hoist
+from canonopt import canonicalize, hoist, hoisted_field
+
+from ..support.callables import a_lambda, a_nested_function, vector
+from ..support.counting import counted
 
 # --- weak types -------------------------------------------------------------------------------
 
@@ -56,23 +60,19 @@ class Model(eqx.Module):
     layers: list = eqx.field(default_factory=list)
 
 
-def scaled(factor):
-    return lambda x: factor * x
-
-
 def model(factor=2.0, **changes):
     fields = {
-        "activation": scaled(factor),
+        "activation": a_lambda(factor),
         "weight": jnp.ones(2),
-        "options": (scaled(factor), {"on_end": jax.jit(scaled(factor))}, "text"),
-        "layers": [eqx.nn.Lambda(scaled(factor)), functools.partial(scaled(factor), 1.0)],
+        "options": (a_lambda(factor), {"on_end": jax.jit(a_lambda(factor))}, "text"),
+        "layers": [eqx.nn.Lambda(a_lambda(factor)), functools.partial(a_lambda(factor), 1.0)],
     }
     return Model(**fields | changes)
 
 
 def test_callables_in_leaves_and_in_static_fields_are_hoisted():
     one, two, other = (canonicalize(model(factor)) for factor in (2.0, 2.0, 3.0))
-    assert one.activation is two.activation is hoist(scaled(2.0))
+    assert one.activation is two.activation is hoist(a_lambda(2.0))
     assert one.activation is not other.activation
     assert one.options[0] is two.options[0]
     assert one.options[1]["on_end"] is two.options[1]["on_end"]
@@ -95,7 +95,7 @@ def test_a_canonical_tree_is_returned_unchanged():
 
 
 def test_a_callable_and_a_type_by_themselves():
-    assert canonicalize(scaled(2.0)) is hoist(scaled(2.0))
+    assert canonicalize(a_lambda(2.0)) is hoist(a_lambda(2.0))
     assert canonicalize(jax.nn.relu) is jax.nn.relu
     assert canonicalize(Model) is Model
     assert canonicalize(None) is None
@@ -112,7 +112,7 @@ def test_types_and_invariants_of_modules_are_kept():
         def __check_init__(self):
             checked.append(self.size)
 
-    one = canonicalize(Checked(1, scaled(2.0), jnp.full(2, 1.0)))
+    one = canonicalize(Checked(1, a_lambda(2.0), jnp.full(2, 1.0)))
     assert type(one) is Checked
     assert (one.size, checked) == (2, [2])
     assert not one.weight.weak_type
@@ -121,7 +121,7 @@ def test_types_and_invariants_of_modules_are_kept():
 
 
 def test_attributes_of_a_transformation_are_kept():
-    transform = optax.GradientTransformationExtraArgs(scaled(2.0), scaled(3.0))
+    transform = optax.GradientTransformationExtraArgs(a_lambda(2.0), a_lambda(3.0))
     transform.note = "attributes may mean anything"
     made = canonicalize(transform)
     assert made is not transform
@@ -129,7 +129,7 @@ def test_attributes_of_a_transformation_are_kept():
 
 
 def test_a_part_in_two_places_stays_one_object():
-    layer, weak = eqx.nn.Lambda(scaled(2.0)), jnp.full(2, 1.0)
+    layer, weak = eqx.nn.Lambda(a_lambda(2.0)), jnp.full(2, 1.0)
     names = [layer]
     tree = canonicalize({"a": layer, "b": (layer, weak), "c": weak, "d": names, "e": names})
     assert tree["a"] is tree["b"][0] is tree["d"][0]
@@ -180,13 +180,13 @@ class Registered:
     ],
 )
 def test_nodes_of_every_type(build):
-    one, two, other = (canonicalize(build(scaled(factor))) for factor in (2.0, 2.0, 3.0))
-    raw = build(scaled(2.0))
+    one, two, other = (canonicalize(build(a_lambda(factor))) for factor in (2.0, 2.0, 3.0))
+    raw = build(a_lambda(2.0))
     assert type(one) is type(raw)
     assert jax.tree.structure(raw).num_leaves == jax.tree.structure(one).num_leaves
     assert same_to_jit(one, two)
     assert not same_to_jit(one, other)
-    assert not same_to_jit(raw, build(scaled(2.0)))
+    assert not same_to_jit(raw, build(a_lambda(2.0)))
 
 
 def same_to_jit(one, two):
@@ -198,6 +198,70 @@ def same_to_jit(one, two):
     )
 
 
+class Applied(eqx.Module):
+    fn: Callable
+    weight: jax.Array
+
+
+class StaticallyApplied(eqx.Module):
+    fn: Callable = eqx.field(static=True)
+    weight: jax.Array
+
+
+@pytest.mark.parametrize("model", [Applied, StaticallyApplied])
+def test_models_that_are_made_again_are_one_trace_and_one_compile(model):
+    for wrap, expected in ((canonicalize, 1), (lambda model: model, 4)):
+        step, count = counted(lambda model, x: model.fn(model.weight * x))
+        step = eqx.filter_jit(step)
+        for _ in range(4):
+            step(wrap(model(a_lambda(2), jnp.ones(3))), vector())
+        assert (count.traces, count.compiles) == (expected, expected)
+
+
+# --- fields -------------------------------------------------------------------------------------
+
+
+def test_fields_hoist_their_callables():
+    class Layer(eqx.Module):
+        leaf: Any = hoisted_field()
+        static: Any = hoisted_field(static=True)
+
+    one, two = (Layer(a_lambda(2), a_nested_function(2)) for _ in range(2))
+    assert one.leaf is two.leaf is hoist(a_lambda(2))
+    assert one.static is two.static is hoist(a_nested_function(2))
+    assert jax.tree.leaves(one) == [one.leaf]
+    assert jax.tree.structure(one) == jax.tree.structure(two)
+    for value in (None, 3, "name", (a_lambda(2),)):
+        layer = Layer(value, value)
+        assert layer.leaf is layer.static is value
+    assert Layer(jax.nn.relu, jax.nn.relu).leaf is jax.nn.relu
+
+
+def test_fields_take_what_fields_take():
+    seen = []
+
+    def convert(name):
+        seen.append(name)
+        return {"double": a_lambda(2), "nothing": None}.get(name, name)
+
+    class Layer(eqx.Module):
+        by_default: Callable = hoisted_field(default=a_lambda(3))
+        by_factory: Callable = hoisted_field(default_factory=lambda: a_lambda(4), static=True)
+        converted: Any = hoisted_field(converter=convert, default="double")
+        none: Callable | None = hoisted_field(default=None, metadata={"unit": "m"}, kw_only=True)
+
+    one, two = Layer(), Layer(converted="nothing")
+    assert one.by_default is two.by_default is hoist(a_lambda(3))
+    assert one.by_factory is two.by_factory is hoist(a_lambda(4))
+    assert one.converted is hoist(a_lambda(2))
+    assert two.converted is two.none is None
+    assert seen == ["double", "nothing"]
+    assert Layer(none=a_lambda(5)).none is hoist(a_lambda(5))
+    fields = {field.name: field for field in dataclasses.fields(Layer)}
+    assert fields["none"].metadata["unit"] == "m"
+    assert fields["by_factory"].metadata["static"]
+
+
 # --- any tree ---------------------------------------------------------------------------------
 
 LEAVES = st.one_of(
@@ -205,8 +269,8 @@ LEAVES = st.one_of(
     st.integers(),
     st.text(max_size=3),
     st.sampled_from([jnp.ones(2), jnp.full(2, 1.0), np.ones(2), jax.nn.relu, jnp.float32]),
-    st.integers(0, 2).map(scaled),
-    st.integers(0, 2).map(lambda n: functools.partial(scaled(n), 1)),
+    st.integers(0, 2).map(a_lambda),
+    st.integers(0, 2).map(lambda n: functools.partial(a_lambda(n), 1)),
 )
 TREES = st.recursive(
     LEAVES,
@@ -215,7 +279,9 @@ TREES = st.recursive(
         st.lists(trees, max_size=3).map(tuple),
         st.dictionaries(st.text(max_size=2), trees, max_size=3),
         st.builds(Pair, trees, trees),
-        st.builds(Model, trees, trees, st.integers(0, 2).map(scaled), st.lists(trees, max_size=2)),
+        st.builds(
+            Model, trees, trees, st.integers(0, 2).map(a_lambda), st.lists(trees, max_size=2)
+        ),
         trees.map(lambda tree: [tree, tree]),
     ),
     max_leaves=8,

@@ -24,12 +24,6 @@ from ..support.counting import counted
 from ..support.threads import in_threads
 from ..support.values import LOOKALIKES
 
-
-def collect():
-    gc.collect()
-    gc.collect()
-
-
 PLAIN = [value for value in LOOKALIKES if type(value) in (bool, int, float, str, bytes, type(None))]
 
 
@@ -41,30 +35,21 @@ def test_plain_values_have_the_key_that_the_walk_gives_them(values):
     assert not quick.can_change
 
 
-def test_a_call_with_a_negative_zero_is_another_one_each_time():
-    for _ in range(3):  # the third time, a call is remembered
-        for zero in (0.0, -0.0):
-            assert str(canonopt.scale(zero).step_size) == str(zero)
+KEEPING = {
+    "init": lambda optim: optim.init,
+    "update": lambda optim: optim.update,
+    "a chain of Optax": lambda optim: optax.chain(optim, optax.scale(1.0)),
+}
 
 
-@pytest.mark.parametrize("part", ["init", "update"])
-def test_either_function_keeps_the_configuration(part):
-    optim = canonopt.adam(0.77)
-    identity = id(optim)
-    kept = getattr(optim, part)
+@pytest.mark.parametrize("keep", KEEPING.values(), ids=KEEPING)
+def test_what_is_reached_from_a_configuration_keeps_it(keep):
+    identity = id(optim := canonopt.adam(0.77))
+    kept = keep(optim)
     del optim
-    collect()
+    gc.collect()
     assert id(canonopt.adam(0.77)) == identity
-    assert getattr(canonopt.adam(0.77), part) is kept
-
-
-def test_an_optax_chain_of_a_spec_keeps_it():
-    identity = id(spec := canonopt.adam(0.78))
-    chained = optax.chain(spec, optax.scale(1.0))
-    del spec
-    collect()
-    assert id(canonopt.adam(0.78)) == identity
-    del chained
+    assert isinstance(kept, tuple) or keep(canonopt.adam(0.77)) is kept
 
 
 # --- threads ----------------------------------------------------------------------------------
