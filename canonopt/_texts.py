@@ -30,7 +30,7 @@ def shortened(text: str) -> str:
 
 def is_spec(value: Any) -> bool:
     """Return True for a transformation of canonopt's, which has parameters."""
-    return is_gradient_transformation(value) and attrs.has(type(value))
+    return is_gradient_transformation(value) and hasattr(type(value), "__canonicalized__")
 
 
 def fields_of(kind: type) -> Sequence[Any]:

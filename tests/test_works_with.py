@@ -179,7 +179,7 @@ def test_pydantic_validates_and_writes_specs(step):
         (SCHEDULE, r"spec is canonopt\.linear_schedule\(.*\), and a Spec is needed"),
         (canonopt.to_config(SCHEDULE), r"spec is canonopt\.linear_.*, and a Spec is needed"),
         (optax.sgd(0.1), r"spec is GradientTransformationExtraArgs\(.*, and a Spec is needed"),
-        ({"optax": "sgd"}, "The data need the keys canonopt and spec, .* and are {.optax.: .sgd.}"),
+        ({"optax": "sgd"}, "The data need the form of {.canonopt.: .*, and are {.optax.: .sgd.}"),
     ],
     ids=["number", "schedule", "data of a schedule", "transformation", "other data"],
 )

@@ -125,7 +125,10 @@ _TELLS = (
 )
 
 # While a program with a constant from it lives, JAX takes old values for those of the array.
-NUMPY = "it reads a NumPy array, which may change in place. Read jnp.asarray(array) instead."
+NUMPY = (
+    "it reads a NumPy array, which may change in place. Write array = jnp.asarray(array) before "
+    "the function is made."
+)
 KEEPS = (
     "its program calls code of it again, as callbacks and rules for derivatives do. Define these "
     "at the top level of a module."

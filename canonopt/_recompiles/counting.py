@@ -491,8 +491,8 @@ def _programs_of_line(log: FunctionLog, entry: Entry) -> int:
 
 _MAX_SHOWN = 4  # leaves of a call
 _HOW_TO_RECORD = (
-    "to see what differs, record the warm-up: put it under `with canonopt.compile_log() as log:`, "
-    "and keep log"
+    "let the warm-up make this call too. To see how it differs from the calls of the warm-up, put "
+    "that under `with canonopt.compile_log() as log:`, and keep log"
 )
 
 

@@ -137,8 +137,8 @@ def _static_texts(way: Sequence[Part]) -> tuple[str, str]:
 # --- differences ----------------------------------------------------------------------------------
 
 _MISSING = Leaf("missing", "missing", None)
-# A float, also a dynamic one that stands where it is static.
-_NUMBER = re.compile(r"(canonopt\.dynamic\()?-?\d+(\.\d+|\.?\d*e[-+]?\d+)\)?")
+# A float, also one of NumPy, or a dynamic one that stands where it is static.
+_NUMBER = re.compile(r"((canonopt\.dynamic|np\.float\d+)\()?-?\d+(\.\d+|\.?\d*e[-+]?\d+)\)?")
 _ARRAY = re.compile(r"\w+\[[\d,]*\](, weak)?$")  # float32[3]
 
 
@@ -232,7 +232,7 @@ class Difference:
     def narrowed(self) -> "Difference":
         """Return the difference in the parameter of a spec, or in one of those inside of it."""
         way, steps = self.way, []
-        is_of_spec = self.kind == "transformation" and self.before.text.startswith("canonopt.")
+        is_of_spec = self.kind == "transformation" and not self.before.factory
         if not (is_of_spec and self.is_static and way[-1].looks_different):
             return self
         for part in way[1:]:
@@ -285,7 +285,14 @@ class Difference:
             is_unique = part.before.token != part.after.token or part.before.is_unique
             if is_of_optax and (is_unique or part.is_other_to_canonopt):
                 return part
-        return None
+        inside = self.way[1:] if self.is_function else ()  # such as an attribute of `self`
+        return next((part for part in inside if part.before.factory and part.after.factory), None)
+
+    @property
+    def spec(self) -> str:
+        """Return the name of the spec in a function that leads to the difference."""
+        found = (p for p in self.way[1:] if p.before.kind == "transformation")
+        return _label(next((part.name for part in found), ""))
 
     @property
     def built(self) -> str:

@@ -403,8 +403,14 @@ class CompileLog:
                 lines += ["", f"{log.name} {cause.title}:", *texts]
         for read in self.stale:
             lines += ["", *read.lines()]
-        if firsts := [log.name for log in functions if not log.causes()]:
+        without = [log for log in functions if not log.causes()]
+        if firsts := [log.name for log in without if log.traces]:
             lines += ["", f"no recompile in this log, only a first compile: {', '.join(firsts)}"]
+        if again := [log.name for log in without if not log.traces]:
+            lines += ["", f"traced before this log and compiled in it: {', '.join(again)}"]
+            lines += ["  hint: let the log begin before the first call, and it says why"]
+        if not shown:
+            lines += ["", "nothing was traced or compiled in this log"]
         lines += (f"canonopt failed to find something out: {text}" for text in self.problems)
         return "\n".join(lines)
 

@@ -137,8 +137,9 @@ class Leaf:
 
     @property
     def is_of_number(self) -> bool:
-        """Return True if the text is that of a Python number."""
-        return re.fullmatch(r"-?([\d.]+(e[-+]?\d+)?|inf|nan)", self.text) is not None
+        """Return True if the text is that of a number of Python or NumPy."""
+        number = r"(np\.\w+\()?-?([\d.]+(e[-+]?\d+)?|inf|nan)\)?"
+        return re.fullmatch(number, self.text) is not None
 
     def is_class_defined_again(self, other: "Leaf") -> bool:
         return bool(self.type) and self.type == other.type and self.type_token != other.type_token
@@ -362,7 +363,7 @@ def _made(value: Any) -> str | None:
 
 def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield what a value holds, or what a function reads, by name."""
-    fields = fields_of(type(value))  # of a spec: its parameters
+    fields = fields_of(type(value))
     if isinstance(value, types.FunctionType):
         yield from closure_items(value)
         is_library = is_library_code(value.__code__, value.__globals__)
@@ -380,6 +381,8 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((WRAPPED_FUNCTION, value.__func__), ("object", value.__self__))
     elif callable(value) and hasattr(value, "__wrapped__"):
         yield WRAPPED_FUNCTION, inspect.unwrap(value)
+    elif is_spec(value):
+        yield from ((f"field {name!r}", part) for name, part in value.parameters().items())
     elif fields:
         names = (field.name for field in fields if field.name != "_rebuild")
         yield from ((f"field {n!r}", getattr(value, n)) for n in names if hasattr(value, n))
@@ -434,7 +437,7 @@ def _function_leaf(function: Any, why: str | None) -> Leaf:
         why = why or why_not_shared(function)  # which reading it may have found
         if why and why.startswith(NUMPY) and (name := next(_names_of_numpy(leaf), None)):
             why = why.replace("a NumPy array", f"the NumPy array {name}").replace(
-                "(array)", f"({name})"
+                "array = jnp.asarray(array)", f"{name} = jnp.asarray({name})"
             )
         leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
     return leaf

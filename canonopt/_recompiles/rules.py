@@ -75,6 +75,16 @@ RULES: list[Rule] = [
         lambda d: _swap_jit(d) if d.captured else Line(),
     ),
     Rule(
+        lambda d: d.captured and d.visible,
+        f"{_BUILD}: the same configuration is the same object",
+        lambda d: _swap_jit(d),
+    ),
+    Rule(
+        lambda d: d.is_function and d.is_of_numbers and d.spec,
+        "build {d.spec} with canonopt.dynamic(number), which may change without a new trace",
+        lambda d: _swap_jit(d),
+    ),
+    Rule(
         lambda d: d.kind == "transformation" and d.visible,
         "build {d.path} once: another configuration is another program",
     ),
@@ -304,6 +314,8 @@ def _swap(d: Difference, name: str, module: str) -> Line:
 
 
 def _swap_jit(d: Difference) -> Line:
+    if d.new.is_jitted_by_canonopt:
+        return Line()
     return _swap(d, "filter_jit", "eqx") if d.new.is_filtered else _swap(d, "jit", "jax")
 
 

@@ -133,7 +133,8 @@ def _known() -> tuple[dict[Any, Any], dict[int, str]]:
 def _found(name: Any, known: Mapping[Any, Any], path: str, what: str) -> Any:
     if isinstance(name, str) and name in known:
         return known[name]
-    near = difflib.get_close_matches(str(name), filter(None, known), n=1)
+    bare = str(name).removeprefix("canonopt.").removeprefix("optax.")
+    near = difflib.get_close_matches(bare, filter(None, known), n=1)
     fix = f"Import it, and write canonopt.from_config(data, registry={{{name!r}: ...}})."
     fix = f"Did you mean {near[0]!r}?" if near else fix
     problem = f"{path} is {name!r}, which is not {what}. Names in data are not imported."
@@ -326,8 +327,16 @@ def _enveloped(data: Any) -> dict[str, Any]:
     match table := _plain(data, "data"):
         case {"canonopt": {"format": 1, "optax": str()}, "spec": {"optax": _} | {"canonical": _}}:
             return table
+    if isinstance(table, str):
+        raise ConfigError(
+            f"The data are text, {_text(table)}.", "Parse it first, for example with json.loads."
+        )
+    example = {
+        "canonopt": {"format": 1, "optax": optax.__version__},
+        "spec": {"optax": "adam", "learning_rate": 0.001},
+    }
     raise ConfigError(
-        f"The data need the keys canonopt and spec, and format 1, and are {_text(table)}.",
+        f"The data need the form of {json.dumps(example)}, and are {_text(table)}.",
         "Write what canonopt.to_config returns, or install the version of canonopt that did.",
     )
 

@@ -317,7 +317,9 @@ def test_an_expected_gradient_is_in_the_warmup():
 # --- what it says -----------------------------------------------------------------------------
 
 SHAPE = "\n  x: shape: float32[2] -> float32[3]\n  hint: pad or drop"
-RECORD = "hint: to see what differs, record the warm-up: put it under `with canonopt.compile_log()"
+RECORD = (
+    "hint: let the warm-up make this call too. To see how it differs from the calls of the warm"
+)
 
 
 @pytest.mark.parametrize("recorded", ["in a log", "in a guard", "inside", "in a thread", "nowhere"])

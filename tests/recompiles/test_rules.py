@@ -246,6 +246,61 @@ for rate in (0.1, 0.2, 0.3):
         "give state.tx.learning_rate one value, or canonopt.dynamic(number), in a subclass of "
         "TrainState that says `tx: object = struct.field(pytree_node=True)`",
     ),
+    "rates of NumPy": (
+        """
+step = eqx.filter_jit(lambda optim, x: optim.init(x))
+for rate in np.logspace(-3, -1, 3):
+    optim = canonopt.adam(rate)
+    step(optim, 1.0)
+""",
+        "optim.learning_rate: static value: np.float64(0.001) -> np.float64(0.01)",
+        "hint: canonopt.dynamic(number) may change without a new trace",
+    ),
+    "rates in the state": (
+        """
+step = eqx.filter_jit(lambda optim, x: optim.init(x))
+for rate in (0.1, 0.2, 0.3):
+    optim = canonopt.inject_hyperparams(canonopt.adam)(learning_rate=rate)
+    step(optim, 1.0)
+""",
+        "optim.learning_rate: static value: 0.1 -> 0.2",
+        "hint: canonopt.dynamic(number) may change without a new trace",
+    ),
+    "rates of a factory of the script": (
+        """
+@canonopt.canonical
+def scaled(rate):
+    return optax.scale(rate)
+step = eqx.filter_jit(lambda optim, x: optim.init(x))
+for rate in (0.1, 0.2, 0.3):
+    optim = scaled(rate)
+    step(optim, 1.0)
+""",
+        "optim.rate: static value: 0.1 -> 0.2",
+        "hint: canonopt.dynamic(number) may change without a new trace",
+    ),
+    "rates of a spec that a function captures": (
+        """
+def make(optim):
+    return JIT(lambda x: optim.update(x, optim.init(x))[0])
+for rate in (0.1, 0.2, 0.3):
+    make(canonopt.adam(rate))(np.ones(1))
+""",
+        "hint: build optim with canonopt.dynamic(number), which may change without a new trace",
+    ),
+    "schedules of Optax in a trainer": (
+        """
+class Trainer:
+    def __init__(self, optim):
+        self.optim = optim
+    def fit(self):
+        return JIT(lambda x: self.optim.update(x, self.optim.init(x))[0])(np.ones(1))
+for steps in (100, 200):
+    Trainer(optax.sgd(optax.linear_schedule(0.1, 0.0, steps))).fit()
+""",
+        "optim in ",
+        "hint: build optim with sgd and its schedules from canonopt in place of optax",
+    ),
     "a method that each state has anew": (
         """
 import dataclasses
@@ -301,7 +356,7 @@ def asking(data):
         (
             with_numpy,
             np.atleast_1d,
-            "new each time: it reads the NumPy array data, .* Read jnp.asarray",
+            r"new each time: it reads the NumPy array data, .* Write data = jnp\.asarray\(data\) bef",
         ),
         (
             asking,

@@ -162,6 +162,30 @@ for lr in (0.1, 0.2):
     # here
     results.append(step(ones, state, optim))
 
+### a spec with learning rates of NumPy
+# write: optim = optim.replace(learning_rate=canonopt.dynamic(optim.learning_rate))
+# hint: canonopt.dynamic(number) may change without a new trace
+@eqx.filter_jit
+def step(grads, tx):
+    return tx.update(grads, tx.init(grads), grads)[0]
+
+for lr in np.logspace(-3, -1, 4):
+    optim = canonopt.sgd(lr)
+    # here
+    results.append(step(ones, optim))
+
+### a spec with a learning rate in the state
+# write: optim = optim.replace(learning_rate=canonopt.dynamic(optim.learning_rate))
+# hint: canonopt.dynamic(number) may change without a new trace
+@eqx.filter_jit
+def step(grads, tx):
+    return tx.update(grads, tx.init(grads), grads)[0]
+
+for lr in (0.1, 0.2):
+    optim = canonopt.inject_hyperparams(canonopt.sgd)(learning_rate=lr)
+    # here
+    results.append(step(ones, optim))
+
 ### a spec with a schedule that is a function of a dynamic number
 # hint: a number in a function is part of the program. In a schedule of canonopt it may change: \
 tx.learning_rate = canonopt.exponential_decay(canonopt.dynamic(number), ...), for one

@@ -120,10 +120,22 @@ def test_none_and_a_default_that_may_change_are_read_back(spec):
     ],
 )
 def test_data_of_something_else_are_refused(data):
-    message = r"^The data need the keys canonopt and spec, .* Write what canonopt\.to_config return"
+    message = r"^The data need the form of {.canonopt.: .*, and are .* Write what canonopt\.to_conf"
     for read in (canonopt.from_config, canonopt.fingerprint, lambda d: canonopt.diff(d, CHAIN)):
         with pytest.raises(errors.ConfigError, match=message):
             read(data)
+
+
+def test_the_form_that_an_error_shows_can_be_read():
+    with pytest.raises(errors.ConfigError) as caught:
+        canonopt.from_config({"optax": "adam"})
+    form = str(caught.value).partition("need the form of ")[2].partition(", and are ")[0]
+    assert canonopt.from_config(json.loads(form)) is canonopt.adam(0.001)
+
+
+def test_text_has_to_be_parsed_first():
+    with pytest.raises(errors.ConfigError, match=r"are text, .* Parse it first, .* json\.loads"):
+        canonopt.from_config(json.dumps(canonopt.to_config(CHAIN)))
 
 
 # --- another version of Optax -----------------------------------------------------------------
