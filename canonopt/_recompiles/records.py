@@ -373,6 +373,8 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
             is_plain = type(found) in (*PLAIN[:-1], list, dict)
             if is_users or is_plain or is_jitted(found) or not is_library_class(type(found)):
                 yield f"global {name!r}", found
+    elif is_spec(value):
+        yield from ((f"field {name!r}", part) for name, part in value.parameters().items())
     elif isinstance(value, functools.partial):
         names = getattr(getattr(value.func, "__code__", None), "co_varnames", ())
         labels = {f"argument {i}": f"argument {name!r}" for i, name in enumerate(names)}
@@ -381,8 +383,6 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((WRAPPED_FUNCTION, value.__func__), ("object", value.__self__))
     elif callable(value) and hasattr(value, "__wrapped__"):
         yield WRAPPED_FUNCTION, inspect.unwrap(value)
-    elif is_spec(value):
-        yield from ((f"field {name!r}", part) for name, part in value.parameters().items())
     elif fields:
         names = (field.name for field in fields if field.name != "_rebuild")
         yield from ((f"field {n!r}", getattr(value, n)) for n in names if hasattr(value, n))

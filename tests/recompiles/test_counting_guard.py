@@ -317,9 +317,7 @@ def test_an_expected_gradient_is_in_the_warmup():
 # --- what it says -----------------------------------------------------------------------------
 
 SHAPE = "\n  x: shape: float32[2] -> float32[3]\n  hint: pad or drop"
-RECORD = (
-    "hint: let the warm-up make this call too. To see how it differs from the calls of the warm"
-)
+RECORD = "hint: let the warm-up make this call too. To see how it differs from the calls of "
 
 
 @pytest.mark.parametrize("recorded", ["in a log", "in a guard", "inside", "in a thread", "nowhere"])

@@ -356,7 +356,7 @@ def asking(data):
         (
             with_numpy,
             np.atleast_1d,
-            r"new each time: it reads the NumPy array data, .* Write data = jnp\.asarray\(data\) bef",
+            r"new each time: it reads the NumPy array data, .* Write data = jnp\.asarray\(data\)",
         ),
         (
             asking,
