@@ -100,6 +100,8 @@ MALFORMED = [
     ({"canonical": "holdin", "value": 1}, ". Did you mean 'holding'?"),
     ({"optax": "adamv"}, f"is 'adamv', which is {HERE}."),
     ({"optax": "adamv"}, ". Did you mean 'adam'?"),
+    ({"optax": "canonopt.adam"}, ". Did you mean 'adam'?"),
+    ({"optax": "optax.contrib.muon"}, ". Did you mean 'contrib.muon'?"),
     ({"optax": 3}, f"is 3, which is {HERE}"),
     ({"optax": {"x": 1}}, f"is {{'x': 1}}, which is {HERE}"),
     ({"optax": ADAM}, f"which is {HERE}"),
