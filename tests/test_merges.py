@@ -209,6 +209,29 @@ add("jitted_loss_of_a_model", fit, "filter_jit")
 add("donate_argnums", lambda jit, key: train(jit, key, donate_argnums=(0, 1)), "jit")
 
 
+AROUND = {
+    "value_and_grad": eqx.filter_value_and_grad,
+    "grad": eqx.filter_grad,
+    "vmap": lambda fn: eqx.filter_vmap(fn, in_axes=(None, 0)),
+    "checkpoint": eqx.filter_checkpoint,
+    "nested": lambda fn: eqx.filter_vmap(eqx.filter_grad(fn), in_axes=(None, 0)),
+}
+
+
+def fit_around(jit, key, around):
+    x, y = make_data(key)
+
+    def loss(layer, x):
+        return jnp.sum((layer.weight * x - y) ** 2)
+
+    return jit(around(loss))(eqx.nn.Linear(8, 8, key=key), x[:, 0])
+
+
+for name, around in AROUND.items():
+    fit = functools.partial(fit_around, around=around)
+    add(f"in_a_{name}_of_equinox", fit, "filter_jit", tolerance=1e-6)
+
+
 @captures_arrays()
 def folds(jit, key):
     def fit_fold(x, y, x_test, y_test):

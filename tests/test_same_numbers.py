@@ -1,12 +1,14 @@
-"""Programs with canonopt's names in the place of Optax's give the same numbers.
+"""Programs with canonopt's names in the place of Optax's, JAX's or Equinox's give the same numbers.
 
-`tests/support/programs.py` writes the programs, as many as the environment variable
-CANONOPT_PROGRAMS says.
+`tests/support/programs.py` and `jit_programs.py` write them, those with optimizers as many as the
+environment variable CANONOPT_PROGRAMS says.
 """
 
+import functools
 import os
 import types
 
+import jax
 import optax
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
@@ -14,7 +16,9 @@ from hypothesis import strategies as st
 
 import canonopt
 
-from .support.generated import PLACES, Program, Random, smallest
+from .support import jit_programs
+from .support.generated import PLACES, Program, Random, shrink, smallest
+from .support.jit_programs import THEIRS
 from .support.programs import (
     FACTORIES,
     HOW,
@@ -142,3 +146,62 @@ def test_errors_and_warnings_are_compared():
     assert not agree(failed, Failed(TypeError, ""))
     warning = Program(("import warnings\nwarnings.warn('program: hello')",))
     assert run(warning, optax) == ["program: hello"]
+
+
+# --- programs that jit functions ------------------------------------------------------------------
+
+FAST, CHUNK, CHUNKS = 20, 25, 11
+CHUNKS_OF_SEEDS = [
+    pytest.param(range(FAST), id="fast"),
+    *(
+        pytest.param(range(start, start + CHUNK), id=f"from {start}", marks=pytest.mark.slow)
+        for start in range(FAST, FAST + CHUNK * CHUNKS, CHUNK)
+    ),
+]
+
+
+@pytest.mark.parametrize("seeds", CHUNKS_OF_SEEDS)
+def test_jitted_programs_give_the_same(seeds):
+    merged = []
+    for seed in seeds:
+        found = jit_programs.compared(jit_programs.write(Random(seed)))
+        if found.index is not None:
+            pytest.fail(
+                f"Seed {seed}. {smallest(found.program, jit_programs.compared)}", pytrace=False
+            )
+        if "effects" not in found.program.flags:
+            merged.append(found.is_merged)
+    jax.clear_caches()
+    # Or nothing would be tested. Of many programs it is one in four.
+    assert any(merged)
+
+
+READS_A_GLOBAL = Program(
+    (
+        "rate = 2.0\ndef make():\n    def step(x):\n        return x * rate\n    return step",
+        "note(jit(make()), 1.0)",
+        "note(jit(make()), 1.0)",
+        "rate = 3.0",
+        "note(jit(make()), 1.0)",
+    )
+)
+
+
+def test_a_wrong_merge_of_jit_is_seen():
+    """By a `jit` that has one program for each code."""
+    once = functools.cache(lambda code, fn: jax.jit(fn.function))
+
+    class Any(types.SimpleNamespace):
+        __eq__, __hash__ = lambda *_: True, lambda _: 0
+
+    unsound = types.SimpleNamespace(
+        jit=lambda fn: once(fn.__code__, Any(function=fn)), filter_jit=THEIRS.filter_jit
+    )
+    assert (
+        jit_programs.compared(READS_A_GLOBAL).index is None
+        and jit_programs.compared(READS_A_GLOBAL).is_merged
+    )
+    found = jit_programs.compared(READS_A_GLOBAL, unsound)
+    assert found.index == 2 and found.is_merged
+    smaller = shrink(READS_A_GLOBAL, lambda program: jit_programs.compared(program, unsound))
+    assert jit_programs.compared(smaller, unsound).index is not None

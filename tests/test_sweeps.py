@@ -86,61 +86,6 @@ def test_named_hyperparameters_become_dynamic(name):
     assert jax.tree.structure(other) == jax.tree.structure(optim)
 
 
-REMEDY = (
-    "Write a Python number instead of canonopt.dynamic(...). Then it is part of the program, and "
-    "another value is another compile."
-)
-NAMES = {name: getattr(canonopt, name) for name in ("adam", "dynamic", "sgd", "linear_schedule")}
-NAMES |= {"canonopt": canonopt, "np": np, "chain": chain}
-UNKNOWN_NAMES = {
-    "dynamic(adam(0.1), 'learnin_rate')": (
-        "There is no hyperparameter 'learnin_rate'. Did you mean 'learning_rate'? "
-        "Those of this spec are: learning_rate, b1, b2, eps, eps_root"
-    ),
-    "dynamic(canonopt.chain(sgd(0.1), adam(0.1)), 'learning_rate')": (
-        "'learning_rate' may be any of args[0].learning_rate, args[1].learning_rate. "
-        "Write the whole path of the one you mean."
-    ),
-    "adam(0.1).replace(**{'lr.peak_value': 1})": (
-        "There is no hyperparameter 'lr.peak_value'. Did you mean 'learning_rate'?"
-    ),
-}
-NOT_TRACED = {
-    "dynamic(sgd(0.1))": (
-        "canonopt.dynamic takes a number, or a spec and names of its hyperparameters. Write "
-        "canonopt.dynamic(1e-3) or canonopt.dynamic(spec, 'learning_rate')."
-    ),
-    "dynamic(chain(0.1), 'args[1].lr')": (
-        "canonopt.dynamic takes a number or an array, and args[1].learning_rate is canonopt."
-    ),
-    "dynamic(sgd(0.1), 'momentum')": (
-        "takes a number or an array, and momentum is None. Write canonopt.dynamic(1e-3)."
-    ),
-    "dynamic(2**40)": (
-        "The number is 1099511627776, which does not fit int32. Write a float, as in "
-        "canonopt.dynamic(1e12), or leave out canonopt.dynamic."
-    ),
-    "dynamic(0.1, 'lr')": "takes a number, or a spec and names of its hyperparameters.",
-    # What a factory asks for.
-    "linear_schedule(0.1, 0.0, dynamic(10))": (
-        "transition_steps of canonopt.linear_schedule cannot be traced: its value is needed "
-        f"for a Python `if`, a comparison or an assertion. {REMEDY}"
-    ),
-    "canonopt.contrib.reduce_on_plateau(dynamic(0.5))": (
-        "factor of canonopt.contrib.reduce_on_plateau cannot be traced"
-    ),
-}
-
-
-@pytest.mark.parametrize("code", [*UNKNOWN_NAMES, *NOT_TRACED])
-def test_a_name_or_a_value_that_cannot_be_traced_is_refused(code):
-    error, text = canonopt.errors.ParameterError, UNKNOWN_NAMES.get(code)
-    if text is None:
-        error, text = canonopt.errors.DynamicSpecError, NOT_TRACED[code]
-    with pytest.raises(error, match=re.escape(text)):
-        eval(code, NAMES.copy())
-
-
 # --- what a factory says of traced values ---------------------------------------------------------
 
 

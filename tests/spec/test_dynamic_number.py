@@ -1,5 +1,6 @@
 """A dynamic number is the Python number: expressions of operators, types, and where it is kept."""
 
+import io
 import math
 import operator
 import pickle
@@ -262,9 +263,22 @@ def test_a_number_is_given_back_as_it_was(number):
     assert repr(canonopt.dynamic([number] * 2)) == f"canonopt.dynamic([{number!r}, {number!r}])"
 
 
+def serialised(spec):
+    file = io.BytesIO()
+    eqx.tree_serialise_leaves(file, spec)
+    return eqx.tree_deserialise_leaves(io.BytesIO(file.getvalue()), spec)
+
+
+def from_bytes(spec):
+    leaves, structure = jax.tree.flatten(spec)
+    read = flax.serialization.from_bytes(leaves, flax.serialization.to_bytes(leaves))
+    return structure.unflatten(read)
+
+
 ELSEWHERE = {
     "tree.map": lambda spec: jax.tree.map(lambda leaf: leaf, spec),
     "NumPy": lambda spec: jax.tree.map(np.asarray, spec),
+    "scalars of NumPy": lambda spec: jax.tree.map(lambda leaf: np.asarray(leaf)[()], spec),
     "a strong type": lambda spec: jax.tree.map(lambda leaf: jnp.asarray(leaf, leaf.dtype), spec),
     "device_put": lambda spec: jax.device_put(spec, jax.devices()[1]),
     "NumPy and device_put": lambda spec: jax.device_put(jax.tree.map(np.asarray, spec)),
@@ -273,25 +287,32 @@ ELSEWHERE = {
     "stack": lambda spec: jax.tree.map(lambda x: jnp.stack([x, x])[0], spec),
     "pickle": lambda spec: pickle.loads(pickle.dumps(spec)),
     "optax": lambda spec: optax.tree.cast_like(spec, spec),
+    "Equinox": serialised,
+    "Flax": from_bytes,
 }
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("take", ELSEWHERE.values(), ids=ELSEWHERE)
 @pytest.mark.parametrize("is_wide", [False, True])
-def test_a_number_keeps_its_value_and_its_type_elsewhere(take, is_wide):
+def test_a_number_keeps_its_value_and_its_type_elsewhere_and_causes_no_trace(take, is_wide):
+    """Its leaves are strongly typed from the start, so nothing takes a weak type away."""
     params = jnp.linspace(0, 1, 5, dtype=jnp.bfloat16)
+    update = lambda optim: optim.update(params, optim.init(params), params)[0]  # noqa: E731
     for number in (1 / 3, 0.1, 3e-4, -1e-30, 0.999, 7, True):
         with jax.enable_x64(is_wide):
-            optim = take(canonopt.adamw(0.1, b2=0.999).replace(lr=canonopt.dynamic(number)))
+            before = canonopt.adamw(0.1, b2=0.999).replace(lr=canonopt.dynamic(number))
+            assert not any(leaf.weak_type for leaf in jax.tree.leaves(before))
+            optim = take(before)
             assert optim.hyperparameters()["learning_rate"] == number
             assert repr(optim.learning_rate) == f"canonopt.dynamic({number!r})"
             assert bits(optim.learning_rate * params) == bits(number * params)
-            update = lambda optim: optim.update(params, optim.init(params), params)[0]  # noqa: E731
             expected = update(canonopt.adamw(number, b2=0.999))
-            for jit in (lambda function: function, jax.jit):
-                assert bits(jit(update)(optim)) == bits(expected)
-                assert expected.dtype == jnp.bfloat16
+            function, count = counted(update)
+            jitted = jax.jit(function)
+            for found in (update(optim), jitted(before), jitted(optim)):
+                assert bits(found) == bits(expected)
+            assert (expected.dtype, count.traces) == (jnp.bfloat16, 1)
 
 
 @pytest.mark.parametrize("take", ELSEWHERE.values(), ids=ELSEWHERE)
@@ -303,36 +324,6 @@ def test_a_number_of_numpy_stays_strongly_typed_elsewhere(take):
     assert type(optim.hyperparameters()["learning_rate"]) is np.float64
     for found in (rate * array, number * rate * array / number, jax.jit(lambda x: x * array)(rate)):
         assert (found.dtype, found.weak_type) == (jnp.float32, False)
-
-
-@pytest.mark.parametrize("is_wide", [False, True])
-def test_a_number_that_comes_back_causes_no_trace(is_wide, tmp_path):
-    """Its leaves are strongly typed from the start, so nothing takes a weak type away."""
-
-    def deserialised(spec):
-        eqx.tree_serialise_leaves(tmp_path / "spec.eqx", spec)
-        return eqx.tree_deserialise_leaves(tmp_path / "spec.eqx", spec)
-
-    def from_bytes(spec):
-        leaves, structure = jax.tree.flatten(spec)
-        return structure.unflatten(
-            flax.serialization.from_bytes(leaves, flax.serialization.to_bytes(leaves))
-        )
-
-    params = jnp.linspace(0, 1, 5, dtype=jnp.bfloat16)
-    with jax.enable_x64(is_wide):
-        for number in (1 / 3, 3, True, np.float64(0.1)):
-            update, count = counted(lambda optim: optim.update(params, optim.init(params), params))
-            update = jax.jit(update)
-            optim = canonopt.adam(canonopt.dynamic(number), b1=canonopt.dynamic(0.9))
-            expected = update(optim)[0]
-            assert not any(leaf.weak_type for leaf in jax.tree.leaves(optim))
-            strong = lambda leaf: jnp.asarray(np.asarray(leaf))  # noqa: E731
-            for take in (strong, np.asarray, lambda leaf: np.asarray(leaf)[()], jax.device_put):
-                assert bits(update(jax.tree.map(take, optim))[0]) == bits(expected)
-            for again in (deserialised(optim), from_bytes(optim)):
-                assert bits(update(again)[0]) == bits(expected)
-            assert count.traces == 1
 
 
 # --- with and without x64 -------------------------------------------------------------------------

@@ -11,7 +11,12 @@ import optax
 import pytest
 
 import canonopt
-from canonopt.errors import NotAFactoryError, NotATransformationError, ParameterError
+from canonopt.errors import (
+    DynamicSpecError,
+    NotAFactoryError,
+    NotATransformationError,
+    ParameterError,
+)
 
 RATE = canonopt.linear_schedule(1e-3, 0.0, 100)
 
@@ -28,7 +33,7 @@ class Optimizer:
 NAMES = {
     **{"canonopt": canonopt, "optax": optax, "Optimizer": Optimizer},
     **{name: getattr(canonopt, name) for name in ("adam", "adamw", "chain", "clip", "sgd")},
-    **{"model": model(), "RATE": RATE},
+    **{"model": model(), "RATE": RATE, "dynamic": canonopt.dynamic},
 }
 
 # What is written wrong, and what the error says of it, by the class of the error.
@@ -118,6 +123,57 @@ TRANSFORMATIONS = {
     ),
     "canonopt.contrib.sam(sgd(1.0), 1.0)": "adv_optimizer is 1.0.",
 }
+REMEDY = (
+    "Write a Python number instead of canonopt.dynamic(...). Then it is part of the program, and "
+    "another value is another compile."
+)
+
+
+def scheduled(peak):
+    schedule = canonopt.warmup_cosine_decay_schedule(0.0, peak, 2, 10)
+    return canonopt.chain(canonopt.clip(1.0), canonopt.adamw(schedule))
+
+
+UNKNOWN_NAMES = {
+    "dynamic(adam(0.1), 'learnin_rate')": (
+        "There is no hyperparameter 'learnin_rate'. Did you mean 'learning_rate'? "
+        "Those of this spec are: learning_rate, b1, b2, eps, eps_root"
+    ),
+    "dynamic(canonopt.chain(sgd(0.1), adam(0.1)), 'learning_rate')": (
+        "'learning_rate' may be any of args[0].learning_rate, args[1].learning_rate. "
+        "Write the whole path of the one you mean."
+    ),
+    "adam(0.1).replace(**{'lr.peak_value': 1})": (
+        "There is no hyperparameter 'lr.peak_value'. Did you mean 'learning_rate'?"
+    ),
+}
+NOT_TRACED = {
+    "dynamic(sgd(0.1))": (
+        "canonopt.dynamic takes a number, or a spec and names of its hyperparameters. Write "
+        "canonopt.dynamic(1e-3) or canonopt.dynamic(spec, 'learning_rate')."
+    ),
+    "dynamic(scheduled(0.1), 'args[1].lr')": (
+        "canonopt.dynamic takes a number or an array, and args[1].learning_rate is canonopt."
+    ),
+    "dynamic(sgd(0.1), 'momentum')": (
+        "takes a number or an array, and momentum is None. Write canonopt.dynamic(1e-3)."
+    ),
+    "dynamic(2**40)": (
+        "The number is 1099511627776, which does not fit int32. Write a float, as in "
+        "canonopt.dynamic(1e12), or leave out canonopt.dynamic."
+    ),
+    "dynamic(0.1, 'lr')": "takes a number, or a spec and names of its hyperparameters.",
+    # What a factory asks for.
+    "canonopt.linear_schedule(0.1, 0.0, dynamic(10))": (
+        "transition_steps of canonopt.linear_schedule cannot be traced: its value is needed "
+        f"for a Python `if`, a comparison or an assertion. {REMEDY}"
+    ),
+    "canonopt.contrib.reduce_on_plateau(dynamic(0.5))": (
+        "factor of canonopt.contrib.reduce_on_plateau cannot be traced"
+    ),
+}
+
+
 # Text in place of a number: the path, and what to write.
 TEXTS = {
     "adam('1e-3')": ("learning_rate", "float('1e-3'), or 1.0e-3 in YAML."),
@@ -141,7 +197,8 @@ OTHERS = {
     "canonopt.Adam(1e-3)": (AttributeError, "Neither canonopt nor optax "),
 }
 MISTAKES = [
-    *((code, ParameterError, message) for code, message in (CALLS | VALUES).items()),
+    *((code, ParameterError, text) for code, text in (CALLS | VALUES | UNKNOWN_NAMES).items()),
+    *((code, DynamicSpecError, message) for code, message in NOT_TRACED.items()),
     *((code, NotATransformationError, message) for code, message in TRANSFORMATIONS.items()),
     *((code, *rest) for code, rest in OTHERS.items()),
 ]
@@ -150,7 +207,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("code", "error", "message"), MISTAKES, ids=[m[0] for m in MISTAKES])
 def test_a_mistake_is_named_where_it_is_made(code, error, message):
     with pytest.raises(error, match=re.escape(message)) as raised:
-        eval(code, NAMES.copy())
+        eval(code, NAMES | {"scheduled": scheduled})
     assert isinstance(raised.value, TypeError | AttributeError)  # as in Python
 
 

@@ -19,7 +19,6 @@ import canonopt
 from canonopt._steps import filter_jitting, partition
 
 from ..support.counting import counted
-from ..support.threads import in_threads
 
 X = jnp.arange(3.0)
 BOTH = pytest.mark.parametrize("jit", [eqx.filter_jit, canonopt.filter_jit], ids=["eqx", "ours"])
@@ -413,56 +412,6 @@ def test_nothing_is_kept_that_the_user_has_dropped():
 
 
 # --- functions that are made again --------------------------------------------------------------
-
-
-def test_a_function_that_calls_itself():
-    @canonopt.filter_jit
-    def power(layer, n):
-        return layer if n == 0 else plus_one(power(layer, n - 1))
-
-    for _ in range(2):
-        np.testing.assert_array_equal(power(Layer(X), 5).weight, X + 5)
-
-
-def test_threads():
-    step = canonopt.filter_jit(lambda model: plus_one(model))
-
-    def run(i):
-        model = Holder((Layer(X + i, X), i % 3))
-        for _ in range(100):
-            model = step(model)
-        return model
-
-    for i, model in enumerate(in_threads(*(functools.partial(run, i) for i in range(8)))):
-        np.testing.assert_array_equal(model.content[0].weight, X + i + 100)
-        assert model.content[1] == i % 3
-
-
-AROUND = {
-    "value_and_grad": eqx.filter_value_and_grad,
-    "grad": eqx.filter_grad,
-    "vmap": lambda fn: eqx.filter_vmap(fn, in_axes=(None, 0)),
-    "checkpoint": eqx.filter_checkpoint,
-    "nested": lambda fn: eqx.filter_vmap(eqx.filter_grad(fn), in_axes=(None, 0)),
-}
-
-
-@pytest.mark.parametrize("name", AROUND)
-def test_a_function_in_a_wrapper_of_equinox_is_read_as_well(name):
-    def make(jit, data, power):
-        def loss(layer, x):
-            return jnp.sum((layer.weight * x - data) ** power)
-
-        loss.__name__ = f"loss_in_{name}"
-        return jit(AROUND[name](loss))
-
-    for data, power, is_new in ((X, 2, True), (X + 1, 2, False), (X, 2, False), (X, 3, True)):
-        given = Layer(X), X + 2
-        with canonopt.compile_log() as log:
-            ours = make(canonopt.filter_jit, data, power)(*given)
-        theirs = make(eqx.filter_jit, data, power)(*given)
-        assert eqx.tree_equal(ours, theirs, typematch=True)
-        assert sum(found.traces for found in log.functions) == is_new
 
 
 OPTIMS = {

@@ -1,5 +1,6 @@
 """init_like_grads and grads_like: state exactly where there is a gradient."""
 
+import gc
 import re
 
 import equinox as eqx
@@ -8,10 +9,15 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 import pytest
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import canonopt
+from canonopt._steps.leaves import struct_of
 
+from ..support import catalogue
 from ..support.counting import counted
+from ..support.placements import KINDS, OPTIMIZERS, build, mesh, prepared
 
 
 class Model(eqx.Module):
@@ -108,3 +114,120 @@ def test_an_error_of_the_loss_gets_a_note():
     with pytest.raises(KeyError, match="missing") as caught:
         canonopt.init_like_grads(model(), loss, X, optim=canonopt.adam(1e-3))
     assert caught.value.__notes__[0].startswith("canonopt was tracing loss_fn for shapes")
+
+
+# --- abstract in, abstract out ------------------------------------------------------------------
+
+
+def described(tree):
+    """All that `jax.jit` keys on, by path."""
+    found = {}
+    for path, leaf in jax.tree_util.tree_leaves_with_path(tree):
+        struct = leaf if isinstance(leaf, jax.ShapeDtypeStruct) else struct_of(leaf)
+        sharding = struct.sharding
+        if isinstance(sharding, NamedSharding):  # P() and P(None) are one sharding
+            sharding = sharding.devices_indices_map(struct.shape), sharding.memory_kind
+        found[path] = (struct.shape, struct.dtype, struct.weak_type, sharding)
+    return found
+
+
+def abstract(tree):
+    return jax.tree.map(struct_of, tree)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", OPTIMIZERS)
+@pytest.mark.usefixtures("quick_compiles")
+def test_the_state_is_that_of_arrays_without_the_arrays(name, kind):
+    optim = build("canonopt", name)
+    params, state = prepared(optim, KINDS[kind]())
+    structs, x = abstract(params), struct_of(catalogue.batch())
+    gc.collect()
+    before = len(jax.live_arrays())
+    found = canonopt.init_like_grads(structs, catalogue.loss_fn, x, optim=optim)
+    assert len(jax.live_arrays()) == before
+    assert all(isinstance(leaf, jax.ShapeDtypeStruct) for leaf in jax.tree.leaves(found))
+    assert jax.tree.structure(found) == jax.tree.structure(state)
+    assert described(found) == described(state)
+
+
+def on_a_mesh(shape, *spec, **options):
+    sharding = NamedSharding(mesh(), P(*spec))
+    return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding, **options)
+
+
+def linear_loss(model, x):
+    return jnp.mean((x @ model["w"] + model["b"]) ** 2)
+
+
+def test_the_parameters_keep_their_shardings():
+    model = {"w": on_a_mesh((8, 4), "data", "model"), "b": on_a_mesh((4,)), "n": np.arange(3)}
+    x = on_a_mesh((16, 8), "data")
+    assert canonopt.grads_like(model, linear_loss, x) == {
+        "w": model["w"],
+        "b": model["b"],
+        "n": None,
+    }
+    optim = canonopt.adamw(1e-3)
+    state = optim.init_like_grads(model, linear_loss, x)
+    assert optax.tree.get(state, "mu") == {"w": model["w"], "b": model["b"], "n": None}
+    count = optax.tree.get(state, "count")
+    assert count.sharding == NamedSharding(mesh(), P()) and count.dtype == jnp.int32
+
+
+def test_memory_kinds_are_kept():
+    sharding = NamedSharding(mesh(), P(), memory_kind="unpinned_host")
+    model = {"w": jax.ShapeDtypeStruct((8, 4), jnp.float32, sharding=sharding)}
+    state = canonopt.init_like_grads(model, grads=model, optim=canonopt.sgd(0.1, momentum=0.9))
+    assert optax.tree.get(state, "trace")["w"].sharding.memory_kind == "unpinned_host"
+
+
+def test_a_multi_step_and_a_dynamic_spec():
+    model = {"w": on_a_mesh((8, 4), "data", "model"), "b": on_a_mesh((4,))}
+    for optim in (
+        canonopt.MultiSteps(canonopt.adam(1e-3), 4),
+        canonopt.adam(canonopt.dynamic(1e-3)),
+        canonopt.contrib.schedule_free_adamw(1e-3),
+    ):
+        state = canonopt.init_like_grads(
+            model, linear_loss, on_a_mesh((16, 8), "data"), optim=optim
+        )
+        arrays = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), model)
+        placed = jax.tree.map(lambda a, leaf: jax.device_put(a, leaf.sharding), arrays, model)
+        x = jax.device_put(jnp.ones((16, 8)), on_a_mesh((16, 8), "data").sharding)
+        made = canonopt.init_like_grads(placed, linear_loss, x, optim=optim)
+        assert described(state) == described(made)
+
+
+def test_an_equinox_model_made_by_filter_eval_shape():
+    model = eqx.filter_eval_shape(eqx.nn.MLP, 2, 1, 8, 2, key=jax.random.key(0))
+    optim = canonopt.adam(1e-3)
+    x = jax.ShapeDtypeStruct((2,), jnp.float32)
+    state = optim.init_like_grads(model, lambda model, x: model(x).sum(), x)
+    made = eqx.nn.MLP(2, 1, 8, 2, key=jax.random.key(0))
+    whole = optim.init_like_grads(made, lambda model, x: model(x).sum(), x)
+    assert described(eqx.filter(state, is_struct)) == described(eqx.filter(whole, eqx.is_array))
+
+
+def is_struct(leaf):
+    return isinstance(leaf, jax.ShapeDtypeStruct)
+
+
+def test_a_weak_type_is_taken_away():
+    model = {"scale": on_a_mesh((), weak_type=True), "w": on_a_mesh((4,), "data")}
+    found = canonopt.canonicalize(model)
+    assert found["w"] is model["w"]
+    assert found["scale"] == on_a_mesh(()) and not found["scale"].weak_type
+
+
+def test_updates_of_structs_are_those_of_arrays():
+    struct = jax.ShapeDtypeStruct((4,), jnp.bfloat16, sharding=NamedSharding(mesh(), P("model")))
+    update = jax.ShapeDtypeStruct((4,), jnp.float32)
+    model = {"w": struct, "n": jax.ShapeDtypeStruct((), jnp.int32), "name": "a layer"}
+    updates = {"w": update, "n": None, "name": None}
+    assert canonopt.apply_updates(model, updates) == model
+    assert canonopt.apply_updates({"w": jnp.ones(4)}, {"w": update})["w"] == update
+    other = jax.ShapeDtypeStruct((5,), jnp.float32)
+    with pytest.raises(canonopt.errors.UpdatesError, match=r"model\['w'\] is .*and its update is"):
+        canonopt.apply_updates(model, updates | {"w": other})

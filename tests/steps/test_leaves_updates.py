@@ -16,7 +16,6 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 
-from ..support import catalogue, placements
 from ..support.counting import counted
 from ..support.placements import mesh
 
@@ -186,44 +185,6 @@ def test_the_next_call_is_no_new_trace(leaf):
     assert count.traces == 1
     again = canonopt.apply_updates(leaf, jnp.ones(()))
     assert type_of(again) == type_of(leaf)
-
-
-# Their updates are wider than some of the parameters of a model of two dtypes.
-WIDENING = [
-    "lbfgs",
-    "polyak_sgd",
-    "contrib.dadapt_adamw",
-    "contrib.dog",
-    "contrib.dowg",
-    "contrib.momo",
-    "contrib.momo_adam",
-    "contrib.prodigy",
-]
-
-
-@pytest.mark.parametrize("name", WIDENING)
-@pytest.mark.slow
-def test_a_model_of_two_dtypes_with_other_leaves_is_traced_once(name):
-    optim = placements.build("canonopt", name)
-
-    def body(model, opt_state, x):
-        value, grads = eqx.filter_value_and_grad(loss_fn)(model, x)
-        params, static = eqx.partition(model, eqx.is_inexact_array)
-        loss = lambda params: loss_fn(eqx.combine(params, static), x)  # noqa: E731
-        extra_args = catalogue.extra_args_of(name, value, grads, loss)
-        updates, opt_state = optim.update(grads, opt_state, params, **extra_args)
-        return canonopt.apply_updates(model, updates), opt_state
-
-    before = after = eqx.tree_at(lambda m: m.layers[1].bias, model(), jnp.ones(3))
-    opt_state = canonopt.init_like_grads(before, loss_fn, jnp.ones(3), optim=optim)
-    step, count = counted(body)
-    step = eqx.filter_jit(step)
-    for _ in range(3):
-        after, opt_state = step(after, opt_state, jnp.ones(3))
-    assert (count.traces, count.compiles) == (1, 1)
-    arrays = (eqx.filter(tree, eqx.is_array) for tree in (before, after))
-    types = (jax.tree.map(type_of, tree) for tree in arrays)
-    assert next(types) == next(types)
 
 
 def mixed():

@@ -26,14 +26,15 @@ BOTH = pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])
 
 
 @pytest.mark.slow
-def test_many_threads():
+@BOTH
+def test_many_threads(jit):
     def work(i):
         for j in range(4):
             a, b, given = many + j, np.arange(8.0) * j, many if i % 2 else x
-            found = canonopt.jit(lambda x, a=a, b=b: x * a + b)(given)
+            found = jit(lambda x, a=a, b=b: x * a + b)(given)
             np.testing.assert_array_equal(found, given * a + b)
 
-    for _ in range(15):
+    for _ in range(8):
         programs.clear()
         in_threads(*(functools.partial(work, i) for i in range(8)))
 
