@@ -49,8 +49,9 @@ pattern in plain JAX.
 What path and cause have to be was written by hand, from how JAX works, by somebody who knew the
 words that canonopt has for paths and kinds. For 66 more, by somebody who had not seen the rules,
 count, path and cause were right for 39 of 51 in the first run (76 %), and 36 of 45 were cured, with
-no false alarm for the other 15. The rules were mended after it, and scripts of both sets that show
-nothing of their own have been dropped since.
+no false alarm for the other 15. The rules were mended after it. Scripts of both sets with the same
+kind of cause and the same advice as another one have been dropped since. When they were still 93
+and 25, count, path and cause were right for all, 80 of 81 were cured, and no alarm was false.
 
 ## By package
 

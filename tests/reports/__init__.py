@@ -1,17 +1,12 @@
 """Scripts that recompile as public reports say, and a score of what the doctor says of them.
 
-`scripts.py` says what a script has, and the modules beside it have the scripts. `fine.py` has those
-without an avoidable recompile. `measuring.py` runs a script without canonopt and under the doctor,
-and `score.py` compares the two with the truth. `python -m tools.doctor_score` writes
-`docs/doctor-score.md`.
+`scripts.py` says what a script has, and `known.py` and `unseen.py` have the scripts. `measuring.py`
+runs a script without canonopt and under the doctor, and `score.py` compares the two with the truth.
+`python -m tools.doctor_score` writes `docs/doctor-score.md`.
 """
 
-from . import fine as fine
-from . import on_equinox as on_equinox
-from . import on_flax as on_flax
-from . import on_jax as on_jax
-from . import on_optax as on_optax
-from . import on_others as on_others
+from . import known as known
+from . import unseen as unseen
 from .scripts import SCRIPTS as SCRIPTS
 from .scripts import UNSEEN as UNSEEN
 

@@ -3,6 +3,7 @@
 The truth is written by hand, from how JAX works, before anybody looks at what canonopt prints.
 `add` reads it from the comments above a script:
 
+    ## jax                                  the package
     ### an array of floats and one of integers
     # jax-ml/jax/issues/4274                the thread on GitHub, or an address
     # differs: x: dtype                     for each difference, its path and kind
@@ -13,10 +14,12 @@ The truth is written by hand, from how JAX works, before anybody looks at what c
 
 What is missing in a list is `[i]` in a path. Of a line that JAX compiles for, `step` is the
 operation, and `3 compiles at the line` says how often. A number that is `cured` is that of the
-programs that are left. A line that is printed is pasted above `# here`.
+programs that are left. A line that is printed is pasted above `# here`. A `+` before any `-` goes
+above the last paragraph of the script, and a `-` without a `+` takes out whole lines.
 """
 
 import ast
+import itertools
 import re
 
 import attrs
@@ -31,6 +34,12 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
+mesh = Mesh(np.array(jax.devices()[:2]), ("data",))
+everywhere = NamedSharding(mesh, PartitionSpec())
+by_rows = NamedSharding(mesh, PartitionSpec("data"))
+x = np.ones(3, np.float32)
+params = jnp.asarray(x)
+results = []
 """
 
 
@@ -70,9 +79,14 @@ class Script:
         """Return the source with the change of a reader."""
         source = self.source
         for old, new in self.changes:
+            if not old:
+                above, _, last = source.rpartition("\n\n")
+                source = f"{above}\n\n{new}\n{last}"
+                continue
+            old += "" if new else "\n"
             assert source.count(old) == 1, f"{self.name}: {old!r}, {source.count(old)} times"
             source = source.replace(old, new)
-        return source
+        return with_canonopt(source)
 
 
 SCRIPTS: list[Script] = []
@@ -80,14 +94,19 @@ SCRIPTS: list[Script] = []
 UNSEEN: list[Script] = []
 
 
-def add(package: str, text: str, scripts: list[Script] = SCRIPTS) -> None:
+def add(scripts: list[Script], text: str) -> None:
     """Add the scripts of a text."""
-    for part in text.lstrip("\n").removeprefix("### ").split("\n### "):
-        name, report, *lines = part.split("\n")
-        count = next(i for i, line in enumerate(lines) if not re.match(r"# ?([-+]|\S+: )", line))
-        assert name not in (other.name for other in (*SCRIPTS, *UNSEEN)), name
-        body = "\n".join(lines[count:])
-        scripts.append(Script(package, name, report[2:], body, **_facts(lines[:count])))
+    for package_and_scripts in f"\n{text}".split("\n## ")[1:]:
+        package, *parts = package_and_scripts.split("\n### ")
+        for part in parts:
+            name, report, *lines = part.strip("\n").split("\n")
+            head = [*itertools.takewhile(_FACT.match, lines)]
+            body = "\n".join([*lines[len(head) :], ""])
+            assert name not in (other.name for other in (*SCRIPTS, *UNSEEN)), name
+            scripts.append(Script(package, name, report[2:], body, **_facts(head)))
+
+
+_FACT = re.compile(r"# ?([-+]|\S+: )")
 
 
 def _facts(head: list[str]) -> dict[str, object]:
@@ -99,12 +118,11 @@ def _facts(head: list[str]) -> dict[str, object]:
     number = {word: int(n) for n, word in re.findall(r"(\d+) (\w+)", counts)}
     changes: list[tuple[list[str], list[str]]] = []
     for line in head:
-        if line.startswith("# -"):
-            if not changes or changes[-1][1]:
+        if line.startswith(("# -", "# +")):
+            is_new = line.startswith("# +")
+            if not changes or (changes[-1][1] and not is_new):
                 changes.append(([], []))
-            changes[-1][0].append(line[4:])
-        elif line.startswith("# +"):
-            changes[-1][1].append(line[4:])
+            changes[-1][is_new].append(line[4:])
     return {
         "target": target,
         "traces": number.get("traces"),
@@ -118,11 +136,13 @@ def _facts(head: list[str]) -> dict[str, object]:
 
 
 def pasted(source: str, lines: list[str]) -> str:
-    """Return the source with each line that was printed, and import canonopt if one needs it."""
-    source = with_lines(source, lines)
-    if "canonopt." in source and "import canonopt" not in source:
-        source = f"import canonopt\n{source}"
-    return source
+    """Return the source with each line that was printed."""
+    return with_canonopt(with_lines(source, lines))
+
+
+def with_canonopt(source: str) -> str:
+    is_missing = "canonopt." in source and "import canonopt" not in source
+    return f"import canonopt\n{source}" if is_missing else source
 
 
 def with_counter(source: str, target: str) -> str | None:

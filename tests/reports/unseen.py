@@ -1,4 +1,4 @@
-"""The next scripts by somebody who has not seen the rules: `add(package, text, UNSEEN)`.
+"""The next scripts by somebody who has not seen the rules: `add(UNSEEN, text)`.
 
 Their truth is committed before the first run, and they join the known scripts with the next set.
 """
@@ -6,8 +6,9 @@ Their truth is committed before the first run, and they join the known scripts w
 from .scripts import UNSEEN, add
 
 add(
-    "as it should be",
-    """
+    UNSEEN,
+    r"""
+## as it should be
 ### a sum that starts at Python's zero
 # jax-ml/jax/issues/3163
 # step: 1 traces
@@ -16,7 +17,6 @@ def step(total, i):
     return total + i
 
 total = 0
-results = []
 for i in range(4):
     # here
     total = step(total, i)
@@ -26,7 +26,6 @@ for i in range(4):
 # jax-ml/jax/issues/7449
 # cos: 1 compiles at the line
 x = np.ones((4, 3), np.float32)
-results = []
 for i in range(3):
     # here
     results.append(jax.vmap(lambda row: jnp.cos(row))(x))
@@ -41,7 +40,6 @@ def step(unravel, flat):
     return unravel(flat - 0.1)
 
 params = {"w": np.ones(3, np.float32), "b": np.zeros(2, np.float32)}
-results = []
 for _ in range(3):
     flat, unravel = ravel_pytree(params)
     # here
@@ -59,7 +57,6 @@ def step(model, params, x):
 
 x = np.ones((4, 3), np.float32)
 params = linen.Dense(2).init(jax.random.key(0), x)
-results = []
 for _ in range(3):
     model = linen.Dense(2)
     # here
@@ -73,7 +70,6 @@ def step(mean, sample, n):
     return mean + (sample - mean) / n
 
 mean = np.zeros(3)
-results = []
 for n, sample in enumerate((np.ones(3), jnp.ones(3), [1.0, 2.0, 3.0]), 1):
     # here
     mean = step(mean, np.asarray(sample), np.float64(n))
@@ -86,7 +82,6 @@ def step(params, x):
     return params - 0.1 * x.mean(0)
 
 params = np.ones(3, np.float32)
-results = []
 for epoch in range(3):
     mesh = Mesh(np.array(jax.devices()[:2]), ("data",))
     everywhere = NamedSharding(mesh, PartitionSpec())
@@ -106,8 +101,6 @@ def step(params, x):
     jax.debug.callback(lambda loss: seen.append(loss), (params * x).sum())
     return params - 0.1 * x
 
-params = jnp.asarray(np.ones(3, np.float32))
-results = []
 for _ in range(3):
     # here
     params = step(params, np.ones(3, np.float32))
@@ -120,8 +113,6 @@ for _ in range(3):
 def step(params, x):
     return params - 0.1 * x
 
-params = jnp.asarray(np.ones(3, np.float32))
-results = []
 for i in range(3):
     x = np.full(3, i, np.float32)
     # here
@@ -135,8 +126,6 @@ for i in range(3):
 def step(params, x):
     return params - 0.1 * x
 
-params = jnp.asarray(np.ones(3, np.float32))
-results = []
 for i in range(4):
     with jax.log_compiles(i > 0), jax.named_scope(f"step {i}"):
         # here
@@ -152,7 +141,6 @@ from flax import nnx
 def step(model, x):
     return nnx.relu(model(x)).mean()
 
-results = []
 for seed in range(3):
     model = nnx.Linear(3, 2, rngs=nnx.Rngs(seed))
     # here
@@ -166,7 +154,6 @@ def step(model, x):
     return jax.vmap(model)(x).mean()
 
 make = functools.partial(eqx.nn.MLP, 3, 2, 4, 1, activation=jax.nn.gelu)
-results = []
 for seed in range(3):
     model = make(key=jax.random.key(seed))
     model = eqx.tree_at(lambda model: model.layers[0].bias, model, np.full(4, seed, np.float32))
@@ -177,32 +164,21 @@ for seed in range(3):
 # jax-ml/jax/issues/12198
 # dynamic_slice: 1 compiles at the line
 table = jnp.asarray(np.arange(12, dtype=np.float32).reshape(4, 3))
-results = []
 for i in range(4):
     # here
     results.append(table[i])
-""",
-    UNSEEN,
-)
 
-add(
-    "diffrax",
-    """
+## diffrax
 ### a solve of a vector field that the function defines
 # patrick-kidger/diffrax/issues/142
 # differs: terms.vector_field: callable
 # diffeqsolve: 3 compiles at the line
 # hint: once|outside|module|jit|canonicalize
-# - def solve(start):
-# -     def decay(t, y, args):
-# -         return -0.1 * y
-# -
-# -
 # + def decay(t, y, args):
 # +     return -0.1 * y
 # +
-# + def solve(start):
-# +
+# -     def decay(t, y, args):
+# -         return -0.1 * y
 import diffrax
 
 def solve(start):
@@ -215,13 +191,8 @@ def solve(start):
     ).ys
 
 results = [solve(jnp.full(2, i, jnp.float32)) for i in range(3)]
-""",
-    UNSEEN,
-)
 
-add(
-    "equinox",
-    """
+## equinox
 ### a model that jits a function of its own when it is made
 # patrick-kidger/equinox/issues/686
 # differs: model.forward: callable
@@ -246,7 +217,6 @@ class Trajectory(eqx.Module):
 def step(model, x):
     return model.forward(model.linear(x))
 
-results = []
 for seed in range(3):
     model = Trajectory(jax.random.key(seed))
     # here
@@ -268,7 +238,6 @@ def step(scene):
     return jnp.roll(scene.flux, scene.shift)
 
 scene = Scene(np.arange(5, dtype=np.float32), 0)
-results = []
 for i in range(4):
     scene = eqx.tree_at(lambda scene: scene.shift, scene, i)
     # here
@@ -279,13 +248,8 @@ for i in range(4):
 # differs: model.layers[1].fn: callable
 # step: 3 traces
 # hint: once|def 
-# - def make_model(key):
-# -     activation = eqx.nn.Lambda(lambda x: x * jax.nn.sigmoid(x))
-# -
 # + activation = eqx.nn.Lambda(lambda x: x * jax.nn.sigmoid(x))
-# +
-# + def make_model(key):
-# +
+# -     activation = eqx.nn.Lambda(lambda x: x * jax.nn.sigmoid(x))
 def make_model(key):
     activation = eqx.nn.Lambda(lambda x: x * jax.nn.sigmoid(x))
     return eqx.nn.Sequential([eqx.nn.Linear(3, 3, key=key), activation])
@@ -294,7 +258,6 @@ def make_model(key):
 def step(model, x):
     return jax.vmap(model)(x).mean()
 
-results = []
 for seed in range(3):
     model = make_model(jax.random.key(seed))
     # here
@@ -312,28 +275,18 @@ def step(x, segments, count):
     return jax.ops.segment_sum(x, segments, num_segments=count).max()
 
 x = np.arange(4, dtype=np.float32)
-results = []
 for last in (1, 3, 2):
     segments = np.asarray([0, 1, 1, last], np.int32)
     # here
     results.append(step(x, segments, int(segments.max()) + 1))
-""",
-    UNSEEN,
-)
 
-add(
-    "flax",
-    """
+## flax
 ### a discriminator whose optimizer each epoch makes again
 # google/flax/issues/5548
 # differs: optimizer.tx: transformation
 # step: 3 traces
 # hint: once|outside|same
-# - results = []
-# -
-# + results = []
 # + tx = optax.adam(0.1)
-# +
 # - nnx.Optimizer(model, optax.adam(0.1),
 # + nnx.Optimizer(model, tx,
 from flax import nnx
@@ -343,7 +296,6 @@ def step(model, optimizer, x):
     grads = nnx.grad(lambda model: (model(x) ** 2).mean())(model)
     optimizer.update(model, grads)
 
-results = []
 for epoch in range(3):
     model = nnx.Linear(3, 2, rngs=nnx.Rngs(epoch))
     optimizer = nnx.Optimizer(model, optax.adam(0.1), wrt=nnx.Param)
@@ -371,7 +323,6 @@ def step(model, x):
     return (model(x) ** 2).mean()
 
 model = Model(nnx.Rngs(0))
-results = []
 for epoch in range(2):
     model.train()
     results.append(step(model, np.ones((4, 3), np.float32)))
@@ -384,14 +335,8 @@ for epoch in range(2):
 # differs: state.apply_fn: callable
 # step: 3 traces
 # hint: once|outside|def 
-# -     apply_fn = lambda params, x: model.apply(params, x)
-# -
-# +
-# - tx = optax.sgd(0.1)
-# -
-# + tx = optax.sgd(0.1)
 # + apply_fn = model.apply
-# +
+# -     apply_fn = lambda params, x: model.apply(params, x)
 from flax import linen
 from flax.training import train_state
 
@@ -403,7 +348,6 @@ def step(state, x):
     grads = jax.grad(lambda params: (state.apply_fn(params, x) ** 2).mean())(state.params)
     return state.apply_gradients(grads=grads)
 
-results = []
 for seed in range(3):
     params = model.init(jax.random.key(seed), np.ones((4, 3), np.float32))
     apply_fn = lambda params, x: model.apply(params, x)
@@ -418,10 +362,8 @@ for seed in range(3):
 # step: 3 traces
 # hint: class|once|type
 # - def load():
-# -
 # + @functools.cache
 # + def load():
-# +
 from flax import struct
 
 def load():
@@ -446,13 +388,8 @@ for _ in range(3):
         # here
         state = step(state, np.ones(3, np.float32))
     results.append(state.params)
-""",
-    UNSEEN,
-)
 
-add(
-    "jax",
-    r"""
+## jax
 ### a simulation whose time starts from a Python float
 # google-deepmind/mujoco/issues/2306
 # differs: data['time']: weak type
@@ -468,7 +405,6 @@ def step(data):
 
 qvel = jnp.asarray(np.ones(3, np.float32))
 data = {"qpos": jnp.asarray(np.zeros(3, np.float32)), "qvel": qvel, "time": jnp.asarray(0.0)}
-results = []
 for _ in range(4):
     # here
     data = step(data)
@@ -489,7 +425,6 @@ def step(x, bound):
 
 x = np.linspace(0.0, 4.0, 5)
 bound = 3.0
-results = []
 for _ in range(3):
     # here
     clipped = step(x, bound)
@@ -500,16 +435,12 @@ for _ in range(3):
 # google-deepmind/tapnet/issues/44
 # differs: frames: shape
 # step: 3 traces, expected
-# hint: pad|bucket|one shape|same shape
-# - results.append(step(params, video))
-# + results.append(step(params, np.pad(video, ((0, 5 - len(video)), (0, 0)))))
 @jax.jit
 def step(params, frames):
     return (params * frames).sum()
 
 params = np.ones(4, np.float32)
 videos = [np.full((frames, 4), frames, np.float32) for frames in (5, 3, 4)]
-results = []
 for _ in range(2):
     for video in videos:
         # here
@@ -529,7 +460,6 @@ def step(seen):
     return jnp.sin(seen).sum()
 
 seen = np.zeros(0, np.float32)
-results = []
 for i in range(1, 6):
     seen = np.append(seen, np.float32(i))
     # here
@@ -548,7 +478,6 @@ def step(table, column):
 
 table = np.arange(4, dtype=np.float32)
 columns = [np.arange(8) * scale for scale in (1, 100, 10_000)]
-results = []
 for column in columns:
     column = column.astype(np.min_scalar_type(column.max()))
     # here
@@ -565,7 +494,6 @@ for column in columns:
 def step(key, x):
     return x + jax.random.uniform(key, x.shape)
 
-x = np.ones(3, np.float32)
 key = jax.random.key(7)
 # here
 results = [step(key, x)]
@@ -578,11 +506,6 @@ for _ in range(2):
 # google/flax/issues/16
 # differs: hidden: none
 # step: 2 traces, expected
-# hint: None|zeros|array
-# - , None
-# -
-# + , np.zeros(3, np.float32)
-# +
 @jax.jit
 def step(weights, hidden, x):
     if hidden is None:
@@ -590,7 +513,6 @@ def step(weights, hidden, x):
     return jnp.tanh(weights @ hidden + x)
 
 weights, hidden = np.eye(3, dtype=np.float32), None
-results = []
 for i in range(4):
     # here
     hidden = step(weights, hidden, np.full(3, i, np.float32))
@@ -607,7 +529,6 @@ for i in range(4):
 def step(metrics, x):
     return {"loss": metrics.get("loss", 0.0) + x.sum(), "steps": metrics.get("steps", 0) + 1}
 
-results = []
 for epoch in range(2):
     metrics = {}
     for i in range(3):
@@ -620,20 +541,14 @@ for epoch in range(2):
 # differs: pullback.fun: callable
 # step: 3 traces
 # hint: inside|in the function|jax.grad|once
-# - def step(pullback, params):
-# -
-# + def step(params):
+# - step(pullback, params):
+# + step(params):
 # +     pullback = jax.vjp(loss, params)[1]
-# +
 # -     pullback = jax.vjp(loss, params)[1]
 # -     # here
-# -
+# -     params = step(pullback, params)
 # +     # here
-# +
-# - step(pullback, params)
-# -     results
-# + step(params)
-# +     results
+# +     params = step(params)
 def loss(params):
     return (params**2).sum()
 
@@ -642,8 +557,6 @@ def step(pullback, params):
     (gradient,) = pullback(jnp.ones((), jnp.float32))
     return params - 0.1 * gradient
 
-params = jnp.asarray(np.ones(3, np.float32))
-results = []
 for _ in range(3):
     pullback = jax.vjp(loss, params)[1]
     # here
@@ -661,8 +574,6 @@ for _ in range(3):
 def step(x, scale):
     return x * scale
 
-x = np.ones(3, np.float32)
-results = []
 for _ in range(2):
     results.append(step(x, np.float32(2.0)))
     # here
@@ -674,12 +585,10 @@ for _ in range(2):
 # step: 3 traces
 # hint: __eq__|equal|once
 # -         return hash(self.width)
-# -
 # +         return hash(self.width)
 # +
 # +     def __eq__(self, other):
 # +         return self.width == other.width
-# +
 class Kernel:
     def __init__(self, width):
         self.width = width
@@ -691,7 +600,6 @@ class Kernel:
 def step(kernel, x):
     return jnp.exp(-(x**2) / kernel.width)
 
-results = []
 for _ in range(3):
     kernel = Kernel(2.0)
     # here
@@ -718,7 +626,6 @@ class Measurement:
 def step(x, measurement):
     return (((x - measurement.noisy) / measurement.stddev) ** 2).sum()
 
-results = []
 for stddev in (1.0, 2.0, 4.0):
     measurement = Measurement(np.ones(3, np.float32), stddev)
     # here
@@ -729,24 +636,16 @@ for stddev in (1.0, 2.0, 4.0):
 # differs: the function itself: function
 # step: 3 traces
 # hint: once|argument
-# -     def run(self, start, data):
-# -         @jax.jit
-# -         def step(position):
-# -             return position + self.scale * (data - position).mean()
-# -
-# +         self.step = jax.jit(functools.partial(step, scale))
-# +
-# +     def run(self, start, data):
-# +
-# - return step(step(start))
-# + return self.step(self.step(start, data), data)
-# - class Sampler:
-# -
 # + def step(scale, position, data):
 # +     return position + scale * (data - position).mean()
 # +
-# + class Sampler:
-# +
+# -         self.scale = scale
+# +         self.step = jax.jit(functools.partial(step, scale))
+# - return step(step(start))
+# + return self.step(self.step(start, data), data)
+# -         @jax.jit
+# -         def step(position):
+# -             return position + self.scale * (data - position).mean()
 class Sampler:
     def __init__(self, scale):
         self.scale = scale
@@ -768,13 +667,11 @@ results = [sampler.run(np.zeros(4, np.float32), data) for data in datasets]
 # differs: the function itself: function
 # step: 3 traces
 # hint: once
+# - policy = Policy(np.eye(3, dtype=np.float32))
+# + policy = Policy(np.eye(3, dtype=np.float32))
+# + policy_step = jax.jit(policy.step)
 # - jax.jit(policy.step)(np.full
 # + policy_step(np.full
-# - results = []
-# -
-# + results = []
-# + policy_step = jax.jit(policy.step)
-# +
 class Policy:
     def __init__(self, weights):
         self.weights = weights
@@ -783,7 +680,6 @@ class Policy:
         return jnp.tanh(self.weights @ observation)
 
 policy = Policy(np.eye(3, dtype=np.float32))
-results = []
 for i in range(3):
     # here
     results.append(jax.jit(policy.step)(np.full(3, i, np.float32)))
@@ -793,21 +689,14 @@ for i in range(3):
 # differs: the function itself: function
 # <lambda>: 3 traces
 # hint: once|argument
-# -     jacobian = jax.jit(jax.jacfwd(lambda x: residual(x, target)))
-# -
-# +
-# - results = []
-# -
-# + results = []
 # + jacobian = jax.jit(jax.jacfwd(lambda x, target: residual(x, target)))
-# +
 # - jacobian(x).sum(0)
 # + jacobian(x, target).sum(0)
+# -     jacobian = jax.jit(jax.jacfwd(lambda x: residual(x, target)))
 def residual(x, target):
     return x**2 - target
 
 x = jnp.asarray(np.ones(3, np.float32))
-results = []
 for target in (2.0, 3.0, 4.0):
     jacobian = jax.jit(jax.jacfwd(lambda x: residual(x, target)))
     for _ in range(2):
@@ -820,19 +709,14 @@ for target in (2.0, 3.0, 4.0):
 # differs: the function itself: function
 # step: 1 traces, 3 compiles
 # hint: once
+# + block = jax.jit(jax.checkpoint(step))
 # - jax.jit(jax.checkpoint(step))(layer, x)
 # + block(layer, x)
-# - results = []
-# -
-# + results = []
-# + block = jax.jit(jax.checkpoint(step))
-# +
 def step(weights, x):
     return jnp.tanh(weights @ x)
 
 weights = [np.full((3, 3), i, np.float32) for i in range(1, 4)]
 x = jnp.asarray(np.ones(3, np.float32))
-results = []
 for layer in weights:
     # here
     x = jax.jit(jax.checkpoint(step))(layer, x)
@@ -843,20 +727,14 @@ for layer in weights:
 # differs: the function itself: function
 # step: 3 traces
 # hint: once
+# + run = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec))
 # - jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec))(batch)
 # + run(batch)
-# - results = []
-# -
-# + results = []
-# + run = jax.jit(jax.shard_map(step, mesh=mesh, in_specs=spec, out_specs=spec))
-# +
-mesh = Mesh(np.array(jax.devices()[:2]), ("batch",))
-spec = PartitionSpec("batch")
+spec = PartitionSpec("data")
 
 def step(x):
-    return x - jax.lax.pmean(x.mean(), "batch")
+    return x - jax.lax.pmean(x.mean(), "data")
 
-results = []
 for i in range(3):
     batch = np.arange(4, dtype=np.float32) * i
     # here
@@ -868,10 +746,8 @@ for i in range(3):
 # step: 3 traces
 # hint: once|cache
 # - def make_rounding(levels):
-# -
 # + @functools.cache
 # + def make_rounding(levels):
-# +
 def make_rounding(levels):
     @jax.custom_vjp
     def step(x):
@@ -881,7 +757,6 @@ def make_rounding(levels):
     return step
 
 x = np.linspace(0.0, 1.0, 5, dtype=np.float32)
-results = []
 for _ in range(3):
     rounding = make_rounding(4)
     # here
@@ -891,15 +766,10 @@ for _ in range(3):
 # uwplasma/vmex/pull/325
 # differs: jax_default_device: context
 # step: 2 traces, expected
-# hint: default_device|default device|setting|context
-# - with jax.default_device(jax.devices()[0]):
-# + if True:
 @jax.jit
 def step(x):
     return x * 2 + 1
 
-x = np.ones(3, np.float32)
-results = []
 for _ in range(2):
     results.append(step(x))
     with jax.default_device(jax.devices()[0]):
@@ -910,15 +780,10 @@ for _ in range(2):
 # patrick-kidger/diffrax/issues/523
 # differs: jax_enable_x64: context
 # step: 2 traces, expected
-# hint: x64|setting|context
-# - with jax.enable_x64(True):
-# + if True:
 @jax.jit
 def step(x):
     return x - 0.1 * jnp.sin(x)
 
-x = np.ones(3, np.float32)
-results = []
 for _ in range(2):
     results.append(step(x))
     with jax.enable_x64(True):
@@ -931,14 +796,10 @@ for _ in range(2):
 # step: 3 traces
 # hint: clear_caches|clear
 # -     jax.clear_caches()
-# -
-# +
 @jax.jit
 def step(params, x):
     return params - 0.1 * x
 
-params = jnp.asarray(np.ones(3, np.float32))
-results = []
 for epoch in range(3):
     for _ in range(2):
         # here
@@ -951,13 +812,8 @@ for epoch in range(3):
 # differs: batch: sharding
 # step: 2 traces
 # hint: sharding
-# - (4, 3), np.float32)
-# -
-# + (4, 3), np.float32, sharding=by_rows)
-# +
-mesh = Mesh(np.array(jax.devices()[:2]), ("data",))
-by_rows = NamedSharding(mesh, PartitionSpec("data"))
-
+# - dummy = jax.ShapeDtypeStruct((4, 3), np.float32)
+# + dummy = jax.ShapeDtypeStruct((4, 3), np.float32, sharding=by_rows)
 @jax.jit
 def step(params, batch):
     return (params * batch).mean()
@@ -965,7 +821,6 @@ def step(params, batch):
 params = np.float32(2.0)
 dummy = jax.ShapeDtypeStruct((4, 3), np.float32)
 step.lower(params, dummy).compile()
-results = []
 for i in range(3):
     batch = jax.device_put(np.full((4, 3), i, np.float32), by_rows)
     # here
@@ -984,7 +839,6 @@ def step(params, x):
 
 fresh = jnp.asarray(np.ones(3, np.float32))
 pretrained = jax.device_put(np.full(3, 2, np.float32), fresh.sharding)
-results = []
 for params in (fresh, pretrained, fresh):
     # here
     results.append(step(params, np.ones(3, np.float32)))
@@ -996,16 +850,12 @@ for params in (fresh, pretrained, fresh):
 # hint: device_put|sharding
 # - "count": jnp.asarray(0, jnp.int32)}
 # + "count": jax.device_put(np.int32(0), everywhere)}
-mesh = Mesh(np.array(jax.devices()[:2]), ("data",))
-
 @jax.jit
 def step(state, x):
     return {"params": state["params"] - 0.1 * x, "count": state["count"] + 1}
 
-everywhere = NamedSharding(mesh, PartitionSpec())
-params = jax.device_put(np.ones(4, np.float32), NamedSharding(mesh, PartitionSpec("data")))
+params = jax.device_put(np.ones(4, np.float32), by_rows)
 state = {"params": params, "count": jnp.asarray(0, jnp.int32)}
-results = []
 for _ in range(3):
     # here
     state = step(state, np.ones(4, np.float32))
@@ -1015,14 +865,9 @@ for _ in range(3):
 # jax-ml/jax/issues/9237
 # differs: donate_argnums: options
 # step: 1 traces, 2 compiles, expected
-# hint: donat
-# - jax.jit(step, donate_argnums=0)
-# + jax.jit(step)
 def step(params, x):
     return params - 0.1 * x
 
-params = jnp.asarray(np.ones(3, np.float32))
-x = np.ones(3, np.float32)
 results = [jax.jit(step)(params, x)]
 train = jax.jit(step, donate_argnums=0)
 for _ in range(3):
@@ -1036,10 +881,8 @@ results.append(params)
 # scan: 3 compiles at the line, 0 cured
 # hint: once|jit
 # - def simulate(rate, forces):
-# -
 # + @functools.partial(jax.jit, static_argnums=0)
 # + def simulate(rate, forces):
-# +
 def simulate(rate, forces):
     def body(position, force):
         return position + rate * force, position
@@ -1056,10 +899,8 @@ results = [simulate(0.1, forces) for _ in range(3)]
 # _piecewise: 3 compiles at the line, 0 cured
 # hint: once|jit
 # - def soft(x):
-# -
 # + @jax.jit
 # + def soft(x):
-# +
 def soft(x):
     # here
     return jnp.piecewise(x, [x < 0, x > 1], [lambda x: -x, lambda x: x**0.5, lambda x: x])
@@ -1077,42 +918,31 @@ results = [soft(np.full(3, i, np.float32)) for i in range(3)]
 def step(tokens):
     return tokens.sum()
 
-results = []
 for length in (2, 5, 3, 7):
     tokens = np.arange(length, dtype=np.int32)
     # here
     padded = jnp.pad(tokens, (0, 8 - length))
     results.append(step(padded))
-""",
-    UNSEEN,
-)
 
-add(
-    "optax",
-    """
+## optax
 ### a chain with a mask that each fold builds
 # google-deepmind/optax/pull/1693
 # differs: optimizer: transformation
 # step: 3 traces
 # hint: once|outside|same
-# - results = []
 # - for fold in range(3):
 # -     decay
-# + results = []
 # + if True:
 # +     decay
 # - momentum=0.9))
-# -     params = {
 # + momentum=0.9))
 # + for fold in range(3):
-# +     params = {
 @functools.partial(jax.jit, static_argnums=0)
 def step(optimizer, params, state, x):
     grads = jax.grad(lambda params: ((params["w"] * x + params["b"]) ** 2).sum())(params)
     updates, state = optimizer.update(grads, state, params)
     return optax.apply_updates(params, updates), state
 
-results = []
 for fold in range(3):
     decay = optax.add_decayed_weights(0.01, mask=lambda params: {"w": True, "b": False})
     optimizer = optax.chain(optax.clip_by_global_norm(1.0), decay, optax.sgd(0.1, momentum=0.9))
@@ -1137,9 +967,7 @@ def step(params, state, x):
     updates, state = optimizer.update(2 * params * x, state, params)
     return optax.apply_updates(params, updates), state
 
-params = jnp.asarray(np.ones(3, np.float32))
 state = optimizer.init(params)
-results = []
 for i in range(4):
     if i == 2:
         state.hyperparams["learning_rate"] = 0.01
@@ -1168,13 +996,11 @@ def step(params, state):
 
 params = jnp.asarray(np.arange(3, dtype=np.float32))
 state = optimizer.init(params)
-results = []
 for _ in range(3):
     # here
     params, state = step(params, state)
     results.append(params)
 """,
-    UNSEEN,
 )
 
 # The rows of the first score, before any rule was changed.

@@ -1,0 +1,1113 @@
+"""Scripts from public reports, and some without an avoidable recompile, which came first."""
+
+from .scripts import SCRIPTS, add
+
+add(
+    SCRIPTS,
+    r"""
+## equinox
+### an optimizer that is built for each fit
+# patrick-kidger/equinox/issues/940
+# differs: optim: transformation
+# step: 2 traces
+@eqx.filter_jit
+def step(model, opt_state, optim, x):
+    grads = eqx.filter_grad(lambda m: jnp.mean(jax.vmap(m)(x) ** 2))(model)
+    updates, opt_state = optim.update(grads, opt_state, model)
+    return eqx.apply_updates(model, updates), opt_state
+
+def fit(model, x):
+    optim = optax.adam(1e-3)
+    opt_state = optim.init(eqx.filter(model, eqx.is_array))
+    # here
+    return step(model, opt_state, optim, x)
+
+model = eqx.nn.Linear(2, 1, key=jax.random.PRNGKey(0))
+results = [fit(model, np.ones((4, 2), np.float32))[0].weight for _ in range(2)]
+
+### a loss that filter_jit decorates inside a training function
+# patrick-kidger/equinox/issues/307
+# differs: the function itself: function
+# step: 3 traces
+def train(model, x):
+    @eqx.filter_jit
+    def step(model, x):
+        return jnp.mean(jax.vmap(model)(x))
+
+    # here
+    return step(model, x)
+
+model = eqx.nn.Linear(2, 1, key=jax.random.PRNGKey(0))
+results = [train(model, np.ones((4, 2), np.float32)) for _ in range(3)]
+
+### a learning rate that filter_jit takes for static
+# patrick-kidger/equinox/pull/14
+# differs: lr: static value
+# step: 3 traces
+# hint: array
+# - step(jnp.ones(3), lr)
+# + step(jnp.ones(3), jnp.asarray(lr))
+@eqx.filter_jit
+def step(x, lr):
+    return x - lr * jnp.sin(x)
+
+for lr in (0.1, 0.2, 0.3):
+    # here
+    results.append(step(jnp.ones(3), lr))
+
+### a BatchNorm whose state is made again
+# patrick-kidger/equinox/issues/234
+# differs: model.ema_first_time_index.marker: static value
+# differs: model.ema_state_index.marker: static value
+# differs: state: static value
+# step: 2 traces
+# hint: make_with_state
+# + model, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, axis_name="b", mode="ema")
+# -     model = eqx.nn.BatchNorm(3, axis_name="b", mode="ema")
+# -     state = eqx.nn.State(model)
+@eqx.filter_jit
+def step(model, state, x):
+    return jax.vmap(model, axis_name="b", in_axes=(0, None), out_axes=(0, None))(x, state)[0]
+
+for _ in range(2):
+    model = eqx.nn.BatchNorm(3, axis_name="b", mode="ema")
+    state = eqx.nn.State(model)
+    # here
+    results.append(step(model, state, np.ones((4, 3), np.float32)))
+
+### bf16 parameters and f32 updates
+# google-deepmind/optax/issues/1405
+# differs: model['w']: dtype
+# differs: opt_state[0].mu['w']: dtype
+# step: 3 traces
+tx = optax.adam(np.array(1e-3, np.float32))
+
+@jax.jit
+def step(model, opt_state):
+    updates, opt_state = tx.update(model, opt_state, model)
+    return eqx.apply_updates(model, updates), opt_state
+
+model = {"w": jnp.ones(8, jnp.bfloat16)}
+opt_state = tx.init(model)
+for _ in range(3):
+    # here
+    model, opt_state = step(model, opt_state)
+results.append(model["w"].shape[0])
+
+### a model that is made with another depth
+# patrick-kidger/equinox/issues/33
+# differs: model.layers[1].out_features: static value
+# differs: model.layers[1].weight: shape
+# differs: model.layers[1].bias: shape
+# differs: model.layers[i]: structure
+# differs: model.depth: static value
+# step: 2 traces, expected
+@eqx.filter_jit
+def step(model, x):
+    return model(x)
+
+for depth in (1, 2):
+    model = eqx.nn.MLP(2, 1, 4, depth, key=jax.random.PRNGKey(0))
+    # here
+    results.append(step(model, np.ones(2, np.float32)))
+
+## flax
+### an apply function that a loop jits
+# google/flax/issues/3171
+# differs: the function itself: function
+# apply: 3 traces
+import flax.linen as nn
+
+model = nn.Dense(2)
+x = np.ones((1, 3), np.float32)
+params = model.init(jax.random.key(0), x)
+for _ in range(3):
+    # here
+    results.append(jax.jit(model.apply)(params, x))
+
+### a step of nnx that is defined in a fit function
+# google/flax/issues/4045
+# differs: the function itself: function
+# step: 3 traces
+# hint: once
+# + @nnx.jit
+# + def step(model, x):
+# +     return (model(x) ** 2).mean()
+# +
+# -     @nnx.jit
+# -     def step(model, x):
+# -         return (model(x) ** 2).mean()
+from flax import nnx
+
+def fit(model, x):
+    @nnx.jit
+    def step(model, x):
+        return (model(x) ** 2).mean()
+
+    # here
+    return step(model, x)
+
+model = nnx.Linear(2, 2, rngs=nnx.Rngs(0))
+results = [fit(model, np.ones((4, 2), np.float32)) for _ in range(3)]
+
+### an optimizer of nnx for each of three rates
+# https://flax.readthedocs.io/en/latest/api_reference/flax.nnx/training/optimizer.html
+# differs: optimizer.tx: transformation
+# step: 3 traces
+# hint: numbers as canonopt.dynamic.* in a subclass of nnx.Optimizer that says .tx: object = nnx
+# + class Optimizer(nnx.Optimizer):
+# +     tx: object = nnx.data()
+# +
+# - nnx.Optimizer(model, optax.adam(lr)
+# + Optimizer(model, canonopt.adam(canonopt.dynamic(lr))
+from flax import nnx
+
+@nnx.jit
+def step(model, optimizer, x):
+    grads = nnx.grad(lambda m: (m(x) ** 2).mean())(model)
+    optimizer.update(model, grads)
+
+for lr in (0.1, 0.2, 0.3):
+    model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
+    optimizer = nnx.Optimizer(model, optax.adam(lr), wrt=nnx.Param)
+    for _ in range(2):
+        # here
+        step(model, optimizer, np.ones((2, 3), np.float32))
+    results.append(model.kernel[...])
+
+## jax
+### a number that becomes a strong array
+# jax-ml/jax/issues/4274
+# differs: x: weak type
+# <lambda>: 2 traces
+step = jax.jit(lambda x: x + np.float32(0))
+
+x = 0.0
+for _ in range(3):
+    # here
+    x = step(x)
+    results.append(x)
+
+### parameters that jnp.full makes
+# jax-ml/jax/issues/9952
+# differs: params['scale']: weak type
+# step: 2 traces
+@jax.jit
+def step(params, x):
+    return jax.tree.map(lambda p: p - 0.1 * x.sum(), params)
+
+params = {"w": jnp.asarray(np.ones(3, np.float32)), "scale": jnp.full(3, 1.0)}
+for _ in range(3):
+    # here
+    params = step(params, np.ones(3, np.float32))
+    results.append(params)
+
+### an array of floats and one of integers
+# jax-ml/jax/issues/4274
+# differs: x: dtype
+# step: 2 traces
+# hint: one dtype
+# - jnp.arange(3)
+# + jnp.arange(3.0)
+@jax.jit
+def step(x):
+    return x * 2
+
+for x in (jnp.ones(3), jnp.arange(3)):
+    # here
+    results.append(step(x))
+
+### a learning rate that is an integer once
+# jax-ml/jax/issues/2814
+# differs: lr: scalar
+# step: 2 traces
+@jax.jit
+def step(x, lr):
+    return x - lr * x
+
+for lr in (1, 0.5, 0.25):
+    # here
+    results.append(step(np.ones(3, np.float32), lr))
+
+### a batch of NumPy's float64 with x64
+# jax-ml/jax/issues/22688
+# differs: params: dtype
+# step: 2 traces
+jax.config.update("jax_enable_x64", True)
+
+@jax.jit
+def step(params, batch):
+    return params - 0.1 * (params - batch)
+
+params = jnp.ones(3, jnp.float32)
+batch = np.zeros(3)
+for _ in range(3):
+    # here
+    params = step(params, batch)
+    results.append(params)
+
+### arrays that grow by one
+# jax-ml/jax/issues/2521
+# differs: x: shape
+# step: 5 traces
+# hint: pad
+# - return x.sum()
+# + return jnp.where(jnp.arange(x.size) < n, x, 0).sum()
+# - def step(x):
+# + def step(x, n):
+# - np.ones(n, np.float32)
+# + np.ones(5, np.float32)
+# - step(x))
+# + step(x, n))
+@jax.jit
+def step(x):
+    return x.sum()
+
+for n in range(1, 6):
+    x = np.ones(n, np.float32)
+    # here
+    results.append(step(x))
+
+### a last minibatch that is smaller
+# jax-ml/jax/issues/803
+# differs: x: shape
+# step: 2 traces, expected
+@jax.jit
+def step(x):
+    return x.mean()
+
+data = np.ones((10, 2), np.float32)
+for _ in range(2):
+    for start in range(0, 10, 4):
+        # here
+        results.append(step(data[start : start + 4]))
+
+### a batch that is a tuple, then a list
+# jax-ml/jax/pull/27980
+# differs: batch: structure
+# step: 2 traces
+# hint: one structure
+# - [x, x]
+# + (x, x)
+@jax.jit
+def step(batch):
+    return batch[0] + batch[1]
+
+for batch in ((x, x), [x, x], (x, x)):
+    # here
+    results.append(step(batch))
+
+### committed parameters and a fresh optimizer state
+# jax-ml/jax/issues/15924
+# differs: opt_state[0].trace: commitment
+# step: 1 traces, 2 compiles
+tx = optax.sgd(0.1, momentum=0.9)
+
+@jax.jit
+def step(params, opt_state):
+    updates, opt_state = tx.update(params, opt_state, params)
+    return optax.apply_updates(params, updates), opt_state
+
+params = jax.device_put(np.ones(3, np.float32), jax.devices()[0])
+opt_state = tx.init(np.ones(3, np.float32))
+for _ in range(3):
+    # here
+    params, opt_state = step(params, opt_state)
+    results.append(params)
+
+### a matmul in another precision
+# jax-ml/jax/issues/4260
+# differs: jax_default_matmul_precision: context
+# step: 2 traces, expected
+@jax.jit
+def step(x):
+    return x @ x
+
+for precision in ("highest", "bfloat16", "highest"):
+    with jax.default_matmul_precision(precision):
+        # here
+        results.append(step(np.ones((2, 2), np.float32)))
+
+### a trainer with committed parameters and a loss that is a number
+# jax-ml/jax/issues/15924
+# differs: opt_state[0].trace['w']: commitment
+# differs: metrics['loss']: weak type
+# update: 2 traces
+class Trainer:
+    def __init__(self, params):
+        self.tx = optax.sgd(0.1, momentum=0.9)
+        self.params = jax.device_put(params, jax.devices()[0])
+        self.opt_state = self.tx.init(params)
+        self.metrics = {"loss": 0.0}
+        self.step = jax.jit(self.update)
+
+    def update(self, params, opt_state, metrics, x):
+        loss, grads = jax.value_and_grad(lambda p: ((p["w"] * x) ** 2).sum())(params)
+        updates, opt_state = self.tx.update(grads, opt_state, params)
+        return optax.apply_updates(params, updates), opt_state, {"loss": metrics["loss"] + loss}
+
+    def fit(self, batches):
+        for x in batches:
+            # here
+            result = self.step(self.params, self.opt_state, self.metrics, x)
+            self.params, self.opt_state, self.metrics = result
+
+trainer = Trainer({"w": np.ones(3, np.float32)})
+trainer.fit([np.full(3, i, np.float32) for i in range(4)])
+results = [trainer.params, trainer.metrics]
+
+### lists of as many graphs as a batch has
+# jax-ml/jax/issues/2521
+# differs: graphs[i]: structure
+# step: 6 traces
+# hint: one structure
+# - for _ in range(n)]
+# + for _ in range(n)]
+# +     graphs += [{"nodes": np.zeros(4, np.float32)}] * (7 - n)
+@jax.jit
+def step(graphs):
+    return sum(graph["nodes"].sum() for graph in graphs)
+
+for n in (3, 6, 2, 5, 7, 4):
+    graphs = [{"nodes": np.ones(4, np.float32)} for _ in range(n)]
+    # here
+    results.append(step(graphs))
+
+### two arrays of new sizes that are concatenated
+# jax-ml/jax/issues/4865
+# differs: the operation: shape
+# concatenate: 8 compiles at the line
+# hint: pad to one length
+# + def pad(x):
+# +     return np.pad(x, (0, 9 - x.size))
+# +
+# - jnp.concatenate((x, y))
+# + jnp.concatenate((pad(x), pad(y)))
+arrays = [(np.ones(n, np.float32), np.ones(n + 1, np.float32)) for n in range(1, 9)]
+for x, y in arrays:
+    # here
+    results.append(np.asarray(jnp.concatenate((x, y))).sum())
+
+### a shape, a keyword and a function of a loop
+# jax-ml/jax/pull/19129
+# differs: y['hi']: shape
+# differs: y: structure
+# step: 3 traces, 2 cured
+# hint: pass y the same way
+# - step(1, y={
+# + step(1, {
+@jax.jit
+def step(x, y):
+    return jnp.sin(x) + y["hi"]
+
+results = [step(1, {"hi": np.arange(3)}), step(1, {"hi": np.arange(4)})]
+# here
+results.append(step(1, y={"hi": np.arange(4)}))
+
+### a partial with a configuration in a dict
+# jax-ml/jax/issues/4712
+# differs: the function itself: function
+# step: 3 traces
+# hint: argument|once|freeze|frozen|tuple
+# - jax.jit(functools.partial(step, config))(
+# + jax.jit(step)(config,
+def step(config, x):
+    return x * config["scale"]
+
+for _ in range(3):
+    config = {"scale": 2.0}
+    # here
+    results.append(jax.jit(functools.partial(step, config))(np.ones(3, np.float32)))
+
+### a key that is folded with a static loop index
+# jax-ml/jax/issues/1033
+# differs: data: static value
+# step: 4 traces
+# hint: array
+# - @functools.partial(jax.jit, static_argnums=1)
+# + @jax.jit
+@functools.partial(jax.jit, static_argnums=1)
+def step(key, data):
+    return jax.random.normal(jax.random.fold_in(key, data), (2,))
+
+key = jax.random.PRNGKey(0)
+for i in range(4):
+    # here
+    results.append(step(key, i))
+
+### a training flag by name
+# google/flax/issues/3171
+# differs: training: static value
+# step: 2 traces, expected
+@functools.partial(jax.jit, static_argnames="training")
+def step(x, training):
+    return x * 0.5 if training else x
+
+for _ in range(2):
+    results.append(step(np.ones(3, np.float32), training=True))
+    # here
+    results.append(step(np.ones(3, np.float32), training=False))
+
+### a lambda as a static argument
+# jax-ml/jax/issues/284
+# differs: f: callable
+# step: 3 traces
+@functools.partial(jax.jit, static_argnums=0)
+def step(f, x):
+    return f(x)
+
+def apply(f):
+    # here
+    return step(f, np.ones(3, np.float32))
+
+results = [apply(lambda x: x**2) for _ in range(3)]
+
+### ordered dicts whose keys come in another order
+# https://docs.jax.dev/en/latest/pytrees.html
+# differs: params: structure
+# step: 2 traces
+# hint: order|same keys|one structure|structure
+# - [("b", b), ("w", w)]
+# + [("w", w), ("b", b)]
+import collections
+
+@jax.jit
+def step(params):
+    return params["w"].sum() + params["b"].sum()
+
+w, b = np.ones(3, np.float32), np.zeros(3, np.float32)
+saved = collections.OrderedDict([("w", w), ("b", b)])
+loaded = collections.OrderedDict([("b", b), ("w", w)])
+for params in (saved, loaded, saved):
+    # here
+    results.append(step(params))
+
+### a named tuple that each batch defines
+# https://docs.jax.dev/en/latest/working-with-pytrees.html
+# differs: batch: structure
+# step: 3 traces
+# hint: class|once|type
+# + Batch = collections.namedtuple("Batch", "x y")
+# -     Batch = collections.namedtuple("Batch", ["x", "y"])
+import collections
+
+@jax.jit
+def step(batch):
+    return (batch.x * batch.y).sum()
+
+def load(i):
+    Batch = collections.namedtuple("Batch", ["x", "y"])
+    return Batch(np.full(3, i, np.float32), np.ones(3, np.float32))
+
+for i in range(3):
+    batch = load(i)
+    # here
+    results.append(step(batch))
+
+### a method with a static self that is hashed by its value
+# https://docs.jax.dev/en/latest/faq.html
+# differs: self: static value
+# step: 4 traces
+# hint: pytree|argument|array
+# + jax.tree_util.register_pytree_node(
+# +     Custom, lambda c: ((c.mul,), None), lambda _, parts: Custom(*parts)
+# + )
+# - @functools.partial(jax.jit, static_argnums=0)
+# + @jax.jit
+class Custom:
+    def __init__(self, mul):
+        self.mul = mul
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def step(self, y):
+        return self.mul * y
+
+    def __hash__(self):
+        return hash(self.mul)
+
+    def __eq__(self, other):
+        return isinstance(other, Custom) and self.mul == other.mul
+
+for mul in (1.0, 2.0, 3.0, 4.0):
+    custom = Custom(mul)
+    # here
+    results.append(custom.step(np.ones(3, np.float32)))
+
+### a static default that is passed now and then
+# https://docs.jax.dev/en/latest/_autosummary/jax.jit.html
+# differs: axis: structure
+# step: 2 traces
+# hint: same way|in every call
+# - results.append(step(x))
+# + results.append(step(x, axis=0))
+@functools.partial(jax.jit, static_argnames="axis")
+def step(x, axis=0):
+    return x.sum(axis)
+
+x = np.ones((2, 3), np.float32)
+for _ in range(2):
+    results.append(step(x))
+    # here
+    results.append(step(x, axis=0))
+
+### a Partial of a lambda that each call makes
+# https://docs.jax.dev/en/latest/_autosummary/jax.tree_util.Partial.html
+# differs: f: callable
+# step: 3 traces
+# hint: once|module|def
+# + def multiply(scale, x):
+# +     return scale * x
+# +
+# - lambda scale, x: scale * x, scale
+# + multiply, scale
+@jax.jit
+def step(f, x):
+    return f(x) + 1
+
+def scaled(scale):
+    return jax.tree_util.Partial(lambda scale, x: scale * x, scale)
+
+for i in range(3):
+    f = scaled(np.float32(i))
+    # here
+    results.append(step(f, np.ones(3, np.float32)))
+
+### a step that counts its traces and is made for each trial
+# https://docs.jax.dev/en/latest/notebooks/thinking_in_jax.html
+# differs: the function itself: function
+# step: 3 traces
+# hint: compile_log
+# - @jax.jit
+# + @canonopt.jit
+# -         global traces
+# -         traces += 1
+traces = 0
+
+def make_step():
+    @jax.jit
+    def step(params, x):
+        global traces
+        traces += 1
+        return params - 0.1 * x
+
+    return step
+
+for trial in range(3):
+    run = make_step()
+    params = jnp.asarray(np.ones(3, np.float32))
+    for _ in range(2):
+        # here
+        params = run(params, np.ones(3, np.float32))
+    results.append(params)
+
+### a pmap of a partial in a loop
+# AI-Hypercomputer/pathways-utils/pull/127
+# differs: the function itself: function
+# step: 3 traces
+# hint: once
+# + run = jax.pmap(functools.partial(step, 2.0))
+# - jax.pmap(functools.partial(step, 2.0))(x)
+# + run(x)
+def step(scale, x):
+    return scale * x + 1
+
+x = np.ones((2, 3), np.float32)
+for _ in range(3):
+    # here
+    results.append(jax.pmap(functools.partial(step, 2.0))(x))
+
+### a step that closes over a rate that a sweep changes
+# https://docs.jax.dev/en/latest/notebooks/Common_Gotchas_in_JAX.html
+# differs: the function itself: function
+# step: 4 traces
+# hint: argument
+# + run = make_step(0.0)
+# - def step(params, x):
+# + def step(params, x, rate):
+# - run(params, x)
+# + run(params, x, rate)
+# -     run = make_step(rate)
+def make_step(rate):
+    @jax.jit
+    def step(params, x):
+        return params - rate * x
+
+    return step
+
+for rate in (0.1, 0.2, 0.3, 0.4):
+    run = make_step(rate)
+    # here
+    results.append(run(params, x))
+
+### a step that closes over the data of its fold
+# https://docs.jax.dev/en/latest/notebooks/thinking_in_jax.html
+# differs: the function itself: function
+# step: 3 traces
+# hint: argument
+# - def step(params):
+# + def step(params, data):
+# - params = step(params)
+# + params = step(params, data)
+# - @jax.jit
+# + @canonopt.jit
+def fit(data):
+    @jax.jit
+    def step(params):
+        return params - 0.1 * jax.grad(lambda p: ((p * data) ** 2).mean())(params)
+
+    params = jnp.asarray(np.ones(3, np.float32))
+    for _ in range(2):
+        # here
+        params = step(params)
+    return params
+
+results = [fit(jnp.asarray(np.full(3, i, np.float32))) for i in range(3)]
+
+### batches over a mesh, and an evaluation on one device
+# https://docs.jax.dev/en/latest/notebooks/Distributed_arrays_and_automatic_parallelization.html
+# differs: batch: sharding
+# step: 2 traces
+# hint: sharding|device_put
+# -     batch = jnp.asarray(np.full((4, 3), i, np.float32))
+# +     batch = jax.device_put(np.full((4, 3), i, np.float32), by_rows)
+@jax.jit
+def step(params, batch):
+    return (params * batch).mean()
+
+for i in range(2):
+    batch = jax.device_put(np.full((4, 3), i, np.float32), by_rows)
+    results.append(step(params, batch))
+    batch = jnp.asarray(np.full((4, 3), i, np.float32))
+    # here
+    results.append(step(params, batch))
+
+### a step that is lowered for each batch
+# https://docs.jax.dev/en/latest/aot.html
+# differs: the function itself: function
+# step: 3 traces
+# hint: once
+# - def run(f, x):
+# + @functools.lru_cache
+# + def compiled(f, shape):
+# -     return jax.jit(step).lower(x).compile()(x)
+# +     return jax.jit(step).lower(jax.ShapeDtypeStruct(shape, np.float32)).compile()
+# +
+# + def run(f, x):
+# +     return compiled(f, x.shape)(x)
+def run(f, x):
+    def step(x):
+        return f(x) * 2
+
+    # here
+    return jax.jit(step).lower(x).compile()(x)
+
+results = [run(jnp.sin, np.full(3, i, np.float32)) for i in range(3)]
+
+## optax
+### an optimizer with another learning rate
+# google-deepmind/optax/issues/577
+# differs: optim: transformation
+# step: 3 traces
+# hint: canonopt.dynamic
+# - @functools.partial(jax.jit, static_argnums=0)
+# + @jax.jit
+# - optim = optax.adam(lr)
+# + optim = canonopt.adam(canonopt.dynamic(lr))
+@functools.partial(jax.jit, static_argnums=0)
+def step(optim, params):
+    state = optim.init(params)
+    updates, state = optim.update(jnp.ones_like(params), state)
+    return optax.apply_updates(params, updates), state
+
+for lr in (3e-3, 1e-3, 3e-4):
+    optim = optax.adam(lr)
+    # here
+    results.append(step(optim, np.zeros(3, np.float32)))
+
+### a step that is made around an optimizer
+# google-deepmind/optax/issues/353
+# differs: tx in step: function
+# step: 3 traces
+def make_step(tx):
+    @jax.jit
+    def step(params, opt_state):
+        updates, opt_state = tx.update(params, opt_state, params)
+        return optax.apply_updates(params, updates), opt_state
+
+    return step
+
+for _ in range(3):
+    params = jnp.asarray(np.ones(3, np.float32))
+    optim = optax.adam(1e-3)
+    run = make_step(optim)
+    # here
+    results.append(run(params, optim.init(params))[0])
+
+### an optimizer with a mask that is built again
+# google-deepmind/optax/issues/353
+# differs: tx: transformation
+# step: 3 traces
+# hint: from canonopt in place of optax
+# - tx = optax.adamw(
+# + tx = canonopt.adamw(
+@functools.partial(jax.jit, static_argnames="tx")
+def step(grads, opt_state, tx):
+    return tx.update(grads, opt_state, grads)
+
+for _ in range(3):
+    tx = optax.adamw(1e-3, mask={"w": True, "b": False})
+    grads = {"w": np.ones(3, np.float32), "b": np.ones(3, np.float32)}
+    opt_state = tx.init(grads)
+    # here
+    results.append(step(grads, opt_state, tx=tx)[0])
+
+### a line search that runs outside of a jit
+# google-deepmind/optax/issues/1171
+# differs: the operation: function
+# while: 3 compiles at the line
+# hint: canonopt.jit around the whole
+# + update = canonopt.jit(
+# +     lambda g, s, x, v: tx.update(g, s, x, value=v, grad=g, value_fn=loss)
+# + )
+# - tx.update(grad, state, x, value=value, grad=grad, value_fn=loss)
+# + update(grad, state, x, value)
+def loss(x):
+    return (x**2).sum()
+
+tx = optax.chain(optax.sgd(0.1), optax.scale_by_backtracking_linesearch(max_backtracking_steps=2))
+x = jnp.asarray(np.ones(2, np.float32))
+state = tx.init(x)
+gradient = jax.jit(jax.value_and_grad(loss))
+for _ in range(3):
+    value, grad = gradient(x)
+    # here
+    updates, state = tx.update(grad, state, x, value=value, grad=grad, value_fn=loss)
+    x = optax.apply_updates(x, updates)
+    results.append(x)
+
+### two optimizers that are meant to be two
+# google-deepmind/optax/issues/353
+# differs: opt_state[0]: structure
+# differs: tx: transformation
+# step: 2 traces, expected
+@functools.partial(jax.jit, static_argnames="tx")
+def step(params, opt_state, tx):
+    updates, opt_state = tx.update(params, opt_state, params)
+    return optax.apply_updates(params, updates)
+
+params = np.ones(3, np.float32)
+adam, sgd = optax.adam(1e-3), optax.sgd(1e-3)
+for tx in (adam, sgd, adam, sgd):
+    opt_state = tx.init(params)
+    # here
+    results.append(step(params, opt_state, tx=tx))
+
+## others
+### an attribute that is a Python float, then an array
+# PlasmaControl/DESC/pull/1963
+# differs: field.scale: weak type
+# step: 2 traces
+class Field(eqx.Module):
+    scale: jax.Array | float
+
+@jax.jit
+def step(field, x):
+    return Field(field.scale * x.sum())
+
+field = Field(2.0)
+for _ in range(3):
+    # here
+    field = step(field, np.ones(2, np.float32))
+    results.append(field.scale)
+
+### a sampler that comes out of a pickle
+# pyro-ppl/numpyro/issues/514
+# differs: self: static value
+# step: 3 traces
+# hint: keep one instance for self, or jit its method in __init__: self.step = canonopt.jit
+# -     sampler = copy.deepcopy(sampler)
+import copy
+
+class Sampler:
+    scale = 2.0
+
+    @functools.partial(jax.jit, static_argnums=0)
+    def step(self, z):
+        return z * self.scale
+
+sampler = Sampler()
+for _ in range(3):
+    # here
+    results.append(sampler.step(np.float32(1.0)))
+    sampler = copy.deepcopy(sampler)
+
+### parameters that are restored for another machine
+# google/orbax/issues/648
+# differs: params['w']: sharding
+# step: 2 traces
+# hint: put params\['w'\] in one place before the first call: jax.device_put
+# - params = {"w": jnp.asarray(np.ones(8, np.float32))}
+# + params = {"w": jax.device_put(np.ones(8, np.float32), by_rows)}
+@jax.jit
+def step(params, x):
+    return params["w"] * x
+
+params = {"w": jnp.asarray(np.ones(8, np.float32))}
+results.append(step(params, np.float32(2)))
+params = {"w": jax.device_put(np.ones(8, np.float32), by_rows)}
+for _ in range(2):
+    # here
+    results.append(step(params, np.float32(2)))
+
+### a step that is compiled under a mesh and called without
+# AI-Hypercomputer/maxtext/pull/4934
+# differs: with mesh: context
+# step: 2 traces
+# hint: once, before the first call|the same
+# - with mesh:
+# + if True:
+@jax.jit
+def step(x):
+    return x * 2
+
+x = np.ones(4, np.float32)
+with mesh:
+    step.lower(x).compile()
+for _ in range(2):
+    # here
+    results.append(step(x))
+
+## as it should be
+### one function that is jitted in a loop
+# jax-ml/jax/issues/9288
+# step: 1 traces
+def step(i):
+    return i + 1
+
+i = 0
+while i < 3:
+    # here
+    i = jax.jit(step)(i)
+
+### an inner function, called by itself and in a trace
+# jax-ml/jax/issues/7155
+# step: 1 traces
+@jax.jit
+def step(state):
+    return 2 * state
+
+@jax.jit
+def outer(x):
+    for _ in range(10):
+        x = step(x)
+    return x
+
+state = np.arange(5, dtype=np.uint32)
+step(state)
+# here
+outer(state)
+
+### a jitted function as a static argument of two others
+# jax-ml/jax/issues/284
+# step: 1 traces
+@jax.jit
+def step(x):
+    return x**2
+
+g = jax.jit(lambda f, x: f(x), static_argnums=0)
+h = jax.jit(lambda f, x: f(x) + 1, static_argnums=0)
+x = np.ones(4, np.float32)
+for _ in range(2):
+    step(x)
+    g(step, x)
+    # here
+    h(step, x)
+
+### a jitted function in a checkpoint
+# jax-ml/jax/issues/9661
+# step: 1 traces, 0 compiles
+@jax.jit
+def step(a):
+    return jnp.sum(a)
+
+gradient = jax.jit(jax.value_and_grad(jax.checkpoint(lambda a: step(a) ** 2)))
+for i in range(3):
+    # here
+    gradient(np.full((2, 5), i, np.float32))
+
+### a BatchNorm in a training loop
+# patrick-kidger/equinox/issues/234
+# step: 1 traces
+model, state = eqx.nn.make_with_state(eqx.nn.BatchNorm)(3, axis_name="b", mode="ema")
+
+@eqx.filter_jit
+def step(model, state, x):
+    return jax.vmap(model, axis_name="b", in_axes=(0, None), out_axes=(0, None))(x, state)
+
+for _ in range(3):
+    # here
+    _, state = step(model, state, np.ones((4, 3), np.float32))
+
+### a method of new modules of one structure
+# patrick-kidger/equinox/issues/1131
+# step: 1 traces
+class Model(eqx.Module):
+    weight: jax.Array
+
+    @eqx.filter_jit
+    def step(self, x):
+        return self.weight * x
+
+for scale in (1, 2, 3):
+    model = Model(jnp.asarray(np.full(3, scale, np.float32)))
+    # here
+    model.step(np.ones(3, np.float32))
+
+### five buckets of lengths
+# jax-ml/jax/issues/26265
+# step: 5 traces
+@jax.jit
+def step(tokens):
+    return tokens.sum()
+
+for _ in range(2):
+    for length in (16, 32, 64, 128, 256):
+        # here
+        step(np.ones((2, length), np.int32))
+
+### a solve that is jitted once
+# patrick-kidger/diffrax/issues/82
+# step: 1 traces
+import diffrax
+
+@jax.jit
+def step(y0):
+    term = diffrax.ODETerm(lambda t, y, args: -y)
+    return diffrax.diffeqsolve(term, diffrax.Euler(), 0.0, 1.0, 0.5, y0, max_steps=4).ys
+
+for i in range(3):
+    # here
+    step(np.full(2, i, np.float32))
+
+### a pmap of one function in a loop
+# jax-ml/jax/issues/1600
+# step: 1 traces
+def step(x):
+    return x * 2
+
+x = np.ones((2, 3), np.float32)
+for _ in range(3):
+    # here
+    jax.pmap(step)(x)
+
+### a batch whose keys come in another order
+# jax-ml/jax/issues/4085
+# step: 1 traces
+@jax.jit
+def step(batch):
+    return batch["image"].sum() + batch["label"].sum()
+
+x, y = np.ones((2, 3), np.float32), np.zeros(2, np.float32)
+for batch in ({"image": x, "label": y}, {"label": y, "image": x}, dict(label=y, image=x)):
+    # here
+    results.append(step(batch))
+
+### a step that each epoch jits again, with donation
+# https://docs.jax.dev/en/latest/buffer_donation.html
+# step: 1 traces
+def step(params, x):
+    return jax.tree.map(lambda p: p - 0.1 * x.mean(), params)
+
+params = {"w": jnp.asarray(np.ones(3, np.float32))}
+for epoch in range(3):
+    train = jax.jit(step, donate_argnums=(0,))
+    for _ in range(2):
+        # here
+        params = train(params, np.ones(4, np.float32))
+results.append(params["w"])
+
+### a model of nnx that is split again before each step
+# https://flax.readthedocs.io/en/latest/guides/performance.html
+# step: 1 traces
+from flax import nnx
+
+@functools.partial(jax.jit, static_argnums=0)
+def step(graphdef, state, x):
+    model = nnx.merge(graphdef, state)
+    loss = (model(x) ** 2).mean()
+    model.kernel[...] = model.kernel[...] * 0.9
+    return loss, nnx.state(model)
+
+model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
+for _ in range(3):
+    graphdef, state = nnx.split(model)
+    # here
+    loss, state = step(graphdef, state, np.ones((2, 3), np.float32))
+    nnx.update(model, state)
+    results.append(loss)
+
+### a model that is written, read back and trained on
+# https://docs.kidger.site/equinox/api/serialisation/
+# step: 1 traces
+import io
+
+@eqx.filter_jit
+def step(model, x):
+    grads = eqx.filter_grad(lambda m: (jax.vmap(m)(x) ** 2).mean())(model)
+    return eqx.apply_updates(model, jax.tree.map(lambda g: -0.1 * g, grads))
+
+x = np.ones((2, 3), np.float32)
+model = step(eqx.nn.Linear(3, 2, key=jax.random.key(0)), x)
+file = io.BytesIO()
+eqx.tree_serialise_leaves(file, model)
+file.seek(0)
+model = eqx.tree_deserialise_leaves(file, eqx.nn.Linear(3, 2, key=jax.random.key(1)))
+# here
+model = step(model, x)
+results = [model.weight]
+
+### a step for each configuration, from a cached factory
+# https://docs.jax.dev/en/latest/jit-compilation.html
+# step: 1 traces
+@functools.lru_cache(maxsize=None)
+def make_step(lr):
+    @jax.jit
+    def step(params, x):
+        return params - lr * x
+
+    return step
+
+for epoch in range(3):
+    # here
+    params = make_step(0.1)(params, np.ones(3, np.float32))
+results.append(params)
+
+### a Partial of one function with new arrays
+# https://docs.jax.dev/en/latest/_autosummary/jax.tree_util.Partial.html
+# step: 1 traces
+def loss(scale, x):
+    return (scale * x).sum()
+
+@jax.jit
+def step(f, x):
+    return f(x)
+
+for i in range(3):
+    f = jax.tree_util.Partial(loss, jnp.asarray(np.float32(i)))
+    # here
+    results.append(step(f, np.ones(3, np.float32)))
+
+### a warm-up that looks for NaNs
+# https://docs.jax.dev/en/latest/debugging/flags.html
+# step: 1 traces
+@jax.jit
+def step(x):
+    return jnp.log(x).sum()
+
+with jax.debug_nans(True):
+    results.append(step(x))
+for _ in range(2):
+    # here
+    results.append(step(x))
+""",
+)
