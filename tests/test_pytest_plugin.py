@@ -3,6 +3,7 @@
 import importlib.metadata
 import os
 import pathlib
+import re
 import subprocess
 import sys
 
@@ -38,10 +39,6 @@ def scan():
 def warmed():
     call(step, 1, 2)  # before the test
 """
-DIFFERS = "*x: shape: float32?1? -> float32?2?"
-WHY = [DIFFERS, "*hint: pad or drop what is left over*"]
-FEW = "*expected: 2 programs are few, x: shape: float32?1? -> float32?2?"
-LOG = "*- compile_log -*"
 
 
 @pytest.fixture
@@ -59,198 +56,179 @@ def session(pytester):
     return run
 
 
-# Of a test, with the names of its fixtures: its markers, its body, whether it passes, and lines of
-# the report.
-CASES = {
-    "the fixture counts": (
-        [],
-        "compile_log",
-        "call(step, 1, 2, 2)\n    assert compile_log['step'].compiles == 2\n"
-        "    assert compile_log['other'].traces == 0",
-        True,
-        [],
-    ),
-    "the fixture counts in threads": (
-        [],
-        "compile_log",
-        "with futures.ThreadPoolExecutor() as pool: pool.submit(call, step, 1).result()\n"
-        "    assert compile_log['step'].traces == 1",
-        True,
-        [],
-    ),
-    "a failure has the log": (
-        [],
-        "compile_log",
-        "call(step, 1, 2)\n    assert not compile_log['step'].traces",
-        False,
-        [LOG, "step *2 *2 *", "step was traced*", FEW],
-    ),
-    "a failure without a compile": ([], "compile_log", "assert False", False, ["!" + LOG]),
-    **{
-        f"{marker} is exceeded": (
-            [f"{marker}(1)"],
-            "",
-            "call(step, 1, 2)",
-            False,
-            [
-                f"step (*.py:*) was {done} 2 times, {marker}(1).",
-                *("  It was traced and compiled again, once:", *WHY),
-                # No traceback of the plugin, and no table beside the message.
-                *("!*pytest_canonopt.py*", "!" + LOG),
-            ],
-        )
-        for marker, done in (("max_traces", "traced"), ("max_compiles", "compiled"))
-    },
-    "the limit is enough": (["max_traces(n=2)"], "", "call(step, 1, 2, 2)", True, []),
-    "a compile without a trace": (
-        ["max_compiles(1)"],
-        "",
-        "x = jnp.ones(1)\n    step(x), step(jax.device_put(x, jax.devices()[0]))",
-        False,
-        ["*x: commitment: not committed -> committed", "*jax.device_put*"],
-    ),
-    "a trace without a second one": (
-        ["max_traces(1)"],
-        "",
-        "x = jnp.ones(1)\n    step(x), step(jax.device_put(x, jax.devices()[0]))",
-        True,
-        [],
-    ),
-    "a backward pass": (
-        ["max_compiles(1)"],
-        "",
-        "loss = jax.jit(lambda x: jnp.sum(x**2))\n"
-        "    for _ in range(3): jax.value_and_grad(loss)(jnp.ones(3))",
-        True,
-        [],
-    ),
-    "of a name": (["max_traces(1, 'step')"], "", "call(step, 1), call(other, 1, 2)", True, []),
-    "of two names": (
-        ["max_traces(1, 'step', 'other')"],
-        "",
-        "call(step, 1), call(other, 1, 2)",
-        False,
-        ["other * was traced 2 times, max_traces(1)."],
-    ),
-    "a failure of its own": (
-        ["max_traces(1)"],
-        "",
-        "call(step, 1, 2)\n    assert 'mine' == 'other'",
-        False,
-        ["*assert 'mine' == 'other'*", LOG, FEW],
-    ),
-    "what a fixture does": (["max_traces(1)"], "warmed", "call(step, 1, 2, 3)", True, []),
-    "a misspelt name": (
-        ["max_traces(1, 'stepp')"],
-        "",
-        "call(step, 1)",
-        False,
-        ["*No function has the name 'stepp'. *step*. Write 'step'."],
-    ),
-    "a name that is not traced": (["max_traces(0, 'step')"], "warmed", "call(step, 1)", True, []),
-    **{
-        f"eager work and {marker}": (
-            [f"{marker}(1)"],
-            "",
-            "scan(), scan(), scan()",
-            False,
-            [
-                f"*.py:* was {done} 3 times, {marker}(1).",
-                "*It compiled scan again, twice:",
-                "*the shapes are the same: lax.scan (map, fori_loop) gets another function",
-                "*hint: canonopt.jit around the whole, or give it one function, made once",
-            ],
-        )
-        for marker, done in (("max_traces", "traced"), ("max_compiles", "compiled"))
-    },
-    "eager work that is enough": (["max_traces(3)"], "", "scan(), scan(), scan()", True, []),
-    "eager work for other shapes": (
-        ["max_compiles(0)"],
-        "",
-        "for n in range(3): jnp.ones(n) * 2",
-        True,
-        [],
-    ),
-    "no_recompiles and no compile": (["no_recompiles"], "warmed", "call(step, 1, 2)", True, []),
-    "no_recompiles tells against fixtures": (
-        ["no_recompiles"],
-        "warmed",
-        "call(step, 1, 3)",
-        False,
-        [
-            "E *RecompileError: step * was traced inside of no_recompiles(), at *",
-            "E *x: shape: float32?2? -> float32?3?",
-        ],
-    ),
-    "no_recompiles with arguments": (
-        ["no_recompiles(warmup=1, allow=('other',))"],
-        "",
-        "call(step, 3), call(other, 3, 4)",
-        True,
-        [],
-    ),
-    "no_recompiles with another marker": (
-        ["filterwarnings('ignore')", "no_recompiles(mode='warn')", "max_traces(0, 'other')"],
-        "",
-        "call(other, 5)",
-        False,
-        ["other * was traced 1 times, max_traces(0)."],
-    ),
-    "no_recompiles in a thread": (
-        ["no_recompiles"],
-        "",
-        "with futures.ThreadPoolExecutor() as pool: pool.submit(call, step, 6)",
-        False,
-        ["step * was traced or compiled, and the error did not reach the test:"],
-    ),
-    "the fixture no_recompiles": (
-        [],
-        "no_recompiles",
-        "call(step, 1)\n    with no_recompiles(): call(step, 1)\n"
-        "    with no_recompiles(warmup=0): call(step, 2)",
-        False,
-        ["E *RecompileError: step *", f"E {DIFFERS}"],
-    ),
-    "no_recompiles(1)": (
-        ["no_recompiles(1)"],
-        "",
-        "pass",
-        False,
-        ["@pytest.mark.no_recompiles(1): *takes 0 positional arguments*"],
-    ),
-    "an invalid warm-up": (
-        ["no_recompiles(warmup=-1)"],
-        "",
-        "pass",
-        False,
-        ["@pytest.mark.no_recompiles(warmup=-1): warmup must be 0 or more, not -1. *"],
-    ),
-    **{
-        f"max_traces({arguments})": (
-            [f"max_traces({arguments})"],
-            "",
-            "pass",
-            False,
-            [
-                f"@pytest.mark.max_traces({arguments.replace(chr(39), '?')}) needs a limit. "
-                "Write *, or @pytest.mark.max_traces(1, 'step') for functions*"
-            ],
-        )
-        for arguments in ("", "'step'", "True", "1, 2", "m=1", "n='x'")
-    },
+# Tests. One that fails has lines of the report (`>`), and lines that are not in it (`!`).
+CASES = """\
+### the fixture counts
+def test_it(compile_log):
+    call(step, 1, 2, 2)
+    assert compile_log["step"].compiles == 2
+    assert compile_log["other"].traces == 0
+
+### the fixture counts in threads
+def test_it(compile_log):
+    with futures.ThreadPoolExecutor() as pool: pool.submit(call, step, 1).result()
+    assert compile_log["step"].traces == 1
+
+### a failure has the log
+def test_it(compile_log):
+    call(step, 1, 2)
+    assert not compile_log["step"].traces
+> *- compile_log -*
+> step *2 *2 *
+> step was traced*
+> *expected: 2 programs are few, x: shape: float32?1? -> float32?2?
+
+### a failure without a compile
+def test_it(compile_log): assert False
+> *assert False*
+! *- compile_log -*
+
+### max_traces is exceeded
+@pytest.mark.max_traces(1)
+def test_it(): call(step, 1, 2)
+> step (*.py:*) was traced 2 times, max_traces(1).
+>   It was traced and compiled again, once:
+> *x: shape: float32?1? -> float32?2?
+> *hint: pad or drop what is left over*
+! *pytest_canonopt.py*
+! *- compile_log -*
+
+### max_compiles is exceeded by a compile without a trace
+@pytest.mark.max_compiles(1)
+def test_it():
+    x = jnp.ones(1)
+    step(x), step(jax.device_put(x, jax.devices()[0]))
+> step (*.py:*) was compiled 2 times, max_compiles(1).
+> *x: commitment: not committed -> committed
+> *jax.device_put*
+
+### the limit is enough
+@pytest.mark.max_traces(n=2)
+def test_it(): call(step, 1, 2, 2)
+
+### a compile without a trace is enough
+@pytest.mark.max_traces(1)
+def test_it():
+    x = jnp.ones(1)
+    step(x), step(jax.device_put(x, jax.devices()[0]))
+
+### of a name
+@pytest.mark.max_traces(1, "step")
+def test_it(): call(step, 1), call(other, 1, 2)
+
+### of two names
+@pytest.mark.max_traces(1, "step", "other")
+def test_it(): call(step, 1), call(other, 1, 2)
+> other * was traced 2 times, max_traces(1).
+
+### a failure of its own
+@pytest.mark.max_traces(1)
+def test_it():
+    call(step, 1, 2)
+    assert "mine" == "other"
+> *assert "mine" == "other"*
+> *- compile_log -*
+> *expected: 2 programs are few, *
+
+### what a fixture does
+@pytest.mark.max_traces(1)
+def test_it(warmed): call(step, 1, 2, 3)
+
+### a misspelt name
+@pytest.mark.max_traces(1, "stepp")
+def test_it(): call(step, 1)
+> *No function has the name 'stepp'. *step*. Write 'step'.
+
+### a name that is not traced
+@pytest.mark.max_traces(0, "step")
+def test_it(warmed): call(step, 1)
+
+### eager work
+@pytest.mark.max_compiles(1)
+def test_it(): scan(), scan(), scan()
+> *.py:* was compiled 3 times, max_compiles(1).
+> *It compiled scan again, twice:
+> *the shapes are the same: lax.scan (map, fori_loop) gets another function
+> *hint: canonopt.jit around the whole, or give it one function, made once
+
+### eager work that counts as traces
+@pytest.mark.max_traces(1)
+def test_it(): scan(), scan(), scan()
+> *.py:* was traced 3 times, max_traces(1).
+
+### eager work that is enough
+@pytest.mark.max_traces(3)
+def test_it(): scan(), scan(), scan()
+
+### eager work for other shapes
+@pytest.mark.max_compiles(0)
+def test_it():
+    for n in range(3): jnp.ones(n) * 2
+
+### no_recompiles and no compile
+@pytest.mark.no_recompiles
+def test_it(warmed): call(step, 1, 2)
+
+### no_recompiles tells against fixtures
+@pytest.mark.no_recompiles
+def test_it(warmed): call(step, 1, 3)
+> E *RecompileError: step * was traced inside of no_recompiles(), at *
+> E *x: shape: float32?2? -> float32?3?
+
+### no_recompiles with arguments
+@pytest.mark.no_recompiles(warmup=1, allow=("other",))
+def test_it(): call(step, 3), call(other, 3, 4)
+
+### no_recompiles with another marker
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.no_recompiles(mode="warn")
+@pytest.mark.max_traces(0, "other")
+def test_it(): call(other, 5)
+> other * was traced 1 times, max_traces(0).
+
+### no_recompiles in a thread
+@pytest.mark.no_recompiles
+def test_it():
+    with futures.ThreadPoolExecutor() as pool: pool.submit(call, step, 6)
+> step * was traced or compiled, and the error did not reach the test:
+
+### the fixture no_recompiles
+def test_it(no_recompiles):
+    call(step, 1)
+    with no_recompiles(): call(step, 1)
+    with no_recompiles(warmup=0): call(step, 2)
+> E *RecompileError: step *
+> E *x: shape: float32?1? -> float32?2?
+
+### a warm-up without a name
+@pytest.mark.no_recompiles(1)
+def test_it(): pass
+> @pytest.mark.no_recompiles(1): *takes 0 positional arguments*
+
+### an invalid warm-up
+@pytest.mark.no_recompiles(warmup=-1)
+def test_it(): pass
+> @pytest.mark.no_recompiles(warmup=-1): warmup must be 0 or more, not -1. *
+"""
+CASES = dict(part.split("\n", 1) for part in CASES.removeprefix("### ").split("\n### "))
+CASES |= {
+    f"max_traces({arguments})": f"""\
+@pytest.mark.max_traces({arguments})
+def test_it(): pass
+> @pytest.mark.max_traces({arguments.replace(chr(39), "?")}) needs a limit. \
+Write *, or @pytest.mark.max_traces(1, 'step') for functions*"""
+    for arguments in ("", "'step'", "True", "1, 2", "m=1", "n='x'")
 }
 
 
 @pytest.mark.parametrize("name", CASES)
 def test_a_test_with_markers_and_fixtures(name, session):
-    markers, fixtures, body, passes, lines = CASES[name]
-    marks = "".join(f"@pytest.mark.{marker}\n" for marker in markers)
-    result = session(f"{marks}def test_it({fixtures}):\n    {body}\n")
-    result.assert_outcomes(passed=int(passes), failed=int(not passes))
-    for line in lines:
-        if line.startswith("!"):
-            result.stdout.no_fnmatch_line(line[1:])
-    result.stdout.fnmatch_lines([line for line in lines if not line.startswith("!")])
+    found, absent = (re.findall(f"^{sign} (.*)", CASES[name], re.M) for sign in ">!")
+    result = session(re.sub(r"^[>!].*", "", CASES[name], flags=re.M))
+    result.assert_outcomes(passed=int(not found), failed=int(bool(found)))
+    for line in absent:
+        result.stdout.no_fnmatch_line(line)
+    result.stdout.fnmatch_lines(found)
 
 
 def test_classes_unittest_and_other_outcomes(session):
