@@ -1,6 +1,5 @@
 """Links, anchors and pictures: of the sources, and of the site if mkdocs is installed."""
 
-import html.parser
 import os
 import re
 import subprocess
@@ -98,40 +97,11 @@ def test_every_picture_is_shown():
     assert pictures and [path for path in pictures if f"images/{path.name}" not in shown] == []
 
 
-class Tags(html.parser.HTMLParser):
-    """The ids and the links of a page of the site."""
-
-    def __init__(self, text):
-        super().__init__()
-        self.ids, self.links = set(), []
-        self.feed(text)
-
-    def handle_starttag(self, tag, attrs):
-        attributes = dict(attrs)
-        self.ids.add(attributes.get("id"))
-        self.links += [attributes[name] for name in ("href", "src") if attributes.get(name)]
-
-
 @pytest.mark.slow
 def test_the_site_has_what_its_pages_link_to(tmp_path):
-    """The docstrings of the API, the navigation and raw HTML included."""
+    """MkDocs looks at the docstrings of the API, and at all anchors: see `mkdocs.yml`."""
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path)]
     environment = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     built = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     assert built.returncode == 0, built.stderr
-    pages = {page: Tags(page.read_text("utf-8")) for page in tmp_path.rglob("*.html")}
-    assert len(pages) > 20
-    broken = []
-    for page, tags in pages.items():
-        for link in tags.links:
-            url = urllib.parse.urlsplit(link)
-            # The page for what is not found has links from the root of a server.
-            if url.scheme or url.netloc or page.name == "404.html":
-                continue
-            target = (page.parent / urllib.parse.unquote(url.path)).resolve()
-            target = target / "index.html" if target.is_dir() else target
-            anchor = urllib.parse.unquote(url.fragment)
-            known = pages[target].ids if target in pages else {*SCHEMES, ""}
-            if not target.is_file() or (anchor not in known and anchor not in ("", "__comments")):
-                broken.append((str(page.relative_to(tmp_path)), link))
-    assert broken == []
+    assert len([*tmp_path.rglob("*.html")]) > 20

@@ -64,7 +64,7 @@ class WeakIdMap(Generic[T]):
 def known_by_identity(find_out: Callable[[Any], T]) -> Callable[[Any], T]:
     """Remember what a function of one object returns, for as long as that object lives."""
     known: WeakIdMap[T] = WeakIdMap()
-    entries = known._known
+    entries = known._known  # noqa: SLF001
 
     @functools.wraps(find_out)
     def call(thing: Any) -> T:

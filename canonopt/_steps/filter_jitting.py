@@ -202,7 +202,7 @@ class Compiled:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         jitted = self._jitted
-        kept, donated, static = jitted._function.split(jitted.__wrapped__, args, kwargs)
+        kept, donated, static = jitted._function.split(jitted.__wrapped__, args, kwargs)  # noqa: SLF001
         _, arrays, output = self.compiled(kept, donated, _Rest(static))
         return output.build(arrays)
 

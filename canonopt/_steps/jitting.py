@@ -67,7 +67,7 @@ class JittedFunction(Generic[P, T]):
         self._canonopt.calls.clear()
 
     def _cache_size(self) -> int:
-        return self._canonopt.plain._cache_size() + len(self._canonopt.calls)
+        return self._canonopt.plain._cache_size() + len(self._canonopt.calls)  # noqa: SLF001
 
     @overload
     def __get__(self, instance: None, owner: Any = None) -> "JittedFunction[P, T]": ...
