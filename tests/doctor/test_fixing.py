@@ -12,68 +12,54 @@ from canonopt.__main__ import main
 from canonopt._doctor.fixing import fixed
 
 LATIN = "ends of lines, a form feed and an encoding"
-# Source code and what it becomes. The name `tx` is an optimizer in most.
-CHANGES = {
-    "a module": (
-        "import optax\ntx: optax.GradientTransformation = optax.adam(1e-3)\n",
-        "import canonopt as optax\ntx: optax.GradientTransformation = optax.adam(1e-3)\n",
-    ),
+# What source code becomes. The name `tx` is an optimizer in most.
+CHANGED = {
+    "a module": ("import canonopt as optax\ntx: optax.GradientTransformation = optax.adam(1e-3)\n"),
     "other names": (
-        "import optax as ox\nimport optax.contrib as oc\n"
-        "tx = ox.chain(ox.clip(1.0), oc.prodigy())\n",
         "import canonopt as ox\nimport canonopt.contrib as oc\n"
-        "tx = ox.chain(ox.clip(1.0), oc.prodigy())\n",
+        "tx = ox.chain(ox.clip(1.0), oc.prodigy())\n"
     ),
+    "several imports in one statement, and statements in one line": (
+        "import jax, canonopt as optax  # both\n"
+        "import numpy; import canonopt as optax; tx = optax.adam(1e-3)\n"
+    ),
+    "names of a module": "from canonopt import adam as a, apply_updates\ntx = a(1e-3)\n",
+    "names in brackets": (
+        "from canonopt import (\n    # The best\n    adamw,  # of all\n)\ntx = adamw(1e-3)\n"
+    ),
+    "modules of a module": (
+        "from canonopt import contrib, transforms\nfrom \\\n    canonopt.contrib import sam\n"
+        "tx = contrib.prodigy() if sam else transforms.trace(0.9)\n"
+    ),
+    "in functions and classes": (
+        "def f():\n    import canonopt as optax\n    return optax.adam(1e-3)\n\n"
+        "class C:\n    import canonopt as optax\n    tx = optax.sgd(0.1)\n\ntx = f()\n"
+    ),
+    "where it may be missing": (
+        "try:\n    import canonopt as optax\nexcept ImportError:\n    optax = None\n"
+        "tx = None if optax is None else optax.adam(1e-3)\n"
+    ),
+    "by a name in a text": (
+        "import canonopt as optax\n__all__ = ['optax', 'tx']\ntx = getattr(optax, 'adam')(1e-3)\n"
+    ),
+    "comments and docstrings": (
+        '"""import optax"""\n# Optimizers.\nimport canonopt as optax  # github.com/optax\n\n# tx\n'
+        "tx = optax.adam(1e-3)  # adam\n"
+    ),
+    LATIN: (
+        "# coding: latin-1\r\nname = 'é'; import canonopt as optax\r\n\f\r\ntx = optax.adam(1e-3)"
+    ),
+}
+# Source code, and what it becomes.
+CHANGES = {
+    name: (after.replace("canonopt as optax", "optax").replace("canonopt", "optax"), after)
+    for name, after in CHANGED.items()
+} | {
     "a module and one of its modules": (
         "import optax\nimport optax.losses\ntx = optax.adam(optax.losses.l2_loss(0.1))\n",
         "import canonopt as optax\nimport canonopt as optax\n"
         "tx = optax.adam(optax.losses.l2_loss(0.1))\n",
-    ),
-    "several imports in one statement, and statements in one line": (
-        "import jax, optax  # both\nimport numpy; import optax; tx = optax.adam(1e-3)\n",
-        "import jax, canonopt as optax  # both\n"
-        "import numpy; import canonopt as optax; tx = optax.adam(1e-3)\n",
-    ),
-    "names of a module": (
-        "from optax import adam as a, apply_updates\ntx = a(1e-3)\n",
-        "from canonopt import adam as a, apply_updates\ntx = a(1e-3)\n",
-    ),
-    "names in brackets": (
-        "from optax import (\n    # The best\n    adamw,  # of all\n)\ntx = adamw(1e-3)\n",
-        "from canonopt import (\n    # The best\n    adamw,  # of all\n)\ntx = adamw(1e-3)\n",
-    ),
-    "modules of a module": (
-        "from optax import contrib, transforms\nfrom \\\n    optax.contrib import sam\n"
-        "tx = contrib.prodigy() if sam else transforms.trace(0.9)\n",
-        "from canonopt import contrib, transforms\nfrom \\\n    canonopt.contrib import sam\n"
-        "tx = contrib.prodigy() if sam else transforms.trace(0.9)\n",
-    ),
-    "in functions and classes": (
-        "def f():\n    import optax\n    return optax.adam(1e-3)\n\n"
-        "class C:\n    import optax\n    tx = optax.sgd(0.1)\n\ntx = f()\n",
-        "def f():\n    import canonopt as optax\n    return optax.adam(1e-3)\n\n"
-        "class C:\n    import canonopt as optax\n    tx = optax.sgd(0.1)\n\ntx = f()\n",
-    ),
-    "where it may be missing": (
-        "try:\n    import optax\nexcept ImportError:\n    optax = None\n"
-        "tx = None if optax is None else optax.adam(1e-3)\n",
-        "try:\n    import canonopt as optax\nexcept ImportError:\n    optax = None\n"
-        "tx = None if optax is None else optax.adam(1e-3)\n",
-    ),
-    "by a name in a text": (
-        "import optax\n__all__ = ['optax', 'tx']\ntx = getattr(optax, 'adam')(1e-3)\n",
-        "import canonopt as optax\n__all__ = ['optax', 'tx']\ntx = getattr(optax, 'adam')(1e-3)\n",
-    ),
-    "comments and docstrings": (
-        '"""import optax"""\n# Optimizers.\nimport optax  # github.com/optax\n\n# tx\n'
-        "tx = optax.adam(1e-3)  # adam\n",
-        '"""import optax"""\n# Optimizers.\nimport canonopt as optax  # github.com/optax\n\n# tx\n'
-        "tx = optax.adam(1e-3)  # adam\n",
-    ),
-    LATIN: (
-        "# coding: latin-1\r\nname = 'é'; import optax\r\n\f\r\ntx = optax.adam(1e-3)",
-        "# coding: latin-1\r\nname = 'é'; import canonopt as optax\r\n\f\r\ntx = optax.adam(1e-3)",
-    ),
+    )
 }
 
 

@@ -22,7 +22,7 @@ class Environment:
         if not self._python.exists():
             venv.create(folder / "env", with_pip=True)
         exact = (f"{package.name}=={package.version}", f"jax=={package.jax}", *WITH)
-        self.pip("install", *exact, str(project), "pytest", *package.requirements)
+        self.pip("install", *exact, str(project), "pytest", *package.requirements.split())
         # The version of the project is the same after a change.
         self.pip("install", "--force-reinstall", "--no-deps", str(project))
 

@@ -9,13 +9,13 @@ class Package:
 
     name: str
     version: str
-    tests: tuple[str, ...]
+    tests: str
     _: dataclasses.KW_ONLY
     repository: str | None = None  # on GitHub, if the sdist has no tests
     tag: str = "v{version}"
     expression: str = ""  # as for pytest's -k
-    options: tuple[str, ...] = ()  # of pytest's
-    requirements: tuple[str, ...] = ()  # of the tests
+    options: str = ""  # of pytest's
+    requirements: str = ""  # of the tests
     module: str = ""  # if its name is another one
     jax: str = "0.12.0.1"
 
@@ -23,84 +23,53 @@ class Package:
         object.__setattr__(self, "module", self.module or self.name)
 
 
+_FLAX = """\
+tests/nnx/optimizer_test.py tests/nnx/ema_test.py tests/nnx/integration_test.py
+tests/serialization_test.py"""
+_BLACKJAX = """\
+tests/vi/test_meanfield_vi.py tests/vi/test_fullrank_vi.py tests/vi/test_svgd.py"""
 # Those with an Optax optimizer, in the list that optimistix's tests take their solvers from.
-MINIMISERS = " or ".join(f"solver{index}" for index in (8, 9, 21, 22))
+_MINIMISERS = " or ".join(f"solver{index}" for index in (8, 9, 21, 22))
+_OPTIMISTIX = f"test_optax or test_minimise and not jvp and options1 and ({_MINIMISERS})"
+_GPJAX = "fit_simple or fit_gp_regression or optax or optim"
+_TYPES = "--jaxtyping-packages=flowjax,beartype.beartype"
 
 PACKAGES = {
     package.name: package
     for package in [
+        Package("flowjax", "19.1.2", "tests/test_train", options=_TYPES, requirements="beartype"),
         Package(
-            "flowjax",
-            "19.1.2",
-            ("tests/test_train",),
-            options=("--jaxtyping-packages=flowjax,beartype.beartype",),
-            requirements=("beartype",),
-        ),
-        Package(
-            "gpjax",
-            "1.0.0",
-            ("tests/test_fit.py", "tests/test_state_space/test_fit.py"),
-            expression="fit_simple or fit_gp_regression or optax or optim",
-            requirements=("hypothesis",),
+            *("gpjax", "1.0.0", "tests/test_fit.py tests/test_state_space/test_fit.py"),
+            expression=_GPJAX,
+            requirements="hypothesis",
             jax="0.10.2",  # the newest that it allows
         ),
-        Package("numpyro", "0.22.0", ("test/test_optimizers.py",)),
+        Package("numpyro", "0.22.0", "test/test_optimizers.py"),
+        Package("blackjax", "1.7.1", _BLACKJAX, requirements="chex"),
         Package(
-            "blackjax",
-            "1.7.1",
-            (
-                "tests/vi/test_meanfield_vi.py",
-                "tests/vi/test_fullrank_vi.py",
-                "tests/vi/test_svgd.py",
-            ),
-            requirements=("chex",),
-        ),
-        Package(
-            "jaxopt",
-            "0.8.5",
-            ("tests/optax_wrapper_test.py",),
+            *("jaxopt", "0.8.5", "tests/optax_wrapper_test.py"),
             repository="google/jaxopt",
             tag="jaxopt-v{version}",
             # The tests give scikit-learn an option that 1.8 has not.
-            requirements=("scikit-learn<1.8", "absl-py"),
+            requirements="scikit-learn<1.8 absl-py",
         ),
         Package(
-            "optimistix",
-            "0.1.0",
-            ("tests/test_minimise.py",),
+            *("optimistix", "0.1.0", "tests/test_minimise.py"),
             repository="patrick-kidger/optimistix",
-            expression=f"test_optax or test_minimise and not jvp and options1 and ({MINIMISERS})",
-            requirements=("diffrax",),
+            expression=_OPTIMISTIX,
+            requirements="diffrax",
         ),
         Package(
-            "diffrax",
-            "0.7.2",
-            ("test/test_adjoint.py",),
+            *("diffrax", "0.7.2", "test/test_adjoint.py"),
             repository="patrick-kidger/diffrax",
             expression="implicit",
         ),
+        Package("flax", "0.12.12", _FLAX),
         Package(
-            "flax",
-            "0.12.12",
-            (
-                "tests/nnx/optimizer_test.py",
-                "tests/nnx/ema_test.py",
-                "tests/nnx/integration_test.py",
-                "tests/serialization_test.py",
-            ),
-        ),
-        Package(
-            "dm-haiku",
-            "0.0.17",
-            ("examples/impala/learner_test.py",),
-            requirements=("bsuite", "rlax"),
+            *("dm-haiku", "0.0.17", "examples/impala/learner_test.py"),
+            requirements="bsuite rlax",
             module="haiku",
         ),
-        Package(
-            "netket",
-            "3.23.0",
-            ("test/driver/test_vmc.py",),
-            repository="netket/netket",
-        ),
+        Package("netket", "3.23.0", "test/driver/test_vmc.py", repository="netket/netket"),
     ]
 }

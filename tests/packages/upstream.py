@@ -35,12 +35,8 @@ def run(environment: Environment, package: Package, source: Path, way: str) -> d
     command = ["-m", "pytest", "-q", "-c", os.devnull, "-p", "no:cacheprovider"]
     command += ["-p", "noting", f"--notes={notes}", f"--rootdir={source}"]
     command += ["--change", "optax_factories"] if way == "replaced" else []
-    command += [
-        *package.options,
-        "-k",
-        package.expression,
-        *(source / test for test in package.tests),
-    ]
+    tests = (source / test for test in package.tests.split())
+    command += [*package.options.split(), "-k", package.expression, *tests]
     process = environment.start(*command, log=log, cwd=source, paths=[suites.HERE])
     if process.wait() not in (0, 1):  # neither all passed nor some failed
         raise RuntimeError(f"pytest ended with {process.returncode}: {last_line(log)}")
