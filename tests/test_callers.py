@@ -100,11 +100,6 @@ def test_functions_that_were_imported_by_name_have_that_name():
     assert Caller().name_of("eqx", "filter_jit") == "eqx.filter_jit"
 
 
-def test_variables_of_some_types_are_kept():
-    here = 1j
-    assert call().variables["here"] is here
-
-
 def test_a_frame_keeps_nothing_alive():
     large = Owner()
     alive = weakref.ref(large)

@@ -29,7 +29,7 @@ import canonopt
 from canonopt import _jax_internals
 from canonopt._identity import read
 from canonopt._identity.instances import is_immutable
-from canonopt._jax_internals import flax_nnx, functions, hits, jaxprs, settings, tracing, watching
+from canonopt._jax_internals import flax_nnx, functions, hits, settings, tracing, watching
 from canonopt._jax_internals.functions import jit_options
 from canonopt._recompiles import listeners
 
@@ -697,32 +697,3 @@ def test_without_the_hook_of_cached_calls_no_stale_reads_are_found(monkeypatch, 
     with pytest.raises(canonopt.errors.UnsupportedVersionError, match="find stale reads") as error:
         hits.HitWatch(print)
     assert error.value.name == "jax._src.api._post_hook_state"
-
-
-TABLE = np.arange(6.0).reshape(2, 3)
-
-
-@pytest.mark.parametrize(
-    ("one", "other", "expected"),
-    [
-        (lambda x: 2 * x, lambda y: 2 * y, True),
-        (lambda x: 2 * x, lambda x: 3 * x, False),
-        (lambda x: x - 1, lambda x: 1 - x, False),
-        (lambda x: 0.0 * x, lambda x: -0.0 * x, False),
-        (lambda x: jnp.nan * x, lambda x: jnp.nan * x, True),
-        (lambda x: x + TABLE, lambda x: x + TABLE.copy(), True),
-        (lambda x: x + TABLE, lambda x: x + TABLE[::-1], False),
-        (lambda x: (2 * x, 5 * x)[0], lambda x: (2 * x, 6 * x)[0], True),
-        (lambda x: jax.jit(lambda y: 2 * y)(x), lambda x: jax.jit(lambda y: 3 * y)(x), False),
-        (lambda x: x.sum(), lambda x: x.max(), False),
-        (
-            lambda x: jax.pure_callback(np.sin, x, x),
-            lambda x: jax.pure_callback(np.sin, x, x),
-            True,
-        ),
-        (lambda x: jax.nn.relu(x), lambda x: jax.nn.relu(x), True),
-    ],
-)
-def test_programs_are_the_same_if_they_do_the_same(one, other, expected):
-    one, other = (jax.jit(function).trace(jnp.ones(3)).jaxpr for function in (one, other))
-    assert jaxprs.is_same_program(one, other) is expected

@@ -10,7 +10,6 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
 import pytest
 from jax._src import monitoring
 from jax.experimental.compilation_cache import compilation_cache
@@ -124,15 +123,6 @@ def test_threads_raise_where_they_trace():
     assert sorted(size for size, _ in errors) == [3, 4]
 
 
-def test_a_block_inside_of_a_trace_is_a_block_too():
-    def outer(x):
-        with canonopt.no_recompiles():
-            return jax.jit(fresh("inner")[0])(x)
-
-    with pytest.raises(RecompileError, match=r"inner .* was traced inside"):
-        jax.jit(outer)(X)
-
-
 def test_the_error_of_the_user_comes_first():
     def step(x):
         raise KeyError("no such thing")
@@ -232,38 +222,6 @@ def test_a_name_that_no_function_has_is_not_allowed():
         def _loss_of_the_warm_up(): ...
 
 
-def train(jit=jax.jit, steps=4):
-    model = eqx.nn.MLP(2, 1, 8, 2, key=jax.random.key(0))
-    tx = optax.adam(1e-3)
-    state = canonopt.init_like_grads(model, loss_of, ones(4, 2), optim=tx)
-
-    @eqx.filter_jit
-    def step(model, state, x):
-        grads = eqx.filter_grad(loss_of)(model, x)
-        updates, state = tx.update(grads, state)
-        return canonopt.apply_updates(model, updates), state
-
-    for _ in range(steps):
-        model, state = step(model, state, ones(4, 2))
-    return model, state, step
-
-
-def loss_of(model, x):
-    return jnp.mean(jax.vmap(model)(x) ** 2)
-
-
-def test_a_training_run_stands_in_the_block():
-    jax.clear_caches()
-    with canonopt.no_recompiles(warmup=1) as log:
-        model, state, step = train()
-        with pytest.raises(
-            RecompileError, match=r"traced for the 2nd time .*\(warmup=1\)"
-        ) as caught:
-            step(model, state, ones(3, 2))
-    assert caught.value.path == "x"
-    assert log["step"].compiles == 1
-
-
 @pytest.mark.parametrize("warmup", [1, 2])
 def test_each_function_has_so_many_programs(jit, warmup):
     step = jit(fresh()[0])
@@ -272,15 +230,6 @@ def test_each_function_has_so_many_programs(jit, warmup):
             step(ones(size)), step(ones(size))
         with pytest.raises(RecompileError, match="was traced for the "):
             step(ones(9))
-
-
-def test_a_compile_without_a_trace_is_a_second_program(jit):
-    step = jit(fresh()[0])
-    with canonopt.no_recompiles(warmup=1):
-        step(X)
-        with pytest.raises(RecompileError, match="was compiled for the 2nd time") as caught:
-            step(committed(X))
-    assert "x: commitment: " in str(caught.value)
 
 
 def test_what_canonopt_jit_tries_first_is_no_program():
@@ -377,7 +326,7 @@ def test_eager_work_is_told_by_its_line():
     [
         ({"mode": "record"}, r"mode must be one of 'raise', 'warn', not 'record'. Write mode='rai"),
         ({"allow": "step"}, r"allow must be names of functions, not 'step'. Write allow=\('step',"),
-        ({"allow": [train]}, r"allow must be names of functions, not \[<function train"),
+        ({"allow": [len]}, r"allow must be names of functions, not \[<built-in function len"),
         ({"warmup": True}, "warmup must be an int, not True. Write warmup=1"),
         ({"warmup": -1}, "warmup must be 0 or more, not -1. Write warmup=1"),
     ],

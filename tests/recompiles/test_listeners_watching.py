@@ -1,13 +1,10 @@
 """The patches of a log and their times, what it keeps, and failures in canonopt itself."""
 
 import functools
-import gc
 import traceback
-import weakref
 
 import equinox as eqx
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax._src import pjit
@@ -91,56 +88,14 @@ def test_counting_goes_on_after_the_listeners_were_cleared(where):
     assert (log["step"].traces, log["step"].compiles) == (2, 2)
 
 
-# --- what is kept -------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("use", ["log", "limit"])
-def test_nothing_is_kept_after_a_log(use):
-    step = jax.jit(lambda tree, i: tree, static_argnums=1)
-    tree = [jnp.ones(1) for _ in range(200)]
-
-    def run():
-        if use == "limit":
-            watched = canonopt.assert_max_traces(step, mode="record")
-            for i in range(4):
-                watched(tree, i)
-            log = watched.log
-        else:
-            with canonopt.compile_log() as found:
-                for i in range(4):
-                    step(tree, i)
-            log = found.functions[0]
-        return [weakref.ref(entry) for entry in log.entries]
-
-    references = run()
-    gc.collect()
-    assert len(references) == 4
-    assert [reference() for reference in references] == [None] * 4
-
-
 # --- failures of canonopt itself ----------------------------------------------------------------
-
-
-def test_a_failure_of_canonopt_is_a_note_in_the_log(monkeypatch):
-    def fail(*_, **__):
-        raise RuntimeError("a mistake")
-
-    monkeypatch.setattr(listeners, "call_of_miss", fail)
-    step = jax.jit(fresh()[0])
-    with canonopt.compile_log() as log:
-        np.testing.assert_array_equal(step(ones(1)), 2)
-        step(ones(2))
-    assert (log["step"].traces, log["step"].compiles) == (2, 2)
-    assert log.problems == ["RuntimeError: a mistake"]
-    assert "canonopt failed to find something out: RuntimeError: a mistake" in str(log)
-    with pytest.raises(canonopt.errors.ExcessError, match="no earlier call to compare with"):
-        canonopt.assert_max_traces(jax.jit(fresh()[0]), 0)(ones(1))
 
 
 @pytest.mark.parametrize(
     ("module", "name"),
     [
         *((listeners, n) for n in ("_count", "is_helper", "call_site", "is_in_backward_pass")),
+        (listeners, "call_of_miss"),
         *((watching, n) for n in ("_miss", "call_of_filter_jit")),
     ],
     ids=lambda value: value if isinstance(value, str) else "",
@@ -155,6 +110,7 @@ def test_whatever_fails_the_step_runs(monkeypatch, module, name):
     with canonopt.compile_log() as log:
         np.testing.assert_array_equal(watched(ones(1)), 2)
     assert log.problems == ["RuntimeError: a mistake"]
+    assert "canonopt failed to find something out: RuntimeError: a mistake" in str(log)
     assert listeners._thread.running == []
 
 
@@ -230,11 +186,11 @@ def test_explanations_are_made_when_somebody_asks(monkeypatch):
     monkeypatch.setattr(logs, "explain", lambda *a: made.append(a) or explain(*a))
     step = jax.jit(fresh()[0])
     with canonopt.compile_log() as log:
-        for size in range(1, 40):
+        for size in range(1, 20):
             step(array(size))
     assert made == []
     assert len(log["step"].causes()) == 1
-    assert len(made) == 38
+    assert len(made) == 18
     assert max(len(earlier) for _, earlier in made) == 16
     log["step"].causes(), str(log)
-    assert len(made) == 38
+    assert len(made) == 18

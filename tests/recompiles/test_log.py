@@ -1,6 +1,5 @@
 """`CompileLog`: what it keeps apart, counts together and prints."""
 
-import html
 import re
 
 import jax
@@ -120,11 +119,3 @@ def test_entries_with_one_cause_are_reported_once():
     assert [sum(e.seconds for e in log["step"].recompiles)] == pytest.approx(
         [sum(cause.seconds for cause in causes)]
     )
-
-
-def test_a_notebook_shows_the_log_as_text():
-    step = jax.jit(lambda x: sum(x.values()))
-    with canonopt.compile_log() as log:
-        for size in (1, 2):
-            step({f"<{i}>": ones(size) for i in range(2)})
-    assert log._repr_html_() == f"<pre>{html.escape(str(log))}</pre>"

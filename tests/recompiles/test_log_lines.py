@@ -213,13 +213,6 @@ def test_a_function_is_a_librarys_if_its_file_is_installed(library):
     assert ([entry.operation for entry in jitted.entries], causes) == (["jitted"], [])
 
 
-def test_what_the_user_jits_is_the_users_whoever_defines_it(library):
-    with canonopt.compile_log() as log:
-        jax.jit(library.Model())(array(3))
-        jax.jit(jax.vmap(library.jitted))(array(3))
-    assert [found.name for found in log.functions] == ["Model", "jitted"]
-
-
 def test_a_line_that_is_in_no_file_of_the_users(library):
     code = compile("import jax.numpy as jnp\njnp.ones(1234)", library.__file__, "exec")
     jax.clear_caches()
@@ -251,16 +244,6 @@ def test_more_lines_than_a_report_shows_are_counted():
     (cause,) = log["<lambda>"].causes()
     text = "called at steps.py:2, steps.py:3, steps.py:4, and 2 more lines"
     assert text in cause.lines()
-
-
-def test_counts_of_a_line_are_found_by_its_name():
-    jax.clear_caches()
-    with canonopt.compile_log() as log:
-        jnp.ones(3)  # by name
-    line, _ = line_of(log, "by name")
-    assert line.name == line_marked(__file__, "by name").rpartition("/")[2]
-    assert log[line.name] is line
-    assert "JAX and libraries: 1 line " in str(log)
 
 
 def test_a_list_that_grows_is_told():

@@ -11,8 +11,6 @@ import optax
 import pytest
 
 import canonopt
-from canonopt._identity import read
-from canonopt._recompiles import records
 from canonopt._recompiles.records import Budget, call_of, static_leaf
 
 from ..support.values import capturing, parts_in
@@ -81,21 +79,6 @@ def test_texts():
         assert static_leaf(value).text == text
 
 
-def test_a_function_that_holds_half_of_a_program_is_not_read_for_minutes(monkeypatch):
-    words = []
-
-    def counted(values, *args, **kwargs):
-        reading = read(values, *args, **kwargs)
-        words.append(len(reading.key))
-        return reading
-
-    monkeypatch.setattr(records, "read", counted)
-    everything = [[list(range(50)) for _ in range(100)] for _ in range(60)]
-    found = static_leaf(lambda x: x + len(everything))
-    assert 0 < sum(words) < 35_000
-    assert found.digest is None and found.parts
-
-
 # --- calls ---
 
 
@@ -136,33 +119,6 @@ def test_an_object_that_raises_for_each_attribute_has_a_record():
         inner(jnp.ones(2))
         inner(jnp.ones(3))
     assert str(log["inner"].recompiles[0].told).startswith("x: shape: float32[2] -> float32[3]")
-
-
-def test_static_data_of_a_node_has_the_name_of_its_field():
-    @attrs.frozen
-    class Named:
-        weight: object
-        name: object
-        depth: object
-
-    jax.tree_util.register_pytree_with_keys(
-        Named,
-        lambda n: (((jax.tree_util.GetAttrKey("weight"), n.weight),), (n.name, n.depth, "extra")),
-        lambda static, children: Named(*children, *static[:2]),
-    )
-    leaves = call_of(step, (Named(np.ones(2), "a", 3),), {}).leaves
-    assert [path for path in leaves if path[0] == "x"] == [
-        "x",
-        "x.name",
-        "x.depth",
-        "x.<static>",
-        "x.weight",
-    ]
-    assert [leaves[f"x.{name}"].text for name in ("name", "depth", "<static>")] == [
-        "'a'",
-        "3",
-        "('extra',)",
-    ]
 
 
 def test_optimizer_states_are_found_by_their_classes():

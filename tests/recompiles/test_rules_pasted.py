@@ -104,18 +104,6 @@ for i in range(2):
     # here
     results.append(step(net, np.ones(8, np.float32)))
 
-### a mesh that has no name where the call is
-# hint: put x in one place before the first call: jax.device_put(x, sharding)
-def placed(x, i):
-    mesh = Mesh(np.array(jax.devices()), ("data",))
-    return jax.device_put(x, NamedSharding(mesh, PartitionSpec("data"))) if i else x
-
-step = jax.jit(lambda x: x * 2)
-for i in range(2):
-    batch = placed(ones, i)
-    # here
-    step(batch)
-
 ### a state with many leaves in other places
 # hint: 4 lines like tree['0'] = jax.device_put(tree['0'], split)
 mesh = Mesh(np.array(jax.devices()), ("data",))
@@ -127,15 +115,6 @@ for i in range(2):
         tree |= {str(n): jax.device_put(tree[str(n)], split) for n in range(4)}
     # here
     step(tree)
-
-### gradients for other arguments
-# hint: jit one function, and pass what differs as an argument
-def step(x, y):
-    return (x * y).sum()
-
-for argnums in (0, 1):
-    # here
-    jax.jit(jax.grad(step, argnums=argnums))(ones, ones)
 
 ### an assertion inside of a function
 # hint: the function itself is new each time: an assertion that is made again counts from zero. \
@@ -226,18 +205,6 @@ for seed in range(3):
     trainer = Trainer(seed)
     # here
     results.append(trainer.jitted(ones))
-
-### a trainer that is a static argument of its method
-# hint: keep one instance for self, or jit its method in __init__: self.step = \
-canonopt.jit(self.step)
-class Trainer:
-    @functools.partial(jax.jit, static_argnums=0)
-    def step(self, params):
-        return params * 2
-
-for seed in range(3):
-    # here
-    Trainer().step(ones)
 """
 SCRIPTS = {part.partition("\n")[0]: part.partition("\n")[2] for part in TEXT[4:].split("\n### ")}
 

@@ -97,6 +97,13 @@ def captured(scale):
 # In each line: a name, the value that is told, the source of `step`, and the change.
 STALE = """\
 global number | rate | step = lambda x: rate * x | rate = 2.0
+sign of zero | zero | zero = 0.0; step = lambda x: zero * x | zero = -0.0
+operands | swapped | \
+    swapped = False; step = lambda x: 1 - x if swapped else x - 1 | swapped = True
+name of an operation | name | \
+    name = 'sum'; step = lambda x: getattr(x, name)() | name = 'max'
+program of an inner jit | factor | \
+    factor = 2.0; step = lambda x: jax.jit(lambda y: factor * y)(x) | factor = 3.0
 attribute of a module | m.rate | m.rate = 1.0; step = lambda x: m.rate * x | m.rate = 3.0
 item of a dict | config['lr'] | step = lambda x: config['lr'] * x | config['lr'] = 0.5
 item inside of an item | config['layers'][1] | \
@@ -154,6 +161,8 @@ equal number | step = lambda x: rate * x | rate = float('1.0')
 equal dict | step = lambda x: config['lr'] * x | config = {**config}
 value of which only the side of a limit counts | \
     step = lambda x: x if args.alpha < 100 else -x | args.alpha = 7
+value of which only the sign counts, beside an array, NaN and an inner jit | \
+    step = lambda x: jax.nn.relu(x + table) * float('nan') if rate > 0 else x | rate = 5.0
 helper that does the same | step = lambda x: helper(x) | helper = lambda x: 2 * x
 equal jax array | step = lambda x: weights['w'] * x | weights['w'] = jnp.ones(3)
 copied array | step = lambda x: x + table | table = table.copy()
@@ -321,16 +330,6 @@ def test_a_static_object_is_compared_by_what_is_in_it():
     assert reports.paths == [["self.lr"]]
 
 
-def test_a_method_that_is_jitted_again_has_the_program_of_the_first():
-    trainer = Trainer()
-    with Collected() as reports:
-        first = jax.jit(trainer.step)
-        first(X)
-        trainer.lr = 0.7
-        jax.jit(trainer.step)(X)
-    assert reports.paths == [["self.lr"]]
-
-
 def test_programs_of_one_function_are_told_apart():
     step = jitted()
     with Collected() as reports:
@@ -363,7 +362,7 @@ def test_a_report_has_the_first_call_and_counts_them(before: Any, rates: Any, ex
 
 def test_a_value_that_matters_is_found_after_one_that_does_not():
     mode = types.SimpleNamespace(name="train")
-    step = jax.jit(lambda x: x * 2.0 if mode.name == "eval" else x)
+    step = jax.jit(lambda x: x * 2.0 if mode.name == "eval" else jax.pure_callback(np.sin, x, x))
     with Collected() as reports:
         for mode.name in ("train", "train", "warmup", "eval", "eval"):
             step(X)
