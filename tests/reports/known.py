@@ -408,9 +408,6 @@ results.append(step(1, y={"hi": np.arange(4)}))
 # jax-ml/jax/issues/4712
 # differs: the function itself: function
 # step: 3 traces
-# hint: argument|once|freeze|frozen|tuple
-# - jax.jit(functools.partial(step, config))(
-# + jax.jit(step)(config,
 def step(config, x):
     return x * config["scale"]
 
@@ -554,12 +551,6 @@ for _ in range(2):
 # https://docs.jax.dev/en/latest/_autosummary/jax.tree_util.Partial.html
 # differs: f: callable
 # step: 3 traces
-# hint: once|module|def
-# + def multiply(scale, x):
-# +     return scale * x
-# +
-# - lambda scale, x: scale * x, scale
-# + multiply, scale
 @jax.jit
 def step(f, x):
     return f(x) + 1
@@ -643,13 +634,6 @@ for rate in (0.1, 0.2, 0.3, 0.4):
 # https://docs.jax.dev/en/latest/notebooks/thinking_in_jax.html
 # differs: the function itself: function
 # step: 3 traces
-# hint: argument
-# - def step(params):
-# + def step(params, data):
-# - params = step(params)
-# + params = step(params, data)
-# - @jax.jit
-# + @canonopt.jit
 def fit(data):
     @jax.jit
     def step(params):
@@ -667,9 +651,6 @@ results = [fit(jnp.asarray(np.full(3, i, np.float32))) for i in range(3)]
 # https://docs.jax.dev/en/latest/notebooks/Distributed_arrays_and_automatic_parallelization.html
 # differs: batch: sharding
 # step: 2 traces
-# hint: sharding|device_put
-# -     batch = jnp.asarray(np.full((4, 3), i, np.float32))
-# +     batch = jax.device_put(np.full((4, 3), i, np.float32), by_rows)
 @jax.jit
 def step(params, batch):
     return (params * batch).mean()

@@ -435,6 +435,9 @@ for _ in range(3):
 # google-deepmind/tapnet/issues/44
 # differs: frames: shape
 # step: 3 traces, expected
+# hint: pad|bucket|one shape|same shape
+# - results.append(step(params, video))
+# + results.append(step(params, np.pad(video, ((0, 5 - len(video)), (0, 0)))))
 @jax.jit
 def step(params, frames):
     return (params * frames).sum()
@@ -506,6 +509,11 @@ for _ in range(2):
 # google/flax/issues/16
 # differs: hidden: none
 # step: 2 traces, expected
+# hint: None|zeros|array
+# - , None
+# -
+# + , np.zeros(3, np.float32)
+# +
 @jax.jit
 def step(weights, hidden, x):
     if hidden is None:
@@ -766,6 +774,9 @@ for _ in range(3):
 # uwplasma/vmex/pull/325
 # differs: jax_default_device: context
 # step: 2 traces, expected
+# hint: default_device|default device|setting|context
+# - with jax.default_device(jax.devices()[0]):
+# + if True:
 @jax.jit
 def step(x):
     return x * 2 + 1
@@ -780,6 +791,9 @@ for _ in range(2):
 # patrick-kidger/diffrax/issues/523
 # differs: jax_enable_x64: context
 # step: 2 traces, expected
+# hint: x64|setting|context
+# - with jax.enable_x64(True):
+# + if True:
 @jax.jit
 def step(x):
     return x - 0.1 * jnp.sin(x)
@@ -865,6 +879,9 @@ for _ in range(3):
 # jax-ml/jax/issues/9237
 # differs: donate_argnums: options
 # step: 1 traces, 2 compiles, expected
+# hint: donat
+# - jax.jit(step, donate_argnums=0)
+# + jax.jit(step)
 def step(params, x):
     return params - 0.1 * x
 
