@@ -104,6 +104,18 @@ for i in range(2):
     # here
     results.append(step(net, np.ones(8, np.float32)))
 
+### a mesh that has no name where the call is
+# hint: put x in one place before the first call: jax.device_put(x, sharding)
+def placed(x, i):
+    mesh = Mesh(np.array(jax.devices()), ("data",))
+    return jax.device_put(x, NamedSharding(mesh, PartitionSpec("data"))) if i else x
+
+step = jax.jit(lambda x: x * 2)
+for i in range(2):
+    batch = placed(ones, i)
+    # here
+    step(batch)
+
 ### a state with many leaves in other places
 # hint: 4 lines like tree['0'] = jax.device_put(tree['0'], split)
 mesh = Mesh(np.array(jax.devices()), ("data",))
