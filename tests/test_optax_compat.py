@@ -1,6 +1,5 @@
 """Fails if Optax changes a behaviour that `canonopt._optax_compat` relies on."""
 
-
 import jax.numpy as jnp
 import ml_dtypes
 import numpy as np

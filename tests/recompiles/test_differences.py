@@ -14,12 +14,8 @@ import numpy as np
 import optax
 import pytest
 from hypothesis import given, settings
-from jax.experimental.xla_metadata import set_xla_metadata
-from jax.sharding import Mesh, NamedSharding
-from jax.sharding import PartitionSpec as P
 
 import canonopt
-from canonopt._jax_internals.settings import key_context
 from canonopt._recompiles.differences import KINDS as _ORDER
 from canonopt._recompiles.records import call_of
 from canonopt._recompiles.rules import explain
@@ -218,22 +214,6 @@ def capturing(value):
     return lambda: value
 
 
-# --- what is around a call ------------------------------------------------------------------------
-
-
-@pytest.mark.skipif(not key_context(), reason="this jax has no names to its key")
-@pytest.mark.skipif(not key_context(), reason="this jax has no names to its key")
-def test_the_context_of_a_call_is_named():
-    step = jax.jit(named(lambda x: x * 2))
-    with canonopt.compile_log() as log:
-        for part in "ab":
-            with set_xla_metadata(part=part):
-                step(ones(3))
-    (change,) = log["step"].entries[-1].explanation.changes
-    assert str(change) == "set_xla_metadata: context: {'part': 'a'} -> {'part': 'b'}"
-    assert change.hint == "the same set_xla_metadata in every call"
-
-
 def test_without_a_difference_the_report_lists_what_canonopt_cannot_see():
     call = renamed("x", 1)
     why = explain(call, [call])
@@ -389,30 +369,6 @@ def test_explanations_never_raise(before, after, filtered, is_static, traced):
     assert explain(one, []) is None
 
 
-def test_shardings_that_read_the_same_are_told_apart_by_their_devices():
-    step = jax.jit(named(lambda x: x * 2))
-    with canonopt.compile_log() as log:
-        for devices in (jax.devices()[:4], jax.devices()[4:]):
-            mesh = Mesh(np.array(devices), ("data",))
-            step(jax.device_put(ones(8), NamedSharding(mesh, P("data"))))
-    (change,) = log["step"].entries[-1].explanation.changes
-    assert change.before.endswith("of (('data', 4),), devices [0, 1, 2, 3]")
-    assert change.after.endswith("of (('data', 4),), devices [4, 5, 6, 7]")
-
-
-def test_a_function_that_was_made_again_is_nearer_than_another_one():
-    def step(x, y):
-        return (x * y).sum()
-
-    with canonopt.compile_log() as log:
-        for argnums in (0, 1, 0):
-            jax.jit(jax.grad(step, argnums=argnums))(ones(3), ones(3))
-    other, same = log["step"].recompiles
-    assert other.explanation.changes[0].before.endswith("captured variable 'argnums' 0")
-    after = same.explanation.changes[0].after
-    assert after == "another object made by the same code, by jax.grad"
-
-
 def test_what_was_made_again_around_an_assertion_is_named():
     inner = canonopt.assert_max_traces(lambda x: x * 2)
     with pytest.raises(canonopt.errors.ExcessError) as caught:
@@ -447,16 +403,3 @@ def test_modules_of_nnx_are_named_as_the_user_names_them(jit):
     text = str(log["step"].entries[-1].explanation)
     assert "_graphdef" not in text and "_pytree__" not in text
     assert all(change.fix == "" for change in changes)
-
-
-def test_the_graph_of_a_module_is_named_as_the_module():
-    nnx = pytest.importorskip("flax.nnx")
-    step = jax.jit(named(lambda graph: 0), static_argnums=0)
-    layer = nnx.BatchNorm(3, rngs=nnx.Rngs(0))
-    with canonopt.compile_log() as log:
-        for mode in ("train", "eval"):
-            getattr(layer, mode)()
-            step(nnx.graphdef(layer))
-    (change,) = log["step"].entries[-1].explanation.changes
-    assert str(change) == "graph.use_running_average: static value: False -> True"
-    assert change.hint.startswith("give graph.use_running_average one value")

@@ -287,7 +287,63 @@ for _ in range(2):
 """,
         "or set it to canonopt.hoist(function)",
     ),
+    "two specs that read an object": (
+        """
+class Trainer:
+    lr = 0.1
+def build(trainer):
+    return canonopt.sgd(lambda count: trainer.lr)
+step = jax.jit(lambda optim: 0, static_argnums=0)
+for _ in range(2):
+    step(build(Trainer()))
+""",
+        "is a Trainer, which may change. Make Trainer a frozen dataclass",
+        "canonopt.register_constant(Trainer)",
+    ),
+    "shardings that read the same": (
+        """
+step = jax.jit(lambda x: x * 2)
+for devices in (jax.devices()[:4], jax.devices()[4:]):
+    step(jax.device_put(np.ones(8), NamedSharding(Mesh(devices, "i"), PartitionSpec("i"))))
+""",
+        "of (('i', 4),), devices [0, 1, 2, 3]",
+        "of (('i', 4),), devices [4, 5, 6, 7]",
+    ),
+    "a function that was made again after another one": (
+        """
+def step(x, y):
+    return (x * y).sum()
+for argnums in (0, 1, 0):
+    jax.jit(jax.grad(step, argnums=argnums))(1.0, 1.0)
+""",
+        "with captured variable 'argnums' 0",
+        "-> another object made by the same code, by jax.grad",
+    ),
+    "the graph of a module of nnx": (
+        """
+step = jax.jit(lambda graph: 0, static_argnums=0)
+layer = nnx.BatchNorm(3, rngs=nnx.Rngs(0))
+for mode in ("train", "eval"):
+    getattr(layer, mode)()
+    step(nnx.graphdef(layer))
+""",
+        "graph.use_running_average: static value: False -> True",
+        "hint: give graph.use_running_average one value",
+    ),
+    "metadata around the call": (
+        """
+from jax.experimental.xla_metadata import set_xla_metadata
+step = jax.jit(lambda x: x * 2)
+for part in "ab":
+    with set_xla_metadata(part=part):
+        step(1.0)
+""",
+        "set_xla_metadata: context: {'part': 'a'} -> {'part': 'b'}",
+        "hint: the same set_xla_metadata in every call",
+    ),
 }
+if jax.__version_info__ < (0, 10):  # which has no names to its key
+    del TOLD["metadata around the call"]
 NAMES = {
     **{"functools": functools, "jax": jax, "jnp": jnp, "np": np, "eqx": eqx, "optax": optax},
     **{"canonopt": canonopt, "nnx": nnx, "TrainState": train_state.TrainState, "Mesh": Mesh},
@@ -406,24 +462,6 @@ def test_a_transformation_that_was_built_again_is_named_as_it_was_built(
         return
     assert change.hint.startswith(f"build tx with {factories} from canonopt in place of optax")
     assert ("canonopt.dynamic" in change.hint) == (after != SAME)
-
-
-class Trainer:
-    def __init__(self, lr):
-        self.lr = lr
-
-
-def test_the_reason_why_two_specs_are_not_shared_is_named():
-    def build(trainer):
-        return canonopt.sgd(lambda count: trainer.lr)
-
-    step = jax.jit(named(lambda optim, x: optim.init(x)), static_argnums=0)
-    with canonopt.compile_log() as log:
-        for _ in range(2):
-            step(build(Trainer(0.1)), ones(3))
-    (change,) = log["step"].entries[-1].explanation.changes
-    assert "is a Trainer, which may change. Make Trainer a frozen dataclass" in change.hint
-    assert "canonopt.register_constant(Trainer)" in change.hint
 
 
 # --- optimizer states -------------------------------------------------------------------------

@@ -404,18 +404,6 @@ results = [step(1, {"hi": np.arange(3)}), step(1, {"hi": np.arange(4)})]
 # here
 results.append(step(1, y={"hi": np.arange(4)}))
 
-### a partial with a configuration in a dict
-# jax-ml/jax/issues/4712
-# differs: the function itself: function
-# step: 3 traces
-def step(config, x):
-    return x * config["scale"]
-
-for _ in range(3):
-    config = {"scale": 2.0}
-    # here
-    results.append(jax.jit(functools.partial(step, config))(np.ones(3, np.float32)))
-
 ### a key that is folded with a static loop index
 # jax-ml/jax/issues/1033
 # differs: data: static value
@@ -607,29 +595,6 @@ for _ in range(3):
     # here
     results.append(jax.pmap(functools.partial(step, 2.0))(x))
 
-### a step that closes over a rate that a sweep changes
-# https://docs.jax.dev/en/latest/notebooks/Common_Gotchas_in_JAX.html
-# differs: the function itself: function
-# step: 4 traces
-# hint: argument
-# + run = make_step(0.0)
-# - def step(params, x):
-# + def step(params, x, rate):
-# - run(params, x)
-# + run(params, x, rate)
-# -     run = make_step(rate)
-def make_step(rate):
-    @jax.jit
-    def step(params, x):
-        return params - rate * x
-
-    return step
-
-for rate in (0.1, 0.2, 0.3, 0.4):
-    run = make_step(rate)
-    # here
-    results.append(run(params, x))
-
 ### a step that closes over the data of its fold
 # https://docs.jax.dev/en/latest/notebooks/thinking_in_jax.html
 # differs: the function itself: function
@@ -646,43 +611,6 @@ def fit(data):
     return params
 
 results = [fit(jnp.asarray(np.full(3, i, np.float32))) for i in range(3)]
-
-### batches over a mesh, and an evaluation on one device
-# https://docs.jax.dev/en/latest/notebooks/Distributed_arrays_and_automatic_parallelization.html
-# differs: batch: sharding
-# step: 2 traces
-@jax.jit
-def step(params, batch):
-    return (params * batch).mean()
-
-for i in range(2):
-    batch = jax.device_put(np.full((4, 3), i, np.float32), by_rows)
-    results.append(step(params, batch))
-    batch = jnp.asarray(np.full((4, 3), i, np.float32))
-    # here
-    results.append(step(params, batch))
-
-### a step that is lowered for each batch
-# https://docs.jax.dev/en/latest/aot.html
-# differs: the function itself: function
-# step: 3 traces
-# hint: once
-# - def run(f, x):
-# + @functools.lru_cache
-# + def compiled(f, shape):
-# -     return jax.jit(step).lower(x).compile()(x)
-# +     return jax.jit(step).lower(jax.ShapeDtypeStruct(shape, np.float32)).compile()
-# +
-# + def run(f, x):
-# +     return compiled(f, x.shape)(x)
-def run(f, x):
-    def step(x):
-        return f(x) * 2
-
-    # here
-    return jax.jit(step).lower(x).compile()(x)
-
-results = [run(jnp.sin, np.full(3, i, np.float32)) for i in range(3)]
 
 ## optax
 ### an optimizer with another learning rate
