@@ -11,6 +11,7 @@ import dataclasses
 import enum
 import functools
 import math
+import textwrap
 import threading
 
 import diffrax
@@ -23,13 +24,13 @@ import numpy as np
 import optax
 import pytest
 from beartype import beartype
-from jax.sharding import Mesh, PartitionSpec
 from jaxtyping import Array, Float, jaxtyped
 
 import canonopt
 
 from .support import catalogue
 from .support.counting import all_compiles
+from .support.generated import named_texts
 
 JITS = {
     "jit": (canonopt.jit, jax.jit),
@@ -43,14 +44,6 @@ def add(name, fit, *jits, tolerance=0.0, marks=()):
     for jit in jits or JITS:
         values = fit, *JITS[jit], tolerance
         CASES.append(pytest.param(*values, id=f"{name}-{jit}", marks=marks))
-
-
-def case(*jits, **options):
-    return lambda fit: add(fit.__name__, fit, *jits, **options)
-
-
-# Captured arrays are constants of the program of JAX, which XLA may fold.
-captures_arrays = functools.partial(case, tolerance=1e-6)
 
 
 def make_data(key):
@@ -232,19 +225,6 @@ for name, around in AROUND.items():
     add(f"in_a_{name}_of_equinox", fit, "filter_jit", tolerance=1e-6)
 
 
-@captures_arrays()
-def folds(jit, key):
-    def fit_fold(x, y, x_test, y_test):
-        loss = jit(lambda params: square_loss(params, x, y))
-        step = jit(lambda params: (descend(params, jax.grad(loss)(params)),))
-        score = jit(lambda params: square_loss(params, x_test, y_test))
-        return score(*repeat(step, make_params()))
-
-    x, y = make_data(key)
-    parts = [np.arange(8) // 2 == fold for fold in range(4)]
-    return [fit_fold(x[~part], y[~part], x[part], y[part]) for part in parts]
-
-
 def solve(field, y0):
     term, times = diffrax.ODETerm(field), diffrax.SaveAt(ts=jnp.linspace(0.0, 1.0, 3))
     return diffrax.diffeqsolve(term, diffrax.Tsit5(), 0.0, 1.0, 0.5, y0, saveat=times).ys[-1]
@@ -254,109 +234,6 @@ class Linear(flax.linen.Module):
     @flax.linen.compact
     def __call__(self, x):
         return flax.linen.Dense(1)(x)[:, 0]
-
-
-@case("filter_jit")
-def model_with_dropout(jit, key):
-    @jit
-    def step(model, key, x, y):
-        key, *keys = jax.random.split(key, 9)
-        loss = lambda model: jnp.mean((jax.vmap(model)(x, key=jnp.stack(keys)) - y) ** 2)
-        return descend(model, eqx.filter_grad(loss)(model)), key
-
-    model = eqx.nn.Sequential([eqx.nn.Dropout(0.5), make_mlp(key)])
-    return repeat(step, model, key, data=make_data(key))[0]
-
-
-@case("filter_jit")
-def model_with_batch_norm(jit, key):
-    def loss(model, state, x, y):
-        batched = jax.vmap(model, axis_name="batch", in_axes=(0, None), out_axes=(0, None))
-        predicted, state = batched(x, state)
-        return jnp.mean((predicted - y[:, None]) ** 2), state
-
-    @jit
-    def step(model, state, x, y):
-        grads, state = eqx.filter_grad(loss, has_aux=True)(model, state, x, y)
-        return descend(model, grads), state
-
-    norm = functools.partial(eqx.nn.BatchNorm, axis_name="batch", mode="batch")
-    make = lambda: eqx.nn.Sequential([eqx.nn.Linear(3, 1, key=key), norm(1)])
-    return repeat(step, *eqx.nn.make_with_state(make)(), data=make_data(key))
-
-
-@case("filter_jit", marks=pytest.mark.slow)
-def diffrax_model(jit, key):
-    loss = lambda mlp, x, y: jnp.mean((solve(lambda t, y, args: mlp(y), x[0]) - y[0]) ** 2)
-    return train(jit, key, loss, eqx.nn.MLP(3, 3, 4, 1, key=key))
-
-
-@case()
-def flax_linen(jit, key):
-    model = Linear()
-    loss = lambda params, x, y: jnp.mean((model.apply(params, x) - y) ** 2)
-    return train(jit, key, loss, model.init(key, jnp.ones((8, 3))))
-
-
-@case()
-def flax_nnx(jit, key):
-    graph, params = flax.nnx.split(flax.nnx.Linear(3, 1, rngs=flax.nnx.Rngs(key)))
-    model = lambda params, x: flax.nnx.merge(graph, params)(x)[:, 0]
-    loss = lambda params, x, y: jnp.mean((model(params, x) - y) ** 2)
-    return train(jit, key, loss, params)
-
-
-@captures_arrays()
-def scan_over_epochs(jit, key):
-    x, y = make_data(key)
-    optim = optax.adam(optax.cosine_decay_schedule(1e-2, 100))
-
-    def epoch(carry, _):
-        params, opt_state = carry
-        value, grads = jax.value_and_grad(square_loss)(params, x, y)
-        updates, opt_state = optim.update(grads, opt_state, params)
-        return (optax.apply_updates(params, updates), opt_state), value
-
-    run = jit(lambda *carry: jax.lax.scan(epoch, carry, None, length=5))
-    return run(make_params(), optim.init(make_params()))
-
-
-@case()
-def ensemble(jit, key):
-    step = lambda p, x, y: (descend(p, jax.grad(square_loss)(p, x, y)),)
-    params = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf + 1]), make_params())
-    return repeat(jit(jax.vmap(step, (0, None, None))), params, data=make_data(key))
-
-
-@case()
-def trainer_of_two_steps(jit, key):
-    trainer, (x, _) = TwoSteps(jit, 0.5), make_data(key)
-    return trainer.train(x), trainer.evaluate(x)
-
-
-@case()
-def trainer_with_more_than_its_step_reads(jit, key):
-    trainer, (x, _) = LargeTrainer(jit, int(jax.random.key_data(key)[-1])), make_data(key)
-    trainer.history.append(trainer.train(x))
-    return trainer.history[-1]
-
-
-@case("jit")
-def transformed_then_jitted(jit, key):
-    """The wrappers of JAX store into their own variables when they are traced."""
-    params, (x, y) = make_params(), make_data(key)
-
-    def loss(params, x, y):
-        return square_loss(params, x, y)
-
-    def mean(params, x, y):
-        return jax.lax.pmean(square_loss(params, x, y), "i")
-
-    mesh = Mesh(jax.devices()[:2], ("i",))
-    whole, batch = PartitionSpec(), PartitionSpec("i")
-    mean = jax.shard_map(mean, mesh=mesh, in_specs=(whole, batch, batch), out_specs=whole)
-    functions = mean, jax.checkpoint(loss), jax.value_and_grad(loss), jax.vmap(loss, (None, 0, 0))
-    return [jit(fn)(params, x, y) for fn in functions]
 
 
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["w"], meta_fields=["scale"])
@@ -373,12 +250,6 @@ class Settings:
 
     def loss(self, params, x, y):
         return square_loss(params, getattr(jnp, self.name)(x), y) * sum(self.sizes)
-
-
-@case()
-def jitted_partial_of_settings(jit, key):
-    step = lambda s, params, x, y: (descend(params, jax.grad(s.loss)(params, x, y)),)
-    return repeat(jit(functools.partial(step, Settings())), make_params(), data=make_data(key))
 
 
 class Mode(enum.Enum):
@@ -449,6 +320,101 @@ for i, tolerance in enumerate([0.0, 1e-6]):
     for name in make_losses(jax.jit, None)[i]:
         fit = lambda jit, key, i=i, n=name: train(jit, key, make_losses(jit, key)[i][n])
         add(f"captured_{name}", fit, tolerance=tolerance)
+
+
+# Bodies of fits: functions of `jit` and `key`. After the name, with which jit, if not with both,
+# and whether arrays are captured: they are constants of the program of JAX, which XLA may fold.
+TEXT = """
+### folds, captures
+def fit_fold(x, y, x_test, y_test):
+    loss = jit(lambda params: square_loss(params, x, y))
+    step = jit(lambda params: (descend(params, jax.grad(loss)(params)),))
+    score = jit(lambda params: square_loss(params, x_test, y_test))
+    return score(*repeat(step, make_params()))
+x, y = make_data(key)
+parts = [np.arange(8) // 2 == fold for fold in range(4)]
+return [fit_fold(x[~part], y[~part], x[part], y[part]) for part in parts]
+### model with dropout, filter_jit
+@jit
+def step(model, key, x, y):
+    key, *keys = jax.random.split(key, 9)
+    loss = lambda model: jnp.mean((jax.vmap(model)(x, key=jnp.stack(keys)) - y) ** 2)
+    return descend(model, eqx.filter_grad(loss)(model)), key
+model = eqx.nn.Sequential([eqx.nn.Dropout(0.5), make_mlp(key)])
+return repeat(step, model, key, data=make_data(key))[0]
+### model with batch norm, filter_jit
+def loss(model, state, x, y):
+    batched = jax.vmap(model, axis_name="batch", in_axes=(0, None), out_axes=(0, None))
+    predicted, state = batched(x, state)
+    return jnp.mean((predicted - y[:, None]) ** 2), state
+@jit
+def step(model, state, x, y):
+    grads, state = eqx.filter_grad(loss, has_aux=True)(model, state, x, y)
+    return descend(model, grads), state
+norm = functools.partial(eqx.nn.BatchNorm, axis_name="batch", mode="batch")
+make = lambda: eqx.nn.Sequential([eqx.nn.Linear(3, 1, key=key), norm(1)])
+return repeat(step, *eqx.nn.make_with_state(make)(), data=make_data(key))
+### diffrax model, filter_jit slow
+loss = lambda mlp, x, y: jnp.mean((solve(lambda t, y, args: mlp(y), x[0]) - y[0]) ** 2)
+return train(jit, key, loss, eqx.nn.MLP(3, 3, 4, 1, key=key))
+### flax linen
+model = Linear()
+loss = lambda params, x, y: jnp.mean((model.apply(params, x) - y) ** 2)
+return train(jit, key, loss, model.init(key, jnp.ones((8, 3))))
+### flax nnx
+graph, params = flax.nnx.split(flax.nnx.Linear(3, 1, rngs=flax.nnx.Rngs(key)))
+model = lambda params, x: flax.nnx.merge(graph, params)(x)[:, 0]
+loss = lambda params, x, y: jnp.mean((model(params, x) - y) ** 2)
+return train(jit, key, loss, params)
+### scan over epochs, captures
+x, y = make_data(key)
+optim = optax.adam(optax.cosine_decay_schedule(1e-2, 100))
+def epoch(carry, _):
+    params, opt_state = carry
+    value, grads = jax.value_and_grad(square_loss)(params, x, y)
+    updates, opt_state = optim.update(grads, opt_state, params)
+    return (optax.apply_updates(params, updates), opt_state), value
+run = jit(lambda *carry: jax.lax.scan(epoch, carry, None, length=5))
+return run(make_params(), optim.init(make_params()))
+### ensemble
+step = lambda p, x, y: (descend(p, jax.grad(square_loss)(p, x, y)),)
+params = jax.tree.map(lambda leaf: jnp.stack([leaf, leaf + 1]), make_params())
+return repeat(jit(jax.vmap(step, (0, None, None))), params, data=make_data(key))
+### trainer of two steps
+trainer, (x, _) = TwoSteps(jit, 0.5), make_data(key)
+return trainer.train(x), trainer.evaluate(x)
+### trainer with more than its step reads
+trainer, (x, _) = LargeTrainer(jit, int(jax.random.key_data(key)[-1])), make_data(key)
+trainer.history.append(trainer.train(x))
+return trainer.history[-1]
+### transformed then jitted, jit
+params, (x, y) = make_params(), make_data(key)
+def loss(params, x, y):
+    return square_loss(params, x, y)
+def mean(params, x, y):
+    return jax.lax.pmean(square_loss(params, x, y), "i")
+from jax.sharding import Mesh, PartitionSpec
+mesh = Mesh(jax.devices()[:2], ("i",))
+whole, batch = PartitionSpec(), PartitionSpec("i")
+mean = jax.shard_map(mean, mesh=mesh, in_specs=(whole, batch, batch), out_specs=whole)
+functions = mean, jax.checkpoint(loss), jax.value_and_grad(loss), jax.vmap(loss, (None, 0, 0))
+return [jit(fn)(params, x, y) for fn in functions]
+### jitted partial of settings
+step = lambda s, params, x, y: (descend(params, jax.grad(s.loss)(params, x, y)),)
+return repeat(jit(functools.partial(step, Settings())), make_params(), data=make_data(key))
+"""
+
+
+def fit_of(body):
+    space = {}
+    exec(f"def fit(jit, key):\n{textwrap.indent(body, '    ')}", globals(), space)
+    return space["fit"]
+
+
+for name, (options, body) in named_texts(TEXT).items():
+    marks = [pytest.mark.slow] * ("slow" in options)
+    tolerance = 1e-6 if "captures" in options else 0.0
+    add(name, fit_of(body), *(JITS.keys() & {*options.split()}), tolerance=tolerance, marks=marks)
 
 
 @pytest.mark.parametrize("fit, ours, theirs, tolerance", CASES)
