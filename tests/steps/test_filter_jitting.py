@@ -1,6 +1,5 @@
 """`canonopt.filter_jit` beside `equinox.filter_jit`: results, traces, compiles, memory, errors."""
 
-import functools
 import gc
 import operator
 import weakref
@@ -19,9 +18,10 @@ import canonopt
 from canonopt._steps import filter_jitting, partition
 
 from ..support.counting import counted
+from ..support.generated import named_texts
+from ..support.jit_programs import agreed, fits
 
 X = jnp.arange(3.0)
-BOTH = pytest.mark.parametrize("jit", [eqx.filter_jit, canonopt.filter_jit], ids=["eqx", "ours"])
 
 
 def activation(x):
@@ -145,146 +145,142 @@ def test_arguments_and_results_are_those_of_equinox(name):
         assert our_counts == their_counts
 
 
-@BOTH
-def test_a_new_trace_sees_the_value_that_it_was_called_with(jit):
-    step = jit(lambda x, n: (x, n))
-    assert step(X, 1)[1] is 1 is step(X, True)[1]  # noqa: F632, as `1 == True`
-    assert step(X[:2], True)[1] is True
-    held = jit(lambda x, layer: (x, layer.size))
-    for _ in range(3):
-        held(X, Layer(X, size=1))
-    layer = Layer(X, size=True)
-    for i in range(1, 4):
-        assert held(jnp.ones(10 + i), layer)[1] is True
+SETUP = """
+from tests.steps.test_filter_jitting import Holder, Layer, Mutable, X, activation, plus_one
 
+def refused(error, words, function, *args, **kwargs):
+    try:
+        function(*args, **kwargs)
+    except error as raised:
+        assert words in str(raised), raised
+        of_program = isinstance(raised, eqx.EquinoxRuntimeError)
+        return type(raised), of_program and raised.__cause__ is None
+    raise AssertionError(words)
 
-@BOTH
-def test_functions_of_all_kinds(jit):
-    class Model(eqx.Module):
-        weight: jax.Array
-
-        def __call__(self, x):
-            return self.weight * x
-
-        @jit
-        def method(self, x, *, scale=1.0):
-            return self.weight * x * scale
-
-    model = Model(X)
-    for function in (model, model.__call__, jtu.Partial(jnp.multiply, X), eqx.Partial(model)):
-        np.testing.assert_array_equal(jit(function)(2.0 * X), 2.0 * X**2)
-    np.testing.assert_array_equal(model.method(X), X**2)
-    np.testing.assert_array_equal(model.method(X, scale=2.0), 2 * X**2)
-    np.testing.assert_array_equal(Model.method(model, X), X**2)
-    np.testing.assert_array_equal(jit(functools.partial(jnp.multiply, 2.0))(X), 2 * X)
-    np.testing.assert_array_equal(jit(jax.jit(activation))(X), 2 * X)
-    np.testing.assert_array_equal(jit(jit(activation))(X), 2 * X)
-    np.testing.assert_array_equal(jit(inline=True)(activation)(X), 2 * X)
-    # The name is a leaf, too.
-    assert (len(jax.tree.leaves(jit(model))), len(jax.tree.leaves(jit(activation)))) == (2, 1)
-    assert jit(activation).__name__ == "activation"
-    assert jit(activation).__wrapped__ is activation
-
-
-@BOTH
-def test_a_function_takes_its_arguments_as_python_binds_them(jit):
-    call, count = counted(activation)
-
-    def bound(x, y=1, *, z=2):
-        return call(x) + y + z
-
-    jitted = jit(bound)
-    for result in (jitted(X, 1), jitted(X, y=1), jitted(y=1, x=X)):
-        np.testing.assert_array_equal(result, 2 * X + 3)
-    assert count.traces == 1
-    np.testing.assert_array_equal(jitted(X, z=0), 2 * X + 1)
-    for args, kwargs in (((), {}), ((X, 1, 2), {}), ((X,), {"unknown": 1})):
-        with pytest.raises(TypeError, match="argument"):
-            jitted(*args, **kwargs)
-
-
-@BOTH
-def test_arguments_that_cannot_be_hashed(jit):
-    with pytest.raises(ValueError, match="Non-hashable static arguments"):
-        jit(lambda tree: X)(Holder(({1}, X)))
-    with pytest.raises(ValueError, match="Non-hashable static arguments"):
-        jit(lambda tree: X)({1})
-
-
-@BOTH
-@pytest.mark.parametrize("donate", ["all", "all-except-first", "none"])
-def test_donated_modules(jit, donate):
-    step = jit(lambda other, layer: (plus_one(layer), plus_one(other)), donate=donate)
+class Model(eqx.Module):
+    weight: jax.Array
+    def __call__(self, x):
+        return self.weight * x
+    @filter_jit
+    def method(self, x, *, scale=1.0):
+        return self.weight * x * scale
+"""
+PROGRAMS = named_texts("""
+### a new trace sees the value that it was called with
+step = filter_jit(lambda x, n: (x, n))
+yield step(X, 1), step(X, True), step(X[:2], True)
+held = filter_jit(lambda x, layer: (x, layer.size))
+for _ in range(3):
+    held(X, Layer(X, size=1))
+for i in range(1, 4):
+    yield held(jnp.ones(10 + i), Layer(X, size=True))
+### functions of all kinds
+model = Model(X)
+partials = jax.tree_util.Partial(jnp.multiply, X), eqx.Partial(model)
+for function in (model, model.__call__, *partials):
+    yield filter_jit(function)(2.0 * X)
+yield model.method(X), model.method(X, scale=2.0), Model.method(model, X)
+made = functools.partial(jnp.multiply, 2.0), jax.jit(activation), filter_jit(activation)
+yield [filter_jit(function)(X) for function in made]
+yield filter_jit(inline=True)(activation)(X)
+# The name is a leaf, too.
+yield [len(jax.tree.leaves(filter_jit(function))) for function in (model, activation)]
+jitted = filter_jit(activation)
+yield jitted.__name__, jitted.__wrapped__ is activation
+### arguments as Python binds them
+traces = []
+@filter_jit
+def bound(x, y=1, *, z=2):
+    traces.append(x)
+    return activation(x) + y + z
+yield bound(X, 1), bound(X, y=1), bound(y=1, x=X), len(traces)
+yield bound(X, z=0)
+yield refused(TypeError, "argument", bound)
+yield refused(TypeError, "argument", bound, X, 1, 2)
+yield refused(TypeError, "argument", bound, X, unknown=1)
+### arguments that cannot be hashed
+for tree in (Holder(({1}, X)), {1}):
+    yield refused(ValueError, "Non-hashable static", filter_jit(lambda tree: X), tree)
+### donated modules
+for donate in ("all", "all-except-first", "none"):
+    step = filter_jit(lambda other, layer: (plus_one(layer), plus_one(other)), donate=donate)
     layer, other = Layer(X + 1, X + 2), Layer(X + 3)
     step(other, layer)
-    assert layer.weight.is_deleted() == layer.bias.is_deleted() == (donate != "none")
-    assert other.weight.is_deleted() == (donate == "all")
+    yield [leaf.is_deleted() for leaf in (layer.weight, layer.bias, other.weight)]
     if donate != "none":
-        with pytest.raises((ValueError, RuntimeError), match="deleted"):
-            step(Layer(X + 4), layer)
+        refused((ValueError, RuntimeError), "deleted", step, Layer(X + 4), layer)
     made, _ = step(Layer(X + 4), Layer(X + 1, X + 2))
     step(Layer(X + 4), made)
-    assert made.weight.is_deleted() == (donate != "none")
+    yield made.weight.is_deleted()
+### lowering
+lowered = filter_jit(lambda layer, x, **kw: (plus_one(layer), kw)).lower(Layer(X), X, name="a")
+yield "stablehlo" in lowered.as_text(), bool(lowered.lowered.compile())
+yield lowered.compile()(Layer(X), X, name="a")
+### refused options
+yield refused(ValueError, "static_argnums", filter_jit, activation, static_argnums=0)
+yield refused(ValueError, "'all-except-first'", filter_jit, activation, donate="some")
+yield refused(TypeError, "", filter_jit, None)
+### errors in the program
+@filter_jit
+def check(x):
+    return eqx.error_if(x, x[0] > 0, "the first is positive")
+outer = filter_jit(lambda x: check(x))
+for function in (check, outer, check):
+    yield function(X)
+    yield refused(eqx.EquinoxRuntimeError, "the first is positive", function, X + 1)
+    yield refused(eqx.EquinoxRuntimeError, "outside of JIT", function, X + 1)
+### errors of callbacks and of tracing
+def fail(*_):
+    raise OSError("a callback")
+yield refused(Exception, "a callback", filter_jit(lambda x: jax.pure_callback(fail, x, x)), X)[1]
+traced = []
+@filter_jit
+def trace(x):
+    if not traced:
+        traced.append(1)
+        raise ValueError("while tracing")
+    return x + 1
+yield refused(ValueError, "while tracing", trace, X)
+yield trace(X)
+### modules that have changed
+step = filter_jit(lambda tree: tree)
+def changed(module, *changes):
+    for change in (lambda _: None, *changes):
+        change(module)
+        for _ in range(3):
+            yield jax.tree.leaves(step(module))
+a_list, a_dict = Holder(([X],)), Holder(Holder({"a": X}))
+to_first = lambda m: m.content[0].__setitem__(0, X + 1)
+yield from changed(a_list, to_first, lambda m: m.content[0].append(X))
+yield from changed(a_dict, lambda m: m.content.content.update(a=2.0))
+to_other, to_none = (lambda m, w=w: setattr(m, "weight", w) for w in (X + 1, None))
+yield from changed(Mutable(X), to_other, to_none)
+yield from changed(Holder(np.ones(3)), lambda m: m.content.__setitem__(0, 5))
+### a module in its init may still change
+total = filter_jit(lambda module: module.weight.sum())
+found = []
+class Initialised(eqx.Module):
+    weight: jax.Array
+    def __init__(self):
+        for i in range(3):
+            self.weight = X + i
+            found.extend(float(total(self)) for _ in range(3))
+yield total(Initialised()), total(Initialised()), found
+### a sentinel that is returned
+for sentinel in (object(), ..., NotImplemented, None, eqx.nn.State, len, np.dtype("float32")):
+    for _ in range(2):
+        step = filter_jit(lambda x, s: (x, s, {"s": s}))
+        for _ in range(2):
+            _, found, held = step(X, sentinel)
+            yield found is sentinel, held["s"] is sentinel
+""")
 
 
-@BOTH
-def test_lowering(jit):
-    lowered = jit(lambda layer, x, **kw: (plus_one(layer), kw)).lower(Layer(X), X, name="a")
-    assert "stablehlo" in lowered.as_text() and lowered.lowered.compile()
-    layer, kwargs = lowered.compile()(Layer(X), X, name="a")
-    np.testing.assert_array_equal(layer.weight, X + 1)
-    assert kwargs == {"name": "a"}
-
-
-@BOTH
-def test_refused_options(jit):
-    with pytest.raises(ValueError, match="static_argnums"):
-        jit(activation, static_argnums=0)
-    with pytest.raises(ValueError, match="'all-except-first'"):
-        jit(activation, donate="some")
-    with pytest.raises(TypeError):
-        jit(None)
-
-
-# --- errors -------------------------------------------------------------------------------------
-
-
-@BOTH
-def test_errors_in_the_program(jit, caplog):
-    @jit
-    def check(x):
-        return eqx.error_if(x, x[0] > 0, "the first is positive")
-
-    outer = jit(lambda x: check(x))
-    for function in (check, outer, check):
-        function(X)
-        with pytest.raises(eqx.EquinoxRuntimeError, match="the first is positive") as caught:
-            function(X + 1)
-        assert "outside of JIT" in str(caught.value)
-        assert caught.value.__cause__ is None
+@pytest.mark.usefixtures("restored_caches")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gives_and_raises_what_equinox_does(name, caplog):
+    agreed(fits(SETUP, PROGRAMS[name][1]))
     assert not caplog.records
-
-
-@BOTH
-def test_errors_of_callbacks_and_of_tracing(jit):
-    def fail(*_):
-        raise OSError("a callback")
-
-    with pytest.raises(Exception, match="a callback") as caught:
-        jit(lambda x: jax.pure_callback(fail, x, x))(X)
-    assert not isinstance(caught.value, eqx.EquinoxRuntimeError)
-
-    @jit
-    def trace(x):
-        if not traced:
-            traced.append(1)
-            raise ValueError("while tracing")
-        return x + 1
-
-    traced = []
-    with pytest.raises(ValueError, match="while tracing"):
-        trace(X)
-    np.testing.assert_array_equal(trace(X), X + 1)
 
 
 def test_only_programs_that_may_fail_are_waited_for(monkeypatch):
@@ -339,57 +335,6 @@ class Mutable(eqx.Module):
 
     def __setattr__(self, name, value):
         object.__setattr__(self, name, value)
-
-
-# Makes a module, and changes it.
-CHANGES = {
-    "list": (
-        lambda: Holder(([X],)),
-        lambda m: m.content[0].__setitem__(0, X + 1),
-        lambda m: m.content[0].append(X),
-    ),
-    "dict": (
-        lambda: Holder(Holder({"a": X})),
-        lambda m: m.content.content.update(a=2.0),
-    ),
-    "module": (
-        lambda: Mutable(X),
-        lambda m: setattr(m, "weight", X + 1),
-        lambda m: setattr(m, "weight", None),
-    ),
-    "numpy": (lambda: Holder(np.ones(3)), lambda m: m.content.__setitem__(0, 5)),
-}
-
-
-@BOTH
-@pytest.mark.parametrize("name", CHANGES)
-def test_a_module_that_has_changed_is_not_taken_for_what_it_was(jit, name):
-    step = jit(lambda tree: tree)
-    make, *changes = CHANGES[name]
-    module = make()
-    for change in (lambda _: None, *changes):
-        change(module)
-        for _ in range(3):
-            for pair in zip(*map(jax.tree.leaves, (step(module), module)), strict=True):
-                np.testing.assert_array_equal(*pair)
-
-
-@BOTH
-def test_a_module_in_its_init_may_still_change(jit):
-    total = jit(lambda module: module.weight.sum())
-    found = []
-
-    class Initialised(eqx.Module):
-        weight: jax.Array
-
-        def __init__(self):
-            for i in range(3):
-                self.weight = X + i
-                found.extend(float(total(self)) for _ in range(3))
-
-    module = Initialised()
-    assert found == [3.0] * 3 + [6.0] * 3 + [9.0] * 3
-    assert [float(total(module)) for _ in range(3)] == [9.0] * 3
 
 
 # --- memory -------------------------------------------------------------------------------------
@@ -466,15 +411,3 @@ def test_a_hoisted_function_that_is_returned_is_the_one_that_was_given():
             found = fit(model)
             assert all(map(operator.is_, jax.tree.leaves(found), jax.tree.leaves(model)))
     assert [entry.traces for entry in log.functions] == [2]  # one for each place that is hoisted
-
-
-SENTINELS = (object(), ..., NotImplemented, None, eqx.nn.State, len, np.dtype("float32"))
-
-
-@pytest.mark.parametrize("sentinel", SENTINELS, ids=lambda sentinel: type(sentinel).__name__)
-def test_a_sentinel_is_returned_as_it_was_given(sentinel):
-    for _ in range(2):
-        step = canonopt.filter_jit(lambda x, s: (x, s, {"s": s}))
-        for _ in range(2):
-            _, found, held = step(X, sentinel)
-            assert found is held["s"] is sentinel

@@ -11,7 +11,7 @@ import textwrap
 import pytest
 
 from ..support.generated import Program, named_texts
-from ..support.jit_programs import compared, run
+from ..support.jit_programs import agreed, fits, run
 
 pytestmark = pytest.mark.usefixtures("restored_caches")
 
@@ -104,32 +104,6 @@ class Passed(Rated):
 def applied(fn, p):
     return fn(p)
 """
-
-
-def program(text: str) -> Program:
-    """Return the program of a text."""
-    lines, fits = ["global rate"], []
-    for line in textwrap.dedent(text).strip().splitlines():
-        given, arrow, body = line.partition("-> ")
-        if line.startswith("~ "):
-            lines += [line[2:], *fits]
-        elif arrow and not line.startswith((" ", "def ")):
-            fits.append(f"yield jit(lambda x: {body})({given or 'x'})")
-            lines.append(fits[-1])
-        else:
-            lines.append(line)
-    cell = "def fits():\n" + textwrap.indent("\n".join(lines), "    ")
-    return Program((SETUP, cell, "for result in fits():\n    note(lambda: result)"))
-
-
-def check(program: Program) -> list:
-    """Compare the numbers, and return them. Nothing fails on the way."""
-    found = compared(program)
-    assert found.index is None, found
-    assert found.theirs and not [record for record in found.theirs if isinstance(record, str)], (
-        found
-    )
-    return found.theirs
 
 
 TEXT = r"""
@@ -749,7 +723,7 @@ PROGRAMS = named_texts(TEXT)
     ],
 )
 def test_gives_the_numbers_of_jax_jit(name):
-    check(program(PROGRAMS[name][1]))
+    agreed(fits(SETUP, PROGRAMS[name][1]))
 
 
 # Uses of an object `c`, of which code reads more than the attributes that it names.
@@ -804,7 +778,7 @@ def test_an_object_counts_as_a_whole_where_it_is_used_as_one(cls, use, w):
     yield fit({cls}(2.0, {w}))
     yield fit({cls}(4.0, {w}))
     """
-    check(program(text))
+    agreed(fits(SETUP, text))
 
 
 # --- old traces inside of a program ---------------------------------------------------------------
@@ -872,7 +846,7 @@ change(0.5)
 yield second(x)
 yield make(0.5)[1](x)
 """
-    values = [record[0][1][3] for record in check(program(text))]
+    values = [record[0][1][3] for record in agreed(fits(SETUP, text))]
     assert values == pytest.approx([1.3, 2.3, 3.5])
 
 
@@ -903,11 +877,11 @@ def test_a_jitted_global_that_is_made_again(reads, before, between):
     lines = dict(reads=reads, before=before, between=between)
     for inner, outer in (("jit", "jit"), ("jax.jit", "jit"), ("jit", "jax.jit")):
         cells = (CELL.format(k=k, inner=inner, outer=outer, **lines) for k in (1.0, 1.0, 2.0, 1.0))
-        check(Program(tuple(cells)))
+        agreed(Program(tuple(cells)))
 
 
 def test_a_value_that_differs_is_seen():
     """By a `jit` that returns another number each time."""
     numbers = itertools.count()
     library = type("Library", (), {"jit": lambda fn: lambda x: next(numbers), "filter_jit": None})
-    assert len({*run(program("-> x\n-> x"), library)}) == 2
+    assert len({*run(fits(SETUP, "-> x\n-> x"), library)}) == 2

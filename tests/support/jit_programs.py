@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import os
 import re
+import textwrap
 import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
@@ -148,6 +149,34 @@ def compared(program: Program, library: Any = canonopt) -> Compared:
     ours = run(program, library)
     compiles = second - first, _compiles - second
     return Compared(program, theirs, ours, lambda one, other: one == other, compiles)
+
+
+def fits(setup: str, text: str) -> Program:
+    """Return the program of a text that yields what functions return, which `jit` has made.
+
+    `x -> body` is a *fit*: `yield jit(lambda x: body)(x)`, of `x` if there is nothing before the
+    arrow. `~ change` is a change, after which all fits above are made again.
+    """
+    lines, made = ["global rate"], []
+    for line in textwrap.dedent(text).strip().splitlines():
+        given, arrow, body = line.partition("-> ")
+        if line.startswith("~ "):
+            lines += [line[2:], *made]
+        elif arrow and not line.startswith((" ", "def ")):
+            made.append(f"yield jit(lambda x: {body})({given or 'x'})")
+            lines.append(made[-1])
+        else:
+            lines.append(line)
+    cell = "def fits():\n" + textwrap.indent("\n".join(lines), "    ")
+    return Program((setup, cell, "for result in fits():\n    note(lambda: result)"))
+
+
+def agreed(program: Program) -> list[Any]:
+    """Return what both libraries give, which has to be the same. Nothing may fail on the way."""
+    found = compared(program)
+    assert found.index is None, found
+    assert found.theirs and not [each for each in found.theirs if isinstance(each, str)], found
+    return found.theirs
 
 
 # --- writing --------------------------------------------------------------------------------------
