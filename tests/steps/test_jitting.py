@@ -15,6 +15,8 @@ from canonopt._jax_internals.watching import MissWatch
 from canonopt.errors import LimitError
 
 from ..support.counting import counted
+from ..support.generated import named_texts
+from ..support.jit_programs import agreed, fits
 
 xs = jnp.arange(8.0)
 BOTH = pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])
@@ -25,14 +27,6 @@ def scaled(x, n, *, k=2):
     return x * n * k
 
 
-def outcome(function, *args, **kwargs):
-    """Return what a call returns, or the type of the error that it raises."""
-    try:
-        return jax.tree.map(np.asarray, function(*args, **kwargs))
-    except Exception as error:
-        return type(error)
-
-
 def made(jit, **options):
     """A jitted function that captures an array, with the signature of `scaled`."""
     array = xs + 1
@@ -41,30 +35,6 @@ def made(jit, **options):
         return x * n * k + array
 
     return jit(step, **options)
-
-
-def called(jit, options, args, kwargs):
-    return made(jit, **options)(xs + 0, *args, **kwargs)
-
-
-OPTIONS = [
-    *({}, {"keep_unused": True}, {"inline": True}, {"unknown": True}),
-    *({"static_argnums": n} for n in (1, (-1,), (5,), "n")),
-    *({"static_argnames": names} for names in ("n", ("n", "k"), "unknown")),
-    *({"donate_argnums": 0}, {"donate_argnames": "x"}),
-    {"static_argnums": 1, "static_argnames": "k"},
-    *({"donate_argnums": 0, "static_argnums": n} for n in (0, 1)),
-]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("options", OPTIONS, ids=str)
-def test_takes_the_options_of_jax_jit(options):
-    for args, kwargs in [((3,), {}), ((), {"n": 3, "k": 4}), (([3],), {}), ((), {}), ((3, 4), {})]:
-        theirs, ours = (
-            outcome(called, jit, options, args, kwargs) for jit in (jax.jit, canonopt.jit)
-        )
-        assert np.array_equal(theirs, ours) if isinstance(theirs, np.ndarray) else theirs is ours
 
 
 def test_decorates_functions_and_methods():
@@ -141,53 +111,67 @@ def test_the_limit_is_checked(limit):
         canonopt.keep_programs(limit)
 
 
-@BOTH
-def test_runs_as_it_is_where_jit_is_disabled(jit):
-    step = jit(lambda x: 1.0 if x > 0 else xs)
-    with jax.disable_jit():
-        assert step(2.0) == 1.0
-        assert np.array_equal(step(-2.0), xs)
-
+SETUP = """
+xs = jnp.arange(8.0)
 
 class Failure(Exception):
     pass
 
-
-@pytest.mark.parametrize("error", [Failure, KeyError, ValueError, StopIteration, KeyboardInterrupt])
-@pytest.mark.parametrize("array", [xs, np.arange(8.0), None], ids=["jax", "numpy", "none"])
-def test_an_error_is_that_of_the_function(error, array):
+def outcome(function, *args, **kwargs):
+    try:
+        return function(*args, **kwargs)
+    except (Exception, KeyboardInterrupt) as error:
+        frame = error.__traceback__
+        while frame.tb_next:
+            frame = frame.tb_next
+        message = str(error).partition(" at 0x")[0] or error.args
+        at = frame.tb_frame.f_code.co_name
+        return type(error), message, str(error.__context__), at == "step" and at
+"""
+PROGRAMS = named_texts("""
+### options
+OPTIONS = [
+    *({}, {"keep_unused": True}, {"inline": True}, {"unknown": True}),
+    *({"static_argnums": n} for n in (1, (-1,), (5,), "n")),
+    *({"static_argnames": names} for names in ("n", ("n", "k"), "unknown")),
+    *({"donate_argnums": 0}, {"donate_argnames": "x"}),
+    {"static_argnums": 1, "static_argnames": "k"},
+    *({"donate_argnums": 0, "static_argnums": n} for n in (0, 1)),
+]
+def called(options, *args, **kwargs):
+    array = xs + 1
+    def step(x, n, *, k=2):
+        return x * n * k + array
+    return jit(step, **options)(xs + 0, *args, **kwargs)
+for options in OPTIONS:
+    for args, kwargs in [((3,), {}), ((), {"n": 3, "k": 4}), (([3],), {}), ((), {}), ((3, 4), {})]:
+        found = outcome(called, options, *args, **kwargs)
+        yield found[0] if isinstance(found, tuple) else found
+### where jit is disabled
+with jax.disable_jit():
+    for make in (jit, filter_jit):
+        step = make(lambda x: 1.0 if x > 0 else xs)
+        yield step(2.0), step(-2.0)
+### errors of the function
+def failing(error, array):
     def step(x):
         raise error("mine", array is None)
-
-    with pytest.raises(error) as theirs:
-        jax.jit(step)(1.0)
-    with pytest.raises(error) as ours:
-        canonopt.jit(step)(1.0)
-    assert type(ours.value) is type(theirs.value)
-    assert ours.value.args == theirs.value.args
-    assert str(ours.value.__context__) == str(theirs.value.__context__)
-    assert ours.traceback[-1].name == "step"
-
-
-REFUSED = {
-    "no argument": (lambda x: x * xs, ()),
-    "too many": (lambda x: x * xs, (1, 2)),
-    "a text": (lambda x: x * xs, ("text",)),
-    "an object": (lambda x: x * xs, (object(),)),
-    "another shape": (lambda x: x * xs, (np.ones(3),)),
-    # Named by its place, `['b']`, in newer JAX.
-    "a text in the output": (lambda x: {"a": x, "b": "text"}, (1.0,)),
-}
+    return outcome(jit(step), 1.0)
+for error in (Failure, KeyError, ValueError, StopIteration, KeyboardInterrupt):
+    for array in (xs, np.arange(8.0), None):
+        yield failing(error, array)
+### errors of the arguments and of the output
+for args in ((), (1, 2), ("text",), (object(),), (np.ones(3),)):
+    yield outcome(jit(lambda x: x * xs), *args)[:2]
+# It is named by its place, `['b']`, in newer JAX.
+yield outcome(jit(lambda x: {"a": x, "b": "text"}), 1.0)[:2]
+""")
 
 
-@pytest.mark.parametrize(("step", "args"), REFUSED.values(), ids=REFUSED)
-def test_an_error_of_the_arguments_or_of_the_output_is_that_of_jax_jit(step, args):
-    messages = []
-    for jit in (jax.jit, canonopt.jit):
-        with pytest.raises((TypeError, ValueError)) as error:
-            jit(step)(*args)
-        messages.append((type(error.value), str(error.value).partition(" at 0x")[0]))
-    assert messages[0] == messages[1]
+@pytest.mark.usefixtures("restored_caches")
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_gives_and_raises_what_jax_jit_does(name):
+    agreed(fits(SETUP, PROGRAMS[name][1]))
 
 
 NUMBERS = itertools.count()
