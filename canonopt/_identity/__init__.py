@@ -13,11 +13,11 @@ that a function captures.
 from .._python_internals.namespaces import is_in_place as is_in_place
 from .captured import KEEPS as KEEPS
 from .captured import NUMPY as NUMPY
-from .captured import Captured as Captured
 from .captured import leads_to_objects as leads_to_objects
 from .captured import note_not_shared as note_not_shared
 from .captured import read_call as read_call
 from .captured import why_not_shared as why_not_shared
+from .captured import with_arrays as with_arrays
 from .hoisting import canonicalize as canonicalize
 from .hoisting import described as described
 from .hoisting import hoist as hoist

@@ -17,7 +17,7 @@ from .._python_internals.rebinding import captured_by, cells_of, is_bound, rebin
 from .._python_internals.weak import token_of
 from ..errors import CACHE, NO_RULE, UNKNOWN_JIT, has_attributes, impure, rebindable
 from .parts import kind_of
-from .reader import UNBOUND, Mode, Reader, Rule, inside
+from .reader import NOW, UNBOUND, Mode, Reader, Rule, fixed, inside
 
 # --- functions ------------------------------------------------------------------------------------
 
@@ -25,16 +25,16 @@ from .reader import UNBOUND, Mode, Reader, Rule, inside
 def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     attributes = vars(function)
     if attributes and (original := attributes.get("__canonical_original__")) is not None:
-        if mode == "now":  # a call that returns it returns its own
-            if reader.was_seen(function, mode):
-                return
+        if mode not in NOW:
+            reader.read_instead(original, mode)  # which `hoist` was given
+        elif not reader.was_seen(function, mode):  # a call that returns it returns its own
             reader.out.append("hoisted")
-        reader.read_instead(original, mode)  # which `hoist` was given
+            reader.add(original, mode)
         return
     if attributes and (owner := attributes.get("__canonical_owner__")) is not None:
         # One of canonopt's own, which stands for something else: `update` of a spec.
         reader.out.append(function.__name__)
-        reader.add(owner, mode)
+        reader.add(owner, fixed(mode))
         return
     is_library = is_library_function(function)
     # Before the instructions are read, which takes long for all of Optax's factories.
@@ -78,7 +78,7 @@ def _add_code(reader: Reader, function: types.FunctionType, code: Code, mode: Mo
         # The namespace in which its names are looked up. The function keeps it alive, but a program
         # outlives the function that was read "now".
         reader.out.append(id(function.__globals__))
-        if mode == "now":
+        if mode in NOW:
             reader.pinned.append(function.__globals__)
 
 
@@ -100,7 +100,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
                 how = "live"
                 reader.add_identity(cell)
                 reader.note(function, rebindable(name))
-        if mode == "now" and name in own:
+        if mode in NOW and name in own:
             # As Optax's schedules round their numbers. What was there before the trace counts.
             _, value = reader.library_cells.setdefault(id(cell), (cell, value))
         if type(value) is types.ModuleType:
@@ -109,7 +109,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
             # Of `super()`, which makes no instance.
             reader.add_class(value)
         else:
-            reader.add_variable(name, value, how)
+            reader.add(value, how, name)
 
 
 def _add_annotations(reader: Reader, annotations: dict[str, Any]) -> None:
@@ -167,9 +167,11 @@ def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode)
 def read_stable(reader: Reader, value: Any, mode: Mode) -> None:
     """Read what a library has under its name: by identity, unless it is impure."""
     reader.add_identity(value)
-    reader.note_reached(value)
-    if name := impure_name(value):
-        reader.stop(reader.function or value, impure(name))
+    if id(value) not in reader.judged:
+        reader.judged[id(value)] = value
+        reader.note_reached(value)
+        if name := impure_name(value):
+            reader.stop(reader.function or value, impure(name))
 
 
 # --- what is made of functions --------------------------------------------------------------------
@@ -196,10 +198,10 @@ def read_call(reader: Reader, value: Any, mode: Mode) -> None:
     reader.out.append(type(value))
     if isinstance(value, functools.partial) and vars(value):
         reader.add_identity(value, has_attributes(vars(value)))
-        reader.add_named(vars(value), inside(mode))
+        reader.add_named(vars(value), fixed(inside(mode)))
     if isinstance(value, types.MethodType) and not passes_self(value.__func__):
         reader.add(value.__func__, inside(mode))
-        reader.add_variable("", value.__self__, inside(mode))
+        reader.add(value.__self__, inside(mode), "")
     else:
         reader.add_named(dict(kind.items(value)), inside(mode))
 
@@ -248,8 +250,8 @@ def add_programs(reader: Reader, value: Any, mode: Mode) -> None:
     then differ although their functions are the same.
     """
     reader.finds_by_identity |= has_statics(value)
-    called = mode == "now" and has_programs(value)
-    if called or (mode != "now" and reader.reads_data_in(value.__wrapped__, mode)):
+    called = mode in NOW and has_programs(value)
+    if called or (mode not in NOW and reader.reads_data_in(value.__wrapped__, mode)):
         reader.add_identity(value, CACHE)
 
 

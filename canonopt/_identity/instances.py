@@ -18,7 +18,7 @@ from .._python_internals.libraries import impure_name, is_library_class
 from .._python_internals.namespaces import loaded
 from .._python_internals.weak import WeakIdMap, known_by_identity
 from ..errors import HIDDEN, NO_VALUE, ConstantError, impure, mutable
-from .reader import UNBOUND, Mode, Reader, Variable, is_plain
+from .reader import UNBOUND, Mode, Reader, fixed, is_plain
 
 # --- promises -----------------------------------------------------------------------------------
 
@@ -175,9 +175,10 @@ def _is_frozen(cls: type) -> bool:
     return is_frozen and cls.__new__ is object.__new__
 
 
-def static_fields(module: Any) -> tuple[str, ...]:
-    """Return the names of the static fields of an Equinox module."""
-    fields = dataclasses.fields(module)
+@known_by_identity
+def static_fields(cls: type) -> tuple[str, ...]:
+    """Return the names of the static fields of a class of Equinox modules."""
+    fields = dataclasses.fields(cls)
     return tuple(field.name for field in fields if field.metadata.get("static", False))
 
 
@@ -245,12 +246,12 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
             reader.add(key(value), "live")
         return
     layout = _layout_of(cls)
-    if _is_known_to_jax(cls):
+    if layout is not None and reader.is_by_name(value, mode) and _is_by_name(cls, layout):
+        _read_by_name(reader, value, mode)
+    elif _is_known_to_jax(cls):
         reader.add_identity(value, NO_VALUE)
     elif layout is None:
         reader.stop(value, HIDDEN)
-    elif _is_by_name(cls, layout) and reader.is_by_name(value, mode):
-        _read_by_name(reader, Variable(value, None), mode)
     elif not reader.was_seen(value, mode):
         reader.add_class(cls)
         if is_sentinel(value):
@@ -259,29 +260,18 @@ def read_instance(reader: Reader, value: Any, mode: Mode) -> None:
             _read_state(reader, value, layout, mode)
 
 
-def read_variable(reader: Reader, variable: Variable, mode: Mode) -> None:
-    """Read an instance that code has under a name."""
-    cls = type(variable.value)
-    is_promised = _promised.get(cls) is not None
-    if not is_promised and (layout := _layout_of(cls)) and _is_by_name(cls, layout):
-        _read_by_name(reader, variable, mode)
-    else:
-        reader.read_instead(variable.value, mode)
-
-
 def _is_by_name(cls: type, layout: _Layout) -> bool:
     """Return True for a class whose instances count by what code names of them."""
     has_only_attributes = layout.base is object and not (layout.slots or layout.is_frozen)
     return has_only_attributes and cls is not object and is_plain(cls)
 
 
-def _read_by_name(reader: Reader, variable: Variable, mode: Mode) -> None:
-    value = variable.value
+def _read_by_name(reader: Reader, value: Any, mode: Mode) -> None:
     if not reader.was_seen(value, mode):
         reader.add_class(type(value))
         reader.enter_mutable(value, mode, mutable(value))
         reader.was_seen(attributes_of(value), mode)  # two instances may share a `__dict__`
-    reader.add_instance(value, variable.name)
+    reader.add_instance(value)
 
 
 def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None:
@@ -294,13 +284,13 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
     elif not layout.is_frozen:
         mode = reader.enter_mutable(value, "held" if mode == "given" else mode, mutable(value))
         reader.note_passed(cls)
-    if mode == "given" and is_module_class(cls):
+    if mode in ("given", "now") and is_module_class(cls):
         # Its leaves are given, like those of a dict. Its static fields are held by whoever made it,
         # who can change a list in there.
-        static = static_fields(value)
-        held = {name: part for name, part in attributes.items() if name in static}
-        reader.add_named(held, "held", immutable=is_of_equinox)
-        attributes = {name: part for name, part in attributes.items() if name not in static}
+        names = static_fields(cls)
+        static = {name: part for name, part in attributes.items() if name in names}
+        reader.add_named(static, "held" if mode == "given" else "fixed", immutable=is_of_equinox)
+        attributes = {name: part for name, part in attributes.items() if name not in names}
     elif mode == "given" and not is_frozen_record(cls):
         mode = "held"
     reader.add_named(attributes, mode, immutable=is_of_equinox)
@@ -343,7 +333,10 @@ def read_immutable(reader: Reader, value: Any, mode: Mode) -> None:
     reader.add_class(kind)
     for name in _IMMUTABLE[f"{kind.__module__}.{kind.__qualname__}"]:
         part = getattr(value, name)
-        reader.add_named(part, mode) if type(part) is dict else reader.add(part, mode)
+        if type(part) is dict:
+            reader.add_named(part, fixed(mode))
+        else:
+            reader.add(part, fixed(mode))
 
 
 _OF_FILES = frozenset(dir(pathlib.Path)) - frozenset(dir(pathlib.PurePath))

@@ -17,6 +17,7 @@ from typing import Any, Generic, TypeVar
 
 from .._python_internals.weak import KeyedRef, refer
 from .callables import CALLABLES
+from .parts import takes_apart
 from .reader import ATOMS, MAX_WORDS, Reader, Reading, exact
 from .values import VALUES, rule_for
 
@@ -27,6 +28,7 @@ def read(
     held: Collection[Any] = (),
     given: Collection[Any] = (),
     now: Collection[Any] = (),
+    beside: Collection[Any] = (),
     *,
     explain: bool = False,
     max_words: int = MAX_WORDS,
@@ -39,21 +41,22 @@ def read(
     - `held`: values that something refers to for good, such as a function.
     - `given`: values that are the arguments of a factory.
     - `now`: functions that are traced right after this.
+    - `beside`: what is read with them, and not copied.
     - `explain`: whether to find out what keeps the values from being the same as others.
     - `max_words`: of the key. What is larger is not comparable.
     - `library_cells`: those of an earlier reading, whose values count for this one too.
 
     **Raises:** `HoldsArray` if one of `given` is or contains an array.
     """
-    if not (held or now or explain) and PLAIN.issuperset(map(type, given)):
+    if not (held or now or beside or explain) and PLAIN.issuperset(map(type, given)):
         key: list[Hashable] = []  # as a `Reader` writes it, in a fraction of the time
         for value in given:
             kind = type(value)
             is_itself = kind is not float or (value and value == value)
             key += (kind, value if is_itself else exact(value, "given"))
         return Reading(tuple(key))
-    reader = Reader(_RULES, rule_for, explain, max_words, library_cells)
-    return reader.read(held=held, given=given, now=now)
+    reader = Reader(_RULES, rule_for, takes_apart, explain, max_words, library_cells)
+    return reader.read(held=held, given=given, now=now, fixed=beside)
 
 
 PLAIN = ATOMS | {float}

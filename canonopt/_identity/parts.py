@@ -1,8 +1,8 @@
 """One table of how values are taken apart and made again, with a walk and a copy that use it.
 
 `kind_of` finds the `Kind` of a value: which parts it has, and how to make another value like it
-with other parts. `Graph` follows the parts of a value to all that it leads to. `Copy` copies a
-value with something else in place of some of these.
+with other parts. `reached_from` follows the parts of a value to all that it leads to. `Copy` copies
+a value with something else in place of some of these.
 """
 
 import collections
@@ -11,7 +11,7 @@ import functools
 import itertools
 import operator
 import types
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 import jax
@@ -22,9 +22,6 @@ from .._python_internals.namespaces import is_stable
 from .._python_internals.rebinding import cells_of, is_bound
 from .instances import attributes_of, has_only_attributes, is_record, static_fields
 from .reader import ATOMS
-
-MAX_NODES = 10_000  # of a graph
-
 
 Fresh = Callable[[types.CellType], types.CellType]
 
@@ -165,7 +162,7 @@ def _by_attributes(attributes: Callable[[Any], dict[str, Any]]) -> Kind:
 
 
 def _dynamic_attributes(module: Any) -> dict[str, Any]:
-    static = static_fields(module)
+    static = static_fields(type(module))
     return {name: part for name, part in vars(module).items() if name not in static}
 
 
@@ -242,81 +239,74 @@ def callable_kind(value: Any) -> Kind:
 # --- all that a value leads to --------------------------------------------------------------------
 
 
-class Graph:
-    """All that a value leads to, part by part, up to `MAX_NODES`."""
+def takes_apart(value: Any) -> bool:
+    """Return True for an array, and for what `Copy` looks for arrays in."""
+    return isinstance(value, jax.Array) or kind_of(value) is not None
 
-    def __init__(self, root: Any) -> None:
-        self.root = root
-        # By id; the objects are alive, because they are kept here.
-        self.nodes: dict[int, Any] = {}
-        self._parents: dict[int, list[int]] = {}
-        pending = [root]
-        while pending and len(self.nodes) < MAX_NODES:
-            value = pending.pop()
-            if id(value) in self.nodes:
-                continue
-            self.nodes[id(value)] = value
-            kind = kind_of(value)
+
+def reached_from(value: Any) -> Iterator[Any]:
+    """Yield a value and all that it leads to, part by part."""
+    seen: dict[int, Any] = {}
+    pending = [value]
+    while pending:
+        each = pending.pop()
+        if id(each) not in seen:
+            seen[id(each)] = each
+            yield each
             # What a library has under a name holds nothing of the user's.
-            if kind is not None and callable(value) and is_stable(value):
-                kind = None
-            for part in reversed(kind.parts(value) if kind else ()):
-                if type(part) not in WHOLE:
-                    self._parents.setdefault(id(part), []).append(id(value))
-                    pending.append(part)
-
-    def above(self, ids: Iterable[int]) -> set[int]:
-        """Return the nodes that lead to one of `ids`, and these themselves, by id."""
-        found: set[int] = set()
-        pending = list(ids)
-        while pending:
-            one = pending.pop()
-            if one not in found:
-                found.add(one)
-                pending += self._parents.get(one, ())
-        return found
+            kind = None if callable(each) and is_stable(each) else kind_of(each)
+            pending += kind.parts(each) if kind else ()
 
 
 class Copy:
-    """A copy of the root of a graph, with other nodes in place of some.
+    """A copy of a value with other objects in place of some that it leads to.
 
-    `made` has these by the id of the earlier node. Only what leads to a node that is another one
-    now is copied. Functions that share a captured variable share it in the copy, too.
+    Only what leads to these is copied. Functions that share a captured variable share it in the
+    copy, too.
+
+    **Arguments:**
+
+    - `value`: is copied; `made` is the copy.
+    - `others`: the new objects, by the ids of those in whose places they are.
+    - `above`: by the id of what is replaced or copied, the ids of what has it as a part.
+
+    **Raises:** `TypeError` if something cannot be copied, or has not the parts that `above` says.
     """
 
-    def __init__(self, graph: Graph, made: dict[int, Any]) -> None:
-        self._graph = graph  # which keeps the nodes, so that no other object gets such an id
-        self._changed = graph.above(key for key, new in made.items() if new is not graph.nodes[key])
-        self._made = dict(made)
+    def __init__(
+        self, value: Any, others: Mapping[int, Any], above: Mapping[int, Collection[int]]
+    ) -> None:
+        self._copied: dict[int, Any] = {**others}
+        self._above = above
         self._cells: dict[int, types.CellType] = {}
         # What was filled, with its parts.
         self._filled: list[tuple[Any, Kind, list[tuple[Any, Any]]]] = []
-        self.function = self._copy(graph.root)
-
-    def replaces(self, value: Any) -> bool:
-        """Return True if the copy has another object in the place of this one."""
-        return id(value) in self._changed
+        self._met: set[tuple[int, int]] = set()
+        self.made = self._copy(value)
+        if any((part, owner) not in self._met for part in above for owner in above[part]):
+            raise TypeError("A part that was read cannot be replaced.")
 
     def is_unchanged(self) -> bool:
         """Return True if nobody has changed a part of a function, a list or a dict of the copy."""
         return all(_is_same([*kind.items(made)], then) for made, kind, then in self._filled)
 
     def _copy(self, value: Any) -> Any:
-        if id(value) not in self._changed:
+        if id(value) not in self._above:
             return value
-        if id(value) not in self._made:
+        if id(value) not in self._copied:
             kind: Any = kind_of(value)
             parts = kind.parts(value)
+            self._met.update((id(part), id(value)) for part in parts)
             if kind.make_whole is not None:
-                self._made[id(value)] = kind.make_whole(value, [*map(self._copy, parts)])
+                self._copied[id(value)] = kind.make_whole(value, [*map(self._copy, parts)])
             else:
-                made = self._made[id(value)] = kind.begin(value, self._copy_cell)
+                made = self._copied[id(value)] = kind.begin(value, self._copy_cell)
                 kind.fill(made, value, [*map(self._copy, parts)])
                 self._filled.append((made, kind, [*kind.items(made)]))
-        return self._made[id(value)]
+        return self._copied[id(value)]
 
     def _copy_cell(self, cell: types.CellType) -> types.CellType:
-        if not is_bound(cell) or id(cell.cell_contents) not in self._changed:
+        if not is_bound(cell) or id(cell.cell_contents) not in self._above:
             return cell
         return self._cells.setdefault(id(cell), types.CellType())
 

@@ -23,6 +23,7 @@ from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping
 from typing import Any, Literal, TypeAlias, cast
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import numpy as np
 
@@ -47,7 +48,17 @@ from .._python_internals.namespaces import (
     is_stable,
 )
 from .._python_internals.weak import token_of
-from ..errors import FINDS, HIDDEN, IDENTITY_TEST, TOO_LARGE, Incomparable, Reason, impure
+from ..errors import (
+    ARRAY,
+    FINDS,
+    HIDDEN,
+    IDENTITY_TEST,
+    TOO_LARGE,
+    TRACER,
+    Incomparable,
+    Reason,
+    impure,
+)
 
 # How a value is reached, which decides whether its identity counts:
 # - "given": an argument of a factory. Containers count by their items; arrays are refused.
@@ -56,13 +67,21 @@ from ..errors import FINDS, HIDDEN, IDENTITY_TEST, TOO_LARGE, Incomparable, Reas
 # - "live": it was looked up in something whose identity counts already, as a global in its module.
 #   The next lookup finds the same object, so its content is enough.
 # - "now": a function that is traced right after it was read, or never, and what it holds. What may
-#   change later does not matter, so content is enough.
-Mode: TypeAlias = Literal["given", "held", "live", "now"]
+#   change later does not matter, so content is enough. The arrays become arguments: the function
+#   is traced as a copy with tracers in their place.
+# - "fixed": as "now", for what no copy takes apart, so arrays count by identity.
+Mode: TypeAlias = Literal["given", "held", "live", "now", "fixed"]
+NOW = ("now", "fixed")
 
 
 def inside(mode: Mode) -> Mode:
     """Return the mode of the parts of a function: the function holds them, even if it was given."""
     return "held" if mode == "given" else mode
+
+
+def fixed(mode: Mode) -> Mode:
+    """Return the mode of parts that `parts.kind_of` does not list."""
+    return "fixed" if mode == "now" else mode
 
 
 MAX_OBJECTS, MAX_WORDS = 20_000, 1_000_000  # in one reading, and in its key
@@ -86,15 +105,7 @@ class _Mark:
     """A word in a key. Equal to itself only."""
 
 
-@dataclasses.dataclass(frozen=True, eq=False, slots=True)
-class Variable:
-    """An instance of a user's class, and the name that code has for it."""
-
-    value: Any
-    name: str | None
-
-
-SEEN, PENDING, IDENTITY, MODULE, BUILTIN, FIELD, UNBOUND = (_Mark() for _ in range(7))
+SEEN, PENDING, IDENTITY, ARGUMENT, MODULE, BUILTIN, FIELD, UNBOUND = (_Mark() for _ in range(8))
 WHOLE = ""  # in place of the name of an attribute
 _MISSING: Any = object()
 
@@ -111,9 +122,7 @@ class Reading:
     is_comparable: bool = True  # whether another build can be the same
     can_change: bool = False  # whether reading the same values later can give another key
     reads_data: bool = False  # whether some of that is data, and not only code
-    # Whether the functions do the same with tracers in place of arrays: no code that was read may
-    # tell the two apart, other than by an error, or keep them by storing into something.
-    takes_tracers: bool = True
+    captures_arrays: bool = False  # in parts of which a copy can be made
     # What another build is unlikely to have, if asked for.
     incomparable: list[Incomparable] | None = None
     has_numpy: bool = False  # whether a NumPy array is read, which may change in place
@@ -130,6 +139,41 @@ class Reading:
     objects: list[Any] = dataclasses.field(default_factory=list)
     # Variables that library code stores to, with the values that count for it.
     library_cells: dict[int, tuple[types.CellType, Any]] = dataclasses.field(default_factory=dict)
+    # The captured arrays whose values are not in the key, in its order, and by the id of each part
+    # that leads to one, or is one, the ids of what has it as a part. Empty if the functions may do
+    # something else with tracers in their place: code that was read may tell the two apart, other
+    # than by an error, or keep them by storing into something.
+    arrays: list[Any] = dataclasses.field(default_factory=list)
+    above: dict[int, list[int]] = dataclasses.field(default_factory=dict)
+
+
+class _Arrays:
+    """The arrays that a copy of a function can have others in place of, and what leads to them."""
+
+    def __init__(self) -> None:
+        self.found: dict[int, tuple[Any, int]] = {}  # by id, with their places in the key
+        # By the id of each part of the function, the ids of what has it as a part.
+        self.owners_of: dict[int, list[int]] = {}
+        self.also_reached: set[int] = set()  # in a way that a copy does not change
+
+    def add(self, array: Any, place: int) -> int | None:
+        """Add an array that is read at a place of the key; return the place where it was before."""
+        _, first = self.found.setdefault(id(array), (array, place))
+        return None if first == place else first
+
+    def above(self) -> dict[int, list[int]]:
+        """Return what leads to the arrays, as `Reading.above`; nothing if code may notice a copy.
+
+        What meets both an object and its copy can tell them apart.
+        """
+        above: dict[int, list[int]] = {}
+        pending = [*self.found]
+        while pending:
+            part = pending.pop()
+            if part not in above:
+                above[part] = self.owners_of.get(part, [])
+                pending += above[part]
+        return {} if self.also_reached.intersection(above) else above
 
 
 class Reader:
@@ -149,21 +193,23 @@ class Reader:
         self,
         rules: dict[type, Rule],
         rule_for: Callable[[Any], Rule],
+        takes_apart: Callable[[Any], bool],
         explain: bool = False,
         max_words: int = MAX_WORDS,
         library_cells: dict[int, tuple[types.CellType, Any]] | None = None,
     ) -> None:
         # A dict for most values, because a lookup costs less than a call; `rule_for` for others.
-        self._rules, self._rule_for = rules, rule_for
+        self._rules, self._rule_for, self._takes_apart = rules, rule_for, takes_apart
         self._max_words = max_words
         self.library_cells = {} if library_cells is None else library_cells
         self.incomparable: list[Incomparable] | None = [] if explain else None
         self.out: list[Hashable] = []
         self.pinned: list[Any] = []
-        self._pending: list[tuple[Any, Mode]] = []
+        self._pending: list[tuple[Any, Mode, str | None]] = []
         # From the id of each value that was read to its place in the order, and its mode.
         self._seen: dict[int, tuple[int, Mode]] = {}
         self._alive: list[Any] = []  # these values, so that no other object gets such an id
+        self.judged: dict[int, Any] = {}  # what libraries have under a name, by id
         # The attributes that the code which was read names, and the user's modules, classes and
         # instances that it may read them of, by id, with the attributes that are done.
         self._named: set[str] = set()
@@ -176,12 +222,15 @@ class Reader:
         self._passed: set[str] = set()
         self._passing: dict[type, set[str]] = {}
         self._is_now = False  # whether a function that is traced now is read
+        self._arrays = _Arrays()
+        self._current: Any = None  # what is read
+        self.name: str | None = None  # that code has for it
         self._known_to_owners: tuple[Any, ...] = ()  # what was named when they were read last
         self._constructed: set[type] = set()  # the user's classes that code may call, and bases
 
     def read(self, **values: Iterable[Any]) -> Reading:
         """Read values, given by the mode in which each is read."""
-        self._is_now = bool(values.get("now"))
+        self._is_now = bool(values.get("now") or values.get("fixed"))
         for mode, of_mode in values.items():
             for value in of_mode:
                 self.add(value, cast(Mode, mode))
@@ -192,13 +241,18 @@ class Reader:
         if self.finds_by_identity and (self.passes_objects or self._passes_methods()):
             self.stop(self.function, FINDS)
         stores = self._changes_variables or (self._changes_objects and self.holds_mutable)
+        takes_tracers = not (self._can_tell_tracers or stores)
+        above = self._arrays.above() if takes_tracers else {}
+        arrays = self._arrays.found
+        for array, places in () if above else arrays.values():
+            self.out[places[0]] = self._key_of_array(array)
         return Reading(
             tuple(self.out),
-            *(self.is_comparable, self.can_change, self.reads_data),
-            not (self._can_tell_tracers or stores),
+            *(self.is_comparable, self.can_change, self.reads_data, bool(arrays)),
             *(self.incomparable, self.has_numpy, self.passes_objects, self.finds_by_identity),
             bool(self._named & _HIDE_TRACES),
             *(self.pinned, self._alive, self.library_cells),
+            *([array for array, _ in arrays.values()] if above else [], above),
         )
 
     def _finish(self) -> None:
@@ -207,7 +261,10 @@ class Reader:
         while pending or self._read_owners():
             if not pending:
                 continue
-            value, mode = pending.pop()
+            value, mode, self.name = pending.pop()
+            self._current = value
+            if mode == "now" and not self._takes_apart(value):
+                mode = "fixed"
             if len(self._alive) >= MAX_OBJECTS or len(self.out) >= self._max_words:
                 pending.clear()
                 return self.stop(self._alive[0] if self._alive else value, TOO_LARGE)
@@ -225,8 +282,8 @@ class Reader:
 
     # --- what a rule may do -------------------------------------------------------------------
 
-    def add(self, value: Any, mode: Mode) -> None:
-        """Add one part of the value that is being read."""
+    def add(self, value: Any, mode: Mode, name: str | None = None) -> None:
+        """Add one part of the value that is being read, which code has under a name."""
         kind = type(value)
         if kind in ATOMS:
             self.out += (kind, value)
@@ -240,16 +297,9 @@ class Reader:
             self._add_module(value)
         else:
             self.out.append(PENDING)
-            self._pending.append((value, mode))
-
-    def add_variable(self, name: str | None, value: Any, mode: Mode) -> None:
-        """Add what code has under a name.
-
-        If all that code does with this name is to read attributes of it, an instance of a plain
-        class counts by these.
-        """
-        is_instance = self._is_now and mode in ("now", "live") and not is_library_class(type(value))
-        self.add(Variable(value, name) if is_instance else value, mode)
+            self._pending.append((value, mode, name))
+            if mode == "now" and self._current is not None:
+                self._arrays.owners_of.setdefault(id(value), []).append(id(self._current))
 
     def add_all(self, values: Iterable[Any], mode: Mode) -> None:
         """Add several parts, and how many there are."""
@@ -268,9 +318,9 @@ class Reader:
             if type(name) is str:
                 self.out += (str, name)  # which is not passed on as the name of an attribute
             else:
-                self.add(name, mode)
+                self.add(name, fixed(mode))
             if type(value) is dict and (immutable or name == "__annotations__"):
-                self.add_named(value, mode)
+                self.add_named(value, fixed(mode))
             else:
                 self.add(value, mode)
 
@@ -290,6 +340,8 @@ class Reader:
             return False
         place, first = seen
         self.out += (SEEN, place)
+        if first == "now" != mode:
+            self._arrays.also_reached.add(id(value))
         if first == "live" and mode in ("held", "given"):
             # Its identity did not count where it was read.
             self.add_identity(value)
@@ -304,6 +356,24 @@ class Reader:
             self.pinned.append(value)
         if reason is not None:
             self.note(value, reason)
+
+    def add_array(self, array: Any, mode: Mode) -> None:
+        """Add an array, which becomes an argument in the mode "now", if it can."""
+        if mode != "now":
+            self.out.append(self._key_of_array(array))
+        elif (place := self._arrays.add(array, len(self.out))) is None:
+            self.out.append((ARGUMENT, jax.typeof(array)))
+        else:
+            self.out += (ARGUMENT, place)
+
+    def _key_of_array(self, array: Any) -> Hashable:
+        """Return what stands for an array that counts by identity."""
+        if isinstance(array, jax.core.Tracer):
+            self.is_comparable = False
+            self.note(array, TRACER)
+            return object()
+        self.note(array, ARRAY)
+        return (IDENTITY, token_of(array))
 
     def enter_mutable(self, value: Any, mode: Mode, reason: Reason) -> Mode:
         """Add the identity of a mutable value where it counts; returns the mode of its parts."""
@@ -331,7 +401,8 @@ class Reader:
         """Return True if `value` by itself reads data, also such that was read before it."""
         if self._is_inner:  # all that it leads to is one question
             return False
-        reader = Reader(self._rules, self._rule_for, self.incomparable is not None)
+        explain = self.incomparable is not None
+        reader = Reader(self._rules, self._rule_for, self._takes_apart, explain)
         reader._is_inner = True
         reading = reader.read(**{inside(mode): (value,)})
         if self.incomparable is not None:  # the parts are to be named before the whole
@@ -369,7 +440,7 @@ class Reader:
             self.reads_data |= not _is_code(value)
             if type(value) is types.ModuleType:
                 self.judge_module(function, value, code, name)
-            self.add_variable(name, value, "live")
+            self.add(value, "live", name)
         for name, *attributes in code.imports:
             with contextlib.suppress(ImportError):  # of a relative name without a package
                 name = importlib.util.resolve_name(name, namespace.get("__package__"))
@@ -463,20 +534,18 @@ class Reader:
             self._owners[id(owner)] = (len(self._owners), owner, set())
             self._to_read[id(owner)] = None
 
-    def add_instance(self, instance: Any, *names: str | None) -> None:
-        """Add what code names of an instance, or all of it if code may pass it on.
-
-        Code has it under these names. Without one, code reaches it in another way.
-        """
+    def add_instance(self, instance: Any) -> None:
+        """Add what code names of an instance, or all of it if code may pass it on."""
         self.add_owner(instance)
         known = self._names_of.setdefault(id(instance), set())
-        if not known.issuperset(names := names or (None,)):
-            known.update(names)
+        if self.name not in known:
+            known.add(self.name)
             self._to_read[id(instance)] = None
 
     def is_by_name(self, instance: Any, mode: Mode) -> bool:
         """Return True if an instance of a plain class may count by what code names of it."""
-        return id(instance) in self._names_of or (self._is_now and mode in ("now", "live"))
+        is_now = mode in NOW or (mode == "live" and self._is_now)
+        return is_now or id(instance) in self._names_of
 
     def _is_passed(self, instance: Any) -> bool:
         """Return True if code may do more with an instance than to read attributes of it."""
@@ -517,16 +586,18 @@ class Reader:
         if WHOLE in done:
             return
         namespace = vars(instance).copy()  # a thread may give it more attributes meanwhile
+        mode: Mode = "now" if self._seen[id(instance)][1] == "now" else "fixed"
+        self._current = instance
         if self._is_passed(instance):
             done.add(WHOLE)
             self.note_passed(type(instance))
             self.out += (FIELD, place, WHOLE)
-            self.add_named(namespace, "now")
+            self.add_named(namespace, mode)
             return
         for name in sorted(self._named.intersection(namespace) - done):
             done.add(name)
             self.out += (FIELD, place, name)
-            self.add_variable(f".{name}", namespace[name], "now")
+            self.add(namespace[name], mode, f".{name}")
 
     def _passes_methods(self) -> bool:
         """Return True if code may pass on a method of an instance that counts by name."""
@@ -569,7 +640,7 @@ class Reader:
         fields = namespace.get("__dataclass_fields__", ())
         is_frozen = is_module_class(owner) or (fields and owner.__dataclass_params__.frozen)
         self.reads_data |= not (_is_code(value) or (name in fields and is_frozen))
-        self.add_variable(f".{name}", value, "live")
+        self.add(value, "live", f".{name}")
 
 
 def is_plain(cls: type) -> bool:

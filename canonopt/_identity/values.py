@@ -19,7 +19,7 @@ import numpy as np
 from .._jax_internals.functions import is_module_class, jitted_by_equinox
 from .._python_internals.namespaces import is_stable
 from .._python_internals.weak import known_by_identity
-from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE, TRACER
+from ..errors import ARRAY, CHANGES, NO_VALUE, TOO_LARGE
 from .callables import add_programs, annotation_key, read_caching, read_stable
 from .instances import (
     is_immutable,
@@ -30,9 +30,8 @@ from .instances import (
     read_immutable,
     read_instance,
     read_path,
-    read_variable,
 )
-from .reader import HoldsArray, Mode, Reader, Rule, Variable
+from .reader import NOW, HoldsArray, Mode, Reader, Rule, fixed
 
 MAX_BYTES = 1 << 16  # of a NumPy array, which is read at each build
 
@@ -96,7 +95,7 @@ _PARTS: dict[type, Callable[[Any], Iterable[Any]]] = {
 
 def read_parts(reader: Reader, value: Any, mode: Mode) -> None:
     reader.out.append(type(value))
-    reader.add_all(_PARTS[type(value)](value), mode)
+    reader.add_all(_PARTS[type(value)](value), fixed(mode))
 
 
 def read_comparable(reader: Reader, value: Any, mode: Mode) -> None:
@@ -115,7 +114,7 @@ def read_tuple(reader: Reader, value: tuple, mode: Mode) -> None:
         reader.add_class(kind)
         if attributes := getattr(value, "__dict__", None):  # any code may give them a meaning
             reader.add_identity(value, NO_VALUE)
-            reader.add_named(attributes, mode)
+            reader.add_named(attributes, fixed(mode))
     else:
         reader.out.append(tuple)
     # Not by `len` and `iter`, which a named tuple may define in another way.
@@ -136,11 +135,11 @@ def read_container(reader: Reader, value: Any, mode: Mode) -> None:
     reader.out.append(kind)
     mode = reader.enter_mutable(value, mode, CHANGES)
     if kind is collections.defaultdict:
-        reader.add(value.default_factory, mode)
+        reader.add(value.default_factory, fixed(mode))
     if kind is collections.deque:
         reader.add(value.maxlen, mode)
     if attributes := getattr(value, "__dict__", None):
-        reader.add_named(attributes, mode)
+        reader.add_named(attributes, fixed(mode))
     if isinstance(value, dict):
         reader.note_attributes(filter(_is_name, value))  # as `apply(..., method=key)`
         reader.add_named(value, mode)
@@ -158,14 +157,12 @@ def _is_name(key: Any) -> bool:
 def read_array(reader: Reader, value: Any, mode: Mode) -> None:
     if mode == "given":
         raise HoldsArray
-    if isinstance(value, jax.core.Tracer):
-        reader.stop(value, TRACER)
-    elif isinstance(value, jax.Array):
-        if mode == "now" and is_integer_scalar(value):
+    if isinstance(value, jax.Array):
+        if mode in NOW and is_integer_scalar(value):
             reader.out += (jax.Array, jax.typeof(value), value.item(), value.committed)
-            reader.add(value.sharding, mode)
+            reader.add(value.sharding, "fixed")
         else:
-            reader.add_identity(value, ARRAY)
+            reader.add_array(value, mode)
     elif type(value) is np.ndarray and not value.dtype.hasobject:
         if value.nbytes > MAX_BYTES:
             reader.stop(value, TOO_LARGE)
@@ -245,13 +242,15 @@ def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
     - `__canonical_parts__` returns values that it has read and that can change, or that are read in
         its place.
     """
-    parts = tuple(value.__canonical_parts__(mode))
+    parts = tuple(value.__canonical_parts__("now" if mode in NOW else mode))
     # A spec that is read in full may be another object than an equal one.
-    is_spec = hasattr(type(value), "__canonicalized__")
-    if is_spec and mode == "now" and parts and reader.was_seen(value, mode):
+    is_spec, is_now = hasattr(type(value), "__canonicalized__"), mode in NOW
+    if is_spec and is_now and parts and reader.was_seen(value, mode):
         return
-    reader.out.append(value.__canonical_key__(mode))
-    reader.add_all(parts, "now" if mode == "now" else "held")
+    reader.out += (value.__canonical_key__("now" if is_now else mode), len(parts))
+    for part in parts:  # of a spec, a copy takes the arrays apart
+        is_argument = mode == "now" and isinstance(part, jax.Array)
+        reader.add(part, "now" if is_argument else "fixed" if is_now else "held")
 
 
 def rule_for(value: Any) -> Rule:
@@ -298,7 +297,6 @@ VALUES: dict[type, Rule] = {
     np.ndarray: read_array,
     np.ufunc: read_ufunc,
     type: read_class,
-    Variable: read_variable,
     **dict.fromkeys((pathlib.PurePosixPath, pathlib.PureWindowsPath), read_path),
     **dict.fromkeys((pathlib.PosixPath, pathlib.WindowsPath), read_path),
     jtu.PyTreeDef: read_treedef,

@@ -431,7 +431,7 @@ def _function_leaf(function: Any, why: str | None) -> Leaf:
     if budget.words <= 0:  # too large to be read again
         return leaf
     with contextlib.suppress(Exception):
-        reading, _ = read_call(function, explain=True)
+        reading = read_call(function, explain=True)
         if why is None and (found := _why_never_shared(function, reading)):
             why = f"{found} Or make the function once, in a function under functools.cache."
         why = why or why_not_shared(function)  # which reading it may have found
@@ -716,7 +716,7 @@ def _is_array(value: Any) -> bool:
 def _static_parts(value: Any, children: list[Any], structure: Any) -> Iterator[tuple[str, Any]]:
     """Yield the static data of a pytree node, by field where it has fields."""
     if isinstance(value, loaded("equinox", "Module")):
-        names = (name for name in static_fields(value) if hasattr(value, name))
+        names = (name for name in static_fields(type(value)) if hasattr(value, name))
         yield from ((f".{name}", getattr(value, name)) for name in names)
         return
     _, static = structure.node_data()

@@ -28,7 +28,7 @@ class _Uncounted(dict[int, Any]):
 
 def note_call(fn: Any) -> bool:
     """Note what a function reads now; return False if it has ever read anything else."""
-    now = hash(read(now=(fn,), library_cells=_Uncounted()).key)
+    now = hash(read(beside=(fn,), library_cells=_Uncounted()).key)
     try:
         first = _first.setdefault(fn, now)
         if first != now:
@@ -47,7 +47,8 @@ def traced_inside(places: Collection[str], reading: Reading) -> tuple[int, ...]:
     """
     objects = reading.objects if places or reading.hides_traces else ()
     hides = reading.hides_traces or reading.finds_by_identity
-    found = enumerate(_traced(each)[1] for each in objects)
+    # What leads to an array was copied for the trace, so JAX cannot have traced it before.
+    found = enumerate(None if id(each) in reading.above else _traced(each)[1] for each in objects)
     return tuple(i for i, at in found if at and (hides or at in places))
 
 

@@ -21,11 +21,12 @@ import jax.tree_util as jtu
 from .._identity import (
     KEEPS,
     NUMPY,
-    Captured,
+    Reading,
     cleared,
     is_in_place,
     note_not_shared,
     read_call,
+    with_arrays,
 )
 from .._jax_internals.functions import name_of
 from .._jax_internals.jaxprs import kept_by
@@ -97,10 +98,10 @@ def _traced_again(
 
     def again() -> Any:
         # What the function captures may be other arrays by now.
-        captured = read_call(jitted.fn, jitted.beside)[1] if CAPTURED in kwargs else None
-        _thread.tracing = _Tracing(mark, jitted, captured)
+        reading = read_call(jitted.fn, jitted.beside)
+        _thread.tracing = _Tracing(mark, jitted, reading)
         try:
-            return trace(*args, **{**kwargs, **_as_keyword(captured.arrays if captured else ())})
+            return trace(*args, **{**kwargs, **_as_keyword(reading.arrays)})
         finally:
             _thread.tracing = None
 
@@ -125,15 +126,15 @@ class _Tracing:
 
     mark: object
     jitted: Jitted
-    captured: Captured | None
+    reading: Reading
     output: Any = None  # the structure of what the function returned
     copy: Any = None
 
     def run(self, tracers: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         fn = self.jitted.fn
-        if self.captured is not None:
-            self.copy = self.captured.replaced(tracers)
-            fn = self.copy.function
+        if tracers:
+            self.copy = with_arrays(fn, self.reading, tracers)
+            fn = self.copy.made
         result = self.jitted.run(fn, args, kwargs)
         leaves, output = jtu.tree_flatten(result)
         try:
@@ -314,8 +315,8 @@ def _started(
     avals, structure, static, _ = kind
     fn, options = jitted.fn, jitted.options
     beside = (*jitted.beside, structure, *static, *_flat(options))
-    reading, lifted = read_call(fn, beside)
-    arrays = () if lifted is None else lifted.arrays
+    reading = read_call(fn, beside)
+    arrays = reading.arrays
     key = (reading.key, avals, whole_context())
     reason = NUMPY if reading.has_numpy else _not_shared.get(key)
     if any(_is_object(value) for *_, value in static):
@@ -341,8 +342,13 @@ def _started(
         if result is not _UNTRACED:
             return use, result
         programs.discard(key, program)  # JAX has forgotten its trace
+    try:
+        with_arrays(fn, reading, arrays)
+    except TypeError:
+        _refuse(key, fn, _WHOLE)
+        return None, None
     program = Program(jitted, reading.pinned)
-    tracing = _thread.tracing = _Tracing(program.mark, jitted, lifted)
+    tracing = _thread.tracing = _Tracing(program.mark, jitted, reading)
     _thread.jitted = jitted
     try:
         traced = program.call.trace(*args, **captured, **kwargs)
@@ -350,7 +356,7 @@ def _started(
         if tracing.copy is None or isinstance(error, ExcessError):
             raise
         # A second trace would change again what this one has changed.
-        if read_call(fn, beside, before=reading)[0].key != reading.key:
+        if read_call(fn, beside, before=reading).key != reading.key:
             raise
         _refuse(key, fn, _ASKS)
         return None, None
@@ -359,11 +365,9 @@ def _started(
     program.bytes, keeps_code, places = kept_by(traced.jaxpr)
     program.inside = traced_inside(places, reading)
     template = template_of(tracing.output, reading.objects)
-    after, _ = read_call(fn, beside, before=reading)
+    after = read_call(fn, beside, before=reading)
     # An effect may leave an object like the one that was there: `self.cache = {}`.
-    is_same = after.key == reading.key and (
-        bool(arrays) or all(map(operator.is_, after.objects, reading.objects))
-    )
+    is_same = after.key == reading.key and all(map(operator.is_, after.objects, reading.objects))
     is_copy_same = tracing.copy is None or tracing.copy.is_unchanged()
     reason = KEEPS if keeps_code else _RETURNS if template is None else None
     if program.inside and reading.passes_objects:
@@ -387,6 +391,9 @@ def _started(
     return use, result
 
 
+_WHOLE = (
+    "it captures an array in an object that canonopt cannot copy. Pass the array as an argument."
+)
 _OLD = (
     "what a function inside of it reads has changed since JAX traced that, and JAX goes on with "
     "the old trace. Pass what changes as an argument."
