@@ -89,6 +89,7 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
     for name, cell in cells_of(function):
         value: Any = cell.cell_contents if is_bound(cell) else UNBOUND
         if reader.was_seen(cell, mode):  # a variable that two functions share
+            reader.note_part(value)
             continue
         how = mode
         # That of `jax.vmap` has None for a mesh axis that is not given.

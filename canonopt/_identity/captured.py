@@ -15,23 +15,24 @@ from .._jax_internals.functions import Jitted
 from .._python_internals.weak import WeakIdMap
 from .instances import is_record
 from .interning import read
-from .parts import WHOLE, Copy, reached_from
+from .parts import MAX_NODES, WHOLE, Copy, Graph
 from .reader import Reading
-
-_MAX_NODES = 10_000
 
 
 def leads_to_objects(value: Any) -> bool:
     """Return True if `value` leads to an array, or to an object that may hold one."""
     pending, specs = [value], set[int]()
     while pending:
-        for i, node in enumerate(reached_from(pending.pop())):
+        graph = Graph(pending.pop())
+        for node in graph.nodes.values():
             if hasattr(type(node), "__canonical_parts__"):
                 if id(node) not in specs:
                     specs.add(id(node))
                     pending.append(tuple(node.__canonical_parts__("now")))
-            elif i == _MAX_NODES or not (type(node) in _LEAD_ON or is_record(type(node))):
+            elif not (type(node) in _LEAD_ON or is_record(type(node))):
                 return True
+        if len(graph.nodes) >= MAX_NODES:
+            return True
     return False
 
 

@@ -1,8 +1,8 @@
 """One table of how values are taken apart and made again, with a walk and a copy that use it.
 
 `kind_of` finds the `Kind` of a value: which parts it has, and how to make another value like it
-with other parts. `reached_from` follows the parts of a value to all that it leads to. `Copy` copies
-a value with something else in place of some of these.
+with other parts. `Graph` follows the parts of a value to all that it leads to. `Copy` copies a
+value with something else in place of some of these.
 """
 
 import collections
@@ -21,8 +21,9 @@ from .._jax_internals.functions import Jitted, function_of_partial, is_module_cl
 from .._python_internals.namespaces import is_stable
 from .._python_internals.rebinding import cells_of, is_bound
 from .instances import attributes_of, has_only_attributes, is_record, static_fields
-from .reader import ATOMS
+from .reader import ATOMS, leading_to
 
+MAX_NODES = 100_000  # of a graph: 0.2 s
 Fresh = Callable[[types.CellType], types.CellType]
 
 
@@ -166,6 +167,12 @@ def _dynamic_attributes(module: Any) -> dict[str, Any]:
     return {name: part for name, part in vars(module).items() if name not in static}
 
 
+def _flat_spec(spec: Any) -> tuple[list[Any], Any]:
+    """Return the leaves of a spec and the specs in it, and the rest."""
+    is_inner = lambda node: node is not spec and hasattr(type(node), "__canonicalized__")  # noqa: E731
+    return jtu.tree_flatten(spec, is_leaf=is_inner)
+
+
 # --- the table ------------------------------------------------------------------------------------
 
 ATTRIBUTES = _by_attributes(attributes_of)  # of any instance
@@ -179,8 +186,8 @@ _PARTIAL = Kind(partial_items, _make_partial)
 # Not by `iter`, which the class may define in another way.
 _RECORD = Kind(lambda value: enumerate(tuple.__iter__(value)), _make_record)
 _SPEC = Kind(  # with leaves if a number of it is traced
-    lambda value: enumerate(jtu.tree_leaves(value)),
-    lambda value, parts: jtu.tree_unflatten(jtu.tree_structure(value), parts),
+    lambda value: enumerate(_flat_spec(value)[0]),
+    lambda value, parts: jtu.tree_unflatten(_flat_spec(value)[1], parts),
 )
 _OF_CANONOPT_JIT = Kind(
     lambda value: [("jitted function", value.__captured_function__)],
@@ -244,18 +251,26 @@ def takes_apart(value: Any) -> bool:
     return isinstance(value, jax.Array) or kind_of(value) is not None
 
 
-def reached_from(value: Any) -> Iterator[Any]:
-    """Yield a value and all that it leads to, part by part."""
-    seen: dict[int, Any] = {}
-    pending = [value]
-    while pending:
-        each = pending.pop()
-        if id(each) not in seen:
-            seen[id(each)] = each
-            yield each
+class Graph:
+    """All that a value leads to, part by part, up to `MAX_NODES`."""
+
+    def __init__(self, root: Any) -> None:
+        # By id; the objects are alive, because they are kept here.
+        self.nodes: dict[int, Any] = {}
+        # By the id of each part, the ids of what has it.
+        self.owners_of: dict[int, list[int]] = {}
+        pending = [root]
+        while pending and len(self.nodes) < MAX_NODES:
+            value = pending.pop()
+            if id(value) in self.nodes:
+                continue
+            self.nodes[id(value)] = value
             # What a library has under a name holds nothing of the user's.
-            kind = None if callable(each) and is_stable(each) else kind_of(each)
-            pending += kind.parts(each) if kind else ()
+            kind = None if callable(value) and is_stable(value) else kind_of(value)
+            for part in reversed(kind.parts(value) if kind else ()):
+                if type(part) not in WHOLE:
+                    self.owners_of.setdefault(id(part), []).append(id(value))
+                    pending.append(part)
 
 
 class Copy:
@@ -268,35 +283,32 @@ class Copy:
 
     - `value`: is copied; `made` is the copy.
     - `others`: the new objects, by the ids of those in whose places they are.
-    - `above`: by the id of what is replaced or copied, the ids of what has it as a part.
+    - `through`: the ids of what is to be copied or replaced, at least.
 
-    **Raises:** `TypeError` if something cannot be copied, or has not the parts that `above` says.
+    **Raises:** `TypeError` if something cannot be copied, or is not found.
     """
 
-    def __init__(
-        self, value: Any, others: Mapping[int, Any], above: Mapping[int, Collection[int]]
-    ) -> None:
+    def __init__(self, value: Any, others: Mapping[int, Any], through: Collection[int]) -> None:
+        self._graph = Graph(value)  # which keeps the nodes, so that no other object gets such an id
+        self._changed = leading_to(others, self._graph.owners_of)
+        if len(self._graph.nodes) >= MAX_NODES or not self._changed.issuperset(through):
+            raise TypeError("An array that was read cannot be replaced.")
         self._copied: dict[int, Any] = {**others}
-        self._above = above
         self._cells: dict[int, types.CellType] = {}
         # What was filled, with its parts.
         self._filled: list[tuple[Any, Kind, list[tuple[Any, Any]]]] = []
-        self._met: set[tuple[int, int]] = set()
         self.made = self._copy(value)
-        if any((part, owner) not in self._met for part in above for owner in above[part]):
-            raise TypeError("A part that was read cannot be replaced.")
 
     def is_unchanged(self) -> bool:
         """Return True if nobody has changed a part of a function, a list or a dict of the copy."""
         return all(_is_same([*kind.items(made)], then) for made, kind, then in self._filled)
 
     def _copy(self, value: Any) -> Any:
-        if id(value) not in self._above:
+        if id(value) not in self._changed:
             return value
         if id(value) not in self._copied:
             kind: Any = kind_of(value)
             parts = kind.parts(value)
-            self._met.update((id(part), id(value)) for part in parts)
             if kind.make_whole is not None:
                 self._copied[id(value)] = kind.make_whole(value, [*map(self._copy, parts)])
             else:
@@ -306,7 +318,7 @@ class Copy:
         return self._copied[id(value)]
 
     def _copy_cell(self, cell: types.CellType) -> types.CellType:
-        if not is_bound(cell) or id(cell.cell_contents) not in self._above:
+        if not is_bound(cell) or id(cell.cell_contents) not in self._changed:
             return cell
         return self._cells.setdefault(id(cell), types.CellType())
 

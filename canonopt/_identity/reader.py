@@ -139,12 +139,12 @@ class Reading:
     objects: list[Any] = dataclasses.field(default_factory=list)
     # Variables that library code stores to, with the values that count for it.
     library_cells: dict[int, tuple[types.CellType, Any]] = dataclasses.field(default_factory=dict)
-    # The captured arrays whose values are not in the key, in its order, and by the id of each part
-    # that leads to one, or is one, the ids of what has it as a part. Empty if the functions may do
-    # something else with tracers in their place: code that was read may tell the two apart, other
-    # than by an error, or keep them by storing into something.
+    # The captured arrays whose values are not in the key, in its order, and the ids of these and of
+    # what leads to them. Empty if the functions may do something else with tracers in their place:
+    # code that was read may tell the two apart, other than by an error, or keep them by storing
+    # into something.
     arrays: list[Any] = dataclasses.field(default_factory=list)
-    above: dict[int, list[int]] = dataclasses.field(default_factory=dict)
+    above: set[int] = dataclasses.field(default_factory=set)
 
 
 class _Arrays:
@@ -161,19 +161,25 @@ class _Arrays:
         _, first = self.found.setdefault(id(array), (array, place))
         return None if first == place else first
 
-    def above(self) -> dict[int, list[int]]:
-        """Return what leads to the arrays, as `Reading.above`; nothing if code may notice a copy.
+    def above(self) -> set[int]:
+        """Return the ids of the arrays and of what leads to them; none if code may notice a copy.
 
         What meets both an object and its copy can tell them apart.
         """
-        above: dict[int, list[int]] = {}
-        pending = [*self.found]
-        while pending:
-            part = pending.pop()
-            if part not in above:
-                above[part] = self.owners_of.get(part, [])
-                pending += above[part]
-        return {} if self.also_reached.intersection(above) else above
+        above = leading_to(self.found, self.owners_of)
+        return set() if self.also_reached & above else above
+
+
+def leading_to(ids: Iterable[int], owners_of: Mapping[int, list[int]]) -> set[int]:
+    """Return these ids of parts, and those of what leads to one of them."""
+    found: set[int] = set()
+    pending = [*ids]
+    while pending:
+        one = pending.pop()
+        if one not in found:
+            found.add(one)
+            pending += owners_of.get(one, ())
+    return found
 
 
 class Reader:
@@ -242,10 +248,10 @@ class Reader:
             self.stop(self.function, FINDS)
         stores = self._changes_variables or (self._changes_objects and self.holds_mutable)
         takes_tracers = not (self._can_tell_tracers or stores)
-        above = self._arrays.above() if takes_tracers else {}
+        above = self._arrays.above() if takes_tracers else set()
         arrays = self._arrays.found
-        for array, places in () if above else arrays.values():
-            self.out[places[0]] = self._key_of_array(array)
+        for array, place in () if above else arrays.values():
+            self.out[place] = self._key_of_array(array)
         return Reading(
             tuple(self.out),
             *(self.is_comparable, self.can_change, self.reads_data, bool(arrays)),
@@ -298,8 +304,13 @@ class Reader:
         else:
             self.out.append(PENDING)
             self._pending.append((value, mode, name))
-            if mode == "now" and self._current is not None:
-                self._arrays.owners_of.setdefault(id(value), []).append(id(self._current))
+            if mode == "now":
+                self.note_part(value)
+
+    def note_part(self, value: Any) -> None:
+        """Note that what is read has a part that a copy may have another one for."""
+        if self._current is not None:
+            self._arrays.owners_of.setdefault(id(value), []).append(id(self._current))
 
     def add_all(self, values: Iterable[Any], mode: Mode) -> None:
         """Add several parts, and how many there are."""

@@ -248,9 +248,9 @@ def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
     if is_spec and is_now and parts and reader.was_seen(value, mode):
         return
     reader.out += (value.__canonical_key__("now" if is_now else mode), len(parts))
-    for part in parts:  # of a spec, a copy takes the arrays apart
-        is_argument = mode == "now" and isinstance(part, jax.Array)
-        reader.add(part, "now" if is_argument else "fixed" if is_now else "held")
+    for part in parts:  # a copy of a spec has other arrays, and specs with others
+        is_replaced = isinstance(part, jax.Array) or hasattr(type(part), "__canonicalized__")
+        reader.add(part, "held" if not is_now else mode if is_replaced else "fixed")
 
 
 def rule_for(value: Any) -> Rule:

@@ -342,24 +342,52 @@ def _started(
         if result is not _UNTRACED:
             return use, result
         programs.discard(key, program)  # JAX has forgotten its trace
+    program = Program(jitted, reading.pinned)
+    reason, output = _trace(program, jitted, beside, reading, (args, {**captured, **kwargs}))
+    if reason is not None:
+        _not_shared.setdefault(key, reason)
+        note_not_shared(fn, reason)
+    if output is None:
+        return None, None
+    use = _Use(program, captured, output)
+    result = use(jitted, args, kwargs)
+    if result is _UNTRACED:  # JAX keeps no traces
+        return None, None
+    if has_old_trace(program.inside, reading):
+        note_not_shared(fn, _OLD)
+    elif reason is None:
+        programs.setdefault(key, program)
+    return use, result
+
+
+def _trace(
+    program: Program,
+    jitted: Jitted,
+    beside: tuple[Any, ...],
+    reading: Reading,
+    given: tuple[tuple[Any, ...], dict[str, Any]],
+) -> tuple[str | None, Any]:
+    """Trace a new program, and find out if other functions may run it.
+
+    **Returns:** why they may not, if so, and the structure of the output; None for the output if
+    this function may not run the program either.
+    """
+    fn, arrays = jitted.fn, reading.arrays
     try:
         with_arrays(fn, reading, arrays)
     except TypeError:
-        _refuse(key, fn, _WHOLE)
-        return None, None
-    program = Program(jitted, reading.pinned)
+        return _WHOLE, None
     tracing = _thread.tracing = _Tracing(program.mark, jitted, reading)
     _thread.jitted = jitted
     try:
-        traced = program.call.trace(*args, **captured, **kwargs)
+        traced = program.call.trace(*given[0], **given[1])
     except Exception as error:
         if tracing.copy is None or isinstance(error, ExcessError):
             raise
         # A second trace would change again what this one has changed.
         if read_call(fn, beside, before=reading).key != reading.key:
             raise
-        _refuse(key, fn, _ASKS)
-        return None, None
+        return _ASKS, None
     finally:
         _thread.tracing = _thread.jitted = None
     program.bytes, keeps_code, places = kept_by(traced.jaxpr)
@@ -368,27 +396,21 @@ def _started(
     after = read_call(fn, beside, before=reading)
     # An effect may leave an object like the one that was there: `self.cache = {}`.
     is_same = after.key == reading.key and all(map(operator.is_, after.objects, reading.objects))
-    is_copy_same = tracing.copy is None or tracing.copy.is_unchanged()
-    reason = KEEPS if keeps_code else _RETURNS if template is None else None
-    if program.inside and reading.passes_objects:
+    if not is_same or (tracing.copy is not None and not tracing.copy.is_unchanged()):
+        reason = _CHANGES
+    elif program.inside and reading.passes_objects:
         reason = _PASSES
-    reason = reason if is_same and is_copy_same else _CHANGES
-    if reason is not None:
-        _refuse(key, fn, reason)
-        # Tracers are left in what it made, or in a copy. But what it has changed itself must not be
-        # changed by a second trace.
-        if arrays and (is_same or template is None):
-            return None, None
-    use = _Use(program, captured, tracing.output)
-    result = use(jitted, args, kwargs)
-    if result is _UNTRACED:  # JAX keeps no traces
-        return None, None
-    if has_old_trace(program.inside, reading):
-        note_not_shared(fn, _OLD)
-    elif reason is None and template is not None:
+    elif keeps_code:
+        reason = KEEPS
+    elif template is None:
+        reason = _RETURNS
+    else:
         program.template = template
-        programs.setdefault(key, program)
-    return use, result
+        return None, tracing.output
+    # Tracers are left in what it made, or in a copy. But what it has changed itself must not be
+    # changed by a second trace.
+    is_left = bool(arrays) and (is_same or template is None)
+    return reason, None if is_left else tracing.output
 
 
 _WHOLE = (
@@ -418,11 +440,6 @@ _RETURNS = (
 _SHARDINGS = "it captures an array and has in_shardings. Pass the array as an argument."
 # A program would keep it, for nobody to find.
 _STATIC = "a static argument equals only itself. Give its class __eq__ and __hash__."
-
-
-def _refuse(key: Hashable, fn: Any, reason: str) -> None:
-    _not_shared.setdefault(key, reason)
-    note_not_shared(fn, reason)
 
 
 def _flat(options: dict[str, Any]) -> list[Any]:

@@ -293,5 +293,5 @@ def test_why_a_function_is_not_shared(reason):
 
 def test_why_an_object_in_a_set_is_not_compared():
     counter = Counter()
-    (found,) = read_call(lambda x: x * len({counter}), explain=True)[0].incomparable
+    (found,) = read_call(lambda x: x * len({counter}), explain=True).incomparable
     assert found.why == "may find or order objects by their identity, in a set or a cache"
