@@ -222,8 +222,12 @@ TOO_LARGE = Reason(
 )
 TRACER = Reason("is a tracer", "Pass it as an argument.")
 CACHE = Reason(
-    "caches results that depend on values which can change",
-    "Call the function without its cache, or pass those values as arguments.",
+    "returns objects that it has cached, which may change",
+    "Call it outside of the function, and pass the result as an argument.",
+)
+OLD_TRACE = Reason(
+    "may go on with a trace from before a change of what it reads",
+    "Pass what can change as an argument.",
 )
 
 

@@ -15,7 +15,7 @@ from .._python_internals.libraries import HIDDEN_ATTRIBUTES, impure_name, is_lib
 from .._python_internals.namespaces import is_stable
 from .._python_internals.rebinding import captured_by, cells_of, is_bound, rebindable_variables
 from .._python_internals.weak import token_of
-from ..errors import CACHE, NO_RULE, UNKNOWN_JIT, has_attributes, impure, rebindable
+from ..errors import CACHE, NO_RULE, OLD_TRACE, UNKNOWN_JIT, has_attributes, impure, rebindable
 from .parts import kind_of
 from .reader import NOW, UNBOUND, Mode, Reader, Rule, fixed, inside
 
@@ -241,9 +241,6 @@ def read_getter(reader: Reader, value: Any, mode: Mode) -> None:
     reader.add_named(getattr(made_by, "keywords", {}), mode)
 
 
-_LRU_CACHED = type(functools.lru_cache(len))
-
-
 def add_programs(reader: Reader, value: Any, mode: Mode) -> None:
     """Make the identity of a jitted function count if its programs may be old.
 
@@ -253,34 +250,31 @@ def add_programs(reader: Reader, value: Any, mode: Mode) -> None:
     reader.finds_by_identity |= has_statics(value)
     called = mode in NOW and has_programs(value)
     if called or (mode not in NOW and reader.reads_data_in(value.__wrapped__, mode)):
-        reader.add_identity(value, CACHE)
+        reader.add_identity(value, OLD_TRACE)
 
 
 @_unless_stable
 def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
-    """Read what keeps results or programs, as `functools.lru_cache`, `jax.jit` and our `jit` do."""
-    is_lru_cached = type(value) is _LRU_CACHED
-    if is_lru_cached:
-        options = value.cache_parameters()
-    else:
-        options = jit_options(value) if type(value) is Jitted else value.__captured_options__
+    """Read what keeps programs, as the results of `jax.jit` and our `jit` do."""
+    options = jit_options(value) if type(value) is Jitted else value.__captured_options__
     if options is None:
         reader.add_identity(value, UNKNOWN_JIT)
         reader.add(value.__wrapped__, "live")
         return
     reader.out.append(type(value))
     reader.add(value.__wrapped__, inside(mode))
-    if not is_lru_cached:
-        add_programs(reader, value, mode)
-    else:
-        reader.finds_by_identity = True
-        if reader.reads_data_in(value.__wrapped__, mode):
-            reader.stop(value, CACHE)  # it may be cleared at any time
+    add_programs(reader, value, mode)
     for name, option in options.items():
         leaves, structure = jtu.tree_flatten(option)
         reader.out.append(name)
         reader.add_all(leaves, "held")
         reader.add(structure, "held")
+
+
+@_unless_stable
+def read_lru_cached(reader: Reader, value: Any, mode: Mode) -> None:
+    """Refuse what returns objects that it has made before: what these hold now cannot be read."""
+    reader.stop(value, CACHE)
 
 
 @_unless_stable
@@ -308,7 +302,10 @@ CALLABLES: dict[type, Rule] = {
     operator.attrgetter: read_getter,
     operator.methodcaller: read_getter,
     Jitted: read_caching,
-    _LRU_CACHED: read_caching,
+    # It returns the objects that it has made, and what these hold now cannot be read.
+    type(functools.lru_cache(len)): _unless_stable(
+        lambda reader, value, _: reader.stop(value, CACHE)
+    ),
     jax.custom_jvp: read_with_derivative_rule,
     jax.custom_vjp: read_with_derivative_rule,
 }

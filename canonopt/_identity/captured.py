@@ -62,6 +62,15 @@ def read_call(
     return reading
 
 
+def keeps_state(code: Any) -> bool:
+    """Return True if code that a program keeps reads what may change before it runs again.
+
+    Or if it has a tracer, of an array that the function captured.
+    """
+    reading = read(beside=(code,))
+    return reading.reads_data or not reading.is_comparable
+
+
 def with_arrays(fn: Any, reading: Reading, others: Iterable[Any]) -> Copy:
     """Return a copy of a function that was read, with others in place of `reading.arrays`.
 
@@ -83,8 +92,8 @@ NUMPY = (
     "the function is made."
 )
 KEEPS = (
-    "its program calls code of it again, as callbacks and rules for derivatives do. Define these "
-    "at the top level of a module."
+    "its program calls code of it again, as callbacks and rules for derivatives do, and that reads "
+    "what can change. Pass that as an argument, or capture a number or a tuple."
 )
 
 # From functions that `jit` shares with no other to the reason, for reports.

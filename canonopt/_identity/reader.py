@@ -269,13 +269,13 @@ class Reader:
                 continue
             value, mode, self.name = pending.pop()
             self._current = value
-            if mode == "now" and not self._takes_apart(value):
-                mode = "fixed"
             if len(self._alive) >= MAX_OBJECTS or len(self.out) >= self._max_words:
                 pending.clear()
                 return self.stop(self._alive[0] if self._alive else value, TOO_LARGE)
             start = len(pending)
             try:
+                if mode == "now" and not self._takes_apart(value):
+                    mode = "fixed"
                 # By the type itself: a proxy says that it is an instance of another class.
                 (rule_of(type(value)) or self._rule_for(value))(self, value, mode)
             except HoldsArray:
@@ -533,7 +533,8 @@ class Reader:
             if not is_library_class(base):
                 self.add_owner(base)
                 for field in vars(base).get("__dataclass_fields__", {}).values():
-                    self.add_named(dict(getattr(field, "metadata", ())), "live")  # converters
+                    metadata = dict(getattr(field, "metadata", ()))  # converters
+                    self.add_all((field.default, field.default_factory, *metadata.items()), "live")
         if not is_library_class(cls):
             self.out += (cls.__name__, cls.__qualname__, *map(token_of, cls.__mro__))
             functions = node_functions(cls)
@@ -582,7 +583,7 @@ class Reader:
         self._to_read.clear()
         before = len(self.out)
         for place, owner, done in map(self._owners.__getitem__, to_read):
-            if not isinstance(owner, type | types.ModuleType):
+            if not issubclass(type(owner), type | types.ModuleType):
                 self._read_instance(place, owner, done)
                 continue
             namespace = vars(owner)

@@ -17,32 +17,31 @@ from .._python_internals.libraries import is_library_file
 from .._python_internals.rebinding import captured_by
 
 
-def kept_by(program: Any) -> tuple[int, bool, frozenset[str]]:
-    """Return the bytes of a program's constants, if it keeps the user's code, and what is inside.
+def kept_by(program: Any) -> tuple[int, list[Any], frozenset[str]]:
+    """Return the bytes of a program's constants, the user's code in it, and what is inside.
 
     Such code is that of callbacks, which run with the program, and of the rules for derivatives,
-    which are traced when the program is differentiated. It reads the variables of the function that
-    was traced, not those of another one that does the same. A function that captures nothing does
-    not count. Relies on the attributes of the objects in which JAX keeps functions: `callback_func`
-    of those of callbacks, `f`, `transforms` and `f_transformed` of a `WrappedFun`.
+    which are traced when the program is differentiated. Relies on the attributes of the objects in
+    which JAX keeps functions: `callback_func` of those of callbacks, `f`, `transforms` and
+    `f_transformed` of a `WrappedFun`.
 
     Inside are the functions that JAX has traced to programs of their own, as `jax.lax.cond` does,
     each as "FILE:LINE". Relies on `debug_info.func_src_info` of a `Jaxpr`: "NAME at FILE:LINE".
     """
     constants: dict[int, int] = {}
-    is_code_kept = False
+    kept = []
     places = set[str]()
     for value in values_in(program):
         if hasattr(value, "eqns") and value is not program:
             info = getattr(value, "jaxpr", value).debug_info
             places.add(info.func_src_info.rpartition(" at ")[2])
         if isinstance(value, jax.core.Tracer):
-            is_code_kept = True
+            kept.append(value)
         elif isinstance(value, jax.Array | np.ndarray) or type(value).__name__ == "TypedNdArray":
             constants[id(value)] = value.size * value.dtype.itemsize
-        else:
-            is_code_kept |= _is_users_code(value)
-    return sum(constants.values()), is_code_kept, frozenset(places)
+        elif _is_users_code(value):
+            kept.append(value)
+    return sum(constants.values()), kept, frozenset(places)
 
 
 def is_same_program(one: Any, other: Any, changed: Sequence[np.ndarray] = ()) -> bool:
@@ -96,12 +95,10 @@ def _exact(values: np.ndarray) -> tuple[Any, ...]:
 
 
 def _is_users_code(value: Any) -> bool:
-    """Return True for code of the user's with values of its own, which another function lacks."""
     if isinstance(value, types.FunctionType):
-        has_values = value.__closure__ or value.__defaults__ or value.__kwdefaults__
-        return bool(has_values) and not _is_library_code(value)
+        return not _is_library_code(value)
     if isinstance(value, functools.partial):
-        return bool(value.args or value.keywords) and not _is_library_code(value.func)
+        return not _is_library_code(value.func)
     if isinstance(value, types.MethodType | types.BuiltinFunctionType):
         owner = value.__self__
         return not (owner is None or isinstance(owner, types.ModuleType) or _is_of_library(owner))

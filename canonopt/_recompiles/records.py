@@ -27,6 +27,7 @@ from .._identity import (
     Reading,
     closure_items,
     described,
+    keeps_state,
     partial_items,
     read,
     read_call,
@@ -469,7 +470,7 @@ def _why_never_shared(function: Any, reading: Reading) -> str | None:
         return NUMPY
     with_rules = (o for o in reading.objects if isinstance(o, jax.custom_jvp | jax.custom_vjp))
     rules = (attribute(each, name) for each in with_rules for name in ("jvp", "fwd", "bwd"))
-    if any(attribute(rule, "__closure__") for rule in rules):
+    if any(rule is not None and keeps_state(rule) for rule in rules):
         return KEEPS
     if reading.is_comparable or not reading.incomparable:
         return None

@@ -24,6 +24,7 @@ from .._identity import (
     Reading,
     cleared,
     is_in_place,
+    keeps_state,
     note_not_shared,
     read_call,
     with_arrays,
@@ -390,7 +391,7 @@ def _trace(
         return _ASKS, None
     finally:
         _thread.tracing = _thread.jitted = None
-    program.bytes, keeps_code, places = kept_by(traced.jaxpr)
+    program.bytes, kept, places = kept_by(traced.jaxpr)
     program.inside = traced_inside(places, reading)
     template = template_of(tracing.output, reading.objects)
     after = read_call(fn, beside, before=reading)
@@ -400,7 +401,7 @@ def _trace(
         reason = _CHANGES
     elif program.inside and reading.passes_objects:
         reason = _PASSES
-    elif keeps_code:
+    elif any(map(keeps_state, kept)):
         reason = KEEPS
     elif template is None:
         reason = _RETURNS
