@@ -231,9 +231,9 @@ def _run(
 
 
 _UNWATCHED = (
-    "No process of the command imported jax, or none could be watched: with -E, -I or -S, or "
-    "without the environment that the command is given, Python does not import canonopt's "
-    "sitecustomize. Run the command without these."
+    "No process of the command imported jax, or none could be watched: Python imports canonopt's "
+    "sitecustomize only without -E, -I and -S, and if it gets the environment of the command. Run "
+    "the command so."
 )
 
 

@@ -108,7 +108,7 @@ def verdict(report: _Dict) -> str | None:
 
 
 def _legend(report: _Dict) -> str | None:
-    """Return which processes there are, if there are several."""
+    """Return the line that lists the processes; None if there is only one."""
     names = [f"{p['name']} (pid {p['pid']}) on {p['host']}" for p in report["processes"]]
     more = [f"and {len(names) - 8} more"] if len(names) > 8 else []
     return f"processes: {', '.join([*names[:8], *more])}" if len(names) > 1 else None

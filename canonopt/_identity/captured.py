@@ -109,7 +109,7 @@ def read_call(
             arrays_read: list[Any] = []
             copy = captured.replaced(Placeholder(each, arrays_read) for each in captured.arrays)
             reading = read(now=(copy.function, *beside), explain=explain, library_cells=cells)
-            # What meets both an object and its copy can tell them apart.
+            # Code that meets both an object and its copy can tell them apart.
             if reading.takes_tracers and not any(map(copy.replaces, reading.objects)):
                 captured.arrays = arrays_read  # in the order of the key
                 return reading, captured
@@ -130,7 +130,7 @@ NUMPY = (
     "the function is made."
 )
 KEEPS = (
-    "its program calls code of it again, as callbacks and rules for derivatives do. Define these "
+    "its program calls back into its code, as callbacks and rules for derivatives do. Define these "
     "at the top level of a module."
 )
 

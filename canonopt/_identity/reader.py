@@ -291,7 +291,7 @@ class Reader:
         place, first = seen
         self.out += (SEEN, place)
         if first == "live" and mode in ("held", "given"):
-            # Its identity did not count where it was read.
+            # Where it was read first, its identity did not count.
             self.add_identity(value)
         return True
 

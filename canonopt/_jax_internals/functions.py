@@ -169,7 +169,7 @@ def _wrapped_call(value: Any) -> Any:
 
 
 def _is_of_jax(function: types.FunctionType) -> bool:
-    """Return True if JAX made a function: by its globals, since wrappers take other names."""
+    """Return True if JAX made a function, by its globals: a wrapper takes the name of another."""
     return str(function.__globals__.get("__name__")).startswith("jax.")
 
 

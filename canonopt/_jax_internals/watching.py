@@ -70,11 +70,11 @@ class CompileWatch:
         self._is_seen = False
 
     def listen(self) -> None:
-        """Registers the listeners, unless they are there. They stay, and cost next to nothing."""
+        """Register the listeners, unless they are there. They stay, and cost next to nothing."""
         listen(self._on_duration, self._on_event)
 
     def check(self) -> None:
-        """Raises `UnsupportedVersionError` if JAX reports no compiles: none of a small function."""
+        """Raise `UnsupportedVersionError` if JAX reports no compile of a small function."""
         # In a trace, nothing would be compiled: the small function would become part of the trace.
         if self._is_seen or is_staging():
             return
@@ -163,11 +163,11 @@ class MissWatch:
 
     `leave` also gets whether the function was traced, and the jaxpr. If it raises, nothing is
     compiled. A function for which `passes` is true is left alone, and so is one that cannot be
-    looked at: `failed` gets the error. Relies on `jax._src.pjit._infer_params`, which it wraps:
+    examined: `failed` gets the error. Relies on `jax._src.pjit._infer_params`, which it wraps:
     `jax.jit` calls it if its C++ cache has no entry. Cached calls cost nothing.
 
-    To make one raises `UnsupportedVersionError` if misses cannot be watched, since all counts would
-    be zero.
+    The constructor raises `UnsupportedVersionError` if misses cannot be watched, since all counts
+    would be zero.
     """
 
     def __init__(

@@ -203,7 +203,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
         ...
     canonopt.errors.ExcessError: <lambda> (...) is compiled for the 2nd time, and max_compiles=1.
       x: commitment: not committed -> committed
-      hint: before every call, for what it passes as x: x = jax.device_put(x, jax.devices()[0])
+      hint: before every call, for its argument x: x = jax.device_put(x, jax.devices()[0])
 
     ```
 

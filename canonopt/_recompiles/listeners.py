@@ -90,7 +90,7 @@ class Recorder:
         self.pending.clear()
 
 
-# JAX reports a compile with nothing but a name: each recorder knows whether it waits for that.
+# JAX reports only the name of a compile, so each recorder knows whether it waits for one.
 _known: weakref.WeakValueDictionary[int, Recorder] = weakref.WeakValueDictionary()
 
 

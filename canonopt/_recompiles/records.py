@@ -270,8 +270,7 @@ def static_leaf(value: Any, budget: Budget | None = None, depth: int = 0) -> Lea
                 if not budget.parts:
                     break
                 budget.parts -= 1
-                # Of what is read as a global only one level has parts here, which bounds the
-                # search.
+                # Of a global only one level of parts is recorded, which bounds the search.
                 least = _MAX_DEPTH - 1 if name.startswith("global") else 0
                 facts["parts"][name] = static_leaf(part, budget, max(depth + 1, least))
         facts["stores"] = _stores(value, facts["parts"])

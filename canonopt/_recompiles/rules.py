@@ -55,8 +55,8 @@ RULES: list[Rule] = [
     # Optimizers and schedules.
     Rule(
         lambda d: d.parameter and d.kind == "callable" and d.is_of_numbers,
-        "a number in a function is part of the program. In a schedule of canonopt it may change: "
-        "{d.path} = canonopt.exponential_decay(canonopt.dynamic(number), ...), for one",
+        "a number in a function is part of the program. In a schedule of canonopt it may change, "
+        "for example {d.path} = canonopt.exponential_decay(canonopt.dynamic(number), ...)",
     ),
     Rule(  # as a static argument, a spec may have no leaves
         lambda d: d.parameter and d.is_of_numbers and d.new.is_filtered,
@@ -158,8 +158,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.is_widened_by_step,
-        "what the function returned for {d.path} is {d.after.dtype}: cast it to {d.before.dtype} "
-        "there, or what it is computed from{d.widened_by}",
+        "the function returned {d.after.dtype} for {d.path}: cast it to {d.before.dtype} in the "
+        "function, or what it is computed from{d.widened_by}",
     ),
     Rule(
         lambda d: d.kind == "dtype",
@@ -282,11 +282,11 @@ def _assign(d: Difference, path: str, code: str, is_as_before: bool = False) -> 
         line = f"{name} = {{eqx}}.tree_at(lambda tree: tree{rest}, {name}, {code})"
     line = caller.with_modules(line.replace("{leaf}", f"{name}{rest}"))
     if is_alone:
-        return Line("", f"before every call, for what it passes as {root}: {line}")
+        return Line("", f"before every call, for its argument {root}: {line}")
     if root in caller.arguments:
         return Line(line)
     # The source of the call does not name what it passes.
-    return Line("", f"before the call, for what it passes as {root}: {line}")
+    return Line("", f"before the call, for its argument {root}: {line}")
 
 
 def _canonicalize(d: Difference, of_argument: str = "canonicalize") -> Line:
