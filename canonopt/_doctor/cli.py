@@ -51,8 +51,8 @@ compiled again that need not be.
 
 _FIX = """\
 Prints, as a diff, source code that imports canonopt under the name of Optax. The numbers are the
-same. `canonopt fix train.py | git apply` applies it, and so does --write. What it leaves as it is,
-and what only you can change, goes to stderr.
+same. `canonopt fix train.py | git apply` applies it, and so does --write. It says on
+stderr what it leaves as it is.
 """
 
 

@@ -10,7 +10,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO, TypeAlias
 
-from .._recompiles import STAGES, aligned, times
+from .._recompiles import STAGES
+from .._texts import aligned, times
 from .comparing import side_by_side
 
 _MAX_TOLD = 10  # functions below the table

@@ -126,66 +126,6 @@ def test_what_is_not_sure_stays(source, note):
     assert found.notes == (() if note is None else (f"{note}: no import of this file is changed",))
 
 
-JIT = "left as it is. If fit runs again, write canonopt.jit in place of jax.jit"
-NNX_JIT = "left as it is. If fit runs again, define it once, outside of it"
-FILTER_JIT = (
-    "left as it is. If __init__ runs again, write canonopt.filter_jit in place of eqx.filter_jit"
-)
-
-
-@pytest.mark.parametrize(
-    ("source", "notes"),
-    [
-        (
-            "def fit(lr):\n    schedule = linear(lr)\n    @jax.jit\n    def step(p):\n"
-            "        q = schedule(p)\n        return lr * q\n",
-            [f"line 4: step is jitted inside of fit, over schedule, lr: {JIT}"],
-        ),
-        (
-            "def fit():\n    @functools.partial(jax.jit, static_argnums=0)\n    def step(p): ...\n",
-            [f"line 3: step is jitted inside of fit: {JIT}"],
-        ),
-        (
-            "def fit():\n    def step(p): ...\n    return partial(jax.jit)(step), nnx.jit(step)\n",
-            [f"line 4: step is jitted inside of fit: {each}" for each in (NNX_JIT, JIT)],
-        ),
-        (
-            "class Trainer:\n    def __init__(self):\n        self.run = eqx.filter_jit(self.f)\n",
-            [f"line 4: self.f is jitted inside of __init__, over self: {FILTER_JIT}"],
-        ),
-        ("def fit():\n    return jax.jit(step), jax.jit(jax.numpy.sum)\n", []),
-        (
-            "def fit():\n    def step(p): ...\n    return jax.jit(fun=step)(x)\n",
-            [f"line 4: step is jitted inside of fit: {JIT}"],
-        ),
-        ("@jax.jit\ndef fit():\n    return jax.jit(lambda p: p)\n", []),
-        ("@functools.cache\ndef fit():\n    return jax.jit(lambda p: p)\n", []),
-        ("@jax.jit\ndef step(p): ...\n", []),
-        (
-            "def make(lr):\n    def init(p): ...\n"
-            "    return optax.GradientTransformation(init, update)\n",
-            [
-                "line 2: make makes an optimizer of its own functions: left as it is. "
-                "Write @canonopt.canonical above it"
-            ],
-        ),
-        ("def f(tx: optax.GradientTransformation): ...\n", []),
-        ("def f(tx):\n    return isinstance(tx, optax.GradientTransformation)\n", []),
-        (
-            "def outer(lr):\n    def helper():\n        scale = 3\n    def loss(p): ...\n"
-            "    def fit():\n        @jax.jit\n        def step(p):\n"
-            "            return loss(p) * scale * lr\n",
-            [f"line 7: step is jitted inside of fit, over lr, loss: {JIT}"],
-        ),
-        ("def main():\n    tx = optax.GradientTransformation(init, update)\n", []),
-        ("@property\ndef tx(self):\n    return optax.GradientTransformation(1, 2)\n", []),
-    ],
-)
-def test_notes_name_what_only_the_author_can_change(source, notes):
-    imports = "import functools, jax, optax; import equinox as eqx; from flax import nnx\n"
-    assert list(fixed((imports + source).encode()).notes) == notes
-
-
 BEFORE, AFTER = CHANGES["a module"]
 
 

@@ -51,6 +51,14 @@ for rate in (1, 0.5):
     # here
     found[rate] = step(ones, rate)
 
+### a number from which NumPy computes the next one
+# hint: pass rate as an array of one dtype: jnp.asarray(rate, dtype)
+step, rate = jax.jit(lambda x, rate: x * rate), 1.0
+for _ in range(3):
+    # here
+    step(ones, rate)
+    rate = np.maximum(rate * 0.9, 0.5)
+
 ### an argument that has no name
 # hint: before the call, for its argument x: x = canonopt.canonicalize(x)
 step = jax.jit(lambda x: x * 2)
