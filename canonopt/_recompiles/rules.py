@@ -441,8 +441,10 @@ def _number_as_array(d: Difference) -> str:
     dtype = strong[0].dtype if strong else None
     if dtype is None and types == {"int", "float"}:
         dtype = str(jnp.result_type(float))
-    # What else reads it may use it as a key, as text, or compute the next one in double precision.
+    # Unless the function returns the next one, what else reads it may use it as a key, as text, or
+    # to compute the next one in double precision.
     is_read = d.new.caller.arguments.get(d.path) in d.new.caller.read_again
+    is_read = is_read and not d.old.returned[d.after.shape, d.after.dtype]
     if dtype is None or "bool" in types or is_read:
         return ""
     others = (leaf for path, leaf in d.new.arrays.items() if path != d.path)
