@@ -5,7 +5,6 @@ import gc
 import itertools
 import math
 import textwrap
-import types
 from collections.abc import Callable
 from typing import Any
 
@@ -319,63 +318,6 @@ def test_keywords_of_a_partial_are_changed_in_place(partial):
     original.keywords["offset"] = 3
     assert hoist(partial(scale, 2, offset=1))(1) == hoisted(1) == 3
     assert hoist(original)(1) == 5
-
-
-# --- the same source twice ----------------------------------------------------------------------
-
-SOURCE = """
-offset = {offset}
-def make(k):
-    return lambda x: (k, x, offset)
-made = make(2)
-plain = lambda x: (x, offset)
-"""
-
-
-def namespace(**contents) -> types.ModuleType:
-    module = types.ModuleType("somewhere")
-    vars(module).update(contents)
-    return module
-
-
-def both(module):
-    return [module.make(2), module.made, module.plain]
-
-
-def agree(originals, *args):
-    hoisted = [hoist(function) for function in originals]
-    assert [outcome(h, *args) for h in hoisted] == [outcome(f, *args) for f in originals]
-    for a, b in itertools.combinations(range(len(originals)), 2):
-        if hoisted[a] is hoisted[b]:
-            assert outcome(originals[a], *args) == outcome(originals[b], *args)
-    return hoisted
-
-
-@pytest.mark.parametrize("is_one_code", [True, False])
-def test_the_same_source_in_two_namespaces(is_one_code):
-    code = compile(SOURCE.format(offset=1), "cell", "exec")
-    one, two = namespace(), namespace()
-    for module in (one, two):
-        exec(code if is_one_code else SOURCE.format(offset=1), vars(module))
-    assert hoist(one.make(2)) is not hoist(two.make(2))  # equal as long as neither changes
-    two.offset = 2
-    hoisted = agree(both(one) + both(two), 0)
-    assert hoisted[0] is hoisted[1]  # of one module, from one factory
-    assert len(set(map(id, hoisted))) == 4
-
-
-def test_a_cell_is_run_again():
-    module = namespace()
-    for again in (False, True):
-        # A notebook compiles a cell again; a program may keep the code that it compiled.
-        code = compile(SOURCE.format(offset=1), "cell", "exec")
-        exec(code, vars(module))
-        before = both(module)
-        exec(code if again else SOURCE.format(offset=2), vars(module))
-        hoisted = agree(before + both(module), 0)
-        assert hoisted[0] is hoisted[3]
-        module.offset = 3
-        agree(before + both(module), 0)
 
 
 # --- threads and lifetimes ----------------------------------------------------------------------

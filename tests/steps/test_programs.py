@@ -191,6 +191,13 @@ def with_cache(array):
     return cached
 
 
+def with_attribute(array):
+    def held(): ...
+
+    held.array = array
+    return held
+
+
 # What a function may hold an array in.
 HOLDERS = {
     "default": lambda a: lambda x, a=a, *, b=a: x + a * b,
@@ -216,6 +223,10 @@ HOLDERS = {
     "canonopt.jit": lambda a: canonopt.jit(lambda x, a=a: x + a),
     "hoist": lambda a: canonopt.hoist(lambda x, a=a: x + a),
     "tuple": lambda a: capturing((a, 1), lambda held: held[0]),
+    "attribute": lambda a: capturing(with_attribute(a), lambda held: held.array),
+    "wrapped": lambda a: functools.wraps(capturing(a, jnp.sin))(
+        capturing(capturing(a, jnp.sin), lambda held: held(1.0))
+    ),
     "transformation": lambda a: sgd_of(optax.stateless(lambda x, _: x + a)),
     "spec": lambda a: sgd_of(canonopt.sgd(a)),
     "list": lambda a: capturing([a, 1], lambda held: held[0]),
