@@ -82,48 +82,39 @@ def test_a_change_is_what_a_user_would_write(name):
     jax.tree.map(np.testing.assert_array_equal, updates(before), updates(after))
 
 
-@pytest.mark.parametrize(
-    ("source", "note"),
-    [
-        ("x = 1\n", None),
-        ("def f(optax):\n    return optax.adam(1)\n", None),
-        ("from .optax import adam\n", None),
-        ("import optax\nuse(optax)\n", "line 2: the module optax is passed on"),
-        ("from optax import losses\nx = losses\n", "line 2: the module optax.losses is passed on"),
-        ("import optax\noptax.adam = 1\n", "line 2: optax.adam is assigned to"),
-        ("import optax\noptax._src.base\n", "line 2: canonopt has no optax._src"),
-        ("import optax\noptax.__version__\n", "line 2: canonopt has no optax.__version__"),
-        ("import optax\ngetattr(optax, '__version__')\n", "line 2: the module optax is passed on"),
-        ("from optax._src import base\nimport optax\n", "line 1: canonopt has no optax._src"),
-        (
-            "import optax.experimental.aggregating as a\n",
-            "line 1: canonopt has no optax.experimental.aggregating",
-        ),
-        ("import optax._src.base\n", "line 1: canonopt has no optax._src.base"),
-        (
-            "from optax import *\nadam(1)\n",
-            "line 1: from optax import * does not say what it imports",
-        ),
-        (
-            "import optax\nimportlib.import_module('optax.contrib')\n",
-            "line 2: 'optax.contrib' names Optax in a text",
-        ),
-        ("import optax\nsys.modules['optax'].adam\n", "line 2: 'optax' names Optax in a text"),
-        ("import optax\nmine is optax\n", "line 2: the module optax is passed on"),
-        (
-            "try:\n    import canonopt as optax\nexcept ImportError:\n    import optax\n",
-            "line 4: optax is canonopt already, in another line",
-        ),
-        (
-            "import optax\nmock.patch(target='optax.adam')\n",
-            "line 2: 'optax.adam' names Optax in a text",
-        ),
-    ],
-)
-def test_what_is_not_sure_stays(source, note):
-    found = fixed(source.encode())
+# Source code in which nothing is changed, and the note on it, if there is one.
+UNSURE = r"""
+x = 1 |
+def f(optax):\n    return optax.adam(1) |
+from .optax import adam |
+import optax\nuse(optax) | line 2: the module optax is passed on
+from optax import losses\nx = losses | line 2: the module optax.losses is passed on
+import optax\noptax.adam = 1 | line 2: optax.adam is assigned to
+import optax\noptax._src.base | line 2: canonopt has no optax._src
+import optax\noptax.__version__ | line 2: canonopt has no optax.__version__
+import optax\ngetattr(optax, '__version__') | line 2: the module optax is passed on
+from optax._src import base\nimport optax | line 1: canonopt has no optax._src
+import optax.experimental.aggregating as a | \
+    line 1: canonopt has no optax.experimental.aggregating
+import optax._src.base | line 1: canonopt has no optax._src.base
+from optax import *\nadam(1) | line 1: from optax import * does not say what it imports
+import optax\nimportlib.import_module('optax.contrib') | \
+    line 2: 'optax.contrib' names Optax in a text
+import optax\nsys.modules['optax'].adam | line 2: 'optax' names Optax in a text
+import optax\nmine is optax | line 2: the module optax is passed on
+try:\n    import canonopt as optax\nexcept ImportError:\n    import optax | \
+    line 4: optax is canonopt already, in another line
+import optax\nmock.patch(target='optax.adam') | line 2: 'optax.adam' names Optax in a text
+"""
+
+
+@pytest.mark.parametrize("row", UNSURE.replace("\\\n", "").strip().splitlines())
+def test_what_is_not_sure_stays(row):
+    source, _, note = row.partition(" |")
+    found = fixed(f"{source}\n".replace("\\n", "\n").encode())
     assert found.after == found.before
-    assert found.notes == (() if note is None else (f"{note}: no import of this file is changed",))
+    note = note and f"{note.strip()}: no import of this file is changed"
+    assert found.notes == ((note,) if note else ())
 
 
 BEFORE, AFTER = CHANGES["a module"]
