@@ -96,7 +96,7 @@ def dtype_of(value: Any) -> Any:
     """
     is_scalar_type = isinstance(value, type) and issubclass(value, np.generic)
     if is_scalar_type or isinstance(value, str | np.dtype):
-        with contextlib.suppress(TypeError, AttributeError):  # no dtype, or none of JAX
+        with contextlib.suppress(TypeError, AttributeError):  # no dtype, or unknown to JAX
             dtype = np.dtype(value)
             return getattr(jnp, dtype.name) if dtype.isnative else value
     return value

@@ -140,6 +140,28 @@ def cut_to_difference(before: str, after: str) -> tuple[str, str]:
     return shortened(head + before[start:]), shortened(head + after[start:])
 
 
+# --- counts and tables ---
+
+
+def times(count: int) -> str:
+    return {1: "once", 2: "twice"}.get(count, f"{count} times")
+
+
+def nth(count: int) -> str:
+    last = 0 if count % 100 in (11, 12, 13) else count % 10
+    return f"{count}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
+
+
+def aligned(rows: list[tuple[object, ...]]) -> list[str]:
+    """Return the lines of a table whose columns are as wide as their cells."""
+    texts = [["" if cell is None else str(cell) for cell in row] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*texts, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in texts
+    ]
+
+
 # --- transformations of Optax ---
 
 

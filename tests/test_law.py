@@ -78,6 +78,19 @@ def note_types():
 note_types()
 with jax.enable_x64(True):
     note_types()
+### one source in two namespaces, and run again
+source = "offset = 1\\ndef make(k): return lambda x: (k + x) * offset\\n"
+source += "made, plain = make(2), lambda x: x * offset"
+for text in (compile(source, "cell", "exec"), source):
+    one, two, kept = {"__name__": "one"}, {"__name__": "one"}, []
+    def calls():
+        for space in (one, two):
+            kept.extend(map(hoist, (space["make"](2), space["made"], space["plain"])))
+        note([function(1) for function in kept])
+    exec(text, one)
+    for space, change in ((two, text), (two, "offset = 2"), (one, text), (one, "offset = 3")):
+        exec(change, space)
+        calls()
 ### random numbers while tracing
 import random
 random.seed(0)

@@ -133,10 +133,6 @@ def test_most_steps_give_numbers_that_are_compared():
     assert records.count(LATE) < len(records) * 0.4
 
 
-def test_a_seed_is_a_program():
-    assert write(Random(3)) == write(Random(3)) != write(Random(4))
-
-
 def test_errors_and_warnings_are_compared():
     program = Program(("lib.sgd(lambda c: missing)", "step(lib.sgd(lambda c: missing), 'static')"))
     (failed,) = run(program, optax)

@@ -21,7 +21,7 @@ from tests.reports.score import Score, score
 from tests.reports.unseen import CORRECTED, FIRST_RUN
 
 PAGE = Path(__file__).parents[1] / "docs" / "doctor-score.md"
-_MEASURED_WITH = ("jax", "equinox", "optax", "flax", "diffrax", "optimistix")
+_MEASURED_WITH = ("jax", "equinox", "optax", "flax", "diffrax")
 
 _TEXT = """\
 # How often the doctor is right
@@ -30,8 +30,8 @@ _TEXT = """\
 what `canonopt doctor` says of each is compared with the truth. Measured with
 {versions};
 `python -m tools.doctor_score` measures anew. The scripts are in `tests/reports`, each with the link
-to its report. Reports on NumPyro, Haiku, JAXopt and others that use JAX are written with the same
-pattern in plain JAX.
+to its report. Reports on NumPyro, Orbax and others that use JAX are written with the same pattern
+in plain JAX.
 
 | | right | of | |
 | --- | --- | --- | --- |

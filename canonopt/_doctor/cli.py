@@ -51,8 +51,8 @@ compiled again that need not be.
 
 _FIX = """\
 Prints, as a diff, source code that imports canonopt under the name of Optax. The numbers are the
-same. `canonopt fix train.py | git apply` applies it, and so does --write. What it leaves as it is,
-and what only you can change, goes to stderr.
+same. `canonopt fix train.py | git apply` applies it, and so does --write. It says on
+stderr what it leaves as it is.
 """
 
 
@@ -231,9 +231,9 @@ def _run(
 
 
 _UNWATCHED = (
-    "No process of the command imported jax, or none could be watched: with -E, -I or -S, or "
-    "without the environment that the command is given, Python does not import canonopt's "
-    "sitecustomize. Run the command without these."
+    "No process of the command imported jax, or none could be watched: Python imports canonopt's "
+    "sitecustomize only without -E, -I and -S, and if it gets the environment of the command. Run "
+    "the command so."
 )
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from .._recompiles import aligned
+from .._texts import aligned
 from .report import VERSION
 
 _MAX_SHOWN = 8  # differences, and programs of one function

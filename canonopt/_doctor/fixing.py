@@ -1,8 +1,7 @@
 """`canonopt fix`: makes `import optax` in source code `import canonopt as optax`.
 
 canonopt has all public names of Optax, so the imports are all that changes: all of a file, or none
-if Optax is used in another way than by such names. A note says why, and other notes name what only
-the author can change.
+if Optax is used in another way than by such names. A note says why.
 """
 
 import ast
@@ -16,24 +15,15 @@ import re
 import sys
 import tokenize
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import attrs
 import optax
 
-# Functions that make a jitted function, and what to write where they run again and again.
-_JITS = {
-    "jax.jit": "write canonopt.jit in place of jax.jit",
-    "equinox.filter_jit": "write canonopt.filter_jit in place of eqx.filter_jit",
-    "flax.nnx.jit": "define it once, outside of it",
-}
-_TRANSFORMATIONS = ("optax.GradientTransformation", "optax.GradientTransformationExtraArgs")
-_ONCE = {*_JITS, "functools.cache", "functools.lru_cache"}
 _OPTAX = re.compile(r"optax(\.\w+)*")
 # Functions that look up or replace what a text names.
 _BY_TEXT = ("import_module", "__import__", "patch", "setattr", "delattr", "setitem")
-_MAX_NAMED = 4  # captured variables in a note
 _NOT_OURS = ("site-packages", "node_modules", "__pycache__", "build", "dist")
 
 
@@ -82,8 +72,7 @@ class Fixed:
 
     before: bytes
     after: bytes
-    notes: tuple[str, ...]  # what was left as it is, with its line
-    is_left: bool = False  # whether it uses Optax in a way for which no import is changed
+    notes: tuple[str, ...]  # for which uses of Optax no import is changed, with their lines
 
     def diff(self, path: Path) -> bytes:
         """Return the change as a patch that `git apply` takes anywhere in the repository."""
@@ -118,7 +107,7 @@ def fixed(source: bytes) -> Fixed:
     lines = (line.encode() for line in io.StringIO(decoded, newline=""))
     starts = [0, *itertools.accumulate(map(len, lines))]
     changes: list[tuple[int, int, bytes, bytes]] = []
-    left = [(line, f"{text}: no import of this file is changed") for line, text in _by_text(names)]
+    left = [*_by_text(names)]
     for node in ast.walk(tree):
         if isinstance(node, ast.Import | ast.ImportFrom):
             try:
@@ -128,65 +117,44 @@ def fixed(source: bytes) -> Fixed:
     for line, start, before, after in sorted(() if left else changes, reverse=True):
         at = text.index(before, starts[line - 1] + start)
         text = text[:at] + after + text[at + len(before) :]
-    told = tuple(f"line {line}: {text}" for line, text in sorted({*left, *_notes(names)}))
-    return Fixed(source, text.decode().encode(encoding), told, bool(left))
+    told = tuple(f"line {line}: {why}: {_LEFT}" for line, why in sorted({*left}))
+    return Fixed(source, text.decode().encode(encoding), told)
+
+
+_LEFT = "no import of this file is changed"
 
 
 class _Left(Exception):
     """A use of Optax that canonopt may not have, at `node`."""
 
     def __init__(self, node: ast.stmt | ast.expr, reason: str) -> None:
-        super().__init__(f"{reason}: no import of this file is changed")
+        super().__init__(reason)
         self.node = node
 
 
 class _Names:
-    """The names of a file: the parent of each node, and what each imported name stands for.
+    """The names of a file: the parent of each node, the uses of each name, and canonopt's.
 
     Scopes do not count: a name that an import binds anywhere is that of the import everywhere.
     """
 
     def __init__(self, tree: ast.Module) -> None:
-        self.parents = {
-            child: node for node in ast.walk(tree) for child in ast.iter_child_nodes(node)
-        }
-        self.imported: dict[str, str] = {}
-        self.ours = set[str]()  # names of canonopt
+        self.parents: dict[ast.AST, ast.AST] = {}
         self.uses: dict[str, list[ast.Name]] = {}
+        self.ours = set[str]()
         for node in ast.walk(tree):
+            self.parents |= dict.fromkeys(ast.iter_child_nodes(node), node)
             if isinstance(node, ast.Name):
                 self.uses.setdefault(node.id, []).append(node)
             elif isinstance(node, ast.Import):
-                for alias in node.names:
-                    first = alias.name.partition(".")[0]
-                    self.imported[alias.asname or first] = alias.name if alias.asname else first
-                    self.ours |= {alias.asname or first} if first == "canonopt" else set()
-            elif isinstance(node, ast.ImportFrom) and not node.level:
-                for alias in node.names:
-                    self.imported[alias.asname or alias.name] = f"{node.module}.{alias.name}"
-
-    def full(self, node: ast.AST) -> str | None:
-        """Return the full name of what `node` refers to, as `jax.jit`, if it was imported."""
-        if isinstance(node, ast.Name):
-            return self.imported.get(node.id)
-        if isinstance(node, ast.Attribute) and (path := self.full(node.value)):
-            return f"{path}.{node.attr}"
-        return None
-
-    def functions_around(self, node: ast.AST) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-        """Yield the functions whose bodies `node` is in, from the inside out."""
-        while (parent := self.parents.get(node)) is not None:
-            if isinstance(parent, _FUNCTIONS) and node in parent.body:
-                yield parent
-            node = parent
+                ours = (each for each in node.names if each.name.partition(".")[0] == "canonopt")
+                self.ours |= {each.asname or "canonopt" for each in ours}
 
 
 def _last_name(node: ast.AST) -> str | None:
     """Return the last name of what `node` refers to: `patch` of `mock.patch`."""
     return getattr(node, "attr", getattr(node, "id", None))
 
-
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 # --- imports --------------------------------------------------------------------------------------
 
@@ -277,80 +245,3 @@ def _by_text(names: _Names) -> Iterator[tuple[int, str]]:
             is_item = isinstance(user, ast.Subscript) and _last_name(user.value) == "modules"
             if is_call or is_item:
                 yield node.lineno, f"{node.value!r} names Optax in a text"
-
-
-# --- what is left to the author -------------------------------------------------------------------
-
-
-def _notes(names: _Names) -> Iterator[tuple[int, str]]:
-    """Yield a note for what compiles again though the factories are canonopt's, with its line."""
-    for node, parent in names.parents.items():
-        full, functions = names.full(node), [*names.functions_around(node)]
-        decorators = {names.full(inner) for each in functions for inner in _decorators_of(each)}
-        # A function that is traced once, or called once, makes nothing again.
-        if not functions or full is None or not decorators.isdisjoint(_ONCE):
-            continue
-        [around, *_] = functions
-        is_called = isinstance(parent, ast.Call) and parent.func is node
-        is_returned = is_called and isinstance(names.parents.get(parent), ast.Return)
-        if is_returned and full in _TRANSFORMATIONS and not around.decorator_list:
-            text = "makes an optimizer of its own functions: left as it is. Write"
-            yield around.lineno, f"{around.name} {text} @canonopt.canonical above it"
-        jitted = _jitted(node, names, around) if full in _JITS else None
-        if jitted is not None:
-            name = getattr(jitted, "name", None) or ast.unparse(jitted)
-            captured = ", ".join(_captured(jitted, functions))
-            text = f"{name if len(name) < 40 else 'a function'} is jitted inside of {around.name}"
-            text += f", over {captured}" if captured else ""
-            line = getattr(node, "lineno", 0)
-            yield line, f"{text}: left as it is. If {around.name} runs again, {_JITS[full]}"
-
-
-def _jitted(node: ast.AST, names: _Names, around: ast.AST) -> ast.AST | None:
-    """Return what a reference to `jax.jit` jits, if each run of `around` makes it again."""
-    child, parent = node, names.parents[node]
-    while not isinstance(parent, ast.stmt):
-        given: list[ast.expr] = []
-        if isinstance(parent, ast.Call) and parent.func is child:
-            given = [*parent.args, *(word.value for word in parent.keywords if word.arg == "fun")]
-        if given:
-            first = given[0]
-            defined = {each.name: each for each in ast.walk(around) if isinstance(each, _FUNCTIONS)}
-            # JAX finds the program of a function of a module again.
-            is_made = not isinstance(first, ast.Name) and names.full(first) is None
-            return defined.get(getattr(first, "id", ""), first if is_made else None)
-        child, parent = parent, names.parents[parent]
-    return parent if isinstance(parent, _FUNCTIONS) and child in parent.decorator_list else None
-
-
-def _captured(
-    function: ast.AST, functions: Iterable[ast.FunctionDef | ast.AsyncFunctionDef]
-) -> list[str]:
-    """Return the variables of the functions around it that a function reads."""
-    inside = [each for each in ast.walk(function) if isinstance(each, ast.Name | ast.arg)]
-    own = {e.arg if isinstance(e, ast.arg) else e.id for e in inside if not _is_read(e)}
-    read = dict.fromkeys(each.id for each in inside if isinstance(each, ast.Name))
-    bound = {name for around in functions for name in _bound_in(around)}
-    return [name for name in read if name in bound - own][:_MAX_NAMED]
-
-
-def _bound_in(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[str]:
-    """Yield the parameters and variables of a function, without those of functions in it."""
-    pending: list[ast.AST] = [function.args, *function.body]
-    while pending:
-        node = pending.pop()
-        if isinstance(node, _FUNCTIONS):
-            yield node.name
-            continue
-        if isinstance(node, ast.Name | ast.arg) and not _is_read(node):
-            yield node.arg if isinstance(node, ast.arg) else node.id
-        if not isinstance(node, ast.Lambda | ast.ClassDef):
-            pending += ast.iter_child_nodes(node)
-
-
-def _decorators_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[ast.AST]:
-    return (inner for each in function.decorator_list for inner in ast.walk(each))
-
-
-def _is_read(node: ast.Name | ast.arg) -> bool:
-    return isinstance(node, ast.Name) and isinstance(node.ctx, ast.Load)

@@ -10,7 +10,8 @@ import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TextIO, TypeAlias
 
-from .._recompiles import STAGES, aligned, times
+from .._recompiles import STAGES
+from .._texts import aligned, times
 from .comparing import side_by_side
 
 _MAX_TOLD = 10  # functions below the table
@@ -108,7 +109,7 @@ def verdict(report: _Dict) -> str | None:
 
 
 def _legend(report: _Dict) -> str | None:
-    """Return which processes there are, if there are several."""
+    """Return the line that lists the processes; None if there is only one."""
     names = [f"{p['name']} (pid {p['pid']}) on {p['host']}" for p in report["processes"]]
     more = [f"and {len(names) - 8} more"] if len(names) > 8 else []
     return f"processes: {', '.join([*names[:8], *more])}" if len(names) > 1 else None

@@ -12,7 +12,7 @@ from .stream import Process, Told
 from .trying import files_to_fix
 
 VERSION = 4  # of the layout of a report
-_COUNTS = (*COUNTS, "seconds", "first_seconds", "lost_seconds", "omitted")
+_COUNTS = (*COUNTS, "seconds", "lost_seconds", "omitted")
 
 
 @attrs.frozen

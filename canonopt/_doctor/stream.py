@@ -64,7 +64,7 @@ class StreamRecorder(Recorder):
         super().__init__()
         self._numbers: dict[FunctionLog, int] = {}
         self._stale: list[StaleRead] = []
-        # Since `perf_counter`, which entries have, starts anywhere.
+        # Entries have times of `perf_counter`, which starts anywhere.
         self._epoch = time.time() - time.perf_counter()
         # Another thread may hold the former lock at a fork. And a signal handler may trace, too.
         self._order = threading.RLock()

@@ -147,7 +147,7 @@ def files_to_fix(command: str) -> list[str]:
             result = fixed(path.read_bytes())
             if result.after != result.before:
                 found.append(os.path.relpath(path))
-            elif result.is_left:  # what the others change may not help
+            elif result.notes:  # what the others change may not help
                 return []
             pending += _imported(ast.parse(result.before), path.parent)
     return sorted(found)

@@ -129,7 +129,7 @@ def annotation_key(annotation: Any) -> Any:
 
 def _add_attributes(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     wrapped = vars(function).get("__wrapped__")
-    # `functools.wraps` has copied what JAX keeps in the attributes of the function inside.
+    # `functools.wraps` has copied the attributes that JAX keeps on the inner function.
     copied = vars(wrapped) if type(wrapped) in (Jitted, jax.custom_jvp, jax.custom_vjp) else {}
     attributes = {
         name: value

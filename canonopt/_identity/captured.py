@@ -92,7 +92,7 @@ NUMPY = (
     "the function is made."
 )
 KEEPS = (
-    "its program calls code of it again, as callbacks and rules for derivatives do, and that reads "
+    "its program calls back into its code, as callbacks and rules for derivatives do, and that reads "
     "what can change. Pass that as an argument, or capture a number or a tuple."
 )
 

@@ -155,7 +155,7 @@ def _guarded_function(function: Any, watched: Watched) -> Any:
 
 
 def described(fn: Any, found: Incomparable) -> tuple[str | None, str]:
-    """Return the path in `fn` to what cannot be compared, and the subject of a sentence on it."""
+    """Return the path in `fn` to the part that cannot be compared, and the name of that part."""
     path = " of ".join(reversed(list(_path_to(found.part, fn, set())))) or None
     text = _text(found.part)
     text = text if len(text) <= 60 else f"{text[:57]}..."

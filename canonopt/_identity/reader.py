@@ -354,7 +354,7 @@ class Reader:
         if first == "now" != mode:
             self._arrays.also_reached.add(id(value))
         if first == "live" and mode in ("held", "given"):
-            # Its identity did not count where it was read.
+            # Where it was read first, its identity did not count.
             self.add_identity(value)
         return True
 

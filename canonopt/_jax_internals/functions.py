@@ -121,12 +121,11 @@ def functions_inside(function: Any) -> list[Any]:
         if hasattr(wrapper, "call_wrapped"):
             inner.append(getattr(wrapper, "f", None))
         if isinstance(outer, types.FunctionType):
-            captured = captured_by(outer)
             if _is_of_jax(outer):
-                inner += captured.values()
+                inner += captured_by(outer).values()
             # Here the function is the first of the values that Equinox took for static.
-            if outer.__code__.co_qualname.startswith("_filter_pmap_cache.<locals>."):
-                inner += captured.get("static", ())[:1]
+            elif outer.__code__.co_qualname.startswith("_filter_pmap_cache.<locals>."):
+                inner += captured_by(outer).get("static", ())[:1]
         inner += [new.f for new in inner if hasattr(new, "call_wrapped")]
         for new in inner:
             if callable(new) and len(found) < 64 and not any(new is f for f in found):
@@ -169,7 +168,7 @@ def _wrapped_call(value: Any) -> Any:
 
 
 def _is_of_jax(function: types.FunctionType) -> bool:
-    """Return True if JAX made a function: by its globals, since wrappers take other names."""
+    """Return True if JAX made a function, by its globals: a wrapper takes the name of another."""
     return str(function.__globals__.get("__name__")).startswith("jax.")
 
 

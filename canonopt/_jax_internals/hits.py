@@ -7,11 +7,10 @@ from typing import Any
 
 import jax
 
-from .filter_jit import call_of_filter_jit, combined, is_of_filter_jit
 from .functions import attribute
 from .settings import unsupported
 from .tracing import unwatched
-from .watching import Miss
+from .watching import Miss, call_of_filter_jit, combined, is_of_filter_jit
 
 
 class HitWatch:

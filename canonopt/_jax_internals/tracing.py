@@ -1,12 +1,10 @@
-"""The state of JAX now: tracing, in a backward pass, raising, and for which caller."""
+"""The state of JAX now: tracing, in a backward pass, raising."""
 
 import contextlib
 import functools
-import inspect
 import os
 import threading
 import traceback
-import types
 from collections.abc import Callable, Iterator
 
 import jax
@@ -14,7 +12,7 @@ import jax.core
 import jax.numpy as jnp
 import numpy as np
 
-from .._python_internals.callers import place_of_line
+from .._python_internals.callers import frames
 from .._python_internals.libraries import is_library_code
 
 
@@ -73,7 +71,7 @@ def is_in_backward_pass() -> bool:
     `jax._src.pjit`.
     """
     # From the innermost frame outwards: the nearer of the two is what runs now.
-    for frame in _frames():
+    for frame in frames():
         module, name = str(frame.f_globals.get("__name__")), frame.f_code.co_name
         if module == "jax._src.interpreters.ad" and name.startswith("backward_pass"):
             return True
@@ -90,7 +88,7 @@ def is_compiling_by_hand() -> bool:
     module = jax.stages.Lowered.__module__
     return any(
         frame.f_code.co_name == "compile" and frame.f_globals.get("__name__") == module
-        for frame in _frames()
+        for frame in frames()
     )
 
 
@@ -100,7 +98,7 @@ def is_call() -> bool:
     Relies on the names of the functions of `jax._src.pjit` that run one.
     """
     # The first frame outside of this package called `_infer_params`.
-    outside = (f for f in _frames() if f.f_globals.get("__package__") != __package__)
+    outside = (f for f in frames() if f.f_globals.get("__package__") != __package__)
     return next(outside).f_code.co_name in ("cache_miss", "_python_pjit_helper")
 
 
@@ -109,7 +107,7 @@ def library_callers() -> Iterator[str]:
 
     Up to the user's code, and without those that every such call comes through.
     """
-    for frame in _frames():
+    for frame in frames():
         module = str(frame.f_globals.get("__name__"))
         if not module.startswith(_IN_EVERY_CALL):
             if not is_library_code(frame.f_code, frame.f_globals):
@@ -124,46 +122,12 @@ _IN_EVERY_CALL = (
 )
 
 
-def call_site() -> str | None:
-    """The line of the user's code that runs now, as `file:line`.
-
-    That is the innermost frame whose file is no library's; if there is none, the innermost one of
-    `__main__`. None if there is neither.
-    """
-    main = None
-    for frame in _frames():
-        if not is_library_code(frame.f_code, frame.f_globals):
-            return place_of_line(frame.f_code.co_filename, frame.f_lineno)
-        if main is None and frame.f_globals.get("__name__") == "__main__":
-            main = place_of_line(frame.f_code.co_filename, frame.f_lineno)
-    return main
-
-
-def frames_to_the_user() -> int:
-    """The number of frames from the caller of this to the user's code.
-
-    A `stacklevel` counts frames, and how many JAX adds depends on the jit and on the version.
-    """
-    count, frame = -1, inspect.currentframe()
-    while frame is not None and is_library_code(frame.f_code, frame.f_globals):
-        count, frame = count + 1, frame.f_back
-    return count
-
-
 def is_in_shard_map() -> bool:
     """Return True if `jax.shard_map` runs its function eagerly, operation by operation.
 
     Relies on the name of its module. The operations that it compiles have no names.
     """
-    return any(str(f.f_globals.get("__name__")) == "jax._src.shard_map" for f in _frames())
-
-
-def _frames() -> Iterator[types.FrameType]:
-    """The frames of this thread, from the caller's outwards."""
-    frame = inspect.currentframe()
-    while frame is not None:
-        yield frame
-        frame = frame.f_back
+    return any(str(f.f_globals.get("__name__")) == "jax._src.shard_map" for f in frames())
 
 
 class _Thread(threading.local):

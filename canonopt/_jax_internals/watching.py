@@ -5,6 +5,7 @@ import functools
 import inspect
 import sys
 import threading
+import types
 import weakref
 from collections.abc import Callable
 from typing import Any, Literal
@@ -12,10 +13,10 @@ from typing import Any, Literal
 import attrs
 import jax
 import jax.numpy as jnp
+import jax.tree_util as jtu
 import numpy as np
 
 from .._python_internals.namespaces import loaded
-from .filter_jit import call_of_filter_jit
 from .functions import JIT_OPTIONS, attribute
 from .settings import default_settings, unsupported
 from .tracing import (
@@ -70,11 +71,11 @@ class CompileWatch:
         self._is_seen = False
 
     def listen(self) -> None:
-        """Registers the listeners, unless they are there. They stay, and cost next to nothing."""
+        """Register the listeners, unless they are there. They stay, and cost next to nothing."""
         listen(self._on_duration, self._on_event)
 
     def check(self) -> None:
-        """Raises `UnsupportedVersionError` if JAX reports no compiles: none of a small function."""
+        """Raise `UnsupportedVersionError` if JAX reports no compile of a small function."""
         # In a trace, nothing would be compiled: the small function would become part of the trace.
         if self._is_seen or is_staging():
             return
@@ -134,6 +135,50 @@ def _name(about: dict[str, Any]) -> str:
     return name.replace("unnamed wrapped", "unnamed")  # as it was called before JAX 0.9
 
 
+# --- calls through `equinox.filter_jit`, which is private -----------------------------------------
+
+
+def is_of_filter_jit(function: Any) -> bool:
+    """Return True if `equinox.filter_jit` made `function` and gave it to `jax.jit`.
+
+    Relies on the qualified name of the function inside of `equinox._jit._filter_jit_cache`.
+    """
+    # The name in the code, since Equinox gives the function itself the name of the user's.
+    name = "_filter_jit_cache.<locals>.fun_wrapped"
+    return isinstance(function, types.FunctionType) and function.__code__.co_qualname == name
+
+
+def call_of_filter_jit(function: Any, args: tuple) -> tuple[Any, tuple, dict[str, Any]] | None:
+    """The function and arguments of the user's call. None if it is not a call of `filter_jit`.
+
+    Equinox passes them in three parts, each partitioned into arrays and the rest. What
+    `canonopt.filter_jit` gives to `jax.jit` has a function that puts them together.
+    """
+    if isinstance(function, types.FunctionType) and "__call_of_user__" in vars(function):
+        return vars(function)["__call_of_user__"](*args)
+    if not is_of_filter_jit(function):
+        return None
+    try:
+        donated, kept, static = args
+        dynamic = {**donated, **kept}
+        names = ("fun", "first", "rest")
+        users, first, (rest, kwargs) = (
+            combined(dynamic[name], part) for name, part in zip(names, static, strict=True)
+        )
+    # With an Equinox that passes other parts. Then `_check_misses` raises an error.
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return users, (first, *rest)[:-1], kwargs  # equinox appends a None
+
+
+def combined(dynamic: tuple, static: tuple) -> Any:
+    """The pytree that Equinox partitioned into arrays and the rest."""
+    leaves, structure = static
+    parts = zip(dynamic, leaves, strict=True)
+    # In the static part None stands for an array, as after `equinox.partition`.
+    return jtu.tree_unflatten(structure, [d if s is None else s for d, s in parts])
+
+
 # --- misses ---------------------------------------------------------------------------------------
 
 
@@ -163,11 +208,11 @@ class MissWatch:
 
     `leave` also gets whether the function was traced, and the jaxpr. If it raises, nothing is
     compiled. A function for which `passes` is true is left alone, and so is one that cannot be
-    looked at: `failed` gets the error. Relies on `jax._src.pjit._infer_params`, which it wraps:
+    examined: `failed` gets the error. Relies on `jax._src.pjit._infer_params`, which it wraps:
     `jax.jit` calls it if its C++ cache has no entry. Cached calls cost nothing.
 
-    To make one raises `UnsupportedVersionError` if misses cannot be watched, since all counts would
-    be zero.
+    The constructor raises `UnsupportedVersionError` if misses cannot be watched, since all counts
+    would be zero.
     """
 
     def __init__(

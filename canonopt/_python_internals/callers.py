@@ -13,7 +13,7 @@ import linecache
 import sys
 import threading
 import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
 from .libraries import is_library_code
@@ -55,6 +55,43 @@ def is_name_of_code(name: str) -> bool:
     for code in found:
         found += (inner for inner in code.co_consts if isinstance(inner, types.CodeType))
     return any(code.co_name == name for code in found)
+
+
+# --- frames ---------------------------------------------------------------------------------------
+
+
+def frames() -> Iterator[types.FrameType]:
+    """The frames of this thread, from the caller's outwards."""
+    frame = inspect.currentframe()
+    # Not kept in a variable, which would be a cycle: it would keep what all callers have alive.
+    frame = frame and frame.f_back
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def call_site() -> str | None:
+    """The line of the user's code that runs now, as `file:line`.
+
+    That is the innermost frame whose file is no library's; if there is none, the innermost one of
+    `__main__`. None if there is neither.
+    """
+    main = None
+    for frame in frames():
+        if not is_library_code(frame.f_code, frame.f_globals):
+            return place_of_line(frame.f_code.co_filename, frame.f_lineno)
+        if main is None and frame.f_globals.get("__name__") == "__main__":
+            main = place_of_line(frame.f_code.co_filename, frame.f_lineno)
+    return main
+
+
+def frames_to_the_user() -> int:
+    """The number of frames from the caller of this to the user's code.
+
+    A `stacklevel` counts frames, and how many JAX adds depends on the jit and on the version.
+    """
+    found = itertools.takewhile(lambda f: is_library_code(f.f_code, f.f_globals), frames())
+    return sum(1 for _ in found) - 2  # without this function and `frames`
 
 
 # --- the caller -----------------------------------------------------------------------------------
@@ -122,7 +159,7 @@ def caller_of(
         packages.add(str(frame.f_globals.get("__name__")).partition(".")[0])
         frame = frame.f_back
     if frame is None:
-        return Caller()
+        return Caller(place=call_site() or "")
     space = _variables(frame)
     call = _call_in_source(frame)
     given = [] if call is None else [*call.args, *(keyword.value for keyword in call.keywords)]

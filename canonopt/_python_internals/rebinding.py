@@ -1,4 +1,4 @@
-"""Which captured variables can still be rebound, as far as bytecode can tell.
+"""Finds the captured variables that can still be rebound, as far as bytecode can tell.
 
 A closure captures variables, not values: `lambda: x` also sees what is assigned to `x` later. So
 the value that `x` has now says what the function does only if no store to `x` can run any more. To

@@ -6,16 +6,12 @@ nearest earlier key, and the lines to write. Others may use the counters (`compi
 for every report.
 """
 
-from .causes import Cause as Cause
-from .causes import Change as Change
-from .causes import aligned as aligned
-from .causes import times as times
-from .counting import assert_max_compiles as assert_max_compiles
-from .counting import assert_max_traces as assert_max_traces
-from .counting import compile_log as compile_log
-from .counting import no_recompiles as no_recompiles
+from .limits import assert_max_compiles as assert_max_compiles
+from .limits import assert_max_traces as assert_max_traces
+from .limits import no_recompiles as no_recompiles
 from .listeners import Recorder as Recorder
 from .listeners import check_compiles as check_compiles
+from .listeners import compile_log as compile_log
 from .listeners import record_everywhere as record_everywhere
 from .log import COUNTS as COUNTS
 from .log import MAX_ENTRIES as MAX_ENTRIES
@@ -24,6 +20,8 @@ from .log import STAGES as STAGES
 from .log import CompileLog as CompileLog
 from .log import Entry as Entry
 from .log import FunctionLog as FunctionLog
+from .rules import Cause as Cause
+from .rules import Change as Change
 from .stale import ReadValue as ReadValue
 from .stale import StaleRead as StaleRead
 from .stale import StaleWatch as StaleWatch

@@ -84,7 +84,7 @@ class Part(NamedTuple):
         """Return the parts that lead to where the two differ, themselves first."""
 
         def is_other(part: Part) -> bool:
-            # JAX compares functions in a value by identity, also those that do the same.
+            # JAX compares the functions in a value by identity, even if they do the same.
             by_token = self.before.kind == "value" != part.before.kind
             tokens = part.before.token, part.after.token
             return part.is_other_to_canonopt or (by_token and tokens[0] != tokens[1])
@@ -378,7 +378,7 @@ class Difference:
 
     @property
     def in_subclass_of_flax(self) -> str:
-        """Return what makes data of the optimizer that a class of Flax holds."""
+        """Return words on how the class of Flax that holds the optimizer declares it as data."""
         if self.is_of_flax:
             return ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
         holder = self.new.leaves.get(self.path.removesuffix(self.parameter).rpartition(".")[0])

@@ -26,16 +26,17 @@ from .._jax_internals.functions import (
     users_function,
 )
 from .._jax_internals.tracing import (
-    call_site,
     is_compiling_by_hand,
     is_in_backward_pass,
     is_in_shard_map,
     is_staging,
 )
 from .._jax_internals.watching import Compile, CompileWatch, Miss, MissWatch
+from .._python_internals.callers import call_site
 from ..errors import ExcessError, RecompileWarning
 from .log import MAX_ENTRIES, CompileLog, Entry, FunctionLog
 from .records import call_of_miss, shapes_of_miss
+from .stale import StaleWatch
 
 _Key: TypeAlias = tuple[int, str]  # of a thread, and the name under which it compiles
 
@@ -90,7 +91,7 @@ class Recorder:
         self.pending.clear()
 
 
-# JAX reports a compile with nothing but a name: each recorder knows whether it waits for that.
+# JAX reports only the name of a compile, so each recorder knows whether it waits for one.
 _known: weakref.WeakValueDictionary[int, Recorder] = weakref.WeakValueDictionary()
 
 
@@ -143,6 +144,52 @@ def recording(recorder: Recorder, all_threads: bool) -> Iterator[None]:
     with active(recorder, all_threads), contextlib.closing(recorder):
         compiles.listen()
         yield
+
+
+@contextlib.contextmanager
+def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[CompileLog]:
+    """Counts, by function, what is traced and compiled inside the block, whoever jitted it.
+
+    ```python
+    >>> import canonopt, jax, jax.numpy as jnp
+    >>> @jax.jit
+    ... def double(x):
+    ...     return 2 * x
+    >>> with canonopt.compile_log() as log:
+    ...     for n in (1, 2, 2):
+    ...         _ = double(jnp.ones(n))
+    >>> log["double"].traces, log["double"].compiles
+    (2, 2)
+    >>> print(log["double"].recompiles[0].explanation)
+    x: shape: float32[1] -> float32[2]
+      hint: pad or drop what is left over, so that x has one shape
+
+    ```
+
+    A trace is one run of the Python body. Runs inside another trace, by `.lower()` and by
+    `jax.eval_shape` count, and so do those that fail. A compile is one XLA compile. If JAX's
+    persistent cache has the program, it is a cache hit instead. The backward pass that `jax.grad`
+    makes of a jitted function is a program of its own, counted in `backward_compiles`.
+
+    **Arguments:**
+
+    - `all_threads`: whether to count what other threads do in the meantime, too.
+    - `stale`: whether to report cached calls that go on with a value that has changed since they
+        were traced, as `assert_not_stale` finds them. They are in `log.stale` and in the table.
+
+    **Returns:** a context manager that gives a `CompileLog`: `log[name]` for a function's counts,
+    `log.functions`, `log.helpers` for what JAX and libraries compile, by the line of yours that ran
+    it, and `print(log)` for a table with what differed each time, and whether it could be avoided.
+
+    **Raises:** `UnsupportedVersionError` if JAX has changed so that canonopt cannot count: at the
+    start, or at the end if JAX reported no compiles.
+    """
+    log = CompileLog()
+    with recording(Recorder(log), all_threads), contextlib.ExitStack() as block:
+        if stale:
+            block.enter_context(StaleWatch(log.stale.append, log.note_problem))
+        yield log
+    check_compiles()
 
 
 def record_everywhere(recorder: Recorder) -> None:
@@ -256,9 +303,9 @@ def _enter(miss: Miss) -> _Running:
         call = site = operation = None
         is_nested = is_staging()
         if any(log is not None for _, log in logs):
-            site = call_site()
             with _noting_problems(recorders):
                 call = call_of_miss(miss, function)
+                site = call.caller.place or None
         if by_library and not is_nested:
             operation = _operation(miss, function, name)
         for each, log in logs:

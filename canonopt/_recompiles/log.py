@@ -7,7 +7,7 @@ import itertools
 import os
 import re
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import attrs
@@ -15,18 +15,11 @@ import attrs
 from .._jax_internals.functions import identity_of_code, innermost
 from .._jax_internals.watching import Compile
 from .._python_internals.callers import is_name_of_code
-from .._texts import place_of
+from .._texts import aligned, place_of
 from ..errors import UnknownFunctionError
-from .causes import (
-    Cause,
-    aligned,
-    repeated_operation,
-    several_shapes,
-    verdict,
-)
 from .differences import is_same_call
 from .records import FUNCTION, Call
-from .rules import explain, failure_hints
+from .rules import HANDFUL, Cause, Change, explain, failure_hints
 from .stale import StaleRead
 
 # What the seconds of a program are made of.
@@ -190,6 +183,123 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
     return causes
 
 
+# --- is it expected -------------------------------------------------------------------------------
+
+_CHANGES = "changes each time"
+
+
+def verdict(calls: Sequence[Sequence[Change]]) -> tuple[str | None, str | None]:
+    """Return how several calls with the same kinds of changes differ, and why they are expected."""
+    first = calls[0][0]
+    is_of_length, is_made = first.is_of_length, first.kind in ("function", "callable")
+    texts = [c[0].path for c in calls]
+    if not is_of_length:
+        texts = [first.before, *(c[0].after for c in calls)]
+    growth = None if is_made else _growth(texts)
+    # Another difference may come between two calls with one of these.
+    befores = {tuple(change.before for change in calls[0])}
+    afters = [tuple(c.path if is_of_length else c.after for c in changes) for changes in calls]
+    variants = len(befores.union(afters))
+    # A call that is wanted for one difference needs its program, whatever else differs in it.
+    wanted = [max(changes, key=lambda change: change.wanted) for changes in calls]
+    if growth is None and variants <= min(change.wanted for change in wanted):
+        noun = "programs" if variants == len(calls) + 1 else "variants"
+        return None, f"{variants} {noun} are few, {wanted[0]}"
+    pattern = growth or (_CHANGES if variants > HANDFUL and not is_made else None)
+    subject = re.sub(r"\[\d+\]$", "", first.path) if is_of_length else first.path
+    return pattern and f"{subject} {pattern}", None
+
+
+def _growth(texts: Sequence[str]) -> str | None:
+    """Return words if three numbers or more in the texts follow each other in equal steps."""
+    steps = _steps(texts)
+    if len(texts) < 3 or len(steps) != 1:
+        return None
+    (found,) = steps
+    by = found[1]
+    if not by or any(abs(value - i * by) > 1e-9 for i, value in enumerate(found)):
+        return None
+    word = "one" if abs(by) == 1 else f"{abs(by):g}"
+    return f"{'grows' if by > 0 else 'shrinks'} by {word} each time"
+
+
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
+def _steps(texts: Sequence[str]) -> set[tuple[float, ...]]:
+    """Return how the numbers in texts change from the first text on, if they do.
+
+    Nothing if the texts differ in more than numbers.
+    """
+    if len({_NUMBER.sub("#", text) for text in texts}) != 1:
+        return set()
+    columns = zip(*(map(float, _NUMBER.findall(text)) for text in texts), strict=True)
+    steps = [tuple(value - column[0] for value in column) for column in columns]
+    *others, last = [column for column in steps if any(column)] or [()]
+    # The length of what is concatenated follows from the lengths of the parts.
+    if len(others) > 1 and last == tuple(map(sum, zip(*others, strict=True))):
+        return set(others)
+    return {column for column in (*others, last) if column}
+
+
+# --- what JAX compiles outside of a jit -----------------------------------------------------------
+
+# Operations that take functions, by the names that JAX compiles them under.
+_WITH_BODY = {
+    "scan": "lax.scan (map, fori_loop)",
+    "while": "lax.while_loop or lax.fori_loop",
+    "cond": "lax.cond or lax.switch",
+    "_piecewise": "jnp.piecewise",
+    "shard_map": "jax.shard_map",
+}
+_PAD = (
+    "put the whole under jax.jit, and pad to one length with a mask: jnp.where(jnp.arange(size) < "
+    "n, x, what does not count: 0 in a sum, -inf in a maximum, and a mean divides by n)"
+)
+_STACK = "stack the list once, when it is complete, or keep Python numbers in it"
+
+
+def several_shapes(shapes: Iterable[Sequence[str]]) -> Cause | None:
+    """Return what to say of operations that a line compiled for several shapes each.
+
+    None if each had a handful of shapes, or shapes that have nothing in common.
+    """
+    told = (_of_shapes([*dict.fromkeys(of_operation)]) for of_operation in shapes)
+    return max((each for each in told if each), key=lambda each: each[0], default=(0, None))[1]
+
+
+def _of_shapes(texts: list[str]) -> tuple[int, Cause] | None:
+    count = len(texts)
+    is_of_list = len({text.count(", ") for text in texts}) > 1
+    texts = [_with_runs_counted(text) for text in texts] if is_of_list else texts
+    growth = _growth(texts)
+    if count <= HANDFUL or len(_steps(texts)) != 1:
+        return None
+    length = "the length of a list" if is_of_list else "the length"
+    note = f"{count} shapes: {length} {growth or _CHANGES}"
+    return count, Cause(note=note, hints=(_STACK if is_of_list else _PAD,))
+
+
+def _with_runs_counted(shapes: str) -> str:
+    """Return `3 float32[1] -> float32[3]` for three operands of one shape."""
+    operands, arrow, result = shapes.partition(" -> ")
+    runs = ((text, len([*run])) for text, run in itertools.groupby(operands.split(", ")))
+    return ", ".join(f"{count} {text}" for text, count in runs) + arrow + result
+
+
+def repeated_operation(name: str, count: int) -> Cause | None:
+    """Return what to say of an operation that a line compiled again for the same shapes.
+
+    None if that was seldom: a line may have an operation with several constants.
+    """
+    if public := _WITH_BODY.get(name):
+        note = f"the shapes are the same: {public} gets another function"
+        hint = "canonopt.jit around the whole, or give it one function, made once"
+        return Cause(note=note, hints=(hint,))
+    note = "the shapes are the same: a constant or a function in it is another one each time"
+    return Cause(note=note, hints=("canonopt.jit around the whole",)) if count >= HANDFUL else None
+
+
 # --- logs -----------------------------------------------------------------------------------------
 
 
@@ -215,11 +325,6 @@ class FunctionLog(Counts):
     @property
     def events(self) -> int:
         return self.traces + self.compiles + self.cache_hits + self.backward_compiles
-
-    @property
-    def first_seconds(self) -> float:
-        """Return the seconds of what was traced and compiled for the first time."""
-        return sum(entry.seconds for entry in self.entries if not entry.is_again)
 
     @property
     def recompiles(self) -> list[Entry]:

@@ -8,6 +8,7 @@ import contextlib
 import enum
 import functools
 import inspect
+import operator
 import re
 import types
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
@@ -35,7 +36,6 @@ from .._identity import (
     why_not_shared,
 )
 from .._jax_internals.arrays import array_text, code_of_sharding, placement_text
-from .._jax_internals.filter_jit import is_given
 from .._jax_internals.flax_nnx import module_parts
 from .._jax_internals.functions import attribute, innermost, is_jitted
 from .._jax_internals.settings import context_of_calls
@@ -271,8 +271,7 @@ def static_leaf(value: Any, budget: Budget | None = None, depth: int = 0) -> Lea
                 if not budget.parts:
                     break
                 budget.parts -= 1
-                # Of what is read as a global only one level has parts here, which bounds the
-                # search.
+                # Of a global only one level of parts is recorded, which bounds the search.
                 least = _MAX_DEPTH - 1 if name.startswith("global") else 0
                 facts["parts"][name] = static_leaf(part, budget, max(depth + 1, least))
         facts["stores"] = _stores(value, facts["parts"])
@@ -575,12 +574,11 @@ def call_of(
     tracers = frozenset(type(x).__name__ for x in flat if isinstance(x, jax.core.Tracer))
     words = sorted(_TRANSFORMS.get(name, f"with {name}s") for name in tracers)
     leaves[TRANSFORMS] = text_leaf(" and ".join(words) or "by itself", tracers)
-    call.caller = caller_of(((n, v) for _, n, v in named), is_given, (Mesh, Sharding))
+    call.caller = caller_of(((n, v) for _, n, v in named), _is_given, (Mesh, Sharding))
     shardings, variables = reader.shardings.items(), call.caller.variables
     call.places = {text: code_of_sharding(found, variables) for text, found in shardings}
     if isinstance(plain := innermost(function), types.FunctionType):
-        code = code_of(plain)
-        call.names = code.attributes.union(code.globals, plain.__code__.co_freevars)
+        call.names = frozenset(plain.__code__.co_names + plain.__code__.co_freevars)
     return call
 
 
@@ -647,6 +645,15 @@ def _named(
     values = {name: value for _, name, value in given}
     at_default = (p.name for p in parameters if is_same_plain(values.get(p.name, p), p.default))
     return given, frozenset(at_default)
+
+
+def _is_given(found: Any, value: Any) -> bool:
+    """Return True for one object, or one pytree that `equinox.filter_jit` has built again."""
+    if found is value or type(found) is not type(value):
+        return found is value
+    leaves, others = jtu.tree_leaves(found), jtu.tree_leaves(value)
+    is_same = len(leaves) == len(others) > 0
+    return is_same and all(map(operator.is_, leaves, others))
 
 
 class _Reader:

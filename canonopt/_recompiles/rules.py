@@ -1,17 +1,129 @@
 """Advice on a difference between two calls: that of the first rule that applies.
 
-A line to paste is printed only where it has been shown to work, and words otherwise.
+A line to paste is printed only where it has been shown to work, and words otherwise. Differences
+with their advice make a `Cause`, which all reports say in its words. A `Cause` is text and numbers,
+so that a report can be sent on.
 """
 
-from collections.abc import Callable, Sequence
-from typing import NamedTuple
+import re
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple, Self
 
+import attrs
 import jax.numpy as jnp
 
 from .._python_internals.callers import MODULES
-from .causes import HANDFUL, PAIR, Cause, Change
+from .._texts import times
 from .differences import Difference, nearest, wider
 from .records import FUNCTION, GIVEN, STEPS, TRANSFORMS, Call, Leaf
+
+# --- causes ---------------------------------------------------------------------------------------
+
+
+@attrs.frozen
+class Change:
+    """One difference between two calls, and what to do about it.
+
+    `kind` is one of: structure, none, shape, dtype, weak type, scalar, static value, callable,
+    transformation, function, sharding, commitment, memory kind, options, context, cleared.
+    """
+
+    path: str
+    kind: str
+    before: str
+    after: str
+    # Code to paste before the call, or "A in place of B". Empty if no code is sure to work.
+    fix: str = ""
+    # What to do, in words.
+    hint: str = ""
+    # How many programs that differ in this are likely wanted: one, a pair or a handful.
+    wanted: int = 1
+
+    def __str__(self) -> str:
+        return f"{self.path}: {self.kind}: {self.before} -> {self.after}"
+
+    @property
+    def is_of_length(self) -> bool:
+        return "missing" in (self.before, self.after)
+
+    @property
+    def path_of_growth(self) -> str:
+        """Return the path, which is one for all lengths of a list."""
+        return re.sub(r"\[\d+\]", "[i]", self.path) if self.is_of_length else self.path
+
+
+@attrs.frozen(kw_only=True)
+class Cause:
+    """Why something was traced or compiled again, or why a trace failed, and how often.
+
+    The changes are those of the first time. Later ones have the same paths and kinds.
+    """
+
+    changes: tuple[Change, ...] = ()  # from the nearest earlier call
+    note: str | None = None  # in place of changes
+    hints: tuple[str, ...] = ()  # what to do, in words
+    fixes: tuple[str, ...] = ()  # lines to paste
+    what: str = ""
+    times: int = 1
+    seconds: float = 0.0
+    # The lines of the user's code that ran it, as `file:line`, in the order of the first times.
+    sites: tuple[str, ...] = ()
+    pattern: str | None = None  # how the times differ from each other
+    # Why this is expected, and no reason to change the code. None if it can be avoided.
+    expected: str | None = None
+
+    @classmethod
+    def of(cls, changes: Iterable[Change], note: str | None = None) -> Self:
+        """Return a cause by changes, with the advice of all of them, each once."""
+        found = (*changes,)
+        hints = dict.fromkeys(change.hint for change in found if change.hint)
+        fixes = dict.fromkeys(change.fix for change in found if change.fix)
+        return cls(changes=found, note=note, hints=(*hints,), fixes=(*fixes,))
+
+    @property
+    def is_expected(self) -> bool:
+        return self.expected is not None
+
+    @property
+    def is_avoidable(self) -> bool:
+        """Return True if something ran again that need not. A failed trace is an error instead."""
+        return not (self.is_expected or self.what.startswith("failed"))
+
+    @property
+    def title(self) -> str:
+        again = " again" if self.what.startswith("was") else ""
+        return f"{self.what}{again}, {times(self.times)}"
+
+    def lines(self, most: int = 3, in_full: bool = False) -> list[str]:
+        """Return the first changes or the lines of the note, then what to do, `most` of each.
+
+        One line if this is expected, unless it is wanted `in_full`.
+        """
+        if self.expected is not None and not in_full:
+            return [f"expected: {self.expected}"]
+        shown = [f"{'also ' if i else ''}{each}" for i, each in enumerate(self.changes[:most])]
+        if len(self.changes) > most:
+            rest = len(self.changes) - most
+            shown.append(f"and {rest} more difference{'s' if rest > 1 else ''}")
+        shown += [line for line in (self.note or "").splitlines() if line.strip()][:most]
+        shown += [self.pattern] if self.pattern else []
+        if self.sites:
+            rest = f", and {len(self.sites) - most} more lines" if len(self.sites) > most else ""
+            shown.append(f"called at {', '.join(self.sites[:most])}{rest}")
+        hints, fixes = self.hints[:most], self.fixes
+        if len(fixes) > most:  # fewer would not do
+            hints, fixes = (*hints[: most - 1], f"{len(fixes)} lines like {fixes[0]}"), ()
+        return [*shown, *(f"hint: {text}" for text in hints), *(f"write: {fix}" for fix in fixes)]
+
+    def __str__(self) -> str:
+        return "\n".join(self.lines())
+
+
+# --- rules ----------------------------------------------------------------------------------------
+
+# So many programs are expected that differ in a shape, a flag, a mode or a mesh, since each of them
+# may be called many times.
+PAIR, HANDFUL = 2, 5
 
 
 class Line(NamedTuple):
@@ -55,8 +167,8 @@ RULES: list[Rule] = [
     # Optimizers and schedules.
     Rule(
         lambda d: d.parameter and d.kind == "callable" and d.is_of_numbers,
-        "a number in a function is part of the program. In a schedule of canonopt it may change: "
-        "{d.path} = canonopt.exponential_decay(canonopt.dynamic(number), ...), for one",
+        "a number in a function is part of the program. In a schedule of canonopt it may change, "
+        "for example {d.path} = canonopt.exponential_decay(canonopt.dynamic(number), ...)",
     ),
     Rule(  # as a static argument, a spec may have no leaves
         lambda d: d.parameter and d.is_of_numbers and d.new.is_filtered,
@@ -158,8 +270,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.is_widened_by_step,
-        "what the function returned for {d.path} is {d.after.dtype}: cast it to {d.before.dtype} "
-        "there, or what it is computed from{d.widened_by}",
+        "the function returned {d.after.dtype} for {d.path}: cast it to {d.before.dtype} in the "
+        "function, or what it is computed from{d.widened_by}",
     ),
     Rule(
         lambda d: d.kind == "dtype",
@@ -282,11 +394,11 @@ def _assign(d: Difference, path: str, code: str, is_as_before: bool = False) -> 
         line = f"{name} = {{eqx}}.tree_at(lambda tree: tree{rest}, {name}, {code})"
     line = caller.with_modules(line.replace("{leaf}", f"{name}{rest}"))
     if is_alone:
-        return Line("", f"before every call, for what it passes as {root}: {line}")
+        return Line("", f"before every call, for its argument {root}: {line}")
     if root in caller.arguments:
         return Line(line)
     # The source of the call does not name what it passes.
-    return Line("", f"before the call, for what it passes as {root}: {line}")
+    return Line("", f"before the call, for its argument {root}: {line}")
 
 
 def _canonicalize(d: Difference, of_argument: str = "canonicalize") -> Line:
@@ -329,9 +441,11 @@ def _number_as_array(d: Difference) -> str:
     dtype = strong[0].dtype if strong else None
     if dtype is None and types == {"int", "float"}:
         dtype = str(jnp.result_type(float))
-    # What else reads the number may use it as a key, or as text.
+    # Unless the function returns the next one, what else reads it may use it as a key, as text, or
+    # to compute the next one in double precision.
     is_read = d.new.caller.arguments.get(d.path) in d.new.caller.read_again
-    if dtype is None or "bool" in types or (is_read and not d.after.is_array):
+    is_read = is_read and not d.old.returned[d.after.shape, d.after.dtype]
+    if dtype is None or "bool" in types or is_read:
         return ""
     others = (leaf for path, leaf in d.new.arrays.items() if path != d.path)
     is_inexact = dtype.startswith(("float", "bfloat", "complex"))

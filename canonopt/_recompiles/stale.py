@@ -601,7 +601,7 @@ class StaleWatch:
             self._on_report(report)
 
     def before_miss(self, miss: Miss) -> tuple[Any, _Function, Miss, Reads] | None:
-        """Note what a function reads before it is traced, if it is."""
+        """Return what a function reads before a trace, or None if it is not followed."""
         function, known = self.users(miss.jitted, miss.given[0])
         if not known.is_followed:
             return None

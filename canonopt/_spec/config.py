@@ -380,7 +380,7 @@ def fingerprint(spec: Source, *, registry: Registry = None) -> str:
 
 
 def _data_of(spec: Any, converter: _Converter) -> Data:
-    """Return the data of a spec, or what stored data have for it."""
+    """Return the data of a spec, which may be given as stored data."""
     is_spec = isinstance(spec, Configured)
     return converter.write(spec, "spec") if is_spec else _enveloped(spec)["spec"]
 

@@ -186,7 +186,7 @@ class Dynamic:
         number = self.numbers()
         if number is None:
             return f"canonopt.dynamic({self.value})"
-        # NumPy's own text names no module, or `np`.
+        # The `repr` of NumPy writes `np`, a name that the user may not have.
         return f"canonopt.dynamic({repr(number).replace('np.float64(', 'numpy.float64(')})"
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
@@ -344,7 +344,7 @@ def _kind(x: Any) -> type | None:
         return x.kind_held()
     if isinstance(x, np.generic):
         return type(x)
-    # Not a subclass: that of an enumeration takes no other number.
+    # The base class, since a subclass such as an enumeration takes no other number.
     return next((kind for kind in (bool, int, float) if isinstance(x, kind)), None)
 
 

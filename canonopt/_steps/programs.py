@@ -448,5 +448,5 @@ def _flat(options: dict[str, Any]) -> list[Any]:
 
 
 def _is_object(value: Any) -> bool:
-    """Return True if a value equals only itself and is not what a module has under a name."""
+    """Return True if a value equals only itself, and no module has it under a name."""
     return type(value).__hash__ is object.__hash__ and not is_in_place(value)

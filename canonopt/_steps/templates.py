@@ -107,7 +107,7 @@ _IMMUTABLE = (
 
 
 def _is_immutable(value: Any) -> bool:
-    """Return True if functions of one key have this very object, or one just like it."""
+    """Return True if functions with equal keys have this very object, or an equal one."""
     if isinstance(value, type):
         return value is types.NoneType or is_in_place(value)
     if isinstance(value, _IMMUTABLE):

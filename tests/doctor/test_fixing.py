@@ -82,108 +82,39 @@ def test_a_change_is_what_a_user_would_write(name):
     jax.tree.map(np.testing.assert_array_equal, updates(before), updates(after))
 
 
-@pytest.mark.parametrize(
-    ("source", "note"),
-    [
-        ("x = 1\n", None),
-        ("def f(optax):\n    return optax.adam(1)\n", None),
-        ("from .optax import adam\n", None),
-        ("import optax\nuse(optax)\n", "line 2: the module optax is passed on"),
-        ("from optax import losses\nx = losses\n", "line 2: the module optax.losses is passed on"),
-        ("import optax\noptax.adam = 1\n", "line 2: optax.adam is assigned to"),
-        ("import optax\noptax._src.base\n", "line 2: canonopt has no optax._src"),
-        ("import optax\noptax.__version__\n", "line 2: canonopt has no optax.__version__"),
-        ("import optax\ngetattr(optax, '__version__')\n", "line 2: the module optax is passed on"),
-        ("from optax._src import base\nimport optax\n", "line 1: canonopt has no optax._src"),
-        (
-            "import optax.experimental.aggregating as a\n",
-            "line 1: canonopt has no optax.experimental.aggregating",
-        ),
-        ("import optax._src.base\n", "line 1: canonopt has no optax._src.base"),
-        (
-            "from optax import *\nadam(1)\n",
-            "line 1: from optax import * does not say what it imports",
-        ),
-        (
-            "import optax\nimportlib.import_module('optax.contrib')\n",
-            "line 2: 'optax.contrib' names Optax in a text",
-        ),
-        ("import optax\nsys.modules['optax'].adam\n", "line 2: 'optax' names Optax in a text"),
-        ("import optax\nmine is optax\n", "line 2: the module optax is passed on"),
-        (
-            "try:\n    import canonopt as optax\nexcept ImportError:\n    import optax\n",
-            "line 4: optax is canonopt already, in another line",
-        ),
-        (
-            "import optax\nmock.patch(target='optax.adam')\n",
-            "line 2: 'optax.adam' names Optax in a text",
-        ),
-    ],
-)
-def test_what_is_not_sure_stays(source, note):
-    found = fixed(source.encode())
+# Source code in which nothing is changed, and the note on it, if there is one.
+UNSURE = r"""
+x = 1 |
+def f(optax):\n    return optax.adam(1) |
+from .optax import adam |
+import optax\nuse(optax) | line 2: the module optax is passed on
+from optax import losses\nx = losses | line 2: the module optax.losses is passed on
+import optax\noptax.adam = 1 | line 2: optax.adam is assigned to
+import optax\noptax._src.base | line 2: canonopt has no optax._src
+import optax\noptax.__version__ | line 2: canonopt has no optax.__version__
+import optax\ngetattr(optax, '__version__') | line 2: the module optax is passed on
+from optax._src import base\nimport optax | line 1: canonopt has no optax._src
+import optax.experimental.aggregating as a | \
+    line 1: canonopt has no optax.experimental.aggregating
+import optax._src.base | line 1: canonopt has no optax._src.base
+from optax import *\nadam(1) | line 1: from optax import * does not say what it imports
+import optax\nimportlib.import_module('optax.contrib') | \
+    line 2: 'optax.contrib' names Optax in a text
+import optax\nsys.modules['optax'].adam | line 2: 'optax' names Optax in a text
+import optax\nmine is optax | line 2: the module optax is passed on
+try:\n    import canonopt as optax\nexcept ImportError:\n    import optax | \
+    line 4: optax is canonopt already, in another line
+import optax\nmock.patch(target='optax.adam') | line 2: 'optax.adam' names Optax in a text
+"""
+
+
+@pytest.mark.parametrize("row", UNSURE.replace("\\\n", "").strip().splitlines())
+def test_what_is_not_sure_stays(row):
+    source, _, note = row.partition(" |")
+    found = fixed(f"{source}\n".replace("\\n", "\n").encode())
     assert found.after == found.before
-    assert found.notes == (() if note is None else (f"{note}: no import of this file is changed",))
-
-
-JIT = "left as it is. If fit runs again, write canonopt.jit in place of jax.jit"
-NNX_JIT = "left as it is. If fit runs again, define it once, outside of it"
-FILTER_JIT = (
-    "left as it is. If __init__ runs again, write canonopt.filter_jit in place of eqx.filter_jit"
-)
-
-
-@pytest.mark.parametrize(
-    ("source", "notes"),
-    [
-        (
-            "def fit(lr):\n    schedule = linear(lr)\n    @jax.jit\n    def step(p):\n"
-            "        q = schedule(p)\n        return lr * q\n",
-            [f"line 4: step is jitted inside of fit, over schedule, lr: {JIT}"],
-        ),
-        (
-            "def fit():\n    @functools.partial(jax.jit, static_argnums=0)\n    def step(p): ...\n",
-            [f"line 3: step is jitted inside of fit: {JIT}"],
-        ),
-        (
-            "def fit():\n    def step(p): ...\n    return partial(jax.jit)(step), nnx.jit(step)\n",
-            [f"line 4: step is jitted inside of fit: {each}" for each in (NNX_JIT, JIT)],
-        ),
-        (
-            "class Trainer:\n    def __init__(self):\n        self.run = eqx.filter_jit(self.f)\n",
-            [f"line 4: self.f is jitted inside of __init__, over self: {FILTER_JIT}"],
-        ),
-        ("def fit():\n    return jax.jit(step), jax.jit(jax.numpy.sum)\n", []),
-        (
-            "def fit():\n    def step(p): ...\n    return jax.jit(fun=step)(x)\n",
-            [f"line 4: step is jitted inside of fit: {JIT}"],
-        ),
-        ("@jax.jit\ndef fit():\n    return jax.jit(lambda p: p)\n", []),
-        ("@functools.cache\ndef fit():\n    return jax.jit(lambda p: p)\n", []),
-        ("@jax.jit\ndef step(p): ...\n", []),
-        (
-            "def make(lr):\n    def init(p): ...\n"
-            "    return optax.GradientTransformation(init, update)\n",
-            [
-                "line 2: make makes an optimizer of its own functions: left as it is. "
-                "Write @canonopt.canonical above it"
-            ],
-        ),
-        ("def f(tx: optax.GradientTransformation): ...\n", []),
-        ("def f(tx):\n    return isinstance(tx, optax.GradientTransformation)\n", []),
-        (
-            "def outer(lr):\n    def helper():\n        scale = 3\n    def loss(p): ...\n"
-            "    def fit():\n        @jax.jit\n        def step(p):\n"
-            "            return loss(p) * scale * lr\n",
-            [f"line 7: step is jitted inside of fit, over lr, loss: {JIT}"],
-        ),
-        ("def main():\n    tx = optax.GradientTransformation(init, update)\n", []),
-        ("@property\ndef tx(self):\n    return optax.GradientTransformation(1, 2)\n", []),
-    ],
-)
-def test_notes_name_what_only_the_author_can_change(source, notes):
-    imports = "import functools, jax, optax; import equinox as eqx; from flax import nnx\n"
-    assert list(fixed((imports + source).encode()).notes) == notes
+    note = note and f"{note.strip()}: no import of this file is changed"
+    assert found.notes == ((note,) if note else ())
 
 
 BEFORE, AFTER = CHANGES["a module"]

@@ -5,9 +5,6 @@ import gc
 import itertools
 import math
 import textwrap
-import time
-import types
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -323,63 +320,6 @@ def test_keywords_of_a_partial_are_changed_in_place(partial):
     assert hoist(original)(1) == 5
 
 
-# --- the same source twice ----------------------------------------------------------------------
-
-SOURCE = """
-offset = {offset}
-def make(k):
-    return lambda x: (k, x, offset)
-made = make(2)
-plain = lambda x: (x, offset)
-"""
-
-
-def namespace(**contents) -> types.ModuleType:
-    module = types.ModuleType("somewhere")
-    vars(module).update(contents)
-    return module
-
-
-def both(module):
-    return [module.make(2), module.made, module.plain]
-
-
-def agree(originals, *args):
-    hoisted = [hoist(function) for function in originals]
-    assert [outcome(h, *args) for h in hoisted] == [outcome(f, *args) for f in originals]
-    for a, b in itertools.combinations(range(len(originals)), 2):
-        if hoisted[a] is hoisted[b]:
-            assert outcome(originals[a], *args) == outcome(originals[b], *args)
-    return hoisted
-
-
-@pytest.mark.parametrize("is_one_code", [True, False])
-def test_the_same_source_in_two_namespaces(is_one_code):
-    code = compile(SOURCE.format(offset=1), "cell", "exec")
-    one, two = namespace(), namespace()
-    for module in (one, two):
-        exec(code if is_one_code else SOURCE.format(offset=1), vars(module))
-    assert hoist(one.make(2)) is not hoist(two.make(2))  # equal as long as neither changes
-    two.offset = 2
-    hoisted = agree(both(one) + both(two), 0)
-    assert hoisted[0] is hoisted[1]  # of one module, from one factory
-    assert len(set(map(id, hoisted))) == 4
-
-
-def test_a_cell_is_run_again():
-    module = namespace()
-    for again in (False, True):
-        # A notebook compiles a cell again; a program may keep the code that it compiled.
-        code = compile(SOURCE.format(offset=1), "cell", "exec")
-        exec(code, vars(module))
-        before = both(module)
-        exec(code if again else SOURCE.format(offset=2), vars(module))
-        hoisted = agree(before + both(module), 0)
-        assert hoisted[0] is hoisted[3]
-        module.offset = 3
-        agree(before + both(module), 0)
-
-
 # --- threads and lifetimes ----------------------------------------------------------------------
 
 
@@ -407,99 +347,78 @@ def test_a_hoisted_callable_lives_as_long_as_a_cache_that_holds_it():
 
 # --- errors -------------------------------------------------------------------------------------
 
-CHANGED = r"can be changed in place\. Capture a tuple or a frozenset instead, or pass it as"
-ARRAY = r"is an array\. Pass it as an argument, keep it in a field of an equinox\.Module, or"
-NO_VALUE = r"cannot be compared by value\. Make its class a frozen dataclass or an equinox\.Module,"
-NO_RULE = r"it has no derivative rule yet\. Call defjvp or defvjp before you hoist it\."
-
-
-def a_loop_variable():
-    for amount in range(2):
-        function = lambda x: amount * x  # noqa: B023, E731
-    return function
-
-
-def with_attributes():
-    function = captured(1)
-    function.note, function.unit = "a note", "m"
-    return function
-
-
-def jitted_for(device):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return jax.jit(captured_call(of_a_module), device=device)
-
-
 # How a callable is made, and why it is compared by identity.
-ERRORS: dict[str, tuple[Callable[[], Callable], str]] = {
-    "list": (lambda: captured([1]), rf"its captured variable 'value', \[1\], {CHANGED}"),
-    "jax array": (
-        lambda: captured(jnp.ones(2)),
-        rf"its captured variable 'value', f32\[2\], {ARRAY}",
-    ),
-    "loop variable": (
-        a_loop_variable,
-        r"it captures 'amount', which a loop or an assignment may rebind\. Assign amount once, "
-        r"before the function is made, or make it a default: lambda x, amount=amount: \.\.\.",
-    ),
-    "attributes": (
-        with_attributes,
-        r"it has attributes that were set on it \(note, unit\)\. Use a default or a captured",
-    ),
-    "custom_jvp without a rule": (lambda: jax.custom_jvp(captured(1)), NO_RULE),
-    "ordinary instance": (
-        lambda: captured(Mutable()),
-        r"its captured variable 'value', Mutable\(1\), is a Mutable, which may change\. Make "
-        r"Mutable a frozen dataclass, or pass what is read of it as an argument, or promise that "
-        r"its instances do not change: canonopt\.register_constant\(Mutable\)\.",
-    ),
-    "hidden state": (
-        lambda: captured(itertools.count()),
-        r"its captured variable 'value', count\(0\), has state that canonopt cannot read\.",
-    ),
-    "sentinel": (
-        lambda: captured(object()),
-        rf"its captured variable 'value', <object object at 0x\w+>, {NO_VALUE}",
-    ),
-    "arguments of a partial": (
-        lambda: functools.partial(captured(1), 0, [1]),
-        rf"its argument 1, \[1\], {CHANGED}",
-    ),
-    "method of a dataclass": (
-        lambda: Frozen([1]).apply,
-        rf"its attribute 'k' of owner, \[1\], {CHANGED}",
-    ),
-    "jit": (
-        lambda: jax.jit(captured([1])),
-        rf"its captured variable 'value' of jitted function, \[1\], {CHANGED}",
-    ),
-    "impure function": (
-        lambda: lambda: time.time(),
-        r"it uses time\.time, which can give another value each time\. Use it outside of the "
-        r"function, and pass the result as an argument\.",
-    ),
-    "a cache of a global": (
-        lambda: functools.lru_cache(lambda: STABLE),
-        r"it caches results that depend on values which can change\. Call the function without its "
-        r"cache, or pass those values as arguments\.",
-    ),
-    "large array": (
-        lambda: captured(np.zeros(20_000)),
-        r"its captured variable 'value', f64\[20000\]\(numpy\), is too large to be read at each "
-        r"build\. Pass it as an argument, or, if it is an instance of your own class, promise that",
-    ),
-    "options of jit that are not known": (
-        lambda: jitted_for(jax.devices()[0]),
-        r"it was jitted with options that canonopt cannot read\. Hoist the function inside of it,",
-    ),
-}
+ERRORS = named_texts(r"""
+### list
+return captured([1])
+= its captured variable 'value', \[1\], CHANGED
+### jax array
+return captured(jnp.ones(2))
+= its captured variable 'value', f32\[2\], is an array\. Pass it as an argument, keep it in a field
+= of an equinox\.Module, or
+### loop variable
+for amount in range(2):
+    function = lambda x: amount * x
+return function
+= it captures 'amount', which a loop or an assignment may rebind\. Assign amount once, before the
+= function is made, or make it a default: lambda x, amount=amount: \.\.\.
+### attributes
+function = captured(1)
+function.note, function.unit = "a note", "m"
+return function
+= it has attributes that were set on it \(note, unit\)\. Use a default or a captured
+### custom_jvp without a rule
+return jax.custom_jvp(captured(1))
+= it has no derivative rule yet\. Call defjvp or defvjp before you hoist it\.
+### ordinary instance
+return captured(Mutable())
+= its captured variable 'value', Mutable\(1\), is a Mutable, which may change\. Make Mutable a
+= frozen dataclass, or pass what is read of it as an argument, or promise that its instances do not
+= change: canonopt\.register_constant\(Mutable\)\.
+### hidden state
+return captured(itertools.count())
+= its captured variable 'value', count\(0\), has state that canonopt cannot read\.
+### sentinel
+return captured(object())
+= its captured variable 'value', <object object at 0x\w+>, cannot be compared by value\. Make its
+= class a frozen dataclass or an equinox\.Module,
+### arguments of a partial
+return functools.partial(captured(1), 0, [1])
+= its argument 1, \[1\], CHANGED
+### method of a dataclass
+return Frozen([1]).apply
+= its attribute 'k' of owner, \[1\], CHANGED
+### jit
+return jax.jit(captured([1]))
+= its captured variable 'value' of jitted function, \[1\], CHANGED
+### impure function
+import time
+return lambda: time.time()
+= it uses time\.time, which can give another value each time\. Use it outside of the function, and
+= pass the result as an argument\.
+### a cache of a global
+return functools.lru_cache(lambda: STABLE)
+= it caches results that depend on values which can change\. Call the function without its cache,
+= or pass those values as arguments\.
+### large array
+return captured(np.zeros(20_000))
+= its captured variable 'value', f64\[20000\]\(numpy\), is too large to be read at each build\. Pass
+= it as an argument, or, if it is an instance of your own class, promise that
+### options of jit that are not known
+import warnings
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore", DeprecationWarning)
+    return jax.jit(captured_call(of_a_module), device=jax.devices()[0])
+= it was jitted with options that canonopt cannot read\. Hoist the function inside of it,
+""")
+CHANGED = r"can be changed in place\. Capture a tuple or a frozenset instead, or pass it as"
 
 
 @pytest.mark.parametrize("name", ERRORS)
 def test_strict_names_what_is_compared_by_identity(name):
-    build, because = ERRORS[name]
-    function = build()
+    body, *because = ERRORS[name][1].split("\n= ")
+    function = function_of(body)()
+    because = " ".join(because).replace("CHANGED", CHANGED)
     shown = getattr(function, "__qualname__", type(function).__qualname__)
     with pytest.raises(
         canonopt.errors.HoistError, match=f"is compared by identity, because {because}"

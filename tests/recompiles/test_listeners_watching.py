@@ -94,7 +94,7 @@ def test_counting_goes_on_after_the_listeners_were_cleared(where):
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        *((listeners, n) for n in ("_count", "is_helper", "call_site", "is_in_backward_pass")),
+        *((listeners, n) for n in ("_count", "is_helper", "is_in_backward_pass")),
         (listeners, "call_of_miss"),
         *((watching, n) for n in ("_miss", "call_of_filter_jit")),
     ],

@@ -13,7 +13,7 @@ from jax.sharding import Mesh
 from jax.sharding import PartitionSpec as P
 
 import canonopt
-from canonopt._recompiles.causes import HANDFUL
+from canonopt._recompiles.rules import HANDFUL
 
 from ..support.counting import all_compiles, line_marked
 from ..support.scenarios import array

@@ -180,7 +180,7 @@ p = jnp.ones(3, jnp.bfloat16)
 for _ in range(2):
     p = step(p)
 """,
-        "hint: what the function returned for p is float32: cast it to bfloat16 there, or what",
+        "hint: the function returned float32 for p: cast it to bfloat16 in the function, or what",
     ),
     "an argument that widens another": (
         """
@@ -190,7 +190,7 @@ with jax.enable_x64(True):
     for _ in range(2):
         p = step(p, jnp.float64(0.1))
 """,
-        "p is float64: cast it to float32 there, or what it is computed from, such as rate",
+        "float64 for p: cast it to float32 in the function, or what it is computed from, such as",
     ),
     "a function that is the same to canonopt, beside another shape": (
         """

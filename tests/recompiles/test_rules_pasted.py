@@ -51,15 +51,23 @@ for rate in (1, 0.5):
     # here
     found[rate] = step(ones, rate)
 
+### a number from which NumPy computes the next one
+# hint: pass rate as an array of one dtype: jnp.asarray(rate, dtype)
+step, rate = jax.jit(lambda x, rate: x * rate), 1.0
+for _ in range(3):
+    # here
+    step(ones, rate)
+    rate = np.maximum(rate * 0.9, 0.5)
+
 ### an argument that has no name
-# hint: before the call, for what it passes as x: x = canonopt.canonicalize(x)
+# hint: before the call, for its argument x: x = canonopt.canonicalize(x)
 step = jax.jit(lambda x: x * 2)
 for i in range(2):
     # here
     step(jnp.full(8, 1.0) if i else ones)
 
 ### a number at one call, and another one elsewhere
-# hint: before every call, for what it passes as lr: lr = jnp.asarray(lr, jnp.float32)
+# hint: before every call, for its argument lr: lr = jnp.asarray(lr, jnp.float32)
 step = jax.jit(lambda x, lr: x * lr)
 step(ones, 0.5)
 rate = 1
@@ -67,7 +75,7 @@ rate = 1
 step(ones, rate)
 
 ### a model with a lambda at one call, and another one elsewhere
-# hint: before every call, for what it passes as model: model = canonopt.canonicalize(model)
+# hint: before every call, for its argument model: model = canonopt.canonicalize(model)
 step = eqx.filter_jit(lambda model, x: model["f"](x))
 one, other = ({"f": lambda x: x * 2} for _ in range(2))
 step(one, ones)
@@ -178,8 +186,8 @@ for lr in (0.1, 0.2):
     results.append(step(ones, optim))
 
 ### a spec with a schedule that is a function of a dynamic number
-# hint: a number in a function is part of the program. In a schedule of canonopt it may change: \
-tx.learning_rate = canonopt.exponential_decay(canonopt.dynamic(number), ...), for one
+# hint: a number in a function is part of the program. In a schedule of canonopt it may change, \
+for example tx.learning_rate = canonopt.exponential_decay(canonopt.dynamic(number), ...)
 @eqx.filter_jit
 def step(grads, tx):
     return tx.init(grads)

@@ -579,22 +579,6 @@ for trial in range(3):
         params = run(params, np.ones(3, np.float32))
     results.append(params)
 
-### a pmap of a partial in a loop
-# AI-Hypercomputer/pathways-utils/pull/127
-# differs: the function itself: function
-# step: 3 traces
-# hint: once
-# + run = jax.pmap(functools.partial(step, 2.0))
-# - jax.pmap(functools.partial(step, 2.0))(x)
-# + run(x)
-def step(scale, x):
-    return scale * x + 1
-
-x = np.ones((2, 3), np.float32)
-for _ in range(3):
-    # here
-    results.append(jax.pmap(functools.partial(step, 2.0))(x))
-
 ### a step that closes over the data of its fold
 # https://docs.jax.dev/en/latest/notebooks/thinking_in_jax.html
 # differs: the function itself: function
@@ -754,7 +738,7 @@ for _ in range(3):
 # google/orbax/issues/648
 # differs: params['w']: sharding
 # step: 2 traces
-# hint: for what it passes as params: params = jax.device_put
+# hint: for its argument params: params = jax.device_put
 # - params = {"w": jnp.asarray(np.ones(8, np.float32))}
 # + params = {"w": jax.device_put(np.ones(8, np.float32), by_rows)}
 @jax.jit
@@ -857,21 +841,6 @@ for _ in range(3):
     # here
     _, state = step(model, state, np.ones((4, 3), np.float32))
 
-### a method of new modules of one structure
-# patrick-kidger/equinox/issues/1131
-# step: 1 traces
-class Model(eqx.Module):
-    weight: jax.Array
-
-    @eqx.filter_jit
-    def step(self, x):
-        return self.weight * x
-
-for scale in (1, 2, 3):
-    model = Model(jnp.asarray(np.full(3, scale, np.float32)))
-    # here
-    model.step(np.ones(3, np.float32))
-
 ### five buckets of lengths
 # jax-ml/jax/issues/26265
 # step: 5 traces
@@ -954,42 +923,6 @@ for _ in range(3):
     loss, state = step(graphdef, state, np.ones((2, 3), np.float32))
     nnx.update(model, state)
     results.append(loss)
-
-### a model that is written, read back and trained on
-# https://docs.kidger.site/equinox/api/serialisation/
-# step: 1 traces
-import io
-
-@eqx.filter_jit
-def step(model, x):
-    grads = eqx.filter_grad(lambda m: (jax.vmap(m)(x) ** 2).mean())(model)
-    return eqx.apply_updates(model, jax.tree.map(lambda g: -0.1 * g, grads))
-
-x = np.ones((2, 3), np.float32)
-model = step(eqx.nn.Linear(3, 2, key=jax.random.key(0)), x)
-file = io.BytesIO()
-eqx.tree_serialise_leaves(file, model)
-file.seek(0)
-model = eqx.tree_deserialise_leaves(file, eqx.nn.Linear(3, 2, key=jax.random.key(1)))
-# here
-model = step(model, x)
-results = [model.weight]
-
-### a step for each configuration, from a cached factory
-# https://docs.jax.dev/en/latest/jit-compilation.html
-# step: 1 traces
-@functools.lru_cache(maxsize=None)
-def make_step(lr):
-    @jax.jit
-    def step(params, x):
-        return params - lr * x
-
-    return step
-
-for epoch in range(3):
-    # here
-    params = make_step(0.1)(params, np.ones(3, np.float32))
-results.append(params)
 
 ### a Partial of one function with new arrays
 # https://docs.jax.dev/en/latest/_autosummary/jax.tree_util.Partial.html

@@ -82,35 +82,26 @@ def test_a_spec_of_a_local_factory_has_no_class_of_its_own():
     assert jax.tree.leaves(local(0.1)) == []
 
 
-def test_multi_steps_offers_what_optax_has():
-    optim = canonopt.MultiSteps(canonopt.adam(1e-3), every_k_schedule=2)
-    assert isinstance(optim, optax.GradientTransformationExtraArgs)
+def test_multi_steps_is_a_class_with_what_that_of_optax_has():
+    optim = canonopt.MultiSteps(canonopt.adam(1e-3), 2)
+    assert optim is canonopt.MultiSteps(canonopt.adam(1e-3), every_k_schedule=2)
     state = optim.init(PARAMS)
     assert not optim.has_updated(state)
-    _, state = optim.update(PARAMS, state, PARAMS)
-    _, state = optim.update(PARAMS, state, PARAMS)
+    for _ in range(2):
+        _, state = optim.update(PARAMS, state, PARAMS)
     assert optim.has_updated(state)
     assert isinstance(optim.inner_opt, optax.GradientTransformation)
     with pytest.raises(AttributeError, match="'MultiSteps' has no attribute 'has_update'"):
         _ = optim.has_update
-
-
-def test_multi_steps_is_a_class_as_in_optax():
-    optim = canonopt.MultiSteps(canonopt.adam(1e-3), 2)
-    assert optim is canonopt.MultiSteps(canonopt.adam(1e-3), every_k_schedule=2)
-    dynamic = canonopt.MultiSteps(canonopt.adam(canonopt.dynamic(1e-3)), 2)
-    for spec in (optim, dynamic):
-        assert isinstance(spec, canonopt.MultiSteps) and isinstance(spec, optax.MultiSteps)
-        assert isinstance(spec, canonopt.Spec)
+    for spec in (optim, canonopt.MultiSteps(canonopt.adam(canonopt.dynamic(1e-3)), 2)):
+        for cls in (canonopt.MultiSteps, optax.MultiSteps, canonopt.Spec):
+            assert isinstance(spec, cls)
+        assert isinstance(spec, optax.GradientTransformationExtraArgs)
     assert not isinstance(canonopt.adam(1e-3), canonopt.MultiSteps)
-    theirs = inspect.signature(optax.MultiSteps)
-    assert inspect.signature(canonopt.MultiSteps) == theirs
-    assert pickle.loads(pickle.dumps(canonopt.MultiSteps)) is canonopt.MultiSteps
-    assert (
-        canonopt.canonical(optax.MultiSteps)
-        is canonopt.MultiSteps
-        is canonopt.transforms.MultiSteps
-    )
+    assert inspect.signature(canonopt.MultiSteps) == inspect.signature(optax.MultiSteps)
+    again = pickle.loads(pickle.dumps(canonopt.MultiSteps)), canonopt.transforms.MultiSteps
+    for cls in (*again, canonopt.canonical(optax.MultiSteps)):
+        assert cls is canonopt.MultiSteps
 
 
 def test_evolve_and_replace_build_the_changed_configuration():

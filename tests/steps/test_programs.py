@@ -8,6 +8,8 @@ import gc
 import pickle
 import threading
 
+import attrs
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -167,10 +169,52 @@ def sgd_of(optim):
     return lambda x: optim.update(x, optim.init(x))[0]
 
 
+class OwnPartial(functools.partial):
+    def __new__(cls, array):
+        return super().__new__(cls, lambda array, x: x * array, array)
+
+
+@attrs.frozen
+class Slotted:
+    array: object
+
+
+class Cached(Frozen):
+    @functools.cached_property
+    def doubled(self):
+        return self.k * 2
+
+
+def with_cache(array):
+    cached = Cached(array)
+    assert cached.doubled is cached.doubled
+    return cached
+
+
+def with_attribute(array):
+    def held(): ...
+
+    held.array = array
+    return held
+
+
 # What a function may hold an array in.
 HOLDERS = {
     "default": lambda a: lambda x, a=a, *, b=a: x + a * b,
     "partial": lambda a: functools.partial(BODIES["add"], a=a),
+    "partial of a partial": lambda a: functools.partial(
+        functools.partial(lambda a, b, x, *, c=1.0: a * x + b * c, a), a + 1, c=a
+    ),
+    "layers": lambda a: capturing(
+        {"b": [(eqx.nn.Linear(3, 3, key=jax.random.key(0)), {"b": a})]},
+        lambda held: held["b"][0][0](held["b"][0][1]["b"]),
+    ),
+    "key": lambda a: capturing(
+        jax.random.key(a[0].astype(int)), lambda held: jax.random.normal(held, (3,))
+    ),
+    "checkpoint": lambda a: capturing(
+        jax.checkpoint(capturing(a, jnp.sin)), lambda held: held(1.0)
+    ),
     "jtu.Partial": lambda a: jax.tree_util.Partial(functools.partial(BODIES["add"], a)),
     "method": lambda a: Frozen(a).apply,
     "module": lambda a: Scale(a),
@@ -179,12 +223,24 @@ HOLDERS = {
     "canonopt.jit": lambda a: canonopt.jit(lambda x, a=a: x + a),
     "hoist": lambda a: canonopt.hoist(lambda x, a=a: x + a),
     "tuple": lambda a: capturing((a, 1), lambda held: held[0]),
+    "attribute": lambda a: capturing(with_attribute(a), lambda held: held.array),
+    "wrapped": lambda a: functools.wraps(capturing(a, jnp.sin))(
+        capturing(capturing(a, jnp.sin), lambda held: held(1.0))
+    ),
     "transformation": lambda a: sgd_of(optax.stateless(lambda x, _: x + a)),
     "spec": lambda a: sgd_of(canonopt.sgd(a)),
     "list": lambda a: capturing([a, 1], lambda held: held[0]),
     "dict": lambda a: capturing({"b": a, "a": 1}, lambda held: held["b"]),
     "OrderedDict": lambda a: capturing(collections.OrderedDict(b=a), lambda held: held["b"]),
     "defaultdict": lambda a: capturing(collections.defaultdict(list, b=a), lambda held: held["b"]),
+}
+
+
+# Classes of which each instance is another function.
+UNSHARED = {
+    "partial of a class": OwnPartial,
+    "attrs": lambda a: capturing(Slotted(a), lambda held: held.array),
+    "cached property": lambda a: capturing(with_cache(a), lambda held: held.doubled),
 }
 
 
@@ -195,6 +251,7 @@ def made_by(body):
 JAX_ARRAYS = {**{name: made_by(body) for name, body in BODIES.items()}, **HOLDERS}
 MAKES = [(name, make, jnp.asarray, 1) for name, make in JAX_ARRAYS.items()]
 MAKES += [(name, made_by(body), np.asarray, 3) for name, body in BODIES.items()]
+MAKES += [(name, make, jnp.asarray, 3) for name, make in UNSHARED.items()]
 MAKES += [(f"asks, {name}", made_by(body), jnp.float32, 3) for name, body in ASKING.items()]
 
 
@@ -210,6 +267,10 @@ def test_another_array_needs_no_compile_unless_it_is_asked_for(make, kind, compi
     with canonopt.compile_log() as log:
         found = [canonopt.jit(make(array))(xs) for array in arrays]
     np.testing.assert_allclose(found, expected, rtol=1e-6)
+    given = jnp.stack([xs, xs + 1])
+    for transform in (jax.vmap, lambda fn: jax.vmap(jax.grad(lambda x: jnp.sum(fn(x))))):
+        pair = (transform(fn)(given) for fn in (canonopt.jit(make(arrays[1])), make(arrays[1])))
+        np.testing.assert_allclose(*pair, rtol=1e-6)
     # A function that reads a NumPy array is not shared.
     assert sum(counted.compiles for counted in log.functions) == compiles
 

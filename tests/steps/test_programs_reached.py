@@ -280,6 +280,17 @@ yield from fit(lambda f: setattr(f, "__defaults__", (2.0,)))
 yield from fit(lambda f: f.items.append(1))
 yield from fit(lambda f: f.named.update(c=2))
 yield from fit(lambda f: f.named.update(a=f.named.pop("a")))
+### an attribute of a function that the body counts up
+def fit():
+    def f(array=xs):
+        return array
+    f.calls = 0
+    def step(x):
+        f.calls += 1
+        return x * f() * f.calls
+    return jit(step)(x), f.calls
+yield fit()
+yield fit()
 ### what leads back to itself
 array, items = xs, [xs]
 items.append(items)
@@ -570,40 +581,6 @@ ones, weight = np.ones(3, np.float32), Weight()
 -> x * (ones * weight) * len(json.dumps([1, 2], cls=Text))
 ~ Weight.__array_ufunc__ = None
 ~ Text.item_separator = " ; "
-### captured in many ways, slow
-@attrs.frozen
-class Slotted:
-    array: object
-    def __call__(self, x):
-        return x * self.array
-class OwnPartial(functools.partial):
-    def __new__(cls, array):
-        return super().__new__(cls, lambda array, x: x * array, array)
-def weighted(a, b, x, *, c=1.0):
-    return a * x + b * c
-def bodies(i):
-    array, key = xs + i, jax.random.key(i)
-    frozen, slotted = Frozen(array, 2.0), Slotted(array)
-    frozen.doubled
-    linear = eqx.nn.Linear(3, 3, key=key)
-    nested = {"a": [(array, {"b": xs * i})]}
-    wraps = (jit, jax.jit, canonopt.hoist, jax.checkpoint)
-    inside = [wrap(lambda x: x * array) for wrap in wraps]
-    yield functools.partial(functools.partial(weighted, array), xs * i, c=xs)
-    yield jax.tree_util.Partial(functools.partial(weighted, array), xs * i)
-    yield OwnPartial(array)
-    yield lambda x: frozen(x) + frozen.doubled
-    yield frozen.__call__
-    yield lambda x: slotted(x)
-    yield lambda x: linear(xs * x)
-    yield lambda x: x * nested["a"][0][0] + nested["a"][0][1]["b"]
-    yield from [lambda x, fn=fn: fn(x) * 2 for fn in inside]
-    yield lambda x: jax.random.normal(key, (2,)) * x
-for i in range(3):
-    for body in bodies(i):
-        yield jit(body)(x)
-        yield jax.grad(lambda x: jit(body)(x).sum())(x)
-        yield jax.vmap(jit(body))(xs)
 ### functions that call each other
 def even(n, x):
     return x + xs if n == 0 else odd(n - 1, x)

@@ -58,19 +58,6 @@ def functions_that_call_each_other(k):
 
 
 @kind
-def a_default(k):
-    return lambda x, k=k: k * x
-
-
-@kind
-def a_keyword_default(k):
-    def scale(x, *, k=k):
-        return k * x
-
-    return scale
-
-
-@kind
 def wrapped(k):
     inner = a_nested_function(k)
 
@@ -169,6 +156,8 @@ def on_device(index):
 
 Partial = jtu.Partial
 KINDS |= {
+    "a default": lambda k: lambda x, k=k: k * x,
+    "a keyword default": lambda k: lambda x, *, k=k: k * x,
     "partial": lambda k: functools.partial(scale, k),
     "partial with a keyword": lambda k: functools.partial(scale, 2, offset=k),
     "partial of a closure": lambda k: functools.partial(a_lambda(k)),

@@ -90,7 +90,10 @@ class Template:
 
 
 def templates(text: str) -> tuple[Template, ...]:
-    """Read `use ;; use | weight` after `##`, the setup, and what begins with `~`, `>` and `~>`."""
+    """Read `use ;; use | weight` after `##`, the setup, and what `=`, `>`, `~` and `~>` begin.
+
+    These are further uses, `more` uses, changes and `more_changes`.
+    """
     found = []
     for part in text.strip("\n").removeprefix("## ").split("\n## "):
         head, *lines = part.split("\n")

@@ -337,64 +337,31 @@ class {{n}}(eqx.Module):
 # --- writing: what a function is for ------------------------------------------------------------
 
 
-@dataclasses.dataclass(frozen=True)
-class Role:
-    """Hold what a function computes from a number `{q}`, and which optimizers it is given to."""
-
-    parameters: str
-    bodies: tuple[str, ...]
-    builds: tuple[str, ...]
-    weight: int
-
-
-ROLES = (
-    Role(
-        "c",
-        ("{q}", "{q} / (c + 1)", "jnp.asarray({q}, jnp.float32)", "{q} * 2 if {q} > 0.3 else 0.1"),
-        (
-            *("lib.sgd({f})",) * 4,
-            "lib.scale_by_schedule({f})",
-            "lib.chain(lib.sgd({f}), lib.scale(2.0))",
-            "lib.chain(lib.scale(2.0), optax.sgd({f}))",
-            "lib.sgd(lib.join_schedules([{f}, lib.constant_schedule(1.0)], [1]))",
-            "lib.inject_hyperparams(lib.sgd)({f})",
-            "lib.sgd(hoist({f}))",
-            "canonicalize(lib.sgd({f}))",
-            "lib.sgd(jax.jit({f}))",
-            "replaced(lambda m: lib.sgd({f}, momentum=m), 'momentum', 0.5, 0.25)",
-            "lib.chain(lib.sgd({f}), lib.scale(dynamic(0.5)))",
-        ),
-        4,
-    ),
-    Role(
-        "p",
-        (
-            "{{'w': {q} > 0.3, 'b': {q} < 0.7}}",
-            "{{k: ({q} > 0.3) == (k == 'w') for k in p}}",
-            "jax.tree.map(lambda x: {q} > 0.3, p)",
-        ),
-        (
-            *("lib.masked(lib.set_to_zero(), {f})",) * 3,
-            "lib.add_decayed_weights(0.5, mask={f})",
-            "lib.chain(lib.masked(lib.scale(3.0), {f}), lib.masked(lib.scale(5.0), {f}))",
-            "replaced(lambda w: lib.add_decayed_weights(w, {f}), 'weight_decay', 0.5, 0.25)",
-            "lib.add_decayed_weights(dynamic(0.5), mask={f})",
-        ),
-        4,
-    ),
-    Role(
-        "p",
-        ("{{'w': 'x' if {q} > 0.3 else 'y', 'b': 'x' if {q} < 0.7 else 'y'}}",),
-        ("lib.partition({{'x': lib.sgd(0.5), 'y': lib.set_to_zero()}}, {f})",),
-        2,
-    ),
-    Role(
-        "u, p",
-        ("jax.tree.map(lambda x: x * {q}, u)", "{{k: {q} * x for k, x in u.items()}}"),
-        ("lib.stateless({f})", "lib.chain(lib.stateless({f}), lib.sgd(1.0))"),
-        2,
-    ),
-)
+# What a function computes from a number `{q}`, its parameters, and the optimizers it is given to.
+ROLES = templates("""
+## {q} ;; {q} / (c + 1) ;; jnp.asarray({q}, jnp.float32) ;; {q} * 2 if {q} > 0.3 else 0.1 | 4
+c
+> lib.sgd({f}) ;; lib.sgd({f}) ;; lib.sgd({f}) ;; lib.sgd({f}) ;; lib.scale_by_schedule({f})
+> lib.chain(lib.sgd({f}), lib.scale(2.0)) ;; lib.chain(lib.scale(2.0), optax.sgd({f}))
+> lib.sgd(lib.join_schedules([{f}, lib.constant_schedule(1.0)], [1]))
+> lib.inject_hyperparams(lib.sgd)({f}) ;; lib.sgd(hoist({f})) ;; canonicalize(lib.sgd({f}))
+> lib.sgd(jax.jit({f})) ;; lib.chain(lib.sgd({f}), lib.scale(dynamic(0.5)))
+> replaced(lambda m: lib.sgd({f}, momentum=m), 'momentum', 0.5, 0.25)
+## {{'w': {q} > 0.3, 'b': {q} < 0.7}} ;; jax.tree.map(lambda x: {q} > 0.3, p) | 4
+= {{k: ({q} > 0.3) == (k == 'w') for k in p}}
+p
+> lib.masked(lib.set_to_zero(), {f}) ;; lib.masked(lib.set_to_zero(), {f})
+> lib.masked(lib.set_to_zero(), {f}) ;; lib.add_decayed_weights(0.5, mask={f})
+> lib.chain(lib.masked(lib.scale(3.0), {f}), lib.masked(lib.scale(5.0), {f}))
+> replaced(lambda w: lib.add_decayed_weights(w, {f}), 'weight_decay', 0.5, 0.25)
+> lib.add_decayed_weights(dynamic(0.5), mask={f})
+## {{'w': 'x' if {q} > 0.3 else 'y', 'b': 'x' if {q} < 0.7 else 'y'}} | 2
+p
+> lib.partition({{'x': lib.sgd(0.5), 'y': lib.set_to_zero()}}, {f})
+## jax.tree.map(lambda x: x * {q}, u) ;; {{k: {q} * x for k, x in u.items()}} | 2
+u, p
+> lib.stateless({f}) ;; lib.chain(lib.stateless({f}), lib.sgd(1.0))
+""")
 
 # Factories that are given to `canonopt.canonical`, and calls of them with `;;` between. `{q}` is
 # the number of a place; `{x}` and `{s}` read it from `cfg` and from `self.v`.
@@ -584,15 +551,15 @@ class _Writer:
         role, (name, read, is_array) = self.weighted(ROLES), place
         kinds = [kind for kind in self.kinds if not (is_array and kind.is_array)]
         kind, n = self.weighted(kinds or KINDS[:1]), self.name("f")
-        usual = self.random.choice(role.bodies)
+        usual = self.random.choice(role.uses)
 
         def filled(text: str) -> str:
-            body = self.random.choice(role.bodies) if self.random.random() < 0.15 else usual
+            body = self.random.choice(role.uses) if self.random.random() < 0.15 else usual
             bodies = {
                 key: body.format(q=read.format(x=x))
                 for key, x in {"e": name, "v": "v", "s": "self.v", "k": "cls.v"}.items()
             }
-            return text.format(n=n, a=role.parameters, o=name, **bodies)
+            return text.format(n=n, a=role.setup, o=name, **bodies)
 
         self.changing(filled(kind.setup))
         again = (kind.setup,) if kind.setup and self.random.random() < 0.5 else ()
@@ -600,7 +567,7 @@ class _Writer:
         expression = filled(kind.uses[0])
         wrapped = f"({expression})"
         used = expression if expression.isidentifier() else wrapped
-        builds = self.random.choices(role.builds, k=self.random.choice((1, 1, 2)))
+        builds = self.random.choices(role.more, k=self.random.choice((1, 1, 2)))
         self.recipes += [build.format(f=used) for build in builds]
         if role is ROLES[0] and self.random.random() < 0.3:
             texts = ("hoist({f})", "Model({f})", "canonicalize(Model({f}))", "hoist(jax.jit({f}))")
@@ -669,10 +636,10 @@ class _Writer:
     def loop(self) -> None:
         """Write trials of a sweep."""
         role = self.weighted(ROLES)
-        body, build = self.random.choice(role.bodies), self.random.choice(role.builds[:3])
+        body, build = self.random.choice(role.uses), self.random.choice(role.more[:3])
         n, t = self.name("v"), self.name("t")
         texts = {
-            key: build.format(f=f"(lambda {role.parameters}: {body.format(q=x)})")
+            key: build.format(f=f"(lambda {role.setup}: {body.format(q=x)})")
             for key, x in {"f": n, "g": "v"}.items()
         }
         us = ", ".join(self.number() for _ in range(3))

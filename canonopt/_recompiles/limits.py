@@ -1,77 +1,30 @@
-"""How often functions are traced and compiled: the log of a block, and limits."""
+"""Limits on how often functions are traced and compiled."""
 
 import contextlib
 import functools
 import time
 import warnings
 import weakref
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any, Literal, TypeAlias, TypeVar, get_args, overload
+from collections.abc import Iterator, Sequence
+from typing import Any, Literal, TypeAlias, get_args
 
 import attrs
 import jax
 
 from .._identity import note_not_shared
 from .._jax_internals.functions import functions_inside, innermost, is_jitted, name_of
-from .._jax_internals.tracing import frames_to_the_user, is_staging, is_unwatched, without_own_frame
+from .._jax_internals.tracing import is_staging, is_unwatched, without_own_frame
 from .._jax_internals.watching import Compile
+from .._python_internals.callers import frames_to_the_user
 from .._python_internals.namespaces import loaded
-from .._texts import place_of, shortened
+from .._texts import nth, place_of, shortened
 from ..errors import ExcessError, LimitError, NotJittedError, RecompileError, RecompileWarning
-from .causes import HANDFUL, Cause, nth, repeated_operation
 from .listeners import Recorder, active, check_compiles, is_inside_recorded, recording, watch_misses
-from .log import CompileLog, Entry, FunctionLog, earlier_entries
+from .log import CompileLog, Entry, FunctionLog, earlier_entries, repeated_operation
 from .records import Call, call_of
-from .stale import StaleWatch
+from .rules import HANDFUL, Cause
 
-F = TypeVar("F", bound=Callable[..., Any])
 Mode: TypeAlias = Literal["raise", "warn", "record"]
-
-
-@contextlib.contextmanager
-def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[CompileLog]:
-    """Counts, by function, what is traced and compiled inside the block, whoever jitted it.
-
-    ```python
-    >>> import canonopt, jax, jax.numpy as jnp
-    >>> @jax.jit
-    ... def double(x):
-    ...     return 2 * x
-    >>> with canonopt.compile_log() as log:
-    ...     for n in (1, 2, 2):
-    ...         _ = double(jnp.ones(n))
-    >>> log["double"].traces, log["double"].compiles
-    (2, 2)
-    >>> print(log["double"].recompiles[0].explanation)
-    x: shape: float32[1] -> float32[2]
-      hint: pad or drop what is left over, so that x has one shape
-
-    ```
-
-    A trace is one run of the Python body. Runs inside another trace, by `.lower()` and by
-    `jax.eval_shape` count, and so do those that fail. A compile is one XLA compile. If JAX's
-    persistent cache has the program, it is a cache hit instead. The backward pass that `jax.grad`
-    makes of a jitted function is a program of its own, counted in `backward_compiles`.
-
-    **Arguments:**
-
-    - `all_threads`: whether to count what other threads do in the meantime, too.
-    - `stale`: whether to report cached calls that go on with a value that has changed since they
-        were traced, as `assert_not_stale` finds them. They are in `log.stale` and in the table.
-
-    **Returns:** a context manager that gives a `CompileLog`: `log[name]` for a function's counts,
-    `log.functions`, `log.helpers` for what JAX and libraries compile, by the line of yours that ran
-    it, and `print(log)` for a table with what differed each time, and whether it could be avoided.
-
-    **Raises:** `UnsupportedVersionError` if JAX has changed so that canonopt cannot count: at the
-    start, or at the end if JAX reported no compiles.
-    """
-    log = CompileLog()
-    with recording(Recorder(log), all_threads), contextlib.ExitStack() as block:
-        if stale:
-            block.enter_context(StaleWatch(log.stale.append, log.note_problem))
-        yield log
-    check_compiles()
 
 
 # --- limits ---------------------------------------------------------------------------------------
@@ -115,21 +68,7 @@ class _Alarm(Recorder):
 # --- limits on a function -------------------------------------------------------------------------
 
 
-@overload
-def assert_max_traces(
-    fn: F, max_traces: int | None = None, *, n: int | None = None, mode: Mode = "raise"
-) -> F: ...
-@overload
-def assert_max_traces(
-    fn: int | None = None,
-    max_traces: int | None = None,
-    *,
-    n: int | None = None,
-    mode: Mode = "raise",
-) -> Callable[[F], F]: ...
-def assert_max_traces(
-    fn: Any = None, max_traces: int | None = None, *, n: int | None = None, mode: Mode = "raise"
-) -> Any:
+def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "raise") -> Any:
     """Wraps `fn` so that it raises when it is traced more than `max_traces` times, and says why.
 
     Goes below a transformation, as in `jax.jit(canonopt.assert_max_traces(f))`, or above, as in
@@ -158,7 +97,7 @@ def assert_max_traces(
 
     - `fn`: a function, jitted by `jax.jit`, `equinox.filter_jit` or `jax.pmap` or not, or an object
         with a jitted `__call__`. Without it, a decorator is returned.
-    - `max_traces`, `n`: the limit, 1 by default. `n` is its name in `chex.assert_max_traces`.
+    - `max_traces`: the limit. In a decorator it may stand alone: `@assert_max_traces(2)`.
     - `mode`: "raise"; "warn", with a `RecompileWarning`; or "record", which only counts, in
         `.log.traces`.
 
@@ -169,22 +108,13 @@ def assert_max_traces(
     `UnsupportedVersionError` at once if JAX has changed so that canonopt cannot count traces.
     """
     if fn is not None and not callable(fn):
-        fn, n = None, fn  # as in @chex.assert_max_traces(1)
-    if max_traces is not None and n is not None:
-        raise LimitError(
-            f"max_traces={max_traces!r} and n={n!r} are two names of one limit.",
-            "Write one of them: canonopt.assert_max_traces(f, max_traces=1).",
-            path="n",
-        )
-    name, limit = ("max_traces", max_traces) if n is None else ("n", n)
-    limit = 1 if limit is None else limit
-    _check_limit(name, limit)
+        fn, max_traces = None, fn  # as in @chex.assert_max_traces(1)
+    _check_limit("max_traces", max_traces)
     _check_mode(mode)
     if fn is None:
-        return functools.partial(assert_max_traces, max_traces=limit, mode=mode)
-    if is_jitted(fn):
-        return _Jitted(fn, _Limit(fn, "traces", limit, mode))
-    return _counted(fn, _Limit(fn, "traces", limit, mode))
+        return functools.partial(assert_max_traces, max_traces=max_traces, mode=mode)
+    limit = _Limit(fn, "traces", max_traces, mode)
+    return _Jitted(fn, limit) if is_jitted(fn) else _counted(fn, limit)
 
 
 def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode = "raise") -> Any:
@@ -203,7 +133,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
         ...
     canonopt.errors.ExcessError: <lambda> (...) is compiled for the 2nd time, and max_compiles=1.
       x: commitment: not committed -> committed
-      hint: before every call, for what it passes as x: x = jax.device_put(x, jax.devices()[0])
+      hint: before every call, for its argument x: x = jax.device_put(x, jax.devices()[0])
 
     ```
 

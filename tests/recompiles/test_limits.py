@@ -96,7 +96,7 @@ def test_raises_below_and_above(jit):
         call = arrange(Truth().function())
         call(ones(8, 1))
         call(ones(8, 1))
-        message = r"body \(.*test_counting\.py:\d+\) is traced for the 2nd time, and max_traces=1"
+        message = r"body \(.*test_limits\.py:\d+\) is traced for the 2nd time, and max_traces=1"
         with pytest.raises(canonopt.errors.ExcessError, match=message) as caught:
             call(ones(8, 2))
         error = caught.value
@@ -121,12 +121,10 @@ PEERS = {
     "decorate",
     [
         canonopt.assert_max_traces(2),
-        canonopt.assert_max_traces(n=2),
-        lambda f: canonopt.assert_max_traces(f, n=2),
         lambda f: canonopt.assert_max_traces(f, max_traces=2),
     ],
 )
-def test_the_calls_of_chex_and_of_equinox(decorate):
+def test_how_it_is_called(decorate):
     call = jax.jit(decorate(Truth().function()))
     for size in (1, 2):
         call(ones(size))
@@ -280,25 +278,23 @@ def test_warnings_are_of_the_line_that_calls_the_step(watch):
     [
         ({"max_traces": "3"}, "max_traces must be an int, not '3'. Write max_traces=1."),
         ({"max_traces": True}, "max_traces must be an int, not True. Write max_traces=1."),
-        ({"n": 1.0}, "n must be an int, not 1.0. Write n=1."),
+        ({"max_traces": 1.0}, "max_traces must be an int, not 1.0. Write max_traces=1."),
         ({"max_traces": -1}, "max_traces must be 0 or more, not -1. Write max_traces=1."),
         ({"max_compiles": None}, "max_compiles must be an int, not None. Write max_compiles=1."),
         (
             {"mode": "rasie"},
             "mode must be one of 'raise', 'warn', 'record', not 'rasie'. Write mode='raise'.",
         ),
-        ({"max_traces": 2, "n": 3}, "max_traces=2 and n=3 are two names of one limit."),
     ],
 )
 def test_arguments_that_are_refused(arguments, message):
-    names = {"max_traces", "n"} if "max_compiles" not in arguments else set()
-    assertions = [canonopt.assert_max_traces] if names else []
-    assertions += [canonopt.assert_max_compiles] if not names & set(arguments) else []
+    assertions = [canonopt.assert_max_traces] if "max_compiles" not in arguments else []
+    assertions += [canonopt.assert_max_compiles] if "max_traces" not in arguments else []
     for refuse in assertions:
         for functions in ((), (jax.jit(Truth().function()),)):
             with pytest.raises(canonopt.errors.LimitError, match=re.escape(message)):
                 refuse(*functions, **arguments)
-    with pytest.raises(canonopt.errors.LimitError, match="n must be an int, not 'step'"):
+    with pytest.raises(canonopt.errors.LimitError, match="max_traces must be an int, not 'step'"):
         canonopt.assert_max_traces("step")
 
 
