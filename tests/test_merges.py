@@ -273,6 +273,8 @@ def make_losses(jit, key):
     hidden = jax.checkpoint(lambda x: jnp.tanh(x) * 2)
     make_scale = lambda **options: lambda x: Node(x, **options).scale * x
     empty, scaled = make_scale(), make_scale(scale=2.0)
+    factor, with_rule = 0.5, jax.custom_jvp(lambda x: x * 2)
+    with_rule.defjvp(lambda primals, tangents: (primals[0] * 2, tangents[0] * factor))
 
     def constants(params, x, y):
         scale = np.pi / np.sqrt(2) + math.sqrt(2) * np.prod(x.shape) + math.pi - np.log(2 * np.pi)
@@ -310,6 +312,7 @@ def make_losses(jit, key):
         "partial_of_settings": functools.partial(Settings.loss, settings),
         "checkpoint": lambda params, x, y: square_loss(params, hidden(x), y),
         "custom_jvp": lambda params, x, y: jnp.mean(soft_abs(x @ params["w"] - y)),
+        "rule_with_a_number": lambda params, x, y: square_loss(params, with_rule(x), y),
     }, {
         "key": lambda params, x, y: square_loss(params, x + jax.random.normal(key, x.shape), y),
         "table_of_the_module": lambda params, x, y: square_loss(params, x * TABLE, y),

@@ -92,8 +92,8 @@ NUMPY = (
     "the function is made."
 )
 KEEPS = (
-    "its program calls back into its code, as callbacks and rules for derivatives do, and that reads "
-    "what can change. Pass that as an argument, or capture a number or a tuple."
+    "its program calls back into its code, as callbacks and rules for derivatives do, and that "
+    "reads what can change. Pass that as an argument, or capture a number or a tuple."
 )
 
 # From functions that `jit` shares with no other to the reason, for reports.

@@ -265,7 +265,7 @@ def functions():
     placed = {"in_shardings": jax.sharding.SingleDeviceSharding(jax.devices()[0])}
     return {
         "changes what it reads": (changes, {}, ()),
-        "calls code of it again": (lambda x: jax.pure_callback(later, x, x), {}, ()),
+        "calls back into its code": (lambda x: jax.pure_callback(later, x, x), {}, ()),
         "reads a NumPy array": (lambda x: x * scales, {}, ()),
         "asks for the value": (lambda x: x * float(total), {}, ()),
         "returns an object": (lambda x: jax.tree_util.Partial(lambda: x, x), {}, ()),

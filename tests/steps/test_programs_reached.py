@@ -370,6 +370,35 @@ def fit(make, factor):
 for make in (with_jvp, with_vjp):
     for factor in (3.0, 3.0, xs + 1):
         yield from fit(make, factor)
+### rules that read what changes before they run, slow
+config = {"rate": 0.0}
+through = jax.custom_vjp(lambda x: x * 2)
+through.defvjp(lambda x: (x * 2, None), lambda _, ct: (ct * config["rate"],))
+forward = jax.custom_jvp(lambda x: x * 2)
+forward.defjvp(lambda p, t: (p[0] * 2, t[0] * config["rate"]))
+def saves(*_, **__):
+    return config["rate"] > 2
+kept = jax.checkpoint(lambda x: jnp.sin(jnp.cos(x)), policy=saves)
+def fit(function, rate):
+    config["rate"] = 0.0
+    step = jit(lambda x: function(x).sum())
+    step(xs)
+    config["rate"] = rate
+    return str(jax.make_jaxpr(jax.grad(step))(xs)), jax.grad(step)(xs)
+for function in (through, forward, kept):
+    yield fit(function, 2.0)
+    yield fit(function, 3.0)
+### functions that share an array
+def fit(w):
+    one, two = (lambda: w), (lambda: w * 2)
+    return jit(lambda x: x * (one() + two()).sum())(x)
+yield from map(fit, (xs, xs + 1))
+### defaults of fields that are changed
+@dataclasses.dataclass
+class Defaults:
+    k: float = 2.0
+-> x * dataclasses.fields(Defaults)[0].default
+~ Defaults.__dataclass_fields__["k"].default = 3.0
 ### bases and names of a class
 class Layer: ...
 class Other: ...
@@ -379,6 +408,12 @@ layer = Linear()
 -> x * len(type(layer).__name__)
 ~ Linear.__bases__ = (Other,)
 ~ Linear.__name__ = "One"
+### a cache that returns what may change
+@functools.cache
+def settings():
+    return {"rate": rate}
+-> x * settings()["rate"]
+~ settings()["rate"] = 5.0
 ### hidden names in strings
 names_of = operator.attrgetter("__globals__")
 -> x * getattr(scaled, "__globals__")["rate"]
