@@ -100,10 +100,6 @@ def _as_documented():
         jax.config.update(name, value)
 
 
-def test_there_are_pages():
-    assert len(PAGES) > 5 and all(page.is_file() for page in PAGES)
-
-
 # Older releases of flax ask jax for names that are deprecated.
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:flax")

@@ -1,16 +1,23 @@
-"""`CompileLog`: what it keeps apart, counts together and prints."""
+"""`CompileLog`: what it keeps apart, counts together and prints, for functions and for lines."""
 
+import itertools
 import re
+import types
 
+import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import Mesh
+from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt._recompiles.log import MAX_ENTRIES
+from canonopt._recompiles.rules import HANDFUL
 
-from ..support.counting import fresh, line_marked
-from ..support.scenarios import ones
+from ..support.counting import all_compiles, fresh, line_marked
+from ..support.scenarios import array, ones
 
 
 def test_failed_traces():
@@ -118,4 +125,224 @@ def test_entries_with_one_cause_are_reported_once():
     ]
     assert [sum(e.seconds for e in log["step"].recompiles)] == pytest.approx(
         [sum(cause.seconds for cause in causes)]
+    )
+
+
+# --- compiles outside of the user's jits belong to lines of the user's code -----------------------
+
+
+def line_of(log, mark):
+    """The log of the one line that a comment marks, and its avoidable causes."""
+    place = line_marked(__file__, mark)
+    (found,) = (line for line in log.helpers if line.place == place)
+    return found, [cause for cause in found.causes() if cause.is_avoidable]
+
+
+def scan(x):
+    return jax.lax.scan(lambda c, a: (c + a, a), 0.0, x)  # scan
+
+
+def while_loop(x):
+    return jax.lax.while_loop(lambda a: a[0] < 3, lambda a: a + 1, x)  # while
+
+
+def cond(x):
+    return jax.lax.cond(True, lambda a: a + 1, lambda a: a - 1, x)  # cond
+
+
+def mapped(x):
+    return jax.shard_map(lambda a: a, mesh=MESH, in_specs=P("i"), out_specs=P("i"))(x)  # shard_map
+
+
+MESH = Mesh(np.array(jax.devices()[:2]), ("i",))
+WITH_BODY = {"scan": scan, "while": while_loop, "cond": cond, "shard_map": mapped}
+
+
+@pytest.mark.parametrize("name", WITH_BODY)
+def test_a_function_made_anew_for_an_eager_loop_is_a_recompile(name):
+    run, x = WITH_BODY[name], array(8)
+    run(x)
+    with canonopt.compile_log() as log:
+        before = all_compiles()
+        for _ in range(4):
+            run(x)
+        compiled = all_compiles() - before
+    line, (cause,) = line_of(log, name)
+    assert (line.compiles, log.functions) == (compiled, []) and compiled >= 4
+    assert cause.what == f"compiled {name} again" and cause.times >= 3
+    assert "gets another function" in cause.note
+    assert not line.is_expected and 0 < line.lost_seconds < line.seconds
+    assert f"{line.name} compiled {name} again, " in str(log)
+
+    with canonopt.compile_log() as log:  # as the report says
+        for _ in range(4):
+            canonopt.jit(lambda x: run(x))(x)
+    assert [found.compiles for found in log.functions] == [1]
+    assert [line.place for line in log.helpers if not line.is_expected] == []
+
+
+def test_lengths_in_no_order():
+    x = array(80)
+    with canonopt.compile_log() as log:
+        for n in (31, 7, 55, 8, 60, 41, 9):
+            x[:n].max()  # no order
+    _, (cause,) = line_of(log, "no order")
+    assert cause.note == "7 shapes: the length changes each time"
+
+
+def test_a_length_that_follows_from_the_lengths_of_two_parts():
+    pairs = [(array(n), array(n + 1)) for n in range(1, 8)]
+    with canonopt.compile_log() as log:
+        for pair in pairs:
+            jnp.concatenate(pair)  # parts
+    _, (cause,) = line_of(log, "parts")
+    assert cause.note == "7 shapes: the length grows by one each time"
+
+
+@pytest.mark.parametrize(
+    "shapes",
+    [
+        [(n,) for n in range(2, 2 + HANDFUL)],  # few
+        [(n, n + n % 3) for n in range(2, 12)],  # the layers of a model
+    ],
+)
+def test_a_few_shapes_or_shapes_of_many_kinds_are_expected(shapes):
+    jax.clear_caches()
+    with canonopt.compile_log() as log:
+        for shape in shapes:
+            jnp.ones(shape) * 2  # shapes
+    line, causes = line_of(log, "shapes")
+    assert line.compiles >= len(shapes)
+    assert (causes, line.is_expected, line.lost_seconds) == ([], True, 0)
+
+
+def loss(x):
+    return sum([jnp.sum(operation(x)) for operation in OPERATIONS])  # many
+
+
+OPERATIONS = [
+    getattr(jnp, n)
+    for n in ["sin", "cos", "tan", "exp", "log", "tanh", "cosh", "sinh", "abs", "square"]
+]
+
+
+def test_operations_that_are_compiled_one_by_one_are_one_line_and_expected():
+    jax.clear_caches()
+    x = array(8)
+    with canonopt.compile_log() as log:
+        for _ in range(3):
+            jax.grad(loss)(x)
+    line, _ = line_of(log, "many")
+    assert (line.causes(), line.is_expected) == ([], True)
+    assert len([entry for entry in line.entries if not entry.compiled_again]) >= 10
+
+
+def test_operations_that_differ_in_constants_are_an_alarm_only_if_they_are_many():
+    counts = []
+    # The same number for several shapes, as Adam has two powers for each, is no alarm.
+    for last, shapes in ((4, [3]), (12, [3]), (5, range(3, 12))):
+        jax.clear_caches()
+        with canonopt.compile_log() as log:
+            for x in map(array, shapes):
+                for n in range(3, last):
+                    x**n  # constants
+        line, causes = line_of(log, "constants")
+        assert line.compiles >= (last - 3) * len(shapes)
+        counts.append([cause.note for cause in causes])
+    note = "the shapes are the same: a constant or a function in it is another one each time"
+    assert (counts[:2], note in counts[2]) == ([[], [note]], False)
+
+
+# --- libraries ----------------------------------------------------------------------------------
+
+
+LIBRARY = """
+import jax
+
+def fit(x):
+    step = jax.jit(lambda x: x + 1)
+    return step(x)
+
+@jax.jit
+def jitted(x):
+    return x - 1
+
+class Model:
+    def __call__(self, x):
+        return x * 3
+"""
+
+
+@pytest.fixture
+def library(tmp_path, monkeypatch):
+    """A package that is installed, whatever its name."""
+    folder = tmp_path / "site-packages"
+    folder.mkdir()
+    name = f"some_library_{next(NAMES)}"
+    (folder / f"{name}.py").write_text(LIBRARY)
+    monkeypatch.syspath_prepend(folder)
+    return __import__(name)
+
+
+NAMES = itertools.count()
+
+
+def test_a_function_is_a_librarys_if_its_file_is_installed(library):
+    x = array(3)
+    with canonopt.compile_log() as log:
+        for _ in range(3):
+            library.fit(x)  # fit
+        library.jitted(x)  # jitted
+    assert log.functions == []
+    _, (cause,) = line_of(log, "fit")
+    assert (cause.what, cause.times) == ("compiled <lambda> again", 2)
+    jitted, causes = line_of(log, "jitted")
+    assert ([entry.operation for entry in jitted.entries], causes) == (["jitted"], [])
+
+
+def test_a_line_that_is_in_no_file_of_the_users(library):
+    code = compile("import jax.numpy as jnp\njnp.ones(1234)", library.__file__, "exec")
+    jax.clear_caches()
+    with canonopt.compile_log() as log:
+        exec(code, vars(types.ModuleType("__main__")))  # called here
+    (line,) = log.helpers
+    assert line.place == line_marked(__file__, "called here")
+
+
+# --- call sites of functions ---------------------------------------------------------------------
+
+
+def test_recompiles_have_the_lines_that_called():
+    step = jax.jit(lambda x: x * 2)
+    with canonopt.compile_log() as log:
+        step(array(1))
+        step(array(2))  # two
+        eqx.filter_grad(lambda x: step(x).sum())(array(3))  # three
+    (cause,) = log["<lambda>"].causes()
+    assert cause.sites == (line_marked(__file__, "two"), line_marked(__file__, "three"))
+    assert f"called at {', '.join(cause.sites)}" in "\n".join(cause.lines())
+
+
+def test_more_lines_than_a_report_shows_are_counted():
+    step = jax.jit(lambda x: x * 2)
+    source = "\n".join(f"step(array({n}))" for n in range(1, 7))
+    with canonopt.compile_log() as log:
+        exec(compile(source, "steps.py", "exec"), {"step": step, "array": array})
+    (cause,) = log["<lambda>"].causes()
+    text = "called at steps.py:2, steps.py:3, steps.py:4, and 2 more lines"
+    assert text in cause.lines()
+
+
+def test_a_list_that_grows_is_told():
+    items = []
+    with canonopt.compile_log() as log:
+        for i in range(8):
+            items.append(jnp.float32(i))
+            jnp.stack(items)  # of a list
+    (cause,) = log[line_marked(__file__, "of a list").rpartition("/")[2]].causes()
+    assert cause.is_avoidable
+    count = 8 if jax.__version_info__ >= (0, 9) else 7
+    assert cause.note == f"{count} shapes: the length of a list grows by one each time"
+    assert cause.hints == (
+        "stack the list once, when it is complete, or keep Python numbers in it",
     )

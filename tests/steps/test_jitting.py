@@ -1,22 +1,34 @@
-"""Use the result of `canonopt.jit` like that of `jax.jit`."""
+"""`canonopt.jit`: used like `jax.jit`, what it shares, and how it runs."""
 
+import collections
+import contextlib
+import copy
 import functools
+import gc
 import inspect
 import itertools
+import pickle
+import threading
 
+import attrs
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+import optax
 import pytest
 
 import canonopt
 from canonopt._identity import read_call, why_not_shared
 from canonopt._jax_internals.watching import MissWatch
+from canonopt._steps.programs import programs
 from canonopt.errors import LimitError
 
-from ..support.counting import counted
+from ..support.callables import Frozen, Scale
+from ..support.counting import compiles, counted
 from ..support.generated import named_texts
 from ..support.jit_programs import agreed, fits
+from ..support.threads import in_threads
 
 xs = jnp.arange(8.0)
 BOTH = pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])
@@ -295,3 +307,348 @@ def test_why_an_object_in_a_set_is_not_compared():
     counter = Counter()
     (found,) = read_call(lambda x: x * len({counter}), explain=True).incomparable
     assert found.why == "may find or order objects by their identity, in a set or a cache"
+
+
+x, three = jnp.float32(2.0), jnp.arange(3.0)
+
+
+@pytest.mark.slow
+@BOTH
+def test_many_threads(jit):
+    def work(i):
+        for j in range(4):
+            a, b, given = xs + j, np.arange(8.0) * j, xs if i % 2 else x
+            found = jit(lambda x, a=a, b=b: x * a + b)(given)
+            np.testing.assert_array_equal(found, given * a + b)
+
+    for _ in range(8):
+        programs.clear()
+        in_threads(*(functools.partial(work, i) for i in range(8)))
+
+
+@BOTH
+def test_a_compiled_call_does_not_wait_for_a_trace(jit):
+    is_tracing, is_called = threading.Event(), threading.Event()
+
+    def make(waits):
+        def step(x):
+            if x.ndim == waits:
+                is_tracing.set()
+                assert is_called.wait(30)
+            return x + 1
+
+        return jit(step)
+
+    def call():
+        assert is_tracing.wait(30)
+        assert make(1)(x) == 3  # of the same code, and compiled
+        is_called.set()
+
+    make(1)(x)
+    in_threads(lambda: make(1)(three), call)
+
+
+@BOTH
+def test_functions_that_call_each_other_from_two_threads(jit):
+    barrier = threading.Barrier(2, timeout=30)
+
+    def make():
+        def even(x):
+            return odd(x[0]) + 1 if x.ndim else x
+
+        def odd(x):
+            if x.ndim == 1 and threading.current_thread() is not threading.main_thread():
+                barrier.wait()  # both threads are inside of a trace
+            return even(x[0]) * 2 if x.ndim else x
+
+        even, odd = jit(even), jit(odd)
+        return even
+
+    steps = [functools.partial(make(), jnp.ones((2, 2))) for _ in range(2)]
+    assert in_threads(*steps) == [3.0, 3.0]
+
+
+# --- what is asked of `jax.jit` besides ----------------------------------------------------------
+
+
+@BOTH
+def test_copies_and_pickles_are_functions_of_the_same(jit):
+    step = jit(doubled)
+    for _ in range(2):  # before and after a call
+        for again in (copy.copy(step), copy.deepcopy([step])[0], pickle.loads(pickle.dumps(step))):
+            assert np.array_equal(again(three), 2 * three)
+        step(three)
+
+
+def doubled(x):
+    return x * 2
+
+
+def test_what_is_lowered_by_hand_compiles_once():
+    def lowered_by_hand(x):
+        return x * 2
+
+    step = canonopt.jit(lowered_by_hand)
+    step.lower(three).compile()
+    step(three)
+    assert compiles("lowered_by_hand") == 1
+
+
+@BOTH
+def test_errors_name_the_line_of_the_user(jit):
+    def asks(x):
+        return 1 if x > 0 else 2
+
+    with pytest.raises(jax.errors.TracerBoolConversionError) as caught:
+        jit(asks)(x)
+    assert f"asks at {__file__}" in str(caught.value)
+
+
+# --- how often a function is traced and compiled -------------------------------------------------
+
+
+def attempt(x, a):
+    try:
+        return x * float(a)
+    except Exception as error:
+        return type(error).__name__
+
+
+def suppresses(x, a):
+    with contextlib.suppress(Exception):
+        return x * float(a)
+    return x * 100.0
+
+
+# Bodies that use a captured array as they would an argument.
+BODIES = {
+    "add": lambda x, a: x + a,
+    "where": lambda x, a: jnp.where(x > a, x, a),
+    "scan": lambda x, a: jax.lax.scan(lambda c, _: (c + a, None), x, length=2)[0],
+    "rows": lambda x, a: jax.lax.scan(lambda c, row: (c + row, None), 0.0, a)[0],
+    "grad": lambda x, a: jax.grad(lambda y: jnp.mean((y - a) ** 2))(x),
+    "vmap": lambda x, a: jax.vmap(lambda y, z: y * z)(x, a),
+    "mean": lambda x, a: jnp.mean(a) + x,
+    "relu": lambda x, a: jax.nn.relu(x * a) + jax.nn.logsumexp(x),
+    "print": lambda x, a: (jax.debug.print("{}", x), x * a)[1],
+}
+# Bodies that ask for the array, of which each is another function.
+ASKING = {
+    "float": lambda x, a: x * float(a),
+    "if": lambda x, a: x * 2 if a else x,
+    "text": lambda x, a: x * len(f"{a}"),
+    "type": lambda x, a: x * len(type(a).__name__),
+    "catch": attempt,
+    "suppress": suppresses,
+    "isinstance": lambda x, a: x * (2.0 if isinstance(a, jax.core.Tracer) else 3.0),
+    "class": lambda x, a: x * (2.0 if a.__class__.__name__ < "B" else 3.0),
+    "attribute": lambda x, a: x * (2.0 if hasattr(a, "aval") else 3.0),
+}
+
+
+def capturing(held, read):
+    return lambda x: x + read(held)
+
+
+def sgd_of(optim):
+    return lambda x: optim.update(x, optim.init(x))[0]
+
+
+class OwnPartial(functools.partial):
+    def __new__(cls, array):
+        return super().__new__(cls, lambda array, x: x * array, array)
+
+
+@attrs.frozen
+class Slotted:
+    array: object
+
+
+class Cached(Frozen):
+    @functools.cached_property
+    def doubled(self):
+        return self.k * 2
+
+
+def with_cache(array):
+    cached = Cached(array)
+    assert cached.doubled is cached.doubled
+    return cached
+
+
+def with_attribute(array):
+    def held(): ...
+
+    held.array = array
+    return held
+
+
+# What a function may hold an array in.
+HOLDERS = {
+    "default": lambda a: lambda x, a=a, *, b=a: x + a * b,
+    "partial": lambda a: functools.partial(BODIES["add"], a=a),
+    "partial of a partial": lambda a: functools.partial(
+        functools.partial(lambda a, b, x, *, c=1.0: a * x + b * c, a), a + 1, c=a
+    ),
+    "layers": lambda a: capturing(
+        {"b": [(eqx.nn.Linear(3, 3, key=jax.random.key(0)), {"b": a})]},
+        lambda held: held["b"][0][0](held["b"][0][1]["b"]),
+    ),
+    "key": lambda a: capturing(
+        jax.random.key(a[0].astype(int)), lambda held: jax.random.normal(held, (3,))
+    ),
+    "checkpoint": lambda a: capturing(
+        jax.checkpoint(capturing(a, jnp.sin)), lambda held: held(1.0)
+    ),
+    "jtu.Partial": lambda a: jax.tree_util.Partial(functools.partial(BODIES["add"], a)),
+    "method": lambda a: Frozen(a).apply,
+    "module": lambda a: Scale(a),
+    "function": lambda a: capturing(capturing(a, jnp.sin), lambda held: held(1.0)),
+    "jit": lambda a: capturing(jax.jit(capturing(a, jnp.sin)), lambda held: held(1.0)),
+    "canonopt.jit": lambda a: canonopt.jit(lambda x, a=a: x + a),
+    "hoist": lambda a: canonopt.hoist(lambda x, a=a: x + a),
+    "tuple": lambda a: capturing((a, 1), lambda held: held[0]),
+    "attribute": lambda a: capturing(with_attribute(a), lambda held: held.array),
+    "wrapped": lambda a: functools.wraps(capturing(a, jnp.sin))(
+        capturing(capturing(a, jnp.sin), lambda held: held(1.0))
+    ),
+    "transformation": lambda a: sgd_of(optax.stateless(lambda x, _: x + a)),
+    "spec": lambda a: sgd_of(canonopt.sgd(a)),
+    "list": lambda a: capturing([a, 1], lambda held: held[0]),
+    "dict": lambda a: capturing({"b": a, "a": 1}, lambda held: held["b"]),
+    "OrderedDict": lambda a: capturing(collections.OrderedDict(b=a), lambda held: held["b"]),
+    "defaultdict": lambda a: capturing(collections.defaultdict(list, b=a), lambda held: held["b"]),
+}
+
+
+# Classes of which each instance is another function.
+UNSHARED = {
+    "partial of a class": OwnPartial,
+    "attrs": lambda a: capturing(Slotted(a), lambda held: held.array),
+    "cached property": lambda a: capturing(with_cache(a), lambda held: held.doubled),
+}
+
+
+def made_by(body):
+    return lambda a: lambda x: body(x, a)
+
+
+JAX_ARRAYS = {**{name: made_by(body) for name, body in BODIES.items()}, **HOLDERS}
+MAKES = [(name, make, jnp.asarray, 1) for name, make in JAX_ARRAYS.items()]
+MAKES += [(name, made_by(body), np.asarray, 3) for name, body in BODIES.items()]
+MAKES += [(name, make, jnp.asarray, 3) for name, make in UNSHARED.items()]
+MAKES += [(f"asks, {name}", made_by(body), jnp.float32, 3) for name, body in ASKING.items()]
+
+
+@pytest.mark.parametrize(
+    ("make", "kind", "compiles"),
+    [pytest.param(*rest, id=f"{name}, {rest[1].__name__}") for name, *rest in MAKES],
+)
+def test_another_array_needs_no_compile_unless_it_is_asked_for(make, kind, compiles):
+    values = [2.0, 3.0, 2.0] if kind is jnp.float32 else [np.arange(3.0) + i for i in (0, 1, 0)]
+    arrays = [*map(kind, values)]
+    expected = [make(array)(three) for array in arrays]
+    programs.clear()
+    with canonopt.compile_log() as log:
+        found = [canonopt.jit(make(array))(three) for array in arrays]
+    np.testing.assert_allclose(found, expected, rtol=1e-6)
+    given = jnp.stack([three, three + 1])
+    for transform in (jax.vmap, lambda fn: jax.vmap(jax.grad(lambda x: jnp.sum(fn(x))))):
+        pair = (transform(fn)(given) for fn in (canonopt.jit(make(arrays[1])), make(arrays[1])))
+        np.testing.assert_allclose(*pair, rtol=1e-6)
+    # A function that reads a NumPy array is not shared.
+    assert sum(counted.compiles for counted in log.functions) == compiles
+
+
+MADE_IN_FIT = {
+    "static": lambda: canonopt.sgd(0.1),
+    "dynamic": lambda: canonopt.sgd(canonopt.dynamic(0.1)),
+    "schedule": lambda: canonopt.sgd(canonopt.linear_schedule(0.1, 0.0, 10)),
+    "nested": lambda: canonopt.chain(optax.clip(1.0), canonopt.sgd(0.1)),
+    "mask": lambda: canonopt.masked(canonopt.sgd(0.1), lambda params: True),
+}
+
+
+@pytest.mark.parametrize("make", MADE_IN_FIT.values(), ids=MADE_IN_FIT)
+def test_finds_the_program_after_the_garbage_collector_took_the_spec(make):
+    def fit():
+        optim = make()
+
+        def step(params, state):
+            return optim.update(params, state, params)
+
+        canonopt.jit(step)(three, optim.init(three))
+
+    with canonopt.compile_log() as log:
+        for _ in range(3):
+            fit()
+            gc.collect()
+    assert log["step"].traces == log["step"].compiles == 1
+
+
+def of_schedule(schedule, *args):
+    return canonopt.sgd(schedule(canonopt.dynamic(0.1), *args))
+
+
+WITH_DYNAMIC_PARTS = {
+    "schedule": lambda: [of_schedule(canonopt.linear_schedule, end, 10) for end in (0.0, 0.2)],
+    "factory of the schedule": lambda: [
+        of_schedule(schedule, 10, 0.5)
+        for schedule in (canonopt.cosine_decay_schedule, canonopt.exponential_decay)
+    ],
+    "part of a chain": lambda: [
+        canonopt.chain(canonopt.adamw(canonopt.dynamic(0.1), weight_decay=decay))
+        for decay in (0.1, 0.2)
+    ],
+}
+
+
+@pytest.mark.parametrize("make", WITH_DYNAMIC_PARTS.values(), ids=WITH_DYNAMIC_PARTS)
+def test_a_captured_spec_is_told_apart_by_the_static_rest_of_its_parts(make):
+    def train(optim, jit):
+        step = jit(lambda params, state: optim.update(params, state, params))
+        params, state = three, optim.init(three)
+        for _ in range(3):
+            updates, state = step(params, state)
+            params = params + updates
+        return params
+
+    first, second = ([train(optim, jit) for jit in (canonopt.jit, jax.jit)] for optim in make())
+    assert jnp.allclose(*first, rtol=1e-6)
+    assert jnp.allclose(*second, rtol=1e-6)
+    assert not jnp.allclose(first[0], second[0], rtol=1e-4)
+
+
+@pytest.mark.parametrize("inner", [jax.jit, canonopt.jit, canonopt.filter_jit])
+def test_a_jitted_function_may_be_called_by_itself_between_fits(inner):
+    globals()["loss_now"] = loss = inner(doubled)
+
+    def fit():
+        return canonopt.jit(lambda p: loss_now(p) + 1)(x)
+
+    with canonopt.compile_log() as log:
+        assert (fit(), loss(x), fit(), fit()) == (5, 4, 5, 5)
+    assert log["<lambda>"].compiles == 1
+
+
+def loss_now(p): ...
+
+
+def test_a_jitted_global_that_is_made_again_is_shared():
+    cell = """
+K = 2.0
+@canonopt.jit
+def inner(x): return x * 2
+inner(1.0)
+@canonopt.jit
+def outer(x): return inner(x) + 1
+outer(1.0)
+@canonopt.jit
+def outer(x): return inner(x) + 2
+outer(1.0)
+"""
+    space = {"__name__": "notebook", "canonopt": canonopt}
+    with canonopt.compile_log() as log:
+        for _ in range(2):
+            exec(compile(cell, "cell.py", "exec"), space)
+    assert log["outer"].compiles == 2  # of two functions of that name
