@@ -74,10 +74,11 @@ def keeps_state(code: Any) -> bool:
 def with_arrays(fn: Any, reading: Reading, others: Iterable[Any]) -> Copy:
     """Return a copy of a function that was read, with others in place of `reading.arrays`.
 
-    **Raises:** `TypeError` if something that leads to an array cannot be copied.
+    **Raises:** `TypeError` if something that leads to an array cannot be copied, or if code may
+    meet both that and its copy.
     """
     pairs = zip(map(id, reading.arrays), others, strict=True)
-    return Copy(fn, dict(pairs), reading.above)
+    return Copy(fn, dict(pairs), reading.above, reading.shared)
 
 
 _TELLS = (

@@ -11,7 +11,7 @@ import functools
 import itertools
 import operator
 import types
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set
 from typing import Any
 
 import jax
@@ -284,14 +284,18 @@ class Copy:
     - `value`: is copied; `made` is the copy.
     - `others`: the new objects, by the ids of those in whose places they are.
     - `through`: the ids of what is to be copied or replaced, at least.
+    - `whole`: the ids of what must not be copied.
 
     **Raises:** `TypeError` if something cannot be copied, or is not found.
     """
 
-    def __init__(self, value: Any, others: Mapping[int, Any], through: Collection[int]) -> None:
+    def __init__(
+        self, value: Any, others: Mapping[int, Any], through: Set[int], whole: Set[int]
+    ) -> None:
         self._graph = Graph(value)  # which keeps the nodes, so that no other object gets such an id
         self._changed = leading_to(others, self._graph.owners_of)
-        if len(self._graph.nodes) >= MAX_NODES or not self._changed.issuperset(through):
+        is_found = len(self._graph.nodes) < MAX_NODES and through <= self._changed
+        if not is_found or self._changed & whole:
             raise TypeError("An array that was read cannot be replaced.")
         self._copied: dict[int, Any] = {**others}
         self._cells: dict[int, types.CellType] = {}

@@ -145,6 +145,8 @@ class Reading:
     # into something.
     arrays: list[Any] = dataclasses.field(default_factory=list)
     above: set[int] = dataclasses.field(default_factory=set)
+    # The ids of parts that are also reached in another way, as a global.
+    shared: set[int] = dataclasses.field(default_factory=set)
 
 
 class _Arrays:
@@ -154,7 +156,8 @@ class _Arrays:
         self.found: dict[int, tuple[Any, int]] = {}  # by id, with their places in the key
         # By the id of each part of the function, the ids of what has it as a part.
         self.owners_of: dict[int, list[int]] = {}
-        self.also_reached: set[int] = set()  # in a way that a copy does not change
+        # The ids of what is also reached in a way that a copy does not change.
+        self.shared: set[int] = set()
 
     def add(self, array: Any, place: int) -> int | None:
         """Add an array that is read at a place of the key; return the place where it was before."""
@@ -167,7 +170,7 @@ class _Arrays:
         What meets both an object and its copy can tell them apart.
         """
         above = leading_to(self.found, self.owners_of)
-        return set() if self.also_reached & above else above
+        return set() if self.shared & above else above
 
 
 def leading_to(ids: Iterable[int], owners_of: Mapping[int, list[int]]) -> set[int]:
@@ -253,12 +256,22 @@ class Reader:
         for array, place in () if above else arrays.values():
             self.out[place] = self._key_of_array(array)
         return Reading(
-            tuple(self.out),
-            *(self.is_comparable, self.can_change, self.reads_data, bool(arrays)),
-            *(self.incomparable, self.has_numpy, self.passes_objects, self.finds_by_identity),
-            bool(self._named & _HIDE_TRACES),
-            *(self.pinned, self._alive, self.library_cells),
-            *([array for array, _ in arrays.values()] if above else [], above),
+            key=tuple(self.out),
+            is_comparable=self.is_comparable,
+            can_change=self.can_change,
+            reads_data=self.reads_data,
+            captures_arrays=bool(arrays),
+            incomparable=self.incomparable,
+            has_numpy=self.has_numpy,
+            passes_objects=self.passes_objects,
+            finds_by_identity=self.finds_by_identity,
+            hides_traces=bool(self._named & _HIDE_TRACES),
+            pinned=self.pinned,
+            objects=self._alive,
+            library_cells=self.library_cells,
+            arrays=[array for array, _ in arrays.values()] if above else [],
+            above=above,
+            shared=self._arrays.shared,
         )
 
     def _finish(self) -> None:
@@ -351,8 +364,8 @@ class Reader:
             return False
         place, first = seen
         self.out += (SEEN, place)
-        if first == "now" != mode:
-            self._arrays.also_reached.add(id(value))
+        if (first == "now") != (mode == "now"):
+            self._arrays.shared.add(id(value))
         if first == "live" and mode in ("held", "given"):
             # Where it was read first, its identity did not count.
             self.add_identity(value)
