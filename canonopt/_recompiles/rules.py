@@ -265,7 +265,7 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.is_widened_by_step and "apply_updates" in d.new.caller.names | d.new.names,
-        "the updates are wider than the model, and ours keeps the dtypes of the model",
+        "the updates are wider than the model, whose dtypes canonopt.apply_updates keeps",
         lambda d: _swap(d, "apply_updates", "eqx"),
     ),
     Rule(
