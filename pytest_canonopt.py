@@ -157,8 +157,7 @@ def _excess(log: canonopt.CompileLog, limits: dict[str, dict[str | None, int]]) 
             limit = by_name.get(function.name, by_name.get(None))
             count = function.traces if marker == "max_traces" else function.compiles
             if function.is_line:  # of its operations, those that are compiled anew and need not be
-                again = sum(cause.times for cause in function.causes() if cause.is_avoidable)
-                count = again and again + 1
+                count = function.avoidable and function.avoidable + 1
             if limit is None or count <= limit:
                 continue
             lines = [f"{function.title} was {_MARKERS[marker]} {count} times, {marker}({limit})."]

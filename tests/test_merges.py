@@ -360,6 +360,8 @@ return repeat(step, *eqx.nn.make_with_state(make)(), data=make_data(key))
 ### diffrax model, filter_jit slow
 loss = lambda mlp, x, y: jnp.mean((solve(lambda t, y, args: mlp(y), x[0]) - y[0]) ** 2)
 return train(jit, key, loss, eqx.nn.MLP(3, 3, 4, 1, key=key))
+### returns sentinels, filter_jit
+return jit(lambda x: (x * 2, None, jnp.float32, jax.nn.relu, np.dtype("int8")))(make_data(key)[0])
 ### flax linen
 model = Linear()
 loss = lambda params, x, y: jnp.mean((model.apply(params, x) - y) ** 2)

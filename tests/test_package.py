@@ -116,7 +116,7 @@ def test_the_tests_in_a_folder_are_named_after_its_modules(folder: str):
     tests_of = Path(__file__).parent.joinpath(*folder.removeprefix("_").split("."))
     tests = [path.stem.removeprefix("test_") for path in tests_of.glob("test_*.py")]
     assert tests
-    # `test_hoisting_trees` has more tests of `hoisting`.
+    # `test_programs_reached` has more tests of `programs`.
     named_otherwise = [t for t in tests if not any(f"{t}_".startswith(f"{m}_") for m in modules)]
     assert named_otherwise == []
 

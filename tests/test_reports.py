@@ -21,7 +21,7 @@ KNOWN_PART, _, UNSEEN_PART = PAGE.partition(doctor_score.UNSEEN_HEADING)
 FINE = [script for script in (*SCRIPTS, *UNSEEN) if script.is_fine]
 REPORTS = [script for script in (*SCRIPTS, *UNSEEN) if not script.is_fine]
 # Of these, loading or compiling takes seconds.
-_HEAVY = re.compile("flax|diffrax|optax.chain|PRNGKey")
+_HEAVY = re.compile("flax|nnx|diffrax|optax.chain|PRNGKey")
 
 
 def _tiers(scripts):

@@ -141,6 +141,11 @@ def test_tyro_has_a_flag_for_each_parameter(step):
     }
 
 
+def test_tyro_has_a_flag_for_a_number_that_is_none_by_default():
+    optim = tyro.cli(canonopt.Spec, default=canonopt.sgd(0.1), args=["--momentum", "0.9"])
+    assert optim is canonopt.sgd(0.1, 0.9)
+
+
 def test_tyro_needs_a_default():
     config = dataclasses.make_dataclass("config", [("optim", canonopt.Spec)])
     with pytest.raises(TypeError, match=r"base class, .* Write canonopt\.adam"):

@@ -541,7 +541,7 @@ def _differing(old: Call, new: Call) -> Iterator[Difference]:
             # An argument that only one of the calls has is a difference already.
             if path.startswith((GIVEN, OPTION)) or (after is None and path.startswith(CONTEXT)):
                 continue
-        elif before is after or _is_same(before, after):
+        elif before is after or _is_same(before, after) or _is_of_two(path, before, after):
             continue
         found = Difference(path, before, after, old, new)
         if found.kind in ("structure", "none"):
@@ -556,6 +556,12 @@ def _is_same(before: Leaf, after: Leaf) -> bool:
     if old.is_array:  # not by the token: a tracer has no placement to compare
         return new.is_array and not array_kinds(old, new)
     return before.is_static and after.is_static and before.token == after.token
+
+
+def _is_of_two(path: str, before: Leaf, after: Leaf) -> bool:
+    """Return True for one static argument of two calls, only one of which is shared."""
+    is_one = before.digest == after.digest and path != FUNCTION
+    return is_one and before.is_shared != after.is_shared
 
 
 _MAX_COUNTED = 64  # differences of a call, after which it is far enough off

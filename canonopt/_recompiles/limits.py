@@ -382,7 +382,9 @@ class _Guard(_Alarm):
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
         if (entry in self._told and self._mode == "warn") or self._is_allowed(log):
             return
-        count = _programs_of_line(log, entry) if log.is_line else _programs(log)
+        # A line has one, and as many as a report of it calls avoidable.
+        again = log.avoidable if log.is_line and entry.compiled_again else 0
+        count = 1 + again if log.is_line else _programs(log)
         done = "read from JAX's persistent cache" if compiled.is_hit else "compiled"
         done += " for its backward pass" if compiled.in_backward_pass and not log.is_line else ""
         self._check(log, entry, count, done)
@@ -409,12 +411,6 @@ def _programs(log: FunctionLog) -> int:
     others = sum(not e.is_nested and (e.is_trial or e.error is not None) for e in log.entries)
     traces = log.traces - log.nested_traces - others
     return max(traces, log.compiles + log.cache_hits, log.backward_compiles)
-
-
-def _programs_of_line(log: FunctionLog, entry: Entry) -> int:
-    """One, and as many as a report of the line calls avoidable."""
-    causes = log.causes() if entry.compiled_again else ()
-    return 1 + sum(cause.times for cause in causes if cause.is_avoidable)
 
 
 # --- why --------------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from .._jax_internals.watching import Compile, CompileWatch, Miss, MissWatch
 from .._python_internals.callers import call_site
 from ..errors import ExcessError, RecompileWarning
 from .log import MAX_ENTRIES, CompileLog, Entry, FunctionLog
-from .records import call_of_miss, shapes_of_miss
+from .records import Call, call_of_miss, shapes_of_miss
 from .stale import StaleWatch
 
 _Key: TypeAlias = tuple[int, str]  # of a thread, and the name under which it compiles
@@ -216,6 +216,7 @@ class _Running:
     miss: Miss
     # An exception that was being handled before, and so is not this miss's error.
     handled: BaseException | None
+    call: Call | None = None
     # Without a log for what a library compiles, which has one entry, of the operation.
     entries: list[tuple[Recorder, FunctionLog | None, Entry | None]] = attrs.field(factory=list)
     started: float = 0.0
@@ -251,6 +252,8 @@ def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
     """Make a note in the logs of what fails in canonopt itself, which does not stop a step."""
     try:
         yield
+    except (ExcessError, RecompileWarning):  # of an assertion
+        raise
     except Exception as error:
         for recorder in recorders:
             recorder.note_problem(f"{type(error).__name__}: {error}")
@@ -259,12 +262,8 @@ def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
 def _tell(found: Sequence[_Recorded], tell: Callable[[Recorder, FunctionLog, Entry], None]) -> None:
     """Tell each recorder, after all have counted, because an assertion may raise."""
     for recorder, log, entry in found:
-        try:
+        with _noting_problems([recorder]):
             tell(recorder, log, entry)
-        except (ExcessError, RecompileWarning):
-            raise
-        except Exception as error:
-            recorder.note_problem(f"{type(error).__name__}: {error}")
 
 
 def is_inside_recorded(recorder: Recorder) -> bool:
@@ -300,28 +299,27 @@ def _enter(miss: Miss) -> _Running:
         function = users_function(miss.function)
         by_library, name = is_helper(function), name_of(function)
         logs = [(each, each.log_of(name, function, by_library)) for each in recorders]
-        call = site = operation = None
         is_nested = is_staging()
-        if any(log is not None for _, log in logs):
+        is_operation = by_library and not is_nested
+        if any(log for _, log in logs) or (is_operation and not is_of_jax(function)):
             with _noting_problems(recorders):
-                call = call_of_miss(miss, function)
-                site = call.caller.place or None
-        if by_library and not is_nested:
-            operation = _operation(miss, function, name)
+                running.call = call_of_miss(miss, function)
+        operation = _operation(miss, function, name, running.call) if is_operation else None
+        site = running.call.caller.place or None if running.call else None
         for each, log in logs:
             entry = None if operation is None else attrs.evolve(operation)
             if log is not None:
-                entry = Entry(call, 0.0, is_nested=is_nested, site=site)
+                entry = Entry(running.call, 0.0, is_nested=is_nested, site=site)
             running.entries.append((each, log, entry))
     # Last, so that the time does not include making the record.
     running.started = time.perf_counter()
     return running
 
 
-def _operation(miss: Miss, function: Any, name: str) -> Entry:
+def _operation(miss: Miss, function: Any, name: str, call: Call | None) -> Entry:
     """Return an entry for what a library may compile in a call of `function`."""
     if not is_of_jax(function):
-        return Entry(call_of_miss(miss, function), 0.0, operation=name)
+        return Entry(call, 0.0, operation=name)
     # The operations that `jax.shard_map` runs one by one have no names.
     name = "shard_map" if is_in_shard_map() else name
     return Entry(None, 0.0, operation=name, shapes=shapes_of_miss(miss))
@@ -357,9 +355,8 @@ def _count(
     key = threading.get_ident(), name_in_events(miss.jitted)
     for recorder in [*_known.values()]:
         recorder.pending.pop(key, None)
-    calls = {id(e.call): e.call for *_, e in running.entries if e is not None}
-    for call in filter(None, calls.values()):
-        call.note_returned(outputs)
+    if running.call is not None:
+        running.call.note_returned(outputs)
     for recorder, log, entry in running.entries:
         if entry is None:
             continue

@@ -137,6 +137,11 @@ class Leaf:
         return self.dtype.startswith(INEXACT)
 
     @property
+    def is_shared(self) -> bool:
+        """Return True for a static value in a call of `canonopt.jit`, which goes by digests."""
+        return self.token == ("program", self.digest)
+
+    @property
     def is_of_number(self) -> bool:
         """Return True if the text is that of a number of Python or NumPy."""
         number = r"(np\.\w+\()?-?([\d.]+(e[-+]?\d+)?|inf|nan)\)?"

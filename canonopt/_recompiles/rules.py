@@ -265,7 +265,7 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.is_widened_by_step and "apply_updates" in d.new.caller.names | d.new.names,
-        "the updates are wider than the model, and ours keeps the dtypes of the model",
+        "the updates are wider than the model, whose dtypes canonopt.apply_updates keeps",
         lambda d: _swap(d, "apply_updates", "eqx"),
     ),
     Rule(
@@ -393,12 +393,11 @@ def _assign(d: Difference, path: str, code: str, is_as_before: bool = False) -> 
     else:
         line = f"{name} = {{eqx}}.tree_at(lambda tree: tree{rest}, {name}, {code})"
     line = caller.with_modules(line.replace("{leaf}", f"{name}{rest}"))
-    if is_alone:
-        return Line("", f"before every call, for its argument {root}: {line}")
-    if root in caller.arguments:
-        return Line(line)
-    # The source of the call does not name what it passes.
-    return Line("", f"before the call, for its argument {root}: {line}")
+    # Without a name for what the source of the call passes, too, it is in words.
+    if is_alone or root not in caller.arguments:
+        calls = "every call" if is_alone else "the call"
+        return Line("", f"before {calls}, for its argument {root}: {line}")
+    return Line(line)
 
 
 def _canonicalize(d: Difference, of_argument: str = "canonicalize") -> Line:

@@ -564,3 +564,19 @@ def test_lines_of_an_explanation():
     # Those that are too many to show are no lines to paste.
     told = Cause(hints=("one", "two"), fixes=("x = 1", "y = 1", "z = 1"))
     assert told.lines(most=2) == ["hint: one", "hint: 3 lines like x = 1"]
+
+
+def test_a_call_that_is_not_shared_differs_in_its_function_only():
+    class Model(eqx.Module):
+        weight: jax.Array
+        flag: bool = eqx.field(static=True, default=True)
+
+    def make(scale):
+        return canonopt.filter_jit(lambda model, x: x * model.weight * scale)
+
+    model = Model(ones(4))
+    with canonopt.compile_log() as log:
+        for scale in (1.0, np.ones(4)):
+            make(scale)(model, ones(4))
+    ((cause,),) = [function.causes() for function in log.functions]
+    assert [change.kind for change in cause.changes] == ["function"]

@@ -137,8 +137,6 @@ for _ in range(3):
 # -     @nnx.jit
 # -     def step(model, x):
 # -         return (model(x) ** 2).mean()
-from flax import nnx
-
 def fit(model, x):
     @nnx.jit
     def step(model, x):
@@ -160,8 +158,6 @@ results = [fit(model, np.ones((4, 2), np.float32)) for _ in range(3)]
 # +
 # - nnx.Optimizer(model, optax.adam(lr)
 # + Optimizer(model, canonopt.adam(canonopt.dynamic(lr))
-from flax import nnx
-
 @nnx.jit
 def step(model, optimizer, x):
     grads = nnx.grad(lambda m: (m(x) ** 2).mean())(model)
@@ -907,8 +903,6 @@ results.append(params["w"])
 ### a model of nnx that is split again before each step
 # https://flax.readthedocs.io/en/latest/guides/performance.html
 # step: 1 traces
-from flax import nnx
-
 @functools.partial(jax.jit, static_argnums=0)
 def step(graphdef, state, x):
     model = nnx.merge(graphdef, state)

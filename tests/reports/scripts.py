@@ -60,7 +60,8 @@ class Script:
 
     @property
     def source(self) -> str:
-        return f"{PREAMBLE}{self.body}"
+        nnx = "from flax import nnx\n" if "nnx." in self.body else ""
+        return f"{PREAMBLE}{nnx}{self.body}"
 
     @property
     def link(self) -> str:

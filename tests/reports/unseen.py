@@ -135,8 +135,6 @@ for i in range(4):
 ### an NNX model that each seed makes again
 # google/flax/issues/4329
 # step: 1 traces
-from flax import nnx
-
 @nnx.jit
 def step(model, x):
     return nnx.relu(model(x)).mean()
@@ -289,8 +287,6 @@ for last in (1, 3, 2):
 # + tx = optax.adam(0.1)
 # - nnx.Optimizer(model, optax.adam(0.1),
 # + nnx.Optimizer(model, tx,
-from flax import nnx
-
 @nnx.jit
 def step(model, optimizer, x):
     grads = nnx.grad(lambda model: (model(x) ** 2).mean())(model)
@@ -308,8 +304,6 @@ for epoch in range(3):
 # https://flax.readthedocs.io/en/stable/guides/view.html
 # differs: model.dropout.deterministic: static value
 # step: 2 traces, expected
-from flax import nnx
-
 class Model(nnx.Module):
     def __init__(self, rngs):
         self.linear = nnx.Linear(3, 2, rngs=rngs)

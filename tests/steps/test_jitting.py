@@ -515,7 +515,11 @@ HOLDERS = {
     "transformation": lambda a: sgd_of(optax.stateless(lambda x, _: x + a)),
     "spec": lambda a: sgd_of(canonopt.sgd(a)),
     "list": lambda a: capturing([a, 1], lambda held: held[0]),
-    "dict": lambda a: capturing({"b": a, "a": 1}, lambda held: held["b"]),
+    "dict": lambda a: capturing({"b": a, "a": 1}, lambda held: [*held.values()][0]),  # noqa: RUF015
+    "one list twice": lambda a: (
+        lambda held: capturing((held, held), lambda pair: pair[0][0] * pair[1][0])
+    )([a]),
+    "keywords": lambda a: functools.partial(lambda x, *, b, a: x * a + b, b=a, a=2 * a),
     "OrderedDict": lambda a: capturing(collections.OrderedDict(b=a), lambda held: held["b"]),
     "defaultdict": lambda a: capturing(collections.defaultdict(list, b=a), lambda held: held["b"]),
 }

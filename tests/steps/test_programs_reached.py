@@ -447,7 +447,9 @@ def fit(push, get):
 (push, one), (_, two) = make(1.0), make(1.0)
 yield fit(push, one)
 yield fit(push, two)
-yield fit(*make(xs))
+(push, one), (_, two) = make(xs), make(xs)
+yield fit(push, one)
+yield fit(push, two)
 ### objects that are looked up
 def fit(t):
     yield jit(lambda x: x * (2.0 if t is trainer else 3.0) + t.w)(x)
