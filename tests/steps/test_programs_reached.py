@@ -472,6 +472,10 @@ def static(x, method):
     return model.apply({}, x, method=method)
 for rate in (1.0, 5.0):
     yield jit(static, static_argnums=1)(x, "encode")
+### static arguments that are equal
+for n in (1, 1.0, True, 0.0, -0.0):
+    yield jit(lambda x, n: x * n, static_argnums=1)(jnp.int32(3), n)
+    yield jit(lambda x, n: x * n[0], static_argnums=1)(jnp.int32(3), (n,))
 ### objects that are built while traced
 held = Built()
 -> x * Built().rate
