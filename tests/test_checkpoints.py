@@ -235,7 +235,30 @@ def small(optim=None, shape=(8, 4), dtype=jnp.float32, name="w"):
     return {"model": model, "opt_state": state, "step": 3}
 
 
+class UpDown(eqx.Module):
+    up: jax.Array
+    down: jax.Array
+
+
+class DownUp(eqx.Module):
+    down: jax.Array
+    up: jax.Array
+
+
+UpDown.__qualname__ = DownUp.__qualname__ = "Block"  # before and after the fields were moved
+ZERO, ONE = jnp.zeros(2), jnp.ones(2)
+# What it is restored into, what is said, and what was saved, if not a tree as `small` makes it.
 MISFITS = {
+    "fields in another order": (
+        lambda: DownUp(ONE, ZERO),
+        ["leaf 1 -> leaf 0 @ like.down", "leaf 0 -> leaf 1 @ like.up"],
+        UpDown(ONE, ZERO),
+    ),
+    "items in another order": (
+        lambda: collections.OrderedDict(down=ONE, up=ZERO),
+        ["leaf 1 -> leaf 0 @ like['down']", "leaf 0 -> leaf 1 @ like['up']"],
+        collections.OrderedDict(up=ONE, down=ZERO),
+    ),
     "another optimizer whose state has the same leaves": (
         lambda: small(canonopt.adabelief(1e-3)),
         ["ScaleByAdamState -> ScaleByBeliefState @ like['opt_state'][0]"],
@@ -288,9 +311,9 @@ MISFITS = {
 
 @pytest.mark.parametrize("misfit", MISFITS)
 def test_what_does_not_fit_is_named_before_anything_is_read(misfit):
-    make, lines = MISFITS[misfit]
+    make, lines, *saved = MISFITS[misfit]
     with pytest.raises(canonopt.errors.CheckpointError) as caught:
-        canonopt.restore_like(make(), pytest.fail, canonopt.manifest(small()))
+        canonopt.restore_like(make(), pytest.fail, canonopt.manifest(*saved or [small()]))
     assert str(caught.value).splitlines() == [
         "Nothing was restored, since the checkpoint was saved from another tree:",
         *(f"  {line}" for line in lines),
@@ -367,37 +390,6 @@ def test_a_tree_of_other_containers():
         canonopt.errors.CheckpointError, match=r"\(\*, \*\).* -> .*\[\*, \*\].* @ like"
     ):
         canonopt.restore_like(like, lambda _: {"a": (1.0, 2.0)})
-
-
-class UpDown(eqx.Module):
-    up: jax.Array
-    down: jax.Array
-
-
-class DownUp(eqx.Module):
-    down: jax.Array
-    up: jax.Array
-
-
-UpDown.__qualname__ = DownUp.__qualname__ = "Block"  # before and after the fields were moved
-ORDERS = {
-    "fields": (UpDown(jnp.ones(2), jnp.zeros(2)), DownUp(jnp.ones(2), jnp.zeros(2)), "."),
-    "items": (
-        collections.OrderedDict(up=jnp.ones(2), down=jnp.zeros(2)),
-        collections.OrderedDict(down=jnp.ones(2), up=jnp.zeros(2)),
-        "['",
-    ),
-}
-
-
-@pytest.mark.parametrize("order", ORDERS)
-def test_leaves_in_another_order_are_not_taken_for_each_other(order):
-    saved, like, mark = ORDERS[order]
-    with pytest.raises(canonopt.errors.CheckpointError, match="saved from another tree") as caught:
-        canonopt.restore_like(like, pytest.fail, canonopt.manifest(saved))
-    assert f"leaf 1 -> leaf 0 @ like{mark}down" in str(caught.value)
-    assert f"leaf 0 -> leaf 1 @ like{mark}up" in str(caught.value)
-    assert caught.value.path.startswith(f"like{mark}down")
 
 
 @pytest.mark.parametrize("kind", ["committed", "uncommitted", "numpy"])
