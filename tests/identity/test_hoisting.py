@@ -409,10 +409,14 @@ import time
 return lambda: time.time()
 = it uses time\.time, which can give another value each time\. Use it outside of the function, and
 = pass the result as an argument\.
-### a cache of a global
-return functools.lru_cache(lambda: STABLE)
-= it caches results that depend on values which can change\. Call the function without its cache,
-= or pass those values as arguments\.
+### a cache
+return functools.lru_cache(lambda: 2)
+= it returns objects that it has cached, which may change\. Call it outside of the function, and
+= pass the result as an argument\.
+### jitted function of a global
+return jax.jit(lambda x: x * len(STABLE))
+= it may go on with a trace from before a change of what it reads\. Pass what can change as an
+= argument\.
 ### large array
 return captured(np.zeros(20_000))
 = its captured variable 'value', f64\[20000\]\(numpy\), is too large to be read at each build\. Pass
