@@ -13,20 +13,10 @@ import pytest
 
 import canonopt
 
+from ..reports import scripts
 from ..support.pasting import with_lines
 
-PREAMBLE = """\
-import functools
-import canonopt
-import equinox as eqx
-import jax
-import jax.numpy as jnp
-import numpy as np
-import optax
-from jax.sharding import Mesh, NamedSharding, PartitionSpec
-ones = jnp.asarray(np.ones(8, np.float32))
-results = []
-"""
+PREAMBLE = f"import canonopt\n{scripts.PREAMBLE}ones = jnp.asarray(np.ones(8, np.float32))\n"
 
 # Below a name, the lines to paste and the hints that are printed, and the script.
 TEXT = """\
