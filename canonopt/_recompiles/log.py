@@ -256,7 +256,7 @@ _PAD = (
     "put the whole under jax.jit, and pad to one length with a mask: jnp.where(jnp.arange(size) < "
     "n, x, what does not count: 0 in a sum, -inf in a maximum, and a mean divides by n)"
 )
-_STACK = "stack the list once, when it is complete, or keep Python numbers in it"
+_STACK = "append to a Python list, and stack it once, when it is complete"
 
 
 def several_shapes(shapes: Iterable[Sequence[str]]) -> Cause | None:
@@ -270,6 +270,9 @@ def several_shapes(shapes: Iterable[Sequence[str]]) -> Cause | None:
 
 def _of_shapes(texts: list[str]) -> tuple[int, Cause] | None:
     count = len(texts)
+    # Each time to the result of the time before.
+    pairs = itertools.pairwise(texts)
+    is_appended = all(now.startswith(f"{old.partition(' -> ')[2]}, ") for old, now in pairs)
     is_of_list = len({text.count(", ") for text in texts}) > 1
     texts = [_with_runs_counted(text) for text in texts] if is_of_list else texts
     growth = _growth(texts)
@@ -277,7 +280,7 @@ def _of_shapes(texts: list[str]) -> tuple[int, Cause] | None:
         return None
     length = "the length of a list" if is_of_list else "the length"
     note = f"{count} shapes: {length} {growth or _CHANGES}"
-    return count, Cause(note=note, hints=(_STACK if is_of_list else _PAD,))
+    return count, Cause(note=note, hints=(_STACK if is_of_list or is_appended else _PAD,))
 
 
 def _with_runs_counted(shapes: str) -> str:

@@ -333,6 +333,16 @@ def test_more_lines_than_a_report_shows_are_counted():
     assert text in cause.lines()
 
 
+def test_an_array_to_which_each_step_appends_belongs_in_a_list():
+    losses = jnp.zeros(0)
+    with canonopt.compile_log() as log:
+        for i in range(8):
+            losses = jnp.append(losses, i)  # to an array
+    (cause,) = log[line_marked(__file__, "to an array").rpartition("/")[2]].causes()
+    assert cause.is_avoidable and "grows by one each time" in str(cause)
+    assert cause.hints == ("append to a Python list, and stack it once, when it is complete",)
+
+
 def test_a_list_that_grows_is_told():
     items = []
     with canonopt.compile_log() as log:
@@ -343,6 +353,4 @@ def test_a_list_that_grows_is_told():
     assert cause.is_avoidable
     count = 8 if jax.__version_info__ >= (0, 9) else 7
     assert cause.note == f"{count} shapes: the length of a list grows by one each time"
-    assert cause.hints == (
-        "stack the list once, when it is complete, or keep Python numbers in it",
-    )
+    assert cause.hints == ("append to a Python list, and stack it once, when it is complete",)
