@@ -115,7 +115,7 @@ return lambda x: x * bool(excluded.search("bias"))
 re.purge()
 search = re.compile(r"kernel").search
 return lambda x: x * (search("kernel") is not None)
-### least recently used decision
+### least recently used decision, returns what it has cached
 suffixes = ("kernel",)
 @functools.lru_cache(maxsize=128)
 def decide(name):

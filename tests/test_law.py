@@ -108,6 +108,7 @@ step(lib.sgd(lambda count: cached()), "filter")
 """)
 
 
+@pytest.mark.usefixtures("restored_caches")
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_the_numbers_are_those_of_optax(name):
     found = compared(Program((PROGRAMS[name][1],)))
