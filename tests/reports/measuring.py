@@ -68,7 +68,8 @@ def truth_of(script: Script, source: str) -> Truth:
     counted = None if script.is_line else with_counter(source, script.target)
     text = source if counted is None else counted
     counter.count, _listening = 0, []
-    jax.clear_caches()  # what JAX has for another script, or for a class that had the same address
+    if script.is_line or "class " in source:
+        jax.clear_caches()  # what JAX has of another script, or of a class at the same address
     try:
         with _written(text) as path:
             results = _run(text, path)
