@@ -395,6 +395,10 @@ return captured(itertools.count())
 return captured(object())
 = its captured variable 'value', <object object at 0x\w+>, cannot be compared by value\. Make its
 = class a frozen dataclass or an equinox\.Module,
+### builtin without a module
+import codecs
+return captured(codecs.strict_errors)
+= its captured variable 'value', <built-in function strict_errors>, has state that canonopt cannot
 ### arguments of a partial
 return functools.partial(captured(1), 0, [1])
 = its argument 1, \[1\], CHANGED
