@@ -232,8 +232,8 @@ def _run(
 
 _UNWATCHED = (
     "No process of the command imported jax, or none could be watched: Python imports canonopt's "
-    "sitecustomize only without -E, -I and -S, and if it gets the environment of the command. Run "
-    "the command so."
+    "sitecustomize only if it gets the environment of the command, and not with -E, -I or -S. Run "
+    "the command without these."
 )
 
 
