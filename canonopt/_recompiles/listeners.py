@@ -167,9 +167,11 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
     ```
 
     A trace is one run of the Python body. Runs inside another trace, by `.lower()` and by
-    `jax.eval_shape` count, and so do those that fail. A compile is one XLA compile. If JAX's
-    persistent cache has the program, it is a cache hit instead. The backward pass that `jax.grad`
-    makes of a jitted function is a program of its own, counted in `backward_compiles`.
+    `jax.eval_shape` count, and so do those that fail. Of a function in a `jax.checkpoint` that is
+    made again, each trace of the checkpoint counts, though JAX may have that of the function. A
+    compile is one XLA compile. If JAX's persistent cache has the program, it is a cache hit
+    instead. The backward pass that `jax.grad` makes of a jitted function is a program of its own,
+    counted in `backward_compiles`.
 
     **Arguments:**
 
