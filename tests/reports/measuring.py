@@ -68,8 +68,8 @@ def truth_of(script: Script, source: str) -> Truth:
     counted = None if script.is_line else with_counter(source, script.target)
     text = source if counted is None else counted
     counter.count, _listening = 0, []
-    if script.is_line or "class " in source:
-        jax.clear_caches()  # what JAX has of another script, or of a class at the same address
+    if script.is_line:  # what JAX compiled for another script would not be compiled again
+        jax.clear_caches()
     try:
         with _written(text) as path:
             results = _run(text, path)
