@@ -9,7 +9,13 @@ from typing import Any
 import jax
 import jax.tree_util as jtu
 
-from .._jax_internals.functions import Jitted, has_programs, has_statics, jit_options
+from .._jax_internals.functions import (
+    Jitted,
+    has_programs,
+    has_statics,
+    is_module_class,
+    jit_options,
+)
 from .._python_internals.bytecode import Code, code_of, passes_self
 from .._python_internals.libraries import HIDDEN_ATTRIBUTES, impure_name, is_library_function
 from .._python_internals.namespaces import is_stable
@@ -162,6 +168,7 @@ def _read_type_checked(reader: Reader, function: types.FunctionType, mode: Mode)
     else:
         return False
     reader.add(wrapped, mode)
+    _add_attributes(reader, function, mode)
     return True
 
 
@@ -258,8 +265,10 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
     """Read what keeps programs, as the results of `jax.jit` and our `jit` do."""
     options = jit_options(value) if type(value) is Jitted else value.__captured_options__
     if options is None:
-        reader.add_identity(value, UNKNOWN_JIT)
-        reader.add(value.__wrapped__, "live")
+        reader.stop(value, UNKNOWN_JIT)
+        return
+    if own := [n for n in vars(value) if not (n.startswith("_") or is_module_class(type(value)))]:
+        reader.stop(value, has_attributes(own))
         return
     reader.out.append(type(value))
     reader.add(value.__wrapped__, inside(mode))

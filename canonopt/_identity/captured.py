@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .._jax_internals.functions import Jitted
+from .._python_internals.libraries import is_library_function
 from .._python_internals.weak import WeakIdMap
 from .instances import is_record
 from .interning import read
@@ -68,7 +69,16 @@ def keeps_state(code: Any) -> bool:
     Or if it has a tracer, of an array that the function captured.
     """
     reading = read(beside=(code,))
-    return reading.reads_data or not reading.is_comparable
+    can_change = reading.reads_data or not reading.is_comparable
+    return can_change or any(map(_has_state, reading.objects))
+
+
+def _has_state(value: Any) -> bool:
+    """Return True for a partial with keywords or a function with attributes, which may be set."""
+    if isinstance(value, functools.partial):
+        return bool(value.keywords)
+    is_users = isinstance(value, types.FunctionType) and not is_library_function(value)
+    return is_users and not vars(value).keys() <= {"__wrapped__"}
 
 
 def with_arrays(fn: Any, reading: Reading, others: Iterable[Any]) -> Copy:

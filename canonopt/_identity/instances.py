@@ -276,9 +276,10 @@ def _read_by_name(reader: Reader, value: Any, mode: Mode) -> None:
 
 def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None:
     cls, attributes = type(value), attributes_of(value)
-    if attributes and reader.was_seen(attributes, mode):  # two instances may share a `__dict__`
-        for part in attributes.values():
-            reader.note_part(part)
+    if attributes is value:  # a dict whose items are its attributes
+        attributes = {}
+    if attributes and reader.was_seen(attributes, mode):
+        reader.stop(value)  # two instances share a `__dict__`
         return
     is_of_equinox = cls.__module__.startswith("equinox.")
     if _is_unbound_linen_module(value):

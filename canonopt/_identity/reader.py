@@ -189,7 +189,7 @@ class Reader:
     """One walk over values, which writes their key."""
 
     is_comparable = True
-    can_change = reads_data = holds_mutable = has_numpy = passes_objects = False
+    can_change = reads_data = has_numpy = passes_objects = False
     reads_any_attribute = False  # which the code that was read does not name
     _can_tell_tracers = _changes_variables = _changes_objects = _is_inner = False
     finds_by_identity = False
@@ -249,7 +249,7 @@ class Reader:
             self.stop(self.function, impure("a file"))
         if self.finds_by_identity and (self.passes_objects or self._passes_methods()):
             self.stop(self.function, FINDS)
-        stores = self._changes_variables or (self._changes_objects and self.holds_mutable)
+        stores = self._changes_variables or self._changes_objects
         takes_tracers = not (self._can_tell_tracers or stores)
         above = self._arrays.above() if takes_tracers else set()
         arrays = self._arrays.found
@@ -401,7 +401,7 @@ class Reader:
 
     def enter_mutable(self, value: Any, mode: Mode, reason: Reason) -> Mode:
         """Add the identity of a mutable value where it counts; returns the mode of its parts."""
-        self.can_change = self.holds_mutable = True
+        self.can_change = True
         if mode == "given":
             return mode
         self.reads_data = True

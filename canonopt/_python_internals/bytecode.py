@@ -59,7 +59,7 @@ class Code:
     stores: frozenset[str]
     # The attributes that it names through which code reads variables of other code.
     hidden_inputs: frozenset[str]
-    is_generated: bool  # by dataclasses or attrs: it compares classes and asks for hashes
+    is_generated: bool  # by dataclasses or attrs: it compares classes, hashes and sets fields
     reads_any_attribute: bool  # also those that it does not name
     # Whether it may do something else with a tracer than with an array, and not fail: it catches
     # errors, makes texts, or asks an object what it is.
@@ -143,7 +143,7 @@ def facts_of(code: types.CodeType) -> Code:
         is_generated=is_generated,
         reads_any_attribute=matches or not REFLECTION_ATTRIBUTES.isdisjoint(attributes),
         can_tell_tracers=tells and not is_generated,
-        changes_objects=changes,
+        changes_objects=changes and not is_generated,
         makes_sets=makes_sets or not {"set", "frozenset"}.isdisjoint(named),
     )
 

@@ -376,7 +376,7 @@ def _trace(
     fn, arrays = jitted.fn, reading.arrays
     try:
         with_arrays(fn, reading, arrays)
-    except TypeError:
+    except (TypeError, RecursionError):
         return _WHOLE, None
     tracing = _thread.tracing = _Tracing(program.mark, jitted, reading)
     _thread.jitted = jitted

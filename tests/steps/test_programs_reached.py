@@ -16,7 +16,7 @@ from ..support.jit_programs import agreed, fits, run
 pytestmark = pytest.mark.usefixtures("restored_caches")
 
 SETUP = """
-import abc, attrs, builtins, copy, flax, heapq, inspect, json, operator, types, typing
+import abc, attrs, beartype, builtins, copy, flax, heapq, inspect, jaxtyping, json, operator, types, typing
 import flax.linen as nn
 from typing import Any
 from jax.extend.core import Primitive, jaxpr_as_fun
@@ -414,6 +414,62 @@ def settings():
     return {"rate": rate}
 -> x * settings()["rate"]
 ~ settings()["rate"] = 5.0
+### a dict that is its own namespace
+class Config(dict):
+    def __init__(self, **values):
+        super().__init__(values)
+        self.__dict__ = self
+def fit(value):
+    config = Config(k=value, w=xs)
+    return jit(lambda x: x * config.k * config["w"])(x)
+yield from map(fit, (2.0, 2.0, 3.0))
+### attributes of functions that are wrapped
+@jaxtyping.jaxtyped(typechecker=beartype.beartype)
+def checked(x: Any) -> Any:
+    return x * checked.weight
+inner = jit(lambda x: x)
+def fit(weight):
+    checked.weight = inner.weight = weight
+    return jit(lambda x: checked(x))(x), jit(lambda x: inner(x) * inner.weight)(x)
+yield from map(fit, (2.0, 3.0, xs, xs + 1))
+### an array that is stored in a class
+class Last: ...
+def store(array):
+    Last.array = array
+    return array
+def fit(array):
+    result = jit(lambda x: x * store(array))(x)
+    return result, isinstance(Last.array, jax.core.Tracer)
+yield from map(fit, (xs, xs + 1))
+### rules that read what is set before they run, slow
+def make(rate, kind):
+    if kind == "partial":
+        reads = functools.partial(lambda *, rate: rate, rate=rate)
+        change = lambda value: reads.keywords.update(rate=value)
+    else:
+        reads = lambda: reads.rate
+        reads.rate = rate
+        change = lambda value: setattr(reads, "rate", value)
+    rule = jax.custom_vjp(lambda x: x * 2)
+    rule.defvjp(lambda x: (x * 2, None), lambda _, ct: (ct * reads(),))
+    step = jit(lambda x: rule(x).sum())
+    return step, change, step(xs)
+for kind in ("partial", "attribute"):
+    (one, change, _), (other, _, _) = make(2.0, kind), make(2.0, kind)
+    change(5.0)
+    yield jax.grad(one)(xs), jax.grad(other)(xs)
+### a long chain of objects
+def fit(array):
+    chain = array
+    for _ in range(1500):
+        chain = (chain,)
+    def total(x):
+        found = chain
+        while isinstance(found, tuple):
+            found = found[0]
+        return x * found
+    return jit(total)(x)
+yield from map(fit, (xs, xs + 1))
 ### hidden names in strings
 names_of = operator.attrgetter("__globals__")
 -> x * getattr(scaled, "__globals__")["rate"]
