@@ -16,7 +16,8 @@ from ..support.jit_programs import agreed, fits, run
 pytestmark = pytest.mark.usefixtures("restored_caches")
 
 SETUP = """
-import abc, attrs, beartype, builtins, copy, flax, heapq, inspect, jaxtyping, json, operator, types, typing
+import abc, attrs, beartype, builtins, copy, flax, heapq, inspect, jaxtyping, json, operator, types
+import typing
 import flax.linen as nn
 from typing import Any
 from jax.extend.core import Primitive, jaxpr_as_fun
