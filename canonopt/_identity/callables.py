@@ -267,7 +267,7 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
     if options is None:
         reader.stop(value, UNKNOWN_JIT)
         return
-    if own := [n for n in vars(value) if not (n.startswith("_") or is_module_class(type(value)))]:
+    if own := _set_on(value):
         reader.stop(value, has_attributes(own))
         return
     reader.out.append(type(value))
@@ -278,6 +278,15 @@ def read_caching(reader: Reader, value: Any, mode: Mode) -> None:
         reader.out.append(name)
         reader.add_all(leaves, "held")
         reader.add(structure, "held")
+
+
+def _set_on(jitted: Any) -> list[str]:
+    """Return the attributes of a function of our `jit` that its function lacks."""
+    if type(jitted) is Jitted or is_module_class(type(jitted)):  # `jit_options` compares them
+        return []
+    copied = getattr(jitted.__wrapped__, "__dict__", {})
+    own = {n: v for n, v in vars(jitted).items() if not n.startswith("_")}
+    return [name for name, value in own.items() if copied.get(name, UNBOUND) is not value]
 
 
 @_unless_stable
@@ -311,10 +320,7 @@ CALLABLES: dict[type, Rule] = {
     operator.attrgetter: read_getter,
     operator.methodcaller: read_getter,
     Jitted: read_caching,
-    # It returns the objects that it has made, and what these hold now cannot be read.
-    type(functools.lru_cache(len)): _unless_stable(
-        lambda reader, value, _: reader.stop(value, CACHE)
-    ),
+    type(functools.lru_cache(len)): read_lru_cached,
     jax.custom_jvp: read_with_derivative_rule,
     jax.custom_vjp: read_with_derivative_rule,
 }
