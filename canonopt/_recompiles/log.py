@@ -32,7 +32,7 @@ _MAX_FIRST, _MAX_LAST = 4, 12
 
 @attrs.define(eq=False, kw_only=True)
 class Timed:
-    """What has seconds for each stage, without those of inner functions."""
+    """The seconds of each stage, without those of inner functions."""
 
     trace_seconds: float = 0.0
     lowering_seconds: float = 0.0
