@@ -189,9 +189,10 @@ class Reader:
     """One walk over values, which writes their key."""
 
     is_comparable = True
-    can_change = reads_data = has_numpy = passes_objects = False
+    can_change = reads_data = holds_mutable = has_numpy = passes_objects = False
     reads_any_attribute = False  # which the code that was read does not name
     _can_tell_tracers = _changes_variables = _changes_objects = _is_inner = False
+    _sets_attributes = False
     finds_by_identity = False
     _constructs_any = False  # whether code may call the class of any instance
     # The function that was read last. What its module has under a name is constant to it.
@@ -249,7 +250,9 @@ class Reader:
             self.stop(self.function, impure("a file"))
         if self.finds_by_identity and (self.passes_objects or self._passes_methods()):
             self.stop(self.function, FINDS)
-        stores = self._changes_variables or self._changes_objects
+        # A class or a module that is captured is no mutable object here, and yet may keep a tracer.
+        stores = self._changes_variables or self._sets_attributes
+        stores |= self._changes_objects and self.holds_mutable
         takes_tracers = not (self._can_tell_tracers or stores)
         above = self._arrays.above() if takes_tracers else set()
         arrays = self._arrays.found
@@ -401,7 +404,7 @@ class Reader:
 
     def enter_mutable(self, value: Any, mode: Mode, reason: Reason) -> Mode:
         """Add the identity of a mutable value where it counts; returns the mode of its parts."""
-        self.can_change = True
+        self.can_change = self.holds_mutable = True
         if mode == "given":
             return mode
         self.reads_data = True
@@ -442,6 +445,7 @@ class Reader:
         self._can_tell_tracers |= code.can_tell_tracers
         self._changes_variables |= bool(code.stores)
         self._changes_objects |= code.changes_objects
+        self._sets_attributes |= code.sets_attributes
         self.reads_any_attribute |= code.reads_any_attribute
         self.note_attributes(code.attributes)
         self._passed |= code.passed

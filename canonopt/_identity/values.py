@@ -167,6 +167,7 @@ def read_array(reader: Reader, value: Any, mode: Mode) -> None:
         if value.nbytes > MAX_BYTES:
             reader.stop(value, TOO_LARGE)
             return
+        reader.holds_mutable = True
         reader.has_numpy = True  # also a view that cannot be written to may show a change
         # Dtypes with fields, and those of `ml_dtypes`, have the `str` of raw bytes. NumPy may read
         # and add up in the order in which the values are in memory.

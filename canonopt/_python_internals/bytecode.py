@@ -65,6 +65,7 @@ class Code:
     # errors, makes texts, or asks an object what it is.
     can_tell_tracers: bool
     changes_objects: bool  # which may have been there before it ran
+    sets_attributes: bool  # of these
     makes_sets: bool
 
 
@@ -75,7 +76,7 @@ def facts_of(code: types.CodeType) -> Code:
     attributes, words, stores, passed = set[str](), set[str](), set[str](), set[str]()
     tests: list[tuple[str, ...]] = []
     paths: set[tuple[str, ...]] = set()
-    tells = changes = matches = makes_sets = False
+    tells = changes = sets = matches = makes_sets = False
     for each in _with_nested(code):
         path: tuple[str, ...] = ()
         is_global = False  # the variable of this path
@@ -120,6 +121,7 @@ def facts_of(code: types.CodeType) -> Code:
             is_item = opname == "STORE_SUBSCR" and _container(instructions[i - 2 : i]) in own
             is_store = opname in _CHANGES or _drops_result(instructions, i, own)
             changes |= (is_mutator and not is_of_own) or (is_store and not (makes or is_item))
+            sets |= opname in ("STORE_ATTR", "DELETE_ATTR") and not makes
             matches |= opname == "MATCH_CLASS"
             makes_sets |= opname in ("BUILD_SET", "SET_ADD")
         paths.add(path)
@@ -144,6 +146,7 @@ def facts_of(code: types.CodeType) -> Code:
         reads_any_attribute=matches or not REFLECTION_ATTRIBUTES.isdisjoint(attributes),
         can_tell_tracers=tells and not is_generated,
         changes_objects=changes and not is_generated,
+        sets_attributes=sets and not is_generated,
         makes_sets=makes_sets or not {"set", "frozenset"}.isdisjoint(named),
     )
 
