@@ -22,6 +22,8 @@ from .reader import Reading
 
 def leads_to_objects(value: Any) -> bool:
     """Return True if `value` leads to an array, or to an object that may hold one."""
+    if not value:  # of most specs
+        return False
     pending, specs = [value], set[int]()
     while pending:
         graph = Graph(pending.pop())

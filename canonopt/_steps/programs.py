@@ -375,7 +375,8 @@ def _trace(
     """
     fn, arrays = jitted.fn, reading.arrays
     try:
-        with_arrays(fn, reading, arrays)
+        if arrays:  # else nothing is copied, however much the function leads to
+            with_arrays(fn, reading, arrays)
     except (TypeError, RecursionError):
         return _WHOLE, None
     tracing = _thread.tracing = _Tracing(program.mark, jitted, reading)

@@ -1,4 +1,4 @@
-"""What type checkers must refuse, and nothing else."""
+"""Samples that type checkers must refuse, and nothing else."""
 
 import jax
 import jax.numpy as jnp
