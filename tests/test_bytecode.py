@@ -107,6 +107,7 @@ def fills_a_new_list(x):
     for i in range(3):
         parts.append(config[0] * x)
         named[i] = x
+        named[()] = x
     return parts
 
 

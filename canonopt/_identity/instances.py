@@ -17,7 +17,7 @@ from .._jax_internals.functions import IMMUTABLE, is_module_class, node_function
 from .._python_internals.libraries import impure_name, is_library_class
 from .._python_internals.namespaces import loaded
 from .._python_internals.weak import WeakIdMap, known_by_identity
-from ..errors import HIDDEN, NO_VALUE, ConstantError, impure, mutable
+from ..errors import CHANGES, HIDDEN, NO_VALUE, ConstantError, impure, mutable
 from .reader import UNBOUND, Mode, Reader, fixed, is_plain
 
 # --- promises -----------------------------------------------------------------------------------
@@ -97,6 +97,9 @@ def read_class(reader: Reader, value: type, mode: Mode) -> None:
 
 
 def read_enum(reader: Reader, value: enum.Enum, mode: Mode) -> None:
+    if isinstance(value, list | dict | set):
+        reader.stop(value, CHANGES)
+        return
     reader.add_identity(value)
     if not is_library_class(type(value)):
         reader.add_class(type(value))

@@ -268,6 +268,8 @@ def _new_containers(instructions: list[dis.Instruction]) -> set[tuple[str, ...]]
 def _container(before: list[dis.Instruction]) -> tuple[Any, ...]:
     """Return the path of what holds an item, given the two instructions before it is stored."""
     loaded = before[1].argval
+    if before[1].opcode in dis.hasconst:
+        return (_variable(before[0]),)
     # Since Python 3.13, one instruction may load the container and the key.
     return (loaded[0] if isinstance(loaded, tuple) else _variable(before[0]),)
 

@@ -529,6 +529,11 @@ def static(x, method):
     return model.apply({}, x, method=method)
 for rate in (1.0, 5.0):
     yield jit(static, static_argnums=1)(x, "encode")
+### a member that is a list
+class Rates(list, enum.Enum):
+    SLOW = [1.0]
+-> x * Rates.SLOW[0]
+~ Rates.SLOW[0] = 5.0
 ### static arguments that are equal
 for n in (1, 1.0, True, 0.0, -0.0):
     yield jit(lambda x, n: x * n, static_argnums=1)(jnp.int32(3), n)
