@@ -45,6 +45,7 @@ from .._python_internals.namespaces import (
     can_tell_apart,
     is_constant_to,
     is_dunder,
+    is_in_place,
     is_stable,
 )
 from .._python_internals.weak import token_of
@@ -516,6 +517,8 @@ class Reader:
             self.add(tuple(value) if isinstance(value, tuple) else value, "live")
         elif name := impure_name(value, module):
             self.stop(function, impure(name))
+        elif not (_is_code(value) or is_in_place(value) or typing.get_origin(value)):
+            self.add(value, "live")  # what a library keeps, as `absl.flags.FLAGS`
         self.note_reached(value, is_builtin=module is builtins)
 
     def note_reached(self, value: Any, is_builtin: bool = False) -> None:

@@ -529,6 +529,17 @@ def static(x, method):
     return model.apply({}, x, method=method)
 for rate in (1.0, 5.0):
     yield jit(static, static_argnums=1)(x, "encode")
+### what a library keeps
+class Options:
+    rate = 1.0
+    def __call__(self, arguments): ...
+library = types.ModuleType("library_")
+library.__file__, library.options, library.rates = np.__file__, Options(), [1.0]
+library.options.rate = 2.0
+-> x * library.options.rate
+-> x * library.rates[0]
+~ library.options.rate = 5.0
+~ library.rates[0] = 5.0
 ### a member that is a list
 class Rates(list, enum.Enum):
     SLOW = [1.0]
