@@ -2,7 +2,6 @@
 
 import gc
 import os
-import re
 import subprocess
 import sys
 import textwrap
@@ -44,9 +43,8 @@ def test_arrays_stay_as_they_are():
     assert isinstance(strong, jax.Array) and not strong.weak_type
 
 
-def test_a_value_equals_numbers_only_and_has_no_hash():
+def test_a_value_has_no_hash_and_no_operators():
     value = canonopt.dynamic(0.1)
-    assert (value == "text") is False and value is not None
     with pytest.raises(TypeError, match="unhashable"):
         hash(value)
     with pytest.raises(TypeError, match="unsupported operand"):
@@ -89,23 +87,6 @@ def test_named_hyperparameters_become_dynamic(name):
 # --- what a factory says of traced values ---------------------------------------------------------
 
 
-def notes_of(raised):
-    """The notes on an error, without those that JAX adds."""
-    return [note for note in raised.value.__notes__ if note.startswith("Given as")]
-
-
-def note(listed, fix=""):
-    return (
-        f"Given as an array or as canonopt.dynamic(...): {listed}. If a Python number is needed, "
-        f"write one. If an array is needed, write jnp.asarray(...).{fix}"
-    )
-
-
-AS_AN_ENSEMBLE = (
-    "run it under jax.vmap over the spec: jax.vmap(run, in_axes=(0, None))(spec, params)."
-)
-
-
 def adam_of(value):
     return canonopt.adam(value)
 
@@ -118,49 +99,24 @@ def in_two_parameters(value):
     return canonopt.adam(value, b1=value)
 
 
-ENSEMBLE = f" If these are the members of an ensemble, {AS_AN_ENSEMBLE}"
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("value", [canonopt.dynamic, jnp.asarray], ids=["dynamic", "jnp"])
 @pytest.mark.parametrize(
-    "build, listed",
+    "build, path",
     [
         (adam_of, "learning_rate of canonopt.adam"),
-        (
-            lambda value: canonopt.chain(canonopt.clip(1.0), adam_of(value)),
-            "learning_rate of canonopt.adam",
-        ),
-        (scheduled, "learning_rate of canonopt.sgd"),
-        (in_two_parameters, "learning_rate, b1 of canonopt.adam"),
+        (lambda value: canonopt.chain(canonopt.clip(1.0), adam_of(value)), "learning_rate"),
+        (scheduled, "init_value of canonopt.cosine_decay_schedule"),
+        (in_two_parameters, "learning_rate of canonopt.adam"),
+        (lambda value: chain(value), "peak_value of canonopt.warmup_cosine_decay_schedule"),
     ],
-    ids=["adam", "chain", "schedule", "two"],
 )
-def test_an_ensemble_that_is_not_under_vmap_gets_a_note(value, build, listed):
-    optim = build(value([1e-3, 1e-2]))
+def test_an_ensemble_that_is_not_under_vmap_is_refused(build, path):
+    optim = build(canonopt.dynamic([1e-3, 1e-2]))
+    text = f"{path}.* has a number for each member of an ensemble. Run it under jax.vmap"
     for call in (run, jax.jit(run)):
-        with pytest.raises(TypeError, match="incompatible shapes for broadcasting") as raised:
+        with pytest.raises(canonopt.errors.DynamicSpecError, match=text):
             call(optim, PARAMS)
-        assert notes_of(raised) == [note(listed, ENSEMBLE)]
     assert jax.vmap(run, in_axes=(0, None))(optim, PARAMS)[0]["w"].shape == (2, 2, 3)
-
-
-def test_an_ensemble_that_cannot_be_built_at_once_is_refused_with_how_to_stack_it():
-    text = (
-        "peak_value of canonopt.warmup_cosine_decay_schedule cannot be traced: its value is needed "
-        "for a Python `if`, a comparison or an assertion. Write one number. For an ensemble, stack "
-        "specs of one number each: jax.tree.map(lambda *x: jnp.stack(x), *specs)."
-    )
-    with pytest.raises(canonopt.errors.DynamicSpecError, match=re.escape(text)):
-        chain(canonopt.dynamic([1e-3, 1e-2]))
-    # If a single one cannot be traced either, the error says that.
-    text = "decay_steps of canonopt.cosine_decay_schedule cannot be traced"
-    with pytest.raises(canonopt.errors.DynamicSpecError, match=text):
-        canonopt.cosine_decay_schedule(0.1, canonopt.dynamic([10, 20]))
-    with pytest.raises(ValueError, match="truth value") as raised:
-        chain(jnp.asarray([1e-3, 1e-2]))
-    peak = "peak_value of canonopt.warmup_cosine_decay_schedule"
-    assert notes_of(raised) == [note(peak, ENSEMBLE)]
 
 
 def test_one_special_value_is_no_other_program():
@@ -196,26 +152,6 @@ def test_special_values_are_decided_each_by_its_own_number():
         canonopt.errors.DynamicSpecError, match=r"d of .* cannot be traced: its value is"
     ):
         scale(with_special_values(*map(canonopt.dynamic, (1.0, 2.0, 3.0, 4.0))))
-
-
-@pytest.mark.parametrize("where", ["in the factory", "in an update"])
-def test_jax_lax_is_given_no_number(where):
-    @canonopt.canonical
-    def squared(learning_rate):
-        if where == "in the factory":
-            return optax.scale(jax.lax.mul(learning_rate, learning_rate))
-        return optax.stateless(lambda updates, _: jax.lax.mul(updates, learning_rate))
-
-    def use(rate):
-        optim = squared(rate)
-        return optim.update(jnp.ones(()), optim.init(jnp.ones(())))[0]
-
-    with pytest.raises((TypeError, ValueError)) as raised:
-        use(canonopt.dynamic(0.5))
-    (found,) = notes_of(raised)
-    assert "dynamic(...): learning_rate of canonopt.canonical(" in found
-    assert "If an array is needed, write jnp.asarray(...)." in found
-    assert use(jnp.asarray(0.5)) == use(0.5)
 
 
 # --- one trace, one compile, one program ----------------------------------------------------------
@@ -287,7 +223,7 @@ def test_a_value_is_changed_in_mid_training():
     assert bits(train(values, replaced)) == bits(train(values, rebuilt))
     assert (count.traces, count.compiles) == (1, 1)
     halved = canonopt.adam(canonopt.dynamic(0.1))
-    halved = halved.replace(lr=halved.learning_rate * 0.5)
+    halved = halved.replace(lr=canonopt.dynamic(float(halved.learning_rate) * 0.5))
     assert halved.hyperparameters()["learning_rate"] == 0.05
 
 

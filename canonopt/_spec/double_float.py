@@ -25,7 +25,7 @@ import jax.numpy as jnp
 import numpy as np
 
 # `value`, the nearest float32; `rest`, the nearest one to the error of `value`; and `tail`, the
-# remaining error. The last two may be `None`, which stands for zero.
+# remaining error. The last two are `None` for a number that is no float32.
 DoubleFloat: TypeAlias = tuple[Any, Any, Any]
 
 # `rest` and `tail` are stored times these factors: XLA flushes subnormal numbers to zero, and
@@ -35,35 +35,31 @@ _REST, _TAIL = 2.0**24, 2.0**48
 _SMALLEST_NORMAL = float(np.finfo(np.float32).tiny)
 
 
-def split(number: Any, xp: ModuleType = np) -> DoubleFloat:
-    """Return a number as float32 arrays; with `jax.numpy` for `xp`, a float64 in a program."""
-    # XLA may drop a conversion to float32 and back. Then the error of `value` would be zero.
-    hidden = jax.lax.optimization_barrier if xp is jnp else lambda x: x
-    with np.errstate(all="ignore"), jax.enable_x64(True):
-        number = as_double(number) if xp is np else number
+def split(number: Any) -> DoubleFloat:
+    """Return a Python number, or an array of them, as float32 arrays."""
+    with np.errstate(all="ignore"):
+        number = np.asarray(number, np.float64)
         value = number.astype(np.float32)
-        error = number - _value_as_double(hidden(value), xp)
+        error = number - _value_as_double(value, np)
         rest = (error * _REST).astype(np.float32)
-        error = error - hidden(rest).astype(np.float64) / _REST
+        error = error - rest.astype(np.float64) / _REST
         tail = (error * _TAIL).astype(np.float32)
         # The error of an infinity is not a number.
-        is_finite, zero = xp.isfinite(value), np.float32(0)
-        return value, xp.where(is_finite, rest, zero), xp.where(is_finite, tail, zero)
+        is_finite, zero = np.isfinite(value), np.float32(0)
+        return value, np.where(is_finite, rest, zero), np.where(is_finite, tail, zero)
 
 
 def join(number: DoubleFloat, xp: ModuleType = np) -> Any:
-    """Return the inverse of `split`, without a derivative."""
+    """Return a number as float64, without a derivative: the inverse of `split`."""
     as_array = np.asarray if xp is np else lambda x: jax.lax.stop_gradient(jnp.asarray(x))
     with np.errstate(all="ignore"), jax.enable_x64(True):
-        value = as_array(number[0])
-        rest, tail = (None if part is None else as_array(part) for part in number[1:])
+        value, *others = (as_array(part) for part in number if part is not None)
         single = value.astype(np.float64)
-        if rest is None:
+        if not others:
             return single
-        error = rest.astype(np.float64) / _REST
+        rest, tail = (part.astype(np.float64) for part in others)
         # The small parts first: their sum is exact, and only the last addition rounds.
-        error = error if tail is None else error + tail.astype(np.float64) / _TAIL
-        total = _value_as_double(value, xp) + error
+        total = _value_as_double(value, xp) + (rest / _REST + tail / _TAIL)
         # -0.0 + 0.0 is 0.0, so a zero is taken from `value`, with its sign.
         return xp.where(xp.isfinite(value) & (total != 0), total, single)
 
@@ -85,12 +81,6 @@ def compute(function: Callable[..., Any], *numbers: Any) -> jax.Array:
 def _hidden(x: Any) -> jax.Array:
     # If XLA sees the constant, it simplifies `(x + 1) - 1` to `x`, and `x / 3` to a product.
     return x if isinstance(x, jax.Array) else jax.lax.optimization_barrier(jnp.asarray(x))
-
-
-def as_double(number: Any) -> Any:
-    """Return a Python number, or an array of them, as float64."""
-    # A scalar, since NumPy takes the powers of an array by another algorithm than Python.
-    return np.asarray(number, np.float64)[()]
 
 
 def add(a: Any, b: Any) -> Any:

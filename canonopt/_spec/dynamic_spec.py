@@ -1,20 +1,21 @@
 """Dynamic specs: pytrees whose leaves are the hyperparameters given as arrays.
 
 Such a spec is neither interned nor hashed. Its arrays may be traced, or be whatever else a pytree
-transformation puts in place of a leaf, so the factory is called only when the transformation runs.
-The values that may be traced are taken out of the parameters, and a `Hole` with the path of each
-stays in its place. A `Deferred` fills the holes and calls the factory.
+transformation puts in place of a leaf, so the factory is called when the transformation runs: with
+the Python numbers, or in a trace with a `TracedNumber` for each. The values that may be traced are
+taken out of the parameters, and a `Hole` with the path of each stays in its place. A `Deferred`
+fills the holes and calls the factory.
 """
 
-import contextlib
 import dataclasses
 import functools
 import operator
 import weakref
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Callable, Hashable, Iterable
 from typing import Any, NamedTuple, NoReturn, TypeVar, overload
 
 import jax
+import jax.core
 import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
@@ -27,8 +28,9 @@ from .._python_internals.weak import token_of
 from ..errors import DynamicSpecError
 from .arguments import copied, mapped
 from .double_float import converted
-from .dynamic_number import Dynamic, both_branches, first_branch, is_concrete, traced
+from .dynamic_number import Dynamic, as_dynamic
 from .spec import Configured, Internals, class_for, find, make_spec
+from .traced_number import TracedNumber, both_branches, first_branch
 
 # --- parameters with holes ----------------------------------------------------------------------
 
@@ -109,7 +111,7 @@ class Template:
 
 @dataclasses.dataclass(eq=False, slots=True)
 class Deferred(Internals):
-    """A call of a factory with traced values, put off until the transformation runs.
+    """A call of a factory that is put off until the transformation runs.
 
     `made` is what the factory made of values that are not traced, once it was asked for.
     """
@@ -147,33 +149,36 @@ class Deferred(Internals):
 
     def first(self) -> Any:
         """Return the result of the factory, to see what it is and to ask for its attributes."""
-        with self._explaining():
-            return first_branch(self._result)[0]
+        return first_branch(self._result)
 
     def _run(self, use: Callable[[Any], Any]) -> Any:
         """Return `use` of what the factory makes, with an array for each number in it.
 
         **Raises:** `DynamicSpecError` if that needs the value of a traced number.
         """
-        with self._explaining():
+        try:
             return both_branches(lambda: _as_arrays(use(self._result())))
+        except (TypeError, ValueError) as error:  # of JAX, or of a check of arguments
+            is_noted = any(note.startswith(_GIVEN) for note in getattr(error, "__notes__", ()))
+            if not isinstance(error, DynamicSpecError) and not is_noted:
+                paths = ", ".join(self.flat[1].paths)
+                error.add_note(f"{_GIVEN} {paths} of {self.factory.expression}. {_WRITE}")
+            raise
 
     def _result(self) -> Any:
-        # In a trace the result may hold tracers of that trace, so it is made again for each trace.
-        if makes_tracers():
-            return self._make()
-        if self.made is None:
-            if not all(map(is_concrete, jtu.tree_leaves(self.flat[0]))):
-                return self._make()
-            # A trace may be the first to ask, and what is made then must hold no tracer of it.
-            with jax.ensure_compile_time_eval():
-                self.made = self._make()
-        return self.made
-
-    def _make(self) -> Any:
+        if self.made is not None:
+            return self.made
         children, template = self.flat
-        parameters = template.filled(map(self._given, template.paths, children))
-        return self.factory.call(self.factory.signature.differing(parameters, containers=True))
+        given = [*map(self._given, template.paths, children)]
+        filled = self.factory.signature.differing(template.filled(given), containers=True)
+        is_traced = lambda x: isinstance(x, TracedNumber | jax.core.Tracer | Configured)  # noqa: E731
+        if makes_tracers() or any(map(is_traced, jax.tree.leaves(given, is_leaf=is_traced))):
+            # The result may hold tracers of this trace, so it is made again for each trace.
+            return self.factory.call(filled)
+        # A trace may be the first to ask, and what is made then must hold no tracer of it.
+        with jax.ensure_compile_time_eval():
+            self.made = self.factory.call(filled)
+        return self.made
 
     def _given(self, path: str, child: Any) -> Any:
         """Return what the factory is given for a child."""
@@ -188,53 +193,28 @@ class Deferred(Internals):
             raise DynamicSpecError(problem, fix, path=path)
         if not isinstance(child, Dynamic):
             return child
-        if self.factory.made_by is not None:
+        if self.factory.made_by is not None or not child.is_held():
             return child.as_array()
-        # A number with a name refuses to tell its value, and is named in the error.
         name = f"{path} of {self.factory.expression}"
-        return Dynamic(child.value, child.rest, child.tail, name, child.kind, child.exact)
-
-    # --- errors -----------------------------------------------------------------------------------
-
-    @contextlib.contextmanager
-    def _explaining(self) -> Iterator[None]:
-        """Raise what an error means if that is certain, else add what is known in a note.
-
-        A number that is asked for its value says which parameter it is. An array cannot say so.
-        """
-        try:
-            yield
-        except Exception as error:
-            cause: BaseException | None = error
-            while cause is not None and not isinstance(cause, DynamicSpecError):
-                cause = cause.__cause__ or cause.__context__
-            if cause is not None and cause is not error:
-                raise cause from error
-            # JAX's errors, and those of checks of arguments, have these types. Of nested factories
-            # only the innermost adds a note.
-            is_noted = any(note.startswith(_GIVEN) for note in getattr(error, "__notes__", ()))
-            if cause is None and isinstance(error, TypeError | ValueError) and not is_noted:
-                error.add_note(self._note())
-            raise
-
-    def _note(self) -> str:
-        """Return what is known about the values that may be traced, and what to write."""
-        paths = ", ".join(self.flat[1].paths)
-        return f"{_GIVEN} {paths} of {self.factory.expression}. {_WRITE}"
+        if child.ndim:
+            raise DynamicSpecError(
+                f"{name} has a number for each member of an ensemble.",
+                "Run it under jax.vmap over the spec: "
+                "jax.vmap(run, in_axes=(0, None))(spec, params).",
+                path=path,
+            )
+        number = child.numbers()
+        return TracedNumber.of(child, name) if number is None else number
 
 
 _GIVEN = "Given as an array or as canonopt.dynamic(...):"
-_WRITE = (
-    "If a Python number is needed, write one. If an array is needed, write jnp.asarray(...). If "
-    "these are the members of an ensemble, run it under jax.vmap over the spec: "
-    "jax.vmap(run, in_axes=(0, None))(spec, params)."
-)
+_WRITE = "If a Python number is needed, write one. If an array is needed, write jnp.asarray(...)."
 
 
 def _as_arrays(tree: Any) -> Any:
     """Return `tree` with an array for each number: a state may hold one, and JAX takes arrays."""
-    as_array = lambda node: node.as_array() if isinstance(node, Dynamic) else node  # noqa: E731
-    return jtu.tree_map(as_array, tree, is_leaf=lambda x: isinstance(x, Dynamic | Configured))
+    as_array = lambda node: node.array if isinstance(node, TracedNumber) else node  # noqa: E731
+    return jtu.tree_map(as_array, tree, is_leaf=lambda x: isinstance(x, TracedNumber | Configured))
 
 
 # --- specs as pytrees ---------------------------------------------------------------------------
@@ -253,12 +233,10 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     are_numbers = tuple(isinstance(child, Dynamic) for child in children)
     key = (token_of(factory), new.weak, are_numbers, reading.key)
     template = _templates.get(key) if reading.is_comparable else None
-    # A number never tells a factory its value, so the call would be that of an earlier build.
-    are_single = (getattr(child.value, "shape", None) == () for child in children)
-    if template is not None and all(are_numbers) and all(are_single):
+    if template is not None and all(are_numbers):
         return _put_together(template, children)
     # The factory is called here for its errors and its warnings, and to see what it makes.
-    deferred = Deferred(factory, None, flat=(children, new))
+    deferred = Deferred(factory, None, flat=(tuple(map(_first_member, children)), new))
     new.cls = _dynamic_class_for(class_for(factory, deferred.first()))
     if reading.is_comparable:
         if reading.can_change:
@@ -266,7 +244,14 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
             new.watched = Watched(reading, lambda: read(factory.held, static))
             new.watched.stands_in(_templates, key, weakref.ref(new))
         new = _templates.setdefault(key, new)
-    return _put_together(new, children, deferred.made)
+    is_whole = all(map(operator.is_, deferred.flat[0], children))
+    return _put_together(new, children, deferred.made if is_whole else None)
+
+
+def _first_member(child: Any) -> Any:
+    """Return the first number of an ensemble, and anything else unchanged."""
+    is_ensemble = isinstance(child, Dynamic) and getattr(child.value, "ndim", 0)
+    return jax.tree.map(lambda leaf: leaf[0], child) if is_ensemble else child
 
 
 def _put_together(template: Template, children: Iterable[Any], made: Any = None) -> Configured:
@@ -380,6 +365,6 @@ def dynamic(value: Any, /, *names: str) -> Any:
         fix = "Write canonopt.dynamic(1e-3) or canonopt.dynamic(spec, 'learning_rate')."
         raise DynamicSpecError(problem, fix)
     if not names:
-        return traced(value)
-    changes = {path: traced(part, path) for path, part in (find(value, name) for name in names)}
+        return as_dynamic(value)
+    changes = {path: as_dynamic(part, path) for path, part in (find(value, name) for name in names)}
     return value.replace(**changes)

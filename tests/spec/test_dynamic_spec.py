@@ -203,7 +203,6 @@ def test_a_spec_whose_values_have_been_taken_out_is_shown_and_combined_again(res
     with pytest.raises(canonopt.errors.DynamicSpecError, match=MESSAGE):
         hash(rest)
     assert repr(rest) == "canonopt.adam(learning_rate=canonopt.dynamic(None))"
-    assert f"{rest.learning_rate:.1e}" == "canonopt.dynamic(None)"
     assert repr(canonopt.chain(rest)) == f"canonopt.chain({rest!r})"
     assert rest.hyperparameters()["learning_rate"] is None
     assert rest.replace(lr=0.1) is canonopt.adam(0.1)
@@ -214,12 +213,12 @@ def test_a_spec_whose_values_have_been_taken_out_is_shown_and_combined_again(res
 @pytest.mark.parametrize(
     "use",
     [
-        lambda rest: rest.replace(b1=0.5),
+        lambda rest: rest.replace(b1=0.5).init(PARAMS),
         lambda rest: rest.init(PARAMS),
         lambda rest: rest.update(PARAMS, canonopt.adam(0.1).init(PARAMS), PARAMS),
         lambda rest: canonopt.chain(canonopt.clip(1.0), rest).init(PARAMS),
-        lambda rest: canonopt.adam(rest.learning_rate),
-        lambda rest: canonopt.adam(Constant(rest.learning_rate)),
+        lambda rest: canonopt.adam(rest.learning_rate).init(PARAMS),
+        lambda rest: canonopt.adam(Constant(rest.learning_rate)).init(PARAMS),
         lambda rest: jax.tree.map(lambda x: None, canonopt.adam(jnp.float32(0.1))).init(PARAMS),
     ],
 )

@@ -1,0 +1,236 @@
+"""Arithmetic of a factory with a number whose value is traced.
+
+In a factory and in an update a `TracedNumber` does what a float does: it promotes weakly, computes
+with other numbers in double precision, and is rounded where it meets an array. Only its value is
+not available.
+"""
+
+import contextvars
+import functools
+import operator
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import jax.tree_util as jtu
+import numpy as np
+
+from ..errors import DynamicSpecError
+from . import double_float
+from .dynamic_number import FLOATS, NUMBERS, Dynamic, dtype_of
+
+
+class TracedNumber:
+    """A number that a factory was given, or has computed from one.
+
+    - `array`: what JAX makes of it beside an array.
+    - `double`: the number in double precision, without a derivative.
+    - `kind`: its type in Python.
+    - `name`: the parameter, for errors.
+    - `has_branches`: True for the result of `x == 0.0` or `x != 0.0`. A Python `if` on it is
+      answered both ways, see `both_branches`.
+    """
+
+    __slots__ = ("array", "double", "has_branches", "kind", "name")
+    __hash__ = None  # pyright: ignore[reportAssignmentType]
+    # So NumPy's arrays and scalars leave their operators to this class: `array * x`.
+    __array_ufunc__ = None
+
+    def __init__(self, array: Any, double: Any, kind: type, name: str) -> None:
+        self.array, self.double, self.kind, self.name = array, double, kind, name
+        self.has_branches = False
+
+    @classmethod
+    def of(cls, number: Dynamic, name: str) -> "TracedNumber":
+        return cls(number.as_array(), number.as_double(), number.kind, name)
+
+    def __jax_array__(self) -> Any:
+        return self.array
+
+    # From `aval`, `jnp.asarray` reads the weak type.
+    aval = property(lambda self: jax.typeof(self.array))
+    shape = property(lambda self: self.array.shape)
+    ndim = property(lambda self: self.array.ndim)
+    dtype = property(lambda self: self.array.dtype)
+    weak_type = property(lambda self: self.array.weak_type)
+
+    def __bool__(self) -> bool:
+        run = _current.get() if self.has_branches else None
+        if run is not None and len(run.asked) < _MAX_QUESTIONS:
+            run.asked.append(self.array)
+            return len(run.asked) <= len(run.answers) and run.answers[len(run.asked) - 1]
+        raise _value_needed(self.name, "a Python `if`, a comparison or an assertion")
+
+    def __neg__(self) -> Any:
+        return _compute(operator.neg, self)
+
+
+# Functions of JAX that are jitted take pytrees, and give a Python number to what is inside as an
+# array.
+jtu.register_pytree_node(TracedNumber, lambda x: ((x.array,), None), lambda _, parts: parts[0])
+
+
+def _value_needed(name: str, by: str) -> DynamicSpecError:
+    """Build the error for a number whose value is needed. `name` begins with its parameter."""
+    return DynamicSpecError(
+        f"{name} cannot be traced: its value is needed for {by}.",
+        "Write a Python number instead of canonopt.dynamic(...). Then it is part of the program, "
+        "and another value is another compile.",
+        path=name.partition(" of ")[0],
+    )
+
+
+# --- operators ----------------------------------------------------------------------------------
+
+_COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
+# The operators that Optax needs.
+_OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow)
+_IN_DOUBLE: dict[Any, Any] = {operator.add: double_float.add, operator.mul: double_float.multiply}
+# Those that need the value, and what the error says.
+_REFUSED = {
+    "__float__": "float(...)",
+    "__int__": "int(...)",
+    "__index__": "a shape, a range or an index",
+    "__array__": "a NumPy function",
+    "__abs__": "abs(...)",
+    "__round__": "round(...)",
+    **dict.fromkeys(("__floordiv__", "__rfloordiv__"), "`//`"),
+    **dict.fromkeys(("__mod__", "__rmod__"), "`%`"),
+}
+
+
+def _compute(function: Callable[..., Any], *operands: Any) -> Any:
+    """Return `function` of numbers, or of numbers and arrays.
+
+    With an array, `jax.numpy` computes it. Floats are computed twice, exactly in float64 and once
+    more in the default precision. The result has the value of the first and the derivative of the
+    second, since `join` and bit-level rounding have no useful derivative.
+    """
+    if not all(isinstance(x, TracedNumber | NUMBERS | jax.Array | np.ndarray) for x in operands):
+        return NotImplemented
+    compares = function in _COMPARISONS
+    kind = _kind_of_result(operator.add if compares else function, *map(_kind, operands))
+    if kind is None:  # JAX computes with an array of NumPy too, as in a trace
+        return function(*map(jnp.asarray, operands))
+    name = " and ".join(dict.fromkeys(x.name for x in operands if isinstance(x, TracedNumber)))
+    if kind is int and function is operator.pow:  # in Python the value decides the type
+        raise _value_needed(name, "the power of an integer")
+    doubles = [x.double if isinstance(x, TracedNumber) else np.float64(x) for x in operands]
+    double = double_float.compute(_IN_DOUBLE.get(function, function), *doubles)
+    if compares or kind is int:  # computed as it is, since an integer has no -0
+        array = double if compares else function(*(_as_array(x, int) for x in operands))
+        double = double_float.join((array, None, None), jnp)
+        return TracedNumber(array, double, bool if compares else int, name)
+    array = function(*(_as_array(x, kind) for x in operands))
+    # `-1 * learning_rate` is frequent. In general a product needs all parts of the number, and each
+    # part is one more argument of the program.
+    has_one = any(type(x) in (int, float) and x in (1, -1) for x in operands)
+    if function is not operator.neg and not (function is operator.mul and has_one):
+        value = double_float.converted(double, dtype_of(kind), is_weak=kind is float)
+        array = double_float.with_derivative_of(array, value)
+    return TracedNumber(array, double, kind, name)
+
+
+@functools.cache
+def _kind_of_result(function: Callable[..., Any], *types: Any) -> type | None:
+    """Return the type of what Python and NumPy compute from numbers of these types.
+
+    `None` if JAX computes with such numbers in the same precision.
+    """
+    kind = None if None in types else type(function(*(each(1) for each in types)))
+    return kind if kind in (int, *FLOATS) else None
+
+
+def _kind(x: Any) -> type | None:
+    if isinstance(x, TracedNumber):
+        return x.kind
+    if isinstance(x, np.generic):
+        return type(x)
+    # The base class, since a subclass such as an enumeration takes no other number.
+    return next((kind for kind in (bool, int, float) if isinstance(x, kind)), None)
+
+
+def _as_array(x: Any, kind: type) -> Any:
+    """Return the array of an operand, for a result of this type: `True + 1` is an integer."""
+    with np.errstate(all="ignore"):  # a number may be too large for a float32
+        array = x.array if isinstance(x, TracedNumber) else np.asarray(kind(x), dtype_of(kind))
+    return double_float.converted(array, dtype_of(kind), is_weak=kind is not np.float64)
+
+
+def _add_operator(function: Callable[..., Any]) -> None:
+    name = function.__name__
+    setattr(TracedNumber, f"__{name}__", lambda a, b: _compute(function, a, b))
+    setattr(TracedNumber, f"__r{name}__", lambda b, a: _compute(function, a, b))
+
+
+def _add_comparison(function: Callable[..., Any]) -> None:
+    def compare(a: TracedNumber, b: Any) -> Any:
+        result = _compute(function, a, b)
+        # Only floats: if a factory compares an integer, a number of steps for one, the answer
+        # decides what the program is.
+        if isinstance(result, TracedNumber) and function in (operator.eq, operator.ne):
+            result.has_branches = isinstance(b, int | float) and a.kind in FLOATS
+        return result
+
+    setattr(TracedNumber, f"__{function.__name__}__", compare)
+
+
+def _add_refusal(name: str, by: str) -> None:
+    def refuse(number: TracedNumber, *_: Any, **__: Any) -> Any:
+        raise _value_needed(number.name, by)
+
+    setattr(TracedNumber, name, refuse)
+
+
+for _function in _OPERATORS:
+    _add_operator(_function)
+for _function in _COMPARISONS:
+    _add_comparison(_function)
+for _name, _by in _REFUSED.items():
+    _add_refusal(_name, _by)
+
+
+# --- a Python `if` on a traced number -------------------------------------------------------------
+
+# An `if` that treats one value apart, as `0.0 if peak == 0.0 else end / peak` does, has both
+# branches run, and the program selects a result. Anything else in an `if` is an error, since each
+# answer would be another program. A number that is compared finds the current run of a function by
+# a context variable, since user code lies between the two.
+
+_MAX_QUESTIONS = 3  # so an update is traced up to 2**3 times
+
+
+class _Run(NamedTuple):
+    """The answers that a run of a function gets, and the traced booleans that it asks about."""
+
+    answers: tuple[bool, ...]
+    asked: list[Any]
+
+
+_current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("current", default=None)
+
+
+def _branch(function: Callable[[], Any], answers: tuple[bool, ...]) -> tuple[Any, list[Any]]:
+    """Return the result if each further answer is no, and what the run asked about."""
+    run = _Run(answers, [])
+    token = _current.set(run)
+    try:
+        return function(), run.asked
+    finally:
+        _current.reset(token)
+
+
+def first_branch(function: Callable[[], Any]) -> Any:
+    """Return the result if each answer is no."""
+    return _branch(function, ())[0]
+
+
+def both_branches(function: Callable[[], Any], answers: tuple[bool, ...] = ()) -> Any:
+    """Return the result, a pytree, selected by the traced booleans that were asked about."""
+    result, asked = _branch(function, answers)
+    if len(asked) == len(answers):
+        return result
+    yes, no = (both_branches(function, (*answers, answer)) for answer in (True, False))
+    decides = asked[len(answers)]
+    return jax.tree.map(lambda a, b: a if a is b else jnp.where(decides, a, b), yes, no)
