@@ -148,7 +148,7 @@ def test_it(warmed): call(step, 1)
 def test_it(): scan(), scan(), scan()
 > *.py:* was compiled 3 times, max_compiles(1).
 > *It compiled scan again, twice:
-> *the shapes are the same: lax.scan (map, fori_loop) gets another function
+> *the shapes are the same: scan gets another function
 > *hint: canonopt.jit around the whole, or give it one function, made once
 
 ### eager work that counts as traces

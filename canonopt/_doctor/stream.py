@@ -81,11 +81,10 @@ class StreamRecorder(Recorder):
             self._numbers.setdefault(log, len(self._numbers))
         return log
 
-    def add_trace(self, log: FunctionLog, entry: Entry) -> None:
-        super().add_trace(log, entry)
-        # After a trial of `canonopt.jit`, which its entry does not tell any more.
-        for each in (*(e for e in log.entries[-2:-1] if e.is_trial), entry):
-            self._tell_of(log, each, "trace")
+    def add_trace(self, log: FunctionLog, entry: Entry) -> Entry:
+        found = super().add_trace(log, entry)
+        self._tell_of(log, found, "trace")
+        return found
 
     def add_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> Entry | None:
         found = super().add_compile(log, entry, compiled)

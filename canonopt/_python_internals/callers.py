@@ -1,10 +1,8 @@
 """The line of the user's code that is making a call now, and the names that it has."""
 
 import ast
-import collections
 import contextlib
 import dataclasses
-import dis
 import functools
 import gc
 import inspect
@@ -109,11 +107,7 @@ class Caller:
     variables: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     # The packages that the call came through.
     packages: frozenset[str] = frozenset()
-    # What its code names: variables, functions and attributes.
-    names: frozenset[str] = frozenset()
     place: str = ""  # of the call, as `file:line`
-    # The variables that its code reads more than once.
-    read_again: frozenset[str] = frozenset()
 
     def with_modules(self, code: str) -> str:
         """`code` with the names of the modules that it has as `{jnp}`, or imports of them first."""
@@ -176,20 +170,8 @@ def caller_of(
         _imported(space) | _imported(frame.f_globals, _FUNCTIONS),
         {name: value for name, value in space.items() if issubclass(type(value), kinds)},
         frozenset(packages - sys.stdlib_module_names),
-        frozenset(frame.f_code.co_names + frame.f_code.co_freevars),
         place_of_line(frame.f_code.co_filename, frame.f_lineno),
-        _read_again(frame.f_code),
     )
-
-
-@functools.lru_cache(64)
-def _read_again(code: types.CodeType) -> frozenset[str]:
-    """The variables that code reads more than once, also in a function inside of it."""
-    loads = (each.argval for each in dis.get_instructions(code) if each.opname.startswith("LOAD_"))
-    # Python 3.13 loads two with one instruction.
-    names = (name for found in loads for name in (found if type(found) is tuple else (found,)))
-    counts = collections.Counter(name for name in names if isinstance(name, str))
-    return frozenset(name for name, count in counts.items() if count > 1)
 
 
 def _imported(space: dict[str, Any], functions: Iterable[str] = ()) -> dict[str, str]:

@@ -3,12 +3,9 @@
 `nearest` finds the earlier call that a new one is compared with.
 """
 
-import collections
-import contextlib
 import functools
 import itertools
-import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -63,11 +60,17 @@ class Part(NamedTuple):
 
     @property
     def is_class_defined_again(self) -> bool:
-        return self.after.is_class_defined_again(self.before)
+        one, other = self.before, self.after
+        return bool(one.type) and one.type == other.type and one.type_token != other.type_token
 
     @property
     def is_other_to_canonopt(self) -> bool:
         return self.before.digest != self.after.digest
+
+    @property
+    def label(self) -> str:
+        """Return `tx` of `captured variable 'tx'`."""
+        return [*self.name.split("'"), self.name][1]
 
     def way(self, is_end: Callable[["Part"], bool], into_all: bool) -> list["Part"]:
         """Return the parts that lead to the first that `is_end`, itself first, or nothing."""
@@ -86,8 +89,7 @@ class Part(NamedTuple):
         def is_other(part: Part) -> bool:
             # JAX compares the functions in a value by identity, even if they do the same.
             by_token = self.before.kind == "value" != part.before.kind
-            tokens = part.before.token, part.after.token
-            return part.is_other_to_canonopt or (by_token and tokens[0] != tokens[1])
+            return part.is_other_to_canonopt or (by_token and part.before.token != part.after.token)
 
         # What the user can read comes first: two texts that differ explain more than two objects.
         way = self.way(lambda part: part.looks_different, into_all=True)
@@ -97,38 +99,33 @@ class Part(NamedTuple):
 
 
 def _static_texts(way: Sequence[Part]) -> tuple[str, str]:
-    """Return the part that differs, with its name and owner; or that none does."""
+    """Return two static values as texts that differ, with the part that differs."""
     before, after = way[0].before, way[0].after
-    if len(way) > 2 and way[-1].name == WRAPPED_FUNCTION:
-        way = way[:-1]  # it has the name of what wraps it
     texts = shortened(before.text), shortened(after.text)
     if again := next((part.after for part in way if part.is_class_defined_again), None):
         return texts[0], f"{texts[1]}, and class {again.type} was defined again"
-    # Two short texts that differ are enough. Of long ones, and of a partial or a method, the part
-    # that differs is easier to see.
-    is_built = before.kind == "transformation"  # as it was built, not as it is inside
-    is_long = len(before.text) > MAX_SHOWN or before.parts.keys() > {WRAPPED_FUNCTION}
-    if (texts[0] == texts[1] or is_long) and (way[-1].looks_different or not is_built):
-        for owner, part in itertools.pairwise(way):
-            old, new = part.before, part.after
-            # The text of a function is no more than its name, so the way goes on to what it
-            # captured.
-            is_clear = old.text != new.text and max(len(old.text), len(new.text)) <= MAX_SHOWN
-            if part is way[-1] or (is_clear and old.place is None):
-                holder = way[0] if is_built else owner
-                name = part.name.removeprefix("captured variable ") if is_built else part.name
-                one, other = cut_to_difference(old.text, new.text)
-                same = " (another object)" if old.text == new.text else ""
-                ends = shortened(holder.before.text), shortened(holder.after.text)
-                return f"{ends[0]} with {name} {one}", f"{ends[1]} with {name} {other}{same}"
+    inside = [part for part in way[1:] if part.name != WRAPPED_FUNCTION]  # which has the same name
+    # The text of a function is no more than its name.
+    short = (
+        part
+        for part in inside
+        if part.before.kind != "callable" and part.before.text != part.after.text
+        if max(len(part.before.text), len(part.after.text)) <= MAX_SHOWN
+    )
+    part = next(short, inside[-1] if inside else None)
+    # Two short texts that differ are enough. Without a part that looks different, a transformation
+    # is told as it was built.
+    is_short = texts[0] != texts[1] and max(len(before.text), len(after.text)) <= MAX_SHOWN
+    is_enough = is_short and WRAPPED_FUNCTION not in before.parts
+    is_built = before.kind == "transformation"
+    if part is not None and not is_enough and (part.looks_different or not is_built):
+        one, other = cut_to_difference(part.before.text, part.after.text)
+        other += " (another object)" if one == other else ""
+        return f"{texts[0]} with {part.name} {one}", f"{texts[1]} with {part.name} {other}"
     if before.text != after.text:
         return cut_to_difference(before.text, after.text)
-    if before.kind == "class":
-        return texts[0], "another class of the same name: it was defined again"
     if before.kind != "value":
-        where = f" ({after.place})" if after.place else ""
-        made = f", {after.made}" if after.made else ""
-        return f"{texts[0]}{where}", f"another object made by the same code{made}"
+        return texts[0], f"another object made by the same code{after.made}"
     if before.is_unique:
         return texts[0], "another object, equal only to itself"
     return texts[0], "another value, which differs in a part too long to show"
@@ -137,9 +134,6 @@ def _static_texts(way: Sequence[Part]) -> tuple[str, str]:
 # --- differences ----------------------------------------------------------------------------------
 
 _MISSING = Leaf("missing", "missing", None)
-# A float, also one of NumPy, or a dynamic one that stands where it is static.
-_NUMBER = re.compile(r"((canonopt\.dynamic|np\.float\d+)\()?-?\d+(\.\d+|\.?\d*e[-+]?\d+)\)?")
-_ARRAY = re.compile(r"\w+\[[\d,]*\](, weak)?$")  # float32[3]
 
 
 class Difference:
@@ -185,44 +179,23 @@ class Difference:
     def as_traced(self) -> tuple[Leaf, Leaf]:
         return as_traced(self.before, self.after), as_traced(self.after, self.before)
 
-    @functools.cached_property
+    @property
     def path(self) -> str:
         if self.place == TRANSFORMS:
             return "transformation around the call"
-        if self.place == CACHE:
-            return "the cache"
-        if self.captured is not None:
-            return f"{self.built} in {self.made_again}"
-        if self.kind == "function":
-            return "the function itself"
+        if self.kind in ("function", "cleared"):
+            return "the function itself" if self.kind == "function" else "the cache"
         return self.place.removesuffix(UNNAMED_STATIC).rpartition("> ")[2]
-
-    @property
-    def made_again(self) -> str:
-        """Return the name of the function that captured what differs, or the path."""
-        if self.captured is None:
-            return self.path
-        function = self.function.after
-        text = function.parts.get(WRAPPED_FUNCTION, function).text
-        return text.rpartition(".")[2].removeprefix("function ")
 
     @property
     def texts(self) -> tuple[str, str]:
         """Return what was before and what is now, as texts that differ."""
         if self.is_static:
-            part = self.captured
-            return _static_texts(self.way if part is None else part.way_to_difference())
-        before, after = self._text(self.before), self._text(self.after)
-        if self.kind == "sharding":
-            (spec, _, mesh), (other, _, second) = (t.partition(" of ") for t in (before, after))
-            if mesh == second and spec != other:  # on one mesh the specs say it
-                return spec, other
+            return _static_texts(self.way)
         again = ", whose class was defined again" if self.redefined else ""
-        return before, after + again
+        return self._text(self.before), self._text(self.after) + again
 
     def _text(self, leaf: Leaf) -> str:
-        if leaf is _MISSING:
-            return "unknown to JAX" if self.place.startswith(CONTEXT) else leaf.text
         if leaf.is_array and self.kind == "commitment":
             return "committed" if leaf.committed else "not committed"
         if leaf.is_array and self.kind in ("sharding", "memory kind"):
@@ -275,55 +248,21 @@ class Difference:
         digest = self.function.before.digest
         return digest is not None and digest == self.function.after.digest
 
-    @functools.cached_property
-    def captured(self) -> Part | None:
-        """Return the transformation or the schedule of Optax that was built with a function."""
-        before, after = self.function.before.parts, self.function.after.parts
-        for name in before.keys() & after.keys() if self.is_function else ():
-            part = Part(name, before[name], after[name])
-            is_of_optax = part.before.factory and part.after.factory
-            is_unique = part.before.token != part.after.token or part.before.is_unique
-            if is_of_optax and (is_unique or part.is_other_to_canonopt):
-                return part
+    @property
+    def optimizer(self) -> str:
+        """Return the name of the transformation or schedule by which two values differ."""
+        if self.kind == "transformation":
+            return self.path
         inside = self.way[1:] if self.is_function else ()  # such as an attribute of `self`
-        return next((part for part in inside if part.before.factory and part.after.factory), None)
+        found = (p for p in inside if p.before.factory or p.before.kind == "transformation")
+        return next((part.label for part in found), "")
 
     @property
-    def spec(self) -> str:
-        """Return the name of the spec in a function that leads to the difference."""
-        found = (p for p in self.way[1:] if p.before.kind == "transformation")
-        return _label(next((part.name for part in found), ""))
-
-    @property
-    def built(self) -> str:
-        """Return the name of the transformation or schedule to build with canonopt."""
-        return self.path if self.captured is None else _label(self.captured.name)
-
-    @property
-    def factories(self) -> str:
-        """Return the names of the factories that built it."""
-        leaf = (self.captured or self.function).before
-        if not leaf.text.startswith("optax."):
-            return leaf.factory or "adam and so on"
-        inside = [part.text for part in leaf.parts.values() if part.kind == "transformation"]
-        texts = [leaf.text, *(inside if leaf.text == f"optax.{leaf.factory}" else [])]
-        names = [name for text in texts for name in re.findall(r"[A-Za-z]\w*", text)]
-        schedules = " and its schedules" if _has_schedule(leaf) else ""
-        return ", ".join(name for name in dict.fromkeys(names) if name != "optax") + schedules
-
-    @property
-    def caching_global(self) -> str:
-        """Return the global by which two functions differ that keeps what it has traced."""
-        parts = self.way if self.is_function else ()
-        keeps = (p.name for p in parts if WRAPPED_FUNCTION in p.before.parts)
-        return _label(next((name for name in keeps if name.startswith("global ")), ""))
-
-    @property
-    def array_of_global(self) -> str:
-        """Return the global that is an array by which two functions differ."""
-        last = self.way[-1]
-        is_array = self.is_function and _ARRAY.match(last.before.text)
-        return _label(last.name) if is_array and last.name.startswith("global ") else ""
+    def from_canonopt(self) -> str:
+        """Return words on how to build the optimizer."""
+        is_of_optax = any(part.before.factory for part in self.way)
+        words = " from canonopt in place of optax" if is_of_optax else " once"
+        return f"{words}, with numbers that change as {self.dynamic}" if self.visible else words
 
     @property
     def redefined(self) -> str:
@@ -338,15 +277,8 @@ class Difference:
         """Return what a function changes while it is traced, if nothing else looks different."""
         parts = self.way if self.is_function else ()
         names = {name for part in parts for name in part.before.stores}
-        is_other = self.visible and _label(self.visible.name) not in names
+        is_other = self.visible and self.visible.label not in names
         return "" if is_other else ", ".join(sorted(names))
-
-    @property
-    def jitted_method(self) -> str:
-        """Return the assignment of a method that is jitted with its object as a static argument."""
-        name = self.new.leaves[FUNCTION].text.rpartition(".")[2]
-        jit = "filter_jit" if self.new.is_filtered else "jit"
-        return f"self.{name} = canonopt.{jit}(self.{name})"
 
     @property
     def why_not_shared(self) -> str:
@@ -354,11 +286,6 @@ class Difference:
             return ""
         # If something visible differs, these are two configurations, and nothing would merge them.
         return "" if self.visible else self.function.after.why_not_shared or ""
-
-    @property
-    def is_of_numbers(self) -> bool:
-        """Return True for numbers that may be traced. An int is a count that Python asks for."""
-        return all(_NUMBER.fullmatch(leaf.text) for leaf in self.way[-1][1:])
 
     @property
     def is_jitted_elsewhere(self) -> bool:
@@ -377,17 +304,21 @@ class Difference:
         return f", with {self.root} left out of static_argnums and static_argnames"
 
     @property
-    def in_subclass_of_flax(self) -> str:
-        """Return words on how the class of Flax that holds the optimizer declares it as data."""
-        if self.is_of_flax:
-            return ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
-        holder = self.new.leaves.get(self.path.removesuffix(self.parameter).rpartition(".")[0])
-        if holder is not None and holder.type.endswith("TrainState"):
-            field = "tx: object = struct.field(pytree_node=True)"
-            return f", in a subclass of TrainState that says `{field}`"
-        return ""
+    def dynamic(self) -> str:
+        """Return words on a dynamic number, and on how the class that holds the optimizer has it.
 
-    # --- numbers and arrays -----------------------------------------------------------------------
+        Classes of Flax declare an optimizer as data.
+        """
+        words = f"canonopt.dynamic(number){self.not_static}"
+        holder = self.new.leaves.get(self.path.removesuffix(self.parameter).rpartition(".")[0])
+        if self.is_of_flax:
+            words += ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"
+        elif holder is not None and holder.type.endswith("TrainState"):
+            words += ", in a subclass of TrainState that says `tx: object = "
+            words += "struct.field(pytree_node=True)`"
+        return words
+
+    # --- arguments --------------------------------------------------------------------------------
 
     @property
     def root(self) -> str:
@@ -398,22 +329,22 @@ class Difference:
         return self.root in self.new.modules_of_flax
 
     @property
-    def is_elsewhere(self) -> bool:
-        """Return True if the earlier call is at another line, which may have to change as well."""
-        return self.old.caller.place != self.new.caller.place
+    def in_state(self) -> bool:
+        return self.new.in_state(self.place)
 
     @property
-    def is_strong(self) -> bool:
-        """Return True if the earlier call had an array with a dtype of its own."""
-        return self.before.is_array and not self.before.weak_type
+    def state(self) -> str:
+        """Return the outermost state on the way, as the caller names it."""
+        state = min(s for s in self.new.states if self.path == s or is_inside(self.path, {s}))
+        root = self.new.root(state)
+        return self.new.caller.arguments.get(root, root) + state.removeprefix(root)
 
     @property
-    def becomes_array(self) -> bool:
-        kinds = self.before.kind, self.after.kind
-        if "number" in kinds or self.before.is_of_number or self.after.is_of_number:
-            return self.kind in ("scalar", "weak type", "dtype")
-        has_numbers = self.new.has_numbers(self.root) or self.old.has_numbers(self.root)
-        return self.kind == "weak type" and (has_numbers or self.settled_at is not None)
+    def is_of_numbers(self) -> bool:
+        """Return True if numbers become others, or arrays."""
+        is_one = "number" in (self.before.kind, self.after.kind)
+        is_one = is_one or self.before.is_of_number or self.after.is_of_number
+        return is_one and self.kind in ("scalar", "weak type", "dtype")
 
     @property
     def settled_at(self) -> str | None:
@@ -432,61 +363,6 @@ class Difference:
         wide = (after.shape, after.dtype)
         is_wider = jnp.dtype(after.dtype).itemsize > jnp.dtype(before.dtype).itemsize
         return is_wider and self.old.returned[wide] > given.count(wide)
-
-    @property
-    def widened_by(self) -> str:
-        """Return words for the one argument in float64, such as an array, that widens a leaf."""
-        wide = [path for path, leaf in self.old.arrays.items() if leaf.dtype == "float64"]
-        is_argument = self.after.dtype == "float64" and len(wide) == 1
-        return f", such as {wide[0]}" if is_argument else ""
-
-    # --- structure, and what is around a call -----------------------------------------------------
-
-    @property
-    def in_state(self) -> bool:
-        return self.new.in_state(self.place)
-
-    @property
-    def state(self) -> str:
-        """Return the outermost state on the way, as the caller names it."""
-        state = min(s for s in self.new.states if self.path == s or is_inside(self.path, {s}))
-        root = self.new.root(state)
-        return self.new.caller.arguments.get(root, root) + state.removeprefix(root)
-
-    @property
-    def is_of_other_arrays(self) -> bool:
-        """Return True for two nodes with other arrays inside: two models, or optimizers."""
-
-        def arrays(call: Call) -> collections.Counter[tuple[tuple[int, ...], str]]:
-            inside = (a for path, a in call.arrays.items() if is_inside(path, {self.place}))
-            return collections.Counter((a.shape, a.dtype) for a in inside)
-
-        is_node = self.before.kind == self.after.kind == "node"
-        return is_node and arrays(self.old) != arrays(self.new)
-
-    @property
-    def is_with_and_without_mesh(self) -> bool:
-        is_none = {self.before.text, self.after.text} & {"none", "None", "()", ""}
-        return self.kind == "context" and "mesh" in self.path and bool(is_none)
-
-
-def _has_schedule(leaf: Leaf) -> bool:
-    """Return True for an optimizer with a schedule of Optax in it."""
-    parts = leaf.parts.values()
-    is_one = any(re.search("schedule|exponential_decay", part.factory or "") for part in parts)
-    return is_one or any(map(_has_schedule, parts))
-
-
-def _label(name: str) -> str:
-    """Return `tx` of `captured variable 'tx'`."""
-    return [*name.split("'"), name][1]
-
-
-def wider(one: str, other: str) -> str | None:
-    """Return the dtype that two dtypes promote to."""
-    with contextlib.suppress(ValueError, TypeError):  # random keys, and what only NumPy has
-        return str(jnp.promote_types(one, other))
-    return None
 
 
 def array_kinds(before: Leaf, after: Leaf) -> list[str]:
@@ -541,7 +417,7 @@ def _differing(old: Call, new: Call) -> Iterator[Difference]:
             # An argument that only one of the calls has is a difference already.
             if path.startswith((GIVEN, OPTION)) or (after is None and path.startswith(CONTEXT)):
                 continue
-        elif before is after or _is_same(before, after) or _is_of_two(path, before, after):
+        elif before is after or _is_same(before, after, path == FUNCTION):
             continue
         found = Difference(path, before, after, old, new)
         if found.kind in ("structure", "none"):
@@ -549,18 +425,14 @@ def _differing(old: Call, new: Call) -> Iterator[Difference]:
         yield found
 
 
-def _is_same(before: Leaf, after: Leaf) -> bool:
+def _is_same(before: Leaf, after: Leaf, is_function: bool) -> bool:
     if before.kind == after.kind and before.token == after.token:
         return True
     old, new = as_traced(before, after), as_traced(after, before)
     if old.is_array:  # not by the token: a tracer has no placement to compare
         return new.is_array and not array_kinds(old, new)
-    return before.is_static and after.is_static and before.token == after.token
-
-
-def _is_of_two(path: str, before: Leaf, after: Leaf) -> bool:
-    """Return True for one static argument of two calls, only one of which is shared."""
-    is_one = before.digest == after.digest and path != FUNCTION
+    # Of a static argument of two calls, only one of which is shared.
+    is_one = before.digest == after.digest and not is_function
     return is_one and before.is_shared != after.is_shared
 
 
@@ -572,18 +444,11 @@ def nearest(new: Call, earlier: Sequence[Call]) -> list[Difference]:
     # There may be 16 earlier calls, so each comparison stops early.
     found = [[*itertools.islice(differences(old, new), _MAX_COUNTED)] for old in earlier]
     # Among equally near ones the last, which a loop ran just before.
-    best = min(range(len(found)), key=lambda i: (len(found[i]), _distance(found[i]), -i))
+    best = min(range(len(found)), key=lambda i: (len(found[i]), sum(map(_distance, found[i])), -i))
     return sorted(differences(earlier[best], new), key=lambda each: KINDS.index(each.kind))
 
 
-def _distance(found: Iterable[Difference]) -> int:
-    """Return the number of ways in which leaves differ."""
-    ways = 0
-    for before, after in (difference.as_traced for difference in found):
-        if before.is_array and after.is_array and before.is_key == after.is_key:
-            ways += len(array_kinds(before, after))
-        elif before.is_static and after.is_static:
-            ways += before.digest != after.digest  # what was made again is nearer
-        else:
-            ways += len(KINDS)  # farther off than any two arrays
-    return ways
+def _distance(d: Difference) -> int:
+    if d.is_static:
+        return int(d.before.digest != d.after.digest)  # what was made again is nearer
+    return len(KINDS) - KINDS.index(d.kind)

@@ -375,9 +375,8 @@ class _Guard(_Alarm):
 
     def after_miss(self, log: FunctionLog, entry: Entry) -> None:
         if entry.traced and entry.error is None and not self._is_allowed(log):
-            # A trial is followed by a trace, or by a compile, that counts. A trace inside of one
-            # that began before the block is no program, and yet the first trace in the block.
-            self._check(log, entry, max(_programs(log) + entry.is_trial, 1), "traced")
+            # A trace inside of one that began before the block is no program, and yet the first.
+            self._check(log, entry, max(_programs(log), 1), "traced")
 
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
         if (entry in self._told and self._mode == "warn") or self._is_allowed(log):
@@ -407,10 +406,8 @@ class _Guard(_Alarm):
 
 
 def _programs(log: FunctionLog) -> int:
-    """The number of programs that a function has."""
-    others = sum(not e.is_nested and (e.is_trial or e.error is not None) for e in log.entries)
-    traces = log.traces - log.nested_traces - others
-    return max(traces, log.compiles + log.cache_hits, log.backward_compiles)
+    """Return the number of programs that a function has."""
+    return max(log.programs, log.compiles + log.cache_hits, log.backward_compiles)
 
 
 # --- why --------------------------------------------------------------------------------------

@@ -57,9 +57,10 @@ class Recorder:
         with self.lock:
             return None if by_library else self.log.function_log(name, function)
 
-    def add_trace(self, log: FunctionLog, entry: Entry) -> None:
+    def add_trace(self, log: FunctionLog, entry: Entry) -> Entry:
+        """Count a trace, and return its entry, as the log does."""
         with self.lock:
-            log.add_trace(entry)
+            return log.add_trace(entry)
 
     def add_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> Entry | None:
         """Count a compile that belongs to a miss, and return its entry, as the log does."""
@@ -367,10 +368,10 @@ def _count(
         if entry.shapes is not None:
             entry.shapes += f" -> {', '.join(map(array_text, outputs))}"
         if log is not None:
-            found.append((recorder, log, entry))
             if traced:
                 entry.is_trial, entry.error = miss.is_shared and not miss.is_call, error
-                recorder.add_trace(log, entry)
+                entry = recorder.add_trace(log, entry)
+            found.append((recorder, log, entry))
         if log is not None or error is None:
             if len(recorder.pending) == MAX_ENTRIES:
                 recorder.pending.pop(next(iter(recorder.pending)), None)

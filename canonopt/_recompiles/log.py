@@ -80,7 +80,8 @@ class Entry(Timed):
     compiled_again: bool = False
     # Whether it was traced inside another trace, and so is a part of that program.
     is_nested: bool = False
-    # Whether `canonopt.jit` traced it to find out if others may run the program.
+    # Whether `canonopt.jit` traced it to find out if others may run the program. If not, it is
+    # traced once more, which is the same entry.
     is_trial: bool = False
     site: str | None = None  # the line of the user's code that ran it, as `file:line`
     # In the log of a line: what JAX or a library compiled, and for JAX from which shapes to which.
@@ -162,25 +163,62 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
     """Return the causes of what JAX and libraries compile at one line."""
     # Those of libraries are compared like functions. JAX's own operations have shapes instead.
     causes = _causes(e for e in entries if e.compiled_again and e.shapes is None)
-    # By name, the operations that JAX compiled again for other shapes, and for the same.
-    others: dict[str, list[Entry]] = {}
-    repeated: dict[str, list[Entry]] = {}
-    shapes: dict[str, list[str]] = {}
+    found: dict[str, list[Entry]] = {}
     for entry in entries:
-        seen = shapes.setdefault(name := str(entry.operation), [])
-        if entry.compiled_again and entry.shapes is not None:
-            kind = repeated if entry.shapes in seen else others
-            kind.setdefault(name, []).append(entry)
-        seen.append(str(entry.shapes))
-    if told := several_shapes(shapes[name] for name in others):
-        found = [entry for each in others.values() for entry in each]
-        causes.append(_cause(found, f"compiled {', '.join(others)} again", told))
-    for name, found in repeated.items():
+        if entry.shapes is not None:
+            found.setdefault(str(entry.operation), []).append(entry)
+    others: dict[str, tuple[Cause, list[Entry]]] = {}
+    for name, of_name in found.items():
+        first = {entry.shapes: entry for entry in reversed(of_name)}
+        again = [entry for entry in of_name if first[entry.shapes] is not entry]
         # Several shapes with another constant each, such as the powers of Adam, are no repetition.
-        most = max(collections.Counter(entry.shapes for entry in found).values())
-        if told := repeated_operation(name, most):
-            causes.append(_cause(found, f"compiled {name} again", told))
+        most = max(collections.Counter(entry.shapes for entry in again).values(), default=0)
+        if told := most and repeated_operation(name, most):
+            causes.append(_cause(again, f"compiled {name} again", told))
+        if told := several_shapes([str(shapes) for shapes in reversed(first)]):
+            others[name] = told, [e for e in first.values() if e.compiled_again]
+    if others:
+        told, _ = max(others.values(), key=lambda each: len(each[1]))
+        again = [entry for _, of_name in others.values() for entry in of_name]
+        causes.append(_cause(again, f"compiled {', '.join(others)} again", told))
     return causes
+
+
+def several_shapes(shapes: Sequence[str]) -> Cause | None:
+    """Return what to say of an operation that a line compiled for several shapes.
+
+    None if it had a handful of shapes, or shapes that have nothing in common.
+    """
+    alike: dict[str, list[str]] = {}
+    for text in shapes:
+        alike.setdefault(_NUMBER.sub("#", text), []).append(text)
+    most = max(alike.values(), key=len)
+    if len(most) <= HANDFUL or _steps(most) is None:
+        return None
+    return Cause(note=f"{len(most)} shapes: the length {_growth(most) or _CHANGES}", hints=(_PAD,))
+
+
+_PAD = (
+    "put the whole under jax.jit, and pad to one length with a mask: jnp.where(jnp.arange(size) < "
+    "n, x, what does not count: 0 in a sum, -inf in a maximum, and a mean divides by n). Append to "
+    "a Python list, and stack it once"
+)
+
+
+def repeated_operation(name: str, count: int) -> Cause | None:
+    """Return what to say of an operation that a line compiled again for the same shapes.
+
+    None if that was seldom: a line may have an operation with several constants.
+    """
+    # Operations that take functions, by the names that JAX compiles them under.
+    if name in ("scan", "while", "cond", "_piecewise", "shard_map"):
+        note = f"the shapes are the same: {name} gets another function"
+        return Cause(note=note, hints=(f"{_WHOLE}, or give it one function, made once",))
+    note = "the shapes are the same: a constant or a function in it is another one each time"
+    return Cause(note=note, hints=(_WHOLE,)) if count >= HANDFUL else None
+
+
+_WHOLE = "canonopt.jit around the whole"
 
 
 # --- is it expected -------------------------------------------------------------------------------
@@ -210,97 +248,37 @@ def verdict(calls: Sequence[Sequence[Change]]) -> tuple[str | None, str | None]:
     return pattern and f"{subject} {pattern}", None
 
 
+_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+
+
 def _growth(texts: Sequence[str]) -> str | None:
     """Return words if three numbers or more in the texts follow each other in equal steps."""
     steps = _steps(texts)
-    if len(texts) < 3 or len(steps) != 1:
+    if steps is None or len(texts) < 3:
         return None
-    (found,) = steps
-    by = found[1]
-    if not by or any(abs(value - i * by) > 1e-9 for i, value in enumerate(found)):
+    by = steps[1]
+    if not by or any(abs(value - i * by) > 1e-9 for i, value in enumerate(steps)):
         return None
     word = "one" if abs(by) == 1 else f"{abs(by):g}"
     return f"{'grows' if by > 0 else 'shrinks'} by {word} each time"
 
 
-_NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
+def _steps(texts: Sequence[str]) -> list[float] | None:
+    """Return how the number in texts that changes does so, from the first text on.
 
-
-def _steps(texts: Sequence[str]) -> set[tuple[float, ...]]:
-    """Return how the numbers in texts change from the first text on, if they do.
-
-    Nothing if the texts differ in more than numbers.
+    None if more than that differs. Others may follow from it, as what is concatenated from parts.
     """
     if len({_NUMBER.sub("#", text) for text in texts}) != 1:
-        return set()
-    columns = zip(*(map(float, _NUMBER.findall(text)) for text in texts), strict=True)
-    steps = [tuple(value - column[0] for value in column) for column in columns]
-    *others, last = [column for column in steps if any(column)] or [()]
-    # The length of what is concatenated follows from the lengths of the parts.
-    if len(others) > 1 and last == tuple(map(sum, zip(*others, strict=True))):
-        return set(others)
-    return {column for column in (*others, last) if column}
-
-
-# --- what JAX compiles outside of a jit -----------------------------------------------------------
-
-# Operations that take functions, by the names that JAX compiles them under.
-_WITH_BODY = {
-    "scan": "lax.scan (map, fori_loop)",
-    "while": "lax.while_loop or lax.fori_loop",
-    "cond": "lax.cond or lax.switch",
-    "_piecewise": "jnp.piecewise",
-    "shard_map": "jax.shard_map",
-}
-_PAD = (
-    "put the whole under jax.jit, and pad to one length with a mask: jnp.where(jnp.arange(size) < "
-    "n, x, what does not count: 0 in a sum, -inf in a maximum, and a mean divides by n)"
-)
-_STACK = "append to a Python list, and stack it once, when it is complete"
-
-
-def several_shapes(shapes: Iterable[Sequence[str]]) -> Cause | None:
-    """Return what to say of operations that a line compiled for several shapes each.
-
-    None if each had a handful of shapes, or shapes that have nothing in common.
-    """
-    told = (_of_shapes([*dict.fromkeys(of_operation)]) for of_operation in shapes)
-    return max((each for each in told if each), key=lambda each: each[0], default=(0, None))[1]
-
-
-def _of_shapes(texts: list[str]) -> tuple[int, Cause] | None:
-    count = len(texts)
-    # Each time to the result of the time before.
-    pairs = itertools.pairwise(texts)
-    is_appended = all(now.startswith(f"{old.partition(' -> ')[2]}, ") for old, now in pairs)
-    is_of_list = len({text.count(", ") for text in texts}) > 1
-    texts = [_with_runs_counted(text) for text in texts] if is_of_list else texts
-    growth = _growth(texts)
-    if count <= HANDFUL or len(_steps(texts)) != 1:
         return None
-    length = "the length of a list" if is_of_list else "the length"
-    note = f"{count} shapes: {length} {growth or _CHANGES}"
-    return count, Cause(note=note, hints=(_STACK if is_of_list or is_appended else _PAD,))
-
-
-def _with_runs_counted(shapes: str) -> str:
-    """Return `3 float32[1] -> float32[3]` for three operands of one shape."""
-    operands, arrow, result = shapes.partition(" -> ")
-    runs = ((text, len([*run])) for text, run in itertools.groupby(operands.split(", ")))
-    return ", ".join(f"{count} {text}" for text, count in runs) + arrow + result
-
-
-def repeated_operation(name: str, count: int) -> Cause | None:
-    """Return what to say of an operation that a line compiled again for the same shapes.
-
-    None if that was seldom: a line may have an operation with several constants.
-    """
-    if public := _WITH_BODY.get(name):
-        note = f"the shapes are the same: {public} gets another function"
-        hint = "canonopt.jit around the whole, or give it one function, made once"
-        return Cause(note=note, hints=(hint,))
-    note = "the shapes are the same: a constant or a function in it is another one each time"
-    return Cause(note=note, hints=("canonopt.jit around the whole",)) if count >= HANDFUL else None
+    columns = zip(*(map(float, _NUMBER.findall(text)) for text in texts), strict=True)
+    steps = [[value - column[0] for value in column] for column in columns]
+    first, *others = [column for column in steps if any(column)] or [[]]
+    last = max(first, key=abs, default=0.0)
+    for other in others:
+        ratio = other[first.index(last)] / last
+        if any(abs(ratio * a - b) > 1e-9 for a, b in zip(first, other, strict=True)):
+            return None
+    return first or None
 
 
 # --- logs -----------------------------------------------------------------------------------------
@@ -318,12 +296,17 @@ class FunctionLog(Counts):
     place: str | None
     entries: list[Entry] = attrs.field(factory=list, repr=False)
     is_line: bool = False
+    programs: int = 0  # that were traced, without those that failed or are parts of others
     # What tells this function, or line, from others in one log.
     key: object = attrs.field(default=None, repr=False)
 
     @property
     def title(self) -> str:
         return f"{self.name} ({self.place})" if self.place else self.name
+
+    @property
+    def _most(self) -> int:
+        return MAX_OPERATIONS if self.is_line else MAX_ENTRIES
 
     @property
     def events(self) -> int:
@@ -337,6 +320,8 @@ class FunctionLog(Counts):
     @property
     def omitted(self) -> int:
         """Return the number of traces or compiles without an entry, of which there were many."""
+        if len(self.entries) < self._most:
+            return 0
         # An entry may be a trace and a compile, so the counts are not added.
         compiles = self.compiles + self.cache_hits
         counted = compiles if self.is_line else max(self.traces, self.compiles)
@@ -365,22 +350,28 @@ class FunctionLog(Counts):
             return _causes_of_line(self.entries)
         return _causes(e for e in self.entries if e.is_again or e.error)
 
-    def add_trace(self, entry: Entry) -> None:
-        # What is traced inside another trace is one program with it, for all of its shapes.
-        entry.traced_again = not entry.is_nested and self.traces > self.nested_traces
-        trial = self.entries[-1] if self.entries else None
-        function = None if entry.call is None else entry.call.leaves.get(FUNCTION)
-        is_alone = function is not None and function.why_not_shared is not None
-        if is_alone and trial is not None and _is_trial_of(trial, entry):
-            # One trace with it, to a user. Nothing is compared with the trial: it looks the same.
-            entry.traced_again, trial.traced_again = trial.traced_again, False
-            trial.error = trial.call = None
-        if entry.error is not None:
-            entry.advice = failure_hints(entry.call)
+    def add_trace(self, entry: Entry) -> Entry:
+        """Count a trace, and return its entry, which may be that of a trial before it."""
         self.traces += 1
         self.nested_traces += entry.is_nested
         self.trace_seconds += entry.trace_seconds
+        if entry.error is not None:
+            entry.advice = failure_hints(entry.call)
+        function = None if entry.call is None else entry.call.leaves.get(FUNCTION)
+        is_alone = function is not None and function.why_not_shared is not None
+        trial = self.entries[-1] if self.entries and is_alone else None
+        is_known = trial is not None and _is_trial_of(trial, entry)
+        self.programs += not (entry.is_nested or entry.error)
+        if trial is not None and is_known:
+            self.programs -= trial.error is None
+            trial.call, trial.error, trial.is_trial = entry.call, entry.error, False
+            trial.advice, trial.trace_seconds = entry.advice, trial.trace_seconds + entry.seconds
+            trial.compare_with(self.entries[:-1])
+            return trial
+        # What is traced inside another trace is one program with it, for all of its shapes.
+        entry.traced_again = not entry.is_nested and self.traces - 1 > self.nested_traces
         self._add(entry)
+        return entry
 
     def add_operation(self, entry: Entry, compiled: Compile) -> None:
         """Count what a line has compiled."""
@@ -405,8 +396,6 @@ class FunctionLog(Counts):
         """
         is_new = not (entry.traced or entry.compiled)
         if is_new and (traced := [e for e in self.entries if _is_trace_of(e, entry)]):
-            if traced[-1].is_trial:  # why the program is not shared is known by now
-                traced[-1].call = entry.call
             entry, is_new = traced[-1], False
         # The backward pass of the call, and not the call.
         is_backward = not compiled.is_by_hand and (entry.compiled or compiled.in_backward_pass)
@@ -429,7 +418,7 @@ class FunctionLog(Counts):
         # Also if the entry is not kept, because an assertion may report it.
         same = (e for e in self.entries if e.operation == entry.operation)
         entry.compare_with(same)
-        if len(self.entries) < (MAX_OPERATIONS if self.is_line else MAX_ENTRIES):
+        if len(self.entries) < self._most:
             self.entries.append(entry)
 
     def _count(self, compiled: Compile, is_backward: bool) -> None:

@@ -8,9 +8,11 @@ import contextlib
 import enum
 import functools
 import inspect
+import itertools
 import operator
 import re
 import types
+import weakref
 from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
 from typing import Any
 
@@ -44,9 +46,9 @@ from .._jax_internals.watching import Miss
 from .._python_internals.bytecode import code_of
 from .._python_internals.callers import Caller, caller_of
 from .._python_internals.libraries import is_library_class, is_library_code
-from .._python_internals.namespaces import is_constant, loaded
+from .._python_internals.namespaces import loaded
 from .._python_internals.rebinding import captured_by
-from .._python_internals.weak import WeakIdMap, token_of
+from .._python_internals.weak import token_of
 from .._texts import (
     PLAIN,
     fields_of,
@@ -80,7 +82,7 @@ def root_of(path: str) -> str:
 
 # --- records --------------------------------------------------------------------------------------
 
-STATIC = ("value", "class", "callable", "transformation")
+STATIC = ("value", "callable", "transformation")
 INEXACT = ("float", "bfloat", "complex")  # how the names of these dtypes begin
 
 
@@ -112,8 +114,7 @@ class Leaf:
     memory_kind: str | None = None
     # Of static values: what they hold by name, such as the captured variables of a function.
     parts: Mapping[str, "Leaf"] = attrs.field(factory=dict)
-    place: str | None = None
-    made: str | None = None  # where or by what a function is made
+    made: str = ""  # where or by what a function is made, as words that follow its name
     why_not_shared: str | None = None
     is_unique: bool = False  # the class compares by identity
     stores: frozenset[str] = frozenset()  # the variables around a function that it may change
@@ -144,11 +145,15 @@ class Leaf:
     @property
     def is_of_number(self) -> bool:
         """Return True if the text is that of a number of Python or NumPy."""
-        number = r"(np\.\w+\()?-?([\d.]+(e[-+]?\d+)?|inf|nan)\)?"
-        return re.fullmatch(number, self.text) is not None
+        return re.fullmatch(r"(np\.\w+\()?-?([\d.]+(e[-+]?\d+)?|inf|nan)\)?", self.text) is not None
 
-    def is_class_defined_again(self, other: "Leaf") -> bool:
-        return bool(self.type) and self.type == other.type and self.type_token != other.type_token
+    @property
+    def is_of_float(self) -> bool:
+        """Return True for such a number or a dynamic one, unless it is an int: that is a count."""
+        number = self.text.removeprefix("canonopt.dynamic(")
+        return (
+            attrs.evolve(self, text=number).is_of_number and re.search(r"[.en]", number) is not None
+        )
 
 
 NOTHING = Leaf("none", "None", None)
@@ -268,7 +273,7 @@ def static_leaf(value: Any, budget: Budget | None = None, depth: int = 0) -> Lea
             budget.words -= len(found)
     kind = "value"
     with contextlib.suppress(Exception):  # from an attribute of a user's class
-        kind, facts["place"], facts["factory"] = _kind(value), place_of(value), _factory(value)
+        kind, facts["factory"] = _kind(value), _factory(value)
         facts["made"], facts["why_not_shared"] = _made(value), _why_not_shared(value)
         if depth < _MAX_DEPTH and id(value) not in budget.seen:
             budget.seen.add(id(value))
@@ -331,25 +336,25 @@ def _kind(value: Any) -> str:
     if is_built or is_gradient_transformation(value):
         return "transformation"
     if isinstance(value, type):
-        return "class"
+        return "value"
     if isinstance(value, types.FunctionType) and value.__code__.co_name in ("init_fn", "update_fn"):
         return "transformation" if str(value.__module__).startswith("optax.") else "callable"
     return "callable" if callable(value) else "value"
 
 
 def _why_not_shared(value: Any) -> str | None:
-    if is_spec(value):
-        found = read((*value.parameters().values(),), explain=True).incomparable
-        return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
-    if isinstance(value, types.FunctionType) and is_constant(value):
-        return "canonopt takes what a module has under a name for one object. Define it once."
-    return None
+    """Return why canonopt does not take a spec for an equal one."""
+    if not is_spec(value):
+        return None
+    found = read((*value.parameters().values(),), explain=True).incomparable
+    return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
 
 
-def _made(value: Any) -> str | None:
-    """Return where or by what a function is made: `in make_step`, `by jax.grad`."""
+def _made(value: Any) -> str:
+    """Return where or by what a function is made: `, in make_step (train.py:3)`."""
     if isinstance(value, functools.partial):
-        return "by functools.partial"
+        return ", by functools.partial"
+    place = f" ({place_of(value)})" if place_of(value) else ""
     # JAX wraps its functions once more, for shorter tracebacks.
     while str((attribute(value, "__globals__") or {}).get("__name__")).endswith("traceback_util"):
         value = captured_by(value).get("fun")
@@ -357,13 +362,13 @@ def _made(value: Any) -> str | None:
     name = value.__code__.co_qualname if isinstance(value, types.FunctionType) else ""
     maker, is_inner, _ = name.rpartition(".<locals>.")
     if not is_inner:
-        return None
+        return place
     if is_library_code(value.__code__, value.__globals__):
         package = str(value.__globals__.get("__name__")).partition(".")[0]
-        return f"by {package}.{maker.partition('.')[0]}"
+        return f", by {package}.{maker.partition('.')[0]}{place}"
     holder, _, last = maker.rpartition(".")
     found = (attribute(value.__globals__.get(holder), "__dict__") or {}).get(last)
-    return f"in {'the property ' if isinstance(found, property) else ''}{maker}"
+    return f", in {'the property ' if isinstance(found, property) else ''}{maker}{place}"
 
 
 def _contents(value: Any) -> Iterator[tuple[str, Any]]:
@@ -402,7 +407,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
 
 
 # Of functions that `jax.jit` compares by identity: reading one again would say nothing new.
-_known: WeakIdMap[Leaf] = WeakIdMap()
+_known: weakref.WeakKeyDictionary[types.FunctionType, Leaf] = weakref.WeakKeyDictionary()
 
 
 def as_shared(leaf: Leaf) -> Leaf:
@@ -416,45 +421,26 @@ def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False
 
     `is_shared` says that functions with one digest share a program.
     """
-    refused = why_not_shared(function)
-    if not (is_shared or refused) and (known := _known.get(function)) is not None:
+    is_plain = isinstance(function, types.FunctionType)
+    if is_plain and not is_shared and (known := _known.get(function)) is not None:
         return known
-    leaf = _function_leaf(function, refused)
+    budget, refused = Budget(), why_not_shared(function)
+    leaf = static_leaf(function, budget)
+    if budget.words > 0:  # else it is too large to be read again
+        with contextlib.suppress(Exception):
+            reading, why = read_call(function, explain=True), refused
+            if why is None and (found := _why_never_shared(function, reading)):
+                why = f"{found} Or make the function once, in a function under functools.cache."
+            why = why or why_not_shared(function)  # which reading it may have found
+            leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
     if is_shared:
         return leaf if refused else as_shared(leaf)
-    if isinstance(function, types.FunctionType):
-        _known.set(function, leaf)
+    if is_plain:
+        _known[function] = leaf
     # Bound methods of one object are equal, but `jax.jit` tells them apart.
     elif isinstance(function, types.MethodType) and not filtered:
         leaf = attrs.evolve(leaf, token=token_of(function))
     return leaf
-
-
-def _function_leaf(function: Any, why: str | None) -> Leaf:
-    budget = Budget()
-    leaf = static_leaf(function, budget)
-    if budget.words <= 0:  # too large to be read again
-        return leaf
-    with contextlib.suppress(Exception):
-        reading = read_call(function, explain=True)
-        if why is None and (found := _why_never_shared(function, reading)):
-            why = f"{found} Or make the function once, in a function under functools.cache."
-        why = why or why_not_shared(function)  # which reading it may have found
-        if why and why.startswith(NUMPY) and (name := next(_names_of_numpy(leaf), None)):
-            why = why.replace("a NumPy array", f"the NumPy array {name}").replace(
-                "array = jnp.asarray(array)", f"{name} = jnp.asarray({name})"
-            )
-        leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
-    return leaf
-
-
-def _names_of_numpy(leaf: Leaf) -> Iterator[str]:
-    """Yield the names that code has for the NumPy arrays in the parts of a function."""
-    for name, part in leaf.parts.items():
-        if part.type == "numpy.ndarray":
-            yield [*name.split("'"), name][1]
-        else:
-            yield from _names_of_numpy(part)
 
 
 def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
@@ -601,7 +587,7 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
             given = function
     facts = {"is_static": miss.is_static, "filtered": miss.filtered, "options": miss.options}
     call = call_of(given, miss.args, miss.kwargs, **facts)
-    call.is_jitted_by_canonopt = miss.is_shared or why_not_shared(miss.function) is not None
+    call.is_jitted_by_canonopt = miss.is_shared
     # Our jit traces before it calls.
     call.is_lowered = not (miss.is_call or miss.is_shared)
     call.clearings = clearings_so_far()
@@ -621,7 +607,8 @@ def shapes_of_miss(miss: Miss) -> str:
     leaves = jtu.tree_leaves([value for name, value in given if not miss.is_static(name)])
     static = [value for name, value in given if miss.is_static(name)]
     texts = [array_text(a) if hasattr(a, "shape") else type(a).__name__ for a in leaves]
-    return ", ".join([*texts, *map(text_of, static)]) or "nothing"
+    runs = [(text, len([*run])) for text, run in itertools.groupby((*texts, *map(text_of, static)))]
+    return ", ".join(f"{n} of {text}" if n > 1 else text for text, n in runs) or "nothing"
 
 
 # What transforms the call of a jitted function, by the names of the tracers that it was given,

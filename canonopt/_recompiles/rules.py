@@ -10,11 +10,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple, Self
 
 import attrs
-import jax.numpy as jnp
 
-from .._python_internals.callers import MODULES
 from .._texts import times
-from .differences import Difference, nearest, wider
+from .differences import Difference, nearest
 from .records import FUNCTION, GIVEN, STEPS, TRANSFORMS, Call, Leaf
 
 # --- causes ---------------------------------------------------------------------------------------
@@ -142,13 +140,10 @@ class Rule(NamedTuple):
     otherwise: str = ""  # the hint if there is no line
 
 
-_BUILD = "build {d.built} with {d.factories} from canonopt in place of optax"
 _INIT = (
     "make {state} by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before "
     "the first call"
 )
-_PLACES = ("sharding", "commitment", "memory kind")
-_STRUCTURE = ("structure", "none")
 
 # In the order in which they are tried.
 RULES: list[Rule] = [
@@ -163,130 +158,62 @@ RULES: list[Rule] = [
         "to count traces, write canonopt.compile_log in place of {d.counter}: a function that "
         "changes something while it is traced is not shared",
     ),
-    Rule(lambda d: d.why_not_shared, "{d.made_again} is new each time: {d.why_not_shared}"),
-    # Optimizers and schedules.
-    Rule(
-        lambda d: d.parameter and d.kind == "callable" and d.is_of_numbers,
-        "a number in a function is part of the program. In a schedule of canonopt it may change, "
-        "for example {d.path} = canonopt.exponential_decay(canonopt.dynamic(number), ...)",
-    ),
+    Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
+    # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(  # as a static argument, a spec may have no leaves
-        lambda d: d.parameter and d.is_of_numbers and d.new.is_filtered,
-        "canonopt.dynamic(number) may change without a new trace",
-        lambda d: _with_dynamic_number(d),
+        lambda d: d.parameter and d.after.is_of_float,
+        "give {d.path} one value, or {d.dynamic}, which may change without a new trace",
+        lambda d: _with_dynamic_number(d) if d.new.is_filtered else Line(),
     ),
     Rule(
-        lambda d: d.parameter and d.is_of_numbers,
-        "give {d.path} one value, or canonopt.dynamic(number){d.in_subclass_of_flax}"
-        "{d.not_static}: a dynamic number may change without a new trace",
-    ),
-    Rule(
-        lambda d: (d.captured or d.kind == "transformation") and d.is_of_numbers,
-        f"{_BUILD}, and numbers as canonopt.dynamic(number), which may change without a new trace"
-        "{d.in_subclass_of_flax}{d.not_static}",
-        lambda d: _swap_jit(d) if d.captured else Line(),
-    ),
-    Rule(
-        lambda d: d.captured and d.visible,
-        f"{_BUILD}: the same configuration is the same object",
-        lambda d: _swap_jit(d),
-    ),
-    Rule(
-        lambda d: d.is_function and d.is_of_numbers and d.spec,
-        "build {d.spec} with canonopt.dynamic(number), which may change without a new trace",
-        lambda d: _swap_jit(d),
-    ),
-    Rule(
-        lambda d: d.kind == "transformation" and d.visible,
-        "build {d.path} once: another configuration is another program",
-    ),
-    Rule(
-        lambda d: d.kind == "transformation",
-        f"{_BUILD}: the same configuration is the same object",
-        lambda d: _canonicalize(d),
-    ),
-    # Functions that are jitted, and those among the arguments.
-    Rule(lambda d: d.is_function and d.is_jitted_elsewhere, "define and jit the function once"),
-    Rule(
-        lambda d: d.caching_global,
-        "define {d.caching_global} once, in a module that is imported: it keeps what it has traced",
-    ),
-    Rule(
-        lambda d: d.array_of_global,
-        "pass {d.array_of_global} to the function as an argument: it is another array now",
-    ),
-    Rule(
-        lambda d: d.is_function and (d.new.is_jitted_by_canonopt or not d.is_same_to_canonopt),
-        "jit one function, and pass what differs as an argument",
+        lambda d: d.optimizer,
+        "build {d.optimizer}{d.from_canonopt}: the same configuration is the same object",
+        lambda d: _swap_jit(d) if d.is_function else _canonicalize(d),
     ),
     Rule(
         lambda d: d.is_function,
         "functions that do the same run one program. Or make it once",
-        lambda d: _swap_jit(d),
-    ),
-    Rule(
-        lambda d: d.kind == d.before.kind == "callable" and d.is_same_to_canonopt,
-        line=lambda d: _canonicalize(d, "hoist"),
-        otherwise="build {d.path} once, or set it to canonopt.hoist(function)",
+        lambda d: _swap_jit(d) if d.is_same_to_canonopt else Line(),
+        otherwise="define and jit the function once, and pass what differs in it as an argument",
     ),
     Rule(
         lambda d: d.kind == "callable",
-        "build {d.path} once, or pass what differs in it as an array argument",
+        line=lambda d: _canonicalize(d, "hoist"),
+        otherwise="build {d.path} once, and pass what differs in it as an array argument",
     ),
     # Static values.
-    Rule(
-        lambda d: d.path == "self" and d.is_static and d.before.is_unique,
-        "keep one instance for self, or jit its method in __init__: {d.jitted_method}",
-    ),
     Rule(
         lambda d: d.is_static and d.before.text == d.after.text and d.before.is_unique,
         "keep one instance for {d.path}, or give its class __eq__ and __hash__",
     ),
     Rule(
-        lambda d: d.is_static and (d.before.is_of_number or d.after.is_of_number),
-        "give {d.path} one value: it is part of the program. Or pass it as an array{d.not_static}, "
-        "unless a shape, a range or an if needs the number",
-    ),
-    Rule(
         lambda d: d.is_static,
-        "give {d.path} one value: each is a program of its own. What changes in it may be an array "
-        "argument",
+        "give {d.path} one value: it is part of the program. Or pass what changes in it as an array"
+        "{d.not_static}, unless a shape, a range or an if needs it",
     ),
     # Numbers and arrays.
     Rule(
-        lambda d: d.becomes_array,
-        line=lambda d: _assign(d, d.path, _number_as_array(d), d.is_strong),
+        lambda d: d.is_of_numbers,
+        line=lambda d: _assign(d, d.path, _number_as_array(d)),
         otherwise="pass {d.path} as an array of one dtype: jnp.asarray({d.path}, dtype)",
     ),
     Rule(
         lambda d: d.kind == "weak type",
-        line=lambda d: _assign(d, d.root, _strong(d), d.is_strong),
+        line=lambda d: _canonicalize(d),
         otherwise="give {d.path} a dtype where it is made: a number has none",
     ),
     Rule(
-        lambda d: d.is_widened_by_step and "apply_updates" in d.new.caller.names | d.new.names,
-        "the updates are wider than the model, whose dtypes canonopt.apply_updates keeps",
-        lambda d: _swap(d, "apply_updates", "eqx"),
-    ),
-    Rule(
         lambda d: d.is_widened_by_step,
-        "the function returned {d.after.dtype} for {d.path}: cast it to {d.before.dtype} in the "
-        "function, or what it is computed from{d.widened_by}",
+        "the function returned {d.after.dtype} for {d.path}, which canonopt.apply_updates does not",
+        lambda d: _swap(d, "apply_updates", "eqx") if "apply_updates" in d.new.names else Line(),
+        otherwise="the function returned {d.after.dtype} for {d.path}: cast it to "
+        "{d.before.dtype} in the function, or what it is computed from",
     ),
+    Rule(lambda d: d.kind == "dtype", "give {d.path} one dtype in every call"),
     Rule(
-        lambda d: d.kind == "dtype",
-        line=lambda d: _assign(d, d.path, *_in_common_dtype(d)),
-        otherwise="give {d.path} one dtype in every call",
-    ),
-    Rule(
-        lambda d: d.kind in _PLACES and d.old.is_lowered,
-        "lower the function for {d.path} as the calls have it: "
-        "jax.ShapeDtypeStruct(shape, dtype, sharding=sharding)",
-    ),
-    Rule(
-        lambda d: d.kind in _PLACES,
+        lambda d: d.kind in ("sharding", "commitment", "memory kind"),
         line=lambda d: _assign(d, *_placed(d)),
-        otherwise="put {d.path} in one place before the first call: "
+        otherwise="put {d.path} in one place before the first call, also where it is lowered: "
         "jax.device_put({d.path}, sharding)",
     ),
     Rule(
@@ -295,34 +222,27 @@ RULES: list[Rule] = [
     # Structure. The key has no defaults: an argument that is left out is not the same as its
     # default.
     Rule(
-        lambda d: (
-            d.place.startswith(GIVEN)
-            or (d.kind == "structure" and d.is_missing and d.path == d.root)
-        ),
+        lambda d: d.place.startswith(GIVEN) or (d.is_missing and d.place == d.root),
         "pass {d.path} the same way in every call",
     ),
     Rule(
-        lambda d: d.kind in _STRUCTURE and d.in_state and (misfits(d.old) or misfits(d.new)),
-        _INIT.format(state="{d.state}"),
+        lambda d: d.in_state and (misfits(d.old) or misfits(d.new)), _INIT.format(state="{d.state}")
     ),
-    Rule(lambda d: d.kind in _STRUCTURE, "give {d.root} one structure from the first call on"),
+    Rule(
+        lambda d: d.kind in ("structure", "none"),
+        "give {d.root} one structure from the first call on",
+    ),
     # What is around a call.
     Rule(
         lambda d: d.kind == "cleared",
         "no jax.clear_caches() between the calls: it drops every program",
     ),
-    Rule(lambda d: d.kind == "options", "jit the function once, with one set of options"),
     Rule(
         lambda d: d.is_missing,
         "import everything before the first call: a module that was imported since then, such as "
         "equinox, added this setting to those that JAX compares",
     ),
-    Rule(
-        lambda d: "mesh" in d.path,
-        "jax.set_mesh(mesh) once, before the first call, or `with jax.set_mesh(mesh):` around "
-        "each call, also where it is lowered",
-    ),
-    Rule(lambda d: True, "the same {d.path} in every call"),
+    Rule(lambda d: True, "the same {d.path} in every call, also where it is lowered"),
 ]
 
 
@@ -335,76 +255,78 @@ def advice(d: Difference) -> Line:
         return Line(
             code, rule.hint.format(d=d) + ("" if is_imported else ". First: import canonopt")
         )
-    return Line("", rule.hint.format(d=d) or words or rule.otherwise.format(d=d))
+    words = words if rule.otherwise else ""
+    return Line("", words or (rule.otherwise or rule.hint).format(d=d))
 
 
 def wanted(d: Difference) -> int:
     """Return how many programs are likely wanted that differ as these two do."""
-    if d.redefined or d.place.startswith(GIVEN) or d.captured:
-        return 1
-    if d.is_static:
-        part = d.visible or d.way[0]
-        if part.before.text == part.after.text:
-            return 1  # the same, made again
-        if part.before.text.startswith("canonopt.dynamic("):
-            return 1  # it was meant to change
-        if part.before.is_of_number and part.after.is_of_number:
-            return 1 if d.parameter or d.kind == "transformation" else PAIR
-        return 1 if d.counter or d.why_not_shared else HANDFUL
-    if d.is_missing and d.path in d.old.at_default | d.new.at_default:
+    is_default = d.is_missing and d.path in d.old.at_default | d.new.at_default
+    if d.redefined or d.place.startswith(GIVEN) or is_default:
         return 1  # the same program twice
-    if d.kind in ("options", "context"):
-        return 1 if d.is_missing or d.is_with_and_without_mesh else HANDFUL
-    # In a state only the shapes may differ: it is what the step returned.
-    if d.in_state and d.kind != "shape":
-        return HANDFUL if d.is_of_other_arrays else 1
+    if d.is_static:
+        before, after = (d.visible or d.way[0])[1:]
+        is_same = before.text == after.text or d.counter or d.why_not_shared
+        if (
+            is_same
+            or before.text.startswith("canonopt.dynamic(")
+            or (d.optimizer and d.is_function)
+        ):
+            return 1  # made again, or meant to change
+        if before.is_of_number and after.is_of_number:
+            return 1 if d.parameter or d.optimizer else PAIR
+        return HANDFUL
+    if d.kind == "options":
+        return HANDFUL
+    if d.kind == "context":
+        return 1 if d.is_missing or "mesh" in d.path else HANDFUL
     if d.kind == "sharding":
         # From one device to a mesh is an array that was not put there, and no second mesh.
-        where = [str(leaf.sharding) for leaf in (d.before, d.after)]
-        meshes = [text.partition(" of ")[2] for text in where]
-        is_choice = meshes[0] != meshes[1] and "" not in meshes
-        return HANDFUL if is_choice or (meshes == ["", ""] and "None" not in where) else 1
-    is_wanted = d.kind in ("shape", "none") or d.is_missing or d.is_of_other_arrays
-    return HANDFUL if is_wanted else 1
+        one, other = (str(leaf.sharding).partition(" of ")[2] for leaf in (d.before, d.after))
+        return HANDFUL if one and other and one != other else 1
+    if d.before.kind == d.after.kind == "node":  # two models, or one value in two containers
+        containers = {"tuple", "list", "collections.OrderedDict"}
+        return 1 if containers & {d.before.type, d.after.type} else HANDFUL
+    # A state is what the step returned, so that only its shapes may differ.
+    is_choice = d.kind in ("shape", "none") or d.is_missing
+    return HANDFUL if is_choice and (d.kind == "shape" or not d.in_state) else 1
 
 
 # --- lines to paste -------------------------------------------------------------------------------
 
 
-def _assign(d: Difference, path: str, code: str, is_as_before: bool = False) -> Line:
+def _assign(d: Difference, path: str, code: str) -> Line:
     """Return a line that puts `code` in the place of the leaf at `path`, its `{leaf}`.
 
     It gives the same when it runs again, so that it may stand in a loop. Without code it is empty.
-    Where no line can stand, it is in words. That is also so if the earlier call is at another line,
-    unless `is_as_before`: that the earlier call has what this one gets.
+    Where no line can stand, or the earlier call is at another line, it is in words.
     """
     if not code:
         return Line()
     caller, root = d.new.caller, d.new.root(path)
-    is_alone = d.is_elsewhere and not is_as_before
-    name, rest = root if is_alone else caller.arguments.get(root, root), path.removeprefix(root)
+    is_elsewhere = d.old.caller.place != caller.place
+    name, rest = root if is_elsewhere else caller.arguments.get(root, root), path[len(root) :]
     container = d.new.leaves.get(path[: max(path.rfind("."), path.rfind("["))])
     if not rest or (container is not None and container.type in ("dict", "list")):
         line = f"{name}{rest} = {code}"
     # A step that cannot be written in Python, or to a variable of Flax.
     elif "<" in rest or root in d.new.modules_of_flax:
-        usual = {module: module for module in MODULES}
-        return Line("", f"replace {path} by {code.format(leaf=path, **usual)} in every call")
+        return Line()
     else:
         line = f"{name} = {{eqx}}.tree_at(lambda tree: tree{rest}, {name}, {code})"
     line = caller.with_modules(line.replace("{leaf}", f"{name}{rest}"))
     # Without a name for what the source of the call passes, too, it is in words.
-    if is_alone or root not in caller.arguments:
-        calls = "every call" if is_alone else "the call"
+    if is_elsewhere or root not in caller.arguments:
+        calls = "every call" if is_elsewhere else "the call"
         return Line("", f"before {calls}, for its argument {root}: {line}")
     return Line(line)
 
 
 def _canonicalize(d: Difference, of_argument: str = "canonicalize") -> Line:
-    """Return `canonicalize` of the argument, if that reaches what was made again."""
-    is_value = d.before.kind == "value"  # neither a function nor a pytree
-    is_same = d.is_same_to_canonopt and not (is_value or d.is_of_flax)
-    if not is_same or d.new.has_numbers(d.root):
+    """Return `canonicalize` of the argument, if that is enough to make both calls the same."""
+    is_value = d.is_static and d.before.kind == "value"  # neither a function nor a pytree
+    is_same = d.is_same_to_canonopt if d.is_static else d.settled_at is None
+    if not is_same or is_value or d.is_of_flax or d.new.has_numbers(d.root):
         return Line()
     # `hoist` gives a Partial back as it is.
     function = of_argument if d.place == d.root else "canonicalize"
@@ -425,67 +347,40 @@ def _swap(d: Difference, name: str, module: str) -> Line:
 
 
 def _swap_jit(d: Difference) -> Line:
-    if d.new.is_jitted_by_canonopt:
+    if d.new.is_jitted_by_canonopt or d.is_jitted_elsewhere:
         return Line()
     return _swap(d, "filter_jit", "eqx") if d.new.is_filtered else _swap(d, "jit", "jax")
 
 
 def _number_as_array(d: Difference) -> str:
     """Return code for an array of the dtype that a number has anyway, without a weak type."""
-    pair = d.before, d.after
-    arrays = [leaf for leaf in pair if leaf.is_array]
-    # The strong one, if there is one. A weak type follows the other arrays.
-    strong = [a for a in arrays if not a.weak_type] or arrays
-    types = {leaf.type for leaf in pair if leaf.kind == "number"}
-    dtype = strong[0].dtype if strong else None
-    if dtype is None and types == {"int", "float"}:
-        dtype = str(jnp.result_type(float))
-    # Unless the function returns the next one, what else reads it may use it as a key, as text, or
-    # to compute the next one in double precision.
-    is_read = d.new.caller.arguments.get(d.path) in d.new.caller.read_again
-    is_read = is_read and not d.old.returned[d.after.shape, d.after.dtype]
-    if dtype is None or "bool" in types or is_read:
+    strong = [leaf for leaf in (d.before, d.after) if leaf.is_array and not leaf.weak_type]
+    # Only where the function returns the next one. What else reads a number may use it as a key, as
+    # text, or to compute in double precision.
+    if not strong or not d.old.returned[(array := strong[0]).shape, array.dtype]:
         return ""
-    others = (leaf for path, leaf in d.new.arrays.items() if path != d.path)
-    is_inexact = dtype.startswith(("float", "bfloat", "complex"))
-    others = (a.dtype for a in others if not a.is_key and a.is_inexact == is_inexact)
     # An array decides the dtype of a result where a Python number does not.
-    if any(wider(other, dtype) != other for other in others):
+    others = [leaf for path, leaf in d.new.arrays.items() if path != d.path]
+    if any(a.is_inexact == array.is_inexact and a.dtype != array.dtype for a in others):
         return ""
-    code = f"{{jnp}}.asarray({{leaf}}, {{jnp}}.{dtype})"
+    code = f"{{jnp}}.asarray({{leaf}}, {{jnp}}.{array.dtype})"
     return code if d.settled_at is None else f"{{jax}}.device_put({code}, {d.settled_at})"
 
 
-def _strong(d: Difference) -> str:
-    return "" if d.is_of_flax else "{canonopt}.canonicalize({leaf})"
-
-
-def _in_common_dtype(d: Difference) -> tuple[str, bool]:
-    """Return code for a leaf of the dtype that both are to have, and if it is that of `before`."""
-    before, after = d.before, d.after
-    # A step settles on what it returns. Elsewhere no number is lost in the wider of two dtypes.
-    dtype = after.dtype if d.in_state else wider(before.dtype, after.dtype)
-    is_one_kind = before.is_inexact == after.is_inexact
-    if not is_one_kind or dtype not in (before.dtype, after.dtype):
-        return "", False
-    return f"{{leaf}}.astype({dtype!r})", dtype == before.dtype
-
-
-def _placed(d: Difference) -> tuple[str, str, bool]:
-    """Return the path of what is to be put somewhere, code for that, and if it was there before."""
+def _placed(d: Difference) -> tuple[str, str]:
+    """Return the path of what is to be put somewhere, and code for that."""
     # A step settles on where its outputs are. An array that is not committed goes anywhere.
-    is_now = bool(d.after.committed)
-    call, there = (d.new, d.after) if is_now else (d.old, d.before)
+    call, there = (d.new, d.after) if d.after.committed else (d.old, d.before)
     place = call.places.get(there.sharding or "")
-    if place is None:
-        return d.path, "", False
+    if place is None or d.old.is_lowered:
+        return d.path, ""
     inside = [leaf for path, leaf in call.leaves.items() if call.root(path) == d.root]
     found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
-    is_whole = found == {(there.sharding, there.memory_kind)}
+    is_whole = len(found) == 1
     # What is no array cannot be put anywhere.
     is_mixed = is_whole and call.is_filtered and any(leaf.is_static for leaf in inside)
     put = "{eqx}.filter_shard" if is_mixed else "{jax}.device_put"
-    return d.root if is_whole else d.path, f"{put}({{leaf}}, {place})", not is_now
+    return d.root if is_whole else d.path, f"{put}({{leaf}}, {place})"
 
 
 # --- optimizer states -----------------------------------------------------------------------------

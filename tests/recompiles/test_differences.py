@@ -176,7 +176,7 @@ def test_the_part_that_differs_is_shown(old, new, before, after):
     change = last_change(old, new)
     assert (before in change.before, after in change.after) == (True, True), change
     assert "equal only to itself" not in str(change)
-    assert change.hint.startswith("give mode one value: each is a program of its own. ")
+    assert change.hint.startswith("give mode one value: it is part of the program. ")
 
 
 def defined_again():

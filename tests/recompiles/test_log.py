@@ -340,7 +340,7 @@ def test_an_array_to_which_each_step_appends_belongs_in_a_list():
             losses = jnp.append(losses, i)  # to an array
     (cause,) = log[line_marked(__file__, "to an array").rpartition("/")[2]].causes()
     assert cause.is_avoidable and "grows by one each time" in str(cause)
-    assert cause.hints == ("append to a Python list, and stack it once, when it is complete",)
+    assert cause.hints[0].endswith("Append to a Python list, and stack it once")
 
 
 def test_a_list_that_grows_is_told():
@@ -351,6 +351,5 @@ def test_a_list_that_grows_is_told():
             jnp.stack(items)  # of a list
     (cause,) = log[line_marked(__file__, "of a list").rpartition("/")[2]].causes()
     assert cause.is_avoidable
-    count = 8 if jax.__version_info__ >= (0, 9) else 7
-    assert cause.note == f"{count} shapes: the length of a list grows by one each time"
-    assert cause.hints == ("append to a Python list, and stack it once, when it is complete",)
+    assert cause.note == "7 shapes: the length grows by one each time"
+    assert cause.hints[0].endswith("Append to a Python list, and stack it once")

@@ -29,8 +29,8 @@ for k in (1.0, 2.0):
     call(lambda x: x * k, 1.0)
     jax.jit(lambda x: x + k)(1.0)
 """,
-        "build fn once, or pass what differs in it as an array argument",
-        "jit one function, and pass what differs as an argument",
+        "build fn once, and pass what differs in it as an array argument",
+        "define and jit the function once, and pass what differs in it as an argument",
     ),
     "a function that a property makes": (
         """
@@ -78,11 +78,10 @@ def make(tx):
 for lr in (1e-3, 1e-3, 1e-4):
     make(optax.adam(lr))(1.0)
 """,
-        "tx in step: function: optax.adam -> another object made by the same code",
+        "step -> another object made by the same code, in make (",
         "write: canonopt.jit in place of jax.jit",
-        "tx in step: function: optax.adam with 'step_size' -0.001 -> optax.adam with 'step_size'",
-        "hint: build tx with adam from canonopt in place of optax",
-        "and numbers as canonopt.dynamic(number), which may change without a new trace",
+        "function: function make.<locals>.step with captured variable 'step_size' -0.001 -> ",
+        "hint: build tx from canonopt in place of optax, with numbers that change as canonopt.dyn",
     ),
     "an array that a notebook makes again": (
         """
@@ -94,7 +93,7 @@ for _ in range(2):
     step(1.0)
 """,
         "function step with global 'data' float32[3] -> ",
-        "hint: pass data to the function as an argument: it is another array now",
+        "hint: define and jit the function once, and pass what differs in it as an argument",
     ),
     "a class that a notebook defines again, behind two functions": (
         """
@@ -138,21 +137,7 @@ for i in range(2):
     canonopt.jit(lambda x: x * data)(1.0)
 """,
         "with global 'data' int32[3], weak (another object)",
-        "hint: pass data to the function as an argument",
-    ),
-    "a jitted global that is made again, and reads a number": (
-        """
-for SIZE in (3, 3):
-    @jax.jit
-    def batch(x):
-        return x * SIZE
-    @jax.jit
-    def step(x):
-        return batch(x)
-    step(1.0)
-""",
-        "function step with global 'batch' function batch -> ",
-        "hint: define batch once, in a module that is imported: it keeps what it has traced",
+        "hint: define and jit the function once, and pass what differs in it as an argument",
     ),
     "another rate in a static spec": (
         """
@@ -161,7 +146,7 @@ for lr in (1e-3, 1e-4):
     step(canonopt.adam(lr), 1.0)
 """,
         "tx.learning_rate: static value: 0.001 -> 0.0001",
-        "or canonopt.dynamic(number), with tx left out of static_argnums and static_argnames: ",
+        "or canonopt.dynamic(number), with tx left out of static_argnums and static_argnames, ",
     ),
     "a flag beside a length that grows": (
         """
@@ -181,16 +166,6 @@ for _ in range(2):
     p = step(p)
 """,
         "hint: the function returned float32 for p: cast it to bfloat16 in the function, or what",
-    ),
-    "an argument that widens another": (
-        """
-with jax.enable_x64(True):
-    step = jax.jit(lambda p, rate: p * rate)
-    p = jnp.ones(3, jnp.float32)
-    for _ in range(2):
-        p = step(p, jnp.float64(0.1))
-""",
-        "float64 for p: cast it to float32 in the function, or what it is computed from, such as",
     ),
     "a function that is the same to canonopt, beside another shape": (
         """
@@ -226,7 +201,7 @@ for rate in np.logspace(-3, -1, 3):
     step(optim, 1.0)
 """,
         "optim.learning_rate: static value: np.float64(0.001) -> np.float64(0.01)",
-        "hint: canonopt.dynamic(number) may change without a new trace",
+        "one value, or canonopt.dynamic(number), which may change without a new trace",
     ),
     "rates in the state": (
         """
@@ -236,7 +211,7 @@ for rate in (0.1, 0.2, 0.3):
     step(optim, 1.0)
 """,
         "optim.learning_rate: static value: 0.1 -> 0.2",
-        "hint: canonopt.dynamic(number) may change without a new trace",
+        "one value, or canonopt.dynamic(number), which may change without a new trace",
     ),
     "rates of a factory of the script": (
         """
@@ -249,7 +224,7 @@ for rate in (0.1, 0.2, 0.3):
     step(optim, 1.0)
 """,
         "optim.rate: static value: 0.1 -> 0.2",
-        "hint: canonopt.dynamic(number) may change without a new trace",
+        "one value, or canonopt.dynamic(number), which may change without a new trace",
     ),
     "rates of a spec that a function captures": (
         """
@@ -258,7 +233,7 @@ def make(optim):
 for rate in (0.1, 0.2, 0.3):
     make(canonopt.adam(rate))(np.ones(1))
 """,
-        "hint: build optim with canonopt.dynamic(number), which may change without a new trace",
+        "hint: build optim once, with numbers that change as canonopt.dynamic(number)",
     ),
     "schedules of Optax in a trainer": (
         """
@@ -270,22 +245,7 @@ class Trainer:
 for steps in (100, 200):
     Trainer(optax.sgd(optax.linear_schedule(0.1, 0.0, steps))).fit()
 """,
-        "optim in ",
-        "hint: build optim with sgd and its schedules from canonopt in place of optax",
-    ),
-    "a method that each state has anew": (
-        """
-import dataclasses
-@dataclasses.dataclass(frozen=True)
-class Net:
-    width: int = 1
-    def apply(self, x):
-        return x
-step = jax.jit(lambda state: state.params)
-for _ in range(2):
-    step(TrainState.create(apply_fn=Net().apply, params=np.ones(1), tx=canonopt.sgd(0.1)))
-""",
-        "or set it to canonopt.hoist(function)",
+        "hint: build optim from canonopt in place of optax",
     ),
     "two specs that read an object": (
         """
@@ -382,7 +342,7 @@ def asking(data):
         (
             with_numpy,
             np.atleast_1d,
-            r"new each time: it reads the NumPy array data, .* Write data = jnp\.asarray\(data\)",
+            r"new each time: it reads a NumPy array, .* Write array = jnp\.asarray\(array\)",
         ),
         (
             asking,
@@ -418,38 +378,28 @@ def test_a_trial_that_failed_is_no_error_of_the_user(restored_caches):
 
 
 SAME = "another object made by the same code"
-STEPS = "optax.adam with 'decay_steps' "
-RATES = "optax.chain(clip, adamw) with 'b1' "
-# How an optimizer is built, its two texts, and by what it is built.
+# How an optimizer is built, and its two texts.
 BUILT = [
-    (
-        lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10)),
-        *("optax.adam", SAME, "adam and its schedules"),
-    ),
-    (
-        lambda i: optax.masked(optax.adamw(1e-3), {"w": True}),
-        *("optax.masked(adamw)", SAME, "masked, adamw"),
-    ),
-    (lambda i: optax.sgd(0.1, momentum=0.9, nesterov=True), "optax.sgd", SAME, "sgd"),
+    (lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10)), "optax.adam", SAME),
+    (lambda i: optax.masked(optax.adamw(1e-3), {"w": True}), "optax.masked(adamw)", SAME),
+    (lambda i: optax.sgd(0.1, momentum=0.9, nesterov=True), "optax.sgd", SAME),
     (
         lambda i: optax.inject_hyperparams(optax.adam)(learning_rate=1e-3),
-        *("optax.inject_hyperparams(adam)", SAME, "inject_hyperparams, adam"),
+        *("optax.inject_hyperparams(adam)", SAME),
     ),
     (
         lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10 + i)),
-        *(f"{STEPS}10", f"{STEPS}11", None),
+        *(f"optax.adam with captured variable 'decay_steps' {n}" for n in (10, 11)),
     ),
     (
         lambda i: optax.chain(optax.clip(1.0), optax.adamw(1e-3, b1=0.9 - i / 10)),
-        *(f"{RATES}0.9", f"{RATES}0.8", "chain, clip, adamw"),
+        *(f"optax.chain(clip, adamw) with captured variable 'b1' {b1}" for b1 in (0.9, 0.8)),
     ),
 ]
 
 
-@pytest.mark.parametrize(("build", "before", "after", "factories"), BUILT)
-def test_a_transformation_that_was_built_again_is_named_as_it_was_built(
-    build, before, after, factories
-):
+@pytest.mark.parametrize(("build", "before", "after"), BUILT)
+def test_a_transformation_that_was_built_again_is_named_as_it_was_built(build, before, after):
     step = jax.jit(named(lambda x, tx: tx.init({"w": x})), static_argnums=1, static_argnames="tx")
     with canonopt.compile_log() as log:
         for i in range(2):
@@ -457,10 +407,7 @@ def test_a_transformation_that_was_built_again_is_named_as_it_was_built(
     (change,) = log["step"].entries[-1].explanation.changes
     assert (change.kind, change.before, change.after) == ("transformation", before, after)
     assert change.fix == ""  # the call does not name what it passes
-    if factories is None:  # Python asks for a number of steps
-        assert change.hint == "build tx once: another configuration is another program"
-        return
-    assert change.hint.startswith(f"build tx with {factories} from canonopt in place of optax")
+    assert change.hint.startswith("build tx from canonopt in place of optax")
     assert ("canonopt.dynamic" in change.hint) == (after != SAME)
 
 

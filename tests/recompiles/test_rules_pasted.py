@@ -57,7 +57,7 @@ for i in range(2):
     step(jnp.full(8, 1.0) if i else ones)
 
 ### a number at one call, and another one elsewhere
-# hint: before every call, for its argument lr: lr = jnp.asarray(lr, jnp.float32)
+# hint: pass lr as an array of one dtype: jnp.asarray(lr, dtype)
 step = jax.jit(lambda x, lr: x * lr)
 step(ones, 0.5)
 rate = 1
@@ -103,7 +103,8 @@ for i in range(2):
     results.append(step(net, np.ones(8, np.float32)))
 
 ### a mesh that has no name where the call is
-# hint: put x in one place before the first call: jax.device_put(x, sharding)
+# hint: put x in one place before the first call, also where it is lowered: \
+jax.device_put(x, sharding)
 def placed(x, i):
     mesh = Mesh(np.array(jax.devices()), ("data",))
     return jax.device_put(x, NamedSharding(mesh, PartitionSpec("data"))) if i else x
@@ -140,7 +141,8 @@ for _ in range(2):
 ### a spec with another learning rate
 # write: optim = optim.replace(**{'args[1].learning_rate': \
 canonopt.dynamic(optim.args[1].learning_rate)})
-# hint: canonopt.dynamic(number) may change without a new trace
+# hint: give tx.args[1].learning_rate one value, or canonopt.dynamic(number), which may change \
+without a new trace
 @eqx.filter_jit
 def step(grads, opt_state, tx):
     return tx.update(grads, opt_state, grads)
@@ -153,7 +155,8 @@ for lr in (0.1, 0.2):
 
 ### a spec with learning rates of NumPy
 # write: optim = optim.replace(learning_rate=canonopt.dynamic(optim.learning_rate))
-# hint: canonopt.dynamic(number) may change without a new trace
+# hint: give tx.learning_rate one value, or canonopt.dynamic(number), which may change without a \
+new trace
 @eqx.filter_jit
 def step(grads, tx):
     return tx.update(grads, tx.init(grads), grads)[0]
@@ -165,7 +168,8 @@ for lr in np.logspace(-3, -1, 4):
 
 ### a spec with a learning rate in the state
 # write: optim = optim.replace(learning_rate=canonopt.dynamic(optim.learning_rate))
-# hint: canonopt.dynamic(number) may change without a new trace
+# hint: give tx.learning_rate one value, or canonopt.dynamic(number), which may change without a \
+new trace
 @eqx.filter_jit
 def step(grads, tx):
     return tx.update(grads, tx.init(grads), grads)[0]
@@ -175,21 +179,10 @@ for lr in (0.1, 0.2):
     # here
     results.append(step(ones, optim))
 
-### a spec with a schedule that is a function of a dynamic number
-# hint: a number in a function is part of the program. In a schedule of canonopt it may change, \
-for example tx.learning_rate = canonopt.exponential_decay(canonopt.dynamic(number), ...)
-@eqx.filter_jit
-def step(grads, tx):
-    return tx.init(grads)
-
-for rate in (0.1, 0.2):
-    optim = canonopt.sgd(lambda count, rate=canonopt.dynamic(rate): rate * 0.9**count)
-    # here
-    step(ones, optim)
-
 ### a spec with another mask
-# hint: give tx.args[0].mask['w'] one value: each is a program of its own. What changes in it may \
-be an array argument
+# hint: give tx.args[0].mask['w'] one value: it is part of the program. Or pass what changes in it \
+as an array, with tx left out of static_argnums and static_argnames, unless a shape, a range or an \
+if needs it
 @functools.partial(jax.jit, static_argnames="tx")
 def step(grads, tx):
     return tx.init(grads)

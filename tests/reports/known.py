@@ -152,7 +152,7 @@ results = [fit(model, np.ones((4, 2), np.float32)) for _ in range(3)]
 # https://flax.readthedocs.io/en/latest/api_reference/flax.nnx/training/optimizer.html
 # differs: optimizer.tx: transformation
 # step: 3 traces
-# hint: numbers as canonopt.dynamic.* in a subclass of nnx.Optimizer that says .tx: object = nnx
+# hint: numbers that change as canonopt.dynamic.* in a subclass of nnx.Optimizer that says .tx
 # + class Optimizer(nnx.Optimizer):
 # +     tx: object = nnx.data()
 # +
@@ -217,6 +217,9 @@ for x in (jnp.ones(3), jnp.arange(3)):
 # jax-ml/jax/issues/2814
 # differs: lr: scalar
 # step: 2 traces
+# hint: one dtype
+# - np.float32), lr)
+# + np.float32), jnp.asarray(lr, jnp.float32))
 @jax.jit
 def step(x, lr):
     return x - lr * x
@@ -229,6 +232,9 @@ for lr in (1, 0.5, 0.25):
 # jax-ml/jax/issues/22688
 # differs: params: dtype
 # step: 2 traces
+# hint: one dtype
+# - jnp.ones(3, jnp.float32)
+# + jnp.ones(3)
 jax.config.update("jax_enable_x64", True)
 
 @jax.jit
@@ -615,7 +621,7 @@ for lr in (3e-3, 1e-3, 3e-4):
 
 ### a step that is made around an optimizer
 # google-deepmind/optax/issues/353
-# differs: tx in step: function
+# differs: the function itself: function
 # step: 3 traces
 def make_step(tx):
     @jax.jit
@@ -713,7 +719,7 @@ for _ in range(3):
 # pyro-ppl/numpyro/issues/514
 # differs: self: static value
 # step: 3 traces
-# hint: keep one instance for self, or jit its method in __init__: self.step = canonopt.jit
+# hint: keep one instance for self
 # -     sampler = copy.deepcopy(sampler)
 import copy
 

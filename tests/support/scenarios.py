@@ -347,7 +347,7 @@ def a_model_with_a_lambda_in_a_static_field(jit, fixed):
 @scenario(
     Says(
         *("optim", "transformation", "optax.adam", "made by the same code"),
-        r"optim = canonopt\.canonicalize\(optim\) build optim with adam from canonopt",
+        r"optim = canonopt\.canonicalize\(optim\) build optim from canonopt",
     )
 )
 def a_rebuilt_optimizer(jit, fixed):
@@ -363,7 +363,7 @@ calls(
     lambda: [(TrainState(array(3), len, optax.adam(1e-3)),) for _ in range(2)],
     Says(
         *("state.optim", "transformation", "optax.adam", "made by the same code"),
-        r"build state\.optim with adam from canonopt in place of optax",
+        r"build state\.optim from canonopt in place of optax",
     ),
     fixed=lambda: [(TrainState(array(3), len, canonopt.adam(1e-3)),) for _ in range(2)],
 )
@@ -386,7 +386,13 @@ def a_function_made_again_in_a_loop(jit, fixed):
 
 
 @scenario(
-    Says("the function itself", "function", "'scale' 2.0", "'scale' 3.0", "pass what differs as")
+    Says(
+        "the function itself",
+        "function",
+        "'scale' 2.0",
+        "'scale' 3.0",
+        "pass what differs in it as",
+    )
 )
 def a_function_made_again_with_another_value(jit, fixed):
     one = jit(named(lambda x, scale: x * scale))
@@ -466,7 +472,7 @@ def a_state_that_is_not_where_the_parameters_are(jit, fixed):
 
 
 @scenario(
-    Says("donate_argnums", "options", r"\(\)", r"\(0,\)", "jit the function once"), jits=(PLAIN,)
+    Says("donate_argnums", "options", r"\(\)", r"\(0,\)", "the same donate_argnums"), jits=(PLAIN,)
 )
 def other_options(jit, fixed):
     function = named(lambda x: x * 2)
@@ -483,7 +489,7 @@ def x64_switched_on(jit, fixed):
         step(ones(3))
 
 
-@scenario(Says("mesh", "context", "none", "data", r"jax\.set_mesh\(mesh\) once"))
+@scenario(Says("mesh", "context", "none", "data", "the same mesh in every call"))
 def another_mesh(jit, fixed):
     step = jit(named(lambda x: x * 2))
     with jax.set_mesh(mesh()) if fixed else contextlib.nullcontext():
