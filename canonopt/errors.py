@@ -71,10 +71,6 @@ class LossError(CanonoptError, ValueError):
     """The loss of `init_like_grads` or `grads_like` is missing, no scalar, or has no gradient."""
 
 
-class ExtraArgsError(CanonoptError, TypeError):
-    """The update of an optimizer requires an argument that `init_like_grads` was not given."""
-
-
 class UnsettledStateError(CanonoptError, ValueError):
     """No state exists whose structure and types an update preserves."""
 

@@ -7,9 +7,7 @@ the state of `optim.init` is converted until an update preserves it: a fixed poi
 
 import functools
 import inspect
-import itertools
-import types
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import jax
@@ -20,9 +18,7 @@ import optax
 from jax.extend.core import Literal, jaxpr_as_fun
 from jax.sharding import NamedSharding
 
-from .._identity import kind_of
-from .._python_internals.rebinding import captured_by
-from ..errors import ExtraArgsError, UnsettledStateError
+from ..errors import UnsettledStateError
 from .leaves import (
     as_type,
     commit,
@@ -234,9 +230,8 @@ class Update:
     """The update of an optimizer, traced for shapes.
 
     An update does not say which extra arguments it needs: `optax.chain` and the like pass on
-    `**extra_args`, and a parameter with the default `None` may be required. So they are tried, in
-    this order: those of the user alone, since some updates refuse others; also those from the loss
-    that are parameters of a function inside of the update; also all that are known from the loss.
+    `**extra_args`, and a parameter with the default `None` may be required. So if it fails with
+    those of the user alone, it is tried with all that are known from the loss.
     """
 
     def __init__(
@@ -253,121 +248,37 @@ class Update:
         self.optim = optax.with_extra_args_support(optim)
         self._extra_args = dict(extra_args)
         self._loss = loss
-        # The names of extra arguments from the loss to try. After the first trace, those it took.
-        self._choices: list[list[str]] = [[]]
-        self._functions: list[Callable[..., Any]] = []
+        # The names of extra arguments from the loss, and those to try if the update fails.
+        self._names: list[str] = []
+        self._more: list[str] = []
         # `with_extra_args_support` drops the extra arguments of any other update.
         if isinstance(optim, optax.GradientTransformationExtraArgs):
-            self._functions = _functions_in(self.optim.update)
+            found = inspect.signature(self.optim.update).parameters
+            takes_any = any(p.kind is p.VAR_KEYWORD for p in found.values())
             known = [name for name in _FROM_LOSS if name not in self._extra_args]
-            inside = {name for function in self._functions for name in _parameters(function)}
-            self._choices.append([name for name in known if name in inside])
-            if any(p.kind is p.VAR_KEYWORD for p in _parameters(self.optim.update).values()):
-                self._choices.append(known)
+            self._more = [name for name in known if takes_any or name in found]
 
     def trace(self, state: Any) -> jax.stages.Traced:
         """Return the update of `state`, traced. Its result is the new state alone."""
         try:
-            return self._trace(state)
+            # Traced, because on a mesh this trace is compiled too.
+            state_after = functools.partial(self._state_after, self._names)
+            return jax.jit(state_after).trace(self._grads, state, self._params)
         except Exception as error:
-            unknown = self._unknown_parameters()
-            required = [name for name, p in unknown.items() if p.default is p.empty]
-            if required:
-                names = ", ".join(required)
-                raise ExtraArgsError(
-                    f"The update of the optimizer needs {names}, which init_like_grads does not "
-                    "know.",
-                    f"Pass what the step passes: {_call_with(required)}.",
-                    path=names,
-                ) from error
-            error.add_note("canonopt was tracing the update of the optimizer for shapes.")
-            if unknown:
+            if not self._more:
                 error.add_note(
-                    f"The update also takes {', '.join(unknown)}. If the step passes that, write "
-                    f"{_call_with(unknown)}."
+                    "canonopt was tracing the update of the optimizer for shapes. Arguments that "
+                    "the step passes to it belong in init_like_grads(..., extra_args={...})."
                 )
-            raise
-
-    def _trace(self, state: Any) -> jax.stages.Traced:
-        failure: Exception | None = None
-        for i, names in enumerate(self._choices):
-            try:
-                # Traced, because on a mesh this trace is compiled too.
-                state_after = functools.partial(self._state_after, names)
-                traced = jax.jit(state_after).trace(self._grads, state, self._params)
-            except Exception as error:
-                # With all that is known it may fail because it was passed more than it accepts.
-                failure = error if i < 2 else failure
-            else:
-                self._choices = [names]
-                return traced
-        try:
-            assert failure is not None
-            raise failure
-        finally:
-            failure = None  # or its traceback, with this frame, would keep tracers in a cycle
+                raise
+        self._names, self._more = self._more, []
+        return self.trace(state)
 
     def _state_after(self, names: Iterable[str], grads: Any, state: Any, params: Any) -> Any:
         # For shapes a constant does as well as the loss.
         value = jnp.zeros((), self._loss.dtype)
-        function = lambda *_, **__: value  # noqa: E731
+        # A line search of Optax refuses an argument that `value_fn` does not name.
+        function = lambda *_, obj_fn=None, **__: value  # noqa: E731
         from_loss = dict(zip(_FROM_LOSS, [value, grads, function, function], strict=True))
         extra_args = {name: from_loss[name] for name in names} | self._extra_args
         return self.optim.update(grads, state, params, **extra_args)[1]
-
-    def _unknown_parameters(self) -> dict[str, inspect.Parameter]:
-        """Return the extra arguments in the signatures of the update that are not known."""
-        found = {}
-        for function in self._functions:
-            extra = [*_parameters(function).values()][2:]
-            # Only if it has the parameters of an update.
-            if extra and (extra[0].name == "params" or extra[0].default is None):
-                named = (p for p in extra[1:] if p.kind not in (p.VAR_POSITIONAL, p.VAR_KEYWORD))
-                found |= {p.name: p for p in named}
-        known = {*_FROM_LOSS, *self._extra_args}
-        return {name: parameter for name, parameter in found.items() if name not in known}
-
-
-def _call_with(names: Iterable[str]) -> str:
-    values = ", ".join(f"{name!r}: ..." for name in names)
-    return f"init_like_grads(..., extra_args={{{values}}})"
-
-
-# --- signatures -------------------------------------------------------------------------------
-
-
-def _parameters(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    try:
-        return inspect.signature(function).parameters
-    except (TypeError, ValueError):
-        return {}
-
-
-_MAX_VALUES = 1000
-
-
-def _functions_in(update: Callable[..., Any]) -> list[Callable[..., Any]]:
-    """Return `update` and the functions that it captures: of a chain, the updates of each part.
-
-    Without functions that are made during the call, as `optax.inject_hyperparams` makes them.
-    """
-    values: list[Any] = [update]
-    seen: set[int] = set()
-    functions = []
-    for value in values:
-        if id(value) in seen or len(seen) == _MAX_VALUES:
-            continue
-        seen.add(id(value))
-        if isinstance(value, types.FunctionType | types.MethodType):
-            functions.append(value)
-        values += itertools.islice(_parts(value), _MAX_VALUES)
-    return functions
-
-
-def _parts(value: Any) -> Iterable[Any]:
-    if isinstance(value, types.FunctionType):  # also the update of a spec
-        return captured_by(value).values()
-    if isinstance(value, tuple):
-        return value
-    kind = kind_of(value)
-    return () if kind is None else kind.parts(value)

@@ -139,9 +139,8 @@ def init_like_grads(
     chooses; to know it, the update is compiled, but not the loss.
 
     **Raises:** `NotATransformationError` if `optim` is missing or not a transformation,
-    `ExtraArgsError` if its update requires an unknown argument, `UnsettledStateError` if its update
-    does not preserve the structure and types of any state, `PlacementError` if the parameters are
-    on different meshes, and the errors of `grads_like`.
+    `UnsettledStateError` if its update does not preserve the structure and types of any state,
+    `PlacementError` if the parameters are on different meshes, and the errors of `grads_like`.
     """
     if optim is None or not is_transformation(optim):
         raise NotATransformationError(
