@@ -166,67 +166,44 @@ _MAX_SHOWN = 200  # characters of a value; of a longer one a digest tells the re
 _Named = Iterable[tuple[str, Any]]
 
 
-class _Path(NamedTuple):
-    """A path such as `args[1].mask`, or `captured variable 'x' of mask`."""
-
-    inner: str = ""
-    outer: str = ""
-
-    def to(self, name: str) -> "_Path":
-        """Return the path of a part: a step such as `.mask` or `[1]`, or a description."""
-        if name[0] in ".[":
-            return _Path(self.inner + name, self.outer)
-        whole = str(self)
-        return _Path(name, f" of {whole}" if whole else "")
-
-    def __str__(self) -> str:
-        return self.inner.removeprefix(".") + self.outer
-
-
 class Description:
-    """The parts of a value in the order of the code that made it, outer parts first."""
+    """The parts of a value in the order of the code that made it, outer parts first.
+
+    The path of a part is that of what it belongs to, and a step such as `.mask` or `[1]`, or after
+    a colon what it is: `args[1].mask: captured variable 'x'`.
+    """
 
     def __init__(self, value: Any) -> None:
         self.parts: _Parts = []
-        # Functions and classes whose parts are listed. Kept, so that no other gets such an id.
-        self._listed: dict[int, Any] = {}
-        self._around: list[int] = []  # the ids of what is around the value being read
-        self._add(_Path(), value)
+        # What was taken apart, by id. Kept, so that no other object gets such an id.
+        self._taken_apart: dict[int, Any] = {}
+        self._add("", value)
 
-    def _add(self, path: _Path, value: Any) -> None:
+    def _add(self, path: str, value: Any) -> None:
         if len(self.parts) >= _MAX_PARTS:
             return
-        is_around = id(value) in self._around
-        text, parts = ("an object around this", ()) if is_around else self._taken_apart(value)
+        text, parts = self._described(value)
         if len(text) > _MAX_SHOWN:
             text = f"{text[:_MAX_SHOWN]}... ({_digest(text.encode())})"
-        self.parts.append((str(path) or "spec_or_model", text))
-        self._around.append(id(value))
-        for name, part in parts:
-            self._add(path.to(name), part)
-        self._around.pop()
+        self.parts.append((path.removeprefix(".") or "spec_or_model", text))
+        if id(value) not in self._taken_apart:
+            self._taken_apart[id(value)] = value
+            for name, part in parts:
+                step = name if name[0] in ".[" else f"{': ' * bool(path)}{name}"
+                self._add(path + step, part)
 
-    def _taken_apart(self, value: Any) -> tuple[str, _Named]:
+    def _described(self, value: Any) -> tuple[str, _Named]:
         """Return what a value is, in text, and its parts, each with its name."""
         kind = type(value)
-        if kind in PLAIN or kind is Dynamic:
-            return repr(value), ()
-        if isinstance(value, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
-            return _array(value), ()
+        if (text := _text_of_whole(value)) is not None:
+            return text, ()
         if isinstance(value, Configured):
-            return self._spec(value)
-        if isinstance(value, Sharding | Mesh):
-            return sharding_text(value), ()
-        if isinstance(value, jax.Device):
-            return f"a device of kind {value.device_kind}", ()
-        if isinstance(value, enum.Enum):
-            return f"{_name(kind)}.{value.name}", ()
-        if isinstance(value, types.ModuleType):
-            return f"module {value.__name__}", ()
+            factory = internals_of(value).factory
+            own = [] if factory.is_stable else [("factory", factory.function)]
+            named = [(f".{name}", part) for name, part in value.parameters().items()]
+            return factory.expression, own + named
         if isinstance(value, type):
-            return f"class {_name(value)}", self._methods(value)
-        if is_stable(value):
-            return f"function {_name(value)}", ()
+            return f"class {_name(value)}", _methods(value)
         if isinstance(value, types.FunctionType):
             return self._function(value)
         if isinstance(value, functools.partial | types.MethodType | Jitted):
@@ -248,13 +225,7 @@ class Description:
         # The text of a library's object may say what it is equal to, as that of a dtype.
         is_plain = is_library_class(kind) and kind.__eq__ is not object.__eq__
         text = text_of(value) if is_plain and not fields_of(kind) else f"a {_name(kind)}"
-        return text, [*self._methods(kind), *_attributes(value)]
-
-    def _spec(self, spec: Configured) -> tuple[str, _Named]:
-        factory = internals_of(spec).factory
-        own = [] if factory.is_stable else [("factory", factory.function)]
-        named = [(f".{name}", part) for name, part in spec.parameters().items()]
-        return factory.expression, own + named
+        return text, [*_methods(kind), *_attributes(value)]
 
     def _function(self, function: types.FunctionType) -> tuple[str, _Named]:
         own = vars(function)
@@ -262,57 +233,55 @@ class Description:
         if "__beartype_func" in (function.__kwdefaults__ or {}):  # its code has ids in its names
             inner = own.get("__wrapped__")
         if inner is not None:
-            return self._taken_apart(inner)
+            return self._described(inner)
         code = _digest(repr(content_of_code(function.__code__)).encode())
-        parts: list[tuple[str, Any]] = []
-        if not self._is_listed(function):
-            parts += closure_items(function)
-            if not is_library_function(function):
-                namespace = function.__globals__
-                names = (name for name in code_of(function).globals if name in namespace)
-                parts += [(f"global {name!r}", namespace[name]) for name in names]
+        parts = [*closure_items(function)]
+        if not is_library_function(function):
+            namespace = function.__globals__
+            names = (name for name in code_of(function).globals if name in namespace)
+            parts += [(f"global {name!r}", namespace[name]) for name in names]
         return f"function {_name(function)} with code {code}", parts
 
-    def _methods(self, kind: type) -> _Named:
-        """Return the methods of a class of the user's, whose code may be another one, too."""
-        found = []
-        for base in kind.__mro__:
-            if is_library_class(base) or self._is_listed(base):
-                continue
-            for name in vars(base):
-                method = getattr(base, name, None)
-                method = method.fget if isinstance(method, property) else method
-                is_called = name == "__call__" or not is_dunder(name)
-                if is_called and isinstance(method, types.FunctionType):
-                    found.append((f"method {name!r}", method))
-        return found
 
-    def _is_listed(self, value: Any) -> bool:
-        is_listed = id(value) in self._listed
-        self._listed[id(value)] = value
-        return is_listed
+def _text_of_whole(value: Any) -> str | None:
+    """Return what a value without parts is; `None` for any other."""
+    if type(value) in PLAIN or isinstance(value, Dynamic):
+        return repr(value)
+    if isinstance(value, jax.Array | np.ndarray | np.generic | jax.ShapeDtypeStruct):
+        return _array(value)
+    if isinstance(value, Sharding | Mesh):
+        return sharding_text(value)
+    if isinstance(value, jax.Device):
+        return f"a device of kind {value.device_kind}"
+    if isinstance(value, enum.Enum):
+        return f"{_name(type(value))}.{value.name}"
+    if isinstance(value, types.ModuleType):
+        return f"module {value.__name__}"
+    is_known = callable(value) and not isinstance(value, type) and is_stable(value)
+    return f"function {_name(value)}" if is_known else None
+
+
+def _methods(kind: type) -> _Named:
+    """Return the methods of a class of the user's, whose code may be another one, too."""
+    for base in kind.__mro__:
+        for name in () if is_library_class(base) else vars(base):
+            method = getattr(base, name, None)
+            method = method.fget if isinstance(method, property) else method
+            is_called = name == "__call__" or not is_dunder(name)
+            if is_called and isinstance(method, types.FunctionType):
+                yield f"method {name!r}", method
 
 
 def _attributes(value: Any) -> _Named:
-    """Return the parts of an object: its fields, its children as a pytree, or its attributes."""
     kind = type(value)
-    if fields := fields_of(kind):
-        names = [field.name for field in fields]
-        return [(f".{name}", getattr(value, name)) for name in names if hasattr(value, name)]
-    children, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
-    if not jtu.treedef_is_leaf(structure):
-        named = [(jtu.keystr(keys), child) for keys, child in children]
-        return [*named, (".<static>", structure.node_data()[1])]
-    if is_library_class(kind) and not callable(value):
-        return ()  # such as a logger, which may be in another state in each process
+    if is_library_class(kind) and not callable(value) and jtu.all_leaves([value]):
+        return  # such as a logger, which may be in another state in each process
     names = [name for base in kind.__mro__ for name in getattr(base, "__slots__", ())]
-    found = []
     for name in (*names, *getattr(value, "__dict__", ())):
         # What is computed once may not have been computed yet.
         is_cached = isinstance(getattr(kind, name, None), functools.cached_property)
         if hasattr(value, name) and not is_cached and name not in ("__dict__", "__weakref__"):
-            found.append((f".{name}", getattr(value, name)))
-    return found
+            yield f".{name}", getattr(value, name)
 
 
 # --- texts --------------------------------------------------------------------------------------

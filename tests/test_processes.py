@@ -22,7 +22,7 @@ DIFFERENT = {
     "dynamic rate": ("learning_rate", r"canonopt.dynamic\(0.001\)", r"canonopt.dynamic\(0.002\)"),
     "mask": ("args[0].mask", r"function __main__.is_matrix with code \w{16}", "None"),
     "another mask": ("mask", "function __main__.is_matrix .*", "function __main__.is_named .*"),
-    "closure": ("captured variable 'steps' of learning_rate", "10", "20"),
+    "closure": ("learning_rate: captured variable 'steps'", "10", "20"),
     "code": ("learning_rate", r"function .*<lambda> with code \w{16}", "function .*<lambda> .*"),
     "body": ("learning_rate", *[r"function .*<lambda> with code \w{16}"] * 2),
     "factory": ("spec_or_model", "canonopt.adam", "canonopt.sgd"),
@@ -43,7 +43,7 @@ DIFFERENT = {
     "added": ("two", "missing", "2"),
     "number": ("spec_or_model", "1.0", "1"),
     "slots": ("rate", "1.0", "2.0"),
-    "another method": ("captured variable 'x' of method '__call__'", "0", "1"),
+    "another method": ("method '__call__': captured variable 'x'", "0", "1"),
     "global": ("global 'NAMES'", "set of 5: .*", "set of 1: .*"),
     "long": ("spec_or_model", r"'a{199}\.\.\. \(\w{16}\)", r"'a{199}\.\.\. \(\w{16}\)"),
 }
