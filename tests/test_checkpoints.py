@@ -267,16 +267,16 @@ MISFITS = {
         lambda: small(canonopt.chain(canonopt.clip(1.0), canonopt.adam(1e-3))),
         [
             "ScaleByAdamState -> EmptyState @ like['opt_state'][0]",
+            "missing -> ScaleByAdamState @ like['opt_state'][1][0]",
             "missing -> int32[] @ like['opt_state'][1][0].count",
             "missing -> float32[4] @ like['opt_state'][1][0].mu['b']",
             "missing -> float32[8,4] @ like['opt_state'][1][0].mu['w']",
             "missing -> float32[4] @ like['opt_state'][1][0].nu['b']",
             "missing -> float32[8,4] @ like['opt_state'][1][0].nu['w']",
+            "missing -> EmptyState @ like['opt_state'][1][1]",
             "int32[] -> missing @ like['opt_state'][0].count",
             "float32[4] -> missing @ like['opt_state'][0].mu['b']",
-            "float32[8,4] -> missing @ like['opt_state'][0].mu['w']",
-            "float32[4] -> missing @ like['opt_state'][0].nu['b']",
-            "and 1 more",
+            "and 4 more",
         ],
     ),
     "another name in the model": (
@@ -343,9 +343,10 @@ def test_another_shape_is_found_without_a_manifest(library, tmp_path):
         canonopt.errors.CheckpointError, match="Nothing was restored, since"
     ) as caught:
         canonopt.restore_like(like, saved.load)
-    assert "like['model']['w']" in str(caught.value)
     if library == "flax":  # which does not compare shapes
         assert "float32[8,4] -> float32[4,4] @ like['model']['w']" in str(caught.value)
+    else:
+        assert "(4, 4)" in str(caught.value)
 
 
 @of_orbax
@@ -360,23 +361,17 @@ def test_a_file_that_was_cut_off(library, tmp_path):
     with pytest.raises(canonopt.errors.CheckpointError) as caught:
         canonopt.restore_like(like, saved.load, saved.manifest)
     first, reason, fix = str(caught.value).splitlines()
-    all_leaves = "like['model']['b'], like['model']['w'], like['opt_state'][0].count and 5 more"
-    # Equinox knows which leaf it was reading.
-    leaves = "like['opt_state'][0].mu['b']" if library == "equinox" else all_leaves
-    assert first == (
-        f"Nothing was restored, since these leaves cannot be read from the checkpoint: {leaves}"
-    )
-    assert reason.startswith(("  ValueError: ", "  EOFError: "))
+    assert first == "Nothing was restored, since the checkpoint cannot be read:"
+    assert reason.partition(":")[0].endswith("Error")
     assert fix == (
         "Restore another checkpoint, or restore it into a tree like the one that was saved."
     )
-    assert caught.value.path == leaves.partition(",")[0]
     assert caught.value.__cause__ is not None
 
 
 @pytest.mark.parametrize("cut", ["", '{"w": "float', b"[]", '{"w": 3}', {"w": "float32[2]"}])
 def test_a_manifest_that_was_cut_off(cut):
-    with pytest.raises(canonopt.errors.CheckpointError, match="cannot be read from the checkpoint"):
+    with pytest.raises(canonopt.errors.CheckpointError, match="the checkpoint cannot be read"):
         canonopt.restore_like(small(), pytest.fail, cut)
 
 
