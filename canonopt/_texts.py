@@ -4,7 +4,6 @@ import collections
 import contextlib
 import dataclasses
 import functools
-import inspect
 import itertools
 import re
 import types
@@ -16,16 +15,10 @@ import jax
 import numpy as np
 
 from ._jax_internals.arrays import array_text
-from ._python_internals.callers import place_of_line
 from ._python_internals.namespaces import loaded
 from ._python_internals.rebinding import captured_by
 
 PLAIN = (bool, int, float, complex, str, bytes, type(None))
-MAX_SHOWN = 80  # characters of a value in a message
-
-
-def shortened(text: str) -> str:
-    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
 
 
 def is_spec(value: Any) -> bool:
@@ -124,32 +117,11 @@ def _repr(value: Any) -> str:
     return re.sub(r" at 0x\w+", "", text)
 
 
-def place_of(value: Any) -> str | None:
-    """Where a function is defined, as `file:line`, or `In[3]:1` in a notebook."""
-    code = getattr(inspect.unwrap(value) if callable(value) else value, "__code__", None)
-    return place_of_line(code.co_filename, code.co_firstlineno) if code is not None else None
-
-
-def cut_to_difference(before: str, after: str) -> tuple[str, str]:
-    """Two different texts, cut to where they differ."""
-    pairs = enumerate(zip(before, after, strict=False))
-    same = next((i for i, (one, other) in pairs if one != other), min(len(before), len(after)))
-    # `shortened` cuts the end. If the difference is there, the beginning is cut as well.
-    start = same - MAX_SHOWN // 2 if same > MAX_SHOWN - 20 else 0
-    head = "..." if start else ""
-    return shortened(head + before[start:]), shortened(head + after[start:])
-
-
 # --- counts and tables ---
 
 
 def times(count: int) -> str:
     return {1: "once", 2: "twice"}.get(count, f"{count} times")
-
-
-def nth(count: int) -> str:
-    last = 0 if count % 100 in (11, 12, 13) else count % 10
-    return f"{count}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
 
 
 def aligned(rows: list[tuple[object, ...]]) -> list[str]:
@@ -173,8 +145,8 @@ def built_as(value: Any) -> str | None:
     """How Optax built a transformation: `optax.chain(clip_by_global_norm, adamw)`.
 
     None for other values, and for what Optax did not build. Relies on an `update` being named after
-    the factory around it, and on what those of `chain`, `with_extra_args_support`, `masked` and
-    `inject_hyperparams` capture. If that has changed, the name is that of the outermost factory.
+    the factory around it, and on what those of `chain`, `masked` and `with_extra_args_support`
+    hold. If that has changed, the name is that of the outermost factory.
     """
     if not is_gradient_transformation(value):
         return None
@@ -212,6 +184,4 @@ def _factory_of(update: Any) -> str:
         return known if known and is_rate else f"chain({', '.join(parts)})"
     if name == "masked" and "inner" in held:
         return f"masked({_factory_of(held['inner'].update)})"
-    if name == "inject_hyperparams" and "inner_factory" in held:
-        return f"inject_hyperparams({getattr(held['inner_factory'], '__name__', '...')})"
     return name + ("'" if held.get("nesterov") is True else "")

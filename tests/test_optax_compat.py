@@ -57,7 +57,7 @@ BUILT += [
     ("optax.sgd", optax.sgd(0.1, momentum=0.9)),
     ("optax.chain(clip, lion)", optax.chain(optax.clip(1.0), optax.lion(0.1))),
     ("optax.masked(sgd)", optax.masked(optax.sgd(0.1), {"w": True})),
-    ("optax.inject_hyperparams(adam)", optax.inject_hyperparams(optax.adam)(learning_rate=0.1)),
+    ("optax.inject_hyperparams", optax.inject_hyperparams(optax.adam)(learning_rate=0.1)),
     ("optax.scale", optax.scale(2.0)),
     (None, optax.GradientTransformation(lambda p: (), lambda u, s, p=None: (u, s))),
     (None, optax.GradientTransformation(None, None)),

@@ -44,7 +44,7 @@ _MAX_LEAVES = 2000  # of a call
 # What is written of entries, under the same names.
 _ENTRY = (
     *("traced", "compiled", "traced_again", "compiled_again"),
-    *(*STAGES, "error", "advice"),
+    *(*STAGES, "error"),
     *("is_nested", "site", "operation", "shapes"),
 )
 
@@ -208,7 +208,6 @@ class Told:
 
 def _entry(record: dict[str, Any]) -> Entry:
     facts: dict[str, Any] = {name: record.get(name) for name in _ENTRY}  # an older one has fewer
-    facts["advice"] = tuple(record["advice"])
     if "changes" in record:
         changes = (_made(Change, change) for change in record["changes"])
         facts["explanation"] = Cause.of(changes, record.get("note"))

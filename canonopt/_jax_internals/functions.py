@@ -257,11 +257,11 @@ def is_helper(function: Any) -> bool:
     That is so if the function is defined inside a jitted one, or if the library's own code comes
     before the user's in the stack of the call.
     """
+    if not _is_of_library(function):
+        return False
     if jits_itself(function):
         return True
     package = _package_of(function)
-    if not _is_of_library(function):
-        return False
     is_method = isinstance(function, types.MethodType)
     is_plain = isinstance(innermost(function), types.FunctionType) and not is_method
     if not is_plain and package not in ("jax", "canonopt"):

@@ -24,6 +24,12 @@ def place_of_line(path: str, line: int) -> str:
     return f"{_cell_of(path) or path}:{line}"
 
 
+def place_of(value: Any) -> str | None:
+    """Return where a function is defined, as `file:line`, or `In[3]:1` in a notebook."""
+    code = getattr(inspect.unwrap(value) if callable(value) else value, "__code__", None)
+    return place_of_line(code.co_filename, code.co_firstlineno) if code is not None else None
+
+
 def _cell_of(path: str) -> str | None:
     """The number of the cell that IPython compiled under this path.
 

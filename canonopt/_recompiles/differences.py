@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 
-from .._texts import MAX_SHOWN, cut_to_difference, shortened
 from .records import (
     CACHE,
     CONTEXT,
@@ -41,6 +40,25 @@ _OF_ARRAYS = {
     "commitment": "committed",
     "sharding": "sharding",
 }
+
+
+# --- texts ----------------------------------------------------------------------------------------
+
+MAX_SHOWN = 80  # characters of a value in a message
+
+
+def shortened(text: str) -> str:
+    return text if len(text) <= MAX_SHOWN else f"{text[: MAX_SHOWN - 3]}..."
+
+
+def cut_to_difference(before: str, after: str) -> tuple[str, str]:
+    """Two different texts, cut to where they differ."""
+    pairs = enumerate(zip(before, after, strict=False))
+    same = next((i for i, (one, other) in pairs if one != other), min(len(before), len(after)))
+    # `shortened` cuts the end. If the difference is there, the beginning is cut as well.
+    start = same - MAX_SHOWN // 2 if same > MAX_SHOWN - 20 else 0
+    head = "..." if start else ""
+    return shortened(head + before[start:]), shortened(head + after[start:])
 
 
 # --- what is in a static value --------------------------------------------------------------------
@@ -153,6 +171,7 @@ class Difference:
         self.is_missing = before is None or after is None
         self.before, self.after = before or _MISSING, after or _MISSING
         self.is_static = self.before.is_static and self.after.is_static
+        self.is_of_nodes = self.before.kind == self.after.kind == "node"
 
     @functools.cached_property
     def kind(self) -> str:
@@ -267,8 +286,7 @@ class Difference:
     @property
     def redefined(self) -> str:
         """Return the class that was defined again, of the values or of a part that differs."""
-        is_nodes = self.before.kind == self.after.kind == "node"
-        parts = self.way if self.is_static or is_nodes else ()
+        parts = self.way if self.is_static or self.is_of_nodes else ()
         again = (p.after.type for p in parts if p.is_class_defined_again)
         return next(again, "").rpartition(".")[2]
 

@@ -15,10 +15,10 @@ from .._identity import note_not_shared
 from .._jax_internals.functions import functions_inside, innermost, is_jitted, name_of
 from .._jax_internals.tracing import is_staging, is_unwatched, without_own_frame
 from .._jax_internals.watching import Compile
-from .._python_internals.callers import frames_to_the_user
+from .._python_internals.callers import frames_to_the_user, place_of
 from .._python_internals.namespaces import loaded
-from .._texts import nth, place_of, shortened
 from ..errors import ExcessError, LimitError, NotJittedError, RecompileError, RecompileWarning
+from .differences import shortened
 from .listeners import Recorder, active, check_compiles, is_inside_recorded, recording, watch_misses
 from .log import CompileLog, Entry, FunctionLog, earlier_entries, repeated_operation
 from .records import Call, call_of
@@ -63,6 +63,11 @@ class _Alarm(Recorder):
         if self._mode == "raise":
             raise error
         warnings.warn(str(error), RecompileWarning, stacklevel=frames_to_the_user() + 1)
+
+
+def nth(count: int) -> str:
+    last = 0 if count % 100 in (11, 12, 13) else count % 10
+    return f"{count}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
 
 
 # --- limits on a function -------------------------------------------------------------------------

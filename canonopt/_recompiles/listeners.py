@@ -286,7 +286,7 @@ def _passes(function: Any) -> bool:
     # A trace may come here thousands of times.
     if not _active:
         return True
-    return jits_itself(function) and (bool(_thread.running) or is_staging())
+    return (bool(_thread.running) or is_staging()) and jits_itself(function)
 
 
 def _failed(error: Exception) -> None:

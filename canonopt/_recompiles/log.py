@@ -14,12 +14,12 @@ import attrs
 
 from .._jax_internals.functions import identity_of_code, innermost
 from .._jax_internals.watching import Compile
-from .._python_internals.callers import is_name_of_code
-from .._texts import aligned, place_of
+from .._python_internals.callers import is_name_of_code, place_of
+from .._texts import aligned
 from ..errors import UnknownFunctionError
 from .differences import is_same_call
 from .records import FUNCTION, Call
-from .rules import HANDFUL, Cause, Change, explain, failure_hints
+from .rules import HANDFUL, Cause, Change, explain
 from .stale import StaleRead
 
 # What the seconds of a program are made of.
@@ -72,7 +72,6 @@ class Entry(Timed):
     traced: bool = False
     compiled: bool = False
     error: str | None = None  # of a trace that failed
-    advice: tuple[str, ...] = ()  # what to write in place of a call that failed
     refused: bool = False  # by `no_recompiles`, which raised
     # Whether the function had been traced or compiled before. If `predict` was traced inside `step`
     # and is called later, that is an entry of its own with a first compile.
@@ -115,7 +114,7 @@ class Entry(Timed):
     def told(self) -> Cause:
         """Return why there is this entry."""
         if self.error is not None:
-            return Cause(note=self.error, hints=self.advice)
+            return Cause(note=self.error)
         return self.explanation or Cause(note="there is no earlier call to compare with")
 
 
@@ -355,8 +354,6 @@ class FunctionLog(Counts):
         self.traces += 1
         self.nested_traces += entry.is_nested
         self.trace_seconds += entry.trace_seconds
-        if entry.error is not None:
-            entry.advice = failure_hints(entry.call)
         function = None if entry.call is None else entry.call.leaves.get(FUNCTION)
         is_alone = function is not None and function.why_not_shared is not None
         trial = self.entries[-1] if self.entries and is_alone else None
@@ -365,7 +362,7 @@ class FunctionLog(Counts):
         if trial is not None and is_known:
             self.programs -= trial.error is None
             trial.call, trial.error, trial.is_trial = entry.call, entry.error, False
-            trial.advice, trial.trace_seconds = entry.advice, trial.trace_seconds + entry.seconds
+            trial.trace_seconds += entry.trace_seconds
             trial.compare_with(self.entries[:-1])
             return trial
         # What is traced inside another trace is one program with it, for all of its shapes.

@@ -44,7 +44,7 @@ from .._jax_internals.settings import context_of_calls
 from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
 from .._python_internals.bytecode import code_of
-from .._python_internals.callers import Caller, caller_of
+from .._python_internals.callers import Caller, caller_of, place_of
 from .._python_internals.libraries import is_library_class, is_library_code
 from .._python_internals.namespaces import loaded
 from .._python_internals.rebinding import captured_by
@@ -55,7 +55,6 @@ from .._texts import (
     is_gradient_transformation,
     is_same_plain,
     is_spec,
-    place_of,
     text_of,
 )
 
@@ -635,7 +634,8 @@ def _named(
     given: list[tuple[int | None, str, Any]] = [(i, name, value) for i, (name, value) in pairs]
     given += [(None, name, value) for name, value in kwargs.items()]
     values = {name: value for _, name, value in given}
-    at_default = (p.name for p in parameters if is_same_plain(values.get(p.name, p), p.default))
+    optional = (p for p in parameters if p.default is not p.empty and p.name in values)
+    at_default = (p.name for p in optional if is_same_plain(values[p.name], p.default))
     return given, frozenset(at_default)
 
 
@@ -675,6 +675,10 @@ class _Reader:
             if leaf.sharding is not None:
                 self.shardings.setdefault(leaf.sharding, value.sharding)
             return
+        if not call.is_filtered and isinstance(value, bool | int | float | complex):
+            name = type(value).__name__
+            leaves[path] = Leaf("number", f"a Python {name}", name, type=name)
+            return
         if (module := module_parts(value)) is not None:
             call.modules_of_flax.add(root_of(path))
             leaves[path] = node_leaf(value)
@@ -687,18 +691,13 @@ class _Reader:
         children, structure = jtu.tree_flatten_with_path(
             value, is_leaf=lambda node: node is not value
         )
-        if jtu.treedef_is_leaf(structure) or id(value) in outer[:-1]:
-            if not call.is_filtered and isinstance(value, bool | int | float | complex):
-                name = type(value).__name__
-                leaves[path] = Leaf("number", f"a Python {name}", name, type=name)
-            else:
-                self.add_static(path, value)
-            return
-        if is_gradient_transformation(value):
+        is_whole = jtu.treedef_is_leaf(structure) or id(value) in outer[:-1]
+        if is_gradient_transformation(value):  # one thing to the user, instead of two functions
             inside = jtu.tree_leaves(value)
-            if not any(map(_is_array, inside)) and (call.is_filtered or not inside):
-                self.add_static(path, value)  # one thing to the user, instead of two functions
-                return
+            is_whole = not any(map(_is_array, inside)) and (call.is_filtered or not inside)
+        if is_whole:
+            self.add_static(path, value)
+            return
         if not in_state and _is_state(value):
             in_state = True
             call.states.add(path)

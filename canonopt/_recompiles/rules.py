@@ -13,7 +13,7 @@ import attrs
 
 from .._texts import times
 from .differences import Difference, nearest
-from .records import FUNCTION, GIVEN, STEPS, TRANSFORMS, Call, Leaf
+from .records import FUNCTION, GIVEN, TRANSFORMS, Call
 
 # --- causes ---------------------------------------------------------------------------------------
 
@@ -140,11 +140,6 @@ class Rule(NamedTuple):
     otherwise: str = ""  # the hint if there is no line
 
 
-_INIT = (
-    "make {state} by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before "
-    "the first call"
-)
-
 # In the order in which they are tried.
 RULES: list[Rule] = [
     # What is made again, or cannot be shared.
@@ -226,7 +221,9 @@ RULES: list[Rule] = [
         "pass {d.path} the same way in every call",
     ),
     Rule(
-        lambda d: d.in_state and (misfits(d.old) or misfits(d.new)), _INIT.format(state="{d.state}")
+        lambda d: d.in_state and not d.is_of_nodes,
+        "make {d.state} by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, "
+        "before the first call",
     ),
     Rule(
         lambda d: d.kind in ("structure", "none"),
@@ -284,7 +281,7 @@ def wanted(d: Difference) -> int:
         # From one device to a mesh is an array that was not put there, and no second mesh.
         one, other = (str(leaf.sharding).partition(" of ")[2] for leaf in (d.before, d.after))
         return HANDFUL if one and other and one != other else 1
-    if d.before.kind == d.after.kind == "node":  # two models, or one value in two containers
+    if d.is_of_nodes:  # two models, or one value in two containers
         containers = {"tuple", "list", "collections.OrderedDict"}
         return 1 if containers & {d.before.type, d.after.type} else HANDFUL
     # A state is what the step returned, so that only its shapes may differ.
@@ -381,37 +378,6 @@ def _placed(d: Difference) -> tuple[str, str]:
     is_mixed = is_whole and call.is_filtered and any(leaf.is_static for leaf in inside)
     put = "{eqx}.filter_shard" if is_mixed else "{jax}.device_put"
     return d.root if is_whole else d.path, f"{put}({{leaf}}, {place})"
-
-
-# --- optimizer states -----------------------------------------------------------------------------
-
-
-def misfits(call: Call) -> bool:
-    """Return True if a state has a leaf for one of the model without a gradient, or lacks one.
-
-    A state repeats the paths of the model: `opt_state[0].mu.weight` is for `model.weight`.
-    """
-    by_steps: dict[tuple[str, ...], Leaf | None] = {}
-    for path, leaf in call.leaves.items():
-        steps = (*STEPS.findall(path),)
-        if leaf.is_array and not call.in_state(path):
-            for i in range(len(steps)):
-                # Several leaves may end alike. Then only the whole path says which one it is.
-                is_known = steps[i:] in by_steps and i
-                by_steps[steps[i:]] = None if is_known else leaf
-    for path, leaf in call.leaves.items():
-        steps = (*STEPS.findall(path),) if call.in_state(path) else ()
-        found = next((by_steps[s] for i in range(len(steps)) if (s := steps[i:]) in by_steps), None)
-        if found is None or not found.shape:  # such as a count, whose name says little
-            continue
-        if leaf.kind == ("none" if found.is_inexact else "array"):
-            return True
-    return False
-
-
-def failure_hints(call: Call | None) -> tuple[str, ...]:
-    """Return what to do about a trace that failed, if a state in the call misfits its model."""
-    return (_INIT.format(state="opt_state"),) if call is not None and misfits(call) else ()
 
 
 # --- explanations ---------------------------------------------------------------------------------

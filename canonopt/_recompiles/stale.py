@@ -33,7 +33,7 @@ from .._jax_internals.jaxprs import is_same_program
 from .._jax_internals.tracing import is_unwatched
 from .._jax_internals.watching import Miss, MissWatch
 from .._python_internals.bytecode import code_of
-from .._python_internals.callers import place_of_line
+from .._python_internals.callers import place_of, place_of_line
 from .._python_internals.libraries import (
     impure_name,
     is_library_class,
@@ -42,8 +42,9 @@ from .._python_internals.libraries import (
 )
 from .._python_internals.rebinding import captured_by, cells_of
 from .._python_internals.weak import WeakIdMap
-from .._texts import place_of, shortened, text_of
+from .._texts import text_of
 from ..errors import CanonoptError, StaleReadError
+from .differences import shortened
 
 # --- what a function reads ------------------------------------------------------------------------
 

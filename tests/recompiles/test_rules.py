@@ -2,8 +2,6 @@
 
 import functools
 import re
-import typing
-from typing import Any
 
 import equinox as eqx
 import jax
@@ -385,7 +383,7 @@ BUILT = [
     (lambda i: optax.sgd(0.1, momentum=0.9, nesterov=True), "optax.sgd", SAME),
     (
         lambda i: optax.inject_hyperparams(optax.adam)(learning_rate=1e-3),
-        *("optax.inject_hyperparams(adam)", SAME),
+        *("optax.inject_hyperparams", SAME),
     ),
     (
         lambda i: optax.adam(optax.cosine_decay_schedule(1e-3, 10 + i)),
@@ -411,16 +409,7 @@ def test_a_transformation_that_was_built_again_is_named_as_it_was_built(build, b
     assert ("canonopt.dynamic" in change.hint) == (after != SAME)
 
 
-# --- optimizer states -------------------------------------------------------------------------
-
-
-class Table(eqx.Module):
-    weight: jax.Array
-    table: jax.Array  # integers, which get no gradient
-
-
-def loss_fn(model, x):
-    return jnp.mean((x @ model.weight) ** 2)
+# --- updates ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -443,56 +432,6 @@ def test_a_model_that_a_step_widens_names_the_cure_in_an_assertion(limited):
         train(eqx.apply_updates)
     assert caught.value.fix == "canonopt.apply_updates in place of eqx.apply_updates"
     train(canonopt.apply_updates)
-
-
-class TrainState(typing.NamedTuple):
-    params: Any
-    opt_state: Any
-
-
-def update(model, opt_state, x):
-    grads = eqx.filter_grad(loss_fn)(model, x)
-    return optax.adam(1e-3).update(grads, opt_state)
-
-
-def update_state(state, x):
-    return update(state.params, state.opt_state, x)
-
-
-def failing(model, opt_state, x):
-    return x + None
-
-
-INIT = (
-    "make opt_state by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, before "
-    "the first call"
-)
-MODEL, ADAM = Table(ones(3, 3), np.arange(3)), optax.adam(1e-3)
-NESTED = {"a": {"b": np.arange(3)}, "b": ones(3)}
-# A step that fails, its arguments, and whether it is the state that does not fit the model.
-FAILURES = {
-    "a leaf without gradient": (update, lambda: (MODEL, ADAM.init(MODEL)), True),
-    "leaves are missing": (update, lambda: (MODEL, ADAM.init(Table(None, None))), True),
-    "in a train state": (update_state, lambda: (TrainState(MODEL, ADAM.init(MODEL)),), True),
-    "nested dicts": (
-        failing,
-        lambda: (NESTED, canonopt.init_like_grads(NESTED, lambda m: jnp.sum(m["b"]), optim=ADAM)),
-        False,
-    ),
-}
-
-
-@pytest.mark.parametrize("name", FAILURES)
-def test_a_failure_by_a_state_that_misfits_its_model_names_the_cure(name):
-    step, arguments, is_misfit = FAILURES[name]
-    with canonopt.compile_log() as log:
-        for jit in (jax.jit, eqx.filter_jit):
-            with pytest.raises(Exception):  # noqa: B017
-                jit(step)(*arguments(), ones(4, 3))
-    causes = [cause for function in log.functions for cause in function.causes()]
-    assert {cause.what for cause in causes} == {"failed while traced"}
-    for cause in causes:
-        assert (cause.fixes, cause.hints) == ((), (INIT,) if is_misfit else ())
 
 
 # --- one renderer -----------------------------------------------------------------------------
