@@ -1,16 +1,12 @@
 """The command line: options, the run of the command, and the report at its end."""
 
 import argparse
-import collections
 import contextlib
 import importlib.util
 import io
+import itertools
 import os
-import shlex
-import signal
 import sys
-import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -20,9 +16,7 @@ import attrs
 from .comparing import new_programs, read_report, side_by_side
 from .forms import as_annotations, as_html, as_json, as_perfetto, print_report, with_short_paths
 from .report import Run, report_on
-from .running import run
-from .stream import Process, read
-from .trying import Output, outputs_compared
+from .running import attached, watched
 
 RECOMPILED = 3  # exit status
 
@@ -115,17 +109,22 @@ def command(arguments: Sequence[str], version: str) -> Any:
         return fix(options.paths, options.write)
     try:
         if options.compare is not None:
-            _compare(*map(read_report, options.compare))
+            first, second = map(read_report, options.compare)
+            found = [*new_programs(first, second)] or ["", "The second compiled nothing new."]
+            print(with_short_paths("\n".join([*side_by_side(first, second), *found])))
             return 0
         _check(options, script)
+        if not script:
+            return _finish(attached(options.attach_to), options)
     except ValueError as error:
         doctor.error(str(error))
     try:
-        found = _watched(script, options) if script else _attached(options)
+        is_tried = getattr(options, "try")
+        run = _tried(script, options) if is_tried else watched(script, options.streams)
     except OSError as error:
         _say(f"canonopt doctor: cannot run {script[0]}: {error.strerror}\n")
         return 126 if isinstance(error, PermissionError) else 127
-    return 2 if found is None else _finish(report_on(found), options)
+    return _finish(run, options)
 
 
 def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -138,11 +137,6 @@ def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         at += 1 + len(_OPTIONS.get(arguments[at], ("", ""))[0].split())
     script = [*arguments[at:]]
     return [*arguments[:at]], [] if script in ([], ["-m"]) else [sys.executable, *script]
-
-
-def _compare(first: Mapping[str, Any], second: Mapping[str, Any]) -> None:
-    found = [*new_programs(first, second)] or ["", "The second compiled nothing new."]
-    print(with_short_paths("\n".join([*side_by_side(first, second), *found])))
 
 
 def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
@@ -165,113 +159,39 @@ def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
             raise ValueError(f"{folder} is not empty: give --streams a new folder for each run")
 
 
-# --- a run --------------------------------------------------------------------------------------
-
-
-def _watched(script: list[str], options: argparse.Namespace) -> Run:
-    """Run the command. Raises `OSError` if there is no such command."""
-    if not getattr(options, "try"):
-        return _run(script, options.streams)
-    first, second, third = outputs = Output(), Output(), Output()
-    found = _run(script, options.streams, output=first)
-    if found.status != 0:
-        return found
-    _say("\ncanonopt doctor: runs it again, to see what every run prints and writes alike\n")
-    again = _run(script, None, output=second)
-    if again.status != 0 or _traced(again) != _traced(found):
-        note = f"The second run as it is had exit status {again.status}"
-        if again.status == 0:
-            note = "The second run as it is traced other functions than the first"
-        note += ", so there is nothing to compare."
-        return attrs.evolve(found, notes=[note, *found.notes])
+def _tried(script: list[str], options: argparse.Namespace) -> Run:
+    """Run the command, and once more with canonopt's factories."""
+    before, after = bytearray(), bytearray()
+    run = watched(script, options.streams, output=before)
+    if run.status != 0:
+        return run
     _say("\ncanonopt doctor: runs it again, with canonopt's factories in Optax's place\n")
-    tried = _run(script, None, with_canonopt=True, output=third)
-    is_same = False
+    tried = watched(script, with_canonopt=True, output=after)
+    other = _other(tried, before, after)
+    note = f"With canonopt's factories {other or 'it prints the same'}."
+    # A number that is not printed may be another one.
+    is_same = other is None and not any(process.stale for process in tried.processes)
+    tried = attrs.evolve(tried, notes=[note, *tried.notes], is_same=is_same)
+    return attrs.evolve(run, tried=tried)
+
+
+def _other(tried: Run, before: bytearray, after: bytearray) -> str | None:
+    """Return what is not the same in the run with canonopt's factories."""
     if tried.status != 0:
-        told = f"With canonopt's factories the exit status was {tried.status}."
-    elif tried.problems:  # then nothing has put the factories in place
-        told = "The run with canonopt's factories could not be watched, so nothing is compared."
-    else:
-        is_same, told = outputs_compared(*outputs)
-        # A number that is not printed may be another one.
-        is_same &= not any(process.stale for process in tried.processes)
-    notes = [told, *tried.notes]
-    return attrs.evolve(found, tried=attrs.evolve(tried, notes=notes, is_same=is_same))
+        return f"the exit status is {tried.status}"
+    if tried.problems:  # then nothing has put the factories in place
+        return "it could not be watched, so nothing is compared"
+    texts = (output.decode(errors="replace").splitlines() for output in (before, after))
+    for old, new in itertools.zip_longest(*texts, fillvalue="nothing"):
+        if old != new:
+            text = f"it prints something else, first {new!r} in place of {old!r}"
+            return f"{text}, which may be a time or a random number"
+    return None
 
 
-def _traced(run: Run) -> collections.Counter[tuple[str, int]]:
-    """Return the functions of a run, with the number of their traces."""
-    logs = (told.log for process in run.processes for told in process.told.values())
-    return collections.Counter((log.name, log.traces) for log in logs if not log.is_line)
-
-
-def _run(
-    script: list[str],
-    folder: str | None,
-    with_canonopt: bool = False,
-    output: Output | None = None,
-) -> Run:
-    with contextlib.ExitStack() as stack:
-        if folder is None:
-            made = tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True)
-            folder = stack.enter_context(made)  # which a process may still write into
-        started = time.time()
-        if output is not None:
-            stack.enter_context(output.noting_files())
-        ending = run(script, folder, with_canonopt, output)
-        seconds = time.time() - started
-        processes, problems = read(Path(folder))
-    if not (processes or problems):
-        problems = [_UNWATCHED]
-    name = shlex.join(script[1:] if script[0] == sys.executable else script)
-    code = ending[1]
-    status = code if code >= 0 else 128 - code  # as a shell tells it
-    notes = _notes(processes, ending)
-    return Run(processes, name, status, seconds, started, problems, notes)
-
-
-_UNWATCHED = (
-    "No process of the command imported jax, or none could be watched: Python imports canonopt's "
-    "sitecustomize only if it gets the environment of the command, and not with -E, -I or -S. Run "
-    "the command without these."
-)
-
-
-def _attached(options: argparse.Namespace) -> Run | None:
-    """Return what others write or have written, or None after a message if there is nothing."""
-    processes, problems = read(Path(options.attach_to))
-    if not processes:
-        missing = f"{options.attach_to} has no stream of canonopt doctor"
-        _say(f"canonopt doctor: {next(iter(problems), missing)}\n")
-        return None
-    start = processes[0].start
-    seconds = max(process.latest for process in processes) - start["time"]
-    name, notes = shlex.join(start["argv"]), _notes(processes, None)
-    return Run(processes, name, None, seconds, start["time"], problems, notes)
-
-
-def _notes(processes: Sequence[Process], ending: tuple[int, int] | None) -> list[str]:
-    """Return how processes ended, if not in the usual way, and what canonopt failed to find."""
-    notes = []
-    pid, code = ending or (None, -1)
-    if ending is not None and code < 0:
-        names = {-number: number.name for number in signal.Signals}
-        # A real-time signal has no name.
-        notes.append(f"The command was killed by {names.get(code, f'signal {-code}')}.")
-    # A fork ends with `os._exit` as a rule.
-    found = [each for each in processes if not (each.is_ended or each.start["fork"])]
-    others = [each.title for each in found if each.start["pid"] != pid]
-    if len(others) < len(found) and code >= 0:
-        notes.append("The command ended with os._exit.")
-    if others:
-        names = ", ".join([*others[:8], *(["..."] if len(others) > 8 else [])])
-        notes.append(f"Killed, ended with os._exit, or still running: {names}.")
-    failures = dict.fromkeys(text for process in processes for text in process.failures)
-    return [*notes, *(f"canonopt failed to find something out: {text}" for text in failures)]
-
-
-def _finish(report: Mapping[str, Any], options: argparse.Namespace) -> int:
+def _finish(run: Run, options: argparse.Namespace) -> int:
     """Write the report, and return the exit status."""
+    report = report_on(run)
     status, last = report["status"] or 0, ""
     if status == 0 and options.fail_on_recompile:
         reasons = _excess(report, dict(options.allow))

@@ -15,7 +15,7 @@ import re
 import sys
 import tokenize
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 import attrs
@@ -122,6 +122,19 @@ def fixed(source: bytes) -> Fixed:
 
 
 _LEFT = "no import of this file is changed"
+
+
+def files_to_fix(paths: Iterable[str]) -> list[str]:
+    """Return which of these files `fix` changes; none if something has to be changed by hand."""
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
+            result = fixed(Path(path).read_bytes())
+            if result.after != result.before:
+                found.append(os.path.relpath(path))
+            elif result.notes:
+                return []
+    return sorted(found)
 
 
 class _Left(Exception):

@@ -1,13 +1,12 @@
 """A report as text, in colors, as HTML, as JSON, as a timeline and as annotations."""
 
-import collections
 import contextlib
 import io
 import json
 import os
 import re
 import shlex
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Any, TextIO, TypeAlias
 
 from .._recompiles import STAGES
@@ -69,7 +68,7 @@ def _head(report: _Dict) -> Iterator[_Line]:
     names = ("seconds", "compile_seconds", "lost_seconds")
     total, compiling, lost = (f"{report[name]:.2f} s" for name in names)
     facts = [
-        _numbers_compared(report),
+        report["tried"] and report["tried"]["notes"][0],
         f"canonopt doctor: {report['command']}",
         f"{total} in total, {compiling} tracing and compiling, {lost} of that lost to recompiles",
         *(*report["problems"], *report["notes"]),
@@ -82,17 +81,6 @@ def _head(report: _Dict) -> Iterator[_Line]:
         texts = aligned([cells for cells, _ in rows])
         yield from zip(texts, (style for _, style in rows), strict=True)
     yield from _tried(report)
-
-
-def _numbers_compared(report: _Dict) -> str | None:
-    """Return what `--try` says of the numbers, with the first old value that is gone on with."""
-    tried = report["tried"]
-    if tried is None:
-        return None
-    told = tried["notes"][0]
-    for read in tried["stale"][:1]:
-        told = f"{told.removesuffix('.')}; {' '.join(line.strip() for line in read['lines'][:2])}"
-    return told
 
 
 def verdict(report: _Dict) -> str | None:
@@ -112,41 +100,29 @@ def _legend(report: _Dict) -> str | None:
     """Return the line that lists the processes; None if there is only one."""
     names = [f"{p['name']} (pid {p['pid']}) on {p['host']}" for p in report["processes"]]
     more = [f"and {len(names) - 8} more"] if len(names) > 8 else []
-    return f"processes: {', '.join([*names[:8], *more])}" if len(names) > 1 else None
-
-
-def _where(names: Sequence[str], report: _Dict) -> str:
-    if len(names) == len(report["processes"]):
-        return "all processes"
-    return f"{len(names)} processes" if len(names) > 4 else ", ".join(names)
+    found = f"processes: {', '.join([*names[:8], *more])}. The table has the most of one process"
+    return found if len(names) > 1 else None
 
 
 def _table(report: _Dict) -> Iterator[tuple[tuple[str, ...], str]]:
     """Yield the rows of the table, the first with its titles, each with its style."""
     if not (report["findings"] or report["lines"]):
         return
-    is_one = len(report["processes"]) < 2
-    titles = ("traces", "compiles", "cache hits") if is_one else ("traces/compiles in",)
-    yield ("function", *titles, "seconds", "lost", "defined at"), ""
+    yield ("function", "traces", "compiles", "cache hits", "seconds", "lost", "defined at"), ""
     for each in report["findings"]:
         seconds = (f"{each[name]:.2f}" for name in ("seconds", "lost_seconds"))
-        cells = (each["name"], *_counts(each, report), *seconds, each["place"] or "")
+        counts = (f"{_most(each, name)}" for name in ("traces", "compiles", "cache_hits"))
+        cells = (each["name"], *counts, *seconds, each["place"] or "")
         yield cells, "bold red" if each["repeated"] else ""
     if others := report["lines"]:
         lines = "1 line" if len(others) == 1 else f"{len(others)} lines"
-        compiles = f"{sum(each['compiles'] for each in others)}"
-        counts = ("", compiles, "") if is_one else (f"-/{compiles} in all",)
+        compiles = f"{sum(_most(each, 'compiles') for each in others)}"
         seconds = f"{sum(each['seconds'] for each in others):.2f}"
-        yield (f"JAX and libraries: {lines}", *counts, seconds, "", ""), ""
+        yield (f"JAX and libraries: {lines}", "", compiles, "", seconds, "", ""), ""
 
 
-def _counts(function: _Dict, report: _Dict) -> tuple[str, ...]:
-    if len(report["processes"]) < 2:
-        return tuple(f"{function[name]}" for name in ("traces", "compiles", "cache_hits"))
-    names = collections.defaultdict(list)
-    for name, each in function["by_process"].items():
-        names[f"{each['traces']}/{each['compiles'] + each['cache_hits']}"].append(name)
-    return (", ".join(f"{pair} {_where(found, report)}" for pair, found in names.items()),)
+def _most(function: _Dict, name: str) -> int:
+    return max(counts[name] for counts in function["by_process"].values())
 
 
 def _tried(report: _Dict) -> Iterator[_Line]:
@@ -193,8 +169,10 @@ def told(report: _Dict) -> list[_Dict]:
 
 
 def title(cause: _Dict, report: _Dict) -> str:
-    is_one = len(report["processes"]) < 2
-    return cause["title"] + ("" if is_one else f", in {_where(cause['processes'], report)}")
+    names, count = cause["processes"], len(report["processes"])
+    where = f"{len(names)} processes" if len(names) > 4 else ", ".join(names)
+    where = "all processes" if len(names) == count else where
+    return cause["title"] + ("" if count < 2 else f", in {where}")
 
 
 # --- files ----------------------------------------------------------------------------------------

@@ -9,7 +9,6 @@ import attrs
 from .._recompiles import COUNTS, Cause, FunctionLog
 from .start import start_of
 from .stream import Process, Told
-from .trying import files_to_fix
 
 VERSION = 4  # of the layout of a report
 _COUNTS = (*COUNTS, "seconds", "lost_seconds", "omitted")
@@ -28,7 +27,7 @@ class Run:
     notes: Sequence[str] = ()
     # Another run of the command, with canonopt's factories in the place of Optax's.
     tried: "Run | None" = None
-    is_same: bool = False  # whether it is such a run, and prints and writes the same
+    is_same: bool = False  # whether it is such a run, and does the same
 
 
 def report_on(run: Run) -> dict[str, Any]:
@@ -57,8 +56,11 @@ def report_on(run: Run) -> dict[str, Any]:
         "fixed": [],  # files that `canonopt fix` changes, if this is such a run, and gains by it
     }
     if (tried := report["tried"]) is not None and run.tried is not None and run.tried.is_same:
+        from .fixing import files_to_fix  # imports Optax
+
         before, after = (sum(f["compiles"] for f in each["findings"]) for each in (report, tried))
-        tried["fixed"] = files_to_fix(run.command) if after < before else []
+        files = (file for process in run.tried.processes for file in process.files)
+        tried["fixed"] = files_to_fix(dict.fromkeys(files)) if after < before else []
     return {**report, "start": start_of(report)}
 
 

@@ -2,51 +2,114 @@
 
 import contextlib
 import os
+import shlex
 import signal
 import subprocess
+import sys
+import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+from .report import Run
 from .startup import sitecustomize
-from .trying import Output
+from .stream import Process, read
 
 _STARTUP = str(Path(sitecustomize.__file__).parent)
 
 
-def run(
+def watched(
     command: Sequence[str],
-    folder: str,
+    folder: str | None = None,
     with_canonopt: bool = False,
-    output: Output | None = None,
-) -> tuple[int, int]:
-    """Run a command to its end; the processes write their streams into `folder`.
+    output: bytearray | None = None,
+) -> Run:
+    """Run a command to its end. Raises `OSError` if there is no such command.
 
-    `with_canonopt` puts canonopt's factories in the place of Optax's. `output` gets what the
-    command prints. Raises `OSError` if there is no such command.
+    **Arguments:**
 
-    **Returns:** the process id, and the exit status: minus the signal that killed it.
+    - `folder`: where its processes leave their streams.
+    - `with_canonopt`: whether to put canonopt's factories in the place of Optax's.
+    - `output`: gets what the command prints. It has no input then, which only one of several runs
+        could read.
     """
+    with contextlib.ExitStack() as stack:
+        if folder is None:
+            made = tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True)
+            folder = stack.enter_context(made)  # which a process may still write into
+        started = time.time()
+        pid, code = _run(command, os.path.abspath(folder), with_canonopt, output)
+        seconds = time.time() - started
+        processes, problems = read(Path(folder))
+    name = shlex.join(command[1:] if command[0] == sys.executable else command)
+    status = code if code >= 0 else 128 - code  # as a shell tells it
+    problems = problems if processes else problems or [_UNWATCHED]
+    return Run(processes, name, status, seconds, started, problems, _notes(processes, pid, code))
+
+
+_UNWATCHED = (
+    "No process of the command imported jax, or none could be watched: Python imports canonopt's "
+    "sitecustomize only if it gets the environment of the command, and not with -E, -I or -S. Run "
+    "the command without these."
+)
+
+
+def attached(path: str) -> Run:
+    """Return what others write or have written. Raises `ValueError` if that is no stream."""
+    processes, problems = read(Path(path))
+    if not processes:
+        raise ValueError(next(iter(problems), f"{path} has no stream of canonopt doctor"))
+    start = processes[0].start
+    seconds = max(process.latest for process in processes) - start["time"]
+    name, notes = shlex.join(start["argv"]), _notes(processes)
+    return Run(processes, name, None, seconds, start["time"], problems, notes)
+
+
+def _notes(processes: Sequence[Process], pid: int | None = None, code: int = 0) -> list[str]:
+    """Return how processes ended, if not in the usual way, and what canonopt failed to find."""
+    notes = []
+    if code < 0:
+        names = {-number: number.name for number in signal.Signals}
+        # A real-time signal has no name.
+        notes.append(f"The command was killed by {names.get(code, f'signal {-code}')}.")
+    # A fork ends with `os._exit` as a rule.
+    found = [each for each in processes if not (each.is_ended or each.start["fork"])]
+    others = [each.title for each in found if each.start["pid"] != pid]
+    if len(others) < len(found) and code >= 0:
+        notes.append("The command ended with os._exit.")
+    if others:
+        names = ", ".join([*others[:8], *(["..."] if len(others) > 8 else [])])
+        notes.append(f"Killed, ended with os._exit, or still running: {names}.")
+    failures = dict.fromkeys(text for process in processes for text in process.failures)
+    return [*notes, *(f"canonopt failed to find something out: {text}" for text in failures)]
+
+
+def _run(
+    command: Sequence[str], folder: str, with_canonopt: bool, output: bytearray | None
+) -> tuple[int, int]:
+    """Return the process id, and the exit status: minus the signal that killed it."""
     before = os.environ.get("PYTHONPATH")
     paths = [_STARTUP, *([before] if before else [])]  # an empty entry is the working directory
     environment = {
         **os.environ,
         "PYTHONPATH": os.pathsep.join(paths),
-        sitecustomize.FOLDER: os.path.abspath(folder),
+        sitecustomize.FOLDER: folder,
         sitecustomize.TRY: "1" if with_canonopt else "",
     }
-    pipes: dict[str, Any] = {}
-    if output is not None:  # without an input, which only one of several runs could read
-        pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    process = subprocess.Popen(command, env=environment, **pipes)
-    with _outliving(process), contextlib.ExitStack() as stack:
-        if output is not None and process.stdout is not None and process.stderr is not None:
-            stack.enter_context(output.reading(stdout=process.stdout, stderr=process.stderr))
+    streams = (None, None) if output is None else (subprocess.DEVNULL, subprocess.PIPE)
+    process = subprocess.Popen(command, env=environment, stdin=streams[0], stdout=streams[1])
+    with _outliving(process):
+        while output is not None and (found := process.stdout.read1()):  # pyright: ignore
+            output += found
+            with contextlib.suppress(OSError):  # the reader of ours may be gone
+                sys.stdout.flush()
+                sys.stdout.buffer.write(found)
+                sys.stdout.buffer.flush()
         return process.pid, process.wait()
 
 
 @contextlib.contextmanager
-def _outliving(process: subprocess.Popen[Any]) -> Iterator[None]:
+def _outliving(process: subprocess.Popen[bytes]) -> Iterator[None]:
     """Outlive the signals that end a command."""
 
     def pass_on(number: int, _: object) -> None:

@@ -1,9 +1,6 @@
 """Where the time goes until the slowest function, as a rule the step, can run."""
 
-import functools
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any, TypeAlias
 
 from .._recompiles import STAGES
@@ -80,22 +77,11 @@ def _on_lines(lines: Sequence[tuple[_Dict, Sequence[_Dict]]]) -> Iterator[str]:
             count = f"{len(moments)} programs" if len(moments) > 1 else "a program"
             yield f"{line['name']} compiled {count}, {seconds:.2f} s"
     # A restart of a 12-layer transformer: 4.8 s with its parameters initialized, 2.9 s without.
-    is_slow = sum(_seconds(moments) for _, moments in lines) >= _WORTH_SECONDS
-    if is_slow and any(_restores(line["place"] or "") for line, _ in lines):
+    if sum(_seconds(moments) for _, moments in lines) >= _WORTH_SECONDS:
         yield (
             "hint: if these lines initialize what a checkpoint replaces, restore into the shapes "
             "of eqx.filter_eval_shape or jax.eval_shape: nothing is compiled for them"
         )
-
-
-@functools.cache
-def _restores(place: str) -> bool:
-    """Return True if a file names a function that restores a checkpoint."""
-    try:
-        source = Path(place.rpartition(":")[0]).read_bytes()
-    except OSError:  # of another machine
-        return False
-    return re.search(rb"deserialise|restore|from_bytes", source) is not None
 
 
 def _on_cache(report: _Dict, process: _Dict, moments: Sequence[_Dict]) -> Iterator[str]:

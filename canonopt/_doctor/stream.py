@@ -10,6 +10,7 @@ import functools
 import itertools
 import json
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ import attrs
 import jax
 
 from .._jax_internals.watching import Compile
+from .._python_internals.libraries import is_library_module
 from .._recompiles import (
     COUNTS,
     MAX_ENTRIES,
@@ -179,8 +181,14 @@ def listen(write: Callable[[dict[str, Any]], None]) -> None:
     if hasattr(os, "register_at_fork"):
         os.register_at_fork(after_in_child=recorder.restart)
 
+    # Python takes it from the module when the script has ended.
+    script = getattr(sys.modules["__main__"], "__file__", None)
+
     def end() -> None:
         recorder.tell_stale()
+        modules = (module for module in [*sys.modules.values()] if not is_library_module(module))
+        files = (script, *(getattr(module, "__file__", None) for module in modules))
+        recorder.tell("files", files=[*filter(None, files)])
         try:
             check_compiles()
         except UnsupportedVersionError as error:
@@ -229,6 +237,7 @@ class Process:
     latest: float = 0.0  # the time of the latest line
     problems: list[str] = attrs.field(factory=list)  # why the counts are wrong
     failures: list[str] = attrs.field(factory=list)  # what canonopt failed to find out
+    files: list[str] = attrs.field(factory=list)  # of the user's modules
     stale: dict[int, StaleRead] = attrs.field(factory=dict)
     cache: dict[str, Any] | None = None  # settings of JAX's persistent cache
     told: dict[int, Told] = attrs.field(factory=dict)
@@ -249,6 +258,8 @@ class Process:
             self.problems.append(str(record["text"]))
         elif kind == "note":
             self.failures.append(str(record["text"]))
+        elif kind == "files":
+            self.files = record["files"]
         elif kind == "stale":
             values = tuple(_made(ReadValue, value) for value in record["values"])
             self.stale[int(record["number"])] = _made(StaleRead, {**record, "values": values})

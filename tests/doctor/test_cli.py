@@ -194,7 +194,9 @@ def test_what_is_no_stream_is_an_error(text, message, tmp_path, capsys):
     path = tmp_path / "stream.jsonl"
     if text is not None:
         path.write_text(text)
-    assert main(["doctor", "--attach-to", str(path)]) == 2
+    with pytest.raises(SystemExit) as caught:
+        main(["doctor", "--attach-to", str(path)])
+    assert caught.value.code == 2
     assert message in capsys.readouterr().err
 
 

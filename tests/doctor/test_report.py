@@ -124,16 +124,16 @@ def test_a_line_outside_of_a_jit_is_in_the_table():
     assert re.search(rf"^{line['name']} +3 ", as_text(report), re.MULTILINE)
 
 
-def test_the_table_has_the_counts_of_each_process():
+def test_the_table_has_the_most_of_one_process():
     jax.clear_caches()  # so that there are helpers, too
     text = as_text(report_of(grown(1, 2, 3), grown(1, 2, 3), grown(4)))
-    rows = r"^function +traces/compiles in +seconds +lost +defined at\nstep +3/3 p0, p1, 1/1 p2 "
+    rows = r"^function +traces +compiles .*\nstep +3 +3 +0 "
     assert re.search(rows, text, re.MULTILINE)
-    assert re.search(r"^JAX and libraries: \d+ lines? +-/\d+ in all ", text, re.MULTILINE)
-    assert "\nprocesses: p0 (pid 1) on host, p1 (pid 1) on host, p2 (pid 1) on host\n" in text
+    names = "p0 (pid 1) on host, p1 (pid 1) on host, p2 (pid 1) on host"
+    assert f"\nprocesses: {names}. The table has the most of one process\n" in text
     text = as_text(report_of(*[grown(1)] * 9, grown(1, 2)))
-    assert re.search(r"^step +1/1 9 processes, 2/2 p9 ", text, re.MULTILINE)
-    assert "p7 (pid 1) on host, and 2 more\n" in text
+    assert re.search(r"^step +2 +2 ", text, re.MULTILINE)
+    assert "p7 (pid 1) on host, and 2 more. " in text
 
 
 def test_the_most_expensive_function_comes_first_and_says_what_it_omits():

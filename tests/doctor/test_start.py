@@ -77,15 +77,11 @@ def test_a_line_is_printed_only_where_it_saves_a_second(programs, cache, counts,
     assert (start and start["advice"]) == expected
 
 
-@pytest.mark.parametrize("call", ["eqx.tree_deserialise_leaves(path, model)", "train(model)"])
-def test_where_a_checkpoint_is_restored_shapes_are_enough(call, tmp_path):
-    (tmp_path / "model.py").write_text(call)
+def test_where_lines_take_long_shapes_may_be_enough():
     line = log_of("model.py:1", (0.0, 0.0, 0.5, 0.9), is_line=True)
-    line.place = f"{tmp_path}/model.py:1"
     text = as_text(report_of_logs(log_of("step", (1.0, 0.2, 0.2, 0.2)), line, cache=OFF_CACHE))
     assert "  model.py:1 compiled a program, 1.40 s\n" in text
-    hint = "restore into the shapes of eqx.filter_eval_shape or jax.eval_shape"
-    assert (hint in text) == ("deserialise" in call)
+    assert "restore into the shapes of eqx.filter_eval_shape or jax.eval_shape" in text
 
 
 STARTS = """
