@@ -93,10 +93,9 @@ class StreamRecorder(Recorder):
         self._tell_of(log, found or entry)
         return found
 
-    def add_operation(self, entry: Entry, compiled: Compile) -> FunctionLog | None:
-        if (log := super().add_operation(entry, compiled)) is not None:
+    def line_of(self, site: str | None) -> FunctionLog | None:
+        if (log := super().line_of(site)) is not None:
             self._numbers.setdefault(log, len(self._numbers))
-            self._tell_of(log, entry)
         return log
 
     def note_problem(self, problem: str) -> None:

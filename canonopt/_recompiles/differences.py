@@ -360,8 +360,7 @@ class Difference:
     @property
     def is_of_numbers(self) -> bool:
         """Return True if numbers become others, or arrays."""
-        is_one = "number" in (self.before.kind, self.after.kind)
-        is_one = is_one or self.before.is_of_number or self.after.is_of_number
+        is_one = any(leaf.kind == "number" or leaf.number for leaf in (self.before, self.after))
         return is_one and self.kind in ("scalar", "weak type", "dtype")
 
     @property

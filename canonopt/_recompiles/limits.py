@@ -184,7 +184,7 @@ class _Limit(_Alarm):
         found = any(_is_same_function(f, target) for f in inside for target in self._targets)
         return self.function_log if found else None
 
-    def add_operation(self, entry: Entry, compiled: Compile) -> None:
+    def line_of(self, site: str | None) -> None:
         """Ignore it."""
 
     def note_problem(self, problem: str) -> None:

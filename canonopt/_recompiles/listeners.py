@@ -67,12 +67,10 @@ class Recorder:
         with self.lock:
             return log.add_compile(compiled, entry)
 
-    def add_operation(self, entry: Entry, compiled: Compile) -> FunctionLog | None:
-        """Count what JAX or a library has compiled, and return the log of the user's line."""
+    def line_of(self, site: str | None) -> FunctionLog | None:
+        """Return the log for what JAX or a library compiles at a line, or None to ignore it."""
         with self.lock:
-            log = self.log.line_log(entry.site)
-            log.add_operation(entry, compiled)
-            return log
+            return self.log.line_log(site)
 
     def note_problem(self, problem: str) -> None:
         """Note that canonopt itself has failed."""
@@ -392,17 +390,17 @@ def _on_compile(compiled: Compile) -> None:
             if is_by_hand and entry is None:  # another thread may have lowered it
                 same = [found for other, found in recorder.pending.items() if other[1] == key[1]]
                 log, entry = same[-1] if same else (None, None)
-            if log is not None and entry is not None and not recorder.is_closed:
-                own = recorder.add_compile(log, entry, compiled)
-                # Otherwise the compile is part of a call that ended long ago.
-                if own is not None and (recorder in here or is_by_hand):
-                    counted.append((recorder, log, own))
-            elif recorder in here:
+            if log is None and recorder in here:
                 recorder.pending.pop(key, None)
                 entry = entry or Entry(None, time.perf_counter(), operation=compiled.name)
-                own = attrs.evolve(entry, site=call_site())
-                if (log := recorder.add_operation(own, compiled)) is not None:
-                    counted.append((recorder, log, own))
+                entry = attrs.evolve(entry, site=call_site())
+                log = recorder.line_of(entry.site)
+            if log is None or entry is None or recorder.is_closed:
+                continue
+            own = recorder.add_compile(log, entry, compiled)
+            # Otherwise the compile is part of a call that ended long ago.
+            if own is not None and (recorder in here or is_by_hand):
+                counted.append((recorder, log, own))
     _tell(counted, lambda recorder, log, entry: recorder.after_compile(log, entry, compiled))
 
 

@@ -111,6 +111,11 @@ class Entry(Timed):
         return self.traced_again or self.compiled_again
 
     @property
+    def is_known(self) -> bool:
+        """Return False for what JAX compiles of something that it transforms, without its shapes."""
+        return self.operation is None or self.call is not None or self.shapes is not None
+
+    @property
     def told(self) -> Cause:
         """Return why there is this entry."""
         if self.error is not None:
@@ -370,33 +375,24 @@ class FunctionLog(Counts):
         self._add(entry)
         return entry
 
-    def add_operation(self, entry: Entry, compiled: Compile) -> None:
-        """Count what a line has compiled."""
-        self.trace_seconds += entry.trace_seconds
-        self.traces += entry.traced
-        self._count(compiled, is_backward=compiled.in_backward_pass)
-        if compiled.in_backward_pass:
-            return
-        entry.compiled = True
-        entry.add_seconds(compiled)
-        # Without shapes it cannot be compared. JAX compiles it for something that it transforms.
-        is_known = entry.call is not None or entry.shapes is not None
-        entry.compiled_again = is_known and any(
-            e.operation == entry.operation and (e.shapes or e.call) for e in self.entries
-        )
-        self._add(entry)
-
     def add_compile(self, compiled: Compile, entry: Entry) -> Entry | None:
         """Count a compile that a miss led to.
 
         **Returns:** the entry that it belongs to, or None for a backward pass.
         """
-        is_new = not (entry.traced or entry.compiled)
-        if is_new and (traced := [e for e in self.entries if _is_trace_of(e, entry)]):
+        is_new = self.is_line or not (entry.traced or entry.compiled)
+        if self.is_line:
+            self.traces += entry.traced
+            self.trace_seconds += entry.trace_seconds
+        elif is_new and (traced := [e for e in self.entries if _is_trace_of(e, entry)]):
             entry, is_new = traced[-1], False
         # The backward pass of the call, and not the call.
         is_backward = not compiled.is_by_hand and (entry.compiled or compiled.in_backward_pass)
-        self._count(compiled, is_backward)
+        self.add_seconds(compiled)
+        self.cache_misses += compiled.cache == "miss"
+        self.backward_compiles += is_backward
+        self.cache_hits += compiled.is_hit and not is_backward
+        self.compiles += not (compiled.is_hit or is_backward)
         if not (is_backward and is_new):
             entry.add_seconds(compiled)
         if is_backward:
@@ -407,7 +403,8 @@ class FunctionLog(Counts):
         if not entry.compiled:  # what was lowered once may be compiled twice
             # Of what threads trace at the same time, the first may be compiled last.
             earlier = itertools.takewhile(lambda e: e is not entry, self.entries)
-            entry.compiled_again = any(e.compiled for e in earlier)
+            alike = (e for e in earlier if e.operation == entry.operation and e.is_known)
+            entry.compiled_again = entry.is_known and any(e.compiled for e in alike)
         entry.compiled = True
         return entry
 
@@ -417,13 +414,6 @@ class FunctionLog(Counts):
         entry.compare_with(same)
         if len(self.entries) < self._most:
             self.entries.append(entry)
-
-    def _count(self, compiled: Compile, is_backward: bool) -> None:
-        self.add_seconds(compiled)
-        self.cache_misses += compiled.cache == "miss"
-        self.backward_compiles += is_backward
-        self.cache_hits += compiled.is_hit and not is_backward
-        self.compiles += not (compiled.is_hit or is_backward)
 
 
 def _is_trial_of(trial: Entry, entry: Entry) -> bool:

@@ -39,13 +39,13 @@ from .._identity import (
 )
 from .._jax_internals.arrays import array_text, code_of_sharding, placement_text
 from .._jax_internals.flax_nnx import module_parts
-from .._jax_internals.functions import attribute, innermost, is_jitted
+from .._jax_internals.functions import attribute, innermost
 from .._jax_internals.settings import context_of_calls
 from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
 from .._python_internals.bytecode import code_of
 from .._python_internals.callers import Caller, caller_of, place_of
-from .._python_internals.libraries import is_library_class, is_library_code
+from .._python_internals.libraries import is_library_code
 from .._python_internals.namespaces import loaded
 from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import token_of
@@ -142,17 +142,16 @@ class Leaf:
         return self.token == ("program", self.digest)
 
     @property
-    def is_of_number(self) -> bool:
-        """Return True if the text is that of a number of Python or NumPy."""
-        return re.fullmatch(r"(np\.\w+\()?-?([\d.]+(e[-+]?\d+)?|inf|nan)\)?", self.text) is not None
+    def number(self) -> str:
+        """Return the digits of a number of Python or NumPy, or of a dynamic one, else nothing."""
+        pattern = r"(?:canonopt\.dynamic\()?(?:np\.\w+\()?(-?(?:[\d.]+(?:e[-+]?\d+)?|inf|nan))\)*"
+        found = re.fullmatch(pattern, self.text)
+        return "" if found is None else found[1]
 
     @property
     def is_of_float(self) -> bool:
-        """Return True for such a number or a dynamic one, unless it is an int: that is a count."""
-        number = self.text.removeprefix("canonopt.dynamic(")
-        return (
-            attrs.evolve(self, text=number).is_of_number and re.search(r"[.en]", number) is not None
-        )
+        """Return True for a number that is no count."""
+        return re.search(r"[.en]", self.number) is not None
 
 
 NOTHING = Leaf("none", "None", None)
@@ -263,7 +262,7 @@ def static_leaf(value: Any, budget: Budget | None = None, depth: int = 0) -> Lea
         digest = (type(value), repr(value) if is_float else value)  # NaN is NaN, 0.0 is not -0.0
         # To JAX, NaN is equal to itself only as one object.
         token = digest if value == value else (digest, id(value))
-        return Leaf("value", text_of(value), token, digest, is_unique=value != value)
+        return Leaf("value", text_of(value), token, digest)
     facts: dict[str, Any] = {"parts": {}}
     if budget.words > 0:
         with contextlib.suppress(Exception):
@@ -284,11 +283,10 @@ def static_leaf(value: Any, budget: Budget | None = None, depth: int = 0) -> Lea
                 least = _MAX_DEPTH - 1 if name.startswith("global") else 0
                 facts["parts"][name] = static_leaf(part, budget, max(depth + 1, least))
         facts["stores"] = _stores(value, facts["parts"])
-    is_object = kind == "transformation" and not isinstance(value, tuple | types.FunctionType)
     kind_of = value if isinstance(value, type) else type(value)
     return Leaf(
         kind,
-        f"optax.{facts['factory']}" if is_object else text_of(value),
+        text_of(value),
         # Among the parts, only functions are compared by token.
         _equality_token(value) if depth == 0 or kind != "value" else None,
         type=type_name(kind_of),
@@ -334,11 +332,7 @@ def _kind(value: Any) -> str:
     is_built = _factory(value) is not None and hasattr(value, "update")  # `optax.MultiSteps`
     if is_built or is_gradient_transformation(value):
         return "transformation"
-    if isinstance(value, type):
-        return "value"
-    if isinstance(value, types.FunctionType) and value.__code__.co_name in ("init_fn", "update_fn"):
-        return "transformation" if str(value.__module__).startswith("optax.") else "callable"
-    return "callable" if callable(value) else "value"
+    return "callable" if callable(value) and not isinstance(value, type) else "value"
 
 
 def _why_not_shared(value: Any) -> str | None:
@@ -377,10 +371,8 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from closure_items(value)
         is_library = is_library_code(value.__code__, value.__globals__)
         for name in () if is_library else value.__code__.co_names:
-            found = value.__globals__.get(name)
-            is_users = isinstance(found, types.FunctionType | type | jax.Array)
-            is_plain = type(found) in (*PLAIN[:-1], list, dict)
-            if is_users or is_plain or is_jitted(found) or not is_library_class(type(found)):
+            found = value.__globals__.get(name, types)
+            if not isinstance(found, types.ModuleType | types.BuiltinFunctionType):
                 yield f"global {name!r}", found
     elif is_spec(value):
         yield from ((f"field {name!r}", part) for name, part in value.parameters().items())

@@ -270,7 +270,7 @@ def wanted(d: Difference) -> int:
             or (d.optimizer and d.is_function)
         ):
             return 1  # made again, or meant to change
-        if before.is_of_number and after.is_of_number:
+        if before.number and after.number:
             return 1 if d.parameter or d.optimizer else PAIR
         return HANDFUL
     if d.kind == "options":
