@@ -144,7 +144,8 @@ def _differences(entry: Entry) -> dict[str, Any]:
     for path, leaf in itertools.islice(told, _MAX_LEAVES):
         leaves[path] = leaf.text
         # Of a static value, what is in it too: two optimizers have one name.
-        leaves.update((f"{path} with {name}", part.text) for name, part in leaf.parts.items())
+        parts = itertools.islice(leaf.parts.items(), MAX_ENTRIES)
+        leaves.update((f"{path} with {name}", part.text) for name, part in parts)
     if (told := entry.explanation) is None:
         return {"leaves": leaves}
     return {"leaves": leaves, "changes": [*map(attrs.asdict, told.changes)], "note": told.note}

@@ -5,7 +5,7 @@
 
 import functools
 import itertools
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import jax.numpy as jnp
@@ -18,7 +18,6 @@ from .records import (
     OPTION,
     TRANSFORMS,
     UNNAMED_STATIC,
-    WRAPPED_FUNCTION,
     Call,
     Leaf,
     as_traced,
@@ -90,64 +89,6 @@ class Part(NamedTuple):
         """Return `tx` of `captured variable 'tx'`."""
         return [*self.name.split("'"), self.name][1]
 
-    def way(self, is_end: Callable[["Part"], bool], into_all: bool) -> list["Part"]:
-        """Return the parts that lead to the first that `is_end`, itself first, or nothing."""
-        before, after, kind = self.before.parts, self.after.parts, self.before.kind
-        # Another object as a whole, whatever its parts are.
-        is_whole = kind == "transformation" or (kind == "value" and self.before.is_unique)
-        if before.keys() == after.keys() and (into_all or not is_whole):
-            for name, old in before.items():
-                if inner := Part(name, old, after[name]).way(is_end, into_all):
-                    return [self, *inner]
-        return [self] if is_end(self) else []
-
-    def way_to_difference(self) -> list["Part"]:
-        """Return the parts that lead to where the two differ, themselves first."""
-
-        def is_other(part: Part) -> bool:
-            # JAX compares the functions in a value by identity, even if they do the same.
-            by_token = self.before.kind == "value" != part.before.kind
-            return part.is_other_to_canonopt or (by_token and part.before.token != part.after.token)
-
-        # What the user can read comes first: two texts that differ explain more than two objects.
-        way = self.way(lambda part: part.looks_different, into_all=True)
-        if len(way) > 1 and self.is_other_to_canonopt:
-            return way
-        return self.way(is_other, into_all=False) or [self]
-
-
-def _static_texts(way: Sequence[Part]) -> tuple[str, str]:
-    """Return two static values as texts that differ, with the part that differs."""
-    before, after = way[0].before, way[0].after
-    texts = shortened(before.text), shortened(after.text)
-    if again := next((part.after for part in way if part.is_class_defined_again), None):
-        return texts[0], f"{texts[1]}, and class {again.type} was defined again"
-    inside = [part for part in way[1:] if part.name != WRAPPED_FUNCTION]  # which has the same name
-    # The text of a function is no more than its name.
-    short = (
-        part
-        for part in inside
-        if part.before.kind != "callable" and part.before.text != part.after.text
-        if max(len(part.before.text), len(part.after.text)) <= MAX_SHOWN
-    )
-    part = next(short, inside[-1] if inside else None)
-    # Two short texts that differ are enough. Without a part that looks different, a transformation
-    # is told as it was built.
-    is_short = texts[0] != texts[1] and max(len(before.text), len(after.text)) <= MAX_SHOWN
-    is_enough = is_short and WRAPPED_FUNCTION not in before.parts
-    is_built = before.kind == "transformation"
-    if part is not None and not is_enough and (part.looks_different or not is_built):
-        one, other = cut_to_difference(part.before.text, part.after.text)
-        other += " (another object)" if one == other else ""
-        return f"{texts[0]} with {part.name} {one}", f"{texts[1]} with {part.name} {other}"
-    if before.text != after.text:
-        return cut_to_difference(before.text, after.text)
-    if before.kind != "value":
-        return texts[0], f"another object made by the same code{after.made}"
-    if before.is_unique:
-        return texts[0], "another object, equal only to itself"
-    return texts[0], "another value, which differs in a part too long to show"
-
 
 # --- differences ----------------------------------------------------------------------------------
 
@@ -210,7 +151,7 @@ class Difference:
     def texts(self) -> tuple[str, str]:
         """Return what was before and what is now, as texts that differ."""
         if self.is_static:
-            return _static_texts(self.way)
+            return self._static_texts()
         again = ", whose class was defined again" if self.redefined else ""
         return self._text(self.before), self._text(self.after) + again
 
@@ -221,42 +162,70 @@ class Difference:
             return str(getattr(leaf, _OF_ARRAYS[self.kind]) or "not committed")
         return shortened(leaf.text)
 
+    def _static_texts(self) -> tuple[str, str]:
+        before, after, part = self.before, self.after, self.visible or self.hidden
+        texts = shortened(before.text), shortened(after.text)
+        if self.redefined:
+            return texts[0], f"{texts[1]}, and class {self.redefined} was defined again"
+        # Two short texts that differ are enough, unless they are names of functions.
+        is_short = texts[0] != texts[1] and max(len(before.text), len(after.text)) <= MAX_SHOWN
+        if part is not None and (before.kind == "callable" or not is_short):
+            one, other = cut_to_difference(part.before.text, part.after.text)
+            other += " (another object)" if one == other else ""
+            return f"{texts[0]} with {part.name} {one}", f"{texts[1]} with {part.name} {other}"
+        if before.text != after.text:
+            return cut_to_difference(before.text, after.text)
+        if before.kind != "value":
+            return texts[0], f"another object made by the same code{after.made}"
+        if before.is_unique:
+            return texts[0], "another object, equal only to itself"
+        return texts[0], "another value, which differs in a part too long to show"
+
     def narrowed(self) -> "Difference":
         """Return the difference in the parameter of a spec, or in one of those inside of it."""
-        way, steps = self.way, []
-        is_of_spec = self.kind == "transformation" and not self.before.factory
-        if not (is_of_spec and self.is_static and way[-1].looks_different):
+        part = self.visible or self.hidden
+        if part is None or not part.name.startswith("."):
             return self
-        for part in way[1:]:
-            kind, _, label = part.name.partition(" ")
-            if kind not in ("field", "item"):
-                break
-            steps.append(f".{label[1:-1]}" if kind == "field" else f"[{label}]")
-        _, before, after = way[len(steps)]
-        found = Difference(self.path + "".join(steps), before, after, self.old, self.new)
-        found.parameter = "".join(steps)
+        found = Difference(self.path + part.name, part.before, part.after, self.old, self.new)
+        found.parameter = part.name
         return found
 
     # --- static values, functions and optimizers --------------------------------------------------
 
     @functools.cached_property
-    def way(self) -> list[Part]:
-        """Return the parts that lead to where two static values differ, themselves first."""
-        whole = Part("", self.before, self.after)
-        return whole.way_to_difference() if self.is_static else [whole]
-
-    @property
-    def function(self) -> Part:
-        """Return the outermost function or transformation on the way, or the values."""
-        functions = {"transformation", "callable"}
-        inside = (p for p in self.way if {p.before.kind, p.after.kind} & functions)
-        return next(inside, self.way[0])
+    def parts(self) -> list[Part]:
+        """Return the parts by which two static values differ, each after those in it."""
+        before, after = self.before.parts, self.after.parts
+        common = (Part(name, before[name], after[name]) for name in before if name in after)
+        # JAX compares the functions in a value by identity, even if they do the same.
+        is_value = self.before.kind == "value"
+        return [
+            part
+            for part in common
+            if part.is_other_to_canonopt
+            or (is_value and part.before.kind != "value" and part.before.token != part.after.token)
+        ]
 
     @property
     def visible(self) -> Part | None:
-        """Return the innermost part of the function that looks different, if one does."""
-        last = self.way[-1]
-        return last if last.looks_different and last is not self.function else None
+        """Return the innermost part that looks different, if one does."""
+        return next((part for part in self.parts if part.looks_different), None)
+
+    @property
+    def hidden(self) -> Part | None:
+        """Return the innermost part that is another object, if one is."""
+        is_built = self.before.kind == "transformation"  # which is told as it was built
+        values = (part for part in self.parts if part.before.kind == "value" and not is_built)
+        return next(values, None)
+
+    @property
+    def function(self) -> Part:
+        """Return the values, or the outermost function or transformation in them that differs."""
+        whole = Part("", self.before, self.after)
+        if self.before.kind != "value" or self.visible is not None:
+            return whole
+        inside = (part for part in reversed(self.parts) if part.before.kind != "value")
+        return next(inside, whole)
 
     @property
     def is_function(self) -> bool:
@@ -272,29 +241,30 @@ class Difference:
         """Return the name of the transformation or schedule by which two values differ."""
         if self.kind == "transformation":
             return self.path
-        inside = self.way[1:] if self.is_function else ()  # such as an attribute of `self`
+        inside = reversed(self.parts) if self.is_function else ()  # such as an attribute of `self`
         found = (p for p in inside if p.before.factory or p.before.kind == "transformation")
         return next((part.label for part in found), "")
 
     @property
     def from_canonopt(self) -> str:
         """Return words on how to build the optimizer."""
-        is_of_optax = any(part.before.factory for part in self.way)
+        is_of_optax = self.before.factory or any(part.before.factory for part in self.parts)
         words = " from canonopt in place of optax" if is_of_optax else " once"
         return f"{words}, with numbers that change as {self.dynamic}" if self.visible else words
 
     @property
     def redefined(self) -> str:
         """Return the class that was defined again, of the values or of a part that differs."""
-        parts = self.way if self.is_static or self.is_of_nodes else ()
-        again = (p.after.type for p in parts if p.is_class_defined_again)
-        return next(again, "").rpartition(".")[2]
+        if not (self.is_static or self.is_of_nodes):
+            return ""
+        parts = (*self.parts, Part("", self.before, self.after))
+        again = next((p.after.type for p in parts if p.is_class_defined_again), "")
+        return again.rpartition(".")[2]
 
     @property
     def counter(self) -> str:
         """Return what a function changes while it is traced, if nothing else looks different."""
-        parts = self.way if self.is_function else ()
-        names = {name for part in parts for name in part.before.stores}
+        names = self.before.stores if self.is_function else ()
         is_other = self.visible and self.visible.label not in names
         return "" if is_other else ", ".join(sorted(names))
 

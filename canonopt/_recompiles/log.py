@@ -112,7 +112,7 @@ class Entry(Timed):
 
     @property
     def is_known(self) -> bool:
-        """Return False for what JAX compiles of something that it transforms, without its shapes."""
+        """Return False for what JAX compiles of what it transforms, without its shapes."""
         return self.operation is None or self.call is not None or self.shapes is not None
 
     @property

@@ -31,7 +31,6 @@ from .._identity import (
     closure_items,
     described,
     keeps_state,
-    partial_items,
     read,
     read_call,
     static_fields,
@@ -111,7 +110,8 @@ class Leaf:
     sharding: str | None = None
     devices: int = 1
     memory_kind: str | None = None
-    # Of static values: what they hold by name, such as the captured variables of a function.
+    # Of static values: what they hold by name, such as the captured variables of a function, and
+    # what is in that, each before what has it. None of these has parts.
     parts: Mapping[str, "Leaf"] = attrs.field(factory=dict)
     made: str = ""  # where or by what a function is made, as words that follow its name
     why_not_shared: str | None = None
@@ -239,7 +239,6 @@ def _placement(sharding: Sharding) -> tuple[str, int]:
 # --- static values --------------------------------------------------------------------------------
 
 _MAX_DEPTH = 16  # of parts in parts: an optimizer of a schedule in a chain has ten
-WRAPPED_FUNCTION = "function"  # the name of this part
 
 
 @attrs.define
@@ -254,7 +253,7 @@ class Budget:
     seen: set[int] = attrs.field(factory=set)  # values whose parts are recorded
 
 
-def static_leaf(value: Any, budget: Budget | None = None, depth: int = 0) -> Leaf:
+def static_leaf(value: Any, budget: Budget | None = None, is_part: bool = False) -> Leaf:
     """Return the record of a static value, without digest or parts if the budget is used up."""
     budget = Budget() if budget is None else budget
     if type(value) in PLAIN:
@@ -273,27 +272,34 @@ def static_leaf(value: Any, budget: Budget | None = None, depth: int = 0) -> Lea
     with contextlib.suppress(Exception):  # from an attribute of a user's class
         kind, facts["factory"] = _kind(value), _factory(value)
         facts["made"], facts["why_not_shared"] = _made(value), _why_not_shared(value)
-        if depth < _MAX_DEPTH and id(value) not in budget.seen:
-            budget.seen.add(id(value))
-            for name, part in _contents(value):
-                if not budget.parts:
-                    break
-                budget.parts -= 1
-                # Of a global only one level of parts is recorded, which bounds the search.
-                least = _MAX_DEPTH - 1 if name.startswith("global") else 0
-                facts["parts"][name] = static_leaf(part, budget, max(depth + 1, least))
-        facts["stores"] = _stores(value, facts["parts"])
+        if not is_part:
+            _add_parts(value, budget, facts["parts"])
+            facts["stores"] = _stores(value, facts["parts"])
     kind_of = value if isinstance(value, type) else type(value)
     return Leaf(
         kind,
         text_of(value),
         # Among the parts, only functions are compared by token.
-        _equality_token(value) if depth == 0 or kind != "value" else None,
+        None if is_part and kind == "value" else _equality_token(value),
         type=type_name(kind_of),
         type_token=_object_token(kind_of),
         is_unique=type(value).__eq__ is object.__eq__,
         **facts,
     )
+
+
+def _add_parts(value: Any, budget: Budget, parts: dict[str, Leaf], depth: int = 0) -> None:
+    """Add the parts of a value by name, each after what is in it."""
+    for name, part in _contents(value):
+        if not budget.parts:
+            return
+        budget.parts -= 1
+        if depth < _MAX_DEPTH and id(part) not in budget.seen and not is_spec(part):
+            budget.seen.add(id(part))
+            # Of a global only one level of parts is recorded, which bounds the search.
+            _add_parts(part, budget, parts, _MAX_DEPTH if name.startswith("global") else depth + 1)
+        names = itertools.chain((name,), (f"{name} ({i})" for i in itertools.count(2)))
+        parts[next(n for n in names if n not in parts)] = static_leaf(part, budget, is_part=True)
 
 
 def _equality_token(value: Any) -> Hashable:
@@ -374,16 +380,18 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
             found = value.__globals__.get(name, types)
             if not isinstance(found, types.ModuleType | types.BuiltinFunctionType):
                 yield f"global {name!r}", found
-    elif is_spec(value):
-        yield from ((f"field {name!r}", part) for name, part in value.parameters().items())
+    elif is_spec(value):  # by the paths of its parameters
+        found = {**value.hyperparameters(), **value.parameters()}
+        yield from ((f".{name}", part) for name, part in found.items())
     elif isinstance(value, functools.partial):
         names = getattr(getattr(value.func, "__code__", None), "co_varnames", ())
-        labels = {f"argument {i}": f"argument {name!r}" for i, name in enumerate(names)}
-        yield from ((labels.get(label, label), part) for label, part in partial_items(value))
+        yield from ((f"argument {n!r}", part) for n, part in zip(names, value.args, strict=False))
+        yield from ((f"argument {n!r}", part) for n, part in value.keywords.items())
+        yield from _contents(value.func)
     elif isinstance(value, types.MethodType):
-        yield from ((WRAPPED_FUNCTION, value.__func__), ("object", value.__self__))
+        yield from (*_contents(value.__func__), ("object", value.__self__))
     elif callable(value) and hasattr(value, "__wrapped__"):
-        yield WRAPPED_FUNCTION, inspect.unwrap(value)
+        yield from _contents(inspect.unwrap(value))
     elif fields:
         names = (field.name for field in fields if field.name != "_rebuild")
         yield from ((f"field {n!r}", getattr(value, n)) for n in names if hasattr(value, n))

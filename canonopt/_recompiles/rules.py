@@ -262,7 +262,7 @@ def wanted(d: Difference) -> int:
     if d.redefined or d.place.startswith(GIVEN) or is_default:
         return 1  # the same program twice
     if d.is_static:
-        before, after = (d.visible or d.way[0])[1:]
+        before, after = (d.visible or d.function)[1:]
         is_same = before.text == after.text or d.counter or d.why_not_shared
         if (
             is_same

@@ -107,7 +107,7 @@ for _ in range(2):
         return loss(x)
     step(1.0)
 """,
-        "and class script.Net was defined again",
+        "and class Net was defined again",
         "hint: define class Net once, in a module that is imported",
     ),
     "what a library hides": (
