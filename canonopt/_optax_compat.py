@@ -67,11 +67,6 @@ def _returned(factory: Any) -> Any:
     return getattr(factory, "__annotations__", {}).get("return")
 
 
-def makes_schedules(factory: Any) -> bool:
-    """Return True for a factory of schedules. Relies on Optax annotating them."""
-    return _returned(factory) == optax.Schedule
-
-
 def is_factory_of_factories(factory: Any) -> bool:
     """Return True for a factory that returns another, as `optax.inject_hyperparams` does."""
     made = typing.get_args(_returned(factory))

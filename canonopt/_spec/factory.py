@@ -102,17 +102,11 @@ class Factory:
         """Return the spec of a call whose `key` no spec has, and remember the call."""
         spec = self._spec_of(self.signature.bind(args, kwargs))
         internals, values = internals_of(spec), (*args, *kwargs.values())
-        # The key of a call keeps the specs in it alive for longer than the spec itself. So one with
-        # specs is remembered when the spec is found again.
-        if PLAIN.issuperset(map(type, values)):
-            is_constant = not internals.is_temporary
-        else:
-            is_constant = internals.is_rebuilt and all(map(_is_constant, values))
-        # What a user's factory reads may change, and a random key depends on a setting of JAX.
-        if not (is_constant and self.is_stable and _KEYS.isdisjoint(self.signature.names)):
-            return spec
-        # No key is found again by a NaN, and a dict takes -0.0 for 0.0.
-        if any(map(operator.ne, values, values)):
+        # The key of a call keeps specs in it alive for longer than the spec itself, so a call is
+        # remembered when its spec is found again. What a user's factory reads may change, and a
+        # random key depends on a setting of JAX.
+        is_fixed = self.is_stable and _KEYS.isdisjoint(self.signature.names)
+        if not (internals.is_rebuilt and is_fixed and all(map(_is_constant, values))):
             return spec
         if not (has_zero := 0.0 in values) or not has_negative_zero(values):
             internals.has_zero |= has_zero
@@ -122,7 +116,6 @@ class Factory:
     def from_fields(self, fields: dict[str, Any], current: dict[str, Any] | None = None) -> Any:
         """Return the spec with parameters given by name, as `attrs.evolve` and pickle do."""
         given = self.signature.from_fields(fields, current)
-        self._check_no_iterator({n: v for n, v in given.items() if n not in fields})
         return self._spec_of(self.signature.differing(given, containers=True))
 
     def _spec_of(self, given: dict[str, Any]) -> Any:
@@ -140,7 +133,6 @@ class Factory:
         except HoldsArray:
             from .dynamic_spec import make_dynamic  # most specs hold no array
 
-            self._check_no_iterator(parameters)
             return make_dynamic(self, parameters)
         key = (_x64.value, _settings(_config), tuple(given), reading.key)
         found = self.specs.find(key, _nothing)() if reading.is_comparable else None
@@ -165,6 +157,9 @@ class Factory:
     def _checked(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return the values with JAX's type for each dtype. Raise if some cannot be meant."""
         signature = self.signature
+        for name in (name for name, value in given.items() if hasattr(type(value), "__next__")):
+            problem = f"{name} of {self.expression} is an iterator, which can be read only once."
+            raise ParameterError(problem, f"Write {name}=list(...).", path=name)
         if self._of_optax:
             check_hyperparameters(self.name, signature.parameters, given)
         check_transformations(self.name, signature.transformations, given)
@@ -190,16 +185,9 @@ class Factory:
             internals.spec = make_spec(class_for(self, made), parameters, internals)
         return internals.spec
 
-    def _check_no_iterator(self, values: dict[str, Any]) -> None:
-        """Raise `ParameterError` for an iterator, which an earlier call of the factory has read."""
-        for name in (name for name, value in values.items() if hasattr(type(value), "__next__")):
-            problem = f"{name} of {self.expression} is an iterator, which has been read."
-            fix = f"Write {name}=list(...) where the spec is built."
-            raise ParameterError(problem, fix, path=name)
-
     def call(self, given: dict[str, Any]) -> Any:
         """Return what the function makes of these values. An error of Optax's gets a note."""
-        args, kwargs = ((), given) if self.signature.is_by_name else self.signature.unbind(given)
+        args, kwargs = self.signature.unbind(given)
         try:
             return self.function(*args, **kwargs)
         except Exception as error:  # of the function's own class, since users may catch it
@@ -278,27 +266,15 @@ _nothing: Callable[[], Any] = type(None)  # stands for a weak reference to nothi
 def _make_builder(factory: Factory) -> Callable[..., Any]:
     """Return the function that users call."""
 
-    # A loop that builds its optimizer again and again pays for this function in each round. So it
-    # is written out flat, and so are the keys of a few arguments: `map` takes twice as long.
+    # A loop that builds its optimizer again and again pays for this function in each round.
     def build(*args: Any, **kwargs: Any) -> Any:
-        values = args
-        if kwargs:
-            values = (*args, *kwargs.values())
-            key = (_x64.value, values, *kwargs, *map(type, values))
-        elif (count := len(args)) == 1:
-            key = (_x64.value, type(args[0]), args[0])
-        elif count == 2:
-            a, b = args
-            key = (_x64.value, type(a), type(b), a, b)
-        elif count == 4:
-            a, b, c, d = args
-            key = (_x64.value, type(a), type(b), type(c), type(d), a, b, c, d)
-        else:
-            key = (_x64.value, *map(type, args), *args)
+        values = (*args, *kwargs.values())
+        key = (_x64.value, values, *kwargs, *map(type, values))
         try:
             found = find(key, _nothing)()
         except Exception:  # an argument that cannot be hashed: an array, a list, a user's object
             found = None
+        # A dict takes -0.0 for 0.0.
         if found is None or (found.has_zero and has_negative_zero(values)):
             return factory.from_call(args, kwargs, key)
         return found.spec
@@ -334,10 +310,10 @@ def _as_class(build: Any) -> type:
 
 def _is_constant(value: Any) -> bool:
     """Return True if `value` never changes, nor leads back to the spec that its key is for."""
-    if not is_spec(value):
-        return type(value) in PLAIN
-    known = internals_of(value)
-    return known.watched is None and known.spec is not None
+    if is_spec(value):
+        known = internals_of(value)
+        return known.watched is None and known.spec is not None
+    return type(value) in PLAIN and value == value  # no key is found again by a NaN
 
 
 def factory_of(builder: Any) -> Factory | None:
@@ -402,7 +378,6 @@ class FactoryParameters:
         # Those that can be given by position, and those that can be given by keyword.
         self.positional = (*self.positional_only, *self._of_kind(_Kind.POSITIONAL_OR_KEYWORD))
         self.by_keyword = frozenset(self._of_kind(_Kind.POSITIONAL_OR_KEYWORD, _Kind.KEYWORD_ONLY))
-        self.is_by_name = len(self.by_keyword) == len(self.names)
         # The names of `*args` and `**kwargs`.
         self.variadic = next(iter(self._of_kind(_Kind.VAR_POSITIONAL)), None)
         self.keywords = next(iter(self._of_kind(_Kind.VAR_KEYWORD)), None)
@@ -429,15 +404,6 @@ class FactoryParameters:
         """
         if "lr" in kwargs:
             kwargs = self._without_alias(kwargs)
-        # `Signature.bind` takes 8 us, as long as Optax takes to build two optimizers.
-        given = dict(zip(self.positional, args, strict=False))
-        rest = args[len(given) :]
-        if rest and self.variadic is not None:
-            given[self.variadic], rest = rest, ()
-        if not rest and given.keys().isdisjoint(kwargs) and self.by_keyword.issuperset(kwargs):
-            given.update(kwargs)
-            if self.required <= given.keys():
-                return given
         try:
             return self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:

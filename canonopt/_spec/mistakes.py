@@ -4,7 +4,6 @@ What is refused here is refused by Optax too, if not before the first update, bu
 number, a class in place of a schedule, and a text as a truth value.
 """
 
-import difflib
 import inspect
 import re
 import types
@@ -12,23 +11,18 @@ import typing
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from .. import _optax_compat
 from .._optax_compat import (
     annotation_of,
     is_transformation,
-    makes_schedules,
     members_of,
     needs_transformation,
     takes_number,
 )
 from ..errors import NotATransformationError, ParameterError
-from .arguments import is_spec
 from .expressions import expression
 
 NUMBERS = frozenset((float, int, bool, type(None)))
-_DTYPES = ("bfloat16", "float16", "float32", "float64")
 
 # --- numbers ------------------------------------------------------------------------------------
 
@@ -40,8 +34,6 @@ def check_hyperparameters(
     for name, value in given.items():
         if type(value) in NUMBERS:
             continue
-        if "dtype" in name and isinstance(value, str):
-            _check_dtype(factory, value, name)
         annotation = annotation_of(parameters[name])
         if takes_number(annotation) and (fix := _fix(value, members_of(annotation), name)):
             what = _number_for(members_of(annotation))
@@ -85,16 +77,6 @@ def _number_in(text: str, kinds: Collection[Any]) -> str | None:
     return f"{code}, or {digits}{fraction or '.0'}e{sign or '+'}{exponent} in YAML"
 
 
-def _check_dtype(factory: str, value: str, path: str) -> None:
-    try:
-        np.dtype(value)
-    except TypeError:
-        (near,) = difflib.get_close_matches(value, _DTYPES, 1, 0.0)
-        problem = f"{factory} needs a dtype for {path}, and got {value!r}."
-        fix = f"Write {path}={near!r}, or jnp.{near}."
-        raise ParameterError(problem, fix, path=path) from None
-
-
 # --- transformations ----------------------------------------------------------------------------
 
 
@@ -125,14 +107,11 @@ def _how_to_make_one(value: Any) -> str:
     called = f"{_named(value)}(...)"
     if isinstance(value, type):
         return f"Make an instance: {called}."
-    if is_factory(value) and not makes_schedules(value):
+    if is_factory(value):
         return f"Call it: {called}."
     if callable(value):
-        schedule = called if is_factory(value) else _named(value)
-        with_it = f"canonopt.scale_by_learning_rate({schedule}), or canonopt.sgd({schedule})."
-        if is_factory(value) or is_spec(value):
-            return f"Write {with_it}"
-        return f"If it is a factory, call it: {called}. If it is a schedule, write {with_it}"
+        schedule = f"canonopt.scale_by_learning_rate({_named(value)})"
+        return f"If it is a factory, call it: {called}. If it is a schedule, write {schedule}."
     rate = value if type(value) in (int, float) else 1e-3
     return f"Build one, with canonopt.sgd({rate!r}) for example."
 

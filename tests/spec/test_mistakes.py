@@ -83,10 +83,6 @@ VALUES = {
     "sgd(0.1, nesterov='false')": (
         "sgd needs True or False for nesterov, and got 'false'. Write True or False."
     ),
-    "adam(1e-3, mu_dtype='bf16')": (
-        "adam needs a dtype for mu_dtype, and got 'bf16'. Write mu_dtype='bfloat16', or "
-        "jnp.bfloat16."
-    ),
 }
 TRANSFORMATIONS = {
     "chain(None)": "args[0] is None. Build one, with canonopt.sgd(0.001) for example.",
@@ -95,16 +91,15 @@ TRANSFORMATIONS = {
         "canonopt.adam(...)."
     ),
     "chain(canonopt.linear_schedule)": (
-        "args[0] is canonopt.linear_schedule. Write canonopt.scale_by_learning_rate("
-        "canonopt.linear_schedule(...)), or canonopt.sgd(canonopt.linear_schedule(...))."
+        "args[0] is canonopt.linear_schedule. Call it: canonopt.linear_schedule(...)."
     ),
     "chain(canonopt.scale_by_adam(), RATE)": (
-        f"args[1] is {RATE!r}. Write canonopt.scale_by_learning_rate({RATE!r}), or "
-        f"canonopt.sgd({RATE!r})."
+        f"args[1] is {RATE!r}. If it is a factory, call it: {RATE!r}(...). If it is a schedule, "
+        f"write canonopt.scale_by_learning_rate({RATE!r})."
     ),
     "chain(optax.linear_schedule(1.0, 0.0, 2))": (
         "args[0] is schedule. If it is a factory, call it: schedule(...). If it "
-        "is a schedule, write canonopt.scale_by_learning_rate(schedule), or canonopt.sgd("
+        "is a schedule, write canonopt.scale_by_learning_rate(schedule)."
     ),
     "chain(Optimizer)": "args[0] is Optimizer. Make an instance: Optimizer(...).",
     "chain(sgd(0.1)).replace(args=clip(1.0))": (
