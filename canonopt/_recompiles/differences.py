@@ -8,8 +8,6 @@ import itertools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-import jax.numpy as jnp
-
 from .records import (
     CACHE,
     CONTEXT,
@@ -334,22 +332,10 @@ class Difference:
         return is_one and self.kind in ("scalar", "weak type", "dtype")
 
     @property
-    def settled_at(self) -> str | None:
-        """Return where a step has put a leaf that was on no device, or anywhere, at first."""
-        before, after = self.as_traced
-        is_settled = before.is_array and after.committed and not before.committed
-        return self.new.places.get(after.sharding or "") if is_settled else None
-
-    @property
-    def is_widened_by_step(self) -> bool:
-        """Return True if the earlier call returned more arrays of the wider type than it got."""
-        before, after = self.before, self.after
-        if self.in_state or not (before.is_inexact and after.is_inexact):
-            return False
-        given = [(leaf.shape, leaf.dtype) for leaf in self.old.arrays.values()]
-        wide = (after.shape, after.dtype)
-        is_wider = jnp.dtype(after.dtype).itemsize > jnp.dtype(before.dtype).itemsize
-        return is_wider and self.old.returned[wide] > given.count(wide)
+    def placed(self) -> str:
+        """Return words on a device if a step has put a leaf there that was anywhere at first."""
+        is_settled = self.after.committed and not self.before.committed
+        return ", put on its device" if is_settled else ""
 
 
 def array_kinds(before: Leaf, after: Leaf) -> list[str]:

@@ -230,27 +230,20 @@ def _counted(fn: Any, limit: _Limit) -> Any:
     def counted(*args: Any, **kwargs: Any) -> Any:
         if not is_staging() or is_unwatched():
             return fn(*args, **kwargs)
-        key = _call_of(fn, args, kwargs)
-        limit.count_trace(key)
+        call = None
+        with contextlib.suppress(Exception):  # an explanation is not worth a failing step
+            # Arguments that are traced have become tracers. What is no array was static.
+            call = call_of(fn, args, kwargs, filtered=True)
+        limit.count_trace(call)
         try:
-            result = fn(*args, **kwargs)
+            return fn(*args, **kwargs)
         except BaseException as error:
             without_own_frame(error)
             raise
-        if key is not None:
-            key.note_returned(jax.tree.leaves(result))
-        return result
 
     vars(counted)["log"] = limit.function_log
     note_not_shared(counted, "an assertion that is made again counts from zero. Define both once.")
     return counted
-
-
-def _call_of(fn: Any, args: tuple, kwargs: dict[str, Any]) -> Call | None:
-    # In a trace, arguments that are traced have become tracers. What is no array was static.
-    with contextlib.suppress(Exception):  # an explanation is not worth a failing step
-        return call_of(fn, args, kwargs, filtered=True)
-    return None
 
 
 class _Jitted:

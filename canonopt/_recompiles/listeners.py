@@ -356,8 +356,6 @@ def _count(
     key = threading.get_ident(), name_in_events(miss.jitted)
     for recorder in [*_known.values()]:
         recorder.pending.pop(key, None)
-    if running.call is not None:
-        running.call.note_returned(outputs)
     for recorder, log, entry in running.entries:
         if entry is None:
             continue

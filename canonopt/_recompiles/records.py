@@ -13,7 +13,7 @@ import operator
 import re
 import types
 import weakref
-from collections.abc import Callable, Collection, Hashable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -38,7 +38,7 @@ from .._identity import (
 )
 from .._jax_internals.arrays import array_text, code_of_sharding, placement_text
 from .._jax_internals.flax_nnx import module_parts
-from .._jax_internals.functions import attribute, innermost
+from .._jax_internals.functions import attribute
 from .._jax_internals.settings import context_of_calls
 from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
@@ -484,17 +484,12 @@ class Call:
     caller: Caller = attrs.field(factory=Caller)
     # By the text of a sharding of a committed array: the code for it at the place of the call.
     places: dict[str, str | None] = attrs.field(factory=dict)
-    names: frozenset[str] = frozenset()  # in the code of the function
     # A function of JAX around the user's is jitted, as for `jax.pmap`.
     is_jitted_by_jax: bool = False
     is_jitted_by_canonopt: bool = False
     is_lowered: bool = False  # by hand, or only traced
     clearings: int = 0  # of JAX's caches, before this call
     at_default: frozenset[str] = frozenset()  # the arguments that are what they are without that
-    # How many arrays of each shape and dtype the call returned, noted after the trace.
-    returned: collections.Counter[tuple[tuple[int, ...], str]] = attrs.field(
-        factory=collections.Counter
-    )
 
     @property
     def arrays(self) -> dict[str, Leaf]:
@@ -520,10 +515,6 @@ class Call:
         """
         numbers = (path for path, leaf in self.leaves.items() if leaf.kind == "number")
         return any(path != root and is_inside(path, {root}) for path in numbers)
-
-    def note_returned(self, leaves: Iterable[Any]) -> None:
-        arrays = (leaf for leaf in leaves if hasattr(leaf, "dtype"))
-        self.returned.update((tuple(array.shape), str(array.dtype)) for array in arrays)
 
 
 def call_of(
@@ -567,8 +558,6 @@ def call_of(
     call.caller = caller_of(((n, v) for _, n, v in named), _is_given, (Mesh, Sharding))
     shardings, variables = reader.shardings.items(), call.caller.variables
     call.places = {text: code_of_sharding(found, variables) for text, found in shardings}
-    if isinstance(plain := innermost(function), types.FunctionType):
-        call.names = frozenset(plain.__code__.co_names + plain.__code__.co_freevars)
     return call
 
 

@@ -72,11 +72,16 @@ class Cause:
 
     @classmethod
     def of(cls, changes: Iterable[Change], note: str | None = None) -> Self:
-        """Return a cause by changes, with the advice of all of them, each once."""
+        """Return a cause by changes, with the advice of all of them, each once.
+
+        Lines that leave a change as it is do not cure, so that they are hints.
+        """
         found = (*changes,)
-        hints = dict.fromkeys(change.hint for change in found if change.hint)
-        fixes = dict.fromkeys(change.fix for change in found if change.fix)
-        return cls(changes=found, note=note, hints=(*hints,), fixes=(*fixes,))
+        fixes = [change.fix for change in found if change.fix]
+        is_cured = len(fixes) == len(found)
+        hints = [each for c in found for each in (c.hint, "" if is_cured else c.fix) if each]
+        fixes = dict.fromkeys(fixes if is_cured else ())
+        return cls(changes=found, note=note, hints=(*dict.fromkeys(hints),), fixes=(*fixes,))
 
     @property
     def is_expected(self) -> bool:
@@ -108,10 +113,8 @@ class Cause:
         if self.sites:
             rest = f", and {len(self.sites) - most} more lines" if len(self.sites) > most else ""
             shown.append(f"called at {', '.join(self.sites[:most])}{rest}")
-        hints, fixes = self.hints[:most], self.fixes
-        if len(fixes) > most:  # fewer would not do
-            hints, fixes = (*hints[: most - 1], f"{len(fixes)} lines like {fixes[0]}"), ()
-        return [*shown, *(f"hint: {text}" for text in hints), *(f"write: {fix}" for fix in fixes)]
+        shown += (f"hint: {text}" for text in self.hints[:most])
+        return [*shown, *(f"write: {fix}" for fix in self.fixes)]  # fewer would not do
 
     def __str__(self) -> str:
         return "\n".join(self.lines())
@@ -155,10 +158,10 @@ RULES: list[Rule] = [
     ),
     Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
     # Optimizers, functions that are jitted, and functions among the arguments.
-    Rule(  # as a static argument, a spec may have no leaves
+    Rule(
         lambda d: d.parameter and d.after.is_of_float,
         "give {d.path} one value, or {d.dynamic}, which may change without a new trace",
-        lambda d: _with_dynamic_number(d) if d.new.is_filtered else Line(),
+        lambda d: _with_dynamic_number(d),
     ),
     Rule(
         lambda d: d.optimizer,
@@ -189,8 +192,7 @@ RULES: list[Rule] = [
     # Numbers and arrays.
     Rule(
         lambda d: d.is_of_numbers,
-        line=lambda d: _assign(d, d.path, _number_as_array(d)),
-        otherwise="pass {d.path} as an array of one dtype: jnp.asarray({d.path}, dtype)",
+        "pass {d.path} as an array of one dtype{d.placed}: jnp.asarray({d.path}, dtype)",
     ),
     Rule(
         lambda d: d.kind == "weak type",
@@ -198,16 +200,13 @@ RULES: list[Rule] = [
         otherwise="give {d.path} a dtype where it is made: a number has none",
     ),
     Rule(
-        lambda d: d.is_widened_by_step,
-        "the function returned {d.after.dtype} for {d.path}, which canonopt.apply_updates does not",
-        lambda d: _swap(d, "apply_updates", "eqx") if "apply_updates" in d.new.names else Line(),
-        otherwise="the function returned {d.after.dtype} for {d.path}: cast it to "
-        "{d.before.dtype} in the function, or what it is computed from",
+        lambda d: d.kind == "dtype",
+        "give {d.path} one dtype in every call, also where the function returns it: "
+        "canonopt.apply_updates keeps those of a model",
     ),
-    Rule(lambda d: d.kind == "dtype", "give {d.path} one dtype in every call"),
     Rule(
         lambda d: d.kind in ("sharding", "commitment", "memory kind"),
-        line=lambda d: _assign(d, *_placed(d)),
+        line=lambda d: _placed(d),
         otherwise="put {d.path} in one place before the first call, also where it is lowered: "
         "jax.device_put({d.path}, sharding)",
     ),
@@ -292,92 +291,66 @@ def wanted(d: Difference) -> int:
 # --- lines to paste -------------------------------------------------------------------------------
 
 
-def _assign(d: Difference, path: str, code: str) -> Line:
-    """Return a line that puts `code` in the place of the leaf at `path`, its `{leaf}`.
+def _assign(d: Difference, code: str) -> Line:
+    """Return a line that puts `code` in the place of the argument, its `{leaf}`.
 
-    It gives the same when it runs again, so that it may stand in a loop. Without code it is empty.
-    Where no line can stand, or the earlier call is at another line, it is in words.
+    It gives the same when it runs again, so that it may stand in a loop. Where no line can stand,
+    or the earlier call is at another line, it is in words.
     """
-    if not code:
-        return Line()
-    caller, root = d.new.caller, d.new.root(path)
+    caller = d.new.caller
     is_elsewhere = d.old.caller.place != caller.place
-    name, rest = root if is_elsewhere else caller.arguments.get(root, root), path[len(root) :]
-    container = d.new.leaves.get(path[: max(path.rfind("."), path.rfind("["))])
-    if not rest or (container is not None and container.type in ("dict", "list")):
-        line = f"{name}{rest} = {code}"
-    # A step that cannot be written in Python, or to a variable of Flax.
-    elif "<" in rest or root in d.new.modules_of_flax:
-        return Line()
-    else:
-        line = f"{name} = {{eqx}}.tree_at(lambda tree: tree{rest}, {name}, {code})"
-    line = caller.with_modules(line.replace("{leaf}", f"{name}{rest}"))
+    name = d.root if is_elsewhere else caller.arguments.get(d.root, d.root)
+    line = caller.with_modules(f"{name} = {code}".replace("{leaf}", name))
     # Without a name for what the source of the call passes, too, it is in words.
-    if is_elsewhere or root not in caller.arguments:
+    if is_elsewhere or d.root not in caller.arguments:
         calls = "every call" if is_elsewhere else "the call"
-        return Line("", f"before {calls}, for its argument {root}: {line}")
+        return Line("", f"before {calls}, for its argument {d.root}: {line}")
     return Line(line)
 
 
 def _canonicalize(d: Difference, of_argument: str = "canonicalize") -> Line:
     """Return `canonicalize` of the argument, if that is enough to make both calls the same."""
     is_value = d.is_static and d.before.kind == "value"  # neither a function nor a pytree
-    is_same = d.is_same_to_canonopt if d.is_static else d.settled_at is None
+    is_same = d.is_same_to_canonopt if d.is_static else not d.placed
     if not is_same or is_value or d.is_of_flax or d.new.has_numbers(d.root):
         return Line()
     # `hoist` gives a Partial back as it is.
     function = of_argument if d.place == d.root else "canonicalize"
-    return _assign(d, d.root, f"{{canonopt}}.{function}({{leaf}})")
+    return _assign(d, f"{{canonopt}}.{function}({{leaf}})")
 
 
 def _with_dynamic_number(d: Difference) -> Line:
     """Return a line that makes the parameter of a spec dynamic."""
+    # As a static argument, a spec may have no leaves.
+    if not d.new.is_filtered or d.path != f"{d.root}{d.parameter}":
+        return Line()
     value, name = f"{{canonopt}}.dynamic({{leaf}}{d.parameter})", d.parameter.removeprefix(".")
     new = f"{name}={value}" if name.isidentifier() else f"**{{{name!r}: {value}}}"
-    return _assign(d, d.path.removesuffix(d.parameter), f"{{leaf}}.replace({new})")
+    return _assign(d, f"{{leaf}}.replace({new})")
 
 
-def _swap(d: Difference, name: str, module: str) -> Line:
-    """Return our function in place of the one of the same name in a module."""
-    name_of = d.new.caller.name_of
-    return Line(f"{name_of('canonopt', name)} in place of {name_of(module, name)}")
-
-
-def _swap_jit(d: Difference) -> Line:
-    if d.new.is_jitted_by_canonopt or d.is_jitted_elsewhere:
-        return Line()
-    return _swap(d, "filter_jit", "eqx") if d.new.is_filtered else _swap(d, "jit", "jax")
-
-
-def _number_as_array(d: Difference) -> str:
-    """Return code for an array of the dtype that a number has anyway, without a weak type."""
-    strong = [leaf for leaf in (d.before, d.after) if leaf.is_array and not leaf.weak_type]
-    # Only where the function returns the next one. What else reads a number may use it as a key, as
-    # text, or to compute in double precision.
-    if not strong or not d.old.returned[(array := strong[0]).shape, array.dtype]:
-        return ""
-    # An array decides the dtype of a result where a Python number does not.
-    others = [leaf for path, leaf in d.new.arrays.items() if path != d.path]
-    if any(a.is_inexact == array.is_inexact and a.dtype != array.dtype for a in others):
-        return ""
-    code = f"{{jnp}}.asarray({{leaf}}, {{jnp}}.{array.dtype})"
-    return code if d.settled_at is None else f"{{jax}}.device_put({code}, {d.settled_at})"
-
-
-def _placed(d: Difference) -> tuple[str, str]:
-    """Return the path of what is to be put somewhere, and code for that."""
+def _placed(d: Difference) -> Line:
+    """Return a line that puts an argument where its arrays are in the other call."""
     # A step settles on where its outputs are. An array that is not committed goes anywhere.
     call, there = (d.new, d.after) if d.after.committed else (d.old, d.before)
     place = call.places.get(there.sharding or "")
-    if place is None or d.old.is_lowered:
-        return d.path, ""
     inside = [leaf for path, leaf in call.leaves.items() if call.root(path) == d.root]
     found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
-    is_whole = len(found) == 1
+    if place is None or d.old.is_lowered or len(found) > 1:
+        return Line()
     # What is no array cannot be put anywhere.
-    is_mixed = is_whole and call.is_filtered and any(leaf.is_static for leaf in inside)
+    is_mixed = call.is_filtered and any(leaf.is_static for leaf in inside)
     put = "{eqx}.filter_shard" if is_mixed else "{jax}.device_put"
-    return d.root if is_whole else d.path, f"{put}({{leaf}}, {place})"
+    return _assign(d, f"{put}({{leaf}}, {place})")
+
+
+def _swap_jit(d: Difference) -> Line:
+    """Return our jit in place of the one that was used."""
+    if d.new.is_jitted_by_canonopt or d.is_jitted_elsewhere:
+        return Line()
+    name, module = ("filter_jit", "eqx") if d.new.is_filtered else ("jit", "jax")
+    name_of = d.new.caller.name_of
+    return Line(f"{name_of('canonopt', name)} in place of {name_of(module, name)}")
 
 
 # --- explanations ---------------------------------------------------------------------------------

@@ -126,7 +126,7 @@ for _ in range(3):
     count = step(count, jnp.int32(1))
 """,
         "count: scalar: 0 -> int32[]",
-        "count = jnp.asarray(count, jnp.int32)",
+        "hint: pass count as an array of one dtype: jnp.asarray(count, dtype)",
     ),
     "a jit of canonopt's that reads another array": (
         """
@@ -155,15 +155,6 @@ for n in range(2, 10):
 """,
         "expected: 2 variants are few, flag: static value: True -> False",
         "x grows by one each time",
-    ),
-    "a step that widens its argument by hand": (
-        """
-step = jax.jit(lambda p: p + jnp.ones(3, jnp.float32))
-p = jnp.ones(3, jnp.bfloat16)
-for _ in range(2):
-    p = step(p)
-""",
-        "hint: the function returned float32 for p: cast it to bfloat16 in the function, or what",
     ),
     "a function that is the same to canonopt, beside another shape": (
         """
@@ -409,31 +400,6 @@ def test_a_transformation_that_was_built_again_is_named_as_it_was_built(build, b
     assert ("canonopt.dynamic" in change.hint) == (after != SAME)
 
 
-# --- updates ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    "limited",
-    [
-        lambda f: canonopt.assert_max_traces(jax.jit(f)),
-        lambda f: canonopt.assert_max_compiles(jax.jit(f)),
-        lambda f: jax.jit(canonopt.assert_max_traces(f)),
-    ],
-    ids=["traces", "compiles", "below the jit"],
-)
-def test_a_model_that_a_step_widens_names_the_cure_in_an_assertion(limited):
-    def train(apply_updates):
-        step = limited(lambda params: apply_updates(params, {"w": jnp.ones(3)}))
-        params = {"w": jnp.ones(3, jnp.bfloat16)}
-        for _ in range(3):
-            params = step(params)
-
-    with pytest.raises(canonopt.errors.ExcessError) as caught:
-        train(eqx.apply_updates)
-    assert caught.value.fix == "canonopt.apply_updates in place of eqx.apply_updates"
-    train(canonopt.apply_updates)
-
-
 # --- one renderer -----------------------------------------------------------------------------
 
 
@@ -447,9 +413,6 @@ def test_lines_of_an_explanation():
     ]
     lines = Cause(note="TypeError: no\n\nmore\n", hints=("pad",), fixes=("x = 1",)).lines()
     assert lines == ["TypeError: no", "more", "hint: pad", "write: x = 1"]
-    # Those that are too many to show are no lines to paste.
-    told = Cause(hints=("one", "two"), fixes=("x = 1", "y = 1", "z = 1"))
-    assert told.lines(most=2) == ["hint: one", "hint: 3 lines like x = 1"]
 
 
 def test_a_call_that_is_not_shared_differs_in_its_function_only():

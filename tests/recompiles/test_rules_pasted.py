@@ -115,18 +115,6 @@ for i in range(2):
     # here
     step(batch)
 
-### a state with many leaves in other places
-# hint: 4 lines like tree['0'] = jax.device_put(tree['0'], split)
-mesh = Mesh(np.array(jax.devices()), ("data",))
-split = NamedSharding(mesh, PartitionSpec("data"))
-step = jax.jit(lambda tree: tree["0"] * 2)
-for i in range(2):
-    tree = {str(n): ones for n in range(5)}
-    if i:
-        tree |= {str(n): jax.device_put(tree[str(n)], split) for n in range(4)}
-    # here
-    step(tree)
-
 ### an assertion inside of a function
 # hint: the function itself is new each time: an assertion that is made again counts from zero. \
 Define both once.

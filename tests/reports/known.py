@@ -80,6 +80,9 @@ for _ in range(2):
 # differs: model['w']: dtype
 # differs: opt_state[0].mu['w']: dtype
 # step: 3 traces
+# hint: canonopt.apply_updates
+# - eqx.apply_updates(model
+# + canonopt.apply_updates(model
 tx = optax.adam(np.array(1e-3, np.float32))
 
 @jax.jit
@@ -176,6 +179,9 @@ for lr in (0.1, 0.2, 0.3):
 # jax-ml/jax/issues/4274
 # differs: x: weak type
 # <lambda>: 2 traces
+# hint: one dtype
+# - x = 0.0
+# + x = jnp.asarray(0.0, jnp.float32)
 step = jax.jit(lambda x: x + np.float32(0))
 
 x = 0.0
@@ -335,6 +341,11 @@ for precision in ("highest", "bfloat16", "highest"):
 # differs: opt_state[0].trace['w']: commitment
 # differs: metrics['loss']: weak type
 # update: 2 traces
+# hint: one dtype, put on its device
+# - self.tx.init(params)
+# + jax.device_put(self.tx.init(params), jax.devices()[0])
+# - {"loss": 0.0}
+# + {"loss": jax.device_put(jnp.asarray(0.0, jnp.float32), jax.devices()[0])}
 class Trainer:
     def __init__(self, params):
         self.tx = optax.sgd(0.1, momentum=0.9)
@@ -702,6 +713,9 @@ for tx in (adam, sgd, adam, sgd):
 # PlasmaControl/DESC/pull/1963
 # differs: field.scale: weak type
 # step: 2 traces
+# hint: one dtype
+# - Field(2.0)
+# + Field(jnp.asarray(2.0, jnp.float32))
 class Field(eqx.Module):
     scale: jax.Array | float
 
