@@ -9,7 +9,7 @@ A spec is a table with the name of its factory and all of its parameters:
     {"optax": "adamw", "learning_rate": 0.001, ..., "mask": {"none": True}}
 
 `"canonical"` stands in place of `"optax"` for a factory of the user's. Numbers, strings, lists and
-tables stand for themselves, and a table with the key of a `Codec` for another value. JSON, YAML
+tables stand for themselves, and a table with a key of `CODECS` for another value. JSON, YAML
 and TOML agree on strings, finite numbers, booleans, lists and tables only: TOML has no null, and
 PyYAML and tomli-w write the keys of a table in an order of their own.
 """
@@ -25,7 +25,6 @@ import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
-import attrs
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -51,47 +50,36 @@ Source: TypeAlias = Configured | Mapping[str, Any]  # a spec, or its data
 Registry: TypeAlias = Mapping[str, Any] | None  # the objects that names in data stand for
 
 
-class Codec(NamedTuple):
-    """How values of one kind are written and read: as a table with one key.
-
-    - `test`: returns True for a value of this kind.
-    - `write`: returns what stands under the key, which is written as other values are.
-    - `read`: returns the value for what stands there. May raise any error.
-    """
-
-    test: Callable[[Any], bool]
-    write: Callable[[Any], Any]
-    read: Callable[[Any], Any]
-
-
 def _is(kind: type) -> Callable[[Any], bool]:
     return lambda value: type(value) is kind
 
 
-CODECS = {
-    "none": Codec(_is(type(None)), lambda value: True, {True: None}.__getitem__),
-    "float": Codec(_is(float), repr, float),  # one that is not finite
-    "tuple": Codec(_is(tuple), list, tuple),
+# How values of a kind are written, as a table with one key, and read again: what is True for such a
+# value; what stands under the key, written as other values are; the value for what stands there.
+CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[Any], Any]]] = {
+    "none": (_is(type(None)), lambda value: True, {True: None}.__getitem__),
+    "float": (_is(float), repr, float),  # one that is not finite
+    "tuple": (_is(tuple), list, tuple),
     # A dict whose order or keys a table would not keep.
-    "dict": Codec(_is(dict), lambda value: [[*pair] for pair in value.items()], dict),
-    "dynamic": Codec(
+    "dict": (_is(dict), lambda value: [[*pair] for pair in value.items()], dict),
+    "dynamic": (
         # Neither traced nor taken out of its spec.
         lambda value: isinstance(value, Dynamic) and value.numbers() is not None,
         Dynamic.numbers,
         dynamic,
     ),
-    "scalar": Codec(
+    "scalar": (
         lambda value: isinstance(value, np.generic) and hasattr(jnp, value.dtype.name),
         # NumPy has no Python numbers for bfloat16 and others that it does not know.
         lambda v: [v.dtype.name, v.item() if v.dtype.kind in "biufc" else float(v)],
         lambda data: getattr(jnp, np.dtype(data[0]).name).dtype.type(data[1]),
     ),
-    "dtype": Codec(
+    "dtype": (
         _is(type(jnp.float32)),
         lambda kind: kind.dtype.name,
         lambda name: getattr(jnp, np.dtype(name).name),
     ),
-    "namedtuple": Codec(
+    "namedtuple": (
         lambda value: is_namedtuple(type(value)) and not is_transformation(value),
         lambda value: [type(value), value._asdict()],
         # The class is not called: data run nothing but factories.
@@ -171,9 +159,9 @@ class _Converter:
             return {key: self.write(item, f"{path}[{key!r}]") for key, item in value.items()}
         if isinstance(value, Configured):
             return self._write_spec(internals_of(value).factory, value.parameters(), path)
-        for key, codec in CODECS.items():
-            if codec.test(value):
-                return {key: self.write(codec.write(value), path)}
+        for key, (is_of_kind, write, _) in CODECS.items():
+            if is_of_kind(value):
+                return {key: self.write(write(value), path)}
         return {"name": self._name_of(value) or self._unnamed(value, path)}
 
     def _write_spec(self, factory: Factory, values: dict[str, Any], path: str) -> dict[str, Data]:
@@ -236,7 +224,7 @@ class _Converter:
                 what = "a name of Optax or in the registry"
                 return _found(name, _known()[0] | self._objects, path, what)
             case dict() if len(data) == 1 and (key := next(iter(data))) in CODECS:
-                return CODECS[key].read(self.read(data[key], path))
+                return CODECS[key][2](self.read(data[key], path))
             case dict() if reserved := sorted(RESERVED & data.keys()):
                 raise ConfigError(
                     f"{path} is {_text(data)}, and {reserved[0]!r} stands for something else.",
@@ -385,8 +373,7 @@ def _data_of(spec: Any, converter: _Converter) -> Data:
     return converter.write(spec, "spec") if is_spec else _enveloped(spec)["spec"]
 
 
-@attrs.frozen
-class Difference:
+class Difference(NamedTuple):
     """One difference between two specs.
 
     - `path`: where it is, as `spec.hyperparameters()` has it. Empty for the specs themselves.
