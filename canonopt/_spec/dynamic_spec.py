@@ -171,7 +171,7 @@ class Deferred(Internals):
         children, template = self.flat
         given = [*map(self._given, template.paths, children)]
         filled = self.factory.signature.differing(template.filled(given), containers=True)
-        is_traced = lambda x: isinstance(x, TracedNumber | jax.core.Tracer | Configured)  # noqa: E731
+        is_traced = lambda x: isinstance(x, TracedNumber | jax.core.Tracer)  # noqa: E731
         if makes_tracers() or any(map(is_traced, jax.tree.leaves(given, is_leaf=is_traced))):
             # The result may hold tracers of this trace, so it is made again for each trace.
             return self.factory.call(filled)

@@ -148,12 +148,23 @@ def test_a_node_of_any_kind_is_made_again_with_what_is_traced(node, step):
     np.testing.assert_allclose(jax.jit(update)(optim, PARAMS)["w"], 0.5)
 
 
-@pytest.mark.parametrize("value", [jnp.float32, canonopt.dynamic])
+IN_A_SPEC = canonopt.canonical(lambda rate: optax.scale(rate))
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        jnp.float32,
+        canonopt.dynamic,
+        lambda rate: IN_A_SPEC(canonopt.dynamic(rate)),
+    ],
+    ids=["array", "number", "spec"],
+)
 def test_a_factory_is_called_for_a_build_and_for_each_trace_of_a_function(value):
     @canonopt.canonical
     def warned(rate):
         warnings.warn("called", UserWarning, stacklevel=1)
-        return optax.scale(rate)
+        return rate if isinstance(rate, canonopt.Spec) else optax.scale(rate)
 
     with warnings.catch_warnings(record=True) as calls:
         warnings.simplefilter("always")
