@@ -90,12 +90,6 @@ class Dynamic:
         return double_float.with_derivative_of(single, exact)
 
     __jax_array__ = as_array
-    # From `aval`, `jnp.asarray` reads the weak type.
-    aval = property(lambda self: jax.typeof(self.as_array()))
-    shape = property(lambda self: self.value.shape)
-    ndim = property(lambda self: self.value.ndim)
-    dtype = property(lambda self: self.aval.dtype)
-    weak_type = property(lambda self: self.aval.weak_type)
 
     def __float__(self) -> float:
         number = self.numbers()

@@ -196,7 +196,7 @@ class Deferred(Internals):
         if self.factory.made_by is not None or not child.is_held():
             return child.as_array()
         name = f"{path} of {self.factory.expression}"
-        if child.ndim:
+        if child.value.ndim:
             raise DynamicSpecError(
                 f"{name} has a number for each member of an ensemble.",
                 "Run it under jax.vmap over the spec: "

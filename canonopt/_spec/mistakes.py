@@ -32,35 +32,23 @@ def check_hyperparameters(
 ) -> None:
     """Raise `ParameterError` for an argument that a factory of Optax's cannot mean."""
     for name, value in given.items():
-        if type(value) in NUMBERS:
+        if type(value) in NUMBERS or not takes_number(
+            annotation := annotation_of(parameters[name])
+        ):
             continue
-        annotation = annotation_of(parameters[name])
-        if takes_number(annotation) and (fix := _fix(value, members_of(annotation), name)):
-            what = _number_for(members_of(annotation))
+        # Some factories take a schedule and do not say so, and a schedule may be a named tuple.
+        is_schedule = callable(value) and not isinstance(value, type) and not is_factory(value)
+        is_wrong = isinstance(value, str | Sequence | Mapping | set | type) or is_factory(value)
+        if is_wrong and not is_schedule:
+            kinds = members_of(annotation)
+            what = "True or False" if {int, float}.isdisjoint(kinds) else "a number"
+            if any(typing.get_origin(kind) is Callable for kind in kinds):
+                what += " or a schedule"
+            fix = _number_in(value, kinds) if isinstance(value, str) else None
+            if is_factory(value):
+                fix = f"{name}={_named(value)}(...)"
             problem = f"{factory} needs {what} for {name}, and got {_named(value)}."
-            raise ParameterError(problem, fix, path=name)
-
-
-def _fix(value: Any, kinds: Collection[Any], name: str) -> str | None:
-    """Return what to write in place of `value` where a number is needed; `None` if it may do."""
-    if isinstance(value, str) and (number := _number_in(value, kinds)):
-        return f"Write {number}."
-    if is_factory(value):
-        return f"Call it: {name}={_named(value)}(...)."
-    if type(value) in (list, tuple) and value and {*map(type, value)} <= {float, int}:
-        members = f"canonopt.dynamic({[*value]!r})"
-        return f"Write {name}={value[0]!r}, or, for the members of an ensemble, {members}."
-    # Some factories take a schedule and do not say so, and a schedule may be a named tuple.
-    is_schedule = callable(value) and not isinstance(value, type)
-    is_wrong = isinstance(value, str | Sequence | Mapping | set | type)
-    return f"Write {_number_for(kinds)}." if is_wrong and not is_schedule else None
-
-
-def _number_for(kinds: Collection[Any]) -> str:
-    if {int, float}.isdisjoint(kinds):
-        return "True or False"
-    takes_schedule = any(typing.get_origin(kind) is Callable for kind in kinds)
-    return "a number or a schedule" if takes_schedule else "a number"
+            raise ParameterError(problem, f"Write {fix or what}.", path=name)
 
 
 def _number_in(text: str, kinds: Collection[Any]) -> str | None:
@@ -105,15 +93,12 @@ def _how_to_make_one(value: Any) -> str:
     if isinstance(value, Sequence) and any(map(is_transformation, value)):
         return "Unpack it: canonopt.chain(*transforms)."
     called = f"{_named(value)}(...)"
-    if isinstance(value, type):
-        return f"Make an instance: {called}."
-    if is_factory(value):
+    if isinstance(value, type) or is_factory(value):
         return f"Call it: {called}."
     if callable(value):
         schedule = f"canonopt.scale_by_learning_rate({_named(value)})"
         return f"If it is a factory, call it: {called}. If it is a schedule, write {schedule}."
-    rate = value if type(value) in (int, float) else 1e-3
-    return f"Build one, with canonopt.sgd({rate!r}) for example."
+    return "Build one, with canonopt.sgd(0.1) for example."
 
 
 def is_factory(value: Any) -> bool:

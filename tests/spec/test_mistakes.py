@@ -71,21 +71,18 @@ VALUES = {
     "adam(float)": f"{RATES}float. Write a number or a schedule.",
     "adam(clip(1.0))": f"{RATES}canonopt.clip(max_delta=1.0).",
     "adam(canonopt.linear_schedule)": (
-        f"{RATES}canonopt.linear_schedule. Call it: learning_rate=canonopt.linear_schedule(...)."
+        f"{RATES}canonopt.linear_schedule. Write learning_rate=canonopt.linear_schedule(...)."
     ),
-    "adam([1e-3])": (
-        f"{RATES}[0.001]. Write learning_rate=0.001, or, for the members of an ensemble, "
-        "canonopt.dynamic([0.001])."
-    ),
+    "adam([1e-3])": (f"{RATES}[0.001]. Write a number or a schedule."),
     "adam(1e-3, b1=(0.9, 0.999))": (
-        "adam needs a number for b1, and got (0.9, 0.999). Write b1=0.9, or, for the"
+        "adam needs a number for b1, and got (0.9, 0.999). Write a number."
     ),
     "sgd(0.1, nesterov='false')": (
         "sgd needs True or False for nesterov, and got 'false'. Write True or False."
     ),
 }
 TRANSFORMATIONS = {
-    "chain(None)": "args[0] is None. Build one, with canonopt.sgd(0.001) for example.",
+    "chain(None)": "args[0] is None. Build one, with canonopt.sgd(0.1) for example.",
     "chain(clip(1.0), canonopt.adam)": (
         "chain needs a gradient transformation, and args[1] is canonopt.adam. Call it: "
         "canonopt.adam(...)."
@@ -101,7 +98,7 @@ TRANSFORMATIONS = {
         "args[0] is schedule. If it is a factory, call it: schedule(...). If it "
         "is a schedule, write canonopt.scale_by_learning_rate(schedule)."
     ),
-    "chain(Optimizer)": "args[0] is Optimizer. Make an instance: Optimizer(...).",
+    "chain(Optimizer)": "args[0] is Optimizer. Call it: Optimizer(...).",
     "chain(sgd(0.1)).replace(args=clip(1.0))": (
         "chain needs a gradient transformation, and args[0] is init."
     ),
@@ -110,7 +107,7 @@ TRANSFORMATIONS = {
         "Unpack it: canonopt.chain(*transforms)."
     ),
     "chain(canonopt.scale_by_adam(), -1e-3)": (
-        "args[1] is -0.001. Build one, with canonopt.sgd(-0.001) for example."
+        "args[1] is -0.001. Build one, with canonopt.sgd(0.1) for example."
     ),
     "canonopt.masked(1.0, True)": "masked needs a gradient transformation, and inner is 1.0.",
     "canonopt.partition({'a': optax.sgd}, {'w': 'a'})": (
