@@ -26,10 +26,10 @@ from .._jax_internals.tracing import makes_tracers
 from .._optax_compat import as_transform
 from .._python_internals.weak import token_of
 from ..errors import DynamicSpecError
-from .arguments import copied, mapped
 from .double_float import converted
 from .dynamic_number import Dynamic, as_dynamic
-from .spec import Configured, Internals, class_for, find, make_spec
+from .factory import copied
+from .spec import Configured, Internals, class_for, find, make_spec, mapped
 from .traced_number import TracedNumber, both_branches, first_branch
 
 # --- parameters with holes ----------------------------------------------------------------------

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax
+import numpy as np
 
 from .._identity import (
     PLAIN,
@@ -19,6 +20,9 @@ from .._identity import (
     Table,
     Watched,
     has_negative_zero,
+    is_frozen_record,
+    is_namedtuple,
+    kind_of,
     read,
 )
 from .._jax_internals.settings import x64_state
@@ -27,10 +31,9 @@ from .._optax_compat import dtype_of, is_factory_of_factories, mentions_transfor
 from .._python_internals.signatures import parameters_of, signature_with_alias
 from .._python_internals.weak import token_of
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
-from .arguments import WHOLE, copied, is_spec
 from .expressions import call_expression, expression
 from .mistakes import NUMBERS, check_hyperparameters, check_transformations
-from .spec import Internals, Spec, class_for, internals_of, make_spec
+from .spec import CONTAINERS, WHOLE, Configured, Internals, Spec, class_for, internals_of, make_spec
 
 _config: Any = jax.config
 _x64 = x64_state()
@@ -310,7 +313,7 @@ def _as_class(build: Any) -> type:
 
 def _is_constant(value: Any) -> bool:
     """Return True if `value` never changes, nor leads back to the spec that its key is for."""
-    if is_spec(value):
+    if isinstance(value, Configured):
         known = internals_of(value)
         return known.watched is None and known.spec is not None
     return type(value) in PLAIN and value == value  # no key is found again by a NaN
@@ -350,6 +353,49 @@ def register(
         if reading.is_comparable:
             builder = _builders.setdefault(reading.key, builder)
     return builder
+
+
+# --- copies of containers -----------------------------------------------------------------------
+
+
+def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]:
+    """Return parameters with copies of the containers in them.
+
+    A container that is in two places is copied once. Any other object that may change stays itself,
+    and so does a set whose order no copy has.
+    With `is_plain`, configs of OmegaConf become dicts and lists, as Optax's factories need them.
+    """
+    # By the id of each container, which is kept so that no other object gets that id.
+    made: dict[int, tuple[Any, Any]] = {}
+
+    def copy_of(value: Any) -> Any:
+        kind = type(value)
+        if kind in WHOLE or isinstance(value, Configured):
+            return value
+        if id(value) not in made:
+            made[id(value)] = value, copy_of_container(value, kind)
+        return made[id(value)][1]
+
+    def copy_of_container(value: Any, kind: Any) -> Any:
+        rule: Any = kind_of(value)
+        if kind in CONTAINERS:
+            return rule.make(value, [*map(copy_of, rule.parts(value))])
+        if kind is tuple or is_namedtuple(kind) or is_frozen_record(kind):
+            return rule.mapped(value, copy_of)
+        if kind is set:
+            same = set(value)
+            return same if [*same] == [*value] else value  # a factory may read the order
+        if kind is np.ndarray:
+            array = value.copy(order="K")
+            array.flags.writeable = value.flags.writeable
+            return array
+        if is_plain and kind.__name__ in ("DictConfig", "ListConfig"):
+            omegaconf: Any = sys.modules.get("omegaconf")
+            if isinstance(value, getattr(omegaconf, kind.__name__, ())):
+                return omegaconf.OmegaConf.to_container(value, resolve=True)
+        return value
+
+    return {name: copy_of(value) for name, value in parameters.items()}
 
 
 # --- parameters -----------------------------------------------------------------------------------

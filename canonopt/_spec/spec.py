@@ -3,11 +3,14 @@
 A factory builds them. Each has a class of its own, with a field for each parameter, made here too.
 """
 
+import collections
 import dataclasses
 import difflib
+import functools
 import importlib
 import operator
 import re
+import types
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, Self
 
@@ -16,12 +19,11 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
-from .._identity import Mode, Watched, is_in_place
+from .._identity import PLAIN, Mode, Watched, is_in_place, is_namedtuple, kind_of
 from .._optax_compat import as_transform, is_transformation, number_or_none
 from .._python_internals.descriptors import ClassAttribute, InstanceAttribute
 from .._python_internals.weak import new_token
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
-from .arguments import Parts, mapped, parts_of
 from .dynamic_number import Dynamic
 
 
@@ -138,7 +140,7 @@ class Configured:
             paths[path] = changes[name]
         if paths:
             change = lambda path, value: paths.get(path, value)  # noqa: E731
-            made = {name: mapped(value, change, name, _parts) for name, value in old.items()}
+            made = {name: mapped(value, change, name) for name, value in old.items()}
             new = {name: v for name, v in made.items() if v is not old[name]} | new
         return factory.from_fields(new, old)
 
@@ -220,17 +222,42 @@ class Configured:
 # containers among them, and the specs inside.
 
 
-def _parts(value: Any) -> tuple[Parts, Callable[[list[Any]], Any]]:
-    """Return the parts of a value as `parts_of` does, and those of a spec."""
-    if not isinstance(value, Configured):
-        return parts_of(value)
-    old = value.parameters()
+# Types of values without parts that could change.
+WHOLE = PLAIN | {complex, types.FunctionType}
+CONTAINERS = frozenset((list, dict, collections.OrderedDict, collections.defaultdict))
 
-    def make(parts: list[Any]) -> Any:
-        new = zip(old, parts, strict=True)
-        return value.replace(**{name: part for name, part in new if part is not old[name]})
 
-    return [(f".{name}", part) for name, part in old.items()], make
+def _parts(value: Any) -> tuple[list[tuple[str, Any]], Callable[[list[Any]], Any]]:
+    """Return the parts of a spec, a container or a node of a pytree, each with a step to it.
+
+    And a function that makes another one with other parts. What is a whole has no parts.
+    """
+    kind = type(value)
+    if isinstance(value, Configured):
+        named = value.parameters()
+        make = lambda parts: value.replace(**dict(zip(named, parts, strict=True)))  # noqa: E731
+        return [(f".{name}", part) for name, part in named.items()], make
+    # JAX sorts the keys of a dict, and a factory may depend on their order.
+    if kind in CONTAINERS or kind is tuple or is_namedtuple(kind):
+        rule: Any = kind_of(value)
+        found = [(f"[{name!r}]", part) for name, part in rule.items(value)]
+        return found, functools.partial(rule.make, value)
+    if kind in WHOLE or hasattr(kind, "__canonical_key__"):  # as a `Dynamic`
+        return [], list
+    pairs, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda x: x is not value)
+    if jtu.treedef_is_leaf(structure):
+        return [], list
+    return [(jtu.keystr(keys), part) for keys, part in pairs], structure.unflatten
+
+
+def mapped(value: Any, change: Callable[[str, Any], Any], path: str) -> Any:
+    """Return `value` with other nodes where `change`, given path and node, returns another."""
+    changed = change(path, value)
+    if changed is not value:
+        return changed
+    parts, make = _parts(value)
+    made = [mapped(part, change, path + step) for step, part in parts]
+    return value if all(map(operator.is_, made, (part for _, part in parts))) else make(made)
 
 
 def _walk(value: Any, path: str = "") -> Iterator[tuple[str, Any]]:
