@@ -476,6 +476,7 @@ class Call:
 
     is_filtered: bool = False  # by `equinox.filter_jit`, where all leaves but arrays are static
     leaves: dict[str, Leaf] = attrs.field(factory=dict)
+    budget: Budget = attrs.field(factory=Budget)
     # The paths of the optimizer states, which need other advice than a model.
     states: set[str] = attrs.field(factory=set)
     # The arguments with modules of Flax nnx, whose static attributes cannot be set from outside.
@@ -535,14 +536,15 @@ def call_of(
     - `options`: what else was given to `jax.jit`.
     """
     call, options = Call(filtered), options or {}
-    reader, leaves = _Reader(call), call.leaves
+    leaves = call.leaves
     named, call.at_default = _named(function, args, kwargs)
+    call.caller = caller_of(((n, v) for _, n, v in named), _is_given, (Mesh, Sharding))
     for index, name, value in named:
         is_whole = is_static(name) or (index is not None and is_static(index))
-        (reader.add_static if is_whole else reader.add)(name, value)
+        (_add_static if is_whole else _add)(call, name, value)
     # `filter_jit` passes the module on as an argument, so its arrays are leaves of the call.
     if filtered and isinstance(function, loaded("equinox", "Module")):
-        reader.add("self", function)
+        _add(call, "self", function)
     # Equinox binds the arguments to the signature, so there a keyword makes no other call.
     for index, name, _ in named if not filtered else ():
         leaves[GIVEN + name] = text_leaf("by keyword" if index is None else "by position")
@@ -555,9 +557,6 @@ def call_of(
     tracers = frozenset(type(x).__name__ for x in flat if isinstance(x, jax.core.Tracer))
     words = sorted(_TRANSFORMS.get(name, f"with {name}s") for name in tracers)
     leaves[TRANSFORMS] = text_leaf(" and ".join(words) or "by itself", tracers)
-    call.caller = caller_of(((n, v) for _, n, v in named), _is_given, (Mesh, Sharding))
-    shardings, variables = reader.shardings.items(), call.caller.variables
-    call.places = {text: code_of_sharding(found, variables) for text, found in shardings}
     return call
 
 
@@ -637,64 +636,53 @@ def _is_given(found: Any, value: Any) -> bool:
     return is_same and all(map(operator.is_, leaves, others))
 
 
-class _Reader:
-    """Reads arguments into a call."""
+def _add_static(call: Call, path: str, value: Any) -> None:
+    if module_parts(value) is not None:
+        return _add(call, path, value)
+    call.leaves[path] = static_leaf(value, call.budget)
 
-    def __init__(self, call: Call) -> None:
-        self._call = call
-        self.shardings: dict[str, Any] = {}  # of committed arrays, by their texts
-        self._budget = Budget()
 
-    def add_static(self, path: str, value: Any) -> None:
-        if module_parts(value) is not None:
-            return self.add(path, value)
-        self._call.leaves[path] = static_leaf(value, self._budget)
-
-    def add(
-        self, path: str, value: Any, outer: tuple[int, ...] = (), in_state: bool = False
-    ) -> None:
-        """Adds a pytree. `outer` has the ids of the nodes around it: a pytree may hold itself."""
-        call, leaves, outer = self._call, self._call.leaves, (*outer, id(value))
-        # To JAX, None is a node without leaves. Its record shows where a leaf is missing.
-        if value is None:
-            leaves[path] = NOTHING
-            return
-        if _is_array(value) or isinstance(value, jax.ShapeDtypeStruct):
-            leaf = leaves[path] = array_leaf(value)
-            if leaf.sharding is not None:
-                self.shardings.setdefault(leaf.sharding, value.sharding)
-            return
-        if not call.is_filtered and isinstance(value, bool | int | float | complex):
-            name = type(value).__name__
-            leaves[path] = Leaf("number", f"a Python {name}", name, type=name)
-            return
-        if (module := module_parts(value)) is not None:
-            call.modules_of_flax.add(root_of(path))
-            leaves[path] = node_leaf(value)
-            for step, static in (*module.static, (UNNAMED_STATIC, module.rest)):
-                leaves[path + step] = static_leaf(static, self._budget)
-            for step, child in module.children:
-                self.add(path + step, child, outer, in_state)
-            return
-        # One level at a time, because each node has a record of its own.
-        children, structure = jtu.tree_flatten_with_path(
-            value, is_leaf=lambda node: node is not value
-        )
-        is_whole = jtu.treedef_is_leaf(structure) or id(value) in outer[:-1]
-        if is_gradient_transformation(value):  # one thing to the user, instead of two functions
-            inside = jtu.tree_leaves(value)
-            is_whole = not any(map(_is_array, inside)) and (call.is_filtered or not inside)
-        if is_whole:
-            self.add_static(path, value)
-            return
-        if not in_state and _is_state(value):
-            in_state = True
-            call.states.add(path)
+def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset()) -> None:
+    """Add a pytree. `outer` has the ids of the nodes around it: a pytree may hold itself."""
+    leaves = call.leaves
+    # To JAX, None is a node without leaves. Its record shows where a leaf is missing.
+    if value is None:
+        leaves[path] = NOTHING
+        return
+    if _is_array(value) or isinstance(value, jax.ShapeDtypeStruct):
+        leaf = leaves[path] = array_leaf(value)
+        if leaf.sharding is not None and leaf.sharding not in call.places:
+            code = code_of_sharding(value.sharding, call.caller.variables)
+            call.places[leaf.sharding] = code
+        return
+    if not call.is_filtered and isinstance(value, bool | int | float | complex):
+        name = type(value).__name__
+        leaves[path] = Leaf("number", f"a Python {name}", name, type=name)
+        return
+    inner = outer | {id(value)}
+    if (module := module_parts(value)) is not None:
+        call.modules_of_flax.add(root_of(path))
         leaves[path] = node_leaf(value)
-        for step, static in _static_parts(value, children, structure):
-            self.add_static(path + step, static)
-        for (key,), child in children:
-            self.add(path + jtu.keystr((key,)), child, outer, in_state)
+        for step, static in (*module.static, (UNNAMED_STATIC, module.rest)):
+            leaves[path + step] = static_leaf(static, call.budget)
+        for step, child in module.children:
+            _add(call, path + step, child, inner)
+        return
+    # One level at a time, because each node has a record of its own.
+    children, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
+    is_whole = jtu.treedef_is_leaf(structure) or id(value) in outer
+    if is_gradient_transformation(value):  # one thing to the user, instead of two functions
+        inside = jtu.tree_leaves(value)
+        is_whole = not any(map(_is_array, inside)) and (call.is_filtered or not inside)
+    if is_whole:
+        return _add_static(call, path, value)
+    if _is_state(value) and not call.in_state(path):
+        call.states.add(path)
+    leaves[path] = node_leaf(value)
+    for step, static in _static_parts(value, children, structure):
+        _add_static(call, path + step, static)
+    for (key,), child in children:
+        _add(call, path + jtu.keystr((key,)), child, inner)
 
 
 def _is_array(value: Any) -> bool:
