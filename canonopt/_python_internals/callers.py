@@ -136,7 +136,7 @@ class Caller:
 # What advice is written with, by the usual name.
 MODULES = {"canonopt": "canonopt", "eqx": "equinox", "jax": "jax", "jnp": "jax.numpy"}
 # What users import from these by name.
-_JITS = ("jit", "filter_jit", "apply_updates")
+_JITS = ("jit", "filter_jit")
 _FUNCTIONS = [f"{module}.{name}" for module in MODULES.values() for name in _JITS]
 
 

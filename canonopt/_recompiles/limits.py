@@ -138,7 +138,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
         ...
     canonopt.errors.ExcessError: <lambda> (...) is compiled for the 2nd time, and max_compiles=1.
       x: commitment: not committed -> committed
-      hint: before every call, for its argument x: x = jax.device_put(x, jax.devices()[0])
+      hint: put x in one place before the first call, also where it is lowered: ...
 
     ```
 

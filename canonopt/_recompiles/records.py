@@ -81,7 +81,6 @@ def root_of(path: str) -> str:
 # --- records --------------------------------------------------------------------------------------
 
 STATIC = ("value", "callable", "transformation")
-INEXACT = ("float", "bfloat", "complex")  # how the names of these dtypes begin
 
 
 @attrs.frozen(eq=False)
@@ -131,10 +130,6 @@ class Leaf:
     def is_key(self) -> bool:
         """Return True for a typed random key."""
         return self.dtype.startswith("key<")
-
-    @property
-    def is_inexact(self) -> bool:
-        return self.dtype.startswith(INEXACT)
 
     @property
     def is_shared(self) -> bool:

@@ -127,20 +127,12 @@ class Cause:
 PAIR, HANDFUL = 2, 5
 
 
-class Line(NamedTuple):
-    """A line to paste, or words, or both."""
-
-    code: str = ""
-    words: str = ""
-
-
 class Rule(NamedTuple):
-    """When a rule applies, and what it prints: a hint, and a line to paste, if it has one."""
+    """When a rule applies, and what it prints: a hint, and where that works a line to paste."""
 
     applies: Callable[[Difference], object]
-    hint: str = ""  # with facts about the difference `d`
-    line: Callable[[Difference], Line] = lambda d: Line()
-    otherwise: str = ""  # the hint if there is no line
+    hint: str  # with facts about the difference `d`
+    line: Callable[[Difference], str] = lambda d: ""
 
 
 # In the order in which they are tried.
@@ -170,14 +162,13 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.is_function,
-        "functions that do the same run one program. Or make it once",
-        lambda d: _swap_jit(d) if d.is_same_to_canonopt else Line(),
-        otherwise="define and jit the function once, and pass what differs in it as an argument",
+        "define and jit the function once, and pass what differs in it as an argument",
+        lambda d: _swap_jit(d) if d.is_same_to_canonopt else "",
     ),
     Rule(
         lambda d: d.kind == "callable",
-        line=lambda d: _canonicalize(d, "hoist"),
-        otherwise="build {d.path} once, and pass what differs in it as an array argument",
+        "build {d.path} once, or by canonopt.canonicalize, and pass what differs in it as an array",
+        lambda d: _canonicalize(d),
     ),
     # Static values.
     Rule(
@@ -196,8 +187,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "weak type",
-        line=lambda d: _canonicalize(d),
-        otherwise="give {d.path} a dtype where it is made: a number has none",
+        "give {d.path} a dtype where it is made, or by canonopt.canonicalize: a number has none",
+        lambda d: _canonicalize(d),
     ),
     Rule(
         lambda d: d.kind == "dtype",
@@ -206,9 +197,9 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind in ("sharding", "commitment", "memory kind"),
-        line=lambda d: _placed(d),
-        otherwise="put {d.path} in one place before the first call, also where it is lowered: "
+        "put {d.path} in one place before the first call, also where it is lowered: "
         "jax.device_put({d.path}, sharding)",
+        lambda d: _placed(d),
     ),
     Rule(
         lambda d: d.kind == "shape", "pad or drop what is left over, so that {d.root} has one shape"
@@ -242,17 +233,13 @@ RULES: list[Rule] = [
 ]
 
 
-def advice(d: Difference) -> Line:
+def advice(d: Difference) -> tuple[str, str]:
     """Return a line to paste, and a hint, by the first rule that applies."""
     rule = next(rule for rule in RULES if rule.applies(d))
-    code, words = rule.line(d)
-    if code:
-        is_imported = "canonopt" in d.new.caller.modules or " in place of " not in code
-        return Line(
-            code, rule.hint.format(d=d) + ("" if is_imported else ". First: import canonopt")
-        )
-    words = words if rule.otherwise else ""
-    return Line("", words or (rule.otherwise or rule.hint).format(d=d))
+    code, hint = rule.line(d), rule.hint.format(d=d)
+    if " in place of " in code and "canonopt" not in d.new.caller.modules:
+        hint += ". First: import canonopt"
+    return code, hint
 
 
 def wanted(d: Difference) -> int:
@@ -291,45 +278,38 @@ def wanted(d: Difference) -> int:
 # --- lines to paste -------------------------------------------------------------------------------
 
 
-def _assign(d: Difference, code: str) -> Line:
+def _assign(d: Difference, code: str) -> str:
     """Return a line that puts `code` in the place of the argument, its `{leaf}`.
 
-    It gives the same when it runs again, so that it may stand in a loop. Where no line can stand,
-    or the earlier call is at another line, it is in words.
+    It gives the same when it runs again, so that it may stand in a loop. Empty if the argument has
+    no name where the call is, or if the earlier call is at another line.
     """
     caller = d.new.caller
-    is_elsewhere = d.old.caller.place != caller.place
-    name = d.root if is_elsewhere else caller.arguments.get(d.root, d.root)
-    line = caller.with_modules(f"{name} = {code}".replace("{leaf}", name))
-    # Without a name for what the source of the call passes, too, it is in words.
-    if is_elsewhere or d.root not in caller.arguments:
-        calls = "every call" if is_elsewhere else "the call"
-        return Line("", f"before {calls}, for its argument {d.root}: {line}")
-    return Line(line)
+    if d.old.caller.place != caller.place or (name := caller.arguments.get(d.root)) is None:
+        return ""
+    return caller.with_modules(f"{name} = {code}".replace("{leaf}", name))
 
 
-def _canonicalize(d: Difference, of_argument: str = "canonicalize") -> Line:
+def _canonicalize(d: Difference) -> str:
     """Return `canonicalize` of the argument, if that is enough to make both calls the same."""
     is_value = d.is_static and d.before.kind == "value"  # neither a function nor a pytree
     is_same = d.is_same_to_canonopt if d.is_static else not d.placed
     if not is_same or is_value or d.is_of_flax or d.new.has_numbers(d.root):
-        return Line()
-    # `hoist` gives a Partial back as it is.
-    function = of_argument if d.place == d.root else "canonicalize"
-    return _assign(d, f"{{canonopt}}.{function}({{leaf}})")
+        return ""
+    return _assign(d, "{canonopt}.canonicalize({leaf})")
 
 
-def _with_dynamic_number(d: Difference) -> Line:
+def _with_dynamic_number(d: Difference) -> str:
     """Return a line that makes the parameter of a spec dynamic."""
     # As a static argument, a spec may have no leaves.
     if not d.new.is_filtered or d.path != f"{d.root}{d.parameter}":
-        return Line()
+        return ""
     value, name = f"{{canonopt}}.dynamic({{leaf}}{d.parameter})", d.parameter.removeprefix(".")
     new = f"{name}={value}" if name.isidentifier() else f"**{{{name!r}: {value}}}"
     return _assign(d, f"{{leaf}}.replace({new})")
 
 
-def _placed(d: Difference) -> Line:
+def _placed(d: Difference) -> str:
     """Return a line that puts an argument where its arrays are in the other call."""
     # A step settles on where its outputs are. An array that is not committed goes anywhere.
     call, there = (d.new, d.after) if d.after.committed else (d.old, d.before)
@@ -337,20 +317,20 @@ def _placed(d: Difference) -> Line:
     inside = [leaf for path, leaf in call.leaves.items() if call.root(path) == d.root]
     found = {(leaf.sharding, leaf.memory_kind) for leaf in inside if leaf.is_array}
     if place is None or d.old.is_lowered or len(found) > 1:
-        return Line()
+        return ""
     # What is no array cannot be put anywhere.
     is_mixed = call.is_filtered and any(leaf.is_static for leaf in inside)
     put = "{eqx}.filter_shard" if is_mixed else "{jax}.device_put"
     return _assign(d, f"{put}({{leaf}}, {place})")
 
 
-def _swap_jit(d: Difference) -> Line:
+def _swap_jit(d: Difference) -> str:
     """Return our jit in place of the one that was used."""
     if d.new.is_jitted_by_canonopt or d.is_jitted_elsewhere:
-        return Line()
+        return ""
     name, module = ("filter_jit", "eqx") if d.new.is_filtered else ("jit", "jax")
     name_of = d.new.caller.name_of
-    return Line(f"{name_of('canonopt', name)} in place of {name_of(module, name)}")
+    return f"{name_of('canonopt', name)} in place of {name_of(module, name)}"
 
 
 # --- explanations ---------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ for k in (1.0, 2.0):
     call(lambda x: x * k, 1.0)
     jax.jit(lambda x: x + k)(1.0)
 """,
-        "build fn once, and pass what differs in it as an array argument",
+        "build fn once, or by canonopt.canonicalize, and pass what differs in it as an array",
         "define and jit the function once, and pass what differs in it as an argument",
     ),
     "a function that a property makes": (
@@ -41,7 +41,7 @@ for _ in range(3):
     trainer.step(1.0)
 """,
         "another object made by the same code, in the property Trainer.step",
-        "hint: functions that do the same run one program. Or make it once",
+        "hint: define and jit the function once, and pass what differs in it as an argument",
     ),
     "a list that counts": (
         """

@@ -50,7 +50,7 @@ for _ in range(3):
     rate = np.maximum(rate * 0.9, 0.5)
 
 ### an argument that has no name
-# hint: before the call, for its argument x: x = canonopt.canonicalize(x)
+# hint: give x a dtype where it is made, or by canonopt.canonicalize: a number has none
 step = jax.jit(lambda x: x * 2)
 for i in range(2):
     # here
@@ -65,7 +65,7 @@ rate = 1
 step(ones, rate)
 
 ### a model with a lambda at one call, and another one elsewhere
-# hint: before every call, for its argument model: model = canonopt.canonicalize(model)
+# hint: build model['f'] once, or by canonopt.canonicalize, and pass what differs in it as an array
 step = eqx.filter_jit(lambda model, x: model["f"](x))
 one, other = ({"f": lambda x: x * 2} for _ in range(2))
 step(one, ones)
@@ -87,6 +87,8 @@ for _ in range(2):
 
 ### a model with a function, on another device
 # write: net = eqx.filter_shard(net, jax.devices()[0])
+# hint: put model.weight in one place before the first call, also where it is lowered: \
+jax.device_put(model.weight, sharding)
 class Model(eqx.Module):
     weight: jax.Array
     activation: object
@@ -182,7 +184,7 @@ for decays in (True, False):
 
 ### a trainer that jits its method, with other attributes
 # write: canonopt.jit in place of jax.jit
-# hint: functions that do the same run one program. Or make it once
+# hint: define and jit the function once, and pass what differs in it as an argument
 class Trainer:
     def __init__(self, seed):
         self.seed, self.optim, self.log = seed, optax.adam(0.1), []

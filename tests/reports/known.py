@@ -754,7 +754,7 @@ for _ in range(3):
 # google/orbax/issues/648
 # differs: params['w']: sharding
 # step: 2 traces
-# hint: for its argument params: params = jax.device_put
+# hint: put params..w.. in one place before the first call
 # - params = {"w": jnp.asarray(np.ones(8, np.float32))}
 # + params = {"w": jax.device_put(np.ones(8, np.float32), by_rows)}
 @jax.jit

@@ -318,7 +318,13 @@ calls(
     "a callable made again",
     lambda x, fn: fn(x),
     lambda: [(ones(3), scaling(2.0)) for _ in range(2)],
-    Says("fn", "callable", "scaled", "made by the same code", r"canonopt\.hoist\(fn\)"),
+    Says(
+        "fn",
+        "callable",
+        "scaled",
+        "made by the same code",
+        r"fn once, or by canonopt\.canonicalize",
+    ),
     fixed=lambda: [(ones(3), canonopt.hoist(scaling(2.0))) for _ in range(2)],
     static="fn",
 )
@@ -334,7 +340,7 @@ calls(
 @scenario(
     Says(
         *("model.activation", "callable", "<lambda>", "made by the same code"),
-        r"model = canonopt\.canonicalize\(model\)",
+        r"model\.activation once, or by canonopt\.canonicalize",
     )
 )
 def a_model_with_a_lambda_in_a_static_field(jit, fixed):
@@ -422,7 +428,7 @@ calls(
     "a committed array",
     lambda x: x * 2,
     lambda: [(array(3),), (committed(),)],
-    Says("x", "commitment", "not committed", "committed", r"device_put\(x, jax\.devices"),
+    Says("x", "commitment", "not committed", "committed", r"device_put\(x, sharding"),
     fixed=lambda: [(committed(),)] * 2,
 )
 calls(
@@ -503,7 +509,7 @@ calls(
     lambda x, mask, fn: fn(x),
     lambda: [(ones(3), None, scaling(2.0)), (ones(4), ones(3, dtype=bool), scaling(2.0))],
     Says("mask", "none", "None", r"bool\[3\]"),
-    Says("fn", "callable", "", "made by the same code", "hoist"),
+    Says("fn", "callable", "", "made by the same code", "canonicalize"),
     Says("x", "shape", r"float32\[3\]", r"float32\[4\]"),
     static="fn",
 )
