@@ -214,7 +214,7 @@ def test_json_has_everything():
     assert (cause["times"], cause["what"]) == (2, "was traced and compiled")
     (change,) = cause["changes"]
     assert (change["path"], change["kind"]) == ("f", "callable")
-    assert (cause["fixes"], cause["hints"]) == ([change["fix"]], [])
+    assert (cause["fixes"], cause["hints"]) == ([change["fix"]], [change["hint"]])
     assert f"write: {change['fix']}" in cause["lines"]
 
 
