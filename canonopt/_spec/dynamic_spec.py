@@ -28,8 +28,7 @@ from .._python_internals.weak import token_of
 from ..errors import DynamicSpecError
 from .double_float import converted
 from .dynamic_number import Dynamic, as_dynamic
-from .factory import copied
-from .spec import Configured, Internals, class_for, find, make_spec, mapped
+from .spec import Configured, Internals, class_for, copied, find, make_spec, mapped
 from .traced_number import TracedNumber, both_branches, first_branch
 
 # --- parameters with holes ----------------------------------------------------------------------

@@ -12,7 +12,6 @@ from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import jax
-import numpy as np
 
 from .._identity import (
     PLAIN,
@@ -20,9 +19,6 @@ from .._identity import (
     Table,
     Watched,
     has_negative_zero,
-    is_frozen_record,
-    is_namedtuple,
-    kind_of,
     read,
 )
 from .._jax_internals.settings import x64_state
@@ -33,7 +29,16 @@ from .._python_internals.weak import token_of
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
 from .expressions import call_expression, expression
 from .mistakes import NUMBERS, check_hyperparameters, check_transformations
-from .spec import CONTAINERS, WHOLE, Configured, Internals, Spec, class_for, internals_of, make_spec
+from .spec import (
+    WHOLE,
+    Configured,
+    Internals,
+    Spec,
+    class_for,
+    copied,
+    internals_of,
+    make_spec,
+)
 
 _config: Any = jax.config
 _x64 = x64_state()
@@ -119,6 +124,7 @@ class Factory:
     def from_fields(self, fields: dict[str, Any], current: dict[str, Any] | None = None) -> Any:
         """Return the spec with parameters given by name, as `attrs.evolve` and pickle do."""
         given = self.signature.from_fields(fields, current)
+        self._check_no_iterator({n: v for n, v in given.items() if n not in fields})
         return self._spec_of(self.signature.differing(given, containers=True))
 
     def _spec_of(self, given: dict[str, Any]) -> Any:
@@ -136,6 +142,7 @@ class Factory:
         except HoldsArray:
             from .dynamic_spec import make_dynamic  # most specs hold no array
 
+            self._check_no_iterator(parameters)
             return make_dynamic(self, parameters)
         key = (_x64.value, _settings(_config), tuple(given), reading.key)
         found = self.specs.find(key, _nothing)() if reading.is_comparable else None
@@ -160,9 +167,6 @@ class Factory:
     def _checked(self, given: dict[str, Any]) -> dict[str, Any]:
         """Return the values with JAX's type for each dtype. Raise if some cannot be meant."""
         signature = self.signature
-        for name in (name for name, value in given.items() if hasattr(type(value), "__next__")):
-            problem = f"{name} of {self.expression} is an iterator, which can be read only once."
-            raise ParameterError(problem, f"Write {name}=list(...).", path=name)
         if self._of_optax:
             check_hyperparameters(self.name, signature.parameters, given)
         check_transformations(self.name, signature.transformations, given)
@@ -187,6 +191,13 @@ class Factory:
         else:
             internals.spec = make_spec(class_for(self, made), parameters, internals)
         return internals.spec
+
+    def _check_no_iterator(self, values: dict[str, Any]) -> None:
+        """Raise `ParameterError` for an iterator, which an earlier call of the factory has read."""
+        for name in (name for name, value in values.items() if hasattr(type(value), "__next__")):
+            problem = f"{name} of {self.expression} is an iterator, which has been read."
+            fix = f"Write {name}=list(...) where the spec is built."
+            raise ParameterError(problem, fix, path=name)
 
     def call(self, given: dict[str, Any]) -> Any:
         """Return what the function makes of these values. An error of Optax's gets a note."""
@@ -353,49 +364,6 @@ def register(
         if reading.is_comparable:
             builder = _builders.setdefault(reading.key, builder)
     return builder
-
-
-# --- copies of containers -----------------------------------------------------------------------
-
-
-def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]:
-    """Return parameters with copies of the containers in them.
-
-    A container that is in two places is copied once. Any other object that may change stays itself,
-    and so does a set whose order no copy has.
-    With `is_plain`, configs of OmegaConf become dicts and lists, as Optax's factories need them.
-    """
-    # By the id of each container, which is kept so that no other object gets that id.
-    made: dict[int, tuple[Any, Any]] = {}
-
-    def copy_of(value: Any) -> Any:
-        kind = type(value)
-        if kind in WHOLE or isinstance(value, Configured):
-            return value
-        if id(value) not in made:
-            made[id(value)] = value, copy_of_container(value, kind)
-        return made[id(value)][1]
-
-    def copy_of_container(value: Any, kind: Any) -> Any:
-        rule: Any = kind_of(value)
-        if kind in CONTAINERS:
-            return rule.make(value, [*map(copy_of, rule.parts(value))])
-        if kind is tuple or is_namedtuple(kind) or is_frozen_record(kind):
-            return rule.mapped(value, copy_of)
-        if kind is set:
-            same = set(value)
-            return same if [*same] == [*value] else value  # a factory may read the order
-        if kind is np.ndarray:
-            array = value.copy(order="K")
-            array.flags.writeable = value.flags.writeable
-            return array
-        if is_plain and kind.__name__ in ("DictConfig", "ListConfig"):
-            omegaconf: Any = sys.modules.get("omegaconf")
-            if isinstance(value, getattr(omegaconf, kind.__name__, ())):
-                return omegaconf.OmegaConf.to_container(value, resolve=True)
-        return value
-
-    return {name: copy_of(value) for name, value in parameters.items()}
 
 
 # --- parameters -----------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import functools
 import importlib
 import operator
 import re
+import sys
 import types
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, Self
@@ -19,7 +20,7 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
-from .._identity import PLAIN, Mode, Watched, is_in_place, is_namedtuple, kind_of
+from .._identity import PLAIN, Mode, Watched, is_frozen_record, is_in_place, is_namedtuple, kind_of
 from .._optax_compat import as_transform, is_transformation, number_or_none
 from .._python_internals.descriptors import ClassAttribute, InstanceAttribute
 from .._python_internals.weak import new_token
@@ -288,6 +289,49 @@ def find(spec: Configured, name: str) -> tuple[str, Any]:
     hint = f"Did you mean {near[0]!r}? " if near else ""
     fix = f"{hint}Those of this spec are: {', '.join(listed) or 'none'}."
     raise ParameterError(f"There is no hyperparameter {name!r}.", fix, path=name)
+
+
+# --- copies of containers -----------------------------------------------------------------------
+
+
+def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]:
+    """Return parameters with copies of the containers in them.
+
+    A container that is in two places is copied once. Any other object that may change stays itself,
+    and so does a set whose order no copy has.
+    With `is_plain`, configs of OmegaConf become dicts and lists, as Optax's factories need them.
+    """
+    # By the id of each container, which is kept so that no other object gets that id.
+    made: dict[int, tuple[Any, Any]] = {}
+
+    def copy_of(value: Any) -> Any:
+        kind = type(value)
+        if kind in WHOLE or isinstance(value, Configured):
+            return value
+        if id(value) not in made:
+            made[id(value)] = value, copy_of_container(value, kind)
+        return made[id(value)][1]
+
+    def copy_of_container(value: Any, kind: Any) -> Any:
+        rule: Any = kind_of(value)
+        if kind in CONTAINERS:
+            return rule.make(value, [*map(copy_of, rule.parts(value))])
+        if kind is tuple or is_namedtuple(kind) or is_frozen_record(kind):
+            return rule.mapped(value, copy_of)
+        if kind is set:
+            same = set(value)
+            return same if [*same] == [*value] else value  # a factory may read the order
+        if kind is np.ndarray:
+            array = value.copy(order="K")
+            array.flags.writeable = value.flags.writeable
+            return array
+        if is_plain and kind.__name__ in ("DictConfig", "ListConfig"):
+            omegaconf: Any = sys.modules.get("omegaconf")
+            if isinstance(value, getattr(omegaconf, kind.__name__, ())):
+                return omegaconf.OmegaConf.to_container(value, resolve=True)
+        return value
+
+    return {name: copy_of(value) for name, value in parameters.items()}
 
 
 # --- transformations and schedules ---------------------------------------------------------------

@@ -15,7 +15,7 @@ from hypothesis import example, given
 
 import canonopt
 from canonopt._identity import HoldsArray, read
-from canonopt._spec.factory import copied
+from canonopt._spec.spec import copied
 
 from ..support.values import LOOKALIKES, Module, same
 

@@ -365,14 +365,21 @@ def test_any_other_object_is_passed_on_as_it_is():
     assert updates_of(spec)["w"] == [-0.25, -0.25]
 
 
-def test_an_iterator_is_refused():
+def test_an_iterator_is_passed_on_and_nothing_is_merged():
     @canonopt.canonical
     def build(stages, factor=1.0):
         return optax.chain(*stages, optax.scale(factor))
 
-    message = r"stages of .*build\) is an iterator, .*Write stages=list\(\.\.\.\)"
+    specs = [build(optax.scale(x) for x in (2.0, 3.0)) for _ in range(2)]
+    assert specs[0] is not specs[1]
+    assert [updates_of(spec)["w"] for spec in specs] == [[6.0, 6.0]] * 2
+    message = (
+        r"stages of .*build\) is an iterator, which has been read.*Write stages=list\(\.\.\.\)"
+    )
     with pytest.raises(canonopt.errors.ParameterError, match=message):
-        build(optax.scale(x) for x in (2.0, 3.0))
+        specs[0].replace(factor=2.0)
+    with pytest.raises(canonopt.errors.ParameterError, match=message):
+        build(iter([optax.scale(2.0)]), canonopt.dynamic(2.0))
 
 
 class Unhashable:
