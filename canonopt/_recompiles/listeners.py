@@ -219,7 +219,7 @@ class _Running:
     handled: BaseException | None
     call: Call | None = None
     # Without a log for what a library compiles, which has one entry, of the operation.
-    entries: list[tuple[Recorder, FunctionLog | None, Entry | None]] = attrs.field(factory=list)
+    entries: list[tuple[Recorder, FunctionLog | None, Entry]] = attrs.field(factory=list)
     started: float = 0.0
     inner_seconds: float = 0.0
 
@@ -302,28 +302,23 @@ def _enter(miss: Miss) -> _Running:
         logs = [(each, each.log_of(name, function, by_library)) for each in recorders]
         is_nested = is_staging()
         is_operation = by_library and not is_nested
-        if any(log for _, log in logs) or (is_operation and not is_of_jax(function)):
+        shapes = shapes_of_miss(miss) if is_operation and is_of_jax(function) else None
+        if any(log for _, log in logs) or (is_operation and shapes is None):
             with _noting_problems(recorders):
                 running.call = call_of_miss(miss, function)
-        operation = _operation(miss, function, name, running.call) if is_operation else None
-        site = running.call.caller.place or None if running.call else None
+        call = running.call
+        site = call.caller.place or None if call else None
+        # The operations that `jax.shard_map` runs one by one have no names.
+        operation = "shard_map" if shapes and is_in_shard_map() else name
         for each, log in logs:
-            entry = None if operation is None else attrs.evolve(operation)
-            if log is not None:
-                entry = Entry(running.call, 0.0, is_nested=is_nested, site=site)
-            running.entries.append((each, log, entry))
+            entry = Entry(call, 0.0, is_nested=is_nested, site=site)
+            if log is None:
+                entry = Entry(call, 0.0, operation=operation, shapes=shapes)
+            if log is not None or is_operation:
+                running.entries.append((each, log, entry))
     # Last, so that the time does not include making the record.
     running.started = time.perf_counter()
     return running
-
-
-def _operation(miss: Miss, function: Any, name: str, call: Call | None) -> Entry:
-    """Return an entry for what a library may compile in a call of `function`."""
-    if not is_of_jax(function):
-        return Entry(call, 0.0, operation=name)
-    # The operations that `jax.shard_map` runs one by one have no names.
-    name = "shard_map" if is_in_shard_map() else name
-    return Entry(None, 0.0, operation=name, shapes=shapes_of_miss(miss))
 
 
 def _leave(running: _Running, traced: bool, program: Any) -> None:
@@ -357,8 +352,6 @@ def _count(
     for recorder in [*_known.values()]:
         recorder.pending.pop(key, None)
     for recorder, log, entry in running.entries:
-        if entry is None:
-            continue
         entry.at, entry.traced = running.started, traced
         entry.trace_seconds = seconds if traced else 0.0
         if entry.shapes is not None:
