@@ -22,7 +22,6 @@ import optax
 
 from .._identity import PLAIN, Mode, Watched, is_frozen_record, is_in_place, is_namedtuple, kind_of
 from .._optax_compat import as_transform, is_transformation, number_or_none
-from .._python_internals.descriptors import ClassAttribute, InstanceAttribute
 from .._python_internals.weak import new_token
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
 from .dynamic_number import Dynamic
@@ -72,6 +71,22 @@ class Internals:
 
 # Of a spec, or of a function that builds specs and was built like one.
 internals_of: Callable[[Any], Internals] = operator.attrgetter("_internals")
+
+
+class Attribute:
+    """A descriptor for an attribute that only a class has, or only its instances."""
+
+    def __init__(
+        self, of_class: Callable[[], Any] | None = None, of_spec: Callable[..., Any] | None = None
+    ) -> None:
+        self._of_class, self._of_spec = of_class, of_spec
+
+    def __get__(self, spec: Any, owner: type) -> Any:
+        if spec is None and self._of_class is not None:
+            return self._of_class()
+        if spec is not None and self._of_spec is not None:
+            return functools.partial(self._of_spec, spec)
+        raise AttributeError(f"{owner.__name__!r} has this attribute only in another place")
 
 
 class Configured:
@@ -381,7 +396,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     # `_replace` calls it.
     _make: Any = classmethod(lambda cls, iterable: _of_pair(*iterable))
     # tyro takes a class that has it for a named tuple, and one without it for an attrs class.
-    _asdict: Any = InstanceAttribute(lambda spec: {"init": spec.init, "update": spec.update})
+    _asdict: Any = Attribute(of_spec=lambda spec: {"init": spec.init, "update": spec.update})
 
     def __getattr__(self, name: str) -> Any:
         # Further attributes of what the factory returned, such as `MultiSteps.has_updated`.
@@ -519,6 +534,7 @@ def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
     # tyro makes a flag of each field, of this type, or of the type of the value where it is `Any`.
     kinds: dict[str, Any] = {n: number_or_none(p.annotation) for n, p in parameters.items()}
 
+    @functools.cache
     def attributes() -> Any:
         """Return the fields of the class, as `attrs.fields` does."""
         import attrs  # a twentieth of the time to import Optax, and most runs never need it
@@ -535,7 +551,7 @@ def _make_class(factory: Any, kind: type[Configured]) -> type[Configured]:
         "__annotations__": kinds,
         # attrs looks it up on the class. OmegaConf, and so Hydra, looks it up on a value, and takes
         # one that has it for a config.
-        "__attrs_attrs__": ClassAttribute(attributes),
+        "__attrs_attrs__": Attribute(attributes),
         "__doc__": factory.function.__doc__,
         "__module__": factory.module,
     }
