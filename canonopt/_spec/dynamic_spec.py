@@ -355,9 +355,9 @@ def dynamic(value: Any, /, *names: str) -> Any:
 
     **Returns:** a value to pass to a factory or to `spec.replace`; or the spec.
 
-    **Raises:** `DynamicSpecError` if the value is not a number. A factory raises it too, if it
-    needs to know the value: to decide a shape, a branch or a number of steps. `ParameterError` for
-    an unknown name, or one that several hyperparameters share.
+    **Raises:** `DynamicSpecError` if the value is not a number. A trace raises it too, if the
+    factory needs to know the value: to decide a shape, a branch or a number of steps.
+    `ParameterError` for an unknown name, or one that several hyperparameters share.
     """
     if isinstance(value, Configured) != bool(names):
         problem = "canonopt.dynamic takes a number, or a spec and names of its hyperparameters."

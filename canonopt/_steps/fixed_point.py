@@ -15,7 +15,7 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 import optax
-from jax.extend.core import Literal, jaxpr_as_fun
+from jax.extend.core import Var, jaxpr_as_fun
 from jax.sharding import NamedSharding
 
 from ..errors import UnsettledStateError
@@ -176,37 +176,25 @@ def _make_in_place(
 ) -> list[Any]:
     """Return the result of `init` for `params`, each leaf made with its wanted type and sharding.
 
-    Most leaves are constants or parameters and need no compile. A program that returns thousands
-    of leaves would take longer to compile than everything else.
+    A leaf that is a parameter is not copied. To compile the rest as one program takes 0.3 s for
+    800 leaves.
     """
     jaxpr = init.jaxpr.jaxpr
     given = dict(zip(jaxpr.invars, params, strict=True))
-    # As `jnp.full` fills an array with a constant.
-    fills = [eqn for eqn in jaxpr.eqns if eqn.primitive.name == "broadcast_in_dim"]
-    pairs = ((eqn.outvars[0], eqn.invars[0]) for eqn in fills)
-    constants = {made: value for made, value in pairs if isinstance(value, Literal)}
-    leaves = jax.tree.leaves(init.out_info)
-    to_compute = []
-    for i, (var, struct) in enumerate(zip(jaxpr.outvars, wanted, strict=True)):
-        constant = var if isinstance(var, Literal) else constants.get(var)
-        if constant is not None and not struct.weak_type:
-            value = np.asarray(constant.val, leaves[i].dtype)
-            leaves[i] = jnp.full(struct.shape, value, struct.dtype, device=struct.sharding)
-        elif constant is None and var in given and struct_of(given[var]) == struct:
-            leaves[i] = given[var]
-        else:
-            to_compute.append(i)
+    leaves = [given.get(var) if isinstance(var, Var) else None for var in jaxpr.outvars]
+    pairs = enumerate(zip(leaves, wanted, strict=True))
+    rest = [i for i, (leaf, type_) in pairs if leaf is None or struct_of(leaf) != type_]
 
     def compute(*params: Any) -> list[Any]:
         state = jaxpr_as_fun(init.jaxpr)(*params)
-        return [state[i] for i in to_compute]
+        return [state[i] for i in rest]
 
-    if to_compute:
-        shardings = [wanted[i].sharding for i in to_compute]
+    if rest:
+        shardings = [wanted[i].sharding for i in rest]
         # The numbers of an `init` that is not jitted, which rounds after each operation.
         options = {"xla_allow_excess_precision": False}
         computed = jax.jit(compute, out_shardings=shardings, compiler_options=options)(*params)
-        for i, leaf in zip(to_compute, computed, strict=True):
+        for i, leaf in zip(rest, computed, strict=True):
             leaves[i] = as_type(leaf, wanted[i])
     return leaves
 
