@@ -85,7 +85,7 @@ def python(tree, x, y):
     """Return what Python computes, or `None` where a dynamic number is not meant to do that.
 
     That is where Python raises an error or makes a complex number, where an integer is none of
-    32 bits or a float is subnormal, and where the exponent of an integer is dynamic.
+    32 bits or a float is subnormal, and for the power of an integer.
     """
     if not isinstance(tree, tuple):
         value = evaluate(tree, x, y)
@@ -94,10 +94,7 @@ def python(tree, x, y):
         values = [python(part, x, y) for part in parts]
         if None in values:
             return None
-        is_of_integers = all(isinstance(value, int) for value in values)
-        # The power of an integer may also have more digits than there is memory for.
-        is_refused = not isinstance(parts[-1], int) or abs(parts[-1]) > 31
-        if function is operator.pow and is_of_integers and is_refused:
+        if function is operator.pow and all(isinstance(value, int) for value in values):
             return None
         try:
             value = function(*values)
