@@ -18,6 +18,7 @@ import optax
 from jax.extend.core import Var, jaxpr_as_fun
 from jax.sharding import NamedSharding
 
+from .._jax_internals.arrays import array_text
 from ..errors import UnsettledStateError
 from .leaves import (
     as_type,
@@ -122,7 +123,7 @@ def _holds(wide: Any, narrow: Any) -> bool:
 
 def _unsettled(before: Any, after: Any) -> UnsettledStateError:
     old, new = (
-        {path: _text(leaf) for path, leaf in jtu.tree_leaves_with_path(tree)}
+        {path: array_text(leaf) for path, leaf in jtu.tree_leaves_with_path(tree)}
         for tree in (before, after)
     )
     pairs = {p: (old.get(p, "missing"), new.get(p, "missing")) for p in {**old, **new}}
@@ -137,11 +138,6 @@ def _unsettled(before: Any, after: Any) -> UnsettledStateError:
     path, (one, other) = next(iter(changes.items()))
     path = f"opt_state{jtu.keystr(path)}"
     return UnsettledStateError("\n".join((head, *lines)), fix, path=path, before=one, after=other)
-
-
-def _text(leaf: Any) -> str:
-    weak = ", weak" if leaf.weak_type else ""
-    return f"{leaf.dtype}[{','.join(map(str, leaf.shape))}]{weak}"
 
 
 # --- on a mesh --------------------------------------------------------------------------------
