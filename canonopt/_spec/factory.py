@@ -26,7 +26,7 @@ from .._jax_internals.tracing import is_at_top_level, makes_tracers
 from .._optax_compat import dtype_of, is_factory_of_factories, mentions_transformation
 from .._python_internals.signatures import parameters_of, signature_with_alias
 from .._python_internals.weak import token_of
-from ..errors import CanonoptError, NotAFactoryError, ParameterError
+from ..errors import NotAFactoryError, ParameterError
 from .expressions import call_expression, expression
 from .mistakes import NUMBERS, check_hyperparameters, check_transformations
 from .spec import (
@@ -200,14 +200,9 @@ class Factory:
             raise ParameterError(problem, fix, path=name)
 
     def call(self, given: dict[str, Any]) -> Any:
-        """Return what the function makes of these values. An error of Optax's gets a note."""
+        """Return what the function makes of these values."""
         args, kwargs = self.signature.unbind(given)
-        try:
-            return self.function(*args, **kwargs)
-        except Exception as error:  # of the function's own class, since users may catch it
-            if self._of_optax and not isinstance(error, CanonoptError):
-                error.add_note(f"Raised by {self.name}{self.signature.signature}")
-            raise
+        return self.function(*args, **kwargs)
 
     def __canonical_key__(self, mode: Any) -> int:
         return token_of(self)

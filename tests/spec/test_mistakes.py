@@ -201,13 +201,11 @@ def test_text_in_place_of_a_number_says_which_number_to_write(code):
 
 
 @pytest.mark.parametrize("call", ["chain()", "named_chain('a', sgd(0.1))", "adam(object())"])
-def test_an_error_of_a_factory_is_optax_own_with_the_signature(call):
+def test_an_error_of_a_factory_is_optax_own(call):
     with pytest.raises(Exception) as ours:
         eval(f"canonopt.{call}", NAMES.copy())
     with pytest.raises(type(ours.value), match=re.escape(str(ours.value))):
         eval(f"optax.{call}", NAMES.copy())
-    (note,) = ours.value.__notes__
-    assert note.startswith(f"Raised by {call.partition('(')[0]}(")
 
 
 def test_a_whole_model_is_as_in_optax_where_optax_takes_it():
