@@ -467,7 +467,7 @@ class Reader:
                     self._judge(function, value)
                 continue
             self.reads_data |= not _is_code(value)
-            if type(value) is types.ModuleType:
+            if type(value) is types.ModuleType and not code.is_generated:
                 self.judge_module(function, value, code, name)
             self.add(value, "live", name)
         for name, *attributes in code.imports:

@@ -46,9 +46,9 @@ def with_schedule(lib):
 
 
 BUILDS = {
-    "adam": (0.3, lambda lib: lib.adam(1e-3)),
-    "adamw": (0.3, lambda lib: lib.adamw(1e-3, weight_decay=1e-2)),
-    "a chain": (0.5, with_schedule),
+    "adam": (0.15, lambda lib: lib.adam(1e-3)),
+    "adamw": (0.2, lambda lib: lib.adamw(1e-3, weight_decay=1e-2)),
+    "a chain": (0.25, with_schedule),
     # A function is read in full at each build: 25 to 35 us.
     "a mask": (12.0, lambda lib: lib.adamw(1e-3, mask=lambda params: mask(params))),
     "a mask that captures": (12.0, lambda lib, d=1: lib.adamw(1e-3, mask=lambda p: {"w": d})),
