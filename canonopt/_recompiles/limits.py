@@ -4,7 +4,6 @@ import contextlib
 import functools
 import time
 import warnings
-import weakref
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, TypeAlias, get_args
 
@@ -176,8 +175,6 @@ class _Limit(_Alarm):
         self._targets = functions_inside(fn)
         self._what: Literal["traces", "compiles"] = what
         self._limit = limit
-        # Unlike the log, without a compile long after the call.
-        self._compiles = 0
 
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
         inside = functions_inside(function) if function is not None else ()
@@ -202,10 +199,8 @@ class _Limit(_Alarm):
             self._check("traced", log.traces, entry)
 
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
-        with self.lock:
-            self._compiles += not compiled.is_hit
         if self._what == "compiles" and not compiled.is_hit:
-            self._check("compiled", self._compiles, entry)
+            self._check("compiled", log.compiles, entry)
 
     def _check(self, done: str, count: int, entry: Entry) -> None:
         if count > self._limit:
@@ -364,8 +359,6 @@ class _Guard(_Alarm):
         super().__init__(mode, RecompileError)
         self.allowed = allow
         self._warmup = warmup
-        # What was warned of when it was traced, and is compiled next.
-        self._told: weakref.WeakSet[Entry] = weakref.WeakSet()
 
     def add_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> Entry:
         # Of a backward pass, too, which has no entry of its own.
@@ -377,7 +370,8 @@ class _Guard(_Alarm):
             self._check(log, entry, max(_programs(log), 1), "traced")
 
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
-        if (entry in self._told and self._mode == "warn") or self._is_allowed(log):
+        # What was warned of when it was traced is compiled next.
+        if entry.refused is False or self._is_allowed(log):
             return
         # A line has one, and as many as a report of it calls avoidable.
         again = log.avoidable if log.is_line and entry.compiled_again else 0
@@ -393,7 +387,6 @@ class _Guard(_Alarm):
     def _check(self, log: FunctionLog, entry: Entry, count: int, done: str) -> None:
         if count <= self._warmup:
             return
-        self._told.add(entry)
         entry.refused = self._mode == "raise"
         given = f"warmup={self._warmup}" if self._warmup else ""
         times = f" for the {nth(count)} time" if self._warmup else ""

@@ -72,7 +72,7 @@ class Entry(Timed):
     traced: bool = False
     compiled: bool = False
     error: str | None = None  # of a trace that failed
-    refused: bool = False  # by `no_recompiles`, which raised
+    refused: bool | None = None  # by `no_recompiles`: False if it only warned
     # Whether the function had been traced or compiled before. If `predict` was traced inside `step`
     # and is called later, that is an entry of its own with a first compile.
     traced_again: bool = False
