@@ -444,18 +444,17 @@ class CompileLog:
         # What went on with an old value, if that was asked for.
         self.stale: list[StaleRead] = []
         self._logs: dict[object, FunctionLog] = {}
-        self._lines: dict[object, FunctionLog] = {}
         _alive[id(self)] = self
 
     @property
     def functions(self) -> list[FunctionLog]:
         """Return the logs of the user's functions, in the order of their first events."""
-        return [log for log in self._logs.values() if log.events]
+        return [log for log in self._logs.values() if log.events and not log.is_line]
 
     @property
     def helpers(self) -> list[FunctionLog]:
         """Return the logs of what JAX and libraries compile, by the user's line that ran it."""
-        return [log for log in self._lines.values() if log.events]
+        return [log for log in self._logs.values() if log.events and log.is_line]
 
     def __getitem__(self, name: str) -> FunctionLog:
         """Return the counts of all functions of this name together; zeros if none was traced here.
@@ -522,12 +521,11 @@ class CompileLog:
     def line_log(self, site: str | None) -> FunctionLog:
         """Return the log of a line, which is new if there was none."""
         name = "no line of yours" if site is None else os.path.basename(site)
-        return self._lines.setdefault(site, FunctionLog(name, site, is_line=True, key=site))
+        return self._logs.setdefault(site, FunctionLog(name, site, is_line=True, key=site))
 
     def entries_like(self, log: FunctionLog) -> list[Entry]:
         """Return the entries of the same function or line, of which `log` is of any log."""
-        found = (self._lines if log.is_line else self._logs).get(log.key)
-        return [*found.entries] if found is not None else []
+        return [*self._logs[log.key].entries] if log.key in self._logs else []
 
 
 # The logs that somebody still has, by id.

@@ -81,18 +81,6 @@ for lr in (1e-3, 1e-3, 1e-4):
         "function: function make.<locals>.step with captured variable 'step_size' -0.001 -> ",
         "hint: build tx from canonopt in place of optax, with numbers that change as canonopt.dyn",
     ),
-    "an array that a notebook makes again": (
-        """
-for _ in range(2):
-    data = jnp.ones(3)
-    @jax.jit
-    def step(x):
-        return x * data
-    step(1.0)
-""",
-        "function step with global 'data' float32[3] -> ",
-        "hint: define and jit the function once, and pass what differs in it as an argument",
-    ),
     "a class that a notebook defines again, behind two functions": (
         """
 for _ in range(2):
@@ -200,19 +188,6 @@ for rate in (0.1, 0.2, 0.3):
     step(optim, 1.0)
 """,
         "optim.learning_rate: static value: 0.1 -> 0.2",
-        "one value, or canonopt.dynamic(number), which may change without a new trace",
-    ),
-    "rates of a factory of the script": (
-        """
-@canonopt.canonical
-def scaled(rate):
-    return optax.scale(rate)
-step = eqx.filter_jit(lambda optim, x: optim.init(x))
-for rate in (0.1, 0.2, 0.3):
-    optim = scaled(rate)
-    step(optim, 1.0)
-""",
-        "optim.rate: static value: 0.1 -> 0.2",
         "one value, or canonopt.dynamic(number), which may change without a new trace",
     ),
     "rates of a spec that a function captures": (

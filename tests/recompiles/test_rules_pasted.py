@@ -27,42 +27,12 @@ for rate in (1, 0.5):
     # here
     step(jnp.ones(3, jnp.bfloat16), rate)
 
-### a flag that becomes an array
-# hint: pass train as an array of one dtype: jnp.asarray(train, dtype)
-step = jax.jit(lambda x, train: x * train)
-for train in (True, jnp.float32(1)):
-    # here
-    step(np.ones(3, np.float32), train)
-
-### a rate that is a key, too
-# hint: pass rate as an array of one dtype: jnp.asarray(rate, dtype)
-step, found = jax.jit(lambda x, rate: x * rate), {}
-for rate in (1, 0.5):
-    # here
-    found[rate] = step(ones, rate)
-
-### a number from which NumPy computes the next one
-# hint: pass rate as an array of one dtype: jnp.asarray(rate, dtype)
-step, rate = jax.jit(lambda x, rate: x * rate), 1.0
-for _ in range(3):
-    # here
-    step(ones, rate)
-    rate = np.maximum(rate * 0.9, 0.5)
-
 ### an argument that has no name
 # hint: give x a dtype where it is made, or by canonopt.canonicalize: a number has none
 step = jax.jit(lambda x: x * 2)
 for i in range(2):
     # here
     step(jnp.full(8, 1.0) if i else ones)
-
-### a number at one call, and another one elsewhere
-# hint: pass lr as an array of one dtype: jnp.asarray(lr, dtype)
-step = jax.jit(lambda x, lr: x * lr)
-step(ones, 0.5)
-rate = 1
-# here
-step(ones, rate)
 
 ### a model with a lambda at one call, and another one elsewhere
 # hint: build model['f'] once, or by canonopt.canonicalize, and pass what differs in it as an array
@@ -153,19 +123,6 @@ def step(grads, tx):
 
 for lr in np.logspace(-3, -1, 4):
     optim = canonopt.sgd(lr)
-    # here
-    results.append(step(ones, optim))
-
-### a spec with a learning rate in the state
-# write: optim = optim.replace(learning_rate=canonopt.dynamic(optim.learning_rate))
-# hint: give tx.learning_rate one value, or canonopt.dynamic(number), which may change without a \
-new trace
-@eqx.filter_jit
-def step(grads, tx):
-    return tx.update(grads, tx.init(grads), grads)[0]
-
-for lr in (0.1, 0.2):
-    optim = canonopt.inject_hyperparams(canonopt.sgd)(learning_rate=lr)
     # here
     results.append(step(ones, optim))
 
