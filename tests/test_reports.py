@@ -56,7 +56,7 @@ def test_nothing_is_found_fault_with_that_is_as_it_should_be(script):
 def test_the_page_has_each_script_once_and_no_other():
     names = re.findall(r"^\| \[(.*?)\]\(https://\S+\) \|", PAGE, re.MULTILINE)
     assert sorted(names) == sorted(script.name for script in (*SCRIPTS, *UNSEEN))
-    assert len(REPORTS) >= 80 and len(FINE) >= 25
+    assert len(REPORTS) >= 65 and len(FINE) >= 19
     assert bool(UNSEEN_PART) == bool(UNSEEN)
 
 
@@ -95,7 +95,7 @@ def _write(folder: Path, scripts):
 @pytest.mark.slow
 def test_the_command_says_the_same(tmp_path):
     known = [script for script in SCRIPTS if not script.is_fine]
-    scripts = [s for s in known[::2] if not (s.is_line or _HEAVY.search(s.body))]
+    scripts = [s for s in known if not (s.is_line or _HEAVY.search(s.body))]
     # A setting would be that of all scripts that come after, and a path has no number in `[i]`.
     scripts = [s for s in scripts if "config.update" not in s.body and "[i]" not in str(s.differs)]
     assert len(scripts) > 10

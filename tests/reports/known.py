@@ -97,37 +97,7 @@ for _ in range(3):
     model, opt_state = step(model, opt_state)
 results.append(model["w"].shape[0])
 
-### a model that is made with another depth
-# patrick-kidger/equinox/issues/33
-# differs: model.layers[1].out_features: static value
-# differs: model.layers[1].weight: shape
-# differs: model.layers[1].bias: shape
-# differs: model.layers[i]: structure
-# differs: model.depth: static value
-# step: 2 traces, expected
-@eqx.filter_jit
-def step(model, x):
-    return model(x)
-
-for depth in (1, 2):
-    model = eqx.nn.MLP(2, 1, 4, depth, key=jax.random.PRNGKey(0))
-    # here
-    results.append(step(model, np.ones(2, np.float32)))
-
 ## flax
-### an apply function that a loop jits
-# google/flax/issues/3171
-# differs: the function itself: function
-# apply: 3 traces
-import flax.linen as nn
-
-model = nn.Dense(2)
-x = np.ones((1, 3), np.float32)
-params = model.init(jax.random.key(0), x)
-for _ in range(3):
-    # here
-    results.append(jax.jit(model.apply)(params, x))
-
 ### a step of nnx that is defined in a fit function
 # google/flax/issues/4045
 # differs: the function itself: function
@@ -204,36 +174,6 @@ for _ in range(3):
     params = step(params, np.ones(3, np.float32))
     results.append(params)
 
-### an array of floats and one of integers
-# jax-ml/jax/issues/4274
-# differs: x: dtype
-# step: 2 traces
-# hint: one dtype
-# - jnp.arange(3)
-# + jnp.arange(3.0)
-@jax.jit
-def step(x):
-    return x * 2
-
-for x in (jnp.ones(3), jnp.arange(3)):
-    # here
-    results.append(step(x))
-
-### a learning rate that is an integer once
-# jax-ml/jax/issues/2814
-# differs: lr: scalar
-# step: 2 traces
-# hint: one dtype
-# - np.float32), lr)
-# + np.float32), jnp.asarray(lr, jnp.float32))
-@jax.jit
-def step(x, lr):
-    return x - lr * x
-
-for lr in (1, 0.5, 0.25):
-    # here
-    results.append(step(np.ones(3, np.float32), lr))
-
 ### a batch of NumPy's float64 with x64
 # jax-ml/jax/issues/22688
 # differs: params: dtype
@@ -253,28 +193,6 @@ for _ in range(3):
     # here
     params = step(params, batch)
     results.append(params)
-
-### arrays that grow by one
-# jax-ml/jax/issues/2521
-# differs: x: shape
-# step: 5 traces
-# hint: pad
-# - return x.sum()
-# + return jnp.where(jnp.arange(x.size) < n, x, 0).sum()
-# - def step(x):
-# + def step(x, n):
-# - np.ones(n, np.float32)
-# + np.ones(5, np.float32)
-# - step(x))
-# + step(x, n))
-@jax.jit
-def step(x):
-    return x.sum()
-
-for n in range(1, 6):
-    x = np.ones(n, np.float32)
-    # here
-    results.append(step(x))
 
 ### a last minibatch that is smaller
 # jax-ml/jax/issues/803
@@ -323,19 +241,6 @@ for _ in range(3):
     params, opt_state = step(params, opt_state)
     results.append(params)
 
-### a matmul in another precision
-# jax-ml/jax/issues/4260
-# differs: jax_default_matmul_precision: context
-# step: 2 traces, expected
-@jax.jit
-def step(x):
-    return x @ x
-
-for precision in ("highest", "bfloat16", "highest"):
-    with jax.default_matmul_precision(precision):
-        # here
-        results.append(step(np.ones((2, 2), np.float32)))
-
 ### a trainer with committed parameters and a loss that is a number
 # jax-ml/jax/issues/15924
 # differs: opt_state[0].trace['w']: commitment
@@ -369,23 +274,6 @@ trainer = Trainer({"w": np.ones(3, np.float32)})
 trainer.fit([np.full(3, i, np.float32) for i in range(4)])
 results = [trainer.params, trainer.metrics]
 
-### lists of as many graphs as a batch has
-# jax-ml/jax/issues/2521
-# differs: graphs[i]: structure
-# step: 6 traces
-# hint: one structure
-# - for _ in range(n)]
-# + for _ in range(n)]
-# +     graphs += [{"nodes": np.zeros(4, np.float32)}] * (7 - n)
-@jax.jit
-def step(graphs):
-    return sum(graph["nodes"].sum() for graph in graphs)
-
-for n in (3, 6, 2, 5, 7, 4):
-    graphs = [{"nodes": np.ones(4, np.float32)} for _ in range(n)]
-    # here
-    results.append(step(graphs))
-
 ### two arrays of new sizes that are concatenated
 # jax-ml/jax/issues/4865
 # differs: the operation: shape
@@ -417,35 +305,6 @@ results = [step(1, {"hi": np.arange(3)}), step(1, {"hi": np.arange(4)})]
 # here
 results.append(step(1, y={"hi": np.arange(4)}))
 
-### a key that is folded with a static loop index
-# jax-ml/jax/issues/1033
-# differs: data: static value
-# step: 4 traces
-# hint: array
-# - @functools.partial(jax.jit, static_argnums=1)
-# + @jax.jit
-@functools.partial(jax.jit, static_argnums=1)
-def step(key, data):
-    return jax.random.normal(jax.random.fold_in(key, data), (2,))
-
-key = jax.random.PRNGKey(0)
-for i in range(4):
-    # here
-    results.append(step(key, i))
-
-### a training flag by name
-# google/flax/issues/3171
-# differs: training: static value
-# step: 2 traces, expected
-@functools.partial(jax.jit, static_argnames="training")
-def step(x, training):
-    return x * 0.5 if training else x
-
-for _ in range(2):
-    results.append(step(np.ones(3, np.float32), training=True))
-    # here
-    results.append(step(np.ones(3, np.float32), training=False))
-
 ### a lambda as a static argument
 # jax-ml/jax/issues/284
 # differs: f: callable
@@ -459,26 +318,6 @@ def apply(f):
     return step(f, np.ones(3, np.float32))
 
 results = [apply(lambda x: x**2) for _ in range(3)]
-
-### ordered dicts whose keys come in another order
-# https://docs.jax.dev/en/latest/pytrees.html
-# differs: params: structure
-# step: 2 traces
-# hint: order|same keys|one structure|structure
-# - [("b", b), ("w", w)]
-# + [("w", w), ("b", b)]
-import collections
-
-@jax.jit
-def step(params):
-    return params["w"].sum() + params["b"].sum()
-
-w, b = np.ones(3, np.float32), np.zeros(3, np.float32)
-saved = collections.OrderedDict([("w", w), ("b", b)])
-loaded = collections.OrderedDict([("b", b), ("w", w)])
-for params in (saved, loaded, saved):
-    # here
-    results.append(step(params))
 
 ### a named tuple that each batch defines
 # https://docs.jax.dev/en/latest/working-with-pytrees.html
@@ -530,23 +369,6 @@ for mul in (1.0, 2.0, 3.0, 4.0):
     custom = Custom(mul)
     # here
     results.append(custom.step(np.ones(3, np.float32)))
-
-### a static default that is passed now and then
-# https://docs.jax.dev/en/latest/_autosummary/jax.jit.html
-# differs: axis: structure
-# step: 2 traces
-# hint: same way|in every call
-# - results.append(step(x))
-# + results.append(step(x, axis=0))
-@functools.partial(jax.jit, static_argnames="axis")
-def step(x, axis=0):
-    return x.sum(axis)
-
-x = np.ones((2, 3), np.float32)
-for _ in range(2):
-    results.append(step(x))
-    # here
-    results.append(step(x, axis=0))
 
 ### a Partial of a lambda that each call makes
 # https://docs.jax.dev/en/latest/_autosummary/jax.tree_util.Partial.html
@@ -649,24 +471,6 @@ for _ in range(3):
     # here
     results.append(run(params, optim.init(params))[0])
 
-### an optimizer with a mask that is built again
-# google-deepmind/optax/issues/353
-# differs: tx: transformation
-# step: 3 traces
-# hint: from canonopt in place of optax
-# - tx = optax.adamw(
-# + tx = canonopt.adamw(
-@functools.partial(jax.jit, static_argnames="tx")
-def step(grads, opt_state, tx):
-    return tx.update(grads, opt_state, grads)
-
-for _ in range(3):
-    tx = optax.adamw(1e-3, mask={"w": True, "b": False})
-    grads = {"w": np.ones(3, np.float32), "b": np.ones(3, np.float32)}
-    opt_state = tx.init(grads)
-    # here
-    results.append(step(grads, opt_state, tx=tx)[0])
-
 ### a line search that runs outside of a jit
 # google-deepmind/optax/issues/1171
 # differs: the operation: function
@@ -729,45 +533,6 @@ for _ in range(3):
     field = step(field, np.ones(2, np.float32))
     results.append(field.scale)
 
-### a sampler that comes out of a pickle
-# pyro-ppl/numpyro/issues/514
-# differs: self: static value
-# step: 3 traces
-# hint: keep one instance for self
-# -     sampler = copy.deepcopy(sampler)
-import copy
-
-class Sampler:
-    scale = 2.0
-
-    @functools.partial(jax.jit, static_argnums=0)
-    def step(self, z):
-        return z * self.scale
-
-sampler = Sampler()
-for _ in range(3):
-    # here
-    results.append(sampler.step(np.float32(1.0)))
-    sampler = copy.deepcopy(sampler)
-
-### parameters that are restored for another machine
-# google/orbax/issues/648
-# differs: params['w']: sharding
-# step: 2 traces
-# hint: put params..w.. in one place before the first call
-# - params = {"w": jnp.asarray(np.ones(8, np.float32))}
-# + params = {"w": jax.device_put(np.ones(8, np.float32), by_rows)}
-@jax.jit
-def step(params, x):
-    return params["w"] * x
-
-params = {"w": jnp.asarray(np.ones(8, np.float32))}
-results.append(step(params, np.float32(2)))
-params = {"w": jax.device_put(np.ones(8, np.float32), by_rows)}
-for _ in range(2):
-    # here
-    results.append(step(params, np.float32(2)))
-
 ### a step that is compiled under a mesh and called without
 # AI-Hypercomputer/maxtext/pull/4934
 # differs: with mesh: context
@@ -787,17 +552,6 @@ for _ in range(2):
     results.append(step(x))
 
 ## as it should be
-### one function that is jitted in a loop
-# jax-ml/jax/issues/9288
-# step: 1 traces
-def step(i):
-    return i + 1
-
-i = 0
-while i < 3:
-    # here
-    i = jax.jit(step)(i)
-
 ### an inner function, called by itself and in a trace
 # jax-ml/jax/issues/7155
 # step: 1 traces
@@ -832,18 +586,6 @@ for _ in range(2):
     # here
     h(step, x)
 
-### a jitted function in a checkpoint
-# jax-ml/jax/issues/9661
-# step: 1 traces, 0 compiles
-@jax.jit
-def step(a):
-    return jnp.sum(a)
-
-gradient = jax.jit(jax.value_and_grad(jax.checkpoint(lambda a: step(a) ** 2)))
-for i in range(3):
-    # here
-    gradient(np.full((2, 5), i, np.float32))
-
 ### a BatchNorm in a training loop
 # patrick-kidger/equinox/issues/234
 # step: 1 traces
@@ -868,31 +610,6 @@ for _ in range(2):
     for length in (16, 32, 64, 128, 256):
         # here
         step(np.ones((2, length), np.int32))
-
-### a solve that is jitted once
-# patrick-kidger/diffrax/issues/82
-# step: 1 traces
-import diffrax
-
-@jax.jit
-def step(y0):
-    term = diffrax.ODETerm(lambda t, y, args: -y)
-    return diffrax.diffeqsolve(term, diffrax.Euler(), 0.0, 1.0, 0.5, y0, max_steps=4).ys
-
-for i in range(3):
-    # here
-    step(np.full(2, i, np.float32))
-
-### a pmap of one function in a loop
-# jax-ml/jax/issues/1600
-# step: 1 traces
-def step(x):
-    return x * 2
-
-x = np.ones((2, 3), np.float32)
-for _ in range(3):
-    # here
-    jax.pmap(step)(x)
 
 ### a batch whose keys come in another order
 # jax-ml/jax/issues/4085
@@ -919,39 +636,6 @@ for epoch in range(3):
         # here
         params = train(params, np.ones(4, np.float32))
 results.append(params["w"])
-
-### a model of nnx that is split again before each step
-# https://flax.readthedocs.io/en/latest/guides/performance.html
-# step: 1 traces
-@functools.partial(jax.jit, static_argnums=0)
-def step(graphdef, state, x):
-    model = nnx.merge(graphdef, state)
-    loss = (model(x) ** 2).mean()
-    model.kernel[...] = model.kernel[...] * 0.9
-    return loss, nnx.state(model)
-
-model = nnx.Linear(3, 2, rngs=nnx.Rngs(0))
-for _ in range(3):
-    graphdef, state = nnx.split(model)
-    # here
-    loss, state = step(graphdef, state, np.ones((2, 3), np.float32))
-    nnx.update(model, state)
-    results.append(loss)
-
-### a Partial of one function with new arrays
-# https://docs.jax.dev/en/latest/_autosummary/jax.tree_util.Partial.html
-# step: 1 traces
-def loss(scale, x):
-    return (scale * x).sum()
-
-@jax.jit
-def step(f, x):
-    return f(x)
-
-for i in range(3):
-    f = jax.tree_util.Partial(loss, jnp.asarray(np.float32(i)))
-    # here
-    results.append(step(f, np.ones(3, np.float32)))
 
 ### a warm-up that looks for NaNs
 # https://docs.jax.dev/en/latest/debugging/flags.html
