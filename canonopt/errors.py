@@ -195,8 +195,7 @@ ARRAY = Reason(
 )
 UNKNOWN_JIT = Reason(
     "was jitted with options that canonopt cannot read",
-    "Hoist the function inside of it, and jit that once, at the top level of a module: "
-    "jax.jit(canonopt.hoist(f), ...).",
+    "Define and jit it once, at the top level of a module.",
 )
 IDENTITY_TEST = Reason(
     "compares objects with `is`",

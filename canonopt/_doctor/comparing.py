@@ -1,6 +1,7 @@
 """Two reports side by side: what each function cost in both, and what only the second compiled."""
 
 import json
+import os
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -64,8 +65,8 @@ def new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
 
 
 def _key(function: _Dict) -> tuple[str, str]:
-    """Return what a function has in both runs. Its line may have moved."""
-    return function["name"], (function["place"] or "").rpartition(":")[0]
+    """Return what a function has in both runs. Its line, or the folder, may be another one."""
+    return function["name"], os.path.basename((function["place"] or "").rpartition(":")[0])
 
 
 def _calls(function: _Dict) -> list[Mapping[str, str]]:

@@ -46,8 +46,9 @@ class Change:
 
     @property
     def path_of_growth(self) -> str:
-        """Return the path, which is one for all lengths of a list."""
-        return re.sub(r"\[\d+\]", "[i]", self.path) if self.is_of_length else self.path
+        """Return the path, which is one for all lengths of a list and all keys of a dict."""
+        step = r"\[\d+\]|\[[^\[\]]*\]$"
+        return re.sub(step, "[i]", self.path) if self.is_of_length else self.path
 
 
 @attrs.frozen(kw_only=True)
@@ -192,8 +193,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "dtype",
-        "give {d.path} one dtype in every call, also where the function returns it: "
-        "canonopt.apply_updates keeps those of a model",
+        "give {d.path} one dtype in every call, also where the function returns it, as "
+        "canonopt.apply_updates does for a model",
     ),
     Rule(
         lambda d: d.kind in ("sharding", "commitment", "memory kind"),
@@ -293,10 +294,16 @@ def _assign(d: Difference, code: str) -> str:
 def _canonicalize(d: Difference) -> str:
     """Return `canonicalize` of the argument, if that is enough to make both calls the same."""
     is_value = d.is_static and d.before.kind == "value"  # neither a function nor a pytree
-    is_same = d.is_same_to_canonopt if d.is_static else not d.placed
-    if not is_same or is_value or d.is_of_flax or d.new.has_numbers(d.root):
+    is_same = d.is_same_to_canonopt if d.is_static else not (d.placed or _is_with_narrow(d.new))
+    has_numbers = d.old.has_numbers(d.root) or d.new.has_numbers(d.root)
+    if not is_same or is_value or d.is_of_flax or has_numbers:
         return ""
     return _assign(d, "{canonopt}.canonicalize({leaf})")
+
+
+def _is_with_narrow(call: Call) -> bool:
+    """Return True for a call with arrays that a strong float32 would widen, and a weak one not."""
+    return any(leaf.dtype in ("bfloat16", "float16") for leaf in call.arrays.values())
 
 
 def _with_dynamic_number(d: Difference) -> str:

@@ -430,7 +430,7 @@ import warnings
 with warnings.catch_warnings():
     warnings.simplefilter("ignore", DeprecationWarning)
     return jax.jit(captured_call(of_a_module), device=jax.devices()[0])
-= it was jitted with options that canonopt cannot read\. Hoist the function inside of it,
+= it was jitted with options that canonopt cannot read\. Define and jit it once, at
 """)
 CHANGED = r"can be changed in place\. Capture a tuple or a frozenset instead, or pass it as"
 
