@@ -80,7 +80,9 @@ class Part(NamedTuple):
 
     @property
     def is_other_to_canonopt(self) -> bool:
-        return self.before.digest != self.after.digest
+        before, after = self.before, self.after
+        is_unread = before.digest is None and before.token != after.token
+        return is_unread or before.digest != after.digest
 
     @property
     def label(self) -> str:

@@ -184,9 +184,6 @@ class _Limit(_Alarm):
     def line_of(self, site: str | None) -> None:
         """Ignore it."""
 
-    def note_problem(self, problem: str) -> None:
-        """Ignore it: an explanation is not worth a failing step."""
-
     def count_trace(self, call: Call | None) -> None:
         """Count a trace that is seen from inside the function."""
         entry = Entry(call, time.perf_counter(), traced=True)
