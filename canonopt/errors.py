@@ -245,6 +245,12 @@ def rebindable(name: str) -> Reason:
     )
 
 
+OF_LIBRARY = Reason(
+    "was made by a library and keeps a variable that it may rebind",
+    "Make it with canonopt in place of optax, or once, at the top level of a module.",
+)
+
+
 def impure(name: str) -> Reason:
     """For a function or value of a library that can differ each time, as `time.time`."""
     return Reason(

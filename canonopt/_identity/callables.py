@@ -21,7 +21,16 @@ from .._python_internals.libraries import HIDDEN_ATTRIBUTES, impure_name, is_lib
 from .._python_internals.namespaces import is_stable
 from .._python_internals.rebinding import captured_by, cells_of, is_bound, rebindable_variables
 from .._python_internals.weak import token_of
-from ..errors import CACHE, NO_RULE, OLD_TRACE, UNKNOWN_JIT, has_attributes, impure, rebindable
+from ..errors import (
+    CACHE,
+    NO_RULE,
+    OF_LIBRARY,
+    OLD_TRACE,
+    UNKNOWN_JIT,
+    has_attributes,
+    impure,
+    rebindable,
+)
 from .parts import kind_of
 from .reader import NOW, UNBOUND, Mode, Reader, Rule, fixed, inside
 
@@ -106,7 +115,8 @@ def _add_captured(reader: Reader, function: types.FunctionType, code: Code, mode
                 # variable. So it counts by identity, as something mutable does.
                 how = "live"
                 reader.add_identity(cell)
-                reader.note(function, rebindable(name))
+                is_library = is_library_function(function)
+                reader.note(function, OF_LIBRARY if is_library else rebindable(name))
         if mode in NOW and name in own:
             # As Optax's schedules round their numbers. What was there before the trace counts.
             _, value = reader.library_cells.setdefault(id(cell), (cell, value))
