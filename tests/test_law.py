@@ -9,7 +9,6 @@ import os
 import signal
 import threading
 import types
-import warnings
 import weakref
 
 import equinox as eqx
@@ -143,23 +142,6 @@ def test_a_sentinel_in_a_model_is_still_the_sentinel():
         assert canonopt.canonicalize(block)() == block()
         canonopt.hoist(block.norm)
         assert canonopt.canonicalize(copy.copy(block))() == block()
-
-
-# --- a factory runs once --------------------------------------------------------------------------
-
-
-def test_a_factory_runs_once_for_a_configuration():
-    @canonopt.canonical
-    def build(lr, momentum=0.9):
-        warnings.warn("careful", UserWarning, stacklevel=2)
-        return optax.sgd(lr, momentum)
-
-    with pytest.warns(UserWarning, match="careful") as caught:
-        kept = [build(0.1) for _ in range(3)]
-        kept.append(kept[0].replace(momentum=0.9))
-    assert len(caught) == 1  # when the factory runs
-    assert all(spec is kept[0] for spec in kept)
-    assert kept[0].parameters() == {"lr": 0.1, "momentum": 0.9}
 
 
 # --- lifetime -------------------------------------------------------------------------------------

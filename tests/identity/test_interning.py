@@ -55,12 +55,6 @@ def test_what_is_reached_from_a_configuration_keeps_it(keep):
 # --- threads ----------------------------------------------------------------------------------
 
 
-def test_a_call_with_a_negative_zero_is_another_one_each_time():
-    for _ in range(3):  # the third time, a call is remembered
-        for zero in (0.0, -0.0):
-            assert str(canonopt.scale(zero).step_size) == str(zero)
-
-
 def test_threads_that_build_the_same_configurations_get_the_same_objects():
     """64 threads, 1,000 configurations, all built at once by each: one object each."""
     start = threading.Barrier(64)

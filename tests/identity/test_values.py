@@ -143,10 +143,7 @@ def test_dtypes_are_one_parameter_whatever_the_spelling():
     )
 
 
-def test_static_fields_of_a_module_count_by_exact_value():
-    assert key(Module(True, 1)) == key(Module(True, 1))
-    for static in (True, 1.0, "1", -1):
-        assert key(Module(True, 1)) != key(Module(True, static))
+def test_a_list_in_a_module_counts_by_identity_in_a_static_field():
     # A list in a static field can be changed by the code that made it.
     items = [1]
     assert key(Module(True, items)) == key(Module(True, items)) != key(Module(True, [1]))

@@ -88,7 +88,8 @@ def test_the_error_of_a_factory_comes_through_untouched_and_leaves_nothing():
 def test_a_warning_is_shown_when_the_factory_runs(name):
     canonopt.clear_caches()
     with pytest.warns(catalogue.WARNING[name]) as caught:
-        specs = [catalogue.ALL[name](canonopt) for _ in range(3)]
+        specs = [catalogue.ALL[name](canonopt) for _ in range(2)]
+        specs.append(specs[0].replace(**specs[0].hyperparameters()))
     assert len(caught) == 1
     assert specs[0] is specs[1] is specs[2]
 
@@ -104,13 +105,6 @@ def numbers_of(spec):
 
 WITH_NUMBERS = [name for name in WITHOUT_WARNING if numbers_of(build(name, canonopt))]
 NUMBERS = [x for x in LOOKALIKES if isinstance(x, int | float | np.number)]
-
-
-def test_built_again_is_the_same_object():
-    specs = {name: build(name, canonopt) for name in WITHOUT_WARNING}
-    assert [name for name, spec in specs.items() if build(name, canonopt) is not spec] == []
-    gc.collect()
-    assert [name for name, spec in specs.items() if build(name, canonopt) is not spec] == []
 
 
 @pytest.mark.parametrize("name", WITHOUT_WARNING)
@@ -149,6 +143,7 @@ def test_configurations_with_numbers_that_differ_are_never_merged(name, data):
 
 
 @given(st.floats(), st.floats())
+@example(0.0, -0.0)
 def test_the_fast_path_merges_as_the_slow_one(a, b):
     # A positional and a keyword spelling are remembered apart, so each is tried again.
     for _ in range(2):
