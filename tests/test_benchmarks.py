@@ -34,12 +34,6 @@ def test_a_ratio_is_of_neighbouring_samples():
     assert (found.low, found.median, found.high) == (2.0, 2.0, 6.0)
 
 
-def test_amounts():
-    assert page.amount(2.5e6, "bytes") == "2.5 MB"
-    assert page.amount(1.5, "seconds") == "1.50 s"
-    assert page.amount(2e-5, "seconds") == "20.0 us"
-
-
 def test_the_page_in_docs_is_that_of_its_figures():
     found = json.loads((DOCS / "benchmarks.json").read_text("utf-8"))
     assert (DOCS / "benchmarks.md").read_text("utf-8") == page.page(found)

@@ -294,14 +294,6 @@ MISFITS = {
         lambda: {**small(), "model": small(dtype=jnp.bfloat16)["model"]},
         ["float32[8,4] -> bfloat16[8,4] @ like['model']['w']"],
     ),
-    "a leaf less": (
-        lambda: {name: part for name, part in small().items() if name != "step"},
-        ["int32[] -> missing @ like['step']"],
-    ),
-    "a leaf more": (
-        lambda: {**small(), "ema": jnp.zeros(3)},
-        ["missing -> float32[3] @ like['ema']"],
-    ),
     "an empty state more": (
         lambda: {**small(), "extra": optax.EmptyState()},
         ["missing -> EmptyState @ like['extra']"],

@@ -2,7 +2,6 @@
 
 import functools
 import types
-import warnings
 
 import jax
 import jax.numpy as jnp
@@ -27,12 +26,6 @@ REFUSED = {
     "rtol of canonopt.contrib.reduce_on_plateau",
     "atol of canonopt.contrib.reduce_on_plateau",
 }
-
-
-def quiet(name):
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        return build(name, canonopt)
 
 
 def numbers(spec):
@@ -60,7 +53,7 @@ def types_of(tree):
 @functools.cache
 def tried(name):
     """The numbers of an entry that can be traced, and for each that cannot, the error."""
-    spec, params, x = quiet(name), catalogue.parameters(name), catalogue.batch()
+    spec, params, x = build(name, canonopt), catalogue.parameters(name), catalogue.batch()
     # The first update is enough to see what is asked for.
     run = lambda spec: catalogue.step_for(name)(spec, params, spec.init(params), x)  # noqa: E731
     expected = types_of(jax.eval_shape(run, spec))
@@ -81,14 +74,14 @@ def tried(name):
 
 
 def with_numbers(names):
-    return [name for name in names if numbers(quiet(name))]
+    return [name for name in names if numbers(build(name, canonopt))]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", with_numbers(TRANSFORMATIONS))
 def test_every_number_is_traced_or_refused_by_name(name):
     accepted, refused = tried(name)
-    values = numbers(quiet(name))
+    values = numbers(build(name, canonopt))
     for path, error in refused.items():
         parameter = path.rpartition(".")[2]
         assert error.startswith(f"{parameter} of canonopt."), error
@@ -105,7 +98,7 @@ def difference(ours, theirs, scale):
 
 def cases(name):
     """The spec as it is, with all traced that can be, and what to try it on."""
-    spec, params, x = quiet(name), catalogue.parameters(name), catalogue.batch()
+    spec, params, x = build(name, canonopt), catalogue.parameters(name), catalogue.batch()
     accepted, _ = tried(name)
     return spec, canonopt.dynamic(spec, *accepted) if accepted else spec, params, x
 
@@ -168,7 +161,7 @@ def test_a_zero_that_xla_simplifies_is_equal_to_the_bit_outside_of_jit(name):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", catalogue.SCHEDULES)
 def test_schedules_are_traced_or_refuse_by_name(name):
-    schedule, counts = quiet(name), jnp.arange(12)
+    schedule, counts = build(name, canonopt), jnp.arange(12)
     values = lambda schedule: jax.jit(jax.vmap(schedule, in_axes=0))(counts)  # noqa: E731
     expected = np.asarray([schedule(count) for count in counts], np.float32)
     for path in numbers(schedule):

@@ -7,6 +7,11 @@ import nbclient
 import nbformat
 import pytest
 
+pytestmark = [
+    pytest.mark.slow,
+    # Of jupyter_client, in the process that starts the kernel.
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 SETUP = """
 import canonopt, jax, jax.numpy as jnp
 data = jnp.arange(4.0)
@@ -29,19 +34,21 @@ def step(x, optim=canonopt.sgd(lambda count: 0.1 / (count + 1))):
 """
 
 
-@pytest.mark.slow
+def run(*texts):
+    """Run cells with these texts, and return them."""
+    cells = [nbformat.v4.new_code_cell(text.strip()) for text in texts]
+    nbclient.NotebookClient(nbformat.v4.new_notebook(cells=cells), timeout=600).execute()
+    return cells
+
+
 @pytest.mark.parametrize("jit", ["jit", "filter_jit"])
 @pytest.mark.parametrize(
     ("cell", "numbers"), [(CELL, (1.05, 1.1, 1.05)), (SPEC, (-0.1, -0.2, -0.1))]
 )
-# Of jupyter_client, in the process that starts the kernel.
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_a_cell_that_runs_again_is_no_new_trace(cell, numbers, jit):
     cell = cell.format(jit=jit) + CALL
-    cells = [SETUP, cell, cell, cell.replace("0.1", "0.2"), cell]
-    notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(text) for text in cells])
-    nbclient.NotebookClient(notebook, timeout=600).execute()
-    first, again, changed, back = (read_output(cell) for cell in notebook.cells[1:])
+    _, *cells = run(SETUP, cell, cell, cell.replace("0.1", "0.2"), cell)
+    first, again, changed, back = map(read_output, cells)
     assert first == (pytest.approx(numbers[0]), 1) and again == (first[0], 0)
     assert changed == (pytest.approx(numbers[1]), 1)
     assert back[0] == pytest.approx(numbers[2])
@@ -67,13 +74,8 @@ log
 """
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_cells_are_named_by_their_numbers_and_show_a_log():
-    cells = [nbformat.v4.new_code_cell(text.strip()) for text in (SETUP, SITES)]
-    notebook = nbformat.v4.new_notebook(cells=cells)
-    nbclient.NotebookClient(notebook, timeout=600).execute()
-    *streams, shown = notebook.cells[1].outputs
+    *streams, shown = run(SETUP, SITES)[1].outputs
     printed = "".join(output.text for output in streams)
     assert re.search(r"^&lt;lambda&gt; .* In\[2\]:1$", shown.data["text/html"], re.MULTILINE)
     assert printed.split() == ["In[2]:1", "In[2]:4", "In[2]:6"]
@@ -82,8 +84,6 @@ def test_cells_are_named_by_their_numbers_and_show_a_log():
 QUICKSTART = Path(__file__).parents[1] / "examples" / "quickstart.ipynb"
 
 
-@pytest.mark.slow
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_the_quickstart_runs_and_shows_what_was_compiled(monkeypatch):
     pytest.importorskip("sklearn")
     monkeypatch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")  # for the kernel

@@ -110,22 +110,6 @@ def test_a_late_step_is_not_compared():
     assert compared(Program(tuple(cells))).index is None
 
 
-STEPS = tuple(f"step(optim, '{how}')" for how in dict.fromkeys(HOW))
-MASKED = "optim = lib.masked(lib.sgd(0.5, 0.5), lambda p: {k: k in names for k in p})"
-
-
-def test_a_step_is_traced_when_jax_traces_it():
-    """Keep what was traced before a change as it was, in all ways but the eager one."""
-    cells = ("names = ['w']", MASKED, *STEPS, "names.append('b')", *STEPS, "forget()", *STEPS)
-    recorded, count = run(Program(cells), optax), len(STEPS)
-    first, second, third = (recorded[i : i + count] for i in (0, count, 2 * count))
-    assert [repr(x) for x in first] == [repr(first[0])] * count
-    assert [repr(x) for x in third] == [repr(third[0])] * count != [repr(x) for x in first]
-    # A state that is made outside of the step has the new structure.
-    changed = {step for step, a, b in zip(STEPS, first, second, strict=True) if a != b}
-    assert changed == {f"step(optim, '{how}')" for how in ("eager", "outside", "update")}
-
-
 def test_most_steps_give_numbers_that_are_compared():
     records = [record for seed in range(60) for record in run(write(Random(seed)), optax)]
     assert len(records) > 200

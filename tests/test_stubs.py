@@ -2,17 +2,14 @@
 
 import ast
 import inspect
-from collections.abc import Callable
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any
 
-import jax
-import numpy as np
 import optax
 import pytest
 
 import canonopt
-from canonopt import contrib, optimizers
+from canonopt import optimizers
 from tools import stubs
 
 each_module = pytest.mark.parametrize("module", stubs.MODULES, ids=lambda module: module.__name__)
@@ -62,22 +59,6 @@ def test_of_another_optax_only_the_names_count(monkeypatch: pytest.MonkeyPatch):
 # --- what is written --------------------------------------------------------------------------
 
 
-def test_lr_stands_where_learning_rate_does():
-    rest = "b1: ArrayLike = 0.9, weight_lr_power: ArrayLike = 2.0, state_dtype: DTypeLike | None"
-    lines = stubs.entries(contrib)["schedule_free"].splitlines()
-    assert lines[:3] == [
-        "@overload",
-        "def schedule_free(base_optimizer: GradientTransformation, "
-        f"learning_rate: ScalarOrSchedule, {rest} = None) -> Spec:",
-        '    """Turn base_optimizer schedule_free.',
-    ]
-    assert lines[-2:] == [
-        "@overload",
-        "def schedule_free(base_optimizer: GradientTransformation, *, "
-        f"lr: ScalarOrSchedule, {rest} = None) -> Spec: ...",
-    ]
-
-
 @each_module
 def test_has_the_docstrings_and_defaults_of_optax(module: ModuleType):
     first: dict[str, ast.FunctionDef] = {}
@@ -96,32 +77,3 @@ def test_has_the_docstrings_and_defaults_of_optax(module: ModuleType):
         for text, default in zip(written, defaults, strict=True):
             is_plain = isinstance(default, int | float | str | None)
             assert not is_plain or ast.literal_eval(text) == default
-
-
-@pytest.mark.parametrize(
-    ("annotation", "words"),
-    [
-        (inspect.Parameter.empty, "Any"),
-        (float, "float"),
-        (None, "None"),
-        (int | None, "int | None"),
-        (jax.Array | int | None, "Array | int | None"),
-        (jax.typing.ArrayLike, "ArrayLike"),
-        (jax.typing.ArrayLike | None, "ArrayLike | None"),
-        (None | optax.ScalarOrSchedule, "ScalarOrSchedule | None"),
-        (jax.typing.ArrayLike | optax.Schedule, "Schedule | ArrayLike"),
-        (optax.Params, "Any"),
-        (bool | optax.Params, "Any"),
-        (Any | None, "Any"),
-        (optax.MaskOrFn, "MaskOrFn"),
-        (Callable[[optax.Params], Any] | Any | None, "MaskOrFn"),
-        (np.dtype | None, "DTypeLike | None"),
-        (tuple[int, ...], "tuple[int, ...]"),
-        (dict[int, float], "Mapping[int, float]"),
-        (Literal["hard", "smooth"], "Literal['hard', 'smooth']"),
-        (Callable[..., optax.GradientTransformation], "Callable[..., GradientTransformation]"),
-        (optax.EmptyState | int, "Any"),
-    ],
-)
-def test_words(annotation: Any, words: str):
-    assert stubs.words(annotation) == words

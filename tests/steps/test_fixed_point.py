@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 import canonopt
 
 from ..support.counting import counted
+from ..support.placements import mesh
 
 
 def loss_fn(params, x):
@@ -41,16 +42,6 @@ def train(optim, params, opt_state, loss=loss_fn, steps=3):
     for _ in range(steps):
         params, opt_state = step(params, opt_state, X)
     return (count.traces, count.compiles), params, opt_state
-
-
-def test_a_dtype_that_an_update_widens_is_wide_from_the_start():
-    params = parameters(jnp.bfloat16)
-    optim = canonopt.contrib.prodigy()
-    state = canonopt.init_like_grads(params, loss_fn, X, optim=optim)
-    assert optim.init(params).estim_lr.dtype == jnp.bfloat16
-    assert state.estim_lr.dtype == jnp.float32
-    np.testing.assert_array_equal(state.estim_lr, optim.init(params).estim_lr)
-    assert train(optim, params, state)[0] == (1, 1)
 
 
 def test_values_are_those_of_init_also_where_they_come_from_the_model():
@@ -84,8 +75,7 @@ def test_an_init_of_any_kind_makes_its_leaves_sharded():
         widened = jax.tree.map(lambda x, g: x + g, state["narrow"], updates)
         return updates, state | {"narrow": widened, "count": state["count"] + 1}
 
-    mesh = Mesh(np.array(jax.devices()), ("data",))
-    params = jax.device_put({"w": jnp.ones((64, 8))}, NamedSharding(mesh, P("data")))
+    params = jax.device_put({"w": jnp.ones((64, 8))}, NamedSharding(mesh(1), P("data")))
     loss = lambda p, x: jnp.sum(p["w"] ** 2)  # noqa: E731
     optim = optax.GradientTransformation(init, update)
     expected = optim.init(params)
@@ -102,10 +92,9 @@ def test_an_init_of_any_kind_makes_its_leaves_sharded():
 
 
 def on_mesh():
-    mesh = Mesh(np.array(jax.devices()), ("data",))
     return {
-        "w": jax.device_put(jnp.ones((8, 8)), NamedSharding(mesh, P("data"))),
-        "b": jax.device_put(jnp.ones(8), NamedSharding(mesh, P())),
+        "w": jax.device_put(jnp.ones((8, 8)), NamedSharding(mesh(1), P("data"))),
+        "b": jax.device_put(jnp.ones(8), NamedSharding(mesh(1), P())),
     }
 
 
@@ -184,15 +173,12 @@ def test_an_init_that_reads_its_parameters_fails_with_a_note_on_a_mesh():
     jax.__version_info__ < (0, 10), reason="this jax runs no update of adam on host memory"
 )
 def test_parameters_on_several_memory_kinds():
-    mesh = Mesh(np.array(jax.devices()), ("data",))
-    on_host = NamedSharding(mesh, P("data"), memory_kind="pinned_host")
-    params = {
-        "w": jax.device_put(jnp.ones((8, 8)), on_host),
-        "b": jax.device_put(jnp.ones(8), NamedSharding(mesh, P())),
-    }
+    params = on_mesh()
+    on_device = params["w"].sharding
+    params["w"] = jax.device_put(params["w"], on_device.with_memory_kind("pinned_host"))
 
     def loss(params, x):
-        weight = jax.device_put(params["w"], NamedSharding(mesh, P("data"), memory_kind="device"))
+        weight = jax.device_put(params["w"], on_device.with_memory_kind("device"))
         return jnp.sum((x @ weight + params["b"]) ** 2)
 
     state = canonopt.init_like_grads(params, loss, X, optim=canonopt.adam(1e-3))
@@ -315,15 +301,6 @@ def test_a_leaf_that_every_update_makes_weakly_typed_is_so_from_the_start():
     state = canonopt.init_like_grads(parameters(), loss_fn, X, optim=optim)
     assert state["rate"].weak_type and state["rate"] == 0.5
     assert train(optim, parameters(), state)[0] == (1, 1)
-
-
-def test_a_weakly_typed_model_is_traced_once_when_canonical():
-    params = {"w": jnp.full((8, 8), 1.0), "b": jnp.full(8, 1.0)}
-    optim = canonopt.adam(1e-3)
-    for canonical, expected in ((False, (2, 2)), (True, (1, 1))):
-        model = canonopt.canonicalize(params) if canonical else params
-        state = canonopt.init_like_grads(model, loss_fn, X, optim=optim)
-        assert train(optim, model, state)[0] == expected
 
 
 # --- extra arguments of updates ---------------------------------------------------------------
