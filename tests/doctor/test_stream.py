@@ -1,5 +1,6 @@
 """The stream: records that are written, and what is read back."""
 
+import functools
 import json
 import re
 import threading
@@ -14,6 +15,7 @@ from canonopt._doctor.stream import StreamRecorder, read
 from canonopt._recompiles import listeners
 
 from ..support.doctor import as_lines, read_back, records_of
+from ..support.threads import in_threads
 
 pytestmark = pytest.mark.usefixtures("restored_caches")
 
@@ -143,11 +145,7 @@ def test_threads_write_whole_lines_with_counts_that_grow(tmp_path):
         def step(x):
             return x + 1
 
-        threads = [threading.Thread(target=calls, args=(10 * i,)) for i in range(1, 5)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(*(functools.partial(calls, 10 * i) for i in range(1, 5)))
 
     records = records_of(run, everywhere=True)
     told = [r["function"] for r in records if r.get("function", {}).get("name") == "step"]

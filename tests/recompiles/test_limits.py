@@ -6,7 +6,6 @@ import inspect
 import re
 import threading
 from collections.abc import Callable
-from concurrent import futures
 
 import attrs
 import chex
@@ -23,6 +22,7 @@ from jax.sharding import PartitionSpec as P
 import canonopt
 
 from ..support.scenarios import mesh, on_explicit_axes, ones
+from ..support.threads import in_threads
 
 UNLIMITED = 10**6
 assert_any = functools.partial(canonopt.assert_max_traces, max_traces=UNLIMITED)
@@ -110,26 +110,21 @@ def test_raises_below_and_above(jit):
         np.testing.assert_array_equal(call(ones(8, 1)), 2 * ones(8, 1))
 
 
-PEERS = {
-    "ours": assert_any,
-    "chex": lambda f: chex.assert_max_traces(f, UNLIMITED),
-    "equinox": lambda f: eqx.debug.assert_max_traces(f, max_traces=UNLIMITED),
-}
-
-
 @pytest.mark.parametrize(
     "decorate",
     [
         canonopt.assert_max_traces(2),
         lambda f: canonopt.assert_max_traces(f, max_traces=2),
+        canonopt.assert_max_compiles(max_compiles=2),
     ],
 )
 def test_how_it_is_called(decorate):
-    call = jax.jit(decorate(Truth().function()))
-    for size in (1, 2):
+    call = decorate(jax.jit(Truth().function()))
+    for size in (1, 2, 1):
         call(ones(size))
-    with pytest.raises(AssertionError, match="for the 3rd time, and max_traces=2"):
+    with pytest.raises(AssertionError, match=r"for the 3rd time, and max_(traces|compiles)=2"):
         call(ones(3))
+    assert call.log.traces == 3
     assert canonopt.assert_max_traces()(len).__name__ == "len"
 
 
@@ -207,7 +202,13 @@ def test_an_eager_run_is_no_trace(call):
 
 # --- generated sequences of calls ---------------------------------------------------------------
 
-WRAPPERS = {"jit": jax.jit, "filter_jit": eqx.filter_jit, **PEERS}
+WRAPPERS = {
+    "jit": jax.jit,
+    "filter_jit": eqx.filter_jit,
+    "ours": assert_any,
+    "chex": lambda f: chex.assert_max_traces(f, UNLIMITED),
+    "equinox": lambda f: eqx.debug.assert_max_traces(f, max_traces=UNLIMITED),
+}
 INPUTS = st.tuples(
     st.sampled_from([(2,), (3,), (2, 2)]),
     st.sampled_from([np.float32, np.int32, np.bool_]),
@@ -316,11 +317,6 @@ def test_a_compile_without_a_trace_names_the_leaf(jit):
     np.testing.assert_array_equal(call({"w": array, "b": array}), array)
 
 
-def in_another_thread(function):
-    with futures.ThreadPoolExecutor(1) as pool:
-        return pool.submit(function).result()
-
-
 def test_programs_that_threads_make_at_the_same_time_are_expected():
     barrier = threading.Barrier(4)
 
@@ -329,13 +325,13 @@ def test_programs_that_threads_make_at_the_same_time_are_expected():
         barrier.wait()
         return x * 2
 
-    with canonopt.compile_log(all_threads=True) as log, futures.ThreadPoolExecutor(4) as pool:
-        list(pool.map(lambda n: step(np.ones(n, np.float32)), (1, 2, 5, 11)))
+    with canonopt.compile_log(all_threads=True) as log:
+        in_threads(*(functools.partial(step, ones(n)) for n in (1, 2, 5, 11)))
     assert (log["step"].traces, log["step"].compiles) == (4, 4)
     assert log["step"].is_expected, str(log)
 
 
-@pytest.mark.parametrize("compiled_by", [lambda f: f(), in_another_thread], ids=["this", "other"])
+@pytest.mark.parametrize("compiled_by", [lambda f: f(), in_threads], ids=["this", "other"])
 @pytest.mark.parametrize("stage", ["lower", "trace"])
 def test_a_compile_by_hand_counts_for_the_lowered_function(stage, compiled_by):
     watched = canonopt.assert_max_compiles(jax.jit(Truth().function()), 2)
@@ -353,19 +349,6 @@ def test_a_compile_by_hand_counts_for_the_lowered_function(stage, compiled_by):
     with pytest.raises(canonopt.errors.ExcessError, match="is compiled for the 3rd time"):
         compiled_by(third.compile)
     assert other.log.compiles == 1
-
-
-def test_compiles_as_a_decorator_with_a_limit():
-    @canonopt.assert_max_compiles(max_compiles=2)
-    @jax.jit
-    def double(x):
-        return 2 * x
-
-    for size in (1, 2, 1):
-        double(ones(size))
-    with pytest.raises(canonopt.errors.ExcessError, match="for the 3rd time, and max_compiles=2"):
-        double(ones(3))
-    assert double.log.traces == 3
 
 
 @pytest.mark.parametrize("plain", [lambda x: x, len, functools.partial(len), eqx.nn.Identity()])

@@ -1,9 +1,9 @@
 """`no_recompiles`: raises if and only if something is traced or compiled, and says why."""
 
 import contextlib
+import functools
 import gc
 import re
-import threading
 import warnings
 
 import equinox as eqx
@@ -19,6 +19,7 @@ from canonopt.errors import LimitError, RecompileError, RecompileWarning
 
 from ..support.counting import all_compiles, fresh, line_marked
 from ..support.scenarios import ones
+from ..support.threads import in_threads
 
 JITS = {
     "jax.jit": jax.jit,
@@ -115,11 +116,7 @@ def test_threads_raise_where_they_trace():
             errors.append((size, error.path))
 
     with canonopt.no_recompiles():
-        threads = [threading.Thread(target=work, args=(n,)) for n in (2, 3, 4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(*(functools.partial(work, size) for size in (2, 3, 4)))
     assert sorted(size for size, _ in errors) == [3, 4]
 
 
@@ -281,8 +278,7 @@ def test_the_cause_is_told_against_what_was_recorded(recorded):
         step(X)
     elif recorded == "in a thread":
         kept.enter_context(canonopt.compile_log(all_threads=True))
-        thread = threading.Thread(target=step, args=(X,))
-        thread.start(), thread.join()
+        in_threads(lambda: step(X))
     else:
         step(X)
     gc.collect()

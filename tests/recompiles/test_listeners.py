@@ -25,6 +25,7 @@ from canonopt._recompiles import listeners
 from ..support import counting
 from ..support.counting import fresh
 from ..support.scenarios import array, on_explicit_axes, ones
+from ..support.threads import in_threads
 
 # --- counts by function -----------------------------------------------------------------------
 
@@ -220,11 +221,7 @@ def test_blocks_in_threads(all_threads):
         logs[i] = log
 
     with canonopt.compile_log() as outside:
-        threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
+        in_threads(*(functools.partial(work, i) for i in range(4)))
     assert outside.functions == []
     for i, log in logs.items():
         seen = range(4) if all_threads else [i]

@@ -12,7 +12,6 @@ import time
 import types
 import weakref
 from collections.abc import Callable
-from concurrent import futures
 from typing import Any
 
 import chex
@@ -25,6 +24,8 @@ import pytest
 import canonopt
 from canonopt._recompiles import StaleRead, StaleWatch
 from canonopt.errors import StaleReadError
+
+from ..support.threads import in_threads
 
 JITS = {
     "jax.jit": jax.jit,
@@ -505,12 +506,6 @@ def test_large_arrays_are_compared_at_some_calls():
 # --- the hook of JAX ------------------------------------------------------------------------------
 
 
-def in_thread(function: Callable[[], None]) -> None:
-    """Run a function in a thread, which has no settings of JAX of its own."""
-    with futures.ThreadPoolExecutor() as pool:
-        pool.submit(function).result()
-
-
 def test_blocks_of_debug_nans_do_not_end_it():
     def check() -> None:
         step = jitted()
@@ -526,7 +521,7 @@ def test_blocks_of_debug_nans_do_not_end_it():
             run(step, 2.0, 3.0)
         assert len(reports) == 1
 
-    in_thread(check)
+    in_threads(check)  # which has no settings of JAX of its own
 
 
 def test_afterwards_the_hook_of_jax_is_as_it_was():
@@ -558,7 +553,7 @@ def test_nans_are_found_if_that_is_turned_on_inside():
                 step(X + 1)
 
     try:
-        in_thread(check)
+        in_threads(check)
     finally:
         jax.config.update("jax_debug_nans", False)
 
@@ -566,7 +561,7 @@ def test_nans_are_found_if_that_is_turned_on_inside():
 def test_other_threads_are_watched_too():
     step = jitted()
     with Collected() as reports:
-        in_thread(lambda: run(step, 1.0, 2.0))
+        in_threads(lambda: run(step, 1.0, 2.0))
     assert len(reports) == 1
 
 

@@ -653,10 +653,6 @@ class Made:
 one = Made()
 -> one.scale(x)
 ~ rate = 5.0
-### a cached method of what holds an array
-one = Passed(1.0, jnp.float32(2.0))
--> x * one.cached() * one.w
-~ one.rate = 5.0
 ### a set of objects has their order
 def fit(objects):
     def step(x):
