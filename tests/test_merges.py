@@ -404,9 +404,6 @@ whole, batch = PartitionSpec(), PartitionSpec("i")
 mean = jax.shard_map(mean, mesh=mesh, in_specs=(whole, batch, batch), out_specs=whole)
 functions = mean, jax.checkpoint(loss), jax.value_and_grad(loss), jax.vmap(loss, (None, 0, 0))
 return [jit(fn)(params, x, y) for fn in functions]
-### jitted partial of settings
-step = lambda s, params, x, y: (descend(params, jax.grad(s.loss)(params, x, y)),)
-return repeat(jit(functools.partial(step, Settings())), make_params(), data=make_data(key))
 """
 
 

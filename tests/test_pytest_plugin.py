@@ -156,10 +156,6 @@ def test_it(): scan(), scan(), scan()
 def test_it(): scan(), scan(), scan()
 > *.py:* was traced 3 times, max_traces(1).
 
-### eager work that is enough
-@pytest.mark.max_traces(3)
-def test_it(): scan(), scan(), scan()
-
 ### eager work for other shapes
 @pytest.mark.max_compiles(0)
 def test_it():

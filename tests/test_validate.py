@@ -75,14 +75,6 @@ def is_met():
     return {"canonopt": [1, 0], "met": True}
 
 
-def test_all_is_met(monkeypatch, tmp_path, capsys):
-    status, page = run(monkeypatch, tmp_path, first=is_met, second=is_met)
-    assert status == 0
-    assert "| result | all expectations are met |" in page
-    assert page.count("| a check | 1 0 | yes |") == 2
-    assert "first: as expected\nsecond: as expected" in capsys.readouterr().out
-
-
 def test_a_check_that_raises_is_recorded_and_the_others_go_on(monkeypatch, tmp_path, capsys):
     status, page = run(monkeypatch, tmp_path, first=fails, second=is_met)
     assert status == 1

@@ -191,7 +191,7 @@ def defined_again():
     "make",
     [
         lambda: defined_again()(1),
-        lambda: capturing(defined_again()(1)),
+        lambda: capturing(capturing(defined_again()(1))),
         lambda: (defined_again()(1), 2),
         defined_again,
     ],

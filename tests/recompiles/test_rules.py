@@ -81,23 +81,6 @@ for lr in (1e-3, 1e-3, 1e-4):
         "function: function make.<locals>.step with captured variable 'step_size' -0.001 -> ",
         "hint: build tx from canonopt in place of optax, with numbers that change as canonopt.dyn",
     ),
-    "a class that a notebook defines again, behind two functions": (
-        """
-for _ in range(2):
-    class Net:
-        def __call__(self, x):
-            return x
-    net = Net()
-    def loss(x):
-        return net(x)
-    @jax.jit
-    def step(x):
-        return loss(x)
-    step(1.0)
-""",
-        "and class Net was defined again",
-        "hint: define class Net once, in a module that is imported",
-    ),
     "what a library hides": (
         """
 for _ in range(2):
@@ -169,16 +152,6 @@ for rate in (0.1, 0.2, 0.3):
 """,
         "give state.tx.learning_rate one value, or canonopt.dynamic(number), in a subclass of "
         "TrainState that says `tx: object = struct.field(pytree_node=True)`",
-    ),
-    "rates of NumPy": (
-        """
-step = eqx.filter_jit(lambda optim, x: optim.init(x))
-for rate in np.logspace(-3, -1, 3):
-    optim = canonopt.adam(rate)
-    step(optim, 1.0)
-""",
-        "optim.learning_rate: static value: np.float64(0.001) -> np.float64(0.01)",
-        "one value, or canonopt.dynamic(number), which may change without a new trace",
     ),
     "rates in the state": (
         """

@@ -138,23 +138,6 @@ for decays in (True, False):
     optim = canonopt.chain(canonopt.adamw(1e-3, mask={"w": decays}))
     # here
     step({"w": ones}, tx=optim)
-
-### a trainer that jits its method, with other attributes
-# write: canonopt.jit in place of jax.jit
-# hint: define and jit the function once, and pass what differs in it as an argument
-class Trainer:
-    def __init__(self, seed):
-        self.seed, self.optim, self.log = seed, optax.adam(0.1), []
-        self.jitted = jax.jit(self.step)
-
-    def step(self, params):
-        updates, _ = self.optim.update(params, self.optim.init(params))
-        return params - updates
-
-for seed in range(3):
-    trainer = Trainer(seed)
-    # here
-    results.append(trainer.jitted(ones))
 """
 SCRIPTS = {part.partition("\n")[0]: part.partition("\n")[2] for part in TEXT[4:].split("\n### ")}
 

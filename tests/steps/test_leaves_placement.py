@@ -76,12 +76,6 @@ def assert_like_params(opt_state, params):
             assert type(leaf.sharding) is type(params["w"].sharding), path
 
 
-@pytest.mark.parametrize("name", SOME)
-def test_uncommitted_stays_uncommitted(name):
-    params, opt_state = prepared(build("canonopt", name), placements.parameters())
-    assert not any(leaf.committed for leaf in jax.tree.leaves((params, opt_state)))
-
-
 def on_another_device():
     return jax.device_put(placements.parameters(), jax.devices()[-1])
 
