@@ -39,7 +39,7 @@ hide: [toc]
 the message, cut to {longest} characters. *Nothing*: the tool sees no difference, raises nothing and
 logs nothing. chex and equinox are below the jit, where both see traces. Measured with {versions};
 `python -m tools.explanations_table` measures again. The scenarios are in
-`tests/support/scenarios.py`, each with the line that fixes it.
+`tests/support/scenarios.py`.
 
 | | says something | says nothing |
 | --- | ---: | ---: |
@@ -62,7 +62,7 @@ _FOLD = "<details><summary>{says}</summary>{text}</details>"
 
 def _by_canonopt(scenario: Scenario, jit: Callable) -> str:
     with canonopt.compile_log() as log:
-        scenario.run(jit, False)
+        scenario.run(jit)
     return str(log["step"].entries[-1].told)
 
 
@@ -72,7 +72,7 @@ def _by_limit(limit: Callable[[Callable], Callable]) -> Callable[[Scenario, Call
             return jit(limit(function), **options)
 
         try:
-            scenario.run(limited, False)
+            scenario.run(limited)
         except Exception as error:  # its own, or equinox's around it
             return f"{type(error).__name__}: {error}"
         return ""
@@ -104,7 +104,7 @@ def _explained() -> Iterator[list[str]]:
 
 def _by_jax(scenario: Scenario, jit: Callable) -> str:
     with _explained() as texts:
-        scenario.run(jit, False)
+        scenario.run(jit)
     misses = [text for text in texts if "CACHE MISS" in text and "step" in text]
     # The first miss is the first call's. The first line of a miss is the place.
     return "\n".join(misses[-1].splitlines()[1:]) if len(misses) > 1 else ""

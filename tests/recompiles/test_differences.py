@@ -25,9 +25,9 @@ from ..support.scenarios import JITS, SCENARIOS, cells, named, ones, scaling
 CELLS = [pytest.param(*cell, id=f"{cell[0].name}, {cell[1]}") for cell in cells()]
 
 
-def run(scenario, jit, fixed=False):
+def run(scenario, jit, **options):
     with canonopt.compile_log() as log:
-        scenario.run(JITS[jit], fixed)
+        scenario.run(JITS[jit], **options)
     return log["step"]
 
 

@@ -1,13 +1,14 @@
-"""Recompile scenarios: what a user does, what canonopt says, and the same with its advice.
+"""Recompile scenarios: what a user does, and what canonopt says.
 
 Each scenario jits a function named `step` with the given `jit`, and calls it until it recompiles.
-With `fixed` it follows the advice, and then there is one trace and one compile. Nothing else may
-jit a function named `step`. `calls` adds a scenario that only calls it with other arguments.
+If it takes `fixed`, it is with that as canonopt advises, and then there is one trace and one
+compile. Nothing else may jit a function named `step`. `calls` adds a scenario that only calls it
+with other arguments.
 """
 
-import contextlib
 import dataclasses
 import functools
+import inspect
 import types
 import typing
 from collections.abc import Callable, Iterator
@@ -53,21 +54,23 @@ class Says:
 @attrs.frozen
 class Scenario:
     name: str
-    run: Callable[[Jit, bool], Any]
+    run: Callable[..., Any]
     jits: tuple[str, ...]
     says: tuple[Says, ...]
-    can_be_fixed: bool = True
+
+    @property
+    def can_be_fixed(self) -> bool:
+        return "fixed" in inspect.signature(self.run).parameters
 
 
 SCENARIOS: list[Scenario] = []
 
 
 def scenario(
-    *says: Says, jits: tuple[str, ...] = (PLAIN, FILTERED), can_be_fixed: bool = True
+    *says: Says, jits: tuple[str, ...] = (PLAIN, FILTERED)
 ) -> Callable[[Callable], Callable]:
     def add(run: Callable) -> Callable:
-        name = run.__name__.replace("_", " ").strip()
-        SCENARIOS.append(Scenario(name, run, jits, says, can_be_fixed))
+        SCENARIOS.append(Scenario(run.__name__.replace("_", " "), run, jits, says))
         return run
 
     return add
@@ -78,20 +81,19 @@ def calls(
     function: Callable,
     arguments: Callable[[], list],
     *says: Says,
-    fixed: Callable[[], list] | None = None,
     jits: tuple[str, ...] = (PLAIN, FILTERED),
     static: str = "",
 ) -> None:
-    """Add a scenario: a function that is called with these arguments, or with those of `fixed`."""
+    """Add a scenario: a function that is called with these arguments."""
 
-    def run(jit: Jit, is_fixed: bool) -> None:
+    def run(jit: Jit) -> None:
         code, space = function.__code__, function.__globals__
         step = jit(named(types.FunctionType(code, space)), static=static or ())
-        for args in (fixed if is_fixed and fixed else arguments)():
+        for args in arguments():
             # What is static has a name in every kind of jit.
             step(*args[:-1], **{static: args[-1]}) if static else step(*args)
 
-    SCENARIOS.append(Scenario(name, run, jits, says, fixed is not None))
+    SCENARIOS.append(Scenario(name, run, jits, says))
 
 
 def cells() -> Iterator[tuple[Scenario, str]]:
@@ -145,47 +147,39 @@ calls(
     lambda batch: batch[0],
     lambda: [([ones(3)],), ([ones(3), ones(3)],)],
     Says("batch[1]", "structure", "missing", r"float32\[3\]", "give batch one structure"),
-    fixed=lambda: [([ones(3), ones(3)],)] * 2,
 )
 calls(
     "another container",
     lambda batch: batch[0],
     lambda: [((ones(3), ones(2)),), ([ones(3), ones(2)],)],
     Says("batch", "structure", "tuple", "list", "give batch one structure"),
-    fixed=lambda: [([ones(3), ones(2)],)] * 2,
 )
 calls(
     "none for an argument",
     lambda x, mask: x if mask is None else x * mask,
     lambda: [(ones(3), None), (ones(3), ones(3, dtype=bool))],
     Says("mask", "none", "None", r"bool\[3\]", "give mask one structure"),
-    fixed=lambda: [(ones(3), ones(3, dtype=bool))] * 2,
 )
 
 
 @scenario(
     Says("pair", "structure", "Pair$", "Pair, whose class was defined again", "class Pair once")
 )
-def a_class_defined_again(jit, fixed):
+def a_class_defined_again(jit):
     step = jit(named(lambda pair: pair.x))
-    one = None
     for _ in range(2):
 
         class Pair(typing.NamedTuple):
             x: Any
 
-        one = one if fixed and one else Pair
-        step(one(ones(3)))
+        step(Pair(ones(3)))
 
 
 @scenario(Says("y", "structure", "by position", "by keyword", "pass y the same way"), jits=(PLAIN,))
-def a_keyword_for_a_position(jit, fixed):
+def a_keyword_for_a_position(jit):
     step = jit(named(lambda x, y: x + y))
     step(ones(3), ones(3))
-    if fixed:
-        step(ones(3), ones(3))
-    else:
-        step(ones(3), y=ones(3))
+    step(ones(3), y=ones(3))
 
 
 # --- arrays ---------------------------------------------------------------------------------------
@@ -195,14 +189,12 @@ calls(
     lambda x: x.sum(),
     lambda: [(ones(8),), (ones(8),), (ones(5),)],
     Says("x", "shape", r"float32\[8\]", r"float32\[5\]", "pad or drop .* x has one shape"),
-    fixed=lambda: [(ones(8),)] * 3,
 )
 calls(
     "another dtype",
     lambda x: x.sum(),
     lambda: [(ones(3),), (ones(3, dtype=np.int32),)],
     Says("x", "dtype", r"float32\[3\]", r"int32\[3\]", "give x one dtype in every call"),
-    fixed=lambda: [(ones(3),)] * 2,
 )
 calls(
     "a key of another style",
@@ -215,7 +207,6 @@ calls(
     lambda x, lr: x * lr,
     lambda: [(ones(3), 1), (ones(3), 0.5)],
     Says("lr", "scalar", "Python int", "Python float", r"jnp\.asarray\(lr"),
-    fixed=lambda: [(ones(3), jnp.float32(lr)) for lr in (1, 0.5)],
     jits=(PLAIN,),
 )
 calls(
@@ -223,7 +214,6 @@ calls(
     lambda x, lr: x * lr,
     lambda: [(ones(3), 0.5), (ones(3), jnp.float32(0.5))],
     Says("lr", "weak type", "Python float", r"float32\[\]", r"jnp\.asarray\(lr"),
-    fixed=lambda: [(ones(3), jnp.float32(0.5))] * 2,
     jits=(PLAIN,),
 )
 
@@ -234,7 +224,7 @@ calls(
         r"scale = canonopt\.canonicalize\(scale\)",
     )
 )
-def a_weakly_typed_leaf(jit, fixed):
+def a_weakly_typed_leaf(jit, fixed=False):
     step = jit(named(lambda scale, x: scale * x.sum()))
     scale = jnp.asarray(1.0)
     for _ in range(2):
@@ -280,7 +270,6 @@ calls(
     lambda x, owner: x,
     lambda: [(ones(3), Unequal()), (ones(3), Unequal())],
     Says("owner", "static value", "Unequal", "equal only to itself", "keep one instance"),
-    fixed=lambda: [(ones(3), Unequal())] * 2,
     static="owner",
 )
 
@@ -314,20 +303,20 @@ calls(
     Says("fn", "callable", f"{_VALUE}2.0", f"{_VALUE}3.0", "fn .*array"),
     static="fn",
 )
-calls(
-    "a callable made again",
-    lambda x, fn: fn(x),
-    lambda: [(ones(3), scaling(2.0)) for _ in range(2)],
+
+
+@scenario(
     Says(
-        "fn",
-        "callable",
-        "scaled",
-        "made by the same code",
+        *("fn", "callable", "scaled", "made by the same code"),
         r"fn once, or by canonopt\.canonicalize",
-    ),
-    fixed=lambda: [(ones(3), canonopt.hoist(scaling(2.0))) for _ in range(2)],
-    static="fn",
+    )
 )
+def a_callable_made_again(jit, fixed=False):
+    step = jit(named(lambda x, fn: fn(x)), static="fn")
+    for _ in range(2):
+        step(ones(3), fn=canonopt.hoist(scaling(2.0)) if fixed else scaling(2.0))
+
+
 calls(
     "another function",
     lambda x, fn: fn(x),
@@ -343,7 +332,7 @@ calls(
         r"model\.activation once, or by canonopt\.canonicalize",
     )
 )
-def a_model_with_a_lambda_in_a_static_field(jit, fixed):
+def a_model_with_a_lambda_in_a_static_field(jit, fixed=False):
     step = jit(named(lambda model, x: model(x)))
     for _ in range(2):
         model = Activated(array(3, 3), lambda x: x + 1)
@@ -356,23 +345,23 @@ def a_model_with_a_lambda_in_a_static_field(jit, fixed):
         r"optim = canonopt\.canonicalize\(optim\) build optim from canonopt",
     )
 )
-def a_rebuilt_optimizer(jit, fixed):
+def a_rebuilt_optimizer(jit, fixed=False):
     step = jit(named(lambda grads, state, optim: optim.update(grads, state)), static="optim")
     for _ in range(2):
         optim = (canonopt if fixed else optax).adam(1e-3)
         step(array(3), optax.adam(1e-3).init(array(3)), optim=optim)
 
 
-calls(
-    "a train state with a rebuilt optimizer",
-    lambda state: jax.tree.map(jnp.negative, state),
-    lambda: [(TrainState(array(3), len, optax.adam(1e-3)),) for _ in range(2)],
+@scenario(
     Says(
         *("state.optim", "transformation", "optax.adam", "made by the same code"),
         r"build state\.optim from canonopt in place of optax",
-    ),
-    fixed=lambda: [(TrainState(array(3), len, canonopt.adam(1e-3)),) for _ in range(2)],
+    )
 )
+def a_train_state_with_a_rebuilt_optimizer(jit, fixed=False):
+    step = jit(named(lambda state: jax.tree.map(jnp.negative, state)))
+    for _ in range(2):
+        step(TrainState(array(3), len, (canonopt if fixed else optax).adam(1e-3)))
 
 
 @scenario(
@@ -381,14 +370,13 @@ calls(
         r"canonopt.jit in place of jax.jit|canonopt.filter_jit in place of eqx.filter_jit",
     )
 )
-def a_function_made_again_in_a_loop(jit, fixed):
-    one = jit(named(lambda x: x * 2))
+def a_function_made_again_in_a_loop(jit):
     for _ in range(2):
 
         def step(x):
             return x * 2
 
-        (one if fixed else jit(step))(ones(3))
+        jit(step)(ones(3))
 
 
 @scenario(
@@ -400,17 +388,13 @@ def a_function_made_again_in_a_loop(jit, fixed):
         "pass what differs in it as",
     )
 )
-def a_function_made_again_with_another_value(jit, fixed):
-    one = jit(named(lambda x, scale: x * scale))
+def a_function_made_again_with_another_value(jit):
     for scale in (2.0, 3.0):
 
         def step(x):
             return x * scale  # noqa: B023
 
-        if fixed:
-            one(ones(3), jnp.asarray(scale))
-        else:
-            jit(step)(ones(3))
+        jit(step)(ones(3))
 
 
 # --- places, options and surroundings -------------------------------------------------------------
@@ -429,7 +413,6 @@ calls(
     lambda x: x * 2,
     lambda: [(array(3),), (committed(),)],
     Says("x", "commitment", "not committed", "committed", r"device_put\(x, sharding"),
-    fixed=lambda: [(committed(),)] * 2,
 )
 calls(
     "another sharding",
@@ -439,14 +422,12 @@ calls(
         *("params['w']", "sharding", r"\('data',\)|'data'", r"P\w*\(\)"),
         r"jax\.device_put\(params\['w'\], sharding\)",
     ),
-    fixed=lambda: [({"w": placed(P("data"))},)] * 2,
 )
 calls(
     "another memory",
     lambda x: x,
     lambda: [(placed(P(), kind),) for kind in ("device", "pinned_host")],
     Says("x", "memory kind", "device", "pinned_host", r"jax\.device_put\(x, sharding\)"),
-    fixed=lambda: [(placed(P(), "device"),)] * 2,
 )
 
 
@@ -460,7 +441,7 @@ def linear_loss(params, x):
         r"opt_state = (jax.device_put|eqx.filter_shard)\(opt_state, jax.devices\(\)\[0\]\)",
     )
 )
-def a_state_that_is_not_where_the_parameters_are(jit, fixed):
+def a_state_that_is_not_where_the_parameters_are(jit, fixed=False):
     optim = canonopt.adam(1e-3)
 
     def step(params, opt_state, x):
@@ -480,26 +461,24 @@ def a_state_that_is_not_where_the_parameters_are(jit, fixed):
 @scenario(
     Says("donate_argnums", "options", r"\(\)", r"\(0,\)", "the same donate_argnums"), jits=(PLAIN,)
 )
-def other_options(jit, fixed):
+def other_options(jit):
     function = named(lambda x: x * 2)
-    one = jit(function)
-    for step in (one, one if fixed else jit(function, donate_argnums=0)):
+    for step in (jit(function), jit(function, donate_argnums=0)):
         step(array(3))
 
 
 @scenario(Says("jax_enable_x64", "context", "False", "True", "the same jax_enable_x64"))
-def x64_switched_on(jit, fixed):
+def x64_switched_on(jit):
     step = jit(named(lambda x: x * 2))
     step(ones(3))
-    with jax.enable_x64(not fixed):
+    with jax.enable_x64(True):
         step(ones(3))
 
 
 @scenario(Says("mesh", "context", "none", "data", "the same mesh in every call"))
-def another_mesh(jit, fixed):
+def another_mesh(jit):
     step = jit(named(lambda x: x * 2))
-    with jax.set_mesh(mesh()) if fixed else contextlib.nullcontext():
-        step(ones(3))
+    step(ones(3))
     with jax.set_mesh(mesh()):
         step(ones(3))
 
