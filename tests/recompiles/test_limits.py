@@ -302,21 +302,6 @@ def test_arguments_that_are_refused(arguments, message):
 # --- compiles ---------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit])
-def test_a_compile_without_a_trace_names_the_leaf(jit):
-    call = canonopt.assert_max_compiles(jit(lambda params: params["w"]))
-    array = jnp.asarray(ones(8))
-    for _ in range(2):
-        call({"w": array, "b": array})
-    with pytest.raises(canonopt.errors.ExcessError) as caught:
-        call({"w": jax.device_put(array, jax.devices()[0]), "b": array})
-    first, cause, *_ = str(caught.value).splitlines()
-    assert first.endswith("is compiled for the 2nd time, and max_compiles=1.")
-    assert cause == "  params['w']: commitment: not committed -> committed"
-    assert call.log.traces == 1
-    np.testing.assert_array_equal(call({"w": array, "b": array}), array)
-
-
 def test_programs_that_threads_make_at_the_same_time_are_expected():
     barrier = threading.Barrier(4)
 

@@ -444,17 +444,11 @@ def test_a_log_that_begins_after_the_first_call_says_so():
     assert (log["step"].traces, log["step"].compiles) == (1, 1)
     assert str(log).endswith("\nno recompile in this log, only a first compile: step")
     assert str(log["step"].entries[0].told) == "there is no earlier call to compare with"
-
-
-def test_a_log_says_what_it_cannot_explain():
-    step = jax.jit(fresh()[0])
-    step(ones(1))
     with canonopt.compile_log() as log:
         step(jax.device_put(ones(1), jax.devices()[0]))
     assert (log["step"].traces, log["step"].compiles) == (0, 1)
-    assert "\ntraced before this log and compiled in it: step\n  hint: let the log begin" in str(
-        log
-    )
+    text = "\ntraced before this log and compiled in it: step\n  hint: let the log begin"
+    assert text in str(log)
     with canonopt.compile_log() as log:
         step(ones(1))
     assert str(log).endswith("\nnothing was traced or compiled in this log")
