@@ -17,6 +17,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 import canonopt
+from canonopt._steps import struct_of
 
 from .support import catalogue
 from .support.counting import counted
@@ -92,11 +93,6 @@ SPECS = {
     "static": lambda: canonopt.adamw(1e-3),
     "dynamic": lambda: canonopt.adamw(canonopt.dynamic(1e-3)),
 }
-
-
-def struct_of(leaf):
-    sharding = leaf.sharding if leaf.committed else None
-    return jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=sharding)
 
 
 def counted_step():

@@ -129,12 +129,6 @@ def test_the_shorter_examples_compile_once():
     assert pod == ["68 billion parameters", "3.0 times these", "placed as before: True"], output
 
 
-def test_no_example_is_long():
-    examples = [*EXAMPLES.glob("*.py"), *EXAMPLES.glob("*.ipynb")]
-    assert len(examples) >= 11
-    assert [path.name for path in examples if len(path.read_text().splitlines()) >= 150] == []
-
-
 def test_the_doctor_finds_five_reasons_in_its_demo(tmp_path):
     report = tmp_path / "report.json"
     output = run("doctor_demo.py", "-m", "canonopt", "doctor", "--json", str(report))

@@ -91,34 +91,10 @@ def test_a_room_above_the_ground_is_entered_by_its_init(name: str):
     assert [other for other in inner if room_of(other) != room_of(name)] == []
 
 
-@pytest.mark.parametrize("folder", ROOMS)
-def test_a_folder_says_what_it_is_for(folder: str):
-    assert len((ast.get_docstring(MODULES[folder]) or "").splitlines()) >= 3
-
-
-def modules_in(folder: str) -> list[str]:
-    return [
-        module
-        for name in MODULES
-        if name.startswith(f"{folder}.") and "." not in (module := name.removeprefix(f"{folder}."))
-    ]
-
-
 def test_no_other_folder_has_modules():
     # `startup` holds a script that Python runs in the processes that the doctor watches.
     folders = {name.rpartition(".")[0] for name in MODULES} - {"", *GROUND}
     assert folders == {*ROOMS, "_doctor.startup"}
-
-
-@pytest.mark.parametrize("folder", ROOMS)
-def test_the_tests_in_a_folder_are_named_after_its_modules(folder: str):
-    modules = modules_in(folder)
-    tests_of = Path(__file__).parent.joinpath(*folder.removeprefix("_").split("."))
-    tests = [path.stem.removeprefix("test_") for path in tests_of.glob("test_*.py")]
-    assert tests
-    # `test_programs_reached` has more tests of `programs`.
-    named_otherwise = [t for t in tests if not any(f"{t}_".startswith(f"{m}_") for m in modules)]
-    assert named_otherwise == []
 
 
 def imported_siblings(name: str) -> Iterator[str]:

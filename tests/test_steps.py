@@ -1,5 +1,7 @@
 """Steps with specs: the numbers of optax to the bit, one trace and one compile."""
 
+import functools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -50,18 +52,6 @@ class State(eqx.Module):
     opt_state: optax.OptState
 
 
-def as_static(step):
-    return jax.jit(step, static_argnums=0)
-
-
-def as_argument(step):
-    return jax.jit(step)
-
-
-def as_filtered_argument(step):
-    return eqx.filter_jit(step)
-
-
 def as_field(step):
     def with_state(state, params, x):
         params, opt_state = step(state.optim, params, state.opt_state, x)
@@ -79,7 +69,7 @@ def as_field(step):
 
 
 # Every way for a few, and one for every optimizer: each is one object, however often it is built.
-WAYS = [as_static, as_filtered_argument, as_field]
+WAYS = [functools.partial(jax.jit, static_argnums=0), eqx.filter_jit, as_field]
 SOME = ["adam", "lbfgs", "sgd", "contrib.schedule_free"]
 
 
@@ -87,7 +77,7 @@ SOME = ["adam", "lbfgs", "sgd", "contrib.schedule_free"]
 @pytest.mark.parametrize(
     "name, wrap",
     [
-        *((name, as_argument) for name in OPTIMIZERS),
+        *((name, jax.jit) for name in OPTIMIZERS),
         *((name, wrap) for name in SOME for wrap in WAYS),
     ],
 )

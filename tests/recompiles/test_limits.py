@@ -5,9 +5,7 @@ import functools
 import inspect
 import re
 import threading
-from collections.abc import Callable
 
-import attrs
 import chex
 import equinox as eqx
 import hypothesis.strategies as st
@@ -21,25 +19,12 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 
+from ..support.counting import fresh
 from ..support.scenarios import mesh, on_explicit_axes, ones
 from ..support.threads import in_threads
 
 UNLIMITED = 10**6
 assert_any = functools.partial(canonopt.assert_max_traces, max_traces=UNLIMITED)
-
-
-@attrs.define
-class Truth:
-    """A function that counts itself the runs of its body."""
-
-    traces: int = 0
-
-    def function(self) -> Callable:
-        def body(x):
-            self.traces += 1
-            return x * 2
-
-        return body
 
 
 # --- below, above and between -----------------------------------------------------------------
@@ -74,17 +59,17 @@ SHAPES = ((8, 1), (8, 1), (8, 2), (8, 3), (8, 2))
 @pytest.mark.parametrize("transform", TRANSFORMATIONS.values(), ids=TRANSFORMATIONS)
 @pytest.mark.slow
 def test_below_and_above(transform, where):
-    truth = Truth()
+    function, runs = fresh()
     if where == "below":
-        watched = assert_any(truth.function())
+        watched = assert_any(function)
         call = transform(watched)
     else:
-        call = watched = assert_any(transform(truth.function()))
+        call = watched = assert_any(transform(function))
     for shape in SHAPES:
         call(ones(*shape))
-        assert watched.log.traces == truth.traces
+        assert watched.log.traces == len(runs)
     # Equinox itself asks for the shapes that come out, by another trace.
-    assert truth.traces == (6 if transform is eqx.filter_pmap else 3)
+    assert len(runs) == (6 if transform is eqx.filter_pmap else 3)
 
 
 @pytest.mark.parametrize("jit", [jax.jit, eqx.filter_jit, jax.pmap, nnx.jit])
@@ -93,10 +78,10 @@ def test_raises_below_and_above(jit):
         lambda f: jit(canonopt.assert_max_traces(f)),
         lambda f: canonopt.assert_max_traces(jit(f)),
     ):
-        call = arrange(Truth().function())
+        call = arrange(fresh()[0])
         call(ones(8, 1))
         call(ones(8, 1))
-        message = r"body \(.*test_limits\.py:\d+\) is traced for the 2nd time, and max_traces=1"
+        message = r"step \(.*counting\.py:\d+\) is traced for the 2nd time, and max_traces=1"
         with pytest.raises(canonopt.errors.ExcessError, match=message) as caught:
             call(ones(8, 2))
         error = caught.value
@@ -119,7 +104,7 @@ def test_raises_below_and_above(jit):
     ],
 )
 def test_how_it_is_called(decorate):
-    call = decorate(jax.jit(Truth().function()))
+    call = decorate(jax.jit(fresh()[0]))
     for size in (1, 2, 1):
         call(ones(size))
     with pytest.raises(AssertionError, match=r"for the 3rd time, and max_(traces|compiles)=2"):
@@ -177,10 +162,10 @@ STAGING = {
 
 @pytest.mark.parametrize("stage", STAGING.values(), ids=STAGING)
 def test_traces_without_operands_are_counted(stage):
-    truth = Truth()
-    below = assert_any(lambda: truth.function()(jnp.ones(())))
+    function, runs = fresh()
+    below = assert_any(lambda: function(jnp.ones(())))
     stage(below)
-    assert below.log.traces == truth.traces >= 1
+    assert below.log.traces == len(runs) >= 1
 
 
 @pytest.mark.parametrize(
@@ -226,10 +211,10 @@ INPUTS = st.tuples(
 )
 @pytest.mark.slow
 def test_counts_are_the_truth_over_generated_calls(jit, inside, outside, fails, inputs):
-    truth = Truth()
+    runs = []
 
     def body(x, mode):
-        truth.traces += 1
+        runs.append(1)
         if fails == "raises" and mode == "b":
             raise KeyError(mode)
         if fails == "is refused" and mode == "b":
@@ -249,7 +234,7 @@ def test_counts_are_the_truth_over_generated_calls(jit, inside, outside, fails, 
             call(ones(*shape, dtype=dtype), mode)
         except (KeyError, TypeError):
             assert fails != "never"
-        assert [each.log.traces for each in watched] == [truth.traces] * len(watched)
+        assert [each.log.traces for each in watched] == [len(runs)] * len(watched)
 
 
 # --- modes ------------------------------------------------------------------------------------
@@ -266,7 +251,7 @@ def test_counts_are_the_truth_over_generated_calls(jit, inside, outside, fails, 
     ],
 )
 def test_warnings_are_of_the_line_that_calls_the_step(watch):
-    call = watch(Truth().function())
+    call = watch(fresh()[0])
     call(ones(1, 1))
     with pytest.warns(canonopt.errors.RecompileWarning) as caught:
         line = inspect.currentframe().f_lineno + 1
@@ -292,7 +277,7 @@ def test_arguments_that_are_refused(arguments, message):
     assertions = [canonopt.assert_max_traces] if "max_compiles" not in arguments else []
     assertions += [canonopt.assert_max_compiles] if "max_traces" not in arguments else []
     for refuse in assertions:
-        for functions in ((), (jax.jit(Truth().function()),)):
+        for functions in ((), (jax.jit(fresh()[0]),)):
             with pytest.raises(canonopt.errors.LimitError, match=re.escape(message)):
                 refuse(*functions, **arguments)
     with pytest.raises(canonopt.errors.LimitError, match="max_traces must be an int, not 'step'"):
@@ -319,7 +304,7 @@ def test_programs_that_threads_make_at_the_same_time_are_expected():
 @pytest.mark.parametrize("compiled_by", [lambda f: f(), in_threads], ids=["this", "other"])
 @pytest.mark.parametrize("stage", ["lower", "trace"])
 def test_a_compile_by_hand_counts_for_the_lowered_function(stage, compiled_by):
-    watched = canonopt.assert_max_compiles(jax.jit(Truth().function()), 2)
+    watched = canonopt.assert_max_compiles(jax.jit(fresh()[0]), 2)
     other = canonopt.assert_max_compiles(jax.jit(lambda x: x), 2)
 
     def lowered(x):
@@ -360,18 +345,18 @@ def test_a_watched_function_keeps_its_attributes():
 
 @pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy])
 def test_a_watched_function_is_copied_as_functions_are(copied):
-    watched = canonopt.assert_max_traces(jax.jit(Truth().function()), 9)
+    watched = canonopt.assert_max_traces(jax.jit(fresh()[0]), 9)
     assert copied(watched) is watched
     assert copied({"step": watched})["step"] is watched
 
 
 def test_a_watched_function_that_calls_itself_is_counted_once_each():
-    truth = Truth()
+    runs = []
 
     def body(x):
-        truth.traces += 1
+        runs.append(1)
         return watched(x[1:]) if len(x) > 1 else x
 
     watched = canonopt.assert_max_traces(jax.jit(body), 9)
     watched(ones(4))
-    assert watched.log.traces == truth.traces == 4
+    assert watched.log.traces == len(runs) == 4

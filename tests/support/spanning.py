@@ -6,6 +6,7 @@ import numpy as np
 from jax.sharding import Mesh, NamedSharding
 
 import canonopt
+from canonopt._steps import struct_of
 
 from .processes import join, write_result
 
@@ -32,18 +33,12 @@ def counts_of(optim, model, x):
         return canonopt.apply_updates(model, updates), opt_state
 
     opt_state = optim.init_like_grads(model, loss_fn, x)
-    abstract = optim.init_like_grads(structs_of(model), loss_fn, x)
-    is_same = structs_of(opt_state) == abstract
+    abstract = optim.init_like_grads(jax.tree.map(struct_of, model), loss_fn, x)
+    is_same = jax.tree.map(struct_of, opt_state) == abstract
     with canonopt.compile_log() as log:
         for _ in range(3):
             model, opt_state = step(model, opt_state, x)
     return log["step"].traces, log["step"].compiles, is_same
-
-
-def structs_of(tree):
-    return jax.tree.map(
-        lambda leaf: jax.ShapeDtypeStruct(leaf.shape, leaf.dtype, sharding=leaf.sharding), tree
-    )
 
 
 def main():
