@@ -30,7 +30,6 @@ from canonopt import _jax_internals
 from canonopt._identity import read
 from canonopt._identity.instances import is_immutable
 from canonopt._jax_internals import flax_nnx, functions, hits, settings, tracing, watching
-from canonopt._jax_internals.functions import jit_options
 from canonopt._recompiles import listeners
 
 from .support import counting
@@ -42,15 +41,6 @@ def function(x, y=1):
 
 
 PACKAGE = Path(_jax_internals.__file__).parent
-
-
-def test_options_that_cannot_be_found_out():
-    jitted = jax.jit(function)
-    jitted.mark = 1
-    assert jit_options(jitted) is None
-    assert jit_options(function) is None
-    with pytest.warns(DeprecationWarning, match="backend and device argument on jit"):
-        assert jit_options(jax.jit(function, backend="cpu")) is None
 
 
 def test_jax_jit_has_no_other_options():
@@ -645,19 +635,6 @@ def test_a_call_without_a_compile_does_not_count_as_a_missing_event(first_use):
         jax.jit(fresh()[0]).lower(X)
     assert listeners.compiles._is_seen
     assert not log.helpers and len(log.functions) == 1
-
-
-def test_what_jax_jit_and_filter_jit_have_returned_is_known():
-    jitted = jax.jit(lambda x: x)
-    assert not functions.has_programs(jitted)
-    jitted(X)
-    assert functions.has_programs(jitted) and not functions.has_programs(len)
-    filtered = eqx.filter_jit(lambda x: x, inline=True)
-    assert type(functions.jitted_by_equinox(filtered)) is type(jitted)
-    assert not functions.has_programs(filtered)
-    filtered(X)
-    assert functions.has_programs(filtered)
-    assert functions.jitted_by_equinox(eqx.filter_vmap(lambda x: x)) is None
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,5 @@
 """Build optimizers again, and compare the programs for accelerators byte for byte."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import pytest
@@ -31,16 +30,6 @@ def test_a_rebuilt_optimizer(name):
         for platform in PLATFORMS:
             texts.append(lowered(step, optim, params, state, x, platform=platform))
     assert texts[:2] == texts[2:] and all("func.func" in text for text in texts)
-
-
-@pytest.mark.parametrize("platform", PLATFORMS)
-def test_a_model_with_functions(platform):
-    texts = []
-    for scale in (2.0, 2.0, 3.0):
-        model = canonopt.canonicalize(eqx.nn.Lambda(lambda x, scale=scale: jnp.sin(x) * scale))
-        jitted = jax.jit(lambda x, model=model: model(x))
-        texts.append(lowered(jitted, jnp.ones(3), platform=platform))
-    assert texts[0] == texts[1] != texts[2]
 
 
 @pytest.mark.parametrize("platform", PLATFORMS)

@@ -87,26 +87,17 @@ def test_named_hyperparameters_become_dynamic(name):
 # --- what a factory says of traced values ---------------------------------------------------------
 
 
-def adam_of(value):
-    return canonopt.adam(value)
-
-
-def scheduled(value):
-    return canonopt.sgd(canonopt.cosine_decay_schedule(value, 10))
-
-
-def in_two_parameters(value):
-    return canonopt.adam(value, b1=value)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "build, path",
     [
-        (adam_of, "learning_rate of canonopt.adam"),
-        (lambda value: canonopt.chain(canonopt.clip(1.0), adam_of(value)), "learning_rate"),
-        (scheduled, "init_value of canonopt.cosine_decay_schedule"),
-        (in_two_parameters, "learning_rate of canonopt.adam"),
+        (lambda value: canonopt.adam(value), "learning_rate of canonopt.adam"),
+        (lambda v: canonopt.chain(canonopt.clip(1.0), canonopt.adam(v)), "learning_rate"),
+        (
+            lambda value: canonopt.sgd(canonopt.cosine_decay_schedule(value, 10)),
+            "init_value of canonopt.cosine_decay_schedule",
+        ),
+        (lambda value: canonopt.adam(value, b1=value), "learning_rate of canonopt.adam"),
         (lambda value: chain(value), "peak_value of canonopt.warmup_cosine_decay_schedule"),
     ],
 )

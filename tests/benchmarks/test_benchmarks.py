@@ -10,9 +10,6 @@ import functools
 import itertools
 import os
 import statistics
-import subprocess
-import sys
-import time
 from collections.abc import Callable, Iterator
 
 import equinox as eqx
@@ -316,19 +313,7 @@ def watching() -> Iterator[Case]:
     yield "a trace of 1,000 functions in a compile_log", 1.15, a_trace
 
 
-def importing() -> Iterator[Case]:
-    def sample(modules):
-        start = time.perf_counter()
-        subprocess.run([sys.executable, "-c", f"import {modules}"], check=True)
-        return time.perf_counter() - start
-
-    def measure():
-        return ratio(lambda: sample("canonopt"), lambda: sample("optax, equinox"), rounds=11)
-
-    yield "importing", 1.1, measure
-
-
-TOPICS = (building, steps, calls, hoisting, states, watching, importing)
+TOPICS = (building, steps, calls, hoisting, states, watching)
 CASES = [pytest.param(*case[1:], id=case[0]) for topic in TOPICS for case in topic()]
 
 

@@ -138,24 +138,14 @@ def line_of(log, mark):
     return found, [cause for cause in found.causes() if cause.is_avoidable]
 
 
-def scan(x):
-    return jax.lax.scan(lambda c, a: (c + a, a), 0.0, x)  # scan
-
-
-def while_loop(x):
-    return jax.lax.while_loop(lambda a: a[0] < 3, lambda a: a + 1, x)  # while
-
-
-def cond(x):
-    return jax.lax.cond(True, lambda a: a + 1, lambda a: a - 1, x)  # cond
-
-
-def mapped(x):
-    return jax.shard_map(lambda a: a, mesh=MESH, in_specs=P("i"), out_specs=P("i"))(x)  # shard_map
-
-
 MESH = Mesh(np.array(jax.devices()[:2]), ("i",))
-WITH_BODY = {"scan": scan, "while": while_loop, "cond": cond, "shard_map": mapped}
+MAPPED = {"mesh": MESH, "in_specs": P("i"), "out_specs": P("i")}
+WITH_BODY = {
+    "scan": lambda x: jax.lax.scan(lambda c, a: (c + a, a), 0.0, x),  # scan
+    "while": lambda x: jax.lax.while_loop(lambda a: a[0] < 3, lambda a: a + 1, x),  # while
+    "cond": lambda x: jax.lax.cond(True, lambda a: a + 1, lambda a: a - 1, x),  # cond
+    "shard_map": lambda x: jax.shard_map(lambda a: a, **MAPPED)(x),  # shard_map
+}
 
 
 @pytest.mark.parametrize("name", WITH_BODY)

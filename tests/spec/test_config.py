@@ -518,11 +518,8 @@ DIGEST = "7f85fb78facfe2cb49337c6e3bf0cf6adad03069ff22f8303882e01f0e3b9dfa"
 # --- fingerprints -----------------------------------------------------------------------------
 
 
-def test_the_digest_of_data_is_fixed():
+def test_the_digests_of_data_and_of_a_spec_are_fixed():
     assert canonopt.fingerprint(DATA) == DIGEST
-
-
-def test_the_digest_of_a_spec_is_fixed():
     spec = of_one((0.1, None, jnp.bfloat16, {"b": 1, "a": True}))
     digest = "d7dcd0c7cb2d1e8cf58ebb6257779e21bf58090badbfa9a919856dc873624253"
     assert canonopt.fingerprint(spec, registry={"holding": of_one}) == digest
