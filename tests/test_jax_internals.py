@@ -662,9 +662,6 @@ def test_x64_is_found_out_the_public_way_too(monkeypatch):
     assert settings.x64_state().value is False
 
 
-# --- cached calls -----------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("hook", [None, object()])
 def test_without_the_hook_of_cached_calls_no_stale_reads_are_found(monkeypatch, hook):
     if hook is None:

@@ -123,9 +123,6 @@ AUTO = Auto()
 identity = lambda x: x
 
 
-# --- sentinels in a model -------------------------------------------------------------------------
-
-
 class Block(eqx.Module):
     norm: object = identity
     config: object = AUTO

@@ -19,9 +19,6 @@ def text_of(module: ModuleType) -> str:
     return stubs.path_of(module).read_text("utf-8")
 
 
-# --- what is committed ------------------------------------------------------------------------
-
-
 @each_module
 def test_is_as_written(module: ModuleType):
     assert not stubs.differs(module, text_of(module))
@@ -40,9 +37,6 @@ def test_runs(module: ModuleType):
         assert all(namespace[name] is getattr(canonopt, name) for name in dir(module))
 
 
-# --- what differs -----------------------------------------------------------------------------
-
-
 def test_what_differs_is_found():
     text = text_of(optimizers)
     assert stubs.differs(optimizers, text.replace("*, lr: ScalarOrSchedule", "*, lr: float", 1))
@@ -54,9 +48,6 @@ def test_of_another_optax_only_the_names_count(monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(optax, "__version__", "0.0.0")
     assert not stubs.differs(optimizers, text)
     assert stubs.differs(optimizers, text.replace('"yogi"', '"yoga"'))
-
-
-# --- what is written --------------------------------------------------------------------------
 
 
 @each_module

@@ -33,9 +33,6 @@ def chain(peak):
     return canonopt.chain(canonopt.clip_by_global_norm(1.0), canonopt.adamw(schedule, b2=0.99))
 
 
-# --- what a value is ----------------------------------------------------------------------------
-
-
 def test_arrays_stay_as_they_are():
     for array in (jnp.float32(0.1), jnp.asarray(0.1), np.asarray(0.1), jnp.ones(3)):
         assert canonopt.dynamic(array) is array
@@ -216,9 +213,6 @@ def test_a_value_is_changed_in_mid_training():
     halved = canonopt.adam(canonopt.dynamic(0.1))
     halved = halved.replace(lr=canonopt.dynamic(float(halved.learning_rate) * 0.5))
     assert halved.hyperparameters()["learning_rate"] == 0.05
-
-
-# --- tracers --------------------------------------------------------------
 
 
 @pytest.mark.slow

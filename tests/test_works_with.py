@@ -306,9 +306,6 @@ def test_a_wrapper_of_optax_calls_a_factory_with_tracers():
     assert (count.traces, count.compiles) == (1, 1)
 
 
-# --- what reads signatures ------------------------------------------------------------------------
-
-
 def test_the_default_of_lr_is_as_if_not_given():
     default = inspect.signature(canonopt.adam).parameters["lr"].default
     assert repr(default) == "<not given>"

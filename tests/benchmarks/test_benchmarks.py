@@ -329,8 +329,6 @@ def test_a_ratio_is_within_its_limit(limit, measure, benchmark, request):
     assert middle <= limit, what
 
 
-# --- memory -------------------------------------------------------------------------------------
-
 needs_proc = pytest.mark.skipif(not os.path.exists("/proc/self/status"), reason="needs /proc")
 
 

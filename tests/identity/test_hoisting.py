@@ -648,7 +648,7 @@ def test_other_instances_count_by_identity():
         assert hoist(build(one)) is hoist(build(one)) is not hoist(build(other))
 
 
-# --- weak types -------------------------------------------------------------------------------
+# --- canonicalize ---------------------------------------------------------------------------
 
 
 def test_a_canonical_model_keeps_its_place():
@@ -660,9 +660,6 @@ def test_a_canonical_model_keeps_its_place():
     sharding = NamedSharding(mesh, P("data"))
     assert canonicalize(jax.device_put(jnp.full(8, 1.0), sharding)).sharding == sharding
     assert not canonicalize(jnp.full(4, 1.0)).committed
-
-
-# --- callables --------------------------------------------------------------------------------
 
 
 class Model(eqx.Module):

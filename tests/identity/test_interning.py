@@ -52,9 +52,6 @@ def test_what_is_reached_from_a_configuration_keeps_it(keep):
     assert isinstance(kept, tuple) or keep(canonopt.adam(0.77)) is kept
 
 
-# --- threads ----------------------------------------------------------------------------------
-
-
 def test_threads_that_build_the_same_configurations_get_the_same_objects():
     """64 threads, 1,000 configurations, all built at once by each: one object each."""
     start = threading.Barrier(64)

@@ -115,9 +115,6 @@ def test_a_call_is_compared_with_the_nearest_earlier_one(calls, says):
     assert str(change) == says
 
 
-# --- many differences ---------------------------------------------------------------------------
-
-
 def calls(function):
     """How many calls of Python functions a call makes."""
     count = 0

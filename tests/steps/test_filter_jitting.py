@@ -355,9 +355,6 @@ class Mutable(eqx.Module):
         object.__setattr__(self, name, value)
 
 
-# --- memory -------------------------------------------------------------------------------------
-
-
 def test_nothing_is_kept_that_the_user_has_dropped():
     step = canonopt.filter_jit(lambda model: (plus_one(model), "done"))
     model = Holder((Layer(X + 1), Layer(X + 2, X + 3)))
