@@ -1,6 +1,5 @@
 """A run that is stopped and restored has the numbers of the uninterrupted run, and its program."""
 
-import collections
 import functools
 import gc
 import json
@@ -249,11 +248,6 @@ MISFITS = {
         lambda: DownUp(ONE, ZERO),
         ["leaf 1 -> leaf 0 @ like.down", "leaf 0 -> leaf 1 @ like.up"],
         UpDown(ONE, ZERO),
-    ),
-    "items in another order": (
-        lambda: collections.OrderedDict(down=ONE, up=ZERO),
-        ["leaf 1 -> leaf 0 @ like['down']", "leaf 0 -> leaf 1 @ like['up']"],
-        collections.OrderedDict(up=ONE, down=ZERO),
     ),
     "another optimizer whose state has the same leaves": (
         lambda: small(canonopt.adabelief(1e-3)),

@@ -44,7 +44,6 @@ def anchors_of(page):
 
 
 def problem_of(page, link):
-    """Return what is wrong with a link of a page, or None."""
     url = urllib.parse.urlsplit(link)
     if url.scheme or url.netloc:
         return None if url.scheme == "https" else "no https"

@@ -72,7 +72,6 @@ def descend(params, grads):
 
 
 def repeat(step, *state, data=()):
-    """Calls a step with its own outputs."""
     for _ in range(3):
         state = step(*state, *data)
     return state
@@ -114,8 +113,6 @@ class Trainer:
 
 
 class TwoSteps:
-    """Jits two methods, of which one calls the other."""
-
     def __init__(self, jit, rate):
         self.rate = rate
         self.train, self.evaluate = jit(self._train), jit(self._evaluate)

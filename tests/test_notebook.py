@@ -35,7 +35,6 @@ def step(x, optim=canonopt.sgd(lambda count: 0.1 / (count + 1))):
 
 
 def run(*texts):
-    """Run cells with these texts, and return them."""
     cells = [nbformat.v4.new_code_cell(text.strip()) for text in texts]
     nbclient.NotebookClient(nbformat.v4.new_notebook(cells=cells), timeout=600).execute()
     return cells

@@ -51,7 +51,6 @@ DIFFERENT = {
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory):
-    """Return what each process has found, by case."""
     folder = tmp_path_factory.mktemp("processes") / "compared"
     with two_processes(folder, "-m", compared.__name__) as processes:
         return [process.result() for process in processes]

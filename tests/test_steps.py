@@ -46,8 +46,6 @@ def test_schedules_equal_those_of_optax_to_the_bit(name):
 
 
 class State(eqx.Module):
-    """A train state that carries its optimizer."""
-
     optim: canonopt.Spec
     opt_state: optax.OptState
 

@@ -59,7 +59,6 @@ def of(*found):
 
 
 def run(monkeypatch, tmp_path, **checks):
-    """Return what the command writes and its status, for parts of one check each."""
     made = {title: Part(lambda size, c=c: {"a check": c}, "Text.") for title, c in checks.items()}
     monkeypatch.setattr(parts, "PARTS", made)
     status = command.main(["--out", str(tmp_path)])

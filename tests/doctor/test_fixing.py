@@ -64,7 +64,6 @@ CHANGES = {
 
 
 def updates(source):
-    """Return what the optimizer of a program makes of some gradients."""
     variables = {}
     exec(compile(source, "program", "exec"), variables)
     params = {"w": np.ones((2, 2), np.float32), "b": np.ones(2, np.float32)}

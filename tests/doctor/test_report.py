@@ -174,7 +174,6 @@ def hostile():
 
 
 def many_causes():
-    """Calls of six functions, each with a cause of six lines."""
     for name in "abcdef":
         grown(1, 2, 3, name=name, keys="abcdef")()
 

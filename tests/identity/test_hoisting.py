@@ -475,16 +475,12 @@ def test_what_is_not_callable_cannot_be_hoisted(value):
         hoist(value)
 
 
-class Point(NamedTuple):
-    value: Any
-
-
 TAKING: dict[str, Callable[[Any], Callable]] = {
     **{name: hold for name, hold in HOLDING.items() if name != "in a method"},
     "item getter": operator.itemgetter,
     "method of a module": lambda value: Scale(value).apply,
     "method of a frozen dataclass": lambda value: Frozen(value).apply,
-    "named tuple": lambda value: captured(Point(value)),
+    "named tuple": lambda value: captured(Pair(captured, value)),
 }
 
 

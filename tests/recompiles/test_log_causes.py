@@ -13,7 +13,6 @@ from ..support.scenarios import array, ones
 
 
 def causes(run):
-    """The causes of the functions that `run` calls."""
     jax.clear_caches()
     with canonopt.compile_log() as log:
         run()
@@ -21,7 +20,6 @@ def causes(run):
 
 
 def calls(function, *arguments, times=3, **options):
-    """Calls a jitted function with each of the arguments, several times."""
     jitted = jax.jit(function, **options)
     for given in arguments:
         for _ in range(times):

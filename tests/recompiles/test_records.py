@@ -24,8 +24,6 @@ ROWS = 20_000
 
 
 class Row:
-    """Counts how often a row is shown."""
-
     shown = 0
 
     def __repr__(self):

@@ -143,7 +143,6 @@ SCRIPTS = {part.partition("\n")[0]: part.partition("\n")[2] for part in TEXT[4:]
 
 
 def run(source, path):
-    """Runs a script, and gives the log of its step and the numbers."""
     path.write_text(source)
     namespace = {"__name__": path.stem}
     with canonopt.compile_log() as log, warnings.catch_warnings():

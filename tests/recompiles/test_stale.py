@@ -213,8 +213,6 @@ def test_tracing_again_gives_another_program_if_the_change_matters(name: str):
 
 
 class Collected(list[StaleRead]):
-    """The reports of a block."""
-
     def __enter__(self) -> "Collected":
         self.problems: list[str] = []
         self._block = StaleWatch(self.append, self.problems.append)

@@ -99,7 +99,6 @@ def _written(source: str) -> Iterator[Path]:
 
 
 def _run(source: str, path: Path) -> Any:
-    """Runs a script in this process, and returns its `results`."""
     before = {name: getattr(jax.config, name) for name in _SETTINGS}
     canonopt.clear_caches()
     jax.config.update("jax_disable_most_optimizations", True)  # compiles are counted, not timed

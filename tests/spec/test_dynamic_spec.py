@@ -224,7 +224,6 @@ def test_a_spec_whose_values_have_been_taken_out_is_shown_and_combined_again(res
 @pytest.mark.parametrize(
     "use",
     [
-        lambda rest: rest.replace(b1=0.5).init(PARAMS),
         lambda rest: rest.init(PARAMS),
         lambda rest: rest.update(PARAMS, canonopt.adam(0.1).init(PARAMS), PARAMS),
         lambda rest: canonopt.chain(canonopt.clip(1.0), rest).init(PARAMS),

@@ -344,8 +344,6 @@ def test_a_set_whose_order_no_copy_has_is_passed_on_and_not_merged():
 
 
 class Box:
-    """Any object that may change."""
-
     def __init__(self, rate):
         self.rate = rate
 

@@ -87,9 +87,6 @@ TRANSFORMATIONS = {
         "chain needs a gradient transformation, and args[1] is canonopt.adam. Call it: "
         "canonopt.adam(...)."
     ),
-    "chain(canonopt.linear_schedule)": (
-        "args[0] is canonopt.linear_schedule. Call it: canonopt.linear_schedule(...)."
-    ),
     "chain(canonopt.scale_by_adam(), RATE)": (
         f"args[1] is {RATE!r}. If it is a factory, call it: {RATE!r}(...). If it is a schedule, "
         f"write canonopt.scale_by_learning_rate({RATE!r})."
@@ -105,9 +102,6 @@ TRANSFORMATIONS = {
     "chain([clip(1.0), adam(1e-3)])": (
         "args[0] is [canonopt.clip(max_delta=1.0), canonopt.adam(learning_rate=0.001)]. "
         "Unpack it: canonopt.chain(*transforms)."
-    ),
-    "chain(canonopt.scale_by_adam(), -1e-3)": (
-        "args[1] is -0.001. Build one, with canonopt.sgd(0.1) for example."
     ),
     "canonopt.masked(1.0, True)": "masked needs a gradient transformation, and inner is 1.0.",
     "canonopt.partition({'a': optax.sgd}, {'w': 'a'})": (

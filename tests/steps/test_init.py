@@ -162,11 +162,6 @@ def test_the_parameters_keep_their_shardings():
         "b": model["b"],
         "n": None,
     }
-    optim = canonopt.adamw(1e-3)
-    state = optim.init_like_grads(model, linear_loss, x)
-    assert optax.tree.get(state, "mu") == {"w": model["w"], "b": model["b"], "n": None}
-    count = optax.tree.get(state, "count")
-    assert count.sharding == NamedSharding(mesh(), P()) and count.dtype == jnp.int32
 
 
 def test_memory_kinds_are_kept():
@@ -181,7 +176,6 @@ def test_a_multi_step_and_a_dynamic_spec():
     for optim in (
         canonopt.MultiSteps(canonopt.adam(1e-3), 4),
         canonopt.adam(canonopt.dynamic(1e-3)),
-        canonopt.contrib.schedule_free_adamw(1e-3),
     ):
         state = canonopt.init_like_grads(
             model, linear_loss, on_a_mesh((16, 8), "data"), optim=optim

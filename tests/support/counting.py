@@ -47,7 +47,6 @@ def compiles(name: str) -> int:
 
 
 def all_compiles() -> int:
-    """How often XLA has compiled anything."""
     return _compiles.total()
 
 

@@ -97,7 +97,6 @@ def calls(
 
 
 def cells() -> Iterator[tuple[Scenario, str]]:
-    """Each scenario under each kind of jit."""
     for each in SCENARIOS:
         for name in each.jits:
             yield each, name
