@@ -6,7 +6,6 @@ import gc
 import re
 import warnings
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -17,16 +16,9 @@ from jax.experimental.compilation_cache import compilation_cache
 import canonopt
 from canonopt.errors import LimitError, RecompileError, RecompileWarning
 
-from ..support.counting import all_compiles, fresh, line_marked
+from ..support.counting import JITS, all_compiles, fresh, line_marked
 from ..support.scenarios import ones
 from ..support.threads import in_threads
-
-JITS = {
-    "jax.jit": jax.jit,
-    "eqx.filter_jit": eqx.filter_jit,
-    "canonopt.jit": canonopt.jit,
-    "canonopt.filter_jit": canonopt.filter_jit,
-}
 
 
 @pytest.fixture(params=JITS.values(), ids=JITS)

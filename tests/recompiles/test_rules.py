@@ -14,7 +14,6 @@ from flax.training import train_state
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import canonopt
-from canonopt._recompiles import Cause, Change
 
 from ..support.scenarios import named, ones
 
@@ -343,18 +342,6 @@ def test_a_transformation_that_was_built_again_is_named_as_it_was_built(build, b
 
 
 # --- one renderer -----------------------------------------------------------------------------
-
-
-def test_lines_of_an_explanation():
-    changes = (Change(f"x{i}", "shape", "float32[1]", "float32[2]") for i in range(3))
-    assert Cause(changes=(*changes,), hints=("pad", "crop"), fixes=("x = 1",)).lines(most=1) == [
-        "x0: shape: float32[1] -> float32[2]",
-        "and 2 more differences",
-        "hint: pad",
-        "write: x = 1",
-    ]
-    lines = Cause(note="TypeError: no\n\nmore\n", hints=("pad",), fixes=("x = 1",)).lines()
-    assert lines == ["TypeError: no", "more", "hint: pad", "write: x = 1"]
 
 
 def test_a_call_that_is_not_shared_differs_in_its_function_only():

@@ -25,14 +25,9 @@ import canonopt
 from canonopt._recompiles import StaleRead, StaleWatch
 from canonopt.errors import StaleReadError
 
+from ..support.counting import JITS
 from ..support.threads import in_threads
 
-JITS = {
-    "jax.jit": jax.jit,
-    "canonopt.jit": canonopt.jit,
-    "eqx.filter_jit": eqx.filter_jit,
-    "canonopt.filter_jit": canonopt.filter_jit,
-}
 X = jnp.arange(3.0)
 
 PREAMBLE = '''

@@ -140,16 +140,6 @@ def test_specs_are_frozen():
     assert optim.learning_rate == 1e-3
 
 
-def test_the_class_builds_interned_specs_too():
-    cls = type(canonopt.adam(1e-3))
-    assert cls(learning_rate=1e-3) is canonopt.adam(1e-3)
-    for base in (canonopt.Spec, canonopt.ScheduleSpec):
-        with pytest.raises(
-            TypeError, match=r"Spec is a base class, .* Write canonopt.adam\(\.\.\.\) an"
-        ):
-            base()
-
-
 def module_level_mask(params):
     return jax.tree.map(lambda x: x.ndim > 1, params)
 

@@ -10,8 +10,17 @@ from collections.abc import Callable
 from pathlib import Path
 
 import attrs
+import equinox as eqx
 import jax
 
+import canonopt
+
+JITS = {
+    "jax.jit": jax.jit,
+    "eqx.filter_jit": eqx.filter_jit,
+    "canonopt.jit": canonopt.jit,
+    "canonopt.filter_jit": canonopt.filter_jit,
+}
 _compiles: collections.Counter[str] = collections.Counter()
 _names = itertools.count()
 
