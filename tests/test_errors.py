@@ -31,11 +31,6 @@ def test_the_facts_are_attributes_and_survive_a_pickle(kind, copied):
     assert str(error) == f"{error.problem}{separator}{error.fix}"
 
 
-def test_the_fix_is_on_a_line_of_its_own_if_the_problem_has_several():
-    error = canonopt.errors.UnsettledStateError("The types change:\n  1 -> 2", "Make them agree.")
-    assert str(error) == "The types change:\n  1 -> 2\nMake them agree."
-
-
 @pytest.mark.parametrize("kind", [*ERRORS, canonopt.errors.RecompileWarning])
 def test_every_error_says_when_it_is_raised(kind):
     assert kind.__doc__ and kind.__doc__.splitlines()[0].endswith(".")

@@ -64,7 +64,7 @@ def test_what_is_the_same_passes_with_any_hash_seed(found):
 
 @pytest.mark.slow
 def test_all_processes_name_the_first_part_that_differs(found):
-    assert found[0].keys() == {*SAME, *DIFFERENT, "late", "seconds"}
+    assert found[0].keys() == {*SAME, *DIFFERENT, "late"}
     for name, (path, *patterns) in DIFFERENT.items():
         kind, text, path_found, *sides = found[0][name]
         assert (kind, path_found) == ("ProcessMismatchError", path)
@@ -76,11 +76,6 @@ def test_all_processes_name_the_first_part_that_differs(found):
             "process from the same source, configuration and seed."
         )
         assert found[1][name] == found[0][name]
-
-
-@pytest.mark.slow
-def test_it_takes_less_than_ten_seconds(found):
-    assert all(cases["seconds"] < 10 for cases in found)
 
 
 @pytest.mark.slow

@@ -58,8 +58,6 @@ def test_hyperparameters_are_listed_by_path():
     assert listed["args[1].b2"] == 0.99
     assert listed == chain(1e-3).hyperparameters()
     assert not any("mask" in path or "dtype" in path for path in listed)
-    by_label = canonopt.partition({"a": canonopt.sgd(0.1)}, {"w": "a", "b": "a"})
-    assert by_label.hyperparameters()["transforms['a'].learning_rate"] == 0.1
     array = jnp.arange(3.0)
     assert canonopt.sgd(array).hyperparameters()["learning_rate"] is array
     assert canonopt.sgd(canonopt.dynamic([0.1, 0.2])).hyperparameters()["learning_rate"] == [

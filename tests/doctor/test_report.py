@@ -24,7 +24,6 @@ from canonopt._doctor.forms import (
 )
 from canonopt._recompiles import Entry, FunctionLog
 
-from ..support.counting import line_marked
 from ..support.doctor import HOSTILE, report_of, report_of_logs
 
 AVOIDABLE = None  # has causes in place of a verdict
@@ -115,13 +114,6 @@ def test_a_cause_is_told_once_and_what_need_not_be_is_found(runs, expected, titl
     assert [title(cause, report) for cause in causes] == titles
     assert {*lines} <= {*text.splitlines()}
     assert "details omitted" not in text and "write:" not in text
-
-
-def test_a_line_outside_of_a_jit_is_in_the_table():
-    report = report_of(scanned)
-    (line,) = report["findings"]
-    assert (line["place"], line["is_line"]) == (line_marked(__file__, "eager"), True)
-    assert re.search(rf"^{line['name']} +3 ", as_text(report), re.MULTILINE)
 
 
 def test_the_table_has_the_most_of_one_process():

@@ -22,7 +22,6 @@ canonopt.muon(0.02)  # error: is not a known attribute
 canonopt.adam(lr=1e-3, beta1=0.9)  # error: reportCallIssue
 canonopt.adam(1e-3, beta1=0.9)  # error: reportCallIssue
 canonopt.adam(learning_rte=1e-3)  # error: reportCallIssue
-canonopt.sgd(lr=0.1, momentun=0.9)  # error: reportCallIssue
 canonopt.contrib.muon(lr=0.1, nesterow=True)  # error: reportCallIssue
 canonopt.clip(maximum=1.0)  # error: No parameter named "maximum"
 canonopt.clip(lr=1.0)  # error: No parameter named "lr"
@@ -34,11 +33,9 @@ canonopt.linear_schedule(1.0, 0.0, steps=10)  # error: No parameter named "steps
 canonopt.adam(lr=1, learning_rate=1)  # error: reportCallIssue
 canonopt.adam(1e-3, lr=1e-3)  # error: reportCallIssue
 canonopt.adam()  # error: reportCallIssue
-canonopt.adamw(weight_decay=0.1)  # error: reportCallIssue
 canonopt.sign_sgd(0.1, 0.9)  # error: reportCallIssue
 canonopt.adam(1e-3, 0.9, 0.999, 1e-8, 0.0, None, True)  # error: reportCallIssue
 canonopt.contrib.dpsgd(lr=0.1)  # error: reportCallIssue
-canonopt.contrib.schedule_free(lr=0.1)  # error: reportCallIssue
 canonopt.cosine_decay_schedule(1.0)  # error: Argument missing for parameter "decay_steps"
 
 # --- a value of another kind ---

@@ -37,8 +37,6 @@ canonopt.adam(lr=optax.linear_schedule(1.0, 0.0, 10))
 canonopt.adam(lr=jnp.asarray(1e-3), b1=np.float32(0.9), mu_dtype=jnp.bfloat16)
 canonopt.adamw(schedule, weight_decay=1e-2, mask=lambda params: params)
 canonopt.adamw(lr=1, mask={"weight": True, "bias": False})
-canonopt.sgd(lr=0.1, momentum=0.9, nesterov=True)
-canonopt.adafactor(lr=1e-3)
 canonopt.lbfgs(lr=None, linesearch=None)
 canonopt.transforms.scale_by_learning_rate(lr=0.1, flip_sign=False)
 canonopt.contrib.muon(lr=0.02, ns_steps=5, adam_learning_rate=schedule)
@@ -54,7 +52,6 @@ canonopt.named_chain(("clip", canonopt.clip_by_global_norm(1.0)), ("sgd", optax.
 canonopt.partition(
     {"train": canonopt.adam(lr=1e-3), "freeze": canonopt.set_to_zero()}, lambda params: "train"
 )
-canonopt.masked(canonopt.sgd(0.1), {"weight": True})
 canonopt.masked(inner=optax.sgd(0.1), mask=lambda params: params)
 canonopt.stateless(lambda updates, params: updates)
 assert_type(canonopt.MultiSteps(canonopt.adam(1e-3), every_k_schedule=4), canonopt.MultiSteps)
@@ -180,7 +177,3 @@ assert_type(canonopt.hoist(step)(jnp.ones(2)), jax.Array)
 step.lower(jnp.ones(2)).compile()
 step.clear_cache()
 keeps_signature: Callable[[jax.Array], jax.Array] = step
-
-layer = eqx.nn.Linear(2, 1, key=jax.random.key(0))
-opt_state = optim.init(layer)
-updates, opt_state = optim.update(layer, opt_state, layer)
