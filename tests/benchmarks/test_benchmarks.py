@@ -231,8 +231,8 @@ def states() -> Iterator[Case]:
             canonopt.init_like_grads(params, new_loss(), optim=optim)
         )
 
-    def its_parts(optim, params, asked=(), traces=1):
-        """Return `optim.init`, and the loss and the update traced for shapes."""
+    def its_parts(optim, params, asked=(), traces=1, compiles=False):
+        """Return `optim.init`, and the loss and the update traced for shapes, or compiled."""
         value = jnp.zeros(())
         from_loss = {"value": value, "grad": params, "value_fn": lambda params: value}
         extra_args = {name: from_loss[name] for name in asked}
@@ -242,7 +242,10 @@ def states() -> Iterator[Case]:
             grads = jax.eval_shape(jax.grad(new_loss()), params)
             for _ in range(traces):
                 update = lambda *args: optim.update(*args, **extra_args)[1]  # noqa: E731
-                state = jax.eval_shape(update, grads, state, params)
+                traced = jax.jit(update).trace(grads, state, params)
+                state = traced.out_info
+            if compiles:
+                traced.lower().compile()
 
         return run
 
@@ -257,13 +260,13 @@ def states() -> Iterator[Case]:
         (adam, plain, 10_000, 3, {}),
         (adam, on_device, 1000, 5, {}),
         (adam, on_mesh, 1000, 5, {}),
-        # Refused without what it asks for, which is seen on one leaf.
-        (LBFGS, plain, 100, 7, {"asked": ("value", "grad", "value_fn"), **square}),
+        # Refused at first without what it asks for, so that it is traced twice.
+        (LBFGS, plain, 100, 7, {"asked": ("value", "grad", "value_fn"), "traces": 2, **square}),
         # Its scalars widen, these its moments, and only a third trace sees that it is at rest.
         (canonopt.contrib.prodigy, mixed, 100, 7, {"traces": 3, **square}),
         # Only the compiler knows where its memory is, or its factors.
-        (functools.partial(LBFGS, linesearch=None), on_mesh, 1000, 3, square),
-        (functools.partial(canonopt.sm3, 1e-3), on_mesh, 1000, 3, square),
+        (functools.partial(LBFGS, linesearch=None), on_mesh, 300, 3, {"compiles": True, **square}),
+        (functools.partial(canonopt.sm3, 1e-3), on_mesh, 300, 3, {"compiles": True, **square}),
     ]:
         name = f"a state of {type(build()).__name__}, {leaves} leaves, {place.__name__}"
         yield name, 1.5, functools.partial(measure, build, place, leaves, rounds, **takes)
