@@ -179,7 +179,7 @@ class Difference:
             return texts[0], f"another object made by the same code{after.made}"
         if before.is_unique:
             return texts[0], "another object, equal only to itself"
-        return texts[0], "another value, which differs in a part too long to show"
+        return texts[0], "another value that is not equal to it"
 
     def narrowed(self) -> "Difference":
         """Return the difference in the parameter of a spec, or in one of those inside of it."""
@@ -290,6 +290,13 @@ class Difference:
         if self.new.is_filtered or static is None or not static.is_static:
             return ""
         return f", with {self.root} left out of static_argnums and static_argnames"
+
+    @property
+    def as_array(self) -> str:
+        """Return words on an array in the place of a static value."""
+        is_field = self.path.removeprefix(self.root).startswith(".")
+        words = ", in a field that is not static" if is_field else ""
+        return f"as an array{self.not_static or words}"
 
     @property
     def dynamic(self) -> str:

@@ -199,9 +199,13 @@ def several_shapes(shapes: Sequence[str]) -> Cause | None:
     most = max(alike.values(), key=len)
     if len(most) <= HANDFUL or _steps(most) is None:
         return None
-    return Cause(note=f"{len(most)} shapes: the length {_growth(most) or _CHANGES}", hints=(_PAD,))
+    # What is given no array of these shapes makes arrays, as the layers of a model.
+    given = {(*_ARRAY.findall(text.partition(" -> ")[0]),) for text in most}
+    how = _growth(most) or (_CHANGES if len(given) > HANDFUL else None)
+    return how and Cause(note=f"{len(most)} shapes: the length {how}", hints=(_PAD,))
 
 
+_ARRAY = re.compile(r"\w+\[[\d,]*\]")
 _PAD = (
     "put the whole under jax.jit, and pad to one length with a mask: jnp.where(jnp.arange(size) < "
     "n, x, what does not count: 0 in a sum, -inf in a maximum, and a mean divides by n). Append to "

@@ -665,7 +665,8 @@ def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset())
         return
     # One level at a time, because each node has a record of its own.
     children, structure = jtu.tree_flatten_with_path(value, is_leaf=lambda node: node is not value)
-    is_whole = jtu.treedef_is_leaf(structure) or id(value) in outer
+    # Not by `treedef_is_leaf`, which is true for an empty dict, too.
+    is_whole = jtu.all_leaves((value,)) or id(value) in outer
     if is_gradient_transformation(value):  # one thing to the user, instead of two functions
         inside = jtu.tree_leaves(value)
         is_whole = not any(map(_is_array, inside)) and (call.is_filtered or not inside)

@@ -178,8 +178,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.is_static,
-        "give {d.path} one value: it is part of the program. Or pass what changes in it as an array"
-        "{d.not_static}, unless a shape, a range or an if needs it",
+        "give {d.path} one value: it is part of the program. Or pass what changes in it "
+        "{d.as_array}, unless a shape, a range or an if needs it",
     ),
     # Numbers and arrays.
     Rule(
@@ -269,8 +269,7 @@ def wanted(d: Difference) -> int:
         one, other = (str(leaf.sharding).partition(" of ")[2] for leaf in (d.before, d.after))
         return HANDFUL if one and other and one != other else 1
     if d.is_of_nodes:  # two models, or one value in two containers
-        containers = {"tuple", "list", "collections.OrderedDict"}
-        return 1 if containers & {d.before.type, d.after.type} else HANDFUL
+        return 1 if any(path.startswith(f"{d.place}[") for path in d.new.leaves) else HANDFUL
     # A state is what the step returned, so that only its shapes may differ.
     is_choice = d.kind in ("shape", "none") or d.is_missing
     return HANDFUL if is_choice and (d.kind == "shape" or not d.in_state) else 1
