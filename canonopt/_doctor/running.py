@@ -43,7 +43,8 @@ def watched(
         processes, problems = read(Path(folder))
     name = shlex.join(command[1:] if command[0] == sys.executable else command)
     status = code if code >= 0 else 128 - code  # as a shell tells it
-    problems = problems if processes else problems or [_UNWATCHED]
+    ended = f"The command ended with status {status} before it imported jax."
+    problems = problems if processes else problems or [ended if status else _UNWATCHED]
     return Run(processes, name, status, seconds, started, problems, _notes(processes, pid, code))
 
 

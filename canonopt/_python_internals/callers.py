@@ -111,8 +111,8 @@ class Caller:
     modules: Mapping[str, str] = dataclasses.field(default_factory=dict)
     # The variables whose values have one of the types that were asked for.
     variables: Mapping[str, Any] = dataclasses.field(default_factory=dict)
-    # The packages that the call came through.
-    packages: frozenset[str] = frozenset()
+    # The modules of libraries that the call came through.
+    through: frozenset[str] = frozenset()
     place: str = ""  # of the call, as `file:line`
 
     def with_modules(self, code: str) -> str:
@@ -153,10 +153,10 @@ def caller_of(
     - `is_given`: whether a value of the caller is one of these.
     - `kinds`: the types of the variables to keep.
     """
-    packages: set[str] = set()
+    through: set[str] = set()
     frame = inspect.currentframe()
     while frame is not None and is_library_code(frame.f_code, frame.f_globals):
-        packages.add(str(frame.f_globals.get("__name__")).partition(".")[0])
+        through.add(str(frame.f_globals.get("__name__")))
         frame = frame.f_back
     if frame is None:
         return Caller(place=call_site() or "")
@@ -175,7 +175,7 @@ def caller_of(
         found,
         _imported(space) | _imported(frame.f_globals, _FUNCTIONS),
         {name: value for name, value in space.items() if issubclass(type(value), kinds)},
-        frozenset(packages - sys.stdlib_module_names),
+        frozenset(through),
         place_of_line(frame.f_code.co_filename, frame.f_lineno),
     )
 

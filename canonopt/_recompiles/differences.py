@@ -5,6 +5,7 @@
 
 import functools
 import itertools
+import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
@@ -243,7 +244,17 @@ class Difference:
             return self.path
         inside = reversed(self.parts) if self.is_function else ()  # such as an attribute of `self`
         found = (p for p in inside if p.before.factory or p.before.kind == "transformation")
+        # Our jit takes a dynamic number as an argument.
+        is_ours = self.new.is_jitted_by_canonopt
+        found = (p for p in found if not (is_ours and "canonopt.dynamic(" in p.before.text))
         return next((part.label for part in found), "")
+
+    @property
+    def captured_number(self) -> str:
+        """Return the name of a dynamic number that a function in an optimizer captures."""
+        part = self.visible if self.optimizer else None
+        is_dynamic = part is not None and part.before.text.startswith("canonopt.dynamic(")
+        return part.label if part is not None and is_dynamic and not self.parameter else ""
 
     @property
     def from_canonopt(self) -> str:
@@ -280,8 +291,13 @@ class Difference:
         """Return True if a library jits it, or JAX and Equinox around what they wrap."""
         # Canonopt does not look into what Equinox has wrapped, and lowers each function anew.
         new = self.new
-        libraries = new.caller.packages - {"jax", "equinox", "canonopt"}
+        packages = {module.partition(".")[0] for module in new.caller.through}
+        libraries = packages - {"jax", "equinox", "canonopt"} - sys.stdlib_module_names
         return bool(libraries or new.is_jitted_by_jax or new.is_of_wrapper or new.is_lowered)
+
+    @property
+    def our_jit(self) -> str:
+        return self.new.caller.name_of("canonopt", "filter_jit" if self.new.is_filtered else "jit")
 
     @property
     def not_static(self) -> str:

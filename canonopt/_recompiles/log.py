@@ -495,15 +495,21 @@ class CompileLog:
         for read in self.stale:
             lines += ["", *read.lines()]
         without = [log for log in functions if not log.causes()]
-        if firsts := [log.name for log in without if log.traces]:
+        again = [log for log in without if not log.traces or self._is_known_to_others(log)]
+        if firsts := [log.name for log in without if log not in again]:
             lines += ["", f"no recompile in this log, only a first compile: {', '.join(firsts)}"]
-        if again := [log.name for log in without if not log.traces]:
-            lines += ["", f"traced before this log and compiled in it: {', '.join(again)}"]
+        if again:
+            names = ", ".join(log.name for log in again)
+            lines += ["", f"traced before this log, and traced or compiled in it: {names}"]
             lines += ["  hint: let the log begin before the first call, and it says why"]
         if not shown:
             lines += ["", "nothing was traced or compiled in this log"]
         lines += (f"canonopt failed to find something out: {text}" for text in self.problems)
         return "\n".join(lines)
+
+    def _is_known_to_others(self, log: FunctionLog) -> bool:
+        """Return True if another log that somebody still has is of calls before these."""
+        return bool(log.entries and earlier_entries(log, log.entries[0]))
 
     def _repr_html_(self) -> str:
         """Return the log as a notebook shows it."""

@@ -569,7 +569,9 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
             given = function
     facts = {"is_static": miss.is_static, "filtered": miss.filtered, "options": miss.options}
     call = call_of(given, miss.args, miss.kwargs, **facts)
-    call.is_jitted_by_canonopt = miss.is_shared
+    # Also where it is called as `jax.jit` calls it.
+    is_ours = miss.is_shared or "canonopt._steps.programs" in call.caller.through
+    call.is_jitted_by_canonopt = is_ours
     # Our jit traces before it calls.
     call.is_lowered = not (miss.is_call or miss.is_shared)
     call.clearings = clearings_so_far()

@@ -152,9 +152,19 @@ RULES: list[Rule] = [
     Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
+        lambda d: d.is_static and d.path == "self",
+        "jit the method where the object is made, which compares what the method reads of it: "
+        "self.method = {d.our_jit}(self.method)",
+    ),
+    Rule(
         lambda d: d.parameter and d.after.is_of_float,
         "give {d.path} one value, or {d.dynamic}, which may change without a new trace",
         lambda d: _with_dynamic_number(d),
+    ),
+    Rule(
+        lambda d: d.captured_number,
+        "pass {d.captured_number} to a factory: one of canonopt, or a function under "
+        "canonopt.canonical that returns yours. What a lambda captures is part of the program",
     ),
     Rule(
         lambda d: d.optimizer,
@@ -334,9 +344,8 @@ def _swap_jit(d: Difference) -> str:
     """Return our jit in place of the one that was used."""
     if d.new.is_jitted_by_canonopt or d.is_jitted_elsewhere:
         return ""
-    name, module = ("filter_jit", "eqx") if d.new.is_filtered else ("jit", "jax")
-    name_of = d.new.caller.name_of
-    return f"{name_of('canonopt', name)} in place of {name_of(module, name)}"
+    theirs = ("eqx", "filter_jit") if d.new.is_filtered else ("jax", "jit")
+    return f"{d.our_jit} in place of {d.new.caller.name_of(*theirs)}"
 
 
 # --- explanations ---------------------------------------------------------------------------------

@@ -42,7 +42,7 @@ from .._python_internals.libraries import (
 )
 from .._python_internals.rebinding import captured_by, cells_of
 from .._python_internals.weak import WeakIdMap
-from .._texts import text_of
+from .._texts import is_gradient_transformation, text_of
 from ..errors import CanonoptError, StaleReadError
 from .differences import shortened
 
@@ -195,7 +195,10 @@ class Reads:
         self.has_effects |= is_random or hasattr(type(value), "__next__")
         if id(value) not in self._seen and not isinstance(value, _WHOLE):
             self._seen.add(id(value))
-            if _is_callable(value):
+            if is_gradient_transformation(value):  # compared as a whole
+                for function in filter(_is_callable, value):
+                    self._add_callable(function)
+            elif _is_callable(value):
                 self._add_callable(value)
             else:
                 self._add_parts(find, value, path)
@@ -347,6 +350,9 @@ def _comparison(value: Any) -> _IsSame | None:
         return known.__eq__ if len(known) <= _MAX_ITEMS else None
     if isinstance(value, types.ModuleType | jax.core.Tracer):
         return None
+    if is_gradient_transformation(value):  # a tuple, which takes no weak reference
+        update = weakref.ref(value.update)
+        return lambda found: getattr(found, "update", None) is update()
     try:
         reference = weakref.ref(value)
     except TypeError:  # it takes no weak reference
@@ -424,7 +430,10 @@ class StaleRead:
         ]
 
 
-_MAY_BE_TRACED = re.compile(r"(another )?(-?\d+\.\d*|-?\d+e|\w+\[[\d,]*\])")  # a float or an array
+# A float, an array, or a spec with a dynamic number.
+_MAY_BE_TRACED = re.compile(
+    r"(another )?(-?\d+\.\d*|-?\d+e|\w+\[[\d,]*\]|canonopt.*canonopt\.dynamic\()"
+)
 _STATIC = ", a static one for jax.jit unless an array will do"
 
 

@@ -30,7 +30,7 @@ import jax.numpy as jnp
 import numpy as np
 import optax
 
-from .._identity import is_namedtuple
+from .._identity import hoist, is_namedtuple
 from .._optax_compat import is_transformation
 from ..errors import CanonoptError, ConfigError, ConfigWarning
 from .builders import catalogue
@@ -129,6 +129,11 @@ def _found(name: Any, known: Mapping[Any, Any], path: str, what: str) -> Any:
     raise ConfigError(problem, fix, path=path)
 
 
+def _one_of(value: Any) -> Any:
+    """Return the one object for all callables that do the same: a spec has the first of them."""
+    return hoist(value) if callable(value) else value
+
+
 # --- writing and reading --------------------------------------------------------------------------
 
 
@@ -141,7 +146,9 @@ class _Converter:
 
     def __init__(self, registry: Registry, compares: bool = False) -> None:
         self._compares, registry = compares, {**(registry or {})}
-        self._own = {id(value): name for name, value in reversed(registry.items())}
+        # By the ids of the objects that functions which do the same have in common, kept here.
+        own = [(_one_of(value), name) for name, value in reversed(registry.items())]
+        self._own = {id(value): (value, name) for value, name in own}
         self._objects = {_qualified_name(v): v for v in registry.values()} | registry
         # Paths of parameters that were not in the data, and are as in the installed Optax.
         self.as_installed: list[str] = []
@@ -184,8 +191,8 @@ class _Converter:
         return table
 
     def _name_of(self, value: Any) -> str | None:
-        known = self._own.get(id(value)) or _known()[1].get(id(value))
-        return known or _qualified_name(value)
+        _, own = self._own.get(id(_one_of(value)), (None, None))
+        return own or _known()[1].get(id(value)) or _qualified_name(value)
 
     def _unnamed(self, value: Any, path: str) -> str:
         if self._compares:

@@ -112,6 +112,18 @@ class Dynamic:
         return ()
 
 
+def _refuse(self: Dynamic, *others: Any) -> Any:
+    if not all(isinstance(other, NUMBERS | Dynamic) for other in others):
+        return NotImplemented  # an array computes with its `__jax_array__`
+    raise DynamicSpecError(
+        f"{self!r} is a leaf of a spec, and no number to compute with or to compare.",
+        "Compute first: canonopt.dynamic(0.1 * rate).",
+    )
+
+
+for _name in "add radd sub rsub mul rmul truediv rtruediv pow rpow neg abs lt le gt ge".split():
+    setattr(Dynamic, f"__{_name}__", _refuse)
+
 jtu.register_dataclass(Dynamic, ["value", "rest", "tail"], ["kind"])
 
 

@@ -365,5 +365,10 @@ def dynamic(value: Any, /, *names: str) -> Any:
         raise DynamicSpecError(problem, fix)
     if not names:
         return as_dynamic(value)
-    changes = {path: as_dynamic(part, path) for path, part in (find(value, name) for name in names)}
+    changes = {}
+    for path, part in (find(value, name) for name in names):
+        if isinstance(part, Configured) and (inside := [*part.hyperparameters()]):
+            fix = f"Name a number in it: canonopt.dynamic(spec, '{path}.{inside[0]}')."
+            raise DynamicSpecError(f"{path} is {part!r}, and no number.", fix, path=path)
+        changes[path] = as_dynamic(part, path)
     return value.replace(**changes)

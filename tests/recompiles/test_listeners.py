@@ -447,8 +447,11 @@ def test_a_log_that_begins_after_the_first_call_says_so():
     with canonopt.compile_log() as log:
         step(jax.device_put(ones(1), jax.devices()[0]))
     assert (log["step"].traces, log["step"].compiles) == (0, 1)
-    text = "\ntraced before this log and compiled in it: step\n  hint: let the log begin"
+    text = "\ntraced before this log, and traced or compiled in it: step\n  hint: let the log"
     assert text in str(log)
+    with canonopt.compile_log() as another:
+        step(ones(2))
+    assert text in str(another)
     with canonopt.compile_log() as log:
         step(ones(1))
     assert str(log).endswith("\nnothing was traced or compiled in this log")

@@ -1,9 +1,11 @@
 """The line to write: it fits the argument, the leaf and the failure."""
 
+import dataclasses
 import functools
 import re
 
 import equinox as eqx
+import flax
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -162,6 +164,78 @@ for rate in (0.1, 0.2, 0.3):
         "optim.learning_rate: static value: 0.1 -> 0.2",
         "one value, or canonopt.dynamic(number), which may change without a new trace",
     ),
+    "a dynamic number that a schedule captures": (
+        """
+step = jax.jit(lambda optim, x: optim.init(x))
+for rate in (0.1, 0.2, 0.3):
+    number = canonopt.dynamic(rate)
+    step(canonopt.sgd(lambda count: number * (count + 1)), 1.0)
+""",
+        "hint: pass number to a factory: one of canonopt, or a function under canonopt.canonical",
+    ),
+    "a number of a trainer beside its dynamic rate": (
+        """
+class Trainer:
+    def __init__(self, rate):
+        self.rate, self.optim = rate, canonopt.sgd(canonopt.dynamic(rate))
+        self.step = canonopt.filter_jit(self.update)
+    def update(self, x):
+        return self.optim.update(x, self.optim.init(x))[0] * self.rate
+for rate in (0.1, 0.2, 0.3):
+    Trainer(rate).step(jnp.ones(1))
+""",
+        "hint: define and jit the function once, and pass what differs in it as an argument",
+    ),
+    "a method that is jitted in its class": (
+        """
+class Trainer:
+    def __init__(self):
+        self.history, self.optim = [], optax.sgd(0.1)
+    @eqx.filter_jit
+    def step(self, x):
+        return self.optim.update(x, self.optim.init(x))[0]
+for _ in range(3):
+    Trainer().step(jnp.ones(1))
+""",
+        "hint: jit the method where the object is made",
+        "self.method = canonopt.filter_jit(self.method)",
+    ),
+    "two containers of one value": (
+        """
+step = jax.jit(lambda params: params["w"])
+step({"w": 1.0}), step(flax.core.freeze({"w": 1.0}))
+""",
+        "params: structure: a dict -> a flax.core.frozen_dict.FrozenDict",
+        "hint: give params one structure from the first call on",
+    ),
+    "NaN": (
+        """
+step = jax.jit(lambda x, fill: x, static_argnums=1)
+step(1.0, float("nan")), step(1.0, float("nan"))
+""",
+        "fill: static value: nan -> another value that is not equal to it",
+    ),
+    "no values": (
+        """
+step = JIT(lambda tree: tree["x"])
+step({"x": jnp.ones(1), "none": {}}), step({"x": jnp.ones(2), "none": {}})
+""",
+        "expected: 2 programs are few, tree['x']: shape: float32[1] -> float32[2]\n",
+    ),
+    "a field that is not data": (
+        """
+@functools.partial(jax.tree_util.register_dataclass, data_fields=["w"], meta_fields=["epoch"])
+@dataclasses.dataclass
+class State:
+    w: float
+    epoch: int
+step = jax.jit(lambda state: state.w)
+for epoch in range(8):
+    step(State(1.0, epoch))
+""",
+        "state.epoch: static value: 0 -> 1",
+        "pass what changes in it as an array, in a field that is not static, unless a shape",
+    ),
     "rates of a spec that a function captures": (
         """
 def make(optim):
@@ -241,6 +315,8 @@ for part in "ab":
 if jax.__version_info__ < (0, 10):  # which has no names to its key
     del TOLD["metadata around the call"]
 NAMES = {
+    "dataclasses": dataclasses,
+    "flax": flax,
     **{"functools": functools, "jax": jax, "jnp": jnp, "np": np, "eqx": eqx, "optax": optax},
     **{"canonopt": canonopt, "nnx": nnx, "TrainState": train_state.TrainState, "Mesh": Mesh},
     **{"NamedSharding": NamedSharding, "PartitionSpec": PartitionSpec},

@@ -127,7 +127,7 @@ frozen object | scale.scale | step, _, bind = captured(Options(1.0)) | bind(Opti
 dict in a partial | config['lr'] | \
     step = functools.partial(lambda config, x: config['lr'] * x, config) | config['lr'] = 0.2
 jax array | weights['w'] | step = lambda x: weights['w'] * x | weights['w'] = 2 * X
-optimizer | optimizer.update | \
+optimizer | optimizer | \
     optimizer = optax.sgd(0.1); state = optimizer.init(X); \
     step = lambda x: optimizer.update(x, state)[0] | optimizer = optax.sgd(0.5)
 namespace that a helper is passed | args.alpha | \

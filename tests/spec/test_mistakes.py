@@ -135,8 +135,12 @@ NOT_TRACED = {
         "canonopt.dynamic(1e-3) or canonopt.dynamic(spec, 'learning_rate')."
     ),
     "dynamic(scheduled(0.1), 'args[1].lr')": (
-        "canonopt.dynamic takes a number or an array, and args[1].learning_rate is canonopt."
+        "and no number. Name a number in it: canonopt.dynamic(spec, "
+        "'args[1].learning_rate.init_value')."
     ),
+    "2 * dynamic(0.1)": "canonopt.dynamic(0.1) is a leaf of a spec, and no number to compute with",
+    "-dynamic(0.1)": "or to compare. Compute first: canonopt.dynamic(0.1 * rate).",
+    "dynamic(0.1) > 0": "canonopt.dynamic(0.1) is a leaf of a spec",
     "dynamic(sgd(0.1), 'momentum')": (
         "takes a number or an array, and momentum is None. Write canonopt.dynamic(1e-3)."
     ),
