@@ -630,6 +630,19 @@ class NotFrozen:
     __call__ = Frozen.__call__
 
 
+@dataclasses.dataclass(frozen=True, eq=False)
+class FrozenByIdentity:
+    k: Any
+
+    __call__ = Frozen.__call__
+
+
+@dataclasses.dataclass(frozen=True)
+class FrozenWithNew(Frozen):
+    def __new__(cls, k):
+        return object.__new__(cls)
+
+
 @pytest.mark.parametrize("one, other", [(Frozen, LikeFrozen), (Scale, LikeScale)])
 def test_frozen_instances_count_by_class_and_by_value(one, other):
     assert hoist(one(2)) is hoist(one(2)) is not hoist(other(2))
@@ -637,8 +650,9 @@ def test_frozen_instances_count_by_class_and_by_value(one, other):
     assert hoist(one(2).apply) is not hoist(one(2).__call__)
 
 
-def test_other_instances_count_by_identity():
-    one, other = NotFrozen(2), NotFrozen(2)
+@pytest.mark.parametrize("kind", [NotFrozen, FrozenByIdentity, FrozenWithNew])
+def test_other_instances_count_by_identity(kind):
+    one, other = kind(2), kind(2)
     assert hoist(one) is one
     for build in (captured, lambda value: value.__call__, functools.partial):
         assert hoist(build(one)) is hoist(build(one)) is not hoist(build(other))

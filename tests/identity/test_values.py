@@ -78,9 +78,10 @@ def test_a_copy_has_the_key_of_the_original(value):
     assert key(copied({"": value})[""]) == key(value)
 
 
-def test_the_type_of_a_mapping_counts():
+def test_the_type_of_a_container_counts_and_what_it_was_made_with():
     assert key(collections.OrderedDict(a=1)) != key({"a": 1})
     assert key(collections.defaultdict(int, a=1)) != key(collections.defaultdict(float, a=1))
+    assert key(collections.deque([1], 2)) != key(collections.deque([1], 3))
 
 
 def test_the_order_in_which_a_set_iterates_counts():

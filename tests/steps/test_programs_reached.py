@@ -585,8 +585,9 @@ def fit(value):
     return jit(lambda x: x * Base.v.__get__(thing))(x)
 yield from map(fit, (2.0, 3.0))
 ### two instances with one dict
-def fit(is_shared):
-    one, two = Plain(), Plain()
+class Items(dict): ...
+def fit(kind, is_shared):
+    one, two = kind(), kind()
     one.v = two.v = 1.0
     if is_shared:
         two.__dict__ = one.__dict__
@@ -596,7 +597,9 @@ def fit(is_shared):
         one.v = 1.0
         return result
     return jit(step)(x)
-yield from map(fit, (True, False))
+for kind in (Plain, Items):
+    yield fit(kind, True)
+    yield fit(kind, False)
 ### a method of a protocol
 @typing.runtime_checkable
 class Goes(typing.Protocol):
