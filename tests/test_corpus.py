@@ -133,8 +133,6 @@ class Defaults:
 return lambda x: Defaults.lr * x
 ### method caller
 return operator.methodcaller("sum", axis=0)
-### vectorized by numpy, a new object each time, which can be changed
-return np.vectorize(lambda x: max(float(x), 0.0), otypes=[np.float32])
 ### ufunc of a function, a new object each time, which can be changed
 twice = np.frompyfunc(lambda number: 2 * number, 1, 1)
 return lambda x: twice(np.asarray(x)).astype(np.float32)

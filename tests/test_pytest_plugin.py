@@ -112,10 +112,6 @@ def test_it():
     x = jnp.ones(1)
     step(x), step(jax.device_put(x, jax.devices()[0]))
 
-### of a name
-@pytest.mark.max_traces(1, "step")
-def test_it(): call(step, 1), call(other, 1, 2)
-
 ### of two names
 @pytest.mark.max_traces(1, "step", "other")
 def test_it(): call(step, 1), call(other, 1, 2)

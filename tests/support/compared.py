@@ -33,9 +33,6 @@ def halving(steps):
     return lambda count: 0.1 * 0.5 ** (count // steps)
 
 
-rising = lambda count: 0.1 * (count + 1)  # noqa: E731
-
-
 class Two:
     def __init__(self, has_two):
         self.one = 1
@@ -123,13 +120,10 @@ def cases(process):
     yield "mask", canonopt.chain(canonopt.adamw(1e-3, mask=None if other else is_matrix))
     yield "another mask", canonopt.adamw(1e-3, mask=is_named if other else is_matrix)
     yield "closure", canonopt.sgd(halving(20 if other else 10))
-    yield "code", canonopt.sgd(rising if other else halving(10))
     yield "body", canonopt.sgd((lambda count: 0.2) if other else (lambda count: 0.1))
     yield "factory", canonopt.sgd(1e-3) if other else canonopt.adam(1e-3)
-    yield "width", Model(4 if other else 3)
     yield "static", (canonopt.sgd(0.1), Model(3, "gelu" if other else "relu"))
     yield "weight", eqx.tree_at(lambda m: m.layer.bias, Model(3), jnp.ones(3) * other)
-    yield "scalar", {"w": jnp.float32(other)}
     yield "replicated", on_mesh(process, P())
     yield "plain", (re.compile("b" if other else "a"),)
     yield "dtype of NumPy", np.float64(1) if other else np.float32(1)
