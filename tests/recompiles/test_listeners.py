@@ -450,7 +450,7 @@ def test_a_log_that_begins_after_the_first_call_says_so():
     text = "\ntraced before this log, and traced or compiled in it: step\n  hint: let the log"
     assert text in str(log)
     with canonopt.compile_log() as another:
-        step(ones(2))
+        step(ones(3))
     assert text in str(another)
     with canonopt.compile_log() as log:
         step(ones(1))
