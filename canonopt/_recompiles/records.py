@@ -156,9 +156,12 @@ def text_leaf(text: str, token: Hashable = None) -> Leaf:
     return Leaf("text", text, text if token is None else token)
 
 
-def node_leaf(node: Any) -> Leaf:
+def node_leaf(node: Any, is_empty: bool = False) -> Leaf:
     kind = type(node)
     name, token = type_name(kind), _object_token(kind)
+    if is_empty:  # so that the first keys of a dict are one difference
+        text, facts = f"a {name} without items", (name, token, 0)
+        return Leaf("node", text, facts, type=name, type_token=token)
     if kind is collections.OrderedDict:  # whose order is compared
         return Leaf("node", f"keys {text_of((*node,))}", (name, repr((*node,))), type=name)
     return Leaf("node", f"a {name}", (name, token), type=name, type_token=token)
@@ -676,7 +679,7 @@ def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset())
         return _add_static(call, path, value)
     if _is_state(value) and not call.in_state(path):
         call.states.add(path)
-    leaves[path] = node_leaf(value)
+    leaves[path] = node_leaf(value, is_empty=not children)
     for step, static in _static_parts(value, children, structure):
         _add_static(call, path + step, static)
     for (key,), child in children:

@@ -152,7 +152,7 @@ RULES: list[Rule] = [
     Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
-        lambda d: d.is_static and d.path == "self",
+        lambda d: d.is_static and d.path == "self" and d.before.is_unique,
         "jit the method where the object is made, which compares what the method reads of it: "
         "self.method = {d.our_jit}(self.method)",
     ),

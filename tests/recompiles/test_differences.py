@@ -167,6 +167,7 @@ def last_change(*values, **options):
         (tuple(range(99)), (*range(98), 0), "item 98 98", "item 98 0"),
         ((1, 2), (1, 3), "(1, 2)", "(1, 3)"),
         ("a" * 20_000, "a" * 19_999 + "b", "aaa...", "not equal to it"),
+        (float("nan"), float("nan"), "nan", "another value that is not equal to it"),
     ],
 )
 def test_the_part_that_differs_is_shown(old, new, before, after):

@@ -208,13 +208,6 @@ step({"w": 1.0}), step(flax.core.freeze({"w": 1.0}))
         "params: structure: a dict -> a flax.core.frozen_dict.FrozenDict",
         "hint: give params one structure from the first call on",
     ),
-    "NaN": (
-        """
-step = jax.jit(lambda x, fill: x, static_argnums=1)
-step(1.0, float("nan")), step(1.0, float("nan"))
-""",
-        "fill: static value: nan -> another value that is not equal to it",
-    ),
     "no values": (
         """
 step = JIT(lambda tree: tree["x"])
