@@ -199,10 +199,11 @@ def several_shapes(shapes: Sequence[str]) -> Cause | None:
     most = max(alike.values(), key=len)
     if len(most) <= HANDFUL or _steps(most) is None:
         return None
-    # What is given no array of these shapes makes arrays, as the layers of a model.
+    # An operation that is given no array of these shapes may make the layers of a model.
     given = {(*_ARRAY.findall(text.partition(" -> ")[0]),) for text in most}
-    how = _growth(most) or (_CHANGES if len(given) > HANDFUL else None)
-    return how and Cause(note=f"{len(most)} shapes: the length {how}", hints=(_PAD,))
+    if (growth := _growth(most)) is None and len(given) <= HANDFUL:
+        return None
+    return Cause(note=f"{len(most)} shapes: the length {growth or _CHANGES}", hints=(_PAD,))
 
 
 _ARRAY = re.compile(r"\w+\[[\d,]*\]")
