@@ -124,9 +124,9 @@ def clear_caches() -> None:
 
     ```
 
-    Specs that are in use continue to work, but are not returned again. This frees no memory,
-    because canonopt keeps only what is in use. To discard compiled programs, call
-    `jax.clear_caches()`.
+    Specs that are in use continue to work, but are not returned again. Of memory, this frees the
+    programs that `canonopt.jit` keeps for functions that are gone. To discard all compiled
+    programs, call `jax.clear_caches()`.
     """
     for table in list(cleared):
         table.clear()
