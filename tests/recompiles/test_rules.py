@@ -17,22 +17,19 @@ from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import canonopt
 
+from ..support.generated import named_texts
 from ..support.scenarios import named, ones
 
-# A script, and what its report says, in this order.
-TOLD = {
-    "a global that changed is not baked in": (
-        """
+# A script, and below it what its report says, in this order: each text begins with "= ".
+TOLD = named_texts(r"""
+### a global that changed is not baked in
 call = jax.jit(lambda fn, x: fn(x), static_argnums=0)
 for k in (1.0, 2.0):
     call(lambda x: x * k, 1.0)
     jax.jit(lambda x: x + k)(1.0)
-""",
-        "build fn once, or by canonopt.canonicalize, and pass what differs in it as an array",
-        "define and jit the function once, and pass what differs in it as an argument",
-    ),
-    "a function that a property makes": (
-        """
+= build fn once, or by canonopt.canonicalize, and pass what differs in it as an array
+= define and jit the function once, and pass what differs in it as an argument
+### a function that a property makes
 class Trainer:
     @property
     def step(self):
@@ -40,23 +37,17 @@ class Trainer:
 trainer = Trainer()
 for _ in range(3):
     trainer.step(1.0)
-""",
-        "another object made by the same code, in the property Trainer.step",
-        "hint: define and jit the function once, and pass what differs in it as an argument",
-    ),
-    "a list that counts": (
-        """
+= another object made by the same code, in the property Trainer.step
+= hint: define and jit the function once, and pass what differs in it as an argument
+### a list that counts
 traces = []
 def make(traces, data):
     return JIT(lambda x: traces.append(1) or x - data)
 for i in range(3):
     make(traces, jnp.float32(i))(1.0)
-""",
-        "was traced and compiled again, twice",
-        "hint: to count traces, write canonopt.compile_log in place of traces: a function",
-    ),
-    "a count beside another difference": (
-        """
+= was traced and compiled again, twice
+= hint: to count traces, write canonopt.compile_log in place of traces: a function
+### a count beside another difference
 def make(scale, n=0):
     def step(x):
         nonlocal n
@@ -65,116 +56,80 @@ def make(scale, n=0):
     return step
 for scale in (2.0, 3.0):
     jax.jit(make(scale))(1.0)
-""",
-        "with captured variable 'scale' 2.0 -> ",
-    ),
-    "an optimizer that a function captures": (
-        """
+= with captured variable 'scale' 2.0 ->
+### an optimizer that a function captures
 def make(tx):
     def step(x):
         return tx.init(x)
     return jax.jit(step)
 for lr in (1e-3, 1e-3, 1e-4):
     make(optax.adam(lr))(1.0)
-""",
-        "step -> another object made by the same code, in make (",
-        "write: canonopt.jit in place of jax.jit",
-        "function: function make.<locals>.step with captured variable 'step_size' -0.001 -> ",
-        "hint: build tx from canonopt in place of optax, with numbers that change as canonopt.dyn",
-    ),
-    "what a library hides": (
-        """
+= step -> another object made by the same code, in make (
+= write: canonopt.jit in place of jax.jit
+= function: function make.<locals>.step with captured variable 'step_size' -0.001 ->
+= hint: build tx from canonopt in place of optax, with numbers that change as canonopt.dyn
+### what a library hides
 for _ in range(2):
     jax.jit(lambda x, names=iter("abc"): x)(1.0)
-""",
-        "has state that canonopt cannot read.",
-        "Or make the function once, in a function under functools.cache.",
-    ),
-    "a count that a step returns under filter_jit": (
-        """
+= has state that canonopt cannot read.
+= Or make the function once, in a function under functools.cache.
+### a count that a step returns under filter_jit
 step = eqx.filter_jit(lambda count, x: x + count)
 count = 0
 for _ in range(3):
     count = step(count, jnp.int32(1))
-""",
-        "count: scalar: 0 -> int32[]",
-        "hint: pass count as an array of one dtype: jnp.asarray(count, dtype)",
-    ),
-    "a jit of canonopt's that reads another array": (
-        """
+= count: scalar: 0 -> int32[]
+= hint: pass count as an array of one dtype: jnp.asarray(count, dtype)
+### a jit of canonopt's that reads another array
 for i in range(2):
     data = jnp.full(3, i)
     canonopt.jit(lambda x: x * data)(1.0)
-""",
-        "with global 'data' int32[3], weak (another object)",
-        "hint: define and jit the function once, and pass what differs in it as an argument",
-    ),
-    "another rate in a static spec": (
-        """
+= with global 'data' int32[3], weak (another object)
+= hint: define and jit the function once, and pass what differs in it as an argument
+### another rate in a static spec
 step = jax.jit(lambda tx, x: tx.init(x), static_argnums=0)
 for lr in (1e-3, 1e-4):
     step(canonopt.adam(lr), 1.0)
-""",
-        "tx.learning_rate: static value: 0.001 -> 0.0001",
-        "or canonopt.dynamic(number), with tx left out of static_argnums and static_argnames, ",
-    ),
-    "a flag beside a length that grows": (
-        """
+= tx.learning_rate: static value: 0.001 -> 0.0001
+= or canonopt.dynamic(number), with tx left out of static_argnums and static_argnames,
+### a flag beside a length that grows
 step = jax.jit(lambda x, flag: x, static_argnums=1)
 for n in range(2, 10):
     for flag in (True, False):
         step(np.ones(n), flag)
-""",
-        "expected: 2 variants are few, flag: static value: True -> False",
-        "x grows by one each time",
-    ),
-    "a function that is the same to canonopt, beside another shape": (
-        """
+= expected: 2 variants are few, flag: static value: True -> False
+= x grows by one each time
+### a function that is the same to canonopt beside another shape
 step = canonopt.filter_jit(lambda f, x: f(x))
 for n in range(8):
     step(lambda x: x * 2, np.ones(n))
-""",
-        "again, 7 times:\n  x: shape: float32[0] -> float32[1]\n",
-    ),
-    "transformations of a jitted function": (
-        """
+= again, 7 times:\n  x: shape: float32[0] -> float32[1]\n
+### transformations of a jitted function
 step = jax.jit(lambda x: x.sum())
 step(np.ones(3)), jax.vmap(step)(np.ones((2, 3))), jax.grad(step)(np.ones(3))
-""",
-        "expected: 3 programs are few, transformation around the call: context: by itself -> ",
-        "hint: the same transformation around the call in every call",
-    ),
-    "a dynamic number in a field that is static": (
-        """
+= expected: 3 programs are few, transformation around the call: context: by itself ->
+= hint: the same transformation around the call in every call
+### a dynamic number in a field that is static
 step = jax.jit(lambda state: state.params)
 for rate in (0.1, 0.2, 0.3):
     tx = canonopt.sgd(canonopt.dynamic(rate))
     step(TrainState.create(apply_fn=len, params=np.ones(1), tx=tx))
-""",
-        "give state.tx.learning_rate one value, or canonopt.dynamic(number), in a subclass of "
-        "TrainState that says `tx: object = struct.field(pytree_node=True)`",
-    ),
-    "rates in the state": (
-        """
+= give state.tx.learning_rate one value, or canonopt.dynamic(number), in a subclass of TrainState
+=| that says `tx: object = struct.field(pytree_node=True)`
+### rates in the state
 step = eqx.filter_jit(lambda optim, x: optim.init(x))
 for rate in (0.1, 0.2, 0.3):
     optim = canonopt.inject_hyperparams(canonopt.adam)(learning_rate=rate)
     step(optim, 1.0)
-""",
-        "optim.learning_rate: static value: 0.1 -> 0.2",
-        "one value, or canonopt.dynamic(number), which may change without a new trace",
-    ),
-    "a dynamic number that a schedule captures": (
-        """
+= optim.learning_rate: static value: 0.1 -> 0.2
+= one value, or canonopt.dynamic(number), which may change without a new trace
+### a dynamic number that a schedule captures
 step = jax.jit(lambda optim, x: optim.init(x))
 for rate in (0.1, 0.2, 0.3):
     number = canonopt.dynamic(rate)
     step(canonopt.sgd(lambda count: number * (count + 1)), 1.0)
-""",
-        "hint: pass number to a factory: one of canonopt, or a function under canonopt.canonical",
-    ),
-    "a number of a trainer beside its dynamic rate": (
-        """
+= hint: pass number to a factory: one of canonopt, or a function under canonopt.canonical
+### a number of a trainer beside its dynamic rate
 class Trainer:
     def __init__(self, rate):
         self.rate, self.optim = rate, canonopt.sgd(canonopt.dynamic(rate))
@@ -183,11 +138,8 @@ class Trainer:
         return self.optim.update(x, self.optim.init(x))[0] * self.rate
 for rate in (0.1, 0.2, 0.3):
     Trainer(rate).step(jnp.ones(1))
-""",
-        "hint: define and jit the function once, and pass what differs in it as an argument",
-    ),
-    "a method that is jitted in its class": (
-        """
+= hint: define and jit the function once, and pass what differs in it as an argument
+### a method that is jitted in its class
 class Trainer:
     def __init__(self):
         self.history, self.optim = [], optax.sgd(0.1)
@@ -196,27 +148,18 @@ class Trainer:
         return self.optim.update(x, self.optim.init(x))[0]
 for _ in range(3):
     Trainer().step(jnp.ones(1))
-""",
-        "hint: jit the method where the object is made",
-        "self.method = canonopt.filter_jit(self.method)",
-    ),
-    "two containers of one value": (
-        """
+= hint: jit the method where the object is made
+= self.method = canonopt.filter_jit(self.method)
+### two containers of one value
 step = jax.jit(lambda params: params["w"])
 step({"w": 1.0}), step(flax.core.freeze({"w": 1.0}))
-""",
-        "params: structure: a dict -> a flax.core.frozen_dict.FrozenDict",
-        "hint: give params one structure from the first call on",
-    ),
-    "no values": (
-        """
+= params: structure: a dict -> a flax.core.frozen_dict.FrozenDict
+= hint: give params one structure from the first call on
+### no values
 step = JIT(lambda tree: tree["x"])
 step({"x": jnp.ones(1), "none": {}}), step({"x": jnp.ones(2), "none": {}})
-""",
-        "expected: 2 programs are few, tree['x']: shape: float32[1] -> float32[2]\n",
-    ),
-    "a field that is not data": (
-        """
+= expected: 2 programs are few, tree['x']: shape: float32[1] -> float32[2]\n
+### a field that is not data
 @functools.partial(jax.tree_util.register_dataclass, data_fields=["w"], meta_fields=["epoch"])
 @dataclasses.dataclass
 class State:
@@ -225,21 +168,15 @@ class State:
 step = jax.jit(lambda state: state.w)
 for epoch in range(8):
     step(State(1.0, epoch))
-""",
-        "state.epoch: static value: 0 -> 1",
-        "pass what changes in it as an array, in a field that is not static, unless a shape",
-    ),
-    "rates of a spec that a function captures": (
-        """
+= state.epoch: static value: 0 -> 1
+= pass what changes in it as an array, in a field that is not static, unless a shape
+### rates of a spec that a function captures
 def make(optim):
     return JIT(lambda x: optim.update(x, optim.init(x))[0])
 for rate in (0.1, 0.2, 0.3):
     make(canonopt.adam(rate))(np.ones(1))
-""",
-        "hint: build optim once, with numbers that change as canonopt.dynamic(number)",
-    ),
-    "schedules of Optax in a trainer": (
-        """
+= hint: build optim once, with numbers that change as canonopt.dynamic(number)
+### schedules of Optax in a trainer
 class Trainer:
     def __init__(self, optim):
         self.optim = optim
@@ -247,11 +184,8 @@ class Trainer:
         return JIT(lambda x: self.optim.update(x, self.optim.init(x))[0])(np.ones(1))
 for steps in (100, 200):
     Trainer(optax.sgd(optax.linear_schedule(0.1, 0.0, steps))).fit()
-""",
-        "hint: build optim from canonopt in place of optax",
-    ),
-    "two specs that read an object": (
-        """
+= hint: build optim from canonopt in place of optax
+### two specs that read an object
 class Trainer:
     lr = 0.1
 def build(trainer):
@@ -259,52 +193,38 @@ def build(trainer):
 step = jax.jit(lambda optim: 0, static_argnums=0)
 for _ in range(2):
     step(build(Trainer()))
-""",
-        "is a Trainer, which may change. Make Trainer a frozen dataclass",
-        "canonopt.register_constant(Trainer)",
-    ),
-    "shardings that read the same": (
-        """
+= is a Trainer, which may change. Make Trainer a frozen dataclass
+= canonopt.register_constant(Trainer)
+### shardings that read the same
 step = jax.jit(lambda x: x * 2)
 for devices in (jax.devices()[:4], jax.devices()[4:]):
     step(jax.device_put(np.ones(8), NamedSharding(Mesh(devices, "i"), PartitionSpec("i"))))
-""",
-        "of (('i', 4),), devices [0, 1, 2, 3]",
-        "of (('i', 4),), devices [4, 5, 6, 7]",
-    ),
-    "a function that was made again after another one": (
-        """
+= of (('i', 4),), devices [0, 1, 2, 3]
+= of (('i', 4),), devices [4, 5, 6, 7]
+### a function that was made again after another one
 def step(x, y):
     return (x * y).sum()
 for argnums in (0, 1, 0):
     jax.jit(jax.grad(step, argnums=argnums))(1.0, 1.0)
-""",
-        "with captured variable 'argnums' 0",
-        "-> another object made by the same code, by jax.grad",
-    ),
-    "the graph of a module of nnx": (
-        """
+= with captured variable 'argnums' 0
+= -> another object made by the same code, by jax.grad
+### the graph of a module of nnx
 step = jax.jit(lambda graph: 0, static_argnums=0)
 layer = nnx.BatchNorm(3, rngs=nnx.Rngs(0))
 for mode in ("train", "eval"):
     getattr(layer, mode)()
     step(nnx.graphdef(layer))
-""",
-        "graph.use_running_average: static value: False -> True",
-        "hint: give graph.use_running_average one value",
-    ),
-    "metadata around the call": (
-        """
+= graph.use_running_average: static value: False -> True
+= hint: give graph.use_running_average one value
+### metadata around the call
 from jax.experimental.xla_metadata import set_xla_metadata
 step = jax.jit(lambda x: x * 2)
 for part in "ab":
     with set_xla_metadata(part=part):
         step(1.0)
-""",
-        "set_xla_metadata: context: {'part': 'a'} -> {'part': 'b'}",
-        "hint: the same set_xla_metadata in every call",
-    ),
-}
+= set_xla_metadata: context: {'part': 'a'} -> {'part': 'b'}
+= hint: the same set_xla_metadata in every call
+""")
 if jax.__version_info__ < (0, 10):  # which has no names to its key
     del TOLD["metadata around the call"]
 NAMES = {
@@ -318,7 +238,8 @@ NAMES = {
 
 @pytest.mark.parametrize("name", TOLD)
 def test_what_is_told(name):
-    source, *texts = TOLD[name]
+    _, text = TOLD[name]
+    source, *texts = text.replace("\n=| ", " ").split("\n= ")
     for jit in ("jax.jit", "eqx.filter_jit", "canonopt.jit", "canonopt.filter_jit"):
         with canonopt.compile_log() as log:
             exec(source.replace("JIT", jit), {"__name__": "script", **NAMES})
@@ -326,7 +247,7 @@ def test_what_is_told(name):
         # What is expected has one line, and all that is told of it on demand.
         full = [line for cause in causes for line in cause.lines(in_full=True)]
         report = "\n".join([str(log), *full])
-        at = [report.find(text) for text in texts]
+        at = [report.find(text.replace("\\n", "\n").strip("\n")) for text in texts]
         assert -1 not in at and at == sorted(at), report
         if "JIT" not in source:
             return
