@@ -39,6 +39,11 @@ for _ in range(3):
     trainer.step(1.0)
 = another object made by the same code, in the property Trainer.step
 = hint: define and jit the function once, and pass what differs in it as an argument
+### canonopt is not imported
+del canonopt
+for _ in range(3):
+    jax.jit(lambda x: x * 2)(1.0)
+= pass what differs in it as an argument. First: import canonopt
 ### a list that counts
 traces = []
 def make(traces, data):
@@ -228,8 +233,7 @@ for part in "ab":
 if jax.__version_info__ < (0, 10):  # which has no names to its key
     del TOLD["metadata around the call"]
 NAMES = {
-    "dataclasses": dataclasses,
-    "flax": flax,
+    **{"dataclasses": dataclasses, "flax": flax},
     **{"functools": functools, "jax": jax, "jnp": jnp, "np": np, "eqx": eqx, "optax": optax},
     **{"canonopt": canonopt, "nnx": nnx, "TrainState": train_state.TrainState, "Mesh": Mesh},
     **{"NamedSharding": NamedSharding, "PartitionSpec": PartitionSpec},

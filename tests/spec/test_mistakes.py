@@ -73,7 +73,9 @@ VALUES = {
     "adam(canonopt.linear_schedule)": (
         f"{RATES}canonopt.linear_schedule. Write learning_rate=canonopt.linear_schedule(...)."
     ),
-    "adam([1e-3])": (f"{RATES}[0.001]. Write a number or a schedule."),
+    "adam([1e-3])": f"{RATES}[0.001]. Write a number or a schedule.",
+    "adam({1e-3})": f"{RATES}{{0.001}}. Write a number or a schedule.",
+    "adam({'a': 1e-3})": f"{RATES}{{'a': 0.001}}. Write a number or a schedule.",
     "adam(1e-3, b1=(0.9, 0.999))": (
         "adam needs a number for b1, and got (0.9, 0.999). Write a number."
     ),
