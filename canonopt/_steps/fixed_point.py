@@ -239,8 +239,7 @@ class Update:
         if isinstance(optim, optax.GradientTransformationExtraArgs):
             found = inspect.signature(self.optim.update).parameters
             takes_any = any(p.kind is p.VAR_KEYWORD for p in found.values())
-            known = [name for name in _FROM_LOSS if name not in self._extra_args]
-            self._more = [name for name in known if takes_any or name in found]
+            self._more = [name for name in _FROM_LOSS if takes_any or name in found]
 
     def trace(self, state: Any) -> jax.stages.Traced:
         """Return the update of `state`, traced. Its result is the new state alone."""
