@@ -350,13 +350,13 @@ def _comparison(value: Any) -> _IsSame | None:
         return known.__eq__ if len(known) <= _MAX_ITEMS else None
     if isinstance(value, types.ModuleType | jax.core.Tracer):
         return None
-    if is_gradient_transformation(value):  # a tuple, which takes no weak reference
-        update = weakref.ref(value.update)
-        return lambda found: getattr(found, "update", None) is update()
+    is_transformation = is_gradient_transformation(value)  # a tuple
     try:
-        reference = weakref.ref(value)
+        reference = weakref.ref(value.update if is_transformation else value)
     except TypeError:  # it takes no weak reference
         return None
+    if is_transformation:
+        return lambda found: getattr(found, "update", reference) is reference()
     return lambda found: found is reference()
 
 
