@@ -170,7 +170,9 @@ def _text(part: Any) -> str:
 def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
     """Yield descriptions of the parts on the way from `value` to `part`."""
     seen.add(id(value))
-    for name, inner in callable_kind(value).items(value):
+    is_ours = hasattr(type(value), "__captured_function__")
+    kind: Any = kind_of(value) if is_ours else callable_kind(value)
+    for name, inner in kind.items(value):
         if id(inner) not in seen and any(
             found.part is part for found in read((inner,), explain=True).incomparable or ()
         ):

@@ -240,8 +240,7 @@ def kind_of(value: Any) -> Kind | None:
 def callable_kind(value: Any) -> Kind:
     """Return the kind of a callable that is made of a function, and `ATTRIBUTES` for any other."""
     of_function = types.FunctionType | functools.partial | types.MethodType | Jitted
-    is_made = isinstance(value, of_function) or hasattr(type(value), "__captured_function__")
-    return (kind_of(value) if is_made else None) or ATTRIBUTES
+    return (kind_of(value) if isinstance(value, of_function) else None) or ATTRIBUTES
 
 
 # --- all that a value leads to --------------------------------------------------------------------
