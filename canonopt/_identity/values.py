@@ -202,23 +202,18 @@ def read_node(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
-    pending = [value]
-    while pending:
-        node = pending.pop()
-        data = node.node_data()
-        if data is None:  # of a leaf, or of no leaf at all
-            reader.out += (jtu.PyTreeDef, node.num_leaves)
-            continue
-        kind, static = data
-        reader.out.append(jtu.PyTreeDef)
-        reader.add_class(kind)
-        if is_module_class(kind):  # a tuple that the structure keeps
-            _read_static(reader, static)
-        else:
-            reader.add(tuple(static) if kind is dict else static, mode)  # the names, in a new list
-        children = node.children()
-        reader.out.append(len(children))
-        pending += reversed(children)
+    data = value.node_data()
+    if data is None:  # of a leaf, or of no leaf at all
+        reader.out += (jtu.PyTreeDef, value.num_leaves)
+        return
+    kind, static = data
+    reader.out.append(jtu.PyTreeDef)
+    reader.add_class(kind)
+    if is_module_class(kind):  # a tuple that the structure keeps
+        _read_static(reader, static)
+    else:
+        reader.add(tuple(static) if kind is dict else static, mode)  # the names, in a new list
+    reader.add_all((child if child.node_data() else None for child in value.children()), mode)
 
 
 def _read_static(reader: Reader, static: Any) -> None:
