@@ -244,17 +244,15 @@ class Difference:
             return self.path
         inside = reversed(self.parts) if self.is_function else ()  # such as an attribute of `self`
         found = (p for p in inside if p.before.factory or p.before.kind == "transformation")
-        # Our jit takes a dynamic number as an argument.
-        is_ours = self.new.is_jitted_by_canonopt
-        found = (p for p in found if not (is_ours and "canonopt.dynamic(" in p.before.text))
+        if self.new.is_jitted_by_canonopt:  # a dynamic number is an argument
+            found = (p for p in found if "canonopt.dynamic(" not in p.before.text)
         return next((part.label for part in found), "")
 
     @property
     def captured_number(self) -> str:
         """Return the name of a dynamic number that a function in an optimizer captures."""
-        part = self.visible if self.optimizer else None
-        is_dynamic = part is not None and part.before.text.startswith("canonopt.dynamic(")
-        return part.label if part is not None and is_dynamic and not self.parameter else ""
+        part = self.visible if self.optimizer and not self.parameter else None
+        return part.label if part is not None and part.before.is_dynamic else ""
 
     @property
     def from_canonopt(self) -> str:

@@ -144,6 +144,10 @@ class Leaf:
         return "" if found is None else found[1]
 
     @property
+    def is_dynamic(self) -> bool:
+        return self.text.startswith("canonopt.dynamic(")
+
+    @property
     def is_of_float(self) -> bool:
         """Return True for a number that is no count."""
         return re.search(r"[.en]", self.number) is not None
@@ -573,8 +577,8 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     facts = {"is_static": miss.is_static, "filtered": miss.filtered, "options": miss.options}
     call = call_of(given, miss.args, miss.kwargs, **facts)
     # Also where it is called as `jax.jit` calls it.
-    is_ours = miss.is_shared or "canonopt._steps.programs" in call.caller.through
-    call.is_jitted_by_canonopt = is_ours
+    through = call.caller.through
+    call.is_jitted_by_canonopt = miss.is_shared or "canonopt._steps.programs" in through
     # Our jit traces before it calls.
     call.is_lowered = not (miss.is_call or miss.is_shared)
     call.clearings = clearings_so_far()

@@ -150,12 +150,12 @@ RULES: list[Rule] = [
         "changes something while it is traced is not shared",
     ),
     Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
-    # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
         lambda d: d.is_static and d.path == "self" and d.before.is_unique,
         "jit the method where the object is made, which compares what the method reads of it: "
         "self.method = {d.our_jit}(self.method)",
     ),
+    # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
         lambda d: d.parameter and d.after.is_of_float,
         "give {d.path} one value, or {d.dynamic}, which may change without a new trace",
@@ -261,11 +261,7 @@ def wanted(d: Difference) -> int:
     if d.is_static:
         before, after = (d.visible or d.function)[1:]
         is_same = before.text == after.text or d.counter or d.why_not_shared
-        if (
-            is_same
-            or before.text.startswith("canonopt.dynamic(")
-            or (d.optimizer and d.is_function)
-        ):
+        if is_same or before.is_dynamic or (d.optimizer and d.is_function):
             return 1  # made again, or meant to change
         if before.number and after.number:
             return 1 if d.parameter or d.optimizer else PAIR
