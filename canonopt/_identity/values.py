@@ -24,6 +24,7 @@ from .callables import add_programs, annotation_key, read_caching, read_stable
 from .instances import (
     is_immutable,
     is_record,
+    is_sentinel,
     read_by_identity,
     read_class,
     read_enum,
@@ -31,7 +32,7 @@ from .instances import (
     read_instance,
     read_path,
 )
-from .reader import NOW, HoldsArray, Mode, Reader, Rule, fixed
+from .reader import ATOMS, NOW, HoldsArray, Mode, Reader, Rule, fixed
 
 MAX_BYTES = 1 << 16  # of a NumPy array, which is read at each build
 
@@ -224,6 +225,8 @@ def _read_static(reader: Reader, static: Any) -> None:
             _read_static(reader, part)
     elif type(static) is dict:
         reader.add_named(static, "held")
+    elif type(static) not in ATOMS and is_sentinel(static):
+        reader.add_identity(static, NO_VALUE)  # most modules have Equinox's for a missing attribute
     else:
         reader.add(static, "held")
 

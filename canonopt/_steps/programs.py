@@ -74,7 +74,7 @@ class Program:
         def call(*args: Any, **kwargs: Any) -> Any:
             tracing, _thread.tracing = _thread.tracing, None
             if tracing is None or tracing.mark is not mark:
-                raise NotTraced(mark)
+                raise NotTraced
             return tracing.run(kwargs.pop(CAPTURED, ()), args, kwargs)
 
         # For reports.
@@ -163,9 +163,7 @@ class _Use:
         _thread.jitted = jitted
         try:
             leaves = self.program.call(*args, **self.captured, **kwargs)
-        except NotTraced as error:
-            if error.args[0] is not self.program.mark:  # of a function that this one calls
-                raise
+        except NotTraced:
             return _UNTRACED
         except (ValueError, RuntimeError) as error:
             for array in self.captured.get(CAPTURED, ()):
@@ -197,8 +195,8 @@ _MAX_KINDS = 4096  # as many as JAX remembers calls of one function
 
 
 def is_debugging() -> bool:
-    """Return True if JAX jits nothing, runs functions again to find a nan, or keeps no traces."""
-    names = ("disable_jit", "debug_nans", "debug_infs", "check_tracer_leaks")
+    """Return True if JAX jits nothing, or runs functions again to find a nan."""
+    names = ("disable_jit", "debug_nans", "debug_infs")
     return any(getattr(jax.config, f"jax_{name}") for name in names)
 
 
@@ -331,7 +329,8 @@ def _started(
     leaves = jtu.tree_leaves((args, kwargs)) if arrays else ()
     given = [leaf for leaf in leaves if isinstance(leaf, jax.Array)]
     donates = not {"donate_argnums", "donate_argnames"}.isdisjoint(options)
-    captured = _as_keyword([as_argument(array, given, donates) for array in arrays])
+    with jax.ensure_compile_time_eval():  # also if an outer function is traced
+        captured = _as_keyword([as_argument(array, given, donates) for array in arrays])
     if not arrays:  # else copies are traced
         note_call(fn)
     if (program := programs.get(key)) is not None:

@@ -117,6 +117,12 @@ def test_a_program_in_use_stays(limit):
         canonopt.keep_programs(1024)
 
 
+def test_keeps_so_many_kinds_of_arguments(monkeypatch):
+    monkeypatch.setattr("canonopt._steps.programs._MAX_KINDS", 2)
+    step = canonopt.jit(lambda x, n: x * n, static_argnums=1)
+    assert [(step(2.0, n), step._cache_size())[1] for n in range(4)] == [1, 2, 2, 2]
+
+
 @pytest.mark.parametrize("limit", [-1, True, 1.0, None])
 def test_the_limit_is_checked(limit):
     with pytest.raises(LimitError, match="at least 0"):
@@ -159,11 +165,14 @@ for options in OPTIONS:
     for args, kwargs in [((3,), {}), ((), {"n": 3, "k": 4}), (([3],), {}), ((), {}), ((3, 4), {})]:
         found = outcome(called, options, *args, **kwargs)
         yield found[0] if isinstance(found, tuple) else found
-### where jit is disabled
-with jax.disable_jit():
-    for make in (jit, filter_jit):
+### where jit is disabled or JAX keeps no trace
+traces = []
+for make in (jit, filter_jit):
+    with jax.disable_jit():
         step = make(lambda x: 1.0 if x > 0 else xs)
         yield step(2.0), step(-2.0)
+    with jax.checking_leaks():
+        yield make(lambda x: traces.append(0) or x * xs)(2.0), len(traces)
 ### errors of the function
 def failing(error, array):
     def step(x):
