@@ -228,16 +228,17 @@ class Reader:
         self._to_read: dict[int, None] = {}  # the owners that have something to read, by id
         # The names that code has for instances, by their ids, an attribute's with a dot; None for
         # one that it also reaches in another way. The names whose values code passes on, and for
-        # each class its methods that pass on their instance.
+        # each class, by id, its methods that pass on their instance.
         self._names_of: dict[int, set[str | None]] = {}
         self._passed: set[str] = set()
-        self._passing: dict[type, set[str]] = {}
+        self._passing: dict[int, set[str]] = {}
         self._is_now = False  # whether a function that is traced now is read
         self._arrays = _Arrays()
         self._current: Any = None  # what is read
         self.name: str | None = None  # that code has for it
         self._known_to_owners: tuple[Any, ...] = ()  # what was named when they were read last
-        self._constructed: set[type] = set()  # the user's classes that code may call, and bases
+        # The ids of the user's classes that code may call, and of their bases.
+        self._constructed: set[int] = set()
 
     def read(self, **values: Iterable[Any]) -> Reading:
         """Read values, given by the mode in which each is read."""
@@ -526,7 +527,7 @@ class Reader:
         self.reads_any_attribute |= reflects(value)
         self._constructs_any |= any(value is each for each in _CONSTRUCT)
         if isinstance(value, type) and not is_library_class(value):
-            self._constructed.update(value.__mro__)
+            self._constructed.update(map(id, value.__mro__))
         # Where it has its own name, the code shows whether the text is for an error.
         self._can_tell_tracers |= not is_builtin and makes_text(value)
         name = getattr(value, "__name__", None)
@@ -584,7 +585,7 @@ class Reader:
         names = self._names_of[id(instance)]
         if self.reads_any_attribute or None in names or not names.isdisjoint(self._passed):
             return True
-        called = (n for base in type(instance).__mro__ for n in self._passing.get(base, ()))
+        called = (n for base in type(instance).__mro__ for n in self._passing.get(id(base), ()))
         return any(name in self._named or name in _ASKED_OF_ATTRIBUTES for name in called)
 
     def _read_owners(self) -> bool:
@@ -634,7 +635,7 @@ class Reader:
     def _passes_methods(self) -> bool:
         """Return True if code may pass on a method of an instance that counts by name."""
         instances = (self._owners[each][1] for each in self._names_of)
-        bases = {base for one in instances for base in type(one).__mro__ if base is not object}
+        bases = (base for one in instances for base in type(one).__mro__ if base is not object)
         names = (n for base in bases for n, v in vars(base).items() if hasattr(v, "__code__"))
         return any(f".{name}" in self._passed for name in names)
 
@@ -655,7 +656,8 @@ class Reader:
             yield from {"__getattr__"}.intersection(namespace)
         else:
             yield from namespace.get("_member_names_", ())
-            is_called = self._constructs_any or owner in self._constructed or not is_plain(owner)
+            is_called = self._constructs_any or id(owner) in self._constructed
+            is_called = is_called or not is_plain(owner)
             yield from (n for n in asked_for(owner) if is_called or n not in _CONSTRUCTORS)
 
     def _add_attribute(self, owner: Any, namespace: Mapping[str, Any], name: str) -> None:
@@ -665,7 +667,7 @@ class Reader:
         if isinstance(owner, type) and hasattr(kind, "__get__") and kind not in _NOT_OF_INSTANCES:
             functions = value[:3] if kind is property else (value,)
             if any(each is not None and passes_self(each) for each in functions):
-                self._passing.setdefault(owner, set()).add(name)
+                self._passing.setdefault(id(owner), set()).add(name)
         # It keeps its result, also in what is frozen.
         self._changes_variables |= kind is functools.cached_property
         # An instance that is frozen has a value of its own in place of a field's default.

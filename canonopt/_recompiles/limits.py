@@ -16,6 +16,7 @@ from .._jax_internals.tracing import is_staging, is_unwatched, without_own_frame
 from .._jax_internals.watching import Compile
 from .._python_internals.callers import frames_to_the_user, place_of
 from .._python_internals.namespaces import loaded
+from .._texts import times
 from ..errors import ExcessError, LimitError, NotJittedError, RecompileError, RecompileWarning
 from .differences import shortened
 from .listeners import Recorder, active, check_compiles, is_inside_recorded, recording, watch_misses
@@ -64,11 +65,6 @@ class _Alarm(Recorder):
         warnings.warn(str(error), RecompileWarning, stacklevel=frames_to_the_user() + 1)
 
 
-def nth(count: int) -> str:
-    last = 0 if count % 100 in (11, 12, 13) else count % 10
-    return f"{count}{ {1: 'st', 2: 'nd', 3: 'rd'}.get(last, 'th') }"
-
-
 # --- limits on a function -------------------------------------------------------------------------
 
 
@@ -88,7 +84,7 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
     >>> double(jnp.ones(2))
     Traceback (most recent call last):
         ...
-    canonopt.errors.ExcessError: double (...) is traced for the 2nd time, and max_traces=1.
+    canonopt.errors.ExcessError: double (...) is traced twice, and max_traces=1.
       x: shape: float32[1] -> float32[2]
       hint: pad or drop what is left over, so that x has one shape
 
@@ -135,7 +131,7 @@ def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode
     >>> double(jax.device_put(jnp.ones(1), jax.devices()[0]))
     Traceback (most recent call last):
         ...
-    canonopt.errors.ExcessError: <lambda> (...) is compiled for the 2nd time, and max_compiles=1.
+    canonopt.errors.ExcessError: <lambda> (...) is compiled twice, and max_compiles=1.
       x: commitment: not committed -> committed
       hint: put x in one place before the first call, also where it is lowered: ...
 
@@ -202,7 +198,7 @@ class _Limit(_Alarm):
     def _check(self, done: str, count: int, entry: Entry) -> None:
         if count > self._limit:
             limit = f"max_{self._what}={self._limit}"
-            problem = f"{self.function_log.title} is {done} for the {nth(count)} time, and {limit}."
+            problem = f"{self.function_log.title} is {done} {times(count)}, and {limit}."
             self._sound(problem, entry.told)
 
 
@@ -386,10 +382,10 @@ class _Guard(_Alarm):
             return
         entry.refused = self._mode == "raise"
         given = f"warmup={self._warmup}" if self._warmup else ""
-        times = f" for the {nth(count)} time" if self._warmup else ""
+        often = f" {times(count)}" if self._warmup else ""
         subject = f"{log.place or log.name}: {entry.operation}" if log.is_line else log.title
         site = f", at {entry.site}" if entry.site and not log.is_line else ""
-        problem = f"{subject} was {done}{times} inside of no_recompiles({given}){site}."
+        problem = f"{subject} was {done}{often} inside of no_recompiles({given}){site}."
         self._sound(problem, _told(log, entry))
 
 

@@ -113,9 +113,7 @@ def with_option(k):
     return power
 
 
-class Scale(eqx.Module):
-    k: Any
-
+class Scaling:
     def __call__(self, x):
         return self.k * x
 
@@ -125,6 +123,10 @@ class Scale(eqx.Module):
     @classmethod
     def of_class(cls, x):
         return cls(2.0)(x)
+
+
+class Scale(Scaling, eqx.Module):
+    k: Any
 
 
 class Holder(eqx.Module):
@@ -136,18 +138,8 @@ class Holder(eqx.Module):
 
 
 @dataclasses.dataclass(frozen=True)
-class Frozen:
+class Frozen(Scaling):
     k: Any
-
-    def __call__(self, x):
-        return self.k * x
-
-    def apply(self, x):
-        return self.k * x + 1
-
-    @classmethod
-    def of_class(cls, x):
-        return cls(2.0)(x)
 
 
 def on_device(index):
