@@ -12,7 +12,7 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 
 from .._python_internals.libraries import is_library_code, is_library_module
-from .._python_internals.namespaces import loaded
+from .._python_internals.namespaces import attribute, loaded
 from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import WeakIdMap
 from .tracing import library_callers
@@ -151,14 +151,6 @@ def is_jitted(function: Any) -> bool:
             return False
         function = wrapped
     return False
-
-
-def attribute(value: Any, name: str) -> Any:
-    """`getattr(value, name, None)`, and None also if a `__getattr__` of the user's raises."""
-    try:
-        return getattr(value, name, None)
-    except Exception:
-        return None
 
 
 def _wrapped_call(value: Any) -> Any:

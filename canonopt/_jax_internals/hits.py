@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from .functions import attribute
+from .._python_internals.namespaces import attribute
 from .settings import unsupported
 from .tracing import unwatched
 from .watching import Miss, call_of_filter_jit, combined, is_of_filter_jit

@@ -16,8 +16,8 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 
-from .._python_internals.namespaces import loaded
-from .functions import JIT_OPTIONS, attribute
+from .._python_internals.namespaces import attribute, loaded
+from .functions import JIT_OPTIONS
 from .settings import default_settings, unsupported
 from .tracing import (
     NotTraced,

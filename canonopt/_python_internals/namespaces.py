@@ -22,10 +22,18 @@ def loaded(module: str, name: str) -> Any:
     return getattr(sys.modules.get(module), name, ())
 
 
+def attribute(value: Any, name: str) -> Any:
+    """`getattr(value, name, None)`, and None also if a `__getattr__` of the user's raises."""
+    try:
+        return getattr(value, name, None)
+    except Exception:
+        return None
+
+
 def is_in_place(value: Any) -> bool:
     """Return True if the module of `value` has it under its name, as functions and classes."""
-    found: Any = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
+    found: Any = sys.modules.get(str(attribute(value, "__module__") or "builtins"))
+    name = attribute(value, "__qualname__") or attribute(value, "__name__")
     if not isinstance(name, str) or "<" in name:
         return False
     for part in name.split("."):

@@ -38,14 +38,13 @@ from .._identity import (
 )
 from .._jax_internals.arrays import array_text, code_of_sharding, placement_text
 from .._jax_internals.flax_nnx import module_parts
-from .._jax_internals.functions import attribute
 from .._jax_internals.settings import context_of_calls
 from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
 from .._python_internals.bytecode import code_of
 from .._python_internals.callers import Caller, caller_of, place_of
 from .._python_internals.libraries import is_library_code
-from .._python_internals.namespaces import loaded
+from .._python_internals.namespaces import attribute, loaded
 from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import token_of
 from .._texts import (

@@ -27,7 +27,7 @@ import jax
 import jax.core
 import numpy as np
 
-from .._jax_internals.functions import attribute, functions_inside, innermost, name_of
+from .._jax_internals.functions import functions_inside, innermost, name_of
 from .._jax_internals.hits import CachedCall, HitWatch, function_finder
 from .._jax_internals.jaxprs import is_same_program
 from .._jax_internals.tracing import is_unwatched
@@ -40,6 +40,7 @@ from .._python_internals.libraries import (
     is_library_function,
     is_library_module,
 )
+from .._python_internals.namespaces import attribute
 from .._python_internals.rebinding import captured_by, cells_of
 from .._python_internals.weak import WeakIdMap
 from .._texts import is_gradient_transformation, text_of

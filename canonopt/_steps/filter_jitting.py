@@ -22,6 +22,7 @@ from .._jax_internals.functions import Jitted
 from .._jax_internals.jaxprs import values_in
 from .._jax_internals.options import stand_at
 from .._jax_internals.tracing import NotTraced
+from .._python_internals.weak import new_token
 from .jitting import NOT_GIVEN
 from .partition import Static, cut, cut_output, restored
 from .programs import Calls, is_debugging, known_of
@@ -155,7 +156,7 @@ class _FilterJitted(eqx.Module):
         kept, donated, static = function.split(self.__wrapped__, args, kwargs)
         # From now on `jax.jit` is called, which knows what it has traced.
         function.calls_of(static).is_plain = True
-        return Lowered(function.plain.lower(kept, donated, _Rest(static)), self)
+        return Lowered(function.plain.lower(kept, donated, _Rest(function.key, static)), self)
 
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self if instance is None else eqx.Partial(self, instance)
@@ -201,9 +202,9 @@ class Compiled:
     _jitted: _FilterJitted
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        jitted = self._jitted
-        kept, donated, static = jitted._function.split(jitted.__wrapped__, args, kwargs)  # noqa: SLF001
-        _, arrays, output = self.compiled(kept, donated, _Rest(static))
+        jitted, function = self._jitted, self._jitted._function  # noqa: SLF001
+        kept, donated, static = function.split(jitted.__wrapped__, args, kwargs)
+        _, arrays, output = self.compiled(kept, donated, _Rest(function.key, static))
         return output.build(arrays)
 
 
@@ -268,8 +269,8 @@ class _Function:
         # Whether it has no arrays of its own. If it has, it is an argument of each call.
         self.is_whole = find() is not None
         self._signature = signature
-        # By which Equinox finds where the stack inside of the function ends.
-        self._key = id(self).to_bytes(8, "little")
+        # No other has it. By this, Equinox finds where the stack inside of the function ends.
+        self.key = new_token().to_bytes(8, "little")
         self._quietly = _no_warnings if donate.startswith("all") else contextlib.nullcontext
         # The calls with static parts that are equal.
         self.calls_of = functools.lru_cache(_MAX_STATICS)(lambda _: Calls())
@@ -301,7 +302,7 @@ class _Function:
 
     def call(self, fun: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         __tracebackhide__ = True
-        __equinox_jit_id__ = self._key  # noqa: F841, for `error_of_equinox`
+        __equinox_jit_id__ = self.key  # noqa: F841, for `error_of_equinox`
         kept, donated, static = self.split(fun, args, kwargs)
         call = _Call(self, fun, static)
         try:
@@ -317,7 +318,7 @@ class _Function:
                         output.may_fail = _may_fail(calls, call, kept, donated)
             return output.build(arrays)
         except (jax.errors.JaxRuntimeError, ValueError) as error:
-            found = error_of_equinox(error, self._key)
+            found = error_of_equinox(error, self.key)
             if found is None:
                 raise
         raise found  # outside of the block, so without the long error of XLA as its context
@@ -330,9 +331,22 @@ _NOT_HASHABLE = "Non-hashable static arguments are used in a jit function: {}"
 @jtu.register_static
 @attrs.frozen
 class _Rest:
-    """The static part of a call, as an argument of what `jax.jit` made."""
+    """The static part of a call, as an argument of what `jax.jit` made.
 
+    JAX compares it with those of other functions too. The key of the function comes first, since
+    `==` of static parts may raise, as of NumPy arrays in fields.
+    """
+
+    key: bytes
     static: Static
+
+    # --- for the reader of functions, as in `partition` -------------------------------------------
+
+    def __canonical_key__(self, _: object) -> Hashable:
+        return "static"
+
+    def __canonical_parts__(self, _: object) -> Static:
+        return self.static
 
 
 class _Call:
@@ -341,7 +355,7 @@ class _Call:
     statics: frozenset[int | str] = frozenset()
 
     def __init__(self, function: _Function, fun: Any, static: Static) -> None:
-        self.fn, self.beside = fun if function.is_whole else None, (_Rest(static),)
+        self.fn, self.beside = fun if function.is_whole else None, (_Rest(function.key, static),)
         self.wrapped, self.options, self.plain = function.wrapped, function.options, function.plain
 
     def run(self, fn: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -548,6 +548,10 @@ class Rates(list, enum.Enum):
 for n in (1, 1.0, True, 0.0, -0.0):
     yield jit(lambda x, n: x * n, static_argnums=1)(jnp.int32(3), n)
     yield jit(lambda x, n: x * n[0], static_argnums=1)(jnp.int32(3), (n,))
+class Config:
+    def __getattr__(self, name):
+        return {"rate": 2.0}[name]
+yield jit(lambda x, config: x * config.rate, static_argnums=1)(x, Config())
 ### objects that are built while traced
 held = Built()
 -> x * Built().rate
