@@ -363,6 +363,18 @@ return jit(lambda x: (x * 2, None, jnp.float32, jax.nn.relu, np.dtype("int8")))(
 model = Linear()
 loss = lambda params, x, y: jnp.mean((model.apply(params, x) - y) ** 2)
 return train(jit, key, loss, model.init(key, jnp.ones((8, 3))))
+### flax train state
+from flax.training.train_state import TrainState
+@jit
+def step(state, x, y):
+    grads = jax.grad(lambda p: jnp.mean((state.apply_fn(p, x) - y) ** 2))(state.params)
+    return (state.apply_gradients(grads=grads),)
+model = Linear()
+made = {"apply_fn": model.apply, "tx": optax.adam(0.1)}
+state = TrainState.create(params=model.init(key, jnp.ones((8, 3))), **made)
+state = repeat(step, state, data=make_data(key))[0]
+assert (state.apply_fn, state.tx) == (made["apply_fn"], made["tx"])
+return state
 ### flax nnx
 graph, params = flax.nnx.split(flax.nnx.Linear(3, 1, rngs=flax.nnx.Rngs(key)))
 model = lambda params, x: flax.nnx.merge(graph, params)(x)[:, 0]

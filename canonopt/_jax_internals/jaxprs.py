@@ -32,7 +32,7 @@ def kept_by(program: Any) -> tuple[int, list[Any], frozenset[str]]:
     kept = []
     places = set[str]()
     for value in values_in(program):
-        if hasattr(value, "eqns") and value is not program:
+        if is_program(value) and value is not program:
             info = getattr(value, "jaxpr", value).debug_info
             places.add(info.func_src_info.rpartition(" at ")[2])
         if isinstance(value, jax.core.Tracer):
@@ -81,7 +81,7 @@ def _text(program: Any) -> str:
 def _constants(program: Any) -> Iterator[Any]:
     """Yield the arrays and numbers in a program, which its text may show in part."""
     for value in values_in(program):
-        if hasattr(value, "__array__") or isinstance(value, int | float | complex):
+        if hasattr(type(value), "__array__") or isinstance(value, int | float | complex):
             yield value
 
 
@@ -115,8 +115,16 @@ def _is_of_library(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] in ("jax", "jaxlib", "equinox")
 
 
+def is_program(value: Any) -> bool:
+    """Return True for a `Jaxpr` or a `ClosedJaxpr`."""
+    return _is_of_library(value) and hasattr(value, "eqns")
+
+
 def values_in(program: Any) -> Iterator[Any]:
-    """Yield a program, those inside, their constants, and functions with what they capture."""
+    """Yield a program, those inside, their constants, and functions with what they capture.
+
+    Not what other objects of the user's have, which may be anything under any name.
+    """
     seen: dict[int, Any] = {}
     pending = [program]
     while pending:
@@ -125,12 +133,7 @@ def values_in(program: Any) -> Iterator[Any]:
             continue
         seen[id(value)] = value
         yield value
-        if hasattr(value, "eqns"):
-            for equation in value.eqns:
-                pending += equation.params.values()
-                pending += (x.val for x in equation.invars if hasattr(x, "val"))
-            pending += getattr(value, "consts", ())
-        elif isinstance(value, tuple | list):
+        if isinstance(value, tuple | list):
             pending += value
         elif isinstance(value, dict):
             pending += value.values()
@@ -140,11 +143,18 @@ def values_in(program: Any) -> Iterator[Any]:
             pending += (value.__func__, value.__self__)
         elif isinstance(value, types.FunctionType):
             pending += (*captured_by(value).values(), *(value.__defaults__ or ()))
+        elif not _is_of_library(value):
+            continue
+        elif hasattr(value, "eqns"):
+            for equation in value.eqns:
+                pending += equation.params.values()
+                pending += (x.val for x in equation.invars if hasattr(x, "val"))
+            pending += getattr(value, "consts", ())
         elif hasattr(value, "call_wrapped"):  # a `WrappedFun`
             pending += (value.f, value.transforms, getattr(value, "f_transformed", None))
         elif hasattr(value, "__wrapped__"):  # a rule of `jax.custom_batching.custom_vmap`
             pending.append(value.__wrapped__)
         elif hasattr(value, "callback_func"):  # of `jax.pure_callback`
             pending.append(value.callback_func)
-        elif type(value).__module__.startswith("equinox.") and hasattr(value, "__dict__"):
+        elif not type(value).__module__.startswith("jax") and hasattr(value, "__dict__"):
             pending += vars(value).values()  # as of `equinox.filter_custom_vjp`

@@ -19,7 +19,7 @@ import jax.tree_util as jtu
 
 from .._jax_internals.equinox_errors import HidingFailedCallbacks, error_of_equinox
 from .._jax_internals.functions import Jitted
-from .._jax_internals.jaxprs import values_in
+from .._jax_internals.jaxprs import is_program, values_in
 from .._jax_internals.options import stand_at
 from .._jax_internals.tracing import NotTraced
 from .._python_internals.weak import new_token
@@ -392,7 +392,7 @@ def _may_fail(calls: Calls, call: _Call, *arrays: list[Any]) -> bool:
         jaxpr = calls.jaxpr_of(call, arrays)
     except NotTraced:
         return True
-    equations = (eqn for value in values_in(jaxpr) for eqn in getattr(value, "eqns", ()))
+    equations = (eqn for value in values_in(jaxpr) if is_program(value) for eqn in value.eqns)
     return bool(jaxpr.effects) or not all(eqn.primitive in _harmless() for eqn in equations)
 
 

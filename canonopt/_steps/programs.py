@@ -68,7 +68,7 @@ class Program:
     inside: tuple[int, ...]  # which of the objects that were read JAX has traced inside of it
     template: Template  # of the structure of its output
 
-    def __init__(self, jitted: Jitted, pinned: list[Any]) -> None:
+    def __init__(self, jitted: Jitted, structure: Any, pinned: list[Any]) -> None:
         mark = self.mark = object()
 
         def call(*args: Any, **kwargs: Any) -> Any:
@@ -81,6 +81,7 @@ class Program:
         vars(call)["__canonical_call__"] = _users_call
         vars(call)["__canonical_trace__"] = functools.partial(_traced_again, mark)
         self.call = jit_with_captured(call, jitted.wrapped, jitted.options)
+        self.structure = structure  # of the arguments that it is traced for
         self.pinned = pinned  # of which the key has the ids
 
 
@@ -157,9 +158,20 @@ class _Use:
     program: Program
     captured: dict[str, Any]
     output: Any
+    # Of the arguments, if JAX takes it for another one than that of the program: a pytree may hold
+    # a function that is made again, or a method of an object that is.
+    structure: Any = None
 
-    def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    def __call__(self, jitted: Jitted, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
         """Run the program; `_UNTRACED` if it has no trace for these arguments."""
+        if self.structure is not None:
+            leaves, structure, statics = _flattened(jitted, args, kwargs)
+            if structure != self.structure:
+                return _UNTRACED
+            dynamic, named = self.program.structure.unflatten(leaves)
+            rest = iter(dynamic)
+            args = [arg if i in statics else next(rest) for i, arg in enumerate(args)]
+            kwargs = {**kwargs, **named}
         _thread.jitted = jitted
         try:
             leaves = self.program.call(*args, **self.captured, **kwargs)
@@ -273,13 +285,20 @@ class Calls:
 
 def _kind_of(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return what `jax.jit` compares of a call to find a trace."""
-    statics = jitted.statics | {i + len(args) for i in jitted.statics if type(i) is int and i < 0}
+    leaves, structure, statics = _flattened(jitted, args, kwargs)
     given = (*enumerate(args), *sorted(kwargs.items()))
     static = tuple((place, type(arg), arg) for place, arg in given if place in statics)
+    return tuple(map(jax.typeof, leaves)), structure, static, tracing_context()
+
+
+def _flattened(
+    jitted: Jitted, args: Sequence[Any], kwargs: dict[str, Any]
+) -> tuple[list[Any], Any, frozenset[int | str]]:
+    """Return the leaves and the structure of a call, and its static arguments by place."""
+    statics = jitted.statics | {i + len(args) for i in jitted.statics if type(i) is int and i < 0}
     dynamic = [arg for place, arg in enumerate(args) if place not in statics]
     named = {name: arg for name, arg in kwargs.items() if name not in statics}
-    leaves, structure = jtu.tree_flatten((dynamic, named))
-    return tuple(map(jax.typeof, leaves)), structure, static, tracing_context()
+    return *jtu.tree_flatten((dynamic, named)), statics
 
 
 Known = TypeVar("Known")
@@ -337,12 +356,13 @@ def _started(
         if has_old_trace(program.inside, reading):
             note_not_shared(fn, _OLD)
             return None, None
-        use = _Use(program, captured, program.template.filled(reading.objects))
+        own = None if structure == program.structure else structure
+        use = _Use(program, captured, program.template.filled(reading.objects), own)
         result = use(jitted, args, kwargs)
         if result is not _UNTRACED:
             return use, result
         programs.discard(key, program)  # JAX has forgotten its trace
-    program = Program(jitted, reading.pinned)
+    program = Program(jitted, structure, reading.pinned)
     reason, output = _trace(program, jitted, beside, reading, (args, {**captured, **kwargs}))
     if reason is not None:
         _not_shared.setdefault(key, reason)
