@@ -16,6 +16,7 @@ import pytest
 from jax.sharding import NamedSharding, PartitionSpec
 
 import canonopt
+from canonopt import errors
 from canonopt._steps import struct_of
 
 from .support import catalogue
@@ -294,7 +295,7 @@ MISFITS = {
 @pytest.mark.parametrize("misfit", MISFITS)
 def test_what_does_not_fit_is_named_before_anything_is_read(misfit):
     make, lines, *saved = MISFITS[misfit]
-    with pytest.raises(canonopt.errors.CheckpointError) as caught:
+    with pytest.raises(errors.CheckpointError) as caught:
         canonopt.restore_like(make(), pytest.fail, canonopt.manifest(*saved or [small()]))
     assert str(caught.value).splitlines() == [
         "Nothing was restored, since the checkpoint was saved from another tree:",
@@ -321,9 +322,7 @@ def test_a_manifest_is_one_line_of_json():
 def test_another_shape_is_found_without_a_manifest(library, tmp_path):
     saved = LIBRARIES[library](tmp_path, small())
     like = small(shape=(4, 4))
-    with pytest.raises(
-        canonopt.errors.CheckpointError, match="Nothing was restored, since"
-    ) as caught:
+    with pytest.raises(errors.CheckpointError, match="Nothing was restored, since") as caught:
         canonopt.restore_like(like, saved.load)
     if library == "flax":  # which does not compare shapes
         assert "float32[8,4] -> float32[4,4] @ like['model']['w']" in str(caught.value)
@@ -340,7 +339,7 @@ def test_a_file_that_was_cut_off(library, tmp_path):
     assert saved.files
     for file in saved.files:
         file.write_bytes(file.read_bytes()[: file.stat().st_size // 2])
-    with pytest.raises(canonopt.errors.CheckpointError) as caught:
+    with pytest.raises(errors.CheckpointError) as caught:
         canonopt.restore_like(like, saved.load, saved.manifest)
     first, reason, fix = str(caught.value).splitlines()
     assert first == "Nothing was restored, since the checkpoint cannot be read:"
@@ -353,19 +352,17 @@ def test_a_file_that_was_cut_off(library, tmp_path):
 
 @pytest.mark.parametrize("cut", ["", '{"w": "float', b"[]", '{"w": 3}', {"w": "float32[2]"}])
 def test_a_manifest_that_was_cut_off(cut):
-    with pytest.raises(canonopt.errors.CheckpointError, match="the checkpoint cannot be read"):
+    with pytest.raises(errors.CheckpointError, match="the checkpoint cannot be read"):
         canonopt.restore_like(small(), pytest.fail, cut)
 
 
 def test_a_tree_of_other_containers():
     data = flax.serialization.to_bytes(small())
     load = lambda _: flax.serialization.msgpack_restore(data)  # noqa: E731
-    with pytest.raises(canonopt.errors.CheckpointError, match=r"\['opt_state'\]\['0'\]\['count'\]"):
+    with pytest.raises(errors.CheckpointError, match=r"\['opt_state'\]\['0'\]\['count'\]"):
         canonopt.restore_like(small(), load)
     like = {"a": [1.0, 2.0]}
-    with pytest.raises(
-        canonopt.errors.CheckpointError, match=r"\(\*, \*\).* -> .*\[\*, \*\].* @ like"
-    ):
+    with pytest.raises(errors.CheckpointError, match=r"\(\*, \*\).* -> .*\[\*, \*\].* @ like"):
         canonopt.restore_like(like, lambda _: {"a": (1.0, 2.0)})
 
 

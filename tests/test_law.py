@@ -19,6 +19,7 @@ import optax
 import pytest
 
 import canonopt
+from canonopt import errors
 
 from .support.generated import Program, named_texts
 from .support.programs import Failed, compared
@@ -315,9 +316,7 @@ def test_a_promise_makes_instances_comparable():
         return canonopt.sgd(lambda count: config.lr)
 
     one = Config(0.1)
-    with pytest.raises(
-        canonopt.errors.HoistError, match=r"canonopt\.register_constant\(.*Config\)"
-    ):
+    with pytest.raises(errors.HoistError, match=r"canonopt\.register_constant\(.*Config\)"):
         canonopt.hoist((lambda c: lambda count: c.lr)(one), strict=True)
     assert build(one) is build(one)
     assert build(one) is not build(Config(0.1))
@@ -338,7 +337,7 @@ def test_a_promise_makes_instances_comparable():
     ],
 )
 def test_what_is_no_promise(arguments, message):
-    with pytest.raises(canonopt.errors.ConstantError, match=message):
+    with pytest.raises(errors.ConstantError, match=message):
         canonopt.register_constant(*arguments)
 
 
@@ -351,9 +350,7 @@ def test_a_factory_that_changes_what_it_reads_takes_no_traced_value():
         return optax.sgd(scale * len(calls))
 
     optim = build(canonopt.dynamic(0.1))
-    with pytest.raises(
-        canonopt.errors.DynamicSpecError, match="has changed since the spec was built"
-    ):
+    with pytest.raises(errors.DynamicSpecError, match="has changed since the spec was built"):
         optim.init(jnp.ones(()))
 
 
@@ -368,9 +365,7 @@ def test_a_factory_that_would_read_something_else_takes_no_traced_value():
     updates = jnp.ones(())
     assert float(optim.update(updates, optim.init(updates))[0]) == np.float32(-0.2)
     config.lr = 0.5
-    with pytest.raises(
-        canonopt.errors.DynamicSpecError, match="has changed since the spec was built"
-    ):
+    with pytest.raises(errors.DynamicSpecError, match="has changed since the spec was built"):
         optim.update(updates, optim.init(updates))
     optim = build(config, canonopt.dynamic(2.0))
     assert float(optim.update(updates, optim.init(updates))[0]) == -1.0

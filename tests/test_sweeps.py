@@ -15,6 +15,7 @@ import pytest
 from jax.sharding import Mesh, NamedSharding, PartitionSpec
 
 import canonopt
+from canonopt import errors
 
 from .support.counting import counted
 from .support.values import bits
@@ -100,7 +101,7 @@ def test_an_ensemble_that_is_not_under_vmap_is_refused(build, path):
     optim = build(canonopt.dynamic([1e-3, 1e-2]))
     text = f"{path}.* has a number for each member of an ensemble. Run it under jax.vmap"
     for call in (run, jax.jit(run)):
-        with pytest.raises(canonopt.errors.DynamicSpecError, match=text):
+        with pytest.raises(errors.DynamicSpecError, match=text):
             call(optim, PARAMS)
     assert jax.vmap(run, in_axes=(0, None))(optim, PARAMS)[0]["w"].shape == (2, 2, 3)
 
@@ -134,9 +135,7 @@ def test_special_values_are_decided_each_by_its_own_number():
     for values in ((0.0, 1.0, 1.0), (1.0, 0.0, 0.0), (0.0, 0.0, 0.0)):
         optim = with_special_values(*map(canonopt.dynamic, values), 1.0)
         assert scale(optim) == scale(with_special_values(*values, 1.0))
-    with pytest.raises(
-        canonopt.errors.DynamicSpecError, match=r"d of .* cannot be traced: its value is"
-    ):
+    with pytest.raises(errors.DynamicSpecError, match=r"d of .* cannot be traced: its value is"):
         scale(with_special_values(*map(canonopt.dynamic, (1.0, 2.0, 3.0, 4.0))))
 
 

@@ -21,6 +21,7 @@ from ml_collections import ConfigDict, FrozenConfigDict, config_dict
 from omegaconf import OmegaConf
 
 import canonopt
+from canonopt import errors
 
 from .support.counting import counted
 
@@ -279,9 +280,7 @@ def test_a_config_that_changes_is_another_configuration():
 
 
 def test_a_list_of_transformations_in_a_config_is_to_be_unpacked():
-    with pytest.raises(
-        canonopt.errors.NotATransformationError, match=r"Unpack it: canonopt\.chain"
-    ):
+    with pytest.raises(errors.NotATransformationError, match=r"Unpack it: canonopt\.chain"):
         canonopt.chain(config([canonopt.sgd(0.1)]))
 
 
@@ -311,6 +310,6 @@ def test_the_default_of_lr_is_as_if_not_given():
     assert repr(default) == "<not given>"
     assert canonopt.adam(1e-3, lr=default) is canonopt.adam(1e-3)
     with pytest.raises(
-        canonopt.errors.ParameterError, match="adam: missing a required argument: 'learning_rate'"
+        errors.ParameterError, match="adam: missing a required argument: 'learning_rate'"
     ):
         canonopt.adam(lr=default)

@@ -28,7 +28,7 @@ from jax.sharding import Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
-from canonopt import canonicalize, hoist, hoisted_field
+from canonopt import canonicalize, errors, hoist, hoisted_field
 from canonopt._identity.hoisting import _callables
 
 from ..support.callables import (
@@ -446,7 +446,7 @@ def test_strict_names_what_is_compared_by_identity(name):
     because = " ".join(because).replace("CHANGED", CHANGED)
     shown = getattr(function, "__qualname__", type(function).__qualname__)
     with pytest.raises(
-        canonopt.errors.HoistError, match=f"is compared by identity, because {because}"
+        errors.HoistError, match=f"is compared by identity, because {because}"
     ) as info:
         hoist(function, strict=True)
     error = info.value
@@ -459,9 +459,7 @@ def test_strict_names_what_is_compared_by_identity(name):
 
 def test_strict_names_a_tracer():
     def body(x):
-        with pytest.raises(
-            canonopt.errors.HoistError, match=r"weak_f32\[\], is a tracer\. Pass it as an"
-        ):
+        with pytest.raises(errors.HoistError, match=r"weak_f32\[\], is a tracer\. Pass it as an"):
             hoist(captured(x), strict=True)
         return x
 
@@ -471,7 +469,7 @@ def test_strict_names_a_tracer():
 @pytest.mark.parametrize("value", [3, None, "name", [len], jnp.ones(2)], ids=repr)
 def test_what_is_not_callable_cannot_be_hoisted(value):
     message = r"hoist needs a callable, and got .*write canonopt\.canonicalize\(model\)"
-    with pytest.raises(canonopt.errors.HoistError, match=message):
+    with pytest.raises(errors.HoistError, match=message):
         hoist(value)
 
 

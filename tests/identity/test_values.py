@@ -39,13 +39,8 @@ def key(value, captured=False):
     return reading.key
 
 
-scalars = (
-    st.sampled_from(LOOKALIKES)
-    | st.floats()
-    | st.integers()
-    | st.text(max_size=2)
-    | st.floats(width=32).map(np.float32)
-)
+numbers = st.floats() | st.integers() | st.floats(width=32).map(np.float32)
+scalars = st.sampled_from(LOOKALIKES) | numbers | st.text(max_size=2)
 # Equinox warns of arrays, and so of NumPy's scalars, in a static field.
 static = scalars.filter(lambda value: not isinstance(value, np.generic))
 values = st.recursive(

@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from jax.sharding import PartitionSpec as P
 
 import canonopt
+from canonopt import errors
 
 from ..support.counting import fresh
 from ..support.scenarios import mesh, on_explicit_axes, ones
@@ -83,7 +84,7 @@ def test_raises_below_and_above(jit):
         call(ones(8, 1))
         call(ones(8, 1))
         message = r"step \(.*counting\.py:\d+\) is traced twice, and max_traces=1"
-        with pytest.raises(canonopt.errors.ExcessError, match=message) as caught:
+        with pytest.raises(errors.ExcessError, match=message) as caught:
             call(ones(8, 2))
         error = caught.value
         assert error.path == "x" and error.before.endswith("1]") and error.after.endswith("2]")
@@ -254,7 +255,7 @@ def test_counts_are_the_truth_over_generated_calls(jit, inside, outside, fails, 
 def test_warnings_are_of_the_line_that_calls_the_step(watch):
     call = watch(fresh()[0])
     call(ones(1, 1))
-    with pytest.warns(canonopt.errors.RecompileWarning) as caught:
+    with pytest.warns(errors.RecompileWarning) as caught:
         line = inspect.currentframe().f_lineno + 1
         call(ones(1, 2))
     assert [(w.filename, w.lineno) for w in caught] == [(__file__, line)]
@@ -279,9 +280,9 @@ def test_arguments_that_are_refused(arguments, message):
     assertions += [canonopt.assert_max_compiles] if "max_traces" not in arguments else []
     for refuse in assertions:
         for functions in ((), (jax.jit(fresh()[0]),)):
-            with pytest.raises(canonopt.errors.LimitError, match=re.escape(message)):
+            with pytest.raises(errors.LimitError, match=re.escape(message)):
                 refuse(*functions, **arguments)
-    with pytest.raises(canonopt.errors.LimitError, match="max_traces must be an int, not 'step'"):
+    with pytest.raises(errors.LimitError, match="max_traces must be an int, not 'step'"):
         canonopt.assert_max_traces("step")
 
 
@@ -317,16 +318,14 @@ def test_a_compile_by_hand_counts_for_the_lowered_function(stage, compiled_by):
     assert (watched.log.compiles, other.log.compiles) == (1, 1)
     watched(ones(2))
     third = lowered(ones(3))
-    with pytest.raises(canonopt.errors.ExcessError, match="is compiled 3 times"):
+    with pytest.raises(errors.ExcessError, match="is compiled 3 times"):
         compiled_by(third.compile)
     assert other.log.compiles == 1
 
 
 @pytest.mark.parametrize("plain", [lambda x: x, len, functools.partial(len), eqx.nn.Identity()])
 def test_assert_max_compiles_refuses_a_plain_function(plain):
-    with pytest.raises(
-        canonopt.errors.NotJittedError, match="needs a jitted function, not "
-    ) as caught:
+    with pytest.raises(errors.NotJittedError, match="needs a jitted function, not ") as caught:
         canonopt.assert_max_compiles(plain)
     assert "canonopt.assert_max_compiles(jax.jit(f))" in str(caught.value)
     assert isinstance(caught.value, TypeError)

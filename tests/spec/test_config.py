@@ -284,13 +284,10 @@ def test_cattrs_tells_what_is_wrong(converter):
 
 
 EDGES = [1, 1.0, True, -0.0, 0.0, 5e-324, 1e-45, 1e16, math.inf, -math.inf, math.nan, 2**70]
+plain = st.none() | st.booleans() | st.integers() | st.floats() | st.text()
 scalars = (
     st.sampled_from(EDGES)
-    | st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats()
-    | st.text()
+    | plain
     | st.sampled_from(["1e-3", "none", "", "nan", "~", "=", "2020-01-01", "a\r\n\x00\x85"])
     | st.sampled_from([np.float32(0.1), np.float64(0.1), np.int8(3), np.bool_(True)])
     | st.sampled_from([jnp.bfloat16, jnp.int8, float, int, optax.adam, is_matrix])

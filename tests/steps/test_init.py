@@ -13,6 +13,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import canonopt
+from canonopt import errors
 from canonopt._steps.leaves import struct_of
 
 from ..support import catalogue
@@ -77,15 +78,13 @@ def test_keyword_arguments_and_auxiliary_results():
     ],
 )
 def test_a_loss_that_is_no_scalar(loss, has_aux, message):
-    with pytest.raises(canonopt.errors.LossError, match=re.escape(message)):
+    with pytest.raises(errors.LossError, match=re.escape(message)):
         canonopt.grads_like(model(), loss, X, has_aux=has_aux)
 
 
 @pytest.mark.parametrize("optim", [None, 1e-3, canonopt.adam])
 def test_the_optimizer_forgotten_or_not_built(optim):
-    with pytest.raises(
-        canonopt.errors.NotATransformationError, match="needs the optimizer as optim="
-    ):
+    with pytest.raises(errors.NotATransformationError, match="needs the optimizer as optim="):
         canonopt.init_like_grads(model(), loss_fn, X, optim=optim)
 
 
@@ -94,7 +93,7 @@ def test_numpy_leaves_count_as_equinox_counts_them():
     expected = eqx.filter(params, eqx.is_inexact_array)
     loss = lambda p: jnp.sum(p["w"])  # noqa: E731
     if expected["w"] is None:
-        with pytest.raises(canonopt.errors.LossError):
+        with pytest.raises(errors.LossError):
             canonopt.grads_like(params, loss)
     else:
         assert canonopt.grads_like(params, loss)["w"] is params["w"]
@@ -212,5 +211,5 @@ def test_updates_of_structs_are_those_of_arrays():
     assert canonopt.apply_updates(model, updates) == model
     assert canonopt.apply_updates({"w": jnp.ones(4)}, {"w": update})["w"] == update
     other = jax.ShapeDtypeStruct((5,), jnp.float32)
-    with pytest.raises(canonopt.errors.UpdatesError, match=r"model\['w'\] is .*and its update is"):
+    with pytest.raises(errors.UpdatesError, match=r"model\['w'\] is .*and its update is"):
         canonopt.apply_updates(model, updates | {"w": other})

@@ -57,6 +57,12 @@ class Frozen:
     def __call__(self, x):
         return x * self.array * self.scale
 
+class System:
+    eqns = ["dx/dt = -x"]
+    def __getattr__(self, name):
+        return {"rate": 2.0}[name]
+system = System()
+
 class Plain:
     pass
 trainer, other = Plain(), Plain()
@@ -332,12 +338,8 @@ def with_default(log):
 for make in (lambda log: functools.partial(kept, log), with_default):
     yield fit(make)
     yield fit(make)
-class System:
-    eqns = ["dx/dt = -x"]
-    def __getattr__(self, name):
-        return {"rate": 2.0}[name]
-held = System()
-yield jit(lambda x: (jax.debug.callback(lambda _: held.rate, x), x * 2)[1])(x)
+called = lambda _, system=system: system.rate
+yield jit(lambda x: (jax.debug.callback(called, x), x * 2)[1])(x)
 ### callbacks that reach their own function, slow
 class Environment:
     steps = 0
@@ -554,10 +556,7 @@ class Rates(list, enum.Enum):
 for n in (1, 1.0, True, 0.0, -0.0):
     yield jit(lambda x, n: x * n, static_argnums=1)(jnp.int32(3), n)
     yield jit(lambda x, n: x * n[0], static_argnums=1)(jnp.int32(3), (n,))
-class Config:
-    def __getattr__(self, name):
-        return {"rate": 2.0}[name]
-yield jit(lambda x, config: x * config.rate, static_argnums=1)(x, Config())
+yield jit(lambda x, system: x * system.rate, static_argnums=1)(x, system)
 ### objects that are built while traced
 held = Built()
 -> x * Built().rate

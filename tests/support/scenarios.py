@@ -466,20 +466,21 @@ def other_options(jit):
         step(array(3))
 
 
-@scenario(Says("jax_enable_x64", "context", "False", "True", "the same jax_enable_x64"))
-def x64_switched_on(jit):
+def in_another_context(jit, enter):
     step = jit(named(lambda x: x * 2))
     step(ones(3))
-    with jax.enable_x64(True):
+    with enter():  # a mesh is set when the context is made
         step(ones(3))
+
+
+@scenario(Says("jax_enable_x64", "context", "False", "True", "the same jax_enable_x64"))
+def x64_switched_on(jit):
+    in_another_context(jit, lambda: jax.enable_x64(True))
 
 
 @scenario(Says("mesh", "context", "none", "data", "the same mesh in every call"))
 def another_mesh(jit):
-    step = jit(named(lambda x: x * 2))
-    step(ones(3))
-    with jax.set_mesh(mesh()):
-        step(ones(3))
+    in_another_context(jit, lambda: jax.set_mesh(mesh()))
 
 
 calls(

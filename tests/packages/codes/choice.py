@@ -27,11 +27,7 @@ _SOURCES = {
     "purejaxrl": ("luchris429/purejaxrl", "31756b197773a52db763fdbe6d635e4b46522a73", "Apache-2.0"),
     "LX": ("uwplasma/LX", "6cf978368285b309306d8650a4ea83826782b725", "MIT"),
     "numpyro": ("pyro-ppl/numpyro", "0b935d488056ae1775b4ab05cbe2812f51f21a4f", "Apache-2.0"),
-    "optuna": (
-        "optuna/optuna-examples",
-        "2e0b10bc54501e801687e114de3cbe1b6d2407dc",
-        "MIT",
-    ),
+    "optuna": ("optuna/optuna-examples", "2e0b10bc54501e801687e114de3cbe1b6d2407dc", "MIT"),
 }
 
 # A name and a title, by the repository and the paths of the code.
