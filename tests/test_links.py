@@ -8,7 +8,6 @@ import urllib.parse
 from pathlib import Path
 
 import pytest
-import yaml
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -70,20 +69,6 @@ def test_a_broken_link_is_found():
     assert found == ["no such file", "no such anchor", "not a part of the site"]
     assert problem_of(page, "images/compiles-light.svg#only-drak") == "no such anchor"
     assert problem_of(page, "api/specs.md#canonopt.Spec") is None
-
-
-def test_every_page_is_in_the_navigation():
-    navigation = yaml.safe_load((ROOT / "mkdocs.yml").read_text("utf-8"))["nav"]
-
-    def paths(item):
-        if isinstance(item, str):
-            return [item]
-        parts = item.values() if isinstance(item, dict) else item
-        return [path for part in parts for path in paths(part)]
-
-    listed = paths(navigation)
-    assert len(listed) == len(set(listed))
-    assert set(listed) == {str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md")}
 
 
 def test_every_picture_is_shown():

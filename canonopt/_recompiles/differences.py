@@ -59,6 +59,13 @@ def cut_to_difference(before: str, after: str) -> tuple[str, str]:
     return shortened(head + before[start:]), shortened(head + after[start:])
 
 
+def names_of(before: Leaf, after: Leaf) -> tuple[str, str]:
+    """Return the texts of two static values, with the places of functions of one name."""
+    if before.text != after.text or before.code == after.code:
+        return before.text, after.text
+    return before.text + before.made, after.text + after.made
+
+
 # --- what is in a static value --------------------------------------------------------------------
 
 
@@ -71,7 +78,7 @@ class Part(NamedTuple):
 
     @property
     def looks_different(self) -> bool:
-        is_other = self.before.text != self.after.text or self.is_class_defined_again
+        is_other = not self.before.looks_like(self.after) or self.is_class_defined_again
         return is_other and self.is_other_to_canonopt
 
     @property
@@ -165,18 +172,19 @@ class Difference:
 
     def _static_texts(self) -> tuple[str, str]:
         before, after, part = self.before, self.after, self.visible or self.hidden
-        texts = shortened(before.text), shortened(after.text)
+        names = names_of(before, after)
+        texts = shortened(names[0]), shortened(names[1])
         if self.redefined:
             return texts[0], f"{texts[1]}, and class {self.redefined} was defined again"
         # Two short texts that differ are enough, unless they are names of functions.
-        is_short = texts[0] != texts[1] and max(len(before.text), len(after.text)) <= MAX_SHOWN
+        is_short = texts[0] != texts[1] and max(map(len, names)) <= MAX_SHOWN
         if part is not None and (before.kind == "callable" or not is_short):
-            one, other = cut_to_difference(part.before.text, part.after.text)
+            one, other = cut_to_difference(*names_of(part.before, part.after))
             other += " (another object)" if one == other else ""
             return f"{texts[0]} with {part.name} {one}", f"{texts[1]} with {part.name} {other}"
-        if before.text != after.text:
-            return cut_to_difference(before.text, after.text)
-        if before.kind != "value":
+        if names[0] != names[1]:
+            return cut_to_difference(*names)
+        if before.kind != "value" and before.code == after.code:
             return texts[0], f"another object made by the same code{after.made}"
         if before.is_unique:
             return texts[0], "another object, equal only to itself"
@@ -258,7 +266,7 @@ class Difference:
     def from_canonopt(self) -> str:
         """Return words on how to build the optimizer."""
         is_of_optax = self.before.factory or any(part.before.factory for part in self.parts)
-        words = " from canonopt in place of optax" if is_of_optax else " once"
+        words = " entirely from canonopt in place of optax" if is_of_optax else " once"
         return f"{words}, with numbers that change as {self.dynamic}" if self.visible else words
 
     @property
@@ -308,9 +316,12 @@ class Difference:
     @property
     def as_array(self) -> str:
         """Return words on an array in the place of a static value."""
-        is_field = self.path.removeprefix(self.root).startswith(".")
-        words = ", in a field that is not static" if is_field else ""
-        return f"as an array{self.not_static or words}"
+        words = ", in an argument of its own"  # no other value becomes an array itself
+        if self.path.removeprefix(self.root).startswith("."):
+            words = self.not_static or ", in a field that is not static"
+        elif self.before.number:
+            words = self.not_static
+        return f"as an array{words}"
 
     @property
     def dynamic(self) -> str:

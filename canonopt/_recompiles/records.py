@@ -41,7 +41,7 @@ from .._jax_internals.flax_nnx import module_parts
 from .._jax_internals.settings import context_of_calls
 from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
-from .._python_internals.bytecode import code_of
+from .._python_internals.bytecode import code_of, content_of_code
 from .._python_internals.callers import Caller, caller_of, place_of
 from .._python_internals.libraries import is_library_code
 from .._python_internals.namespaces import attribute, loaded
@@ -112,6 +112,7 @@ class Leaf:
     # what is in that, each before what has it. None of these has parts.
     parts: Mapping[str, "Leaf"] = attrs.field(factory=dict)
     made: str = ""  # where or by what a function is made, as words that follow its name
+    code: object = None  # of a function, without its place
     why_not_shared: str | None = None
     is_unique: bool = False  # the class compares by identity
     stores: frozenset[str] = frozenset()  # the variables around a function that it may change
@@ -129,6 +130,9 @@ class Leaf:
     def is_key(self) -> bool:
         """Return True for a typed random key."""
         return self.dtype.startswith("key<")
+
+    def looks_like(self, other: "Leaf") -> bool:
+        return (self.text, self.code) == (other.text, other.code)
 
     @property
     def is_shared(self) -> bool:
@@ -273,6 +277,8 @@ def static_leaf(value: Any, budget: Budget | None = None, is_part: bool = False)
     with contextlib.suppress(Exception):  # from an attribute of a user's class
         kind, facts["factory"] = _kind(value), _factory(value)
         facts["made"], facts["why_not_shared"] = _made(value), _why_not_shared(value)
+        if isinstance(value, types.FunctionType):
+            facts["code"] = content_of_code(value.__code__)
         if not is_part:
             _add_parts(value, budget, facts["parts"])
             facts["stores"] = _stores(value, facts["parts"])
@@ -430,7 +436,7 @@ def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False
         with contextlib.suppress(Exception):
             reading, why = read_call(function, explain=True), refused
             if why is None and (found := _why_never_shared(function, reading)):
-                why = f"{found} Or make the function once, in a function under functools.cache."
+                why = f"{found} {_THEN}"
             why = why or why_not_shared(function)  # which reading it may have found
             leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
     if is_shared:
@@ -452,6 +458,12 @@ def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
     kinds = ("list", "dict", "set", "collections.Counter", "collections.defaultdict")
     held = {n.split("'")[1] for n, part in parts.items() if part.type in kinds and "'" in n}
     return code.stores or frozenset(held if code.changes_objects else ())
+
+
+_THEN = (
+    "Then canonopt.jit or filter_jit shares it. Or make the function once, in a function under "
+    "functools.cache."
+)
 
 
 def _why_never_shared(function: Any, reading: Reading) -> str | None:

@@ -202,6 +202,10 @@ RULES: list[Rule] = [
         lambda d: _canonicalize(d),
     ),
     Rule(
+        lambda d: d.kind == "dtype" and d.before.is_key != d.after.is_key,
+        "make {d.path} by one function: jax.random.key, or jax.random.PRNGKey",
+    ),
+    Rule(
         lambda d: d.kind == "dtype",
         "give {d.path} one dtype in every call, also where the function returns it, as "
         "canonopt.apply_updates does for a model",
@@ -260,11 +264,12 @@ def wanted(d: Difference) -> int:
         return 1  # the same program twice
     if d.is_static:
         before, after = (d.visible or d.function)[1:]
-        is_same = before.text == after.text or d.counter or d.why_not_shared
+        is_same = before.looks_like(after) or d.counter or d.why_not_shared
         if is_same or before.is_dynamic or (d.optimizer and d.is_function):
             return 1  # made again, or meant to change
         if before.number and after.number:
-            return 1 if d.parameter or d.optimizer else PAIR
+            is_same = before.number == after.number  # of another type
+            return 1 if is_same or d.parameter or d.optimizer else PAIR
         return HANDFUL
     if d.kind == "options":
         return HANDFUL

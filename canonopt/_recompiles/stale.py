@@ -433,9 +433,9 @@ class StaleRead:
 
 # A float, an array, or a spec with a dynamic number.
 _MAY_BE_TRACED = re.compile(
-    r"(another )?(-?\d+\.\d*|-?\d+e|\w+\[[\d,]*\]|canonopt.*canonopt\.dynamic\()"
+    r"(another )?(-?\d+\.\d*|-?\d+e|[\w<>]+\[[\d,]*\]|canonopt.*canonopt\.dynamic\()"
 )
-_STATIC = ", a static one for jax.jit unless an array will do"
+_STATIC = ", for jax.jit a static one (a tuple, not a list) unless an array will do"
 
 
 def _place(codes: list[types.CodeType], path: str) -> str | None:
@@ -459,7 +459,7 @@ class _Program:
     def __init__(self, reads: Reads, is_traced: bool) -> None:
         self.active: StaleRead | None = None  # what its calls are now
         # From what has changed without an effect to the call at which it is looked at again, after
-        # twice as many calls each time, since a trace may take seconds.
+        # one call more each time: a trace may take seconds, and an epoch has hundreds of calls.
         self._due: dict[str, tuple[int, int]] = {}
         self._has_effects = reads.has_effects or (reads.may_change_objects and not is_traced)
         if is_traced and (changes := reads.changes()):  # by the trace, such as a counter of traces
@@ -469,7 +469,8 @@ class _Program:
     def check(self, function: Any, call: int, cached: CachedCall) -> StaleRead | None:
         """Compare what is read now, and return a new report."""
         if self.active is not None:
-            if self._first.changes().keys() - self._due.keys():
+            changed = self._first.changes().keys() - self._due.keys()
+            if not changed.isdisjoint(value.path for value in self.active.values):
                 self.active.calls += 1
                 return None
             self.active, self.reads = None, self._first
@@ -482,7 +483,7 @@ class _Program:
         if not (self._has_effects or _gives_another_program(cached, changes)):
             for path in changes:
                 _, pause = self._due.get(path, (0, 1))
-                self._due[path] = call + pause, 2 * pause
+                self._due[path] = call + pause, pause + 1
             return None
         self._due = {path: due for path, due in self._due.items() if path not in found}
         before = {**changes, **self._first.changes()}

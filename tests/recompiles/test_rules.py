@@ -29,6 +29,15 @@ for k in (1.0, 2.0):
     jax.jit(lambda x: x + k)(1.0)
 = build fn once, or by canonopt.canonicalize, and pass what differs in it as an array
 = define and jit the function once, and pass what differs in it as an argument
+### functions of one name
+step = jax.jit(lambda loss, x: loss(x), static_argnums=0)
+for loss in (lambda x: x, lambda x: 2 * x):
+    step(loss, 1.0)
+= expected: 2 programs are few, loss: callable: function <lambda>
+### one number of two types
+step = jax.jit(lambda x, n: x * n, static_argnums=1)
+step(1.0, 3), step(1.0, np.int64(3))
+= hint: give n one value
 ### a function that a property makes
 class Trainer:
     @property
@@ -72,7 +81,7 @@ for lr in (1e-3, 1e-3, 1e-4):
 = step -> another object made by the same code, in make (
 = write: canonopt.jit in place of jax.jit
 = function: function make.<locals>.step with captured variable 'step_size' -0.001 -> f
-= hint: build tx from canonopt in place of optax, with numbers that change as canonopt.dyn
+= hint: build tx entirely from canonopt in place of optax, with numbers that change as canonopt.dyn
 ### what a library hides
 for _ in range(2):
     jax.jit(lambda x, names=iter("abc"): x)(1.0)
@@ -189,7 +198,7 @@ class Trainer:
         return JIT(lambda x: self.optim.update(x, self.optim.init(x))[0])(np.ones(1))
 for steps in (100, 200):
     Trainer(optax.sgd(optax.linear_schedule(0.1, 0.0, steps))).fit()
-= hint: build optim from canonopt in place of optax
+= hint: build optim entirely from canonopt in place of optax
 ### two specs that read an object
 class Trainer:
     lr = 0.1
@@ -331,7 +340,7 @@ def test_a_transformation_that_was_built_again_is_named_as_it_was_built(build, b
     (change,) = log["step"].entries[-1].explanation.changes
     assert (change.kind, change.before, change.after) == ("transformation", before, after)
     assert change.fix == ""  # the call does not name what it passes
-    assert change.hint.startswith("build tx from canonopt in place of optax")
+    assert change.hint.startswith("build tx entirely from canonopt in place of optax")
     assert ("canonopt.dynamic" in change.hint) == (after != SAME)
 
 

@@ -199,7 +199,7 @@ calls(
     "a key of another style",
     lambda key: jax.random.uniform(key),
     lambda: [(jax.random.PRNGKey(0),), (jax.random.key(0),)],
-    Says("key", "dtype", r"uint32\[2\]", r"key<fry>\[\]", "give key one dtype"),
+    Says("key", "dtype", r"uint32\[2\]", r"key<fry>\[\]", "make key by one function"),
 )
 calls(
     "an int where a float was",
@@ -248,7 +248,7 @@ calls(
     "another mode",
     lambda x, mode: x,
     lambda: [(ones(3), "train"), (ones(3), "eval")],
-    Says("mode", "static value", "'train'", "'eval'", "give mode one value"),
+    Says("mode", "static value", "'train'", "'eval'", "array, in an argument of its own"),
     static="mode",
 )
 calls(
@@ -341,7 +341,7 @@ def a_model_with_a_lambda_in_a_static_field(jit, fixed=False):
 @scenario(
     Says(
         *("optim", "transformation", "optax.adam", "made by the same code"),
-        r"optim = canonopt\.canonicalize\(optim\) build optim from canonopt",
+        r"optim = canonopt\.canonicalize\(optim\) build optim entirely from canonopt",
     )
 )
 def a_rebuilt_optimizer(jit, fixed=False):
@@ -354,7 +354,7 @@ def a_rebuilt_optimizer(jit, fixed=False):
 @scenario(
     Says(
         *("state.optim", "transformation", "optax.adam", "made by the same code"),
-        r"build state\.optim from canonopt in place of optax",
+        r"build state\.optim entirely from canonopt in place of optax",
     )
 )
 def a_train_state_with_a_rebuilt_optimizer(jit, fixed=False):
