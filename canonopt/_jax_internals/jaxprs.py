@@ -156,5 +156,5 @@ def values_in(program: Any) -> Iterator[Any]:
             pending.append(value.__wrapped__)
         elif hasattr(value, "callback_func"):  # of `jax.pure_callback`
             pending.append(value.callback_func)
-        elif not type(value).__module__.startswith("jax") and hasattr(value, "__dict__"):
+        elif type(value).__module__.startswith("equinox.") and hasattr(value, "__dict__"):
             pending += vars(value).values()  # as of `equinox.filter_custom_vjp`

@@ -436,7 +436,10 @@ def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False
         with contextlib.suppress(Exception):
             reading, why = read_call(function, explain=True), refused
             if why is None and (found := _why_never_shared(function, reading)):
-                why = f"{found} {_THEN}"
+                why = (
+                    f"{found} Then canonopt.jit or filter_jit shares it. Or make the function "
+                    "once, in a function under functools.cache."
+                )
             why = why or why_not_shared(function)  # which reading it may have found
             leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
     if is_shared:
@@ -458,12 +461,6 @@ def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
     kinds = ("list", "dict", "set", "collections.Counter", "collections.defaultdict")
     held = {n.split("'")[1] for n, part in parts.items() if part.type in kinds and "'" in n}
     return code.stores or frozenset(held if code.changes_objects else ())
-
-
-_THEN = (
-    "Then canonopt.jit or filter_jit shares it. Or make the function once, in a function under "
-    "functools.cache."
-)
 
 
 def _why_never_shared(function: Any, reading: Reading) -> str | None:

@@ -159,7 +159,7 @@ def calls() -> Iterator[Case]:
     for build, leaves in itertools.product((flat_dict, deep), (10, 100, 1000)):
         name = f"filter_jit, a loop over {leaves} leaves, {build.__name__}"
         yield name, 4.0, functools.partial(a_loop, build, leaves)
-    yield "filter_jit, an MLP of 25 layers with adam", 3.0, training
+    yield "filter_jit, an MLP of 25 layers with adam", 1.5, training
 
 
 def closure(a=2.0, b="text", c=(1, 2)):
