@@ -40,7 +40,7 @@ from .reader import NOW, UNBOUND, Mode, Reader, Rule, fixed, inside
 def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> None:
     attributes = vars(function)
     if attributes and (original := attributes.get("__canonical_original__")) is not None:
-        if mode not in NOW:
+        if mode == "given":
             reader.read_instead(original, mode)  # which `hoist` was given
         elif not reader.was_seen(function, mode):  # a call that returns it returns its own
             reader.out.append("hoisted")

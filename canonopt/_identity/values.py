@@ -210,10 +210,11 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
     kind, static = data
     reader.out.append(jtu.PyTreeDef)
     reader.add_class(kind)
+    # JAX compares it with that of an earlier call, as it is then: what can change is held.
     if is_module_class(kind):  # a tuple that the structure keeps
         _read_static(reader, static)
     else:
-        reader.add(tuple(static) if kind is dict else static, mode)  # the names, in a new list
+        reader.add(tuple(static) if kind is dict else static, "held")  # the names, in a new list
     reader.add_all((child if child.node_data() else None for child in value.children()), mode)
 
 

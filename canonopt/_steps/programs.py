@@ -158,20 +158,9 @@ class _Use:
     program: Program
     captured: dict[str, Any]
     output: Any
-    # Of the arguments, if JAX takes it for another one than that of the program: a pytree may hold
-    # a function that is made again, or a method of an object that is.
-    structure: Any = None
 
-    def __call__(self, jitted: Jitted, args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    def __call__(self, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """Run the program; `_UNTRACED` if it has no trace for these arguments."""
-        if self.structure is not None:
-            leaves, structure, statics = _flattened(jitted, args, kwargs)
-            if structure != self.structure:
-                return _UNTRACED
-            dynamic, named = self.program.structure.unflatten(leaves)
-            rest = iter(dynamic)
-            args = [arg if i in statics else next(rest) for i, arg in enumerate(args)]
-            kwargs = {**kwargs, **named}
         _thread.jitted = jitted
         try:
             leaves = self.program.call(*args, **self.captured, **kwargs)
@@ -285,20 +274,13 @@ class Calls:
 
 def _kind_of(jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Return what `jax.jit` compares of a call to find a trace."""
-    leaves, structure, statics = _flattened(jitted, args, kwargs)
+    statics = jitted.statics | {i + len(args) for i in jitted.statics if type(i) is int and i < 0}
     given = (*enumerate(args), *sorted(kwargs.items()))
     static = tuple((place, type(arg), arg) for place, arg in given if place in statics)
-    return tuple(map(jax.typeof, leaves)), structure, static, tracing_context()
-
-
-def _flattened(
-    jitted: Jitted, args: Sequence[Any], kwargs: dict[str, Any]
-) -> tuple[list[Any], Any, frozenset[int | str]]:
-    """Return the leaves and the structure of a call, and its static arguments by place."""
-    statics = jitted.statics | {i + len(args) for i in jitted.statics if type(i) is int and i < 0}
     dynamic = [arg for place, arg in enumerate(args) if place not in statics]
     named = {name: arg for name, arg in kwargs.items() if name not in statics}
-    return *jtu.tree_flatten((dynamic, named)), statics
+    leaves, structure = jtu.tree_flatten((dynamic, named))
+    return tuple(map(jax.typeof, leaves)), structure, static, tracing_context()
 
 
 Known = TypeVar("Known")
@@ -356,8 +338,10 @@ def _started(
         if has_old_trace(program.inside, reading):
             note_not_shared(fn, _OLD)
             return None, None
-        own = None if structure == program.structure else structure
-        use = _Use(program, captured, program.template.filled(reading.objects), own)
+        if structure != program.structure:
+            note_not_shared(fn, _UNEQUAL)
+            return None, None
+        use = _Use(program, captured, program.template.filled(reading.objects))
         result = use(jitted, args, kwargs)
         if result is not _UNTRACED:
             return use, result
@@ -440,6 +424,10 @@ _WHOLE = (
 _OLD = (
     "what a function inside of it reads has changed since JAX traced that, and JAX goes on with "
     "the old trace. Pass what changes as an argument."
+)
+_UNEQUAL = (
+    "an argument holds what equals only itself, such as the method of a model. Write "
+    "argument = canonopt.canonicalize(argument) before the call."
 )
 _PASSES = (
     "it passes on an object that equals only itself, and JAX may keep a trace of an inner function "

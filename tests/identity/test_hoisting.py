@@ -39,6 +39,7 @@ from ..support.callables import (
     Holder,
     Partial,
     Scale,
+    Scaling,
     a_lambda,
     a_nested_function,
     captured,
@@ -622,17 +623,13 @@ class LikeFrozen(Frozen):
 
 
 @dataclasses.dataclass
-class NotFrozen:
+class NotFrozen(Scaling):
     k: Any
-
-    __call__ = Frozen.__call__
 
 
 @dataclasses.dataclass(frozen=True, eq=False)
-class FrozenByIdentity:
+class FrozenByIdentity(Scaling):
     k: Any
-
-    __call__ = Frozen.__call__
 
 
 @dataclasses.dataclass(frozen=True)
@@ -662,8 +659,7 @@ def test_other_instances_count_by_identity(kind):
 def test_a_canonical_model_keeps_its_place():
     device = jax.devices()[2]
     on_device = canonicalize(jax.device_put(jnp.full(4, 1.0), device))
-    assert on_device.devices() == {device}
-    assert on_device.committed
+    assert on_device.devices() == {device} and on_device.committed
     mesh = Mesh(np.array(jax.devices()), ("data",))
     sharding = NamedSharding(mesh, P("data"))
     assert canonicalize(jax.device_put(jnp.full(8, 1.0), sharding)).sharding == sharding

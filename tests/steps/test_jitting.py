@@ -262,14 +262,14 @@ class Counter:
     count = 0
 
 
-def inner(x):
+def doubled(x):
     return x * 2
 
 
 def functions():
     """Functions that are not shared, by the reason, with options and what they are called with."""
     counter, array, total, scales = Counter(), xs + 1, jnp.float32(2.0), np.arange(8.0)
-    config, jitted = {"rate": 0.1}, jax.jit(inner)
+    config, jitted = {"rate": 0.1}, jax.jit(doubled)
 
     def changes(x):
         counter.count += 1
@@ -281,7 +281,11 @@ def functions():
     def later(y):
         return y + len([0, 0][: counter.count])
 
-    canonopt.jit(lambda x: jax.lax.cond(True, body, body, x))(xs)
+    def called(x, held):
+        return held(x)
+
+    old, partial = functools.partial(jax.lax.cond, True, body, body), jax.tree_util.Partial
+    canonopt.jit(lambda x: old(x))(xs), canonopt.jit(called)(xs, partial(Frozen(2.0).apply))
     config["rate"] = 0.5
     placed = {"in_shardings": jax.sharding.SingleDeviceSharding(jax.devices()[0])}
     return {
@@ -294,11 +298,8 @@ def functions():
         "equals only itself": (lambda x, _: x, {"static_argnums": 1}, (counter,)),
         "may tell a tracer from it": (lambda x: x * total * len(str(total)), {}, ()),
         "passes on an object": (lambda x: jitted(x) * [counter][0].count, {}, ()),
-        "JAX goes on with the old trace": (
-            functools.partial(jax.lax.cond, True, body, body),
-            {},
-            (),
-        ),
+        "such as the method of a model": (called, {}, (partial(Frozen(2.0).apply),)),
+        "JAX goes on with the old trace": (old, {}, ()),
     }
 
 
@@ -387,10 +388,6 @@ def test_copies_and_pickles_are_functions_of_the_same(jit):
         for again in (copy.copy(step), copy.deepcopy([step])[0], pickle.loads(pickle.dumps(step))):
             assert np.array_equal(again(three), 2 * three)
         step(three)
-
-
-def doubled(x):
-    return x * 2
 
 
 def test_what_is_lowered_by_hand_compiles_once():

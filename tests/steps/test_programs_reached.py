@@ -557,6 +557,15 @@ for n in (1, 1.0, True, 0.0, -0.0):
     yield jit(lambda x, n: x * n, static_argnums=1)(jnp.int32(3), n)
     yield jit(lambda x, n: x * n[0], static_argnums=1)(jnp.int32(3), (n,))
 yield jit(lambda x, system: x * system.rate, static_argnums=1)(x, system)
+### static data that changes in a fit
+Box = dataclasses.make_dataclass("Box", ["w", "config"])
+jax.tree_util.register_dataclass(Box, ["w"], ["config"])
+def fit(rate, one, other):
+    step = jit(lambda box: Box(box.w * box.config["rate"], box.config))
+    step(Box(xs, one)), step(Box(xs, one))
+    one["rate"] = rate
+    return step(Box(xs, one)).w, step(Box(xs, other)).w, step(Box(xs, other)).config is other
+yield from (fit(rate, {"rate": 0.5}, {"rate": 0.5}) for rate in (0.5, 0.25, 0.25))
 ### objects that are built while traced
 held = Built()
 -> x * Built().rate
