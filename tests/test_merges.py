@@ -372,7 +372,9 @@ def step(state, x, y):
 model = Linear()
 made = {"apply_fn": model.apply, "tx": optax.adam(0.1)}
 first = TrainState.create(params=model.init(key, jnp.ones((8, 3))), **made)
-return repeat(step, canonopt.canonicalize(first), data=make_data(key))
+(found,) = repeat(step, first := canonopt.canonicalize(first), data=make_data(key))
+assert found.tx is first.tx
+return found
 ### flax nnx
 graph, params = flax.nnx.split(flax.nnx.Linear(3, 1, rngs=flax.nnx.Rngs(key)))
 model = lambda params, x: flax.nnx.merge(graph, params)(x)[:, 0]

@@ -280,11 +280,8 @@ def test_importing_canonopt_starts_no_backend():
 # --- what is shipped and what it depends on -----------------------------------------------------
 
 
-def test_version_has_one_source():
+def test_the_version_has_one_source_and_types_are_shipped():
     assert importlib.metadata.version("canonopt") == canonopt.__version__
-
-
-def test_types_are_shipped():
     assert (PACKAGE / "py.typed").is_file()
 
 

@@ -112,6 +112,8 @@ def read_comparable(reader: Reader, value: Any, mode: Mode) -> None:
 def read_tuple(reader: Reader, value: tuple, mode: Mode) -> None:
     kind = type(value)
     if kind is not tuple:
+        if mode != "given" and reader.was_seen(value, mode):
+            return  # a call that returns it returns its own
         reader.add_class(kind)
         if attributes := getattr(value, "__dict__", None):  # any code may give them a meaning
             reader.add_identity(value, NO_VALUE)
