@@ -51,7 +51,7 @@ class BoundedStore(Generic[T]):
                 del self._values[key]
 
     def shrink(self) -> None:
-        """Remove what is too much."""
+        """Remove the oldest values until both limits hold."""
         dropped = []  # freed without the lock, because that may run any code
         with self._lock:
             kept = sum(map(self._size_of, self._values.values()))

@@ -92,8 +92,8 @@ class Leaf:
 
     kind: str
     text: str
-    # Equal where JAX finds two of a kind equal. Of static values sometimes equal where it does not,
-    # since hashes collide.
+    # Equal where JAX finds two values of one kind equal. Those of static values may also be equal
+    # where it does not, since hashes collide.
     token: Hashable
     # Of static values: equal where canonopt treats them as the same.
     digest: Hashable = None
