@@ -41,7 +41,7 @@ from .._jax_internals.flax_nnx import module_parts
 from .._jax_internals.settings import context_of_calls
 from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
-from .._python_internals.bytecode import code_of, content_of_code
+from .._python_internals.bytecode import code_of, key_of
 from .._python_internals.callers import Caller, caller_of, place_of
 from .._python_internals.libraries import is_library_code
 from .._python_internals.namespaces import attribute, loaded
@@ -278,7 +278,7 @@ def static_leaf(value: Any, budget: Budget | None = None, is_part: bool = False)
         kind, facts["factory"] = _kind(value), _factory(value)
         facts["made"], facts["why_not_shared"] = _made(value), _why_not_shared(value)
         if isinstance(value, types.FunctionType):
-            facts["code"] = content_of_code(value.__code__)
+            facts["code"] = key_of(value.__code__)
         if not is_part:
             _add_parts(value, budget, facts["parts"])
             facts["stores"] = _stores(value, facts["parts"])

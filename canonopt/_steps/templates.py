@@ -8,7 +8,7 @@ that were read for another function, it is the structure of what that function r
 import enum
 import operator
 import types
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import attrs
@@ -52,51 +52,50 @@ def template_of(structure: Any, objects: Sequence[Any]) -> Template | None:
 
     def swap(value: Any) -> Any:
         place, kind = places.get(id(value)), type(value)
-        if place is None and not (_is_immutable(value) or hasattr(kind, "__canonicalized__")):
+        is_known = is_record(kind) or hasattr(kind, "__canonicalized__")  # by its parts, or itself
+        if place is None and not (is_known or _is_immutable(value)):
             raise _Other
         if place is None or isinstance(value, type) or _is_immutable(value):
             return value
         return _Slot(place)
 
     try:
-        made = _swapped(structure, swap, places)
+        made = _swapped(structure, swap)
     except _Other:
         return None
     return Template(made, made is not structure)
 
 
-def _swapped(value: Any, swap: Callable[[Any], Any], wholes: Collection[int] = ()) -> Any:
-    """Return a value with its parts swapped; itself if they stay what they are.
-
-    `wholes` has the ids of records that are swapped as a whole.
-    """
+def _swapped(value: Any, swap: Callable[[Any], Any]) -> Any:
+    """Return a value with its parts swapped; itself if they stay what they are."""
     kind = type(value)
     if kind in ATOMS or kind is float:
         return value
     if kind is jtu.PyTreeDef:
-        return _swapped_structure(value, swap, wholes)
+        return _swapped_structure(value, swap)
     if hasattr(kind, "with_structure"):  # an `Output`
-        new = _swapped(value.structure, swap, wholes)
+        new = _swapped(value.structure, swap)
         return value if new is value.structure else value.with_structure(new)
-    is_apart = is_record(kind) and not (hasattr(kind, "__canonicalized__") or id(value) in wholes)
-    if kind is tuple or is_apart:
+    new = value if kind is tuple else swap(value)
+    is_apart = is_record(kind) and not hasattr(kind, "__canonicalized__")
+    if new is value and (kind is tuple or is_apart):
         known: Any = kind_of(value)
-        return known.mapped(value, lambda part: _swapped(part, swap, wholes))
-    return swap(value)
+        return known.mapped(value, lambda part: _swapped(part, swap))
+    return new
 
 
-def _swapped_structure(structure: Any, swap: Callable[[Any], Any], wholes: Collection[int]) -> Any:
+def _swapped_structure(structure: Any, swap: Callable[[Any], Any]) -> Any:
     data = structure.node_data()
     if data is None:  # of a leaf, or of no leaf at all
         return structure
     kind, static = data
     swap(kind)  # a class that the function made belongs to it
     children = structure.children()
-    made = [_swapped_structure(child, swap, wholes) for child in children]
-    if kind is dict and all(_swapped(key, swap, wholes) is key for key in static):
+    made = [_swapped_structure(child, swap) for child in children]
+    if kind is dict and all(_swapped(key, swap) is key for key in static):
         new = static  # the keys, in a list that JAX makes
     else:
-        new = _swapped(static, swap, wholes)
+        new = _swapped(static, swap)
     if new is static and all(map(operator.is_, made, children)):
         return structure
     if new is not static and issubclass(kind, tuple):
