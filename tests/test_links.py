@@ -71,6 +71,11 @@ def test_a_broken_link_is_found():
     assert problem_of(page, "api/specs.md#canonopt.Spec") is None
 
 
+def test_every_page_is_in_the_navigation_once():
+    listed = re.findall(r"[\w/-]+\.md\b", (ROOT / "mkdocs.yml").read_text("utf-8"))
+    assert sorted(listed) == sorted(str(page.relative_to(DOCS)) for page in DOCS.rglob("*.md"))
+
+
 def test_every_picture_is_shown():
     shown = {urllib.parse.urlsplit(link).path for page in PAGES for link in links_of(page)}
     pictures = [path for path in (DOCS / "images").iterdir() if path.suffix in (".svg", ".png")]

@@ -309,7 +309,6 @@ def test_the_default_of_lr_is_as_if_not_given():
     default = inspect.signature(canonopt.adam).parameters["lr"].default
     assert repr(default) == "<not given>"
     assert canonopt.adam(1e-3, lr=default) is canonopt.adam(1e-3)
-    with pytest.raises(
-        errors.ParameterError, match="adam: missing a required argument: 'learning_rate'"
-    ):
+    message = "adam: missing a required argument: 'learning_rate'"
+    with pytest.raises(errors.ParameterError, match=message):
         canonopt.adam(lr=default)

@@ -446,9 +446,8 @@ def test_strict_names_what_is_compared_by_identity(name):
     function = function_of(body)()
     because = " ".join(because).replace("CHANGED", CHANGED)
     shown = getattr(function, "__qualname__", type(function).__qualname__)
-    with pytest.raises(
-        errors.HoistError, match=f"is compared by identity, because {because}"
-    ) as info:
+    message = f"is compared by identity, because {because}"
+    with pytest.raises(errors.HoistError, match=message) as info:
         hoist(function, strict=True)
     error = info.value
     assert error.problem.startswith(f"{shown} is compared by identity")

@@ -109,7 +109,7 @@ def test_how_it_is_called(decorate):
     call = decorate(jax.jit(fresh()[0]))
     for size in (1, 2, 1):
         call(ones(size))
-    with pytest.raises(AssertionError, match=r"d 3 times, and max_(traces|compiles)=2"):
+    with pytest.raises(AssertionError, match=r"ed 3 times, and max_(traces|compiles)=2"):
         call(ones(3))
     assert call.log.traces == 3
     assert canonopt.assert_max_traces()(len).__name__ == "len"

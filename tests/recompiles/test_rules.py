@@ -31,8 +31,7 @@ for k in (1.0, 2.0):
 = define and jit the function once, and pass what differs in it as an argument
 ### functions of one name
 step = jax.jit(lambda loss, x: loss(x), static_argnums=0)
-for loss in (lambda x: x, lambda x: 2 * x):
-    step(loss, 1.0)
+[step(loss, 1.0) for loss in (lambda x: x, lambda x: 2 * x)]
 = expected: 2 programs are few, loss: callable: function <lambda>
 ### one number of two types
 step = jax.jit(lambda x, n: x * n, static_argnums=1)

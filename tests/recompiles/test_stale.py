@@ -370,7 +370,7 @@ def test_a_value_that_matters_is_found_after_one_that_does_not():
         for mode.name in ("train", "train", "warmup", "eval", "eval"):
             step(X)
     assert [(report.since, report.calls) for report in reports] == [(4, 2)]
-    hint = "  hint: pass mode.name to <lambda> as an argument, for jax.jit a static one"
+    hint = "  hint: pass mode.name to <lambda> as an argument, for jax.jit a static one (a tuple"
     assert reports[0].lines()[-1].startswith(hint)
 
 

@@ -248,7 +248,7 @@ calls(
     "another mode",
     lambda x, mode: x,
     lambda: [(ones(3), "train"), (ones(3), "eval")],
-    Says("mode", "static value", "'train'", "'eval'", "array, in an argument of its own"),
+    Says("mode", "static value", "'train'", "'eval'", "give mode one value: .* of its own"),
     static="mode",
 )
 calls(
