@@ -301,12 +301,13 @@ def from_config(data: Mapping[str, Any], *, registry: Registry = None) -> Any:
     **Returns:** a `canonopt.Spec` or a `canonopt.ScheduleSpec`.
 
     **Raises:** `ConfigError` for unknown names, wrong types and extra keys, with the path in the
-    data. Parameters that are missing, since another version of Optax lacks them, have their
-    defaults, and a `ConfigWarning` lists them.
+    data. Parameters that are missing have their defaults. If another version of Optax wrote the
+    data, a `ConfigWarning` lists them.
     """
     table, converter = _enveloped(data), _Converter(registry)
     spec = converter.read(table["spec"], "spec")
-    if converter.as_installed and (wrote := table["canonopt"]["optax"]) != optax.__version__:
+    wrote = table["canonopt"].get("optax", optax.__version__)  # a file by hand leaves it out
+    if converter.as_installed and wrote != optax.__version__:
         warnings.warn(
             f"Optax {wrote} wrote the data, and {optax.__version__} reads it. "
             f"These are as in the installed one: {', '.join(converter.as_installed)}. "
@@ -320,16 +321,13 @@ def from_config(data: Mapping[str, Any], *, registry: Registry = None) -> Any:
 def _enveloped(data: Any) -> dict[str, Any]:
     """Return `data` in Python's own types. Raises `ConfigError` if they are not those of a spec."""
     match table := _plain(data, "data"):
-        case {"canonopt": {"format": 1, "optax": str()}, "spec": {"optax": _} | {"canonical": _}}:
+        case {"canonopt": {"format": 1}, "spec": {"optax": _} | {"canonical": _}}:
             return table
     if isinstance(table, str):
         raise ConfigError(
             f"The data are text, {_text(table)}.", "Parse it first, for example with json.loads."
         )
-    example = {
-        "canonopt": {"format": 1, "optax": optax.__version__},
-        "spec": {"optax": "adam", "learning_rate": 0.001},
-    }
+    example = {"canonopt": {"format": 1}, "spec": {"optax": "adam", "learning_rate": 0.001}}
     raise ConfigError(
         f"The data need the form of {json.dumps(example)}, and are {_text(table)}.",
         "Write what canonopt.to_config returns, or install the version of canonopt that did.",

@@ -190,9 +190,8 @@ def test_the_registry_names_all_functions_that_do_the_same():
     [
         3,
         canonopt.to_config(CHAIN)["spec"],
-        canonopt.to_config(CHAIN) | {"canonopt": {"format": 1}},
+        canonopt.to_config(CHAIN) | {"canonopt": {}},
         canonopt.to_config(CHAIN) | {"canonopt": {"format": 2, "optax": HERE}},
-        canonopt.to_config(CHAIN) | {"canonopt": {"format": 1, "optax": 0.3}},
         canonopt.to_config(CHAIN) | {"spec": {"name": "optax:adam"}},
         canonopt.to_config(CHAIN) | {"spec": 3},
     ],
