@@ -168,8 +168,9 @@ class Reads:
 
     def _add_function(self, function: Any, is_wrapper: bool = False) -> None:
         if isinstance(function, types.FunctionType):
-            is_of_jax = str(function.__globals__.get("__name__")).startswith("jax.")
-            if (is_wrapper and not is_of_jax) or not is_library_function(function):
+            # Wrappers of these change nothing.
+            is_pure = str(function.__globals__.get("__name__")).startswith(("jax.", "canonopt."))
+            if (is_wrapper and not is_pure) or not is_library_function(function):
                 self._add_root(function)
 
     def _add_root(self, value: Any, path: str = "") -> None:

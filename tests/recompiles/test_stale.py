@@ -444,6 +444,7 @@ HAVE_EFFECTS = [
     eqx.debug.assert_max_traces(lambda x: RATE * x, max_traces=1),
 ]
 HAVE_NONE = [lambda x: RATE * x, with_callback, with_local_containers]
+HAVE_NONE.append(canonopt.hoist(lambda x: RATE * x))  # its wrapper reads again
 
 
 @pytest.mark.parametrize("function", [*HAVE_EFFECTS, *HAVE_NONE])
