@@ -80,6 +80,15 @@ def test_cells_are_named_by_their_numbers_and_show_a_log():
     assert printed.split() == ["In[2]:1", "In[2]:4", "In[2]:6"]
 
 
+def test_a_cell_that_runs_again_makes_its_function_again():
+    step = "step = eqx.filter_jit(lambda x: 2 * x)\nvalue = step(data)"
+    start = "import equinox as eqx\nlogging = canonopt.compile_log()\nlog = logging.__enter__()"
+    *_, shown = run(SETUP, start, step, step, "print(log)")
+    report = shown.outputs[0].text
+    assert "<lambda> was traced and compiled again, once:" in report
+    assert "write: canonopt.filter_jit in place of eqx.filter_jit" in report
+
+
 QUICKSTART = Path(__file__).parents[1] / "examples" / "quickstart.ipynb"
 
 

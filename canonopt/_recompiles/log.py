@@ -526,7 +526,8 @@ class CompileLog:
     def function_log(self, name: str, function: Any) -> FunctionLog:
         """Return the log of a function, which is new if there was none."""
         place = place_of(innermost(function))
-        key = (name, place, identity_of_code(function))
+        # A notebook cell that is run again has another number.
+        key = (name, re.sub(r"^In\[\d+\]", "In", str(place)), identity_of_code(function))
         return self._logs.setdefault(key, FunctionLog(name, place, key=key))
 
     def line_log(self, site: str | None) -> FunctionLog:
