@@ -128,6 +128,8 @@ class Entry(Timed):
 
 def _causes(entries: Iterable[Entry]) -> list[Cause]:
     """Return the causes of entries, each once for all entries that have it."""
+    entries = [*entries]
+    every = [change for entry in entries for change in entry.told.changes]
     alike: dict[object, list[Entry]] = {}
     for entry in entries:
         told, done = entry.told, (entry.traced, entry.compiled, entry.error is not None)
@@ -135,12 +137,12 @@ def _causes(entries: Iterable[Entry]) -> list[Cause]:
         changes = ((c.path_of_growth, c.kind, c.fix, c.hint) for c in told.changes)
         key = *done, entry.operation, told.note, *dict.fromkeys(changes)
         alike.setdefault(key, []).append(entry)
-    return [_cause(found, _what(found), found[0].told) for found in alike.values()]
+    return [_cause(found, _what(found), found[0].told, every) for found in alike.values()]
 
 
-def _cause(entries: list[Entry], what: str, told: Cause) -> Cause:
+def _cause(entries: list[Entry], what: str, told: Cause, every: Sequence[Change] = ()) -> Cause:
     of_all = [entry.told.changes for entry in entries]
-    pattern, expected = verdict(of_all) if told.changes else (None, None)
+    pattern, expected = verdict(of_all, every) if told.changes else (None, None)
     return attrs.evolve(
         told,
         what=what,
@@ -235,8 +237,13 @@ _WHOLE = "canonopt.jit around the whole"
 _CHANGES = "changes each time"
 
 
-def verdict(calls: Sequence[Sequence[Change]]) -> tuple[str | None, str | None]:
-    """Return how several calls with the same kinds of changes differ, and why they are expected."""
+def verdict(
+    calls: Sequence[Sequence[Change]], every: Iterable[Change]
+) -> tuple[str | None, str | None]:
+    """Return how several calls with the same kinds of changes differ, and why they are expected.
+
+    `every` are the changes of all calls of the function.
+    """
     first = calls[0][0]
     is_of_length, is_made = first.is_of_length, first.kind in ("function", "callable")
     texts = [c[0].path for c in calls]
@@ -249,7 +256,10 @@ def verdict(calls: Sequence[Sequence[Change]]) -> tuple[str | None, str | None]:
     variants = len(befores.union(afters))
     # A call that is wanted for one difference needs its program, whatever else differs in it.
     wanted = [max(changes, key=lambda change: change.wanted) for changes in calls]
-    if growth is None and variants <= min(change.wanted for change in wanted):
+    same = (c for c in every if (c.path, c.kind) == (wanted[0].path, wanted[0].kind))
+    values = {text for change in same for text in (change.before, change.after)}
+    most = min(change.wanted for change in wanted)
+    if growth is None and max(variants, len(values)) <= most:
         noun = "programs" if variants == len(calls) + 1 else "variants"
         return None, f"{variants} {noun} are few, {wanted[0]}"
     pattern = growth or (_CHANGES if variants > HANDFUL and not is_made else None)

@@ -117,3 +117,14 @@ def test_what_changes_at_each_call_or_is_made_again_is_avoidable(name):
         assert cause.pattern is None
     else:
         assert pattern in cause.pattern and cause.pattern in cause.lines()
+
+
+def test_programs_of_several_causes_count_together():
+    given = [
+        (jax.numpy.full(1, 1.0), 1.0),
+        (ones(1), 0.5),
+        *((ones(1), 1 / n) for n in range(3, 9)),
+    ]
+    first, others = causes(lambda: calls(doubled, *given, static_argnums=1))
+    assert [change.kind for change in first.changes] == ["static value", "weak type"]
+    assert first.is_avoidable and others.times == 6
