@@ -253,7 +253,7 @@ def advice(d: Difference) -> tuple[str, str]:
     rule = next(rule for rule in RULES if rule.applies(d))
     code, hint = rule.line(d), rule.hint.format(d=d)
     if " in place of " in code and "canonopt" not in d.new.caller.modules:
-        hint += ". First: import canonopt"
+        code = f"import canonopt; {code}"
     return code, hint
 
 

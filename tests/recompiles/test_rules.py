@@ -51,7 +51,7 @@ for _ in range(3):
 del canonopt
 for _ in range(3):
     jax.jit(lambda x: x * 2)(1.0)
-= pass what differs in it as an argument. First: import canonopt
+= write: import canonopt; canonopt.jit in place of jax.jit
 ### a list that counts
 traces = []
 def make(traces, data):
