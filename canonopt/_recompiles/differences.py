@@ -267,7 +267,9 @@ class Difference:
         """Return words on how to build the optimizer."""
         is_of_optax = self.before.factory or any(part.before.factory for part in self.parts)
         words = " entirely from canonopt in place of optax" if is_of_optax else " once"
-        return f"{words}, with numbers that change as {self.dynamic}" if self.visible else words
+        if self.visible:
+            words += f", with numbers that change as canonopt.dynamic(number){self.for_dynamic}"
+        return words
 
     @property
     def redefined(self) -> str:
@@ -324,12 +326,12 @@ class Difference:
         return f"as an array{words}"
 
     @property
-    def dynamic(self) -> str:
-        """Return words on a dynamic number, and on how the class that holds the optimizer has it.
+    def for_dynamic(self) -> str:
+        """Return words on what a dynamic number needs of what holds the optimizer.
 
         Classes of Flax declare an optimizer as data.
         """
-        words = f"canonopt.dynamic(number){self.not_static}"
+        words = self.not_static
         holder = self.new.leaves.get(self.path.removesuffix(self.parameter).rpartition(".")[0])
         if self.is_of_flax:
             words += ", in a subclass of nnx.Optimizer that says `tx: object = nnx.data()`"

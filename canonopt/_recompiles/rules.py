@@ -158,7 +158,8 @@ RULES: list[Rule] = [
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
         lambda d: d.parameter and d.after.is_of_float,
-        "give {d.path} one value, or {d.dynamic}, which may change without a new trace",
+        "write canonopt.dynamic(number) for {d.path}{d.for_dynamic}: a new value is no new trace "
+        "then. Or give it one value",
         lambda d: _with_dynamic_number(d),
     ),
     Rule(

@@ -104,7 +104,8 @@ step = jax.jit(lambda tx, x: tx.init(x), static_argnums=0)
 for lr in (1e-3, 1e-4):
     step(canonopt.adam(lr), 1.0)
 = tx.learning_rate: static value: 0.001 -> 0.0001
-= or canonopt.dynamic(number), with tx left out of static_argnums and static_argnames, which
+= write canonopt.dynamic(number) for tx.learning_rate, with tx left out of static_argnums and
+=| static_argnames: a new value
 ### a flag beside a length that grows
 step = jax.jit(lambda x, flag: x, static_argnums=1)
 for n in range(2, 10):
@@ -127,7 +128,7 @@ step = jax.jit(lambda state: state.params)
 for rate in (0.1, 0.2, 0.3):
     tx = canonopt.sgd(canonopt.dynamic(rate))
     step(TrainState.create(apply_fn=len, params=np.ones(1), tx=tx))
-= give state.tx.learning_rate one value, or canonopt.dynamic(number), in a subclass of TrainState
+= write canonopt.dynamic(number) for state.tx.learning_rate, in a subclass of TrainState
 =| that says `tx: object = struct.field(pytree_node=True)`
 ### rates in the state
 step = eqx.filter_jit(lambda optim, x: optim.init(x))
@@ -135,7 +136,7 @@ for rate in (0.1, 0.2, 0.3):
     optim = canonopt.inject_hyperparams(canonopt.adam)(learning_rate=rate)
     step(optim, 1.0)
 = optim.learning_rate: static value: 0.1 -> 0.2
-= one value, or canonopt.dynamic(number), which may change without a new trace
+= write canonopt.dynamic(number) for optim.learning_rate: a new value is no new trace then
 ### a dynamic number that a schedule captures
 step = jax.jit(lambda optim, x: optim.init(x))
 for rate in (0.1, 0.2, 0.3):

@@ -108,8 +108,8 @@ for _ in range(2):
 ### a spec with another learning rate
 # write: optim = optim.replace(**{'args[1].learning_rate': \
 canonopt.dynamic(optim.args[1].learning_rate)})
-# hint: give tx.args[1].learning_rate one value, or canonopt.dynamic(number), which may change \
-without a new trace
+# hint: write canonopt.dynamic(number) for tx.args[1].learning_rate: a new value is no new trace \
+then. Or give it one value
 @eqx.filter_jit
 def step(grads, opt_state, tx):
     return tx.update(grads, opt_state, grads)
@@ -122,8 +122,8 @@ for lr in (0.1, 0.2):
 
 ### a spec with learning rates of NumPy
 # write: optim = optim.replace(learning_rate=canonopt.dynamic(optim.learning_rate))
-# hint: give tx.learning_rate one value, or canonopt.dynamic(number), which may change without a \
-new trace
+# hint: write canonopt.dynamic(number) for tx.learning_rate: a new value is no new trace then. \
+Or give it one value
 @eqx.filter_jit
 def step(grads, tx):
     return tx.update(grads, tx.init(grads), grads)[0]
