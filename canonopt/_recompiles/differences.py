@@ -323,7 +323,10 @@ class Difference:
             words = self.not_static or ", in a field that is not static"
         elif self.before.number:
             words = self.not_static
-        return f"as an array{words}"
+        array = (
+            f"jnp.asarray({self.path})" if self.before.number else "what changes in it as an array"
+        )
+        return array + words
 
     @property
     def for_dynamic(self) -> str:

@@ -189,8 +189,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.is_static,
-        "give {d.path} one value: it is part of the program. Or pass what changes in it "
-        "{d.as_array}, unless a shape, a range or an if needs it",
+        "give {d.path} one value: it is part of the program. Or pass {d.as_array}, unless a shape, "
+        "a range or an if needs it",
     ),
     # Numbers and arrays.
     Rule(
@@ -199,7 +199,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "weak type",
-        "give {d.path} a dtype where it is made, or by canonopt.canonicalize: a number has none",
+        "give {d.path} a dtype where it is made, as jnp.zeros(n, jnp.float32) has, or by "
+        "canonopt.canonicalize",
         lambda d: _canonicalize(d),
     ),
     Rule(

@@ -183,7 +183,7 @@ step = jax.jit(lambda state: state.w)
 for epoch in range(8):
     step(State(1.0, epoch))
 = state.epoch: static value: 0 -> 1
-= pass what changes in it as an array, in a field that is not static, unless a shape
+= pass jnp.asarray(state.epoch), in a field that is not static, unless a shape
 ### rates of a spec that a function captures
 def make(optim):
     return JIT(lambda x: optim.update(x, optim.init(x))[0])

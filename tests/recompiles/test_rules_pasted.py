@@ -28,14 +28,16 @@ for rate in (1, 0.5):
     step(jnp.ones(3, jnp.bfloat16), rate)
 
 ### a weak scale beside arrays of a narrower dtype
-# hint: give scale a dtype where it is made, or by canonopt.canonicalize: a number has none
+# hint: give scale a dtype where it is made, as jnp.zeros(n, jnp.float32) has, or by \
+canonopt.canonicalize
 step = jax.jit(lambda x, scale: x * scale)
 for scale in (jnp.asarray(0.5), jnp.asarray(0.5, jnp.float32)):
     # here
     step(jnp.ones(3, jnp.bfloat16), scale)
 
 ### an argument that has no name
-# hint: give x a dtype where it is made, or by canonopt.canonicalize: a number has none
+# hint: give x a dtype where it is made, as jnp.zeros(n, jnp.float32) has, or by \
+canonopt.canonicalize
 step = jax.jit(lambda x: x * 2)
 for i in range(2):
     # here
