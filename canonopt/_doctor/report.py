@@ -69,7 +69,7 @@ def _by_function(processes: Iterable[Process]) -> list[dict[str, Told]]:
     found: dict[object, dict[str, Told]] = {}
     for process in processes:
         seen: collections.Counter[object] = collections.Counter()
-        for _, told in sorted(process.told.items()):
+        for told in process.told:
             # Functions of one name may be on one line: then by their order.
             key = told.log.name, told.log.place, told.log.is_line
             seen[key] += 1
@@ -99,7 +99,7 @@ def _function(told: Mapping[str, Told], started: float) -> dict[str, Any]:
                 **entry,
             }
             for process, each in told.items()
-            for _, entry in sorted(each.entries.items())
+            for entry in each.moments
         ],
     }
 
@@ -131,7 +131,7 @@ def _causes(logs: Mapping[str, FunctionLog]) -> list[dict[str, Any]]:
 def _stale(processes: Iterable[Process]) -> list[dict[str, Any]]:
     """Return what went on with an old value, each once though several processes have it."""
     found: dict[object, Any] = {}
-    for read in (read for process in processes for read in process.stale.values()):
+    for read in (read for process in processes for read in process.stale):
         key = (read.function, read.place, *(value.path for value in read.values))
         calls = read.calls + (found[key].calls if key in found else 0)
         found[key] = attrs.evolve(found.get(key, read), calls=calls)

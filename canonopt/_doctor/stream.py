@@ -5,15 +5,14 @@ them.
 """
 
 import atexit
+import collections
 import contextlib
-import functools
 import itertools
 import json
 import os
 import sys
-import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -63,40 +62,29 @@ class StreamRecorder(Recorder):
 
     def restart(self) -> None:
         """Forget everything, as in a fork, whose stream begins with no function."""
-        super().__init__()
+        super().__init__()  # with a new lock, since another thread may hold the former one
         self._numbers: dict[FunctionLog, int] = {}
-        self._stale: list[StaleRead] = []
+        self.stale: list[StaleRead] = []
         # Entries have times of `perf_counter`, which starts anywhere.
         self._epoch = time.time() - time.perf_counter()
-        # Another thread may hold the former lock at a fork. And a signal handler may trace, too.
-        self._order = threading.RLock()
 
     def tell(self, event: str, **fields: Any) -> None:
         """Write a record. Never raises, for it runs in the user's calls."""
         with contextlib.suppress(Exception):
             self._write(_cut({"event": event, "time": time.time(), **fields}))
 
-    def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
-        log = super().log_of(name, function, by_library)
-        if log is not None:
-            # By when they began. What is inside of another function ends before it.
-            self._numbers.setdefault(log, len(self._numbers))
-        return log
-
     def add_trace(self, log: FunctionLog, entry: Entry) -> Entry:
-        found = super().add_trace(log, entry)
-        self._tell_of(log, found, "trace")
-        return found
+        # The counts are written inside the lock, so that a later line never has smaller ones.
+        with self.lock:
+            found = super().add_trace(log, entry)
+            self._tell_of(log, found, "trace")
+            return found
 
     def add_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> Entry | None:
-        found = super().add_compile(log, entry, compiled)
-        self._tell_of(log, found or entry)
-        return found
-
-    def line_of(self, site: str | None) -> FunctionLog | None:
-        if (log := super().line_of(site)) is not None:
-            self._numbers.setdefault(log, len(self._numbers))
-        return log
+        with self.lock:
+            found = super().add_compile(log, entry, compiled)
+            self._tell_of(log, found or entry, "compile")
+            return found
 
     def note_problem(self, problem: str) -> None:
         if self.log.note_problem(problem):
@@ -104,36 +92,30 @@ class StreamRecorder(Recorder):
 
     def add_stale(self, read: StaleRead) -> None:
         # Only what is confirmed, since a report of the doctor has to be right.
-        if read.is_confirmed and len(self._stale) < MAX_ENTRIES:
-            self._stale.append(read)
-            self.tell_stale(-1)
+        if read.is_confirmed and len(self.stale) < MAX_ENTRIES:
+            self.stale.append(read)
+            self.tell_stale(read)
 
-    def tell_stale(self, first: int = 0) -> None:
-        """Write the stale reads from a number on, with all calls since."""
-        for number, read in [*enumerate(self._stale)][first:]:
-            self.tell("stale", number=number, **attrs.asdict(read))
+    def tell_stale(self, read: StaleRead) -> None:
+        """Write a stale read, with all calls until now."""
+        self.tell("stale", number=self.stale.index(read), **attrs.asdict(read))
 
-    def _tell_of(self, log: FunctionLog, entry: Entry, event: str = "compile") -> None:
-        # The counts are read inside, so that a later line never has smaller ones.
-        with self._order:
-            found: dict[str, Any] = {"cache": _cache_settings()}
-            found["function"] = {
-                "number": self._numbers[log],
-                "kind": "line" if log.is_line else "function",
-                **{name: getattr(log, name) for name in ("name", "place", *COUNTS)},
-            }
-            if entry in log.entries:  # else there are too many
-                found["entry"] = entry_record(entry, log.entries.index(entry), self._epoch)
-                # Else the line of the trace has them.
-                if event == "trace" or log.is_line or not entry.traced:
-                    found["entry"] |= _differences(entry)
-            self.tell(event, **found)
+    def _tell_of(self, log: FunctionLog, entry: Entry, event: str) -> None:
+        found: dict[str, Any] = {"cache": _cache_settings()}
+        found["function"] = {
+            "number": self._numbers.setdefault(log, len(self._numbers)),
+            "kind": "line" if log.is_line else "function",
+            **{name: getattr(log, name) for name in ("name", "place", *COUNTS)},
+        }
+        if entry in log.entries:  # else there are too many
+            found["entry"] = entry_record(entry, log.entries.index(entry), self._epoch)
+        self.tell(event, **found)
 
 
 def entry_record(entry: Entry, number: int, epoch: float) -> dict[str, Any]:
     """Return what is written of an entry; `epoch` is when `perf_counter` was 0."""
     facts = {name: getattr(entry, name) for name in _ENTRY}
-    return {"number": number, "time": epoch + entry.at, **facts}
+    return {"number": number, "time": epoch + entry.at, **facts, **_differences(entry)}
 
 
 def _differences(entry: Entry) -> dict[str, Any]:
@@ -178,14 +160,14 @@ def listen(write: Callable[[dict[str, Any]], None]) -> None:
         StaleWatch(recorder.add_stale, recorder.note_problem).start()
     except UnsupportedVersionError as error:
         recorder.note_problem(str(error))
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=recorder.restart)
+    os.register_at_fork(after_in_child=recorder.restart)
 
     # Python takes it from the module when the script has ended.
     script = getattr(sys.modules["__main__"], "__file__", None)
 
     def end() -> None:
-        recorder.tell_stale()
+        for read in recorder.stale:
+            recorder.tell_stale(read)
         modules = (module for module in [*sys.modules.values()] if not is_library_module(module))
         files = (script, *(getattr(module, "__file__", None) for module in modules))
         recorder.tell("files", files=[*filter(None, files)])
@@ -200,31 +182,12 @@ def listen(write: Callable[[dict[str, Any]], None]) -> None:
 # --- reading ----------------------------------------------------------------------------------
 
 
-@attrs.define(eq=False, slots=False)
+@attrs.frozen
 class Told:
     """A function or a line, as the stream of a process tells of it."""
 
-    counts: dict[str, Any]  # the last ones, with its name and place
-    entries: dict[int, dict[str, Any]] = attrs.field(factory=dict)  # by number
-
-    @functools.cached_property
-    def log(self) -> FunctionLog:
-        counts = {name: self.counts[name] for name in ("name", "place", *COUNTS)}
-        entries = [_entry(self.entries[number]) for number in sorted(self.entries)]
-        return FunctionLog(**counts, is_line=self.counts["kind"] == "line", entries=entries)
-
-
-def _entry(record: dict[str, Any]) -> Entry:
-    facts: dict[str, Any] = {name: record.get(name) for name in _ENTRY}  # an older one has fewer
-    if "changes" in record:
-        changes = (_made(Change, change) for change in record["changes"])
-        facts["explanation"] = Cause.of(changes, record.get("note"))
-    return Entry(None, record["time"], **facts)
-
-
-def _made(kind: Any, record: dict[str, Any]) -> Any:
-    """Return what a record tells of, which may have more fields."""
-    return kind(**{f.name: record[f.name] for f in attrs.fields(kind) if f.name in record})
+    log: FunctionLog
+    moments: Sequence[dict[str, Any]]  # what was written of its entries
 
 
 @attrs.define(eq=False)
@@ -232,44 +195,19 @@ class Process:
     """One process, as its stream tells it."""
 
     start: dict[str, Any]  # the first line
+    told: Sequence[Told]  # in the order in which they began
+    cache: dict[str, Any] | None  # settings of JAX's persistent cache
     name: str = "p0"
     is_ended: bool = False  # whether there is a last line
     latest: float = 0.0  # the time of the latest line
-    problems: list[str] = attrs.field(factory=list)  # why the counts are wrong
-    failures: list[str] = attrs.field(factory=list)  # what canonopt failed to find out
-    files: list[str] = attrs.field(factory=list)  # of the user's modules
-    stale: dict[int, StaleRead] = attrs.field(factory=dict)
-    cache: dict[str, Any] | None = None  # settings of JAX's persistent cache
-    told: dict[int, Told] = attrs.field(factory=dict)
+    problems: Sequence[str] = ()  # why the counts are wrong
+    failures: Sequence[str] = ()  # what canonopt failed to find out
+    files: Sequence[str] = ()  # of the user's modules
+    stale: Sequence[StaleRead] = ()
 
     @property
     def title(self) -> str:
         return f"{self.name} (pid {self.start['pid']})"
-
-    def add(self, record: dict[str, Any]) -> None:
-        """Add a record; those of a newer version do nothing.
-
-        Raises an error, of any of several types, if it is no record of a stream.
-        """
-        kind, self.latest = record["event"], float(record["time"])
-        if kind == "end":
-            self.is_ended = True
-        elif kind == "problem":
-            self.problems.append(str(record["text"]))
-        elif kind == "note":
-            self.failures.append(str(record["text"]))
-        elif kind == "files":
-            self.files = record["files"]
-        elif kind == "stale":
-            values = tuple(_made(ReadValue, value) for value in record["values"])
-            self.stale[int(record["number"])] = _made(StaleRead, {**record, "values": values})
-        elif kind in ("trace", "compile"):
-            self.cache, counts = record["cache"], record["function"]
-            told = self.told.setdefault(int(counts["number"]), Told(counts))
-            told.counts = counts
-            if (entry := record.get("entry")) is not None:
-                number = int(entry["number"])
-                told.entries[number] = {**told.entries.get(number, {}), **entry}
 
 
 def read(path: Path) -> tuple[list[Process], list[str]]:
@@ -278,7 +216,9 @@ def read(path: Path) -> tuple[list[Process], list[str]]:
     problems = []
     for each in path.glob("*.jsonl") if path.is_dir() else [path]:
         try:
-            processes += _read_file(each)
+            lines = each.read_bytes().split(b"\n")[:-1]  # the last line may not be complete
+            if records := [*map(_record, lines)]:
+                processes.append(_process(records, each))
         except (OSError, ValueError) as error:
             problems.append(str(error))
     processes.sort(key=lambda process: process.start["time"])
@@ -289,26 +229,64 @@ def read(path: Path) -> tuple[list[Process], list[str]]:
     return processes, problems
 
 
-def _read_file(path: Path) -> list[Process]:
-    """Return the process, if its first line is complete. Raises `ValueError` if it is no stream."""
-    found: list[Process] = []
-    for line in path.read_bytes().split(b"\n")[:-1]:  # the last line may not be complete
-        try:
-            record = json.loads(line)
-            if found:
-                found[0].add(record)
-            elif (record["event"], record["version"]) == ("start", VERSION):
-                found.append(Process(record, latest=float(record["time"])))
-            else:
-                raise ValueError
-        except (LookupError, TypeError, ValueError, AttributeError) as error:
-            if not found:
-                text = f"{path} is not a stream of canonopt doctor, version {VERSION}"
-                raise ValueError(text) from error
-            # What has been read is worth a report, also if a disk was full.
-            if _BROKEN not in found[0].problems:
-                found[0].problems.append(_BROKEN)
-    return found
+def _record(line: bytes) -> dict[str, Any]:
+    try:
+        return {**json.loads(line)}
+    except (TypeError, ValueError):  # what has been read is worth a report, also if a disk was full
+        text = "some lines of its stream cannot be read"
+        return {"event": "problem", "time": 0.0, "text": text}
 
 
-_BROKEN = "some lines of its stream cannot be read"
+def _process(records: Sequence[dict[str, Any]], path: Path) -> Process:
+    """Return the process that wrote these records. Raises `ValueError` if they are no stream."""
+    start = records[0]
+    if (start.get("event"), start.get("version")) != ("start", VERSION):
+        raise ValueError(f"{path} is not a stream of canonopt doctor, version {VERSION}")
+    found = collections.defaultdict[str, list[dict[str, Any]]](list)
+    for record in records:
+        found[record["event"]].append(record)
+    counted = [record for record in records if record["event"] in ("trace", "compile")]
+    # Later lines replace earlier ones.
+    counts = {record["function"]["number"]: record["function"] for record in counted}
+    moments: dict[int, dict[int, dict[str, Any]]] = {number: {} for number in counts}
+    for record in counted:
+        if (entry := record.get("entry")) is not None:
+            moments[record["function"]["number"]][entry["number"]] = entry
+    told = [_told(counts[number], [*each.values()]) for number, each in moments.items()]
+    stale = {record["number"]: record for record in found["stale"]}
+    return Process(
+        start,
+        # What is inside of another function ends before it.
+        sorted(told, key=lambda each: [entry.at for entry in each.log.entries[:1]]),
+        counted[-1]["cache"] if counted else None,
+        is_ended=bool(found["end"]),
+        latest=max(record["time"] for record in records),
+        problems=[*dict.fromkeys(record["text"] for record in found["problem"])],
+        failures=[record["text"] for record in found["note"]],
+        files=[file for record in found["files"] for file in record["files"]],
+        stale=[_stale(record) for record in stale.values()],
+    )
+
+
+def _told(counts: dict[str, Any], moments: list[dict[str, Any]]) -> Told:
+    fields = {name: counts[name] for name in ("name", "place", *COUNTS)}
+    is_line, entries = counts["kind"] == "line", [*map(_entry, moments)]
+    return Told(FunctionLog(**fields, is_line=is_line, entries=entries), moments)
+
+
+def _entry(record: dict[str, Any]) -> Entry:
+    facts: dict[str, Any] = {name: record.get(name) for name in _ENTRY}  # an older one has fewer
+    if "changes" in record:
+        changes = (_made(Change, change) for change in record["changes"])
+        facts["explanation"] = Cause.of(changes, record.get("note"))
+    return Entry(None, record["time"], **facts)
+
+
+def _stale(record: dict[str, Any]) -> StaleRead:
+    values = tuple(_made(ReadValue, value) for value in record["values"])
+    return _made(StaleRead, {**record, "values": values})
+
+
+def _made(kind: Any, record: dict[str, Any]) -> Any:
+    """Return what a record tells of, which may have more fields."""
+    return kind(**{f.name: record[f.name] for f in attrs.fields(kind) if f.name in record})

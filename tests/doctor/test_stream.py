@@ -71,12 +71,12 @@ def test_what_is_read_is_what_a_compile_log_has(tmp_path):
     with canonopt.compile_log() as log:
         records = records_of(work)
     (process,) = read_back(tmp_path, records)
-    found = [told.log for _, told in sorted(process.told.items())]
+    found = [told.log for told in process.told]
     functions = [each for each in found if not each.is_line]
     assert [*map(counts, functions)] == [*map(counts, log.functions)]
     assert [*map(causes, functions)] == [*map(causes, log.functions)]
     assert [counts(each) for each in found if each.is_line] == [*map(counts, log.helpers)]
-    assert process.is_ended and process.problems == []
+    assert process.is_ended and not process.problems
     assert any(function.backward_compiles for function in functions)
     assert any(cause.note for function in functions for cause in function.causes())
     seconds = [function.lost_seconds for function in log.functions]
@@ -151,7 +151,7 @@ def test_threads_write_whole_lines_with_counts_that_grow(tmp_path):
     told = [r["function"] for r in records if r.get("function", {}).get("name") == "step"]
     assert [each["traces"] for each in told] == sorted(each["traces"] for each in told)
     (process,) = read_back(tmp_path, records)
-    (log,) = (told.log for told in process.told.values() if told.log.name == "step")
+    (log,) = (told.log for told in process.told if told.log.name == "step")
     assert (log.traces, log.compiles, len(log.entries)) == (20, 20, 20)
 
 
@@ -163,17 +163,18 @@ def test_what_a_killed_process_wrote_is_read_but_for_its_last_line(tmp_path):
         path.write_text(text[:size])
         processes, problems = read(tmp_path)
         assert not problems and len(processes) == ("\n" in text[:size])
-        traces.append(sum(told.log.traces for each in processes for told in each.told.values()))
+        traces.append(sum(told.log.traces for each in processes for told in each.told))
         assert not any(each.is_ended for each in processes) or size == len(text)
     assert traces == sorted(traces) and traces[-1] > 8
 
 
 def test_lines_that_cannot_be_read_are_a_problem_and_no_more(tmp_path):
-    start, *records = records_of(work)
-    broken = [{"event": "trace", "time": 0.0}, {"event": "new", "time": 0.0}, {"time": []}]
-    (process,) = read_back(tmp_path, [start, *broken, *records])
+    start, *lines = as_lines(records_of(work))
+    broken = [lines[0][:20], '{"event": "new", "time": 0.0}\n', "[]\n", "\xff\n"]
+    (tmp_path / "stream.jsonl").write_text("".join([start, *broken, *lines]), encoding="latin-1")
+    (process,), _ = read(tmp_path)
     assert process.problems == ["some lines of its stream cannot be read"]
-    assert [told.log.traces for told in process.told.values() if told.log.name == "grown"] == [4]
+    assert [told.log.traces for told in process.told if told.log.name == "grown"] == [4]
 
 
 def test_the_page_describes_each_field(tmp_path):

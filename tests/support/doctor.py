@@ -13,7 +13,7 @@ import canonopt
 from canonopt.__main__ import main as canonopt_main
 from canonopt._doctor import stream
 from canonopt._doctor.report import Run, report_on
-from canonopt._recompiles import COUNTS, listeners
+from canonopt._recompiles import listeners
 
 SCRIPTS = Path(__file__).parents[1] / "doctor" / "scripts"
 PYTHON = [sys.executable]
@@ -109,17 +109,16 @@ def read_back(folder, *streams):
     return stream.read(folder)[0]
 
 
-def report_of_logs(*logs, **facts):
+def report_of_logs(*logs, cache=None):
     """The report on a process with these logs of functions and lines."""
-    told = {number: _told(log) for number, log in enumerate(logs)}
+    told = [
+        stream.Told(
+            log, [stream.entry_record(entry, i, 0.0) for i, entry in enumerate(log.entries)]
+        )
+        for log in logs
+    ]
     start = {"time": 2.0, "began": 0.5, "pid": 1, "host": "host"}
-    return report_on(Run([stream.Process(start, told=told, **facts)], "script.py", 0, 1.0, 0.0))
-
-
-def _told(log):
-    counts = {name: getattr(log, name) for name in ("name", "place", *COUNTS)}
-    entries = {i: stream.entry_record(entry, i, 0.0) for i, entry in enumerate(log.entries)}
-    return stream.Told({**counts, "kind": "line" if log.is_line else "function"}, entries)
+    return report_on(Run([stream.Process(start, told, cache)], "script.py", 0, 1.0, 0.0))
 
 
 def report_of(*functions):
