@@ -50,34 +50,6 @@ stderr what it leaves as it is.
 """
 
 
-def _allowed(text: str) -> tuple[str, int]:
-    name, _, count = text.rpartition(":")
-    if not (name and count.isdecimal() and int(count)):
-        message = f"cannot allow {text!r}: write FUNCTION:N, for example step:2"
-        raise argparse.ArgumentTypeError(message)
-    return name, int(count)
-
-
-# The options of the doctor: the words after each, and what it does.
-_OPTIONS = {
-    "--fail-on-recompile": ("", "exit with status 3 after a recompile that can be avoided"),
-    "--try": ("", "run it again with canonopt's factories in Optax's place, and compare"),
-    "--allow": ("FUNCTION:N", "accept N traces and N compiles; may be repeated"),
-    "--attach-to": ("STREAM", "report on a file or folder of --streams, also while it grows"),
-    "--compare": ("RUN1 RUN2", "say what the second of two runs, saved with --json, compiled"),
-    "--format": ("text|github", "github: also print warnings that GitHub shows"),
-    "--html": ("FILE", "also write the report as an HTML page"),
-    "--json": ("FILE", "also write the report as JSON"),
-    "--perfetto": ("FILE", "also write a timeline that https://ui.perfetto.dev opens"),
-    "--streams": ("FOLDER", "keep what each process writes, a file for each"),
-}
-_KINDS: dict[str, dict[str, Any]] = {
-    "--allow": {"action": "append", "type": _allowed, "default": []},
-    "--compare": {"metavar": ("RUN1", "RUN2"), "nargs": 2},
-    "--format": {"choices": ("text", "github")},
-}
-
-
 def command(arguments: Sequence[str], version: str) -> Any:
     """Run the command line.
 
@@ -96,17 +68,15 @@ def command(arguments: Sequence[str], version: str) -> Any:
         usage=_USAGE,
         description=_DESCRIPTION,
         epilog=_EPILOG,
-        allow_abbrev=False,  # `_split` knows whole names
+        allow_abbrev=False,  # or an option of the script could be short for several of these
     )
-    for name, (words, text) in _OPTIONS.items():
-        kind: dict[str, Any] = {"metavar": words} if words else {"action": "store_true"}
-        doctor.add_argument(name, help=text, **{**kind, **_KINDS.get(name, {})})
-    ours, script = _split(arguments)
-    options = parser.parse_args(ours)
+    _add_options(doctor)
+    options = parser.parse_args(arguments)
     if options.command == "fix":
         from .fixing import fix  # imports Optax
 
         return fix(options.paths, options.write)
+    script = _script(options)
     try:
         if options.compare is not None:
             first, second = map(read_report, options.compare)
@@ -119,24 +89,53 @@ def command(arguments: Sequence[str], version: str) -> Any:
     except ValueError as error:
         doctor.error(str(error))
     try:
-        is_tried = getattr(options, "try")
-        run = _tried(script, options) if is_tried else watched(script, options.streams)
+        run = _tried(script, options) if options.is_tried else watched(script, options.streams)
     except OSError as error:
         _say(f"canonopt doctor: cannot run {script[0]}: {error.strerror}\n")
         return 126 if isinstance(error, PermissionError) else 127
     return _finish(run, options)
 
 
-def _split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Split into the arguments of the doctor, and the script's or, after `--`, the command."""
-    # Not by argparse, which would take an option of the script for one of the doctor.
-    at = 1 if arguments[:1] == ["doctor"] else len(arguments)
-    while at < len(arguments) and arguments[at].startswith("-") and arguments[at] != "-m":
-        if arguments[at] == "--":
-            return [*arguments[:at]], [*arguments[at + 1 :]]
-        at += 1 + len(_OPTIONS.get(arguments[at], ("", ""))[0].split())
-    script = [*arguments[at:]]
-    return [*arguments[:at]], [] if script in ([], ["-m"]) else [sys.executable, *script]
+def _add_options(doctor: argparse.ArgumentParser) -> None:
+    add = doctor.add_argument
+    text = "exit with status 3 after a recompile that can be avoided"
+    add("--fail-on-recompile", action="store_true", help=text)
+    text = "run it again with canonopt's factories in Optax's place, and compare"
+    add("--try", dest="is_tried", action="store_true", help=text)
+    text = "accept N traces and N compiles; may be repeated"
+    add("--allow", metavar="FUNCTION:N", action="append", type=_allowed, default=[], help=text)
+    text = "report on a file or folder of --streams, also while it grows"
+    add("--attach-to", metavar="STREAM", help=text)
+    text = "say what the second of two runs, saved with --json, compiled"
+    add("--compare", metavar=("RUN1", "RUN2"), nargs=2, help=text)
+    text = "github: also print warnings that GitHub shows"
+    add("--format", choices=("text", "github"), help=text)
+    add("--html", metavar="FILE", help="also write the report as an HTML page")
+    add("--json", metavar="FILE", help="also write the report as JSON")
+    text = "also write a timeline that https://ui.perfetto.dev opens"
+    add("--perfetto", metavar="FILE", help=text)
+    text = "keep what each process writes, a file for each"
+    add("--streams", metavar="FOLDER", help=text)
+    # Both with all that follows.
+    add("-m", dest="module", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    add("script", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+
+
+def _allowed(text: str) -> tuple[str, int]:
+    name, _, count = text.rpartition(":")
+    if not (name and count.isdecimal() and int(count)):
+        message = f"cannot allow {text!r}: write FUNCTION:N, for example step:2"
+        raise argparse.ArgumentTypeError(message)
+    return name, int(count)
+
+
+def _script(options: argparse.Namespace) -> list[str]:
+    """Return the command to run, which is empty if none was given."""
+    if options.module:
+        return [sys.executable, "-m", *options.module, *options.script]
+    if options.script[:1] == ["--"]:
+        return options.script[1:]
+    return [sys.executable, *options.script] if options.script else []
 
 
 def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
