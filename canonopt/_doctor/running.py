@@ -8,7 +8,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from .report import Run
@@ -33,19 +33,35 @@ def watched(
     - `output`: gets what the command prints. It has no input then, which only one of several runs
         could read.
     """
-    with contextlib.ExitStack() as stack:
-        if folder is None:
-            made = tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True)
-            folder = stack.enter_context(made)  # which a process may still write into
+    with tempfile.TemporaryDirectory(prefix="canonopt-", ignore_cleanup_errors=True) as made:
+        # A process that goes on may still write into the folder.
+        folder = os.path.abspath(folder or made)
+        environment = {
+            **os.environ,
+            # Without an empty entry, which is the working directory.
+            "PYTHONPATH": os.pathsep.join(filter(None, [_STARTUP, os.environ.get("PYTHONPATH")])),
+            sitecustomize.FOLDER: folder,
+            sitecustomize.TRY: "1" if with_canonopt else "",
+        }
+        streams = (None, None) if output is None else (subprocess.DEVNULL, subprocess.PIPE)
         started = time.time()
-        pid, code = _run(command, os.path.abspath(folder), with_canonopt, output)
+        process = subprocess.Popen(command, env=environment, stdin=streams[0], stdout=streams[1])
+        _outlive(process)
+        while output is not None and (found := process.stdout.read1()):  # pyright: ignore
+            output += found
+            with contextlib.suppress(OSError):  # the reader of ours may be gone
+                sys.stdout.flush()
+                sys.stdout.buffer.write(found)
+                sys.stdout.buffer.flush()
+        code = process.wait()
         seconds = time.time() - started
         processes, problems = read(Path(folder))
     name = shlex.join(command[1:] if command[0] == sys.executable else command)
     status = code if code >= 0 else 128 - code  # as a shell tells it
     ended = f"The command ended with status {status} before it imported jax."
     problems = problems if processes else problems or [ended if status else _UNWATCHED]
-    return Run(processes, name, status, seconds, started, problems, _notes(processes, pid, code))
+    notes = _notes(processes, process.pid, code)
+    return Run(processes, name, status, seconds, started, problems, notes)
 
 
 _UNWATCHED = (
@@ -85,48 +101,16 @@ def _notes(processes: Sequence[Process], pid: int | None = None, code: int = 0) 
     return [*notes, *(f"canonopt failed to find something out: {text}" for text in failures)]
 
 
-def _run(
-    command: Sequence[str], folder: str, with_canonopt: bool, output: bytearray | None
-) -> tuple[int, int]:
-    """Return the process id, and the exit status: minus the signal that killed it."""
-    before = os.environ.get("PYTHONPATH")
-    paths = [_STARTUP, *([before] if before else [])]  # an empty entry is the working directory
-    environment = {
-        **os.environ,
-        "PYTHONPATH": os.pathsep.join(paths),
-        sitecustomize.FOLDER: folder,
-        sitecustomize.TRY: "1" if with_canonopt else "",
-    }
-    streams = (None, None) if output is None else (subprocess.DEVNULL, subprocess.PIPE)
-    process = subprocess.Popen(command, env=environment, stdin=streams[0], stdout=streams[1])
-    with _outliving(process):
-        while output is not None and (found := process.stdout.read1()):  # pyright: ignore
-            output += found
-            with contextlib.suppress(OSError):  # the reader of ours may be gone
-                sys.stdout.flush()
-                sys.stdout.buffer.write(found)
-                sys.stdout.buffer.flush()
-        return process.pid, process.wait()
-
-
-@contextlib.contextmanager
-def _outliving(process: subprocess.Popen[bytes]) -> Iterator[None]:
-    """Outlive the signals that end a command."""
+def _outlive(process: subprocess.Popen[bytes]) -> None:
+    """Outlive the signals that end a command, for its report, and pass them on to it."""
+    passed_on = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
 
     def pass_on(number: int, _: object) -> None:
         # Ctrl-C reaches all processes of the terminal, and a second one may break their cleanup.
-        if number != signal.SIGINT:
+        if number in passed_on:
             process.send_signal(number)
 
-    before = {}
-    for name in ("SIGINT", "SIGTERM", "SIGHUP", "SIGUSR1", "SIGUSR2"):
-        number = getattr(signal, name, None)  # not every system has all
+    for number in (signal.SIGINT, *passed_on):
         # `nohup` ignores a signal, and the command inherits that.
-        if number is not None and signal.getsignal(number) is not signal.SIG_IGN:
-            with contextlib.suppress(ValueError):  # not the main thread
-                before[number] = signal.signal(number, pass_on)
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, pass_on)

@@ -22,8 +22,7 @@ class Stream:
     def __init__(self, folder: str) -> None:
         self._folder = folder
         self._begin(is_fork=False)
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(after_in_child=lambda: self._begin(is_fork=True))
+        os.register_at_fork(after_in_child=lambda: self._begin(is_fork=True))
 
     def _begin(self, is_fork) -> None:
         self._is_fork, self._began = is_fork, time.time()
