@@ -3,19 +3,23 @@
 import argparse
 import contextlib
 import importlib.util
-import io
 import itertools
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-import attrs
-
 from .comparing import new_programs, read_report, side_by_side
-from .forms import as_annotations, as_html, as_json, as_perfetto, print_report, with_short_paths
-from .report import Run, report_on
+from .forms import (
+    as_annotations,
+    as_colored_text,
+    as_html,
+    as_json,
+    as_perfetto,
+    as_text,
+    with_short_paths,
+)
 from .running import attached, watched
 
 RECOMPILED = 3  # exit status
@@ -89,11 +93,11 @@ def command(arguments: Sequence[str], version: str) -> Any:
     except ValueError as error:
         doctor.error(str(error))
     try:
-        run = _tried(script, options) if options.is_tried else watched(script, options.streams)
+        report = _tried(script, options) if options.is_tried else watched(script, options.streams)
     except OSError as error:
         _say(f"canonopt doctor: cannot run {script[0]}: {error.strerror}\n")
         return 126 if isinstance(error, PermissionError) else 127
-    return _finish(run, options)
+    return _finish(report, options)
 
 
 def _add_options(doctor: argparse.ArgumentParser) -> None:
@@ -158,27 +162,31 @@ def _check(options: argparse.Namespace, script: Sequence[str]) -> None:
             raise ValueError(f"{folder} is not empty: give --streams a new folder for each run")
 
 
-def _tried(script: list[str], options: argparse.Namespace) -> Run:
+def _tried(script: list[str], options: argparse.Namespace) -> dict[str, Any]:
     """Run the command, and once more with canonopt's factories."""
     before, after = bytearray(), bytearray()
-    run = watched(script, options.streams, output=before)
-    if run.status != 0:
-        return run
+    report = watched(script, options.streams, output=before)
+    if report["status"] != 0:
+        return report
     _say("\ncanonopt doctor: runs it again, with canonopt's factories in Optax's place\n")
-    tried = watched(script, with_canonopt=True, output=after)
+    report["tried"] = tried = watched(script, with_canonopt=True, output=after)
     other = _other(tried, before, after)
-    note = f"With canonopt's factories {other or 'it prints the same'}."
+    tried["notes"].insert(0, f"With canonopt's factories {other or 'it prints the same'}.")
+    compiles = [sum(each["compiles"] for each in run["findings"]) for run in (report, tried)]
     # A number that is not printed may be another one.
-    is_same = other is None and not any(process.stale for process in tried.processes)
-    tried = attrs.evolve(tried, notes=[note, *tried.notes], is_same=is_same)
-    return attrs.evolve(run, tried=tried)
+    if other is None and not tried["stale"] and compiles[1] < compiles[0]:
+        from .fixing import files_to_fix  # imports Optax
+
+        files = (file for process in tried["processes"] for file in process["files"])
+        tried["fixed"] = files_to_fix(dict.fromkeys(files))
+    return report
 
 
-def _other(tried: Run, before: bytearray, after: bytearray) -> str | None:
+def _other(tried: Mapping[str, Any], before: bytearray, after: bytearray) -> str | None:
     """Return what is not the same in the run with canonopt's factories."""
-    if tried.status != 0:
-        return f"the exit status is {tried.status}"
-    if tried.problems:  # then nothing has put the factories in place
+    if tried["status"] != 0:
+        return f"the exit status is {tried['status']}"
+    if tried["problems"]:  # then nothing has put the factories in place
         return "it could not be watched, so nothing is compared"
     texts = (output.decode(errors="replace").splitlines() for output in (before, after))
     for old, new in itertools.zip_longest(*texts, fillvalue="nothing"):
@@ -188,15 +196,14 @@ def _other(tried: Run, before: bytearray, after: bytearray) -> str | None:
     return None
 
 
-def _finish(run: Run, options: argparse.Namespace) -> int:
+def _finish(report: Mapping[str, Any], options: argparse.Namespace) -> int:
     """Write the report, and return the exit status."""
-    report = report_on(run)
-    status, last = report["status"] or 0, ""
+    _say("\n" + (as_colored_text if sys.stderr and sys.stderr.isatty() else as_text)(report))
+    status = report["status"] or 0
     if status == 0 and options.fail_on_recompile:
         reasons = _excess(report, dict(options.allow))
         status = RECOMPILED if reasons else int(bool(report["problems"]))
-        last = "".join(f"canonopt doctor: exit status 3, for {reason}\n" for reason in reasons)
-    # Files first, because the report ends with those that cannot be written.
+        _say("".join(f"canonopt doctor: exit status 3, for {reason}\n" for reason in reasons))
     for form, render in _FORMS.items():
         if (path := getattr(options, form)) is None:
             continue
@@ -204,12 +211,9 @@ def _finish(run: Run, options: argparse.Namespace) -> int:
             # The command may have bytes that are not UTF-8, which Python holds as surrogates.
             Path(path).write_text(render(report), encoding="utf-8", errors="backslashreplace")
         except OSError as error:
-            last += f"canonopt doctor: cannot write {os.path.abspath(path)}: {error}\n"
+            _say(f"canonopt doctor: cannot write {os.path.abspath(path)}: {error}\n")
     if options.format == "github":
-        last += as_annotations(report)
-    with _stderr() as stream:
-        print_report(report, stream)
-    _say(last)
+        _say(as_annotations(report))
     return status
 
 
@@ -228,17 +232,12 @@ def _excess(report: Mapping[str, Any], allowed: Mapping[str, int]) -> list[str]:
 
 
 def _say(text: str) -> None:
-    with _stderr() as stream:
-        stream.write(text)
-
-
-@contextlib.contextmanager
-def _stderr() -> Iterator[Any]:
-    """Yield the stream to write to. Its reader may be gone."""
+    """Write to stderr, whose reader may be gone."""
+    if sys.stderr is None:
+        return
     try:
-        stream = sys.stderr or io.StringIO()
-        yield stream
-        stream.flush()
+        sys.stderr.write(text)
+        sys.stderr.flush()
     except OSError:
         # What is left in the buffer would change the exit status.
         with contextlib.suppress(OSError):

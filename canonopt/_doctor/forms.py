@@ -1,13 +1,12 @@
 """A report as text, in colors, as HTML, as JSON, as a timeline and as annotations."""
 
-import contextlib
 import io
 import json
 import os
 import re
 import shlex
 from collections.abc import Iterator, Mapping
-from typing import Any, TextIO, TypeAlias
+from typing import Any, TypeAlias
 
 from .._recompiles import STAGES
 from .._texts import aligned, times
@@ -26,15 +25,12 @@ def as_text(report: _Dict, is_whole: bool = False) -> str:
     return "".join(f"{text}\n" for text, _ in _lines(report, is_whole))
 
 
-def print_report(report: _Dict, stream: TextIO) -> None:
-    """Write the report, with colors if the stream is a terminal and rich is installed."""
-    text = as_text(report)
-    if stream.isatty():
-        with contextlib.suppress(ImportError):
-            # Given the stream itself, rich would end the program if the reader of a pipe is gone.
-            text = _printed(report, is_whole=False, force_terminal=True).file.getvalue()
-    stream.write(f"\n{text}")
-    stream.flush()
+def as_colored_text(report: _Dict) -> str:
+    """Return the text for a terminal, with colors if rich is installed."""
+    try:
+        return _printed(report, is_whole=False, force_terminal=True).file.getvalue()
+    except ImportError:
+        return as_text(report)
 
 
 def as_html(report: _Dict) -> str:

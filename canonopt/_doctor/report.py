@@ -14,53 +14,54 @@ VERSION = 4  # of the layout of a report
 _COUNTS = (*COUNTS, "seconds", "lost_seconds", "omitted")
 
 
-@attrs.frozen
-class Run:
-    """One run of a command."""
+def report_on(
+    processes: Sequence[Process],
+    command: str,
+    status: int | None,
+    seconds: float,
+    started: float,
+    problems: Sequence[str] = (),
+    notes: Sequence[str] = (),
+) -> dict[str, Any]:
+    """Return all that is found out about the run of a command.
 
-    processes: Sequence[Process]
-    command: str
-    status: int | None  # None if another machine runs it
-    seconds: float
-    started: float  # seconds since the epoch
-    problems: Sequence[str] = ()  # why the counts are wrong, if they are
-    notes: Sequence[str] = ()
-    # Another run of the command, with canonopt's factories in the place of Optax's.
-    tried: "Run | None" = None
-    is_same: bool = False  # whether it is such a run, and does the same
+    **Arguments:**
 
-
-def report_on(run: Run) -> dict[str, Any]:
-    """Return all that is found out about a run."""
-    processes = [process for process in run.processes if process.told]  # that compiled anything
-    found = [_function(told, run.started) for told in _by_function(processes)]
+    - `status`: None if another machine runs it.
+    - `started`: seconds since the epoch.
+    - `problems`: why the counts are wrong, if they are.
+    """
+    processes = [process for process in processes if process.told]  # that compiled anything
+    found = [_function(told, started) for told in _by_function(processes)]
     functions = [each for each in found if not each["is_line"]]
     lines = [each for each in found if each["is_line"]]
     report: dict[str, Any] = {
         "version": VERSION,
-        **{name: getattr(run, name) for name in ("command", "status", "seconds")},
+        "command": command,
+        "status": status,
+        "seconds": seconds,
         "compile_seconds": sum(each["seconds"] for each in found),
         "lost_seconds": sum(each["lost_seconds"] for each in found),
         "recompiled": any(each["repeated"] for each in found),
-        "problems": [*run.problems],
-        "notes": [*run.notes],
+        "problems": [*problems],
+        "notes": [*notes],
         # Functions of the user, and lines that ran what JAX or a library compiled again.
         "findings": [*functions, *(each for each in lines if each["repeated"])],
         "lines": [each for each in lines if not each["repeated"]],
         "stale": _stale(processes),
         "processes": [
-            {"is_ended": each.is_ended, "cache": each.cache, **each.start, "name": each.name}
-            for each in processes
+            {
+                **{name: getattr(process, name) for name in ("is_ended", "cache", "files")},
+                **process.start,
+                "name": process.name,
+            }
+            for process in processes
         ],
-        "tried": None if run.tried is None else report_on(run.tried),
-        "fixed": [],  # files that `canonopt fix` changes, if this is such a run, and gains by it
+        # The report on a run with canonopt's factories in the place of Optax's, and in that one
+        # the files that `canonopt fix` changes, if the run gains by it.
+        "tried": None,
+        "fixed": [],
     }
-    if (tried := report["tried"]) is not None and run.tried is not None and run.tried.is_same:
-        from .fixing import files_to_fix  # imports Optax
-
-        before, after = (sum(f["compiles"] for f in each["findings"]) for each in (report, tried))
-        files = (file for process in run.tried.processes for file in process.files)
-        tried["fixed"] = files_to_fix(dict.fromkeys(files)) if after < before else []
     return {**report, "start": start_of(report)}
 
 

@@ -10,8 +10,9 @@ import tempfile
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
-from .report import Run
+from .report import report_on
 from .startup import sitecustomize
 from .stream import Process, read
 
@@ -23,8 +24,8 @@ def watched(
     folder: str | None = None,
     with_canonopt: bool = False,
     output: bytearray | None = None,
-) -> Run:
-    """Run a command to its end. Raises `OSError` if there is no such command.
+) -> dict[str, Any]:
+    """Run a command to its end, and report on it. Raises `OSError` if there is no such command.
 
     **Arguments:**
 
@@ -61,7 +62,7 @@ def watched(
     ended = f"The command ended with status {status} before it imported jax."
     problems = problems if processes else problems or [ended if status else _UNWATCHED]
     notes = _notes(processes, process.pid, code)
-    return Run(processes, name, status, seconds, started, problems, notes)
+    return report_on(processes, name, status, seconds, started, problems, notes)
 
 
 _UNWATCHED = (
@@ -71,15 +72,15 @@ _UNWATCHED = (
 )
 
 
-def attached(path: str) -> Run:
-    """Return what others write or have written. Raises `ValueError` if that is no stream."""
+def attached(path: str) -> dict[str, Any]:
+    """Report on what others write or have written. Raises `ValueError` if that is no stream."""
     processes, problems = read(Path(path))
     if not processes:
         raise ValueError(next(iter(problems), f"{path} has no stream of canonopt doctor"))
     start = processes[0].start
     seconds = max(process.latest for process in processes) - start["time"]
     name, notes = shlex.join(start["argv"]), _notes(processes)
-    return Run(processes, name, None, seconds, start["time"], problems, notes)
+    return report_on(processes, name, None, seconds, start["time"], problems, notes)
 
 
 def _notes(processes: Sequence[Process], pid: int | None = None, code: int = 0) -> list[str]:

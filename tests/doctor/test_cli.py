@@ -5,6 +5,7 @@ import json
 import os
 import re
 import subprocess
+import sys
 
 import jax
 import jax.numpy as jnp
@@ -164,6 +165,14 @@ def test_attached_to_a_stream_the_report_is_the_same_as_of_a_run(stream, capsys,
     assert json.loads((tmp_path / "report.json").read_text())["status"] is None
     assert "exit status" not in (tmp_path / "page.html").read_text()
     assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
+
+
+def test_only_a_terminal_gets_colors(stream, capsys, monkeypatch):
+    pytest.importorskip("rich")
+    for is_terminal in (False, True):
+        monkeypatch.setattr(sys.stderr, "isatty", lambda is_it=is_terminal: is_it)
+        assert main(["doctor", "--attach-to", stream]) == 0
+        assert ("\x1b[" in capsys.readouterr().err) == is_terminal
 
 
 @pytest.mark.parametrize(

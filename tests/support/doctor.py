@@ -12,7 +12,7 @@ from pathlib import Path
 import canonopt
 from canonopt.__main__ import main as canonopt_main
 from canonopt._doctor import stream
-from canonopt._doctor.report import Run, report_on
+from canonopt._doctor.report import report_on
 from canonopt._recompiles import listeners
 
 SCRIPTS = Path(__file__).parents[1] / "doctor" / "scripts"
@@ -118,7 +118,7 @@ def report_of_logs(*logs, cache=None):
         for log in logs
     ]
     start = {"time": 2.0, "began": 0.5, "pid": 1, "host": "host"}
-    return report_on(Run([stream.Process(start, told, cache)], "script.py", 0, 1.0, 0.0))
+    return report_on([stream.Process(start, told, cache)], "script.py", 0, 1.0, 0.0)
 
 
 def report_of(*functions):
@@ -126,4 +126,4 @@ def report_of(*functions):
     started = time.time()
     with tempfile.TemporaryDirectory() as folder:
         processes = read_back(Path(folder), *map(records_of, functions))
-    return report_on(Run(processes, "script.py", 0, 1.0, started))
+    return report_on(processes, "script.py", 0, 1.0, started)
