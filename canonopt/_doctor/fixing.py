@@ -18,7 +18,6 @@ import types
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-import attrs
 import optax
 
 _OPTAX = re.compile(r"optax(\.\w+)*")
@@ -37,18 +36,19 @@ def fix(paths: Sequence[str], write: bool) -> int:
         try:
             if path.suffix == ".ipynb":
                 raise ValueError("a notebook. Write import canonopt as optax in its cell")
-            found = fixed(path.read_bytes())
-            if write and found.after != found.before:
-                path.write_bytes(found.after)
+            before = path.read_bytes()
+            after, notes = fixed(before)
+            if write and after != before:
+                path.write_bytes(after)
         except (OSError, SyntaxError, ValueError, RecursionError, MemoryError) as error:
             print(f"canonopt fix: {path}: {' '.join(str(error).split())}", file=sys.stderr)
             status = 1
             continue
-        for note in found.notes:
+        for note in notes:
             print(f"{path}, {note}", file=sys.stderr)
-        if found.after != found.before:
+        if after != before:
             # As bytes: the encoding of the source code may not be that of the terminal.
-            text = os.fsencode(f"{path}\n") if write else found.diff(path)
+            text = os.fsencode(f"{path}\n") if write else _patch(path, before, after)
             sys.stdout.flush()
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
@@ -66,32 +66,37 @@ def _files(paths: Sequence[str]) -> list[Path]:
     return [*found.values()]
 
 
-@attrs.frozen
-class Fixed:
-    """The source code of a file, before and after."""
-
-    before: bytes
-    after: bytes
-    notes: tuple[str, ...]  # for which uses of Optax no import is changed, with their lines
-
-    def diff(self, path: Path) -> bytes:
-        """Return the change as a patch that `git apply` takes anywhere in the repository."""
-        path = path.resolve()
-        here = Path.cwd()
-        roots = (folder for folder in (here, *here.parents) if (folder / ".git").exists())
-        root = next(roots, here)
-        name = (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
-        a, b = (os.fsencode(f"{side}/{name.lstrip('/')}") for side in "ab")
-        before, after = (io.BytesIO(source).readlines() for source in (self.before, self.after))
-        patch = difflib.diff_bytes(difflib.unified_diff, before, after, a, b)
-        last = b"\n\\ No newline at end of file\n"
-        lines = (line if line.endswith(b"\n") else line + last for line in patch)
-        # Without this line, git takes paths for those in the working directory.
-        return b"".join([b"diff --git %s %s\n" % (a, b), *lines])
+def _patch(path: Path, before: bytes, after: bytes) -> bytes:
+    """Return the change as a patch that `git apply` takes anywhere in the repository."""
+    path, here = path.resolve(), Path.cwd()
+    roots = (folder for folder in (here, *here.parents) if (folder / ".git").exists())
+    root = next(roots, here)
+    name = (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
+    a, b = (os.fsencode(f"{side}/{name.lstrip('/')}") for side in "ab")
+    sides = (io.BytesIO(source).readlines() for source in (before, after))
+    patch = difflib.diff_bytes(difflib.unified_diff, *sides, a, b)
+    last = b"\n\\ No newline at end of file\n"
+    lines = (line if line.endswith(b"\n") else line + last for line in patch)
+    # Without this line, git takes paths for those in the working directory.
+    return b"".join([b"diff --git %s %s\n" % (a, b), *lines])
 
 
-def fixed(source: bytes) -> Fixed:
-    """Return source code with canonopt's modules in place of Optax's.
+def files_to_fix(paths: Iterable[str]) -> list[str]:
+    """Return which of these files `fix` changes; none if something has to be changed by hand."""
+    found = []
+    for path in paths:
+        with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
+            source = Path(path).read_bytes()
+            after, notes = fixed(source)
+            if after != source:
+                found.append(os.path.relpath(path))
+            elif notes:
+                return []
+    return sorted(found)
+
+
+def fixed(source: bytes) -> tuple[bytes, list[str]]:
+    """Return source code with canonopt's modules in place of Optax's, or notes why it stays.
 
     **Raises:** `SyntaxError` or `ValueError` if it is not Python, `RecursionError` if it is nested
     too deeply.
@@ -106,43 +111,15 @@ def fixed(source: bytes) -> Fixed:
     # Not by `splitlines`, for which a form feed ends a line.
     lines = (line.encode() for line in io.StringIO(decoded, newline=""))
     starts = [0, *itertools.accumulate(map(len, lines))]
-    changes: list[tuple[int, int, bytes, bytes]] = []
-    left = [*_by_text(names)]
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            try:
-                changes += _changes(node, names)
-            except _Left as reason:
-                left.append((reason.node.lineno, str(reason)))
-    for line, start, before, after in sorted(() if left else changes, reverse=True):
+    if left := {*_by_text(names), *_left(names)}:
+        return source, [
+            f"line {n}: {why}: no import of this file is changed" for n, why in sorted(left)
+        ]
+    changes = [change for node in names.parents for change in _changes(node)]
+    for line, start, before, after in sorted(changes, reverse=True):
         at = text.index(before, starts[line - 1] + start)
         text = text[:at] + after + text[at + len(before) :]
-    told = tuple(f"line {line}: {why}: {_LEFT}" for line, why in sorted({*left}))
-    return Fixed(source, text.decode().encode(encoding), told)
-
-
-_LEFT = "no import of this file is changed"
-
-
-def files_to_fix(paths: Iterable[str]) -> list[str]:
-    """Return which of these files `fix` changes; none if something has to be changed by hand."""
-    found = []
-    for path in paths:
-        with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
-            result = fixed(Path(path).read_bytes())
-            if result.after != result.before:
-                found.append(os.path.relpath(path))
-            elif result.notes:
-                return []
-    return sorted(found)
-
-
-class _Left(Exception):
-    """A use of Optax that canonopt may not have, at `node`."""
-
-    def __init__(self, node: ast.stmt | ast.expr, reason: str) -> None:
-        super().__init__(reason)
-        self.node = node
+    return text.decode().encode(encoding), []
 
 
 class _Names:
@@ -164,75 +141,85 @@ class _Names:
                 self.ours |= {each.asname or "canonopt" for each in ours}
 
 
-def _last_name(node: ast.AST) -> str | None:
-    """Return the last name of what `node` refers to: `patch` of `mock.patch`."""
-    return getattr(node, "attr", getattr(node, "id", None))
-
-
 # --- imports --------------------------------------------------------------------------------------
 
 
-def _changes(
-    node: ast.Import | ast.ImportFrom, names: _Names
-) -> Iterator[tuple[int, int, bytes, bytes]]:
-    """Yield the line and column to search from, the text there, and the new one.
+def _of_optax(node: ast.AST) -> Iterator[tuple[ast.alias, str]]:
+    """Yield what a statement imports from Optax, and the module that has it."""
+    if isinstance(node, ast.Import):
+        found = ((alias, alias.name) for alias in node.names)
+    elif isinstance(node, ast.ImportFrom) and not node.level:
+        found = ((alias, str(node.module)) for alias in node.names)
+    else:
+        found = ()
+    yield from (each for each in found if each[1].partition(".")[0] == "optax")
 
-    Raises `_Left` if anything that the statement imports from Optax has to stay.
-    """
-    if isinstance(node, ast.ImportFrom):
-        if node.level or not node.module or node.module.partition(".")[0] != "optax":
+
+def _changes(node: ast.AST) -> Iterator[tuple[int, int, bytes, bytes]]:
+    """Yield the line and column to search from, the text there, and the new one."""
+    for alias, module in _of_optax(node):
+        if isinstance(node, ast.ImportFrom):
+            yield node.lineno, node.col_offset + len("from"), b"optax", b"canonopt"
             return
-        _check_module(node, node.module)
-        if any(alias.name == "*" for alias in node.names):
-            raise _Left(node, f"from {node.module} import * does not say what it imports")
-        for alias in node.names:
-            _check(node, alias.asname or alias.name, f"{node.module}.{alias.name}", names)
-        yield node.lineno, node.col_offset + len("from"), b"optax", b"canonopt"
-        return
-    for alias in node.names:
-        if alias.name.partition(".")[0] != "optax":
-            continue
-        _check_module(node, alias.name)
-        _check(node, alias.asname or "optax", alias.name if alias.asname else "optax", names)
         if alias.asname is None:  # binds `optax`, from which all submodules are reached
-            yield alias.lineno, alias.col_offset, alias.name.encode(), b"canonopt as optax"
+            yield alias.lineno, alias.col_offset, module.encode(), b"canonopt as optax"
         else:
             yield alias.lineno, alias.col_offset, b"optax", b"canonopt"
 
 
-def _check_module(node: ast.stmt, path: str) -> None:
-    """Raise `_Left` if canonopt has no such module."""
-    with contextlib.suppress(ModuleNotFoundError):
-        if importlib.util.find_spec(path.replace("optax", "canonopt", 1)) is not None:
-            return
-    raise _Left(node, f"canonopt has no {path}")
+def _left(names: _Names) -> Iterator[tuple[int, str]]:
+    """Yield the lines that use Optax in a way that canonopt may not have, with the reason."""
+    for node in names.parents:
+        for alias, module in _of_optax(node):
+            if not _has_module(module):
+                yield alias.lineno, f"canonopt has no {module}"
+            elif isinstance(node, ast.Import):
+                path = module if alias.asname else "optax"
+                yield from _uses(alias, alias.asname or "optax", path, names)
+            elif alias.name == "*":
+                yield alias.lineno, f"from {module} import * does not say what it imports"
+            else:
+                yield from _uses(alias, alias.asname or alias.name, f"{module}.{alias.name}", names)
 
 
-def _check(node: ast.stmt, name: str, path: str, names: _Names) -> None:
-    """Raise `_Left` if `name`, which stands for `path` of Optax, must not become canonopt's."""
+def _uses(alias: ast.alias, name: str, path: str, names: _Names) -> Iterator[tuple[int, str]]:
+    """Yield where `name`, which stands for `path` of Optax, must not become canonopt's."""
     if _found(path) is None:
-        raise _Left(node, f"canonopt has no {path}")
+        yield alias.lineno, f"canonopt has no {path}"
     if name in names.ours:
-        raise _Left(node, f"{name} is canonopt already, in another line")
+        yield alias.lineno, f"{name} is canonopt already, in another line"
     for use in names.uses.get(name, ()):
         end: ast.expr = use
         full = path
         while _is_module(full) and isinstance(parent := names.parents[end], ast.Attribute):
             end, full = parent, f"{full}.{parent.attr}"
-            if not isinstance(end.ctx, ast.Load):
-                raise _Left(end, f"{full} is assigned to")
-        if _found(full) is None:
-            raise _Left(end, f"canonopt has no {full}")
-        around = names.parents[end]
-        if not _is_module(full) or not isinstance(use.ctx, ast.Load):
-            continue
-        if isinstance(around, ast.Call) and _last_name(around.func) in ("getattr", "hasattr"):
-            wanted = around.args[1] if len(around.args) > 1 else None
-            if not isinstance(wanted, ast.Constant) or _found(f"{full}.{wanted.value}") is not None:
-                continue
-        values = around.comparators if isinstance(around, ast.Compare) else [around]
-        if not all(isinstance(v, ast.Constant) and v.value is None for v in values):
-            raise _Left(end, f"the module {full} is passed on")
+        if isinstance(end, ast.Attribute) and not isinstance(end.ctx, ast.Load):
+            yield end.lineno, f"{full} is assigned to"
+        elif _found(full) is None:
+            yield end.lineno, f"canonopt has no {full}"
+        elif (
+            _is_module(full)
+            and isinstance(use.ctx, ast.Load)
+            and not _is_harmless(end, full, names)
+        ):
+            yield end.lineno, f"the module {full} is passed on"
+
+
+def _is_harmless(module: ast.expr, path: str, names: _Names) -> bool:
+    """Return True if a module is compared with None, or asked for a name."""
+    around = names.parents[module]
+    if isinstance(around, ast.Call) and _last_name(around.func) in ("getattr", "hasattr"):
+        wanted = around.args[1] if len(around.args) > 1 else None
+        return not isinstance(wanted, ast.Constant) or _found(f"{path}.{wanted.value}") is not None
+    values = around.comparators if isinstance(around, ast.Compare) else [around]
+    return all(isinstance(v, ast.Constant) and v.value is None for v in values)
+
+
+def _has_module(path: str) -> bool:
+    """Return True if canonopt has a module of Optax."""
+    with contextlib.suppress(ModuleNotFoundError):
+        return importlib.util.find_spec(path.replace("optax", "canonopt", 1)) is not None
+    return False
 
 
 def _found(path: str) -> object | None:
@@ -247,6 +234,9 @@ def _is_module(path: str) -> bool:
     return isinstance(_found(path), types.ModuleType)
 
 
+# --- texts ----------------------------------------------------------------------------------------
+
+
 def _by_text(names: _Names) -> Iterator[tuple[int, str]]:
     """Yield where a function is given the name of something in Optax, with the line."""
     for node, parent in names.parents.items():
@@ -258,3 +248,8 @@ def _by_text(names: _Names) -> Iterator[tuple[int, str]]:
             is_item = isinstance(user, ast.Subscript) and _last_name(user.value) == "modules"
             if is_call or is_item:
                 yield node.lineno, f"{node.value!r} names Optax in a text"
+
+
+def _last_name(node: ast.AST) -> str | None:
+    """Return the last name of what `node` refers to: `patch` of `mock.patch`."""
+    return getattr(node, "attr", getattr(node, "id", None))
