@@ -10,24 +10,16 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from . import forms
 from .comparing import new_programs, read_report, side_by_side
-from .forms import (
-    as_annotations,
-    as_colored_text,
-    as_html,
-    as_json,
-    as_perfetto,
-    as_text,
-    with_short_paths,
-)
 from .running import attached, watched
 
 RECOMPILED = 3  # exit status
 
 _FORMS: dict[str, Callable[[Mapping[str, Any]], str]] = {
-    "json": as_json,
-    "html": as_html,
-    "perfetto": as_perfetto,
+    "json": forms.as_json,
+    "html": forms.as_html,
+    "perfetto": forms.as_perfetto,
 }
 
 _USAGE = """\
@@ -85,7 +77,7 @@ def command(arguments: Sequence[str], version: str) -> Any:
         if options.compare is not None:
             first, second = map(read_report, options.compare)
             found = [*new_programs(first, second)] or ["", "The second compiled nothing new."]
-            print(with_short_paths("\n".join([*side_by_side(first, second), *found])))
+            print(forms.with_short_paths("\n".join([*side_by_side(first, second), *found])))
             return 0
         _check(options, script)
         if not script:
@@ -198,7 +190,8 @@ def _other(tried: Mapping[str, Any], before: bytearray, after: bytearray) -> str
 
 def _finish(report: Mapping[str, Any], options: argparse.Namespace) -> int:
     """Write the report, and return the exit status."""
-    _say("\n" + (as_colored_text if sys.stderr and sys.stderr.isatty() else as_text)(report))
+    is_terminal = sys.stderr is not None and sys.stderr.isatty()
+    _say("\n" + (forms.as_colored_text if is_terminal else forms.as_text)(report))
     status = report["status"] or 0
     if status == 0 and options.fail_on_recompile:
         reasons = _excess(report, dict(options.allow))
@@ -213,7 +206,7 @@ def _finish(report: Mapping[str, Any], options: argparse.Namespace) -> int:
         except OSError as error:
             _say(f"canonopt doctor: cannot write {os.path.abspath(path)}: {error}\n")
     if options.format == "github":
-        _say(as_annotations(report))
+        _say(forms.as_annotations(report))
     return status
 
 

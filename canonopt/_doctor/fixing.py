@@ -73,8 +73,8 @@ def _patch(path: Path, before: bytes, after: bytes) -> bytes:
     root = next(roots, here)
     name = (path.relative_to(root) if path.is_relative_to(root) else path).as_posix()
     a, b = (os.fsencode(f"{side}/{name.lstrip('/')}") for side in "ab")
-    sides = (io.BytesIO(source).readlines() for source in (before, after))
-    patch = difflib.diff_bytes(difflib.unified_diff, *sides, a, b)
+    old, new = (io.BytesIO(source).readlines() for source in (before, after))
+    patch = difflib.diff_bytes(difflib.unified_diff, old, new, a, b)
     last = b"\n\\ No newline at end of file\n"
     lines = (line if line.endswith(b"\n") else line + last for line in patch)
     # Without this line, git takes paths for those in the working directory.

@@ -1,6 +1,7 @@
 """A report as text, in colors, as HTML, as JSON, as a timeline and as annotations."""
 
 import io
+import itertools
 import json
 import os
 import re
@@ -72,10 +73,7 @@ def _head(report: _Dict) -> Iterator[_Line]:
         _legend(report),
     ]
     yield from ((text, "bold") for text in facts if text)
-    if rows := [*_table(report)]:
-        yield "", ""
-        texts = aligned([cells for cells, _ in rows])
-        yield from zip(texts, (style for _, style in rows), strict=True)
+    yield from _table(report)
     yield from _tried(report)
 
 
@@ -87,7 +85,7 @@ def verdict(report: _Dict) -> str | None:
         return None if has_notes else "No function of the script was compiled."
     if report["recompiled"] or report["stale"]:
         return None
-    if any(each["causes"] for each in (*report["findings"], *report["lines"])):
+    if told(report):
         return "Nothing was traced or compiled again that need not be."
     return "No function was traced or compiled more than once."
 
@@ -100,21 +98,24 @@ def _legend(report: _Dict) -> str | None:
     return found if len(names) > 1 else None
 
 
-def _table(report: _Dict) -> Iterator[tuple[tuple[str, ...], str]]:
-    """Yield the rows of the table, the first with its titles, each with its style."""
-    if not (report["findings"] or report["lines"]):
+def _table(report: _Dict) -> Iterator[_Line]:
+    findings, others = report["findings"], report["lines"]
+    if not (findings or others):
         return
-    yield ("function", "traces", "compiles", "cache hits", "seconds", "lost", "defined at"), ""
-    for each in report["findings"]:
+    titles = ("function", "traces", "compiles", "cache hits", "seconds", "lost", "defined at")
+    rows: list[tuple[object, ...]] = [titles]
+    for each in findings:
         seconds = (f"{each[name]:.2f}" for name in ("seconds", "lost_seconds"))
         counts = (f"{_most(each, name)}" for name in ("traces", "compiles", "cache_hits"))
-        cells = (each["name"], *counts, *seconds, each["place"] or "")
-        yield cells, "bold red" if each["repeated"] else ""
-    if others := report["lines"]:
+        rows.append((each["name"], *counts, *seconds, each["place"] or ""))
+    if others:
         lines = "1 line" if len(others) == 1 else f"{len(others)} lines"
         compiles = f"{sum(_most(each, 'compiles') for each in others)}"
         seconds = f"{sum(each['seconds'] for each in others):.2f}"
-        yield (f"JAX and libraries: {lines}", "", compiles, "", seconds, "", ""), ""
+        rows.append((f"JAX and libraries: {lines}", "", compiles, "", seconds, "", ""))
+    styles = ("bold red" if each["repeated"] else "" for each in findings)
+    yield "", ""
+    yield from itertools.zip_longest(aligned(rows), ("", *styles), fillvalue="")
 
 
 def _most(function: _Dict, name: str) -> int:
