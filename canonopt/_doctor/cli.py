@@ -167,10 +167,7 @@ def _tried(script: list[str], options: argparse.Namespace) -> dict[str, Any]:
     compiles = [sum(each["compiles"] for each in run["findings"]) for run in (report, tried)]
     # A number that is not printed may be another one.
     if other is None and not tried["stale"] and compiles[1] < compiles[0]:
-        from .fixing import files_to_fix  # imports Optax
-
-        files = (file for process in tried["processes"] for file in process["files"])
-        tried["fixed"] = files_to_fix(dict.fromkeys(files))
+        tried["notes"].append("hint: canonopt fix FILE changes its imports so, or says why not")
     return report
 
 

@@ -15,7 +15,7 @@ import re
 import sys
 import tokenize
 import types
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import optax
@@ -79,20 +79,6 @@ def _patch(path: Path, before: bytes, after: bytes) -> bytes:
     lines = (line if line.endswith(b"\n") else line + last for line in patch)
     # Without this line, git takes paths for those in the working directory.
     return b"".join([b"diff --git %s %s\n" % (a, b), *lines])
-
-
-def files_to_fix(paths: Iterable[str]) -> list[str]:
-    """Return which of these files `fix` changes; none if something has to be changed by hand."""
-    found = []
-    for path in paths:
-        with contextlib.suppress(OSError, SyntaxError, ValueError, RecursionError):
-            source = Path(path).read_bytes()
-            after, notes = fixed(source)
-            if after != source:
-                found.append(os.path.relpath(path))
-            elif notes:
-                return []
-    return sorted(found)
 
 
 def fixed(source: bytes) -> tuple[bytes, list[str]]:

@@ -5,7 +5,6 @@ import itertools
 import json
 import os
 import re
-import shlex
 from collections.abc import Iterator, Mapping
 from typing import Any, TypeAlias
 
@@ -131,8 +130,7 @@ def _tried(report: _Dict) -> Iterator[_Line]:
     yield "With canonopt's factories in Optax's place:", ""
     yield from ((line, "") for line in side_by_side(report, tried))
     yield from ((f"  {line}", "") for read in tried["stale"] for line in read["lines"][:2])
-    if tried["fixed"]:
-        yield f"  write: canonopt fix --write {shlex.join(tried['fixed'])}", ""
+    yield from ((f"  {note}", "") for note in tried["notes"][1:])
 
 
 def _body(report: _Dict, is_whole: bool) -> Iterator[_Line]:

@@ -50,17 +50,10 @@ def report_on(
         "lines": [each for each in lines if not each["repeated"]],
         "stale": _stale(processes),
         "processes": [
-            {
-                **{name: getattr(process, name) for name in ("is_ended", "cache", "files")},
-                **process.start,
-                "name": process.name,
-            }
-            for process in processes
+            {"is_ended": each.is_ended, "cache": each.cache, **each.start, "name": each.name}
+            for each in processes
         ],
-        # The report on a run with canonopt's factories in the place of Optax's, and in that one
-        # the files that `canonopt fix` changes, if the run gains by it.
-        "tried": None,
-        "fixed": [],
+        "tried": None,  # the report on a run with canonopt's factories in the place of Optax's
     }
     return {**report, "start": start_of(report)}
 

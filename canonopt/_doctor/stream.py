@@ -10,7 +10,6 @@ import contextlib
 import itertools
 import json
 import os
-import sys
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -20,7 +19,6 @@ import attrs
 import jax
 
 from .._jax_internals.watching import Compile
-from .._python_internals.libraries import is_library_module
 from .._recompiles import (
     COUNTS,
     MAX_ENTRIES,
@@ -162,15 +160,9 @@ def listen(write: Callable[[dict[str, Any]], None]) -> None:
         recorder.note_problem(str(error))
     os.register_at_fork(after_in_child=recorder.restart)
 
-    # Python takes it from the module when the script has ended.
-    script = getattr(sys.modules["__main__"], "__file__", None)
-
     def end() -> None:
         for read in recorder.stale:
             recorder.tell_stale(read)
-        modules = (module for module in [*sys.modules.values()] if not is_library_module(module))
-        files = (script, *(getattr(module, "__file__", None) for module in modules))
-        recorder.tell("files", files=[*filter(None, files)])
         try:
             check_compiles()
         except UnsupportedVersionError as error:
@@ -202,7 +194,6 @@ class Process:
     latest: float = 0.0  # the time of the latest line
     problems: Sequence[str] = ()  # why the counts are wrong
     failures: Sequence[str] = ()  # what canonopt failed to find out
-    files: Sequence[str] = ()  # of the user's modules
     stale: Sequence[StaleRead] = ()
 
     @property
@@ -263,7 +254,6 @@ def _process(records: Sequence[dict[str, Any]], path: Path) -> Process:
         latest=max(record["time"] for record in records),
         problems=[*dict.fromkeys(record["text"] for record in found["problem"])],
         failures=[record["text"] for record in found["note"]],
-        files=[file for record in found["files"] for file in record["files"]],
         stale=[_stale(record) for record in stale.values()],
     )
 

@@ -6,25 +6,9 @@ import sys
 
 import pytest
 
-from canonopt._doctor.fixing import files_to_fix
-
 from ..support.doctor import DOCTOR, run
 
 SAME = "With canonopt's factories it prints the same."
-
-
-def test_only_files_that_would_change_are_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
-    for name, source in {
-        "train.py": "import model\n",
-        "model.py": "import optax\n",
-        "optim.py": "from optax import adam\n",
-        "odd.py": "import optax\nvars(optax)\n",
-    }.items():
-        (tmp_path / name).write_text(source)
-    files = [str(tmp_path / f"{name}.py") for name in ("train", "model", "gone", "optim", "odd")]
-    assert files_to_fix(files[:-1]) == ["model.py", "optim.py"]
-    assert files_to_fix(files) == []
 
 
 @pytest.mark.slow
@@ -37,7 +21,7 @@ def test_compares_with_a_run_with_canonopts_factories(tmp_path):
     assert f"\n\n{SAME}\ncanonopt doctor: rebuilt.py\n" in done.stderr
     report = done.stderr.partition("\nWith canonopt's factories in Optax's place:\n")[2]
     assert re.search(r"^  step +6 -> 1 +6 -> 1 +[\d.]+ -> [\d.]+\n", report, re.MULTILINE)
-    assert "\n  write: canonopt fix --write rebuilt.py\n" in report
+    assert "\n  hint: canonopt fix FILE changes its imports so, or says why not\n" in report
     found = json.loads(files["json"].read_text())
     counts = [each["findings"][0]["compiles"] for each in (found, found["tried"])]
     assert (counts, found["tried"]["recompiled"]) == ([6, 1], False)
