@@ -20,7 +20,7 @@ from canonopt._recompiles.differences import KINDS as _ORDER
 from canonopt._recompiles.records import call_of
 from canonopt._recompiles.rules import explain
 
-from ..support.scenarios import JITS, SCENARIOS, cells, named, ones, scaling
+from ..support.scenarios import JITS, SCENARIOS, cells, committed, named, ones, scaling
 
 CELLS = [pytest.param(*cell, id=f"{cell[0].name}, {cell[1]}") for cell in cells()]
 
@@ -79,10 +79,6 @@ def entries(*calls, **jitted):
     return log["step"].entries
 
 
-def committed():
-    return jax.device_put(ones(4), jax.devices()[0])
-
-
 # Calls, and what the last one is compared with.
 NEAREST = {
     "fewest differences": (
@@ -95,7 +91,7 @@ NEAREST = {
         "mode: static value: 'a' -> 'b'",
     ),
     "most similar array": (
-        lambda: [(x, ones(1), "a") for x in (ones(4), ones(4).astype(np.int8), committed())],
+        lambda: [(x, ones(1), "a") for x in (ones(4), ones(4).astype(np.int8), committed(4))],
         "x: commitment: not committed -> committed",
     ),
     "not a number": (

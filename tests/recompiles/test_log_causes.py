@@ -9,7 +9,7 @@ from jax.sharding import PartitionSpec as P
 
 import canonopt
 
-from ..support.scenarios import array, ones
+from ..support.scenarios import array, committed, ones
 
 
 def causes(run):
@@ -59,10 +59,6 @@ def test_a_handful_of_programs_is_expected(name):
         assert str(cause.changes[0]) in line
         # A report of a limit that was exceeded has it in full.
         assert f"hint: {cause.hints[0]}" in cause.lines(in_full=True)
-
-
-def committed():
-    return jax.device_put(ones(3), jax.devices()[0])
 
 
 AVOIDABLE = {

@@ -32,22 +32,11 @@ import numpy as np
 
 import canonopt
 
+from .counting import all_compiles
 from .generated import PLACES, Compared, Program, Random, Template, main, run_cells
 from .threads import in_threads
 
 # --- running ------------------------------------------------------------------------------------
-
-_compiles = 0
-
-
-def _note_compile(event: str, _: float, fun_name: str | None = None, **__: object) -> None:
-    global _compiles
-    names = ("step", "lambda", "__call__", "<unnamed")
-    if event.endswith("backend_compile_duration") and any(n in str(fun_name) for n in names):
-        _compiles += 1
-
-
-jax.monitoring.register_event_duration_secs_listener(_note_compile)
 
 
 class _Compiled:
@@ -143,11 +132,12 @@ THEIRS: Any = types.SimpleNamespace(jit=jax.jit, filter_jit=eqx.filter_jit)
 
 def compared(program: Program, library: Any = canonopt) -> Compared:
     """Run a program with both libraries."""
-    first = _compiles
+    names = ("step", "lambda", "__call__", "<unnamed")
+    first = all_compiles(*names)
     theirs = run(program, THEIRS)
-    second = _compiles
+    second = all_compiles(*names)
     ours = run(program, library)
-    compiles = second - first, _compiles - second
+    compiles = second - first, all_compiles(*names) - second
     return Compared(program, theirs, ours, lambda one, other: one == other, compiles)
 
 

@@ -403,8 +403,8 @@ def placed(spec: P, memory_kind: str | None = None) -> jax.Array:
     return jax.device_put(array(8), NamedSharding(mesh(), spec, memory_kind=memory_kind))
 
 
-def committed() -> jax.Array:
-    return jax.device_put(array(3), jax.devices()[0])
+def committed(size: int = 3) -> jax.Array:
+    return jax.device_put(array(size), jax.devices()[0])
 
 
 calls(
