@@ -38,6 +38,10 @@ COMMANDS = {
     "an archive": (["./main.zip", "x"], "main.zip"),
     "a module": (["-m", "main", "x"], "main.py"),
     "a missing script": (["no_such.py"], ""),
+    "a script from stdin": (
+        ["-", "x", "-m", "--", "--json"],
+        "to stdin ['-', 'x', '-m', '--', '--json']",
+    ),
 }
 FAST = ("both streams are closed", "it raises", "an archive", "a missing script")
 
@@ -65,9 +69,10 @@ def test_a_command_does_what_it_does_without_the_doctor(name, tmp_path):
     with zipfile.ZipFile(folder / "main.zip", "w") as archive:
         archive.write(folder / "main.py", "__main__.py")
     arguments, printed = COMMANDS[name]
-    plain = run(*PYTHON, *arguments, cwd=folder, input="to stdin")
+    text = "import sys; print('to stdin', sys.argv)" if arguments[0] == "-" else "to stdin"
+    plain = run(*PYTHON, *arguments, cwd=folder, input=text)
     assert printed in plain.stdout
-    done = run(*DOCTOR, "--json", "report.json", *arguments, cwd=folder, input="to stdin")
+    done = run(*DOCTOR, "--json", "report.json", *arguments, cwd=folder, input=text)
     report = assert_same(plain, done)
     assert "command" in json.loads((folder / "report.json").read_text())
     if name.startswith("it "):
