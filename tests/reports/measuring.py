@@ -5,6 +5,7 @@ import gc
 import re
 import sys
 import tempfile
+import types
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,15 +18,14 @@ import canonopt
 from canonopt._recompiles import Change
 
 from ..support.doctor import report_of
-from . import counter
-from .scripts import Script, here, with_counter
+from .scripts import Script, here
 
 
 @attrs.frozen
 class Truth:
     """Count what was traced and compiled, without canonopt."""
 
-    traces: int | None  # None without a counter
+    traces: int | None  # None of what a library defines
     compiles: int
     results: Any
 
@@ -63,28 +63,38 @@ jax.monitoring.register_event_duration_secs_listener(_on_compile)
 
 
 def truth_of(script: Script, source: str) -> Truth:
-    """Runs a source with a counter in the body of the target, and counts the compiles of it."""
+    """Runs a source, and counts the runs of the target's body and the compiles of it."""
     global _listening
-    counted = None if script.is_line else with_counter(source, script.target)
-    text = source if counted is None else counted
-    counter.count, _listening = 0, []
+    runs, _listening = 0, []
+
+    def count(frame: types.FrameType, event: str, _: object) -> None:
+        nonlocal runs
+        code = frame.f_code
+        runs += event == "call" and code.co_name == script.target and code.co_filename == str(path)
+
     if script.is_line:  # what JAX compiled for another script would not be compiled again
         jax.clear_caches()
     try:
-        with _written(text) as path:
-            results = _run(text, path)
+        with _written(source) as path:
+            sys.setprofile(None if script.is_line else count)
+            results = _run(source, path)
     finally:
+        sys.setprofile(None)
         compiled, _listening = _listening, None
     if not script.is_line:
-        traces = None if counted is None else counter.count  # that of a library has no counter
+        # What a library defines is not counted.
+        is_own = re.search(
+            "lambda" if "lambda" in script.target else rf"def {script.target}\b", source
+        )
         names = (script.target, *(_OF_PMAP if "jax.pmap" in source else ()))
-        return Truth(traces, sum(name in names for name, _ in compiled), results)
-    line, count = here(source), 0
+        compiles = sum(name in names for name, _ in compiled)
+        return Truth(runs if is_own else None, compiles, results)
+    line, found = here(source), 0
     for name, places in compiled:
         # The innermost frame of the script.
         at = next((number for file, number in places if file == str(path)), None)
-        count += name == script.target and at == line
-    return Truth(None, count, results)
+        found += name == script.target and at == line
+    return Truth(None, found, results)
 
 
 _OF_PMAP = ("_fun", "call_wrapped")  # the names under which JAX compiles functions of `jax.pmap`

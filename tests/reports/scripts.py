@@ -18,7 +18,6 @@ programs that are left. A line that is printed is pasted above `# here`. A `+` b
 above the last paragraph of the script, and a `-` without a `+` takes out whole lines.
 """
 
-import ast
 import itertools
 import re
 
@@ -144,40 +143,6 @@ def pasted(source: str, lines: list[str]) -> str:
 def with_canonopt(source: str) -> str:
     is_missing = "canonopt." in source and "import canonopt" not in source
     return f"import canonopt\n{source}" if is_missing else source
-
-
-def with_counter(source: str, target: str) -> str | None:
-    """Return the source with a call of `counter.note` in each function of this name, if any.
-
-    Through a module, since canonopt does not share a function that reads a list which changes.
-    """
-    counting = _Counting(target)
-    tree = counting.visit(ast.parse(source))
-    if not counting.found:
-        return None
-    tree.body.insert(0, ast.parse("from tests.reports import counter as _counter").body[0])
-    return ast.unparse(ast.fix_missing_locations(tree))
-
-
-class _Counting(ast.NodeTransformer):
-    def __init__(self, target: str) -> None:
-        self.target = target
-        self.found = False
-
-    def visit_FunctionDef(self, node: ast.FunctionDef) -> ast.FunctionDef:
-        self.generic_visit(node)
-        if node.name == self.target:
-            self.found = True
-            node.body.insert(0, ast.parse("_counter.note()").body[0])
-        return node
-
-    def visit_Lambda(self, node: ast.Lambda) -> ast.Lambda:
-        self.generic_visit(node)
-        if self.target == "<lambda>":
-            self.found = True
-            note = ast.parse("_counter.note()", mode="eval").body
-            node.body = ast.BoolOp(ast.Or(), [note, node.body])
-        return node
 
 
 def here(source: str) -> int:
