@@ -126,13 +126,13 @@ def _limits(item: pytest.Item, marker: str) -> dict[str | None, int]:
     """The limits by function name, or None for all others. The marker nearest to the test wins."""
     limits: dict[str | None, int] = {}
     for mark in item.iter_markers(marker):
-        count, names = _arguments(item, mark)
+        count, names = _arguments(mark)
         for name in names or [None]:
             limits.setdefault(name, count)
     return limits
 
 
-def _arguments(item: pytest.Item, mark: pytest.Mark) -> tuple[int, list[str]]:
+def _arguments(mark: pytest.Mark) -> tuple[int, list[str]]:
     values = [*mark.kwargs.values(), *mark.args]
     count, names = next(iter(values), None), values[1:]
     is_clear = set(mark.kwargs) <= {"n"} and all(isinstance(name, str) for name in names)

@@ -1,5 +1,7 @@
 """Links, anchors and pictures: of the sources, and of the site if mkdocs is installed."""
 
+import functools
+import html
 import os
 import re
 import subprocess
@@ -7,6 +9,7 @@ import sys
 import urllib.parse
 from pathlib import Path
 
+import markdown
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -15,31 +18,23 @@ PAGES = [*sorted(ROOT.glob("*.md")), *sorted(DOCS.rglob("*.md"))]
 # What decides in which color scheme a picture is shown.
 SCHEMES = {"only-light", "only-dark"}
 
-_CODE = re.compile(r"^( *)```.*?^\1```$|`[^`\n]+`", re.MULTILINE | re.DOTALL)
-_LINK = re.compile(r"\]\(([^()\s]+)\)|(?:href|src|srcset)=\"([^\"]+)\"")
-_HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-_OBJECT = re.compile(r"^::: (canonopt\S+)$", re.MULTILINE)
+_OBJECT = re.compile(r"^::: (canonopt\S+)$", re.MULTILINE)  # whose anchors mkdocstrings makes
 
 
-def without_code(text):
-    # The words of inline code remain, as they do in the anchor of a heading.
-    return _CODE.sub(lambda code: "" if "\n" in code[0] else re.sub(r"[`()]", "", code[0]), text)
+@functools.cache
+def rendered(page):
+    extensions = ["attr_list", "md_in_html", "pymdownx.superfences", "tables", "toc"]
+    return markdown.markdown(page.read_text("utf-8"), extensions=extensions)
 
 
 def links_of(page):
-    return [link[1] or link[2] for link in _LINK.finditer(without_code(page.read_text("utf-8")))]
+    links = re.findall(r'(?:href|src|srcset)="([^"]+)"', rendered(page))
+    return [*map(html.unescape, links)]
 
 
 def anchors_of(page):
-    """The anchors that Python-Markdown makes of headings, and mkdocstrings of objects."""
-    text = page.read_text("utf-8")
-    anchors = set(_OBJECT.findall(text))
-    for heading in _HEADING.findall(without_code(text)):
-        words = re.sub(r"\]\(\S+?\)", "", heading)  # of a link, its text
-        slug = re.sub(r"[-\s]+", "-", re.sub(r"[^\w\s-]", "", words).strip().lower())
-        again = sum(bool(re.fullmatch(rf"{re.escape(slug)}(_\d+)?", anchor)) for anchor in anchors)
-        anchors.add(f"{slug}_{again}" if again else slug)
-    return anchors
+    names = re.findall(r'id="([^"]+)"', rendered(page))
+    return {*names, *_OBJECT.findall(page.read_text("utf-8"))}
 
 
 def problem_of(page, link):
