@@ -17,6 +17,7 @@ import tokenize
 import types
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import optax
 
@@ -98,13 +99,22 @@ def fixed(source: bytes) -> tuple[bytes, list[str]]:
     lines = (line.encode() for line in io.StringIO(decoded, newline=""))
     starts = [0, *itertools.accumulate(map(len, lines))]
     if left := {*_by_text(names), *_left(names)}:
-        return source, [
-            f"line {n}: {why}: no import of this file is changed" for n, why in sorted(left)
-        ]
-    changes = [change for node in names.parents for change in _changes(node)]
-    for line, start, before, after in sorted(changes, reverse=True):
-        at = text.index(before, starts[line - 1] + start)
-        text = text[:at] + after + text[at + len(before) :]
+        rest = "no import of this file is changed"
+        return source, [f"line {line}: {reason}: {rest}" for line, reason in sorted(left)]
+    # What stands for Optax: one of several in `import a, b`, or all of `from a import b`.
+    parts: set[Any] = {
+        alias if isinstance(node, ast.Import) else node
+        for node in names.parents
+        for alias, _ in _of_optax(node)
+    }
+    for part in sorted(parts, key=lambda part: (part.lineno, part.col_offset), reverse=True):
+        start = starts[part.lineno - 1] + part.col_offset
+        end = starts[part.end_lineno - 1] + part.end_col_offset
+        if isinstance(part, ast.alias) and part.asname is None:
+            new = b"canonopt as optax"  # from which all submodules are reached
+        else:
+            new = text[start:end].replace(b"optax", b"canonopt", 1)
+        text = text[:start] + new + text[end:]
     return text.decode().encode(encoding), []
 
 
@@ -139,18 +149,6 @@ def _of_optax(node: ast.AST) -> Iterator[tuple[ast.alias, str]]:
     else:
         found = ()
     yield from (each for each in found if each[1].partition(".")[0] == "optax")
-
-
-def _changes(node: ast.AST) -> Iterator[tuple[int, int, bytes, bytes]]:
-    """Yield the line and column to search from, the text there, and the new one."""
-    for alias, module in _of_optax(node):
-        if isinstance(node, ast.ImportFrom):
-            yield node.lineno, node.col_offset + len("from"), b"optax", b"canonopt"
-            return
-        if alias.asname is None:  # binds `optax`, from which all submodules are reached
-            yield alias.lineno, alias.col_offset, module.encode(), b"canonopt as optax"
-        else:
-            yield alias.lineno, alias.col_offset, b"optax", b"canonopt"
 
 
 def _left(names: _Names) -> Iterator[tuple[int, str]]:
