@@ -13,7 +13,7 @@ def main(arguments: Sequence[str] | None = None) -> Any:
 
     **Returns:** the argument for `sys.exit`.
     """
-    return command(sys.argv[1:] if arguments is None else arguments, __version__)
+    return command(arguments, __version__)
 
 
 if __name__ == "__main__":

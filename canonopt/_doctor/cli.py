@@ -46,8 +46,8 @@ stderr what it leaves as it is.
 """
 
 
-def command(arguments: Sequence[str], version: str) -> Any:
-    """Run the command line.
+def command(arguments: Sequence[str] | None, version: str) -> Any:
+    """Run the command line: these arguments, or those of the process.
 
     **Returns:** the argument for `sys.exit`.
     """

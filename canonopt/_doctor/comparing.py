@@ -28,13 +28,12 @@ def read_report(path: str) -> _Dict:
 
 def side_by_side(before: _Dict, after: _Dict) -> list[str]:
     """Return a table of the functions of two runs."""
-    pairs = {_key(each): (each, {}) for each in before["findings"]}
-    for each in after["findings"]:
-        pairs[_key(each)] = (pairs.get(_key(each), ({},))[0], each)
+    olds, news = ({_key(each): each for each in run["findings"]} for run in (before, after))
     rows: list[tuple[object, ...]] = [("function", *_COMPARED)]
-    for (name, _), (old, new) in pairs.items():
+    for key in {**olds, **news}:
+        old, new = olds.get(key, {}), news.get(key, {})
         counts = (f"{old.get(n, 0):{f}} -> {new.get(n, 0):{f}}" for n, f in _COMPARED.items())
-        rows.append((name, *counts))
+        rows.append((key[0], *counts))
     lines = (run["lines"] for run in (before, after))
     eager = [sum(each["compiles"] + each["cache_hits"] for each in found) for found in lines]
     rows.append(("eager operations", "", f"{eager[0]} -> {eager[1]}", ""))

@@ -210,15 +210,16 @@ def as_annotations(report: _Dict) -> str:
 
     https://docs.github.com/actions/reference/workflow-commands-for-github-actions
     """
-    found = []
-    for read in report["stale"]:
-        first, *rest = read["lines"]
-        found.append((read["place"], first.removesuffix(":"), rest))
-    for each in told(report):
-        for cause in each["causes"]:
-            if cause["is_avoidable"]:
-                head = f"{each['name']} {title(cause, report)}"
-                found.append((each["place"], head, cause["lines"]))
+    found = [
+        (read["place"], read["lines"][0].removesuffix(":"), read["lines"][1:])
+        for read in report["stale"]
+    ]
+    found += (
+        (each["place"], f"{each['name']} {title(cause, report)}", cause["lines"])
+        for each in told(report)
+        for cause in each["causes"]
+        if cause["is_avoidable"]
+    )
     lines = []
     for place, head, text in found:
         file, _, line = with_short_paths(place or "").rpartition(":")
