@@ -175,33 +175,22 @@ def test_only_a_terminal_gets_colors(stream, capsys, monkeypatch):
         assert ("\x1b[" in capsys.readouterr().err) == is_terminal
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("nonsense\n", "stream.jsonl is not a stream of canonopt doctor"),
-        ('{"event": "end", "time": 0}\n', "stream.jsonl is not a stream of canonopt doctor"),
-        (
-            '{"event": "start", "version": 9}\n',
-            "stream.jsonl is not a stream of canonopt doctor, version 2",
-        ),
-        ('{"event": "start"', "has no stream of canonopt doctor"),
-        (None, "No such file or directory"),
-    ],
-)
-def test_what_is_no_stream_is_an_error(text, message, tmp_path, capsys):
-    path = tmp_path / "stream.jsonl"
-    if text is not None:
-        path.write_text(text)
-    with pytest.raises(SystemExit) as caught:
-        main(["doctor", "--attach-to", str(path)])
-    assert caught.value.code == 2
-    assert message in capsys.readouterr().err
-
-
 def test_the_command_is_installed():
     entries = importlib.metadata.distribution("canonopt").entry_points
     (script,) = entries.select(group="console_scripts")
     assert (script.name, script.value) == ("canonopt", "canonopt.__main__:main")
+
+
+FILES = {
+    "nonsense": "nonsense\n",
+    "end": '{"event": "end", "time": 0}\n',
+    "newer": '{"event": "start", "version": 9}\n',
+    "begun": '{"event": "start"',
+    "cut": "{",
+    "list": "[]",
+    "older": '{"version": 1}',
+}
+NO_STREAM, NO_RUN = "is not a stream of canonopt doctor", "was not written by this version of"
 
 
 @pytest.mark.parametrize(
@@ -222,13 +211,23 @@ def test_the_command_is_installed():
         ),
         ("doctor --allow step:0 train.py", "cannot allow 'step:0': write FUNCTION:N"),
         ("", "the following arguments are required: command"),
+        ("doctor --attach-to nonsense", f"nonsense {NO_STREAM}"),
+        ("doctor --attach-to end", f"end {NO_STREAM}"),
+        ("doctor --attach-to newer", f"newer {NO_STREAM}, version 2"),
+        ("doctor --attach-to begun", "has no stream of canonopt doctor"),
+        ("doctor --attach-to missing", "No such file or directory"),
+        ("doctor --compare missing list", "cannot read missing: .*No such file or directory"),
+        ("doctor --compare cut list", "cannot read cut: "),
+        ("doctor --compare list older", f"list {NO_RUN} canonopt doctor --json"),
+        ("doctor --compare older list", f"older {NO_RUN} canonopt doctor --json"),
     ],
 )
 def test_wrong_usage_is_an_error_before_anything_runs(
     arguments, message, capsys, tmp_path, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "report.json").touch()
+    for name, text in {**FILES, "report.json": ""}.items():
+        (tmp_path / name).write_text(text)
     with pytest.raises(SystemExit) as caught:
         main(arguments.split())
     assert caught.value.code == 2

@@ -67,22 +67,3 @@ def test_new_programs_have_what_differs(first, second, counts, expected, saved, 
     assert re.search(r"^  eager operations +\d+ -> \d+$", table, re.M)
     for line, wanted in zip(found.splitlines(), expected, strict=True):
         assert line == wanted or re.fullmatch(wanted, line)
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "cannot read two.json: .*No such file or directory"),
-        ("{", "cannot read two.json: "),
-        ("[]", "two.json was not written by this version of canonopt doctor --json"),
-        ('{"version": 1}', "two.json was not written by this version of canonopt doctor --json"),
-    ],
-)
-def test_what_is_no_run_is_an_error(text, message, saved, capsys, tmp_path):
-    saved("one.json", trained(3))
-    if text is not None:
-        (tmp_path / "two.json").write_text(text)
-    with pytest.raises(SystemExit) as caught:
-        main(["doctor", "--compare", "one.json", "two.json"])
-    assert caught.value.code == 2
-    assert re.search(message, capsys.readouterr().err)
