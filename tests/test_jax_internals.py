@@ -115,18 +115,17 @@ def test_callers_are_without_the_modules_of_every_call():
     def note(x):
         return x
 
-    def enter(miss):
-        if miss.function is note:
+    def enter(given, find_miss):
+        if find_miss().function is note:
             found.append([*tracing.library_callers()])
 
-    watch = watching.MissWatch(enter, lambda *_: None)
-    watch.start()
+    watching.misses.add((enter, None))
     try:
         for jit in (jax.jit, eqx.filter_jit, canonopt.filter_jit, nnx.jit):
             jit(note)(jnp.ones(2))
         jax.jit(note).lower(jnp.ones(3)), jax.jit(note).eval_shape(jnp.ones(4))
     finally:
-        watch.stop()
+        watching.misses.remove((enter, None))
     assert found and not any(found)
 
 
@@ -191,7 +190,6 @@ def test_jax_names_a_line_of_the_user_in_its_logs(caplog):
 @pytest.fixture
 def first_use(monkeypatch):
     """A process that has not counted yet."""
-    listeners.watch_misses.cache_clear()
     monkeypatch.setattr(listeners.compiles, "_is_seen", False)
     listeners.compiles._thread.lowered.clear()
     monkeypatch.setattr(listeners, "_is_compile_due", False)
@@ -660,5 +658,5 @@ def test_without_the_hook_of_cached_calls_no_stale_reads_are_found(monkeypatch, 
     else:
         monkeypatch.setattr("jax._src.api._post_hook_state", hook)
     with pytest.raises(canonopt.errors.UnsupportedVersionError, match="find stale reads") as error:
-        hits.HitWatch(print)
+        hits.HitWatch().add(print)
     assert error.value.name == "jax._src.api._post_hook_state"

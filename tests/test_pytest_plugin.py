@@ -12,7 +12,7 @@ import pytest
 
 import pytest_canonopt
 from canonopt import CompileLog  # imported here, since the sessions forget what they import
-from canonopt._recompiles import listeners
+from canonopt._jax_internals import watching
 
 pytest_plugins = ["pytester"]
 
@@ -260,7 +260,7 @@ def test_skips():
 
 def test_a_jax_that_cannot_be_watched_is_an_error(session, monkeypatch):
     with monkeypatch.context() as context:
-        listeners.watch_misses.cache_clear()
+        watching._check_misses.cache_clear()
         context.setattr("jax._src.pjit._infer_params", lambda *args: None)
         result = session("""
 @pytest.mark.max_traces(1)

@@ -10,40 +10,41 @@ import jax
 from .._python_internals.namespaces import attribute
 from .settings import unsupported
 from .tracing import unwatched
-from .watching import Miss, call_of_filter_jit, combined, is_of_filter_jit
+from .watching import Miss, Watch, call_of_filter_jit, combined, is_of_filter_jit
 
 
-class HitWatch:
-    """Calls `on_hit` with the jitted function and its arguments after each call of its C++ cache.
+class HitWatch(Watch):
+    """Calls its listeners with a jitted function and its arguments after each cached call.
 
-    From `start` to `stop`, in all threads. What `on_hit` raises, the call raises. Relies on
-    `_post_hook_state` of `jax._src.api`: the hook with which JAX looks for NaNs, which is not part
-    of the key of a jit cache. A block of `jax.debug_nans` sets and resets it, so until `stop` this
-    object stands in for it there.
+    In all threads. What a listener raises, the call raises. Relies on `_post_hook_state` of
+    `jax._src.api`: the hook with which JAX looks for NaNs, which is not part of the key of a jit
+    cache. A block of `jax.debug_nans` sets and resets it, so this object stands in for it there.
 
-    To make one raises `UnsupportedVersionError` if the hook is gone.
+    To add a listener raises `UnsupportedVersionError` if the hook is gone.
     """
 
-    def __init__(self, on_hit: Callable[[Any, tuple, dict[str, Any]], None]) -> None:
+    _state: Any = None  # of JAX
+
+    def _start(self) -> None:
         try:
             from jax._src import api
 
-            self._state: Any = api._post_hook_state
-            for name in ("get_global", "set_global", "get_local", "set_local"):
-                getattr(self._state, name)
+            if api._post_hook_state is not self:
+                self._state = api._post_hook_state
+                for name in ("get_global", "set_global", "get_local", "set_local"):
+                    getattr(self._state, name)
         except (ImportError, AttributeError) as error:
             raise unsupported("jax._src.api._post_hook_state", "find stale reads") from error
-        self._api: Any = api
-        self._on_hit = on_hit
+        stand_in: Any = self
+        api._post_hook_state = stand_in
+        self._change(self._hook)  # at each start, since a thread may have a hook of its own
 
-    def start(self) -> None:
-        self._api._post_hook_state = self
-        self._change(self._hook)
+    def _stop(self) -> None:
+        from jax._src import api
 
-    def stop(self) -> None:
         self._change(_of_jax)
-        if self._api._post_hook_state is self:
-            self._api._post_hook_state = self._state
+        if api._post_hook_state is self:
+            api._post_hook_state = self._state
 
     def _change(self, change: Callable[[Any], Any]) -> None:
         self._state.set_global(change(self._state.get_global()))
@@ -60,17 +61,21 @@ class HitWatch:
         self._state.set_local(self._hook(hook))
 
     def _hook(self, hook: Any) -> Any:
-        return functools.partial(_call, _of_jax(hook), self._on_hit)
+        return functools.partial(_call, _of_jax(hook), self)
 
 
-def _call(of_jax: Any, on_hit: Any, jitted: Any, args: tuple, kwargs: Any, output: Any) -> None:
+def _call(of_jax: Any, watch: HitWatch, jitted: Any, args: tuple, kwargs: Any, output: Any) -> None:
     if of_jax is not None:
         of_jax(jitted, args, kwargs, output)
-    on_hit(jitted, args, kwargs)
+    for listener in watch.listeners:
+        listener(jitted, args, kwargs)
 
 
 def _of_jax(hook: Any) -> Any:
     return hook.args[0] if getattr(hook, "func", None) is _call else hook
+
+
+hits = HitWatch()
 
 
 def function_finder(given: Any) -> Callable[[tuple], Any] | None:

@@ -92,16 +92,6 @@ def is_compiling_by_hand() -> bool:
     )
 
 
-def is_call() -> bool:
-    """Return True if JAX looks for a trace to run it, not only to lower it or to see its shapes.
-
-    Relies on the names of the functions of `jax._src.pjit` that run one.
-    """
-    # The first frame outside of this package called `_infer_params`.
-    outside = (f for f in frames() if f.f_globals.get("__package__") != __package__)
-    return next(outside).f_code.co_name in ("cache_miss", "_python_pjit_helper")
-
-
 def library_callers() -> Iterator[str]:
     """The packages of libraries that a call of a jitted function came through, innermost first.
 

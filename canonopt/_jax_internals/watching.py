@@ -3,6 +3,7 @@
 import contextlib
 import functools
 import inspect
+import os
 import sys
 import threading
 import types
@@ -22,7 +23,6 @@ from .settings import default_settings, unsupported
 from .tracing import (
     NotTraced,
     hide_own_frames,
-    is_call,
     is_in_backward_pass,
     is_staging,
     is_unwatched,
@@ -203,92 +203,115 @@ class Miss:
     is_shared: bool = False
 
 
-class MissWatch:
-    """Calls `enter` at each miss, then `leave` with the result of `enter`, from `start` to `stop`.
+class Watch:
+    """Has something in the place of a part of JAX, as long as it has listeners."""
 
-    `leave` also gets whether the function was traced, and the jaxpr. If it raises, nothing is
-    compiled. A function for which `passes` is true is left alone, and so is one that cannot be
-    examined: `failed` gets the error. Relies on `jax._src.pjit._infer_params`, which it wraps:
-    `jax.jit` calls it if its C++ cache has no entry. Cached calls cost nothing.
+    def __init__(self) -> None:
+        self.listeners: tuple[Any, ...] = ()
+        self._renew_lock()
+        # A forked child does not have the thread that may hold the lock.
+        os.register_at_fork(after_in_child=self._renew_lock)
 
-    The constructor raises `UnsupportedVersionError` if misses cannot be watched, since all counts
-    would be zero.
+    def _renew_lock(self) -> None:
+        self._lock = threading.RLock()  # a signal handler may begin a block, too
+
+    def add(self, listener: Any) -> None:
+        with self._lock:
+            self._start()
+            self.listeners += (listener,)
+
+    def remove(self, listener: Any) -> None:
+        with self._lock:
+            at = self.listeners.index(listener)
+            self.listeners = self.listeners[:at] + self.listeners[at + 1 :]
+            if not self.listeners:
+                self._stop()
+
+    def _start(self) -> None:
+        raise NotImplementedError
+
+    def _stop(self) -> None:
+        raise NotImplementedError
+
+
+class MissWatch(Watch):
+    """Calls its listeners at each miss.
+
+    A listener is a pair of functions. `enter` gets the function that `jax.jit` was given, and what
+    returns the `Miss`. Unless it returns None, `leave` gets what it returned, whether the function
+    was traced, and the jaxpr. If that raises, nothing is compiled. Relies on
+    `jax._src.pjit._infer_params`, which this wraps: `jax.jit` calls it if its C++ cache has no
+    entry. Cached calls cost nothing.
     """
 
-    def __init__(
-        self,
-        enter: Callable[[Miss], Any],
-        leave: Callable[[Any, bool, Any], None],
-        passes: Callable[[Any], bool] = lambda _: False,
-        failed: Callable[[Exception], None] = lambda _: None,
-        check: bool = True,
-    ) -> None:
-        self._is_of_check = not check  # which nobody else hears of
-        if check:
-            self.check()
-        try:
-            from jax._src import pjit
-
-            parameters = tuple(inspect.signature(pjit._infer_params).parameters)
-        except (ImportError, AttributeError) as error:
-            raise unsupported("jax._src.pjit._infer_params") from error
-        if parameters != ("fun", "ji", "args", "kwargs"):
-            raise unsupported(f"jax._src.pjit._infer_params({', '.join(parameters)})")
-        self._callbacks = enter, leave, passes, failed
-        self._pjit = pjit
-        # What this has put in the place of `_infer_params`, and what it calls.
-        self._ours: Any = None
-        self._original: Any = None
-        hide_own_frames()
+    hears_unwatched = False
+    # What this has put in the place of `_infer_params`, and what it calls.
+    _ours: Any = None
+    _original: Any = None
 
     def check(self) -> None:
-        """Raises `UnsupportedVersionError` if misses cannot be watched."""
+        """Raise `UnsupportedVersionError` if misses cannot be watched: all counts would be zero."""
         if not getattr(jax.config, "jax_no_tracing", False):  # else it cannot trace
             _check_misses(loaded("equinox", "filter_jit"))
 
-    def start(self) -> None:
-        current = self._pjit._infer_params
+    def _start(self) -> None:
+        from jax._src import pjit
+
+        if self.listeners:
+            return
+        hide_own_frames()
+        current = pjit._infer_params
         if self._ours is None or current is not self._original:
             self._original, self._ours = current, self._wrapped(current)
-        self._pjit._infer_params = self._ours
+        pjit._infer_params = self._ours
 
-    def stop(self) -> None:
-        if self._pjit._infer_params is self._ours:
-            self._pjit._infer_params = self._original
+    def _stop(self) -> None:
+        from jax._src import pjit
+
+        if pjit._infer_params is self._ours:
+            pjit._infer_params = self._original
         else:
             # Somebody has wrapped this one. It stays below, and only passes calls on.
             self._ours = None
 
     def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        enter, leave, passes, failed = self._callbacks
         # Weak, so that watching keeps no jaxpr alive.
         found: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
         def watched(fun: Any, ji: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
-            if self._ours is not watched or (is_unwatched() and not self._is_of_check):
+            if self._ours is not watched or (is_unwatched() and not self.hears_unwatched):
                 return original(fun, ji, args, kwargs)
-            try:
-                miss = None if passes(fun) else _miss(fun, ji, args, kwargs)
-            except Exception as error:  # of an attribute of the user's, for example
-                failed(error)
-                miss = None
-            if miss is None:
+            # By these functions of `jax._src.pjit`, it is called, and not only lowered.
+            is_call = sys._getframe(1).f_code.co_name in ("cache_miss", "_python_pjit_helper")
+            miss = functools.partial(_miss, fun, ji, args, kwargs, is_call)
+            both = [(leave, enter(fun, miss)) for enter, leave in dict.fromkeys(self.listeners)]
+            entered = [(leave, token) for leave, token in both if token is not None]
+            if not entered:
                 return original(fun, ji, args, kwargs)
-            token = enter(miss)
             listen_for_traces()
             before = traces_so_far()
             try:
                 result = original(fun, ji, args, kwargs)
             except BaseException as error:
-                leave(token, was_tracing(error) and not isinstance(error, NotTraced), None)
+                is_traced = was_tracing(error) and not isinstance(error, NotTraced)
+                _leave(entered, is_traced, None)
                 without_own_frame(error)
                 raise
             jaxpr = _jaxpr_of(result)
             # Both are asked: a jaxpr that is new here may have been traced before the watch began.
-            leave(token, _is_new(jaxpr, found) and traces_so_far() > before, jaxpr)
+            _leave(entered, _is_new(jaxpr, found) and traces_so_far() > before, jaxpr)
             return result
 
         return watched
+
+
+def _leave(entered: list[tuple[Callable[..., None], Any]], is_traced: bool, jaxpr: Any) -> None:
+    with contextlib.ExitStack() as stack:  # which calls each, also if another one raises
+        for leave, token in entered:
+            stack.callback(leave, token, is_traced, jaxpr)
+
+
+misses = MissWatch()
 
 
 @functools.cache  # if it raises, the next use checks again
@@ -299,9 +322,16 @@ def _check_misses(filter_jit: Any) -> None:
 
     Takes some milliseconds. Nothing is lowered, so no backend is started.
     """
+    try:
+        from jax._src import pjit
+
+        parameters = tuple(inspect.signature(pjit._infer_params).parameters)
+    except (ImportError, AttributeError) as error:
+        raise unsupported("jax._src.pjit._infer_params") from error
+    if parameters != ("fun", "ji", "args", "kwargs"):
+        raise unsupported(f"jax._src.pjit._infer_params({', '.join(parameters)})")
     # Kept apart from the misses, whose arguments would be leaked tracers after the trace.
-    programs: dict[Any, Any] = {}
-    ways: dict[Any, tuple[bool, bool]] = {}
+    ways: dict[Any, tuple[bool, bool, Any]] = {}
     traces: list[bool] = []
     staging: list[bool] = []
     backward: list[bool] = []
@@ -310,8 +340,7 @@ def _check_misses(filter_jit: Any) -> None:
     def leave(miss: Miss, is_traced: bool, program: Any) -> None:
         if not any(miss.function is function for function in functions):
             return  # a miss of another thread
-        programs[miss.function] = program
-        ways[miss.function] = miss.is_call, miss.filtered
+        ways[miss.function] = miss.is_call, miss.filtered, program
         traces.append(is_traced)
         if (error := sys.exception()) is not None and miss.function is refused:
             refusals.append(was_tracing(error))
@@ -338,8 +367,9 @@ def _check_misses(filter_jit: Any) -> None:
         return object()
 
     functions = (traced, called, filtered, refused)
-    watch = MissWatch(lambda miss: miss, leave, check=False)
-    watch.start()
+    watch, listener = MissWatch(), (lambda _, miss: miss(), leave)
+    watch.hears_unwatched = True
+    watch.add(listener)
     # An array would start a backend.
     x = jax.ShapeDtypeStruct((), jnp.float32)
     try:
@@ -350,24 +380,26 @@ def _check_misses(filter_jit: Any) -> None:
     except Exception as error:
         raise unsupported("jax._src.pjit._infer_params") from error
     finally:
-        watch.stop()
-    if not {traced, called, refused} <= set(ways):
+        watch.remove(listener)
+    of_traced, of_called, of_filtered, of_refused = (ways.get(each) for each in functions)
+    if not (of_traced and of_called and of_refused):
         raise unsupported("jax._src.pjit._infer_params")
-    if filtered not in ways or (filter_jit and not ways[filtered][1]):
+    if of_filtered is None or of_filtered[1] != bool(filter_jit):
         raise unsupported("equinox._jit._filter_jit_cache")
-    # A trace whose output JAX refuses has no jaxpr. Only the traceback shows that it took place.
-    if not all(traces) or refusals != [True]:
-        raise unsupported("jax._src.interpreters.partial_eval.trace_to_jaxpr")
-    if programs[traced] is not jaxpr:
-        raise unsupported("the jaxpr in the result of jax._src.pjit._infer_params")
-    # `traced` was only traced. The other two were called while it was.
-    if [ways[function][0] for function in (traced, called, filtered)] != [False, True, True]:
-        raise unsupported("jax._src.pjit.cache_miss")
-    if staging != [True]:
-        raise unsupported("jax._src.core.unsafe_am_i_under_a_jit")
-    # JAX runs `pull` itself in the backward pass, but `called` as a jitted function of its own.
-    if backward != [True, False]:
-        raise unsupported("jax._src.interpreters.ad.backward_pass")
+    found = {
+        # Where JAX refuses the output there is no jaxpr, and only the traceback shows the trace.
+        "jax._src.interpreters.partial_eval.trace_to_jaxpr": all(traces) and refusals == [True],
+        "the jaxpr in the result of jax._src.pjit._infer_params": of_traced[2] is jaxpr,
+        # `traced` was only traced. The other two were called while it was.
+        "jax._src.pjit.cache_miss": (of_traced[0], of_called[0], of_filtered[0])
+        == (False, True, True),
+        "jax._src.core.unsafe_am_i_under_a_jit": staging == [True],
+        # JAX runs `pull` itself in the backward pass, but `called` as a jitted function of its own.
+        "jax._src.interpreters.ad.backward_pass": backward == [True, False],
+    }
+    for name, is_as_expected in found.items():
+        if not is_as_expected:
+            raise unsupported(name)
 
 
 def _jaxpr_of(result: Any) -> Any:
@@ -389,7 +421,7 @@ def _is_new(jaxpr: Any, found: weakref.WeakValueDictionary[int, Any]) -> bool:
     return is_new
 
 
-def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
+def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any], is_call: bool) -> Miss:
     options = {name: getattr(info, name, None) for name in (*JIT_OPTIONS, "compiler_options_kvs")}
     for name in ("in_shardings", "out_shardings"):
         options[name] = getattr(info, f"{name}_leaves", None)
@@ -398,11 +430,11 @@ def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any]) -> Miss:
         is_shared = True
         function, args, kwargs = users_call(args, kwargs)
     if (call := call_of_filter_jit(function, args)) is not None:
-        return Miss(*call, lambda _: False, True, options, fun, is_call(), given, is_shared)
+        return Miss(*call, lambda _: False, True, options, fun, is_call, given, is_shared)
     names, numbers = frozenset(info.static_argnames), frozenset(options["static_argnums"] or ())
     # Negative numbers count from the last positional argument.
     static = names | numbers | {i + len(args) for i in numbers if i < 0}
     return Miss(
-        *(function, args, kwargs, static.__contains__, False, options, fun, is_call()),
+        *(function, args, kwargs, static.__contains__, False, options, fun, is_call),
         *(given, is_shared),
     )

@@ -13,13 +13,13 @@ import jax
 from .._identity import note_not_shared
 from .._jax_internals.functions import functions_inside, innermost, is_jitted, name_of
 from .._jax_internals.tracing import is_staging, is_unwatched, without_own_frame
-from .._jax_internals.watching import Compile
+from .._jax_internals.watching import Compile, misses
 from .._python_internals.callers import frames_to_the_user, place_of
 from .._python_internals.namespaces import loaded
 from .._texts import times
 from ..errors import ExcessError, LimitError, NotJittedError, RecompileError, RecompileWarning
 from .differences import shortened
-from .listeners import Recorder, active, check_compiles, is_inside_recorded, recording, watch_misses
+from .listeners import Recorder, active, check_compiles, is_inside_recorded, recording
 from .log import CompileLog, Entry, FunctionLog, earlier_entries, repeated_operation
 from .records import Call, call_of
 from .rules import HANDFUL, Cause
@@ -166,7 +166,7 @@ class _Limit(_Alarm):
 
     def __init__(self, fn: Any, what: Literal["traces", "compiles"], limit: int, mode: Mode):
         super().__init__(mode, ExcessError)
-        watch_misses()  # only to find out whether that works
+        misses.check()
         self.function_log = FunctionLog(name_of(fn), place_of(innermost(fn)))
         self._targets = functions_inside(fn)
         self._what: Literal["traces", "compiles"] = what

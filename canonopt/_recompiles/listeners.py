@@ -4,8 +4,6 @@ All of this runs at a miss of a jit cache, where JAX is slow anyway. A cached ca
 """
 
 import contextlib
-import functools
-import os
 import sys
 import threading
 import time
@@ -31,7 +29,7 @@ from .._jax_internals.tracing import (
     is_in_shard_map,
     is_staging,
 )
-from .._jax_internals.watching import Compile, CompileWatch, Miss, MissWatch
+from .._jax_internals.watching import Compile, CompileWatch, Miss, misses
 from .._python_internals.callers import call_site
 from ..errors import ExcessError, RecompileWarning
 from .log import MAX_ENTRIES, CompileLog, Entry, FunctionLog
@@ -98,24 +96,13 @@ _known: weakref.WeakValueDictionary[int, Recorder] = weakref.WeakValueDictionary
 
 # Each with the thread that it listens to, or None for all.
 _active: list[tuple[Recorder, int | None]] = []
-_lock = threading.RLock()  # a signal handler may begin a block, too
-
-
-def _renew_lock() -> None:
-    global _lock
-    _lock = threading.RLock()
-
-
-# A forked child does not have the thread that may hold the lock.
-os.register_at_fork(after_in_child=_renew_lock)
 
 
 class active:
     """Has a recorder record what this thread does inside the block, or what all threads do.
 
-    After the last block JAX is as it was before. To enter one raises `UnsupportedVersionError` if
-    JAX does not report its traces. A class, since a generator would be slower, and each call of a
-    watched function runs this.
+    After the last block JAX is as it was before. A class, since a generator would be slower, and
+    each call of a watched function runs this. `misses.check` takes longer, and is called before.
     """
 
     __slots__ = ("_entry",)
@@ -124,22 +111,18 @@ class active:
         self._entry = recorder, None if all_threads else threading.get_ident()
 
     def __enter__(self) -> None:
-        with _lock:
-            misses = watch_misses()
-            if not _active:
-                misses.start()
-            _active.append(self._entry)
+        misses.add(_LISTENER)
+        _active.append(self._entry)
 
     def __exit__(self, *_: object) -> None:
-        with _lock:
-            _active.remove(self._entry)
-            if not _active:
-                watch_misses().stop()
+        _active.remove(self._entry)
+        misses.remove(_LISTENER)
 
 
 @contextlib.contextmanager
 def recording(recorder: Recorder, all_threads: bool) -> Iterator[None]:
     """Has a recorder record until the end of the block, and then let go of all."""
+    misses.check()
     with active(recorder, all_threads), contextlib.closing(recorder):
         compiles.listen()
         yield
@@ -195,6 +178,7 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
 
 def record_everywhere(recorder: Recorder) -> None:
     """Has a recorder record what every thread does, from now on."""
+    misses.check()
     active(recorder, all_threads=True).__enter__()
     compiles.listen()
 
@@ -242,7 +226,7 @@ def check_compiles() -> None:
     global _is_compile_due
     if is_staging():
         return
-    watch_misses().check()  # again, if Equinox was imported since
+    misses.check()  # again, if Equinox was imported since
     if _is_compile_due:
         compiles.check()
         _is_compile_due = False
@@ -279,23 +263,14 @@ def is_inside_recorded(recorder: Recorder) -> bool:
 # --- at a miss ------------------------------------------------------------------------------------
 
 
-def _passes(function: Any) -> bool:
-    """Return True if nobody asks about a function, as one that a library jits inside a trace."""
-    # A trace may come here thousands of times.
-    if not _active:
-        return True
-    return (bool(_thread.running) or is_staging()) and jits_itself(function)
-
-
-def _failed(error: Exception) -> None:
-    with _noting_problems(_recorders()):
-        raise error
-
-
-def _enter(miss: Miss) -> _Running:
-    running, recorders = _Running(miss, sys.exception()), _recorders()
-    _thread.running.append(running)
+def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
+    recorders, running = _recorders(), None
     with _noting_problems(recorders):
+        # What a library jits inside of a trace, nobody asks about. There may be thousands.
+        if (_thread.running or is_staging()) and jits_itself(given):
+            return None
+        running = _Running(miss := find_miss(), sys.exception())
+        _thread.running.append(running)
         compiles.listen()  # somebody may have cleared JAX's listeners
         function = users_function(miss.function)
         by_library, name = is_helper(function), name_of(function)
@@ -316,8 +291,9 @@ def _enter(miss: Miss) -> _Running:
                 entry = Entry(call, 0.0, operation=operation, shapes=shapes)
             if log is not None or is_operation:
                 running.entries.append((each, log, entry))
-    # Last, so that the time does not include making the record.
-    running.started = time.perf_counter()
+    if running is not None:
+        # Last, so that the time does not include making the record.
+        running.started = time.perf_counter()
     return running
 
 
@@ -395,9 +371,5 @@ def _on_compile(compiled: Compile) -> None:
     _tell(counted, lambda recorder, log, entry: recorder.after_compile(log, entry, compiled))
 
 
-@functools.cache  # if it raises, the next use checks again
-def watch_misses() -> MissWatch:
-    return MissWatch(_enter, _leave, _passes, _failed)
-
-
+_LISTENER = _enter, _leave
 compiles = CompileWatch(_on_compile)

@@ -28,10 +28,10 @@ import jax.core
 import numpy as np
 
 from .._jax_internals.functions import functions_inside, innermost, name_of
-from .._jax_internals.hits import CachedCall, HitWatch, function_finder
+from .._jax_internals.hits import CachedCall, function_finder, hits
 from .._jax_internals.jaxprs import is_same_program
 from .._jax_internals.tracing import is_unwatched
-from .._jax_internals.watching import Miss, MissWatch
+from .._jax_internals.watching import Miss, misses
 from .._python_internals.bytecode import code_of
 from .._python_internals.callers import place_of, place_of_line
 from .._python_internals.libraries import (
@@ -528,6 +528,21 @@ class _Function:
 _MAX_PROGRAMS = 16  # of a function
 
 
+def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
+    """Let a method of a `StaleWatch` note what fails in canonopt, which stops no step."""
+
+    @functools.wraps(method)
+    def noted(watch: "StaleWatch", *about: Any) -> Any:
+        try:
+            return method(watch, *about)
+        except StaleReadError:
+            raise
+        except Exception as error:
+            watch.on_problem(f"{type(error).__name__}: {error}")
+
+    return noted
+
+
 class StaleWatch:
     """Compares what functions read from `start` to `stop`, also as a context manager.
 
@@ -541,33 +556,21 @@ class StaleWatch:
     def __init__(
         self, on_report: Callable[[StaleRead], None], on_problem: Callable[[str], Any]
     ) -> None:
-        self._on_report, self._on_problem = on_report, on_problem
+        self._on_report, self.on_problem = on_report, on_problem
         self._lock = threading.RLock()
         self._functions: WeakIdMap[_Function] = WeakIdMap()
         self._programs: WeakIdMap[_Program] = WeakIdMap()  # by jaxpr
 
     def start(self) -> None:
-        hits, misses = _listeners()
-        with _changing:
-            hits.start()  # again, since a thread may have a hook of its own
-            if not _watches:
-                misses.start()
-            _watches.append(self)
+        misses.check()
+        hits.add(self.on_hit)
+        misses.add((self.before_miss, self.after_miss))
 
     def stop(self, *_: object) -> None:
-        with _changing:
-            _watches.remove(self)
-            if not _watches:
-                for listener in _listeners():
-                    listener.stop()
+        misses.remove((self.before_miss, self.after_miss))
+        hits.remove(self.on_hit)
 
     __enter__, __exit__ = start, stop
-
-    def note(self, error: Exception) -> None:
-        """Note what failed in canonopt, which stops no step."""
-        if isinstance(error, StaleReadError):
-            raise error
-        self._on_problem(f"{type(error).__name__}: {error}")
 
     def users(self, given: Any, args: tuple) -> tuple[Any, _Function]:
         """Return the user's function of a call of what `jax.jit` was given."""
@@ -582,6 +585,7 @@ class StaleWatch:
             self._functions.set(given, known)
         return known
 
+    @_noting
     def on_hit(self, jitted: Any, args: tuple, kwargs: dict[str, Any]) -> None:
         """Compare what the function of a cached call reads."""
         if (given := getattr(jitted, "__wrapped__", None)) is None:  # as of some functions of JAX
@@ -613,18 +617,21 @@ class StaleWatch:
         if report is not None:
             self._on_report(report)
 
-    def before_miss(self, miss: Miss) -> tuple[Any, _Function, Miss, Reads] | None:
+    @_noting
+    def before_miss(self, _: Any, find_miss: Callable[[], Miss]) -> tuple[Any, ...] | None:
         """Return what a function reads before a trace, or None if it is not followed."""
+        miss = find_miss()
         function, known = self.users(miss.jitted, miss.given[0])
         if not known.is_followed:
             return None
         return function, known, miss, reads_of_call(miss.function, miss.args, miss.kwargs)
 
-    def after_miss(
-        self, noted: tuple[Any, _Function, Miss, Reads], is_new: bool, jaxpr: Any
-    ) -> None:
+    @_noting
+    def after_miss(self, noted: tuple[Any, ...], is_new: bool, jaxpr: Any) -> None:
         """Note the program of a miss, or compare what it reads if it was there before."""
         function, known, miss, reads = noted
+        if jaxpr is None:  # the trace has failed
+            return
         known.calls += miss.is_call
         if is_new:
             program = _Program(reads, is_traced=True)
@@ -632,44 +639,6 @@ class StaleWatch:
             self._programs.set(jaxpr, program)
         else:
             self.compare(known, function, CachedCall.of_miss(miss, jaxpr))
-
-
-# --- listening ------------------------------------------------------------------------------------
-
-_watches: list[StaleWatch] = []
-_changing = threading.Lock()
-
-
-def _on_hit(jitted: Any, args: tuple, kwargs: dict[str, Any]) -> None:
-    for each in _watches:
-        try:
-            each.on_hit(jitted, args, kwargs)
-        except Exception as error:
-            each.note(error)
-
-
-def _enter(miss: Miss) -> list[tuple[StaleWatch, Any]]:
-    entered = []
-    for each in _watches:
-        try:
-            entered.append((each, each.before_miss(miss)))
-        except Exception as error:
-            each.note(error)
-    return entered
-
-
-def _leave(entered: list[tuple[StaleWatch, Any]], traced: bool, jaxpr: Any) -> None:
-    for each, noted in entered:
-        try:
-            if noted is not None and jaxpr is not None:
-                each.after_miss(noted, traced, jaxpr)
-        except Exception as error:
-            each.note(error)
-
-
-@functools.cache  # if it raises, the next use checks again
-def _listeners() -> tuple[HitWatch, MissWatch]:
-    return HitWatch(_on_hit), MissWatch(_enter, _leave)
 
 
 @contextlib.contextmanager

@@ -268,7 +268,7 @@ def test_a_cached_call_runs_none_of_the_listeners(jit):
         finally:
             sys.setprofile(None)
     # The wrapper itself, and nothing at a miss.
-    assert not profiled & {"watch_misses.<locals>.watched", "_enter", "_leave", "call_of"}
+    assert not profiled & {"MissWatch._wrapped.<locals>.watched", "_enter", "_leave", "call_of"}
 
 
 def test_nothing_is_kept_alive():

@@ -20,7 +20,7 @@ import pytest
 
 import canonopt
 from canonopt._identity import read_call, why_not_shared
-from canonopt._jax_internals.watching import MissWatch
+from canonopt._jax_internals.watching import misses
 from canonopt._steps.programs import programs
 from canonopt.errors import LimitError
 
@@ -221,19 +221,19 @@ def test_a_log_counts_each_shape_once(jit, is_made_again):
 
 
 def test_calls_of_each_shape_leave_python_out():
-    misses = []
-    watch = MissWatch(misses.append, lambda *_: None)
+    found = []
+    listener = (lambda given, _: found.append(given)), None
     jitted = canonopt.jit(lambda x: x + 1)
-    watch.start()
+    misses.add(listener)
     try:
         for x in (xs, jnp.ones(4), jnp.ones(5)):
             for _ in range(3):
                 jitted(x)
-            misses.clear()
+            found.clear()
             jitted(x)
-            assert misses == []
+            assert found == []
     finally:
-        watch.stop()
+        misses.remove(listener)
 
 
 @pytest.mark.parametrize("calls", [0, 1, 2])
