@@ -1,6 +1,5 @@
 """Functions inside of the results of `jax.jit`, `jax.vmap` and so on, and whose they are."""
 
-import contextlib
 import functools
 import sys
 import types
@@ -14,7 +13,7 @@ import jax.tree_util as jtu
 from .._python_internals.libraries import is_library_code, is_library_module
 from .._python_internals.namespaces import attribute, loaded
 from .._python_internals.rebinding import captured_by
-from .._python_internals.weak import WeakIdMap
+from .._python_internals.weak import known_by_identity
 from .tracing import library_callers
 
 _WITHOUT_OPTIONS: Any = jax.jit(lambda: None)
@@ -261,20 +260,9 @@ def is_helper(function: Any) -> bool:
     return any(caller in (package, "canonopt") for caller in library_callers())
 
 
-_known: WeakIdMap[bool] = WeakIdMap()
-
-
+@known_by_identity
 def jits_itself(function: Any) -> bool:
     """Return True if a library jits its function where it is defined, as `jnp.where` is."""
-    known = _known.get(function)
-    if known is None:
-        known = _jits_itself(function)
-        with contextlib.suppress(TypeError):  # it may take no weak reference
-            _known.setdefault(function, known)
-    return known
-
-
-def _jits_itself(function: Any) -> bool:
     if not _is_of_library(function):
         return False
     found: Any = sys.modules.get(str(attribute(innermost(function), "__module__")))
