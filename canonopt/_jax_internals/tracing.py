@@ -144,12 +144,12 @@ def is_unwatched() -> bool:
 # --- events -----------------------------------------------------------------------------------
 
 
-def listen(on_duration: Callable[..., None], on_event: Callable[..., None]) -> None:
-    """Registers listeners of `jax.monitoring` for durations and events, unless they are there.
+def listen(on_duration: Callable[..., None]) -> None:
+    """Register a listener of `jax.monitoring` for durations, unless it is there.
 
-    `jax.monitoring.clear_event_listeners` removes them. To find that out, this relies on
-    `get_event_duration_listeners` of `jax._src.monitoring`. If it is gone, they are registered
-    once, and are gone after they were cleared.
+    `jax.monitoring.clear_event_listeners` removes it. To find that out, this relies on
+    `get_event_duration_listeners` of `jax._src.monitoring`. If that is gone, the listener is
+    registered once, and is gone after it was cleared.
     """
     try:
         from jax._src.monitoring import get_event_duration_listeners
@@ -160,7 +160,6 @@ def listen(on_duration: Callable[..., None], on_event: Callable[..., None]) -> N
     if is_missing:
         _registered.add(on_duration)
         jax.monitoring.register_event_duration_secs_listener(on_duration)
-        jax.monitoring.register_event_listener(on_event)
 
 
 _registered: set[Callable[..., None]] = set()
@@ -169,16 +168,13 @@ _latest_traces = _clearings = 0
 
 
 def listen_for_traces() -> None:
-    listen(_on_duration, _ignore)
+    listen(_on_duration)
 
 
 def _on_duration(event: str, *_: object, **__: object) -> None:
     global _seen_trace_events
     if event.endswith("jaxpr_trace_duration"):
         _seen_trace_events += 1
-
-
-def _ignore(*_: object, **__: object) -> None: ...
 
 
 def traces_so_far() -> int:

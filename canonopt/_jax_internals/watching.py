@@ -72,7 +72,7 @@ class CompileWatch:
 
     def listen(self) -> None:
         """Register the listeners, unless they are there. They stay, and cost next to nothing."""
-        listen(self._on_duration, self._on_event)
+        listen(self._on_duration)
 
     def check(self) -> None:
         """Raise `UnsupportedVersionError` if JAX reports no compile of a small function."""
@@ -91,10 +91,6 @@ class CompileWatch:
             return
         if not self._is_seen:
             raise unsupported("the event of a compile in jax.monitoring")
-
-    def _on_event(self, event: str, **_: Any) -> None:
-        if event == "/jax/compilation_cache/cache_hits":
-            self._thread.is_hit = True
 
     def _on_duration(self, event: str, duration_secs: float, **about: Any) -> None:
         thread = self._thread
@@ -118,7 +114,7 @@ class _Thread(threading.local):
     """The work of a thread for the compile that is reported next."""
 
     def __init__(self) -> None:
-        # Whether the persistent cache had what is reported next: JAX has two events for a hit.
+        # Whether the persistent cache had what is reported next.
         self.is_hit = False
         # The seconds by name: what is lowered by hand may be compiled later.
         self.lowered: dict[str, float] = {}
