@@ -115,16 +115,6 @@ class Reads:
         # A function that was found late may name attributes of what was read before.
         return found if found._names == self._names else found.now()
 
-    def differ(self) -> bool:
-        """Return False if all values are as they were."""
-        try:
-            for find, is_same, _, _ in self._values:
-                if not is_same(find()):
-                    return True
-        except Exception:  # it is gone
-            return True
-        return False
-
     def changes(self) -> Changes:
         """Return the values that differ now."""
         found: Changes = {}
@@ -475,7 +465,7 @@ class _Program:
                 self.active.calls += 1
                 return None
             self.active, self.reads = None, self._first
-        changes = self.reads.changes() if self.reads.differ() else {}
+        changes = self.reads.changes()
         if not any(call >= self._due.get(path, (0, 0))[0] for path in changes):
             return None
         codes, self.reads = self.reads.codes, self.reads.now()
@@ -595,7 +585,7 @@ class StaleWatch:
             return
         known.calls += 1
         for _, program in known.programs:
-            if program.active is not None or program.reads.differ():
+            if program.active is not None or program.reads.changes():
                 break
         else:
             if known.programs:
