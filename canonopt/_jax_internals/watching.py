@@ -209,15 +209,15 @@ class Watch:
         os.register_at_fork(after_in_child=self._renew_lock)
 
     def _renew_lock(self) -> None:
-        self._lock = threading.RLock()  # a signal handler may begin a block, too
+        self.lock = threading.RLock()  # a signal handler may begin a block, too
 
     def add(self, listener: Any) -> None:
-        with self._lock:
+        with self.lock:
             self._start()
             self.listeners += (listener,)
 
     def remove(self, listener: Any) -> None:
-        with self._lock:
+        with self.lock:
             at = self.listeners.index(listener)
             self.listeners = self.listeners[:at] + self.listeners[at + 1 :]
             if not self.listeners:

@@ -183,7 +183,8 @@ class _Limit(_Alarm):
     def count_trace(self, call: Call | None) -> None:
         """Count a trace that is seen from inside the function."""
         entry = Entry(call, time.perf_counter(), traced=True)
-        self.add_trace(self.function_log, entry)
+        with misses.lock:
+            self.add_trace(self.function_log, entry)
         # There is no jaxpr yet. If this raises, JAX caches none, and the next call is traced again.
         self.after_miss(self.function_log, entry)
 

@@ -40,11 +40,10 @@ _Key: TypeAlias = tuple[int, str]  # of a thread, and the name under which it co
 
 
 class Recorder:
-    """Writes what the listeners hear into a log, from any thread."""
+    """Writes what the listeners hear into a log, from any thread, under `misses.lock`."""
 
     def __init__(self, log: CompileLog | None = None) -> None:
         self.log = CompileLog() if log is None else log
-        self.lock = threading.RLock()  # a signal handler may trace, too
         # What may be compiled next. Without a log it is an operation of JAX or of a library.
         self.pending: dict[_Key, tuple[FunctionLog | None, Entry]] = {}
         self.is_closed = False
@@ -52,28 +51,23 @@ class Recorder:
 
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
         """Return the log to write into, or None to ignore the function."""
-        with self.lock:
-            return None if by_library else self.log.function_log(name, function)
+        return None if by_library else self.log.function_log(name, function)
 
     def add_trace(self, log: FunctionLog, entry: Entry) -> Entry:
         """Count a trace, and return its entry, as the log does."""
-        with self.lock:
-            return log.add_trace(entry)
+        return log.add_trace(entry)
 
     def add_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> Entry | None:
         """Count a compile that belongs to a miss, and return its entry, as the log does."""
-        with self.lock:
-            return log.add_compile(compiled, entry)
+        return log.add_compile(compiled, entry)
 
     def line_of(self, site: str | None) -> FunctionLog | None:
         """Return the log for what JAX or a library compiles at a line, or None to ignore it."""
-        with self.lock:
-            return self.log.line_log(site)
+        return self.log.line_log(site)
 
     def note_problem(self, problem: str) -> None:
         """Note that canonopt itself has failed."""
-        with self.lock:
-            self.log.note_problem(problem)
+        self.log.note_problem(problem)
 
     def after_miss(self, log: FunctionLog, entry: Entry) -> None:
         """Called after each miss, traced or not. May raise."""
@@ -274,7 +268,8 @@ def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
         compiles.listen()  # somebody may have cleared JAX's listeners
         function = users_function(miss.function)
         by_library, name = is_helper(function), name_of(function)
-        logs = [(each, each.log_of(name, function, by_library)) for each in recorders]
+        with misses.lock:
+            logs = [(each, each.log_of(name, function, by_library)) for each in recorders]
         is_nested = is_staging()
         is_operation = by_library and not is_nested
         shapes = shapes_of_miss(miss) if is_operation and is_of_jax(function) else None
@@ -304,7 +299,7 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
     if stack:
         stack[-1].inner_seconds += seconds
     found: list[_Recorded] = []
-    with _noting_problems([recorder for recorder, _, _ in running.entries]):
+    with _noting_problems([recorder for recorder, _, _ in running.entries]), misses.lock:
         _count(running, traced, program, seconds - running.inner_seconds, found)
     _tell(found, lambda recorder, log, entry: recorder.after_miss(log, entry))
 
@@ -348,7 +343,7 @@ def _count(
 
 def _on_compile(compiled: Compile) -> None:
     here, counted = _recorders(), list[_Recorded]()
-    with _noting_problems(here):
+    with _noting_problems(here), misses.lock:
         key, is_by_hand = (threading.get_ident(), compiled.name), is_compiling_by_hand()
         is_backward = not is_by_hand and is_in_backward_pass()
         compiled = attrs.evolve(compiled, is_by_hand=is_by_hand, in_backward_pass=is_backward)
