@@ -257,11 +257,8 @@ class _Jitted:
     def __get__(self, instance: Any, owner: Any) -> Any:
         return self if instance is None else functools.partial(self, instance)
 
-    def __copy__(self) -> "_Jitted":
-        return self  # as functions do
-
-    def __deepcopy__(self, memo: dict[int, Any]) -> "_Jitted":
-        return self
+    def __reduce__(self) -> str:
+        return self.__qualname__  # as functions do: a copy is the same object
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._jitted, name)
