@@ -140,16 +140,10 @@ def is_jitted(function: Any) -> bool:
 
     Also true for an object whose `__call__` is such a function.
     """
-    for _ in range(64):  # an object may have an attribute of any name
-        wrapped = attribute(function, "__wrapped__")
-        if wrapped is not None and attribute(function, "lower") is not None:
-            return True
-        if isinstance(function, functools.partial):
-            wrapped = function.func
-        elif wrapped is None and (wrapped := _wrapped_call(function)) is None:
-            return False
-        function = wrapped
-    return False
+    chain = _wrapped_by(function)
+    chain += _wrapped_by(_wrapped_call(chain[-1]))
+    both = ((attribute(f, "__wrapped__"), attribute(f, "lower")) for f in chain)
+    return any(wrapped is not None and lower is not None for wrapped, lower in both)
 
 
 def _wrapped_call(value: Any) -> Any:
