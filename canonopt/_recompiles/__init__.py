@@ -15,7 +15,6 @@ from .listeners import compile_log as compile_log
 from .listeners import record_everywhere as record_everywhere
 from .log import COUNTS as COUNTS
 from .log import MAX_ENTRIES as MAX_ENTRIES
-from .log import MAX_OPERATIONS as MAX_OPERATIONS
 from .log import STAGES as STAGES
 from .log import CompileLog as CompileLog
 from .log import Entry as Entry

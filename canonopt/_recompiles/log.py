@@ -447,9 +447,6 @@ def _is_trace_of(traced: Entry, entry: Entry) -> bool:
     return _is_trial_of(traced, entry) or one is other or is_same_call(one, other)
 
 
-_SHOWN = ("name", "traces", "compiles", "cache_hits")
-
-
 class CompileLog:
     """Counts of traces and compiles, by function. See `canonopt.compile_log`."""
 
@@ -496,8 +493,8 @@ class CompileLog:
             ("function", "traces", "compiles", "cache hits", "seconds", "defined at")
         ]
         for log in shown:
-            counts = (getattr(log, name) for name in _SHOWN)
-            rows.append((*counts, f"{log.seconds:.2f}", log.place or ""))
+            counts = log.traces, log.compiles, log.cache_hits
+            rows.append((log.name, *counts, f"{log.seconds:.2f}", log.place or ""))
         lines = aligned(rows)
         for log in (*functions, *helpers):
             for cause in log.causes():

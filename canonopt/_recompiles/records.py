@@ -503,10 +503,6 @@ class Call:
     at_default: frozenset[str] = frozenset()  # the arguments that are what they are without that
 
     @property
-    def arrays(self) -> dict[str, Leaf]:
-        return {path: leaf for path, leaf in self.leaves.items() if leaf.is_array}
-
-    @property
     def is_of_wrapper(self) -> bool:
         """Return True if Equinox has wrapped the function, as `filter_value_and_grad` does."""
         return "self" in self.leaves and self.leaves["self"].type.startswith("equinox._")

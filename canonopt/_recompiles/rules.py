@@ -315,7 +315,7 @@ def _canonicalize(d: Difference) -> str:
 
 def _is_with_narrow(call: Call) -> bool:
     """Return True for a call with arrays that a strong float32 would widen, and a weak one not."""
-    return any(leaf.dtype in ("bfloat16", "float16") for leaf in call.arrays.values())
+    return any(leaf.dtype in ("bfloat16", "float16") for leaf in call.leaves.values())
 
 
 def _with_dynamic_number(d: Difference) -> str:
