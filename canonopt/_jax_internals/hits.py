@@ -78,17 +78,14 @@ def _of_jax(hook: Any) -> Any:
 hits = HitWatch()
 
 
-def function_finder(given: Any) -> Callable[[tuple], Any] | None:
-    """Return what finds the user's function, by the arguments, if several share what JAX calls.
-
-    `given` is what `jax.jit` was given.
-    """
+def function_called(given: Any, args: tuple) -> Any:
+    """Return the user's function of a call of `given`, which `jax.jit` was given."""
     if (users_call := attribute(given, "__canonical_call__")) is not None:
-        return lambda args: users_call((), {})[0]
+        return users_call((), {})[0]
     if is_of_filter_jit(given):
         # Without the other arguments, which take long to combine.
-        return lambda args: combined((args[0] if "fun" in args[0] else args[1])["fun"], args[2][0])
-    return None
+        return combined((args[0] if "fun" in args[0] else args[1])["fun"], args[2][0])
+    return given
 
 
 _contexts = itertools.count()

@@ -28,7 +28,7 @@ import jax.core
 import numpy as np
 
 from .._jax_internals.functions import functions_inside, innermost, name_of
-from .._jax_internals.hits import CachedCall, function_finder, hits
+from .._jax_internals.hits import CachedCall, function_called, hits
 from .._jax_internals.jaxprs import is_same_program
 from .._jax_internals.tracing import is_unwatched
 from .._jax_internals.watching import Miss, misses
@@ -507,7 +507,6 @@ class _Function:
     """A function that JAX calls, with the latest programs, each by its jaxpr."""
 
     is_followed: bool  # False for those of libraries
-    find: Callable[[tuple], Any] | None  # the user's function, by the arguments of the call
     calls: int = 0
     programs: tuple[tuple[weakref.ref[Any], _Program], ...] = ()
 
@@ -562,17 +561,13 @@ class StaleWatch:
 
     __enter__, __exit__ = start, stop
 
-    def users(self, given: Any, args: tuple) -> tuple[Any, _Function]:
-        """Return the user's function of a call of what `jax.jit` was given."""
-        known = self._functions.get(given) or self._new(given)
-        return (given, known) if known.find is None else self.users(known.find(args), ())
-
-    def _new(self, given: Any) -> _Function:
-        find = function_finder(given)
-        is_users = find is not None or attribute(given, "__call_of_user__") is not None
-        known = _Function(is_users or bool(reads_of_call(given, (), {}).codes), find)
-        with contextlib.suppress(TypeError):
-            self._functions.set(given, known)
+    def _known(self, function: Any) -> _Function:
+        known = self._functions.get(function)
+        if known is None:
+            is_ours = attribute(function, "__call_of_user__") is not None
+            known = _Function(is_ours or bool(reads_of_call(function, (), {}).codes))
+            with contextlib.suppress(TypeError):
+                self._functions.set(function, known)
         return known
 
     @_noting
@@ -580,7 +575,8 @@ class StaleWatch:
         """Compare what the function of a cached call reads."""
         if (given := getattr(jitted, "__wrapped__", None)) is None:  # as of some functions of JAX
             return
-        function, known = self.users(given, args)
+        function = function_called(given, args)
+        known = self._known(function)
         if not known.is_followed:
             return
         known.calls += 1
@@ -611,7 +607,8 @@ class StaleWatch:
     def before_miss(self, _: Any, find_miss: Callable[[], Miss]) -> tuple[Any, ...] | None:
         """Return what a function reads before a trace, or None if it is not followed."""
         miss = find_miss()
-        function, known = self.users(miss.jitted, miss.given[0])
+        function = function_called(miss.jitted, miss.given[0])
+        known = self._known(function)
         if not known.is_followed:
             return None
         return function, known, miss, reads_of_call(miss.function, miss.args, miss.kwargs)
