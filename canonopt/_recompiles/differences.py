@@ -133,7 +133,7 @@ class Difference:
             return "context"
         if self.place.startswith(OPTION):
             return "options"
-        before, after = self.as_traced
+        before, after = as_traced(self.before, self.after), as_traced(self.after, self.before)
         if self.is_missing or {before.kind, after.kind} & {"node", "text"}:
             return "structure"
         if "none" in (before.kind, after.kind):
@@ -142,10 +142,6 @@ class Difference:
             kinds = {self.function.before.kind, self.function.after.kind}
             return next((k for k in ("transformation", "callable") if k in kinds), "static value")
         return array_kinds(before, after)[0] if before.is_array and after.is_array else "scalar"
-
-    @property
-    def as_traced(self) -> tuple[Leaf, Leaf]:
-        return as_traced(self.before, self.after), as_traced(self.after, self.before)
 
     @property
     def path(self) -> str:
@@ -251,7 +247,7 @@ class Difference:
         if self.kind == "transformation":
             return self.path
         inside = reversed(self.parts) if self.is_function else ()  # such as an attribute of `self`
-        found = (p for p in inside if p.before.factory or p.before.kind == "transformation")
+        found = (p for p in inside if p.before.is_of_optax or p.before.kind == "transformation")
         if self.new.is_jitted_by_canonopt:  # a dynamic number is an argument
             found = (p for p in found if "canonopt.dynamic(" not in p.before.text)
         return next((part.label for part in found), "")
@@ -265,7 +261,7 @@ class Difference:
     @property
     def from_canonopt(self) -> str:
         """Return words on how to build the optimizer."""
-        is_of_optax = self.before.factory or any(part.before.factory for part in self.parts)
+        is_of_optax = self.before.is_of_optax or any(p.before.is_of_optax for p in self.parts)
         words = " entirely from canonopt in place of optax" if is_of_optax else " once"
         if self.visible:
             words += f", with numbers that change as canonopt.dynamic(number){self.for_dynamic}"

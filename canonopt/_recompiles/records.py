@@ -116,7 +116,7 @@ class Leaf:
     why_not_shared: str | None = None
     is_unique: bool = False  # the class compares by identity
     stores: frozenset[str] = frozenset()  # the variables around a function that it may change
-    factory: str | None = None  # of Optax, which made it
+    is_of_optax: bool = False  # made by a factory of Optax
 
     @property
     def is_static(self) -> bool:
@@ -275,7 +275,7 @@ def static_leaf(value: Any, budget: Budget | None = None, is_part: bool = False)
             budget.words -= len(found)
     kind = "value"
     with contextlib.suppress(Exception):  # from an attribute of a user's class
-        kind, facts["factory"] = _kind(value), _factory(value)
+        kind, facts["is_of_optax"] = _kind(value), _is_of_optax(value)
         facts["made"], facts["why_not_shared"] = _made(value), _why_not_shared(value)
         if isinstance(value, types.FunctionType):
             facts["code"] = key_of(value.__code__)
@@ -331,18 +331,16 @@ def _object_token(value: Any) -> Hashable:
         return ("object", token_of(type(value)), id(value))
 
 
-def _factory(value: Any) -> str | None:
-    """Return the name of Optax's factory or class that made a value, such as a schedule."""
+def _is_of_optax(value: Any) -> bool:
+    """Return True if a factory or a class of Optax made a value, such as a schedule."""
     is_function = isinstance(value, types.FunctionType)
     owner = value if is_function else type(value)
-    if not str(owner.__module__).startswith("optax.") or isinstance(value, type):
-        return None
-    name, is_inner, _ = owner.__qualname__.partition(".<locals>.")
-    return name if is_inner or not is_function else None
+    is_made = not is_function or ".<locals>." in owner.__qualname__
+    return is_made and str(owner.__module__).startswith("optax.") and not isinstance(value, type)
 
 
 def _kind(value: Any) -> str:
-    is_built = _factory(value) is not None and hasattr(value, "update")  # `optax.MultiSteps`
+    is_built = _is_of_optax(value) and hasattr(value, "update")  # `optax.MultiSteps`
     if is_built or is_gradient_transformation(value):
         return "transformation"
     return "callable" if callable(value) and not isinstance(value, type) else "value"
