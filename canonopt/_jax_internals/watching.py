@@ -256,10 +256,8 @@ class MissWatch(Watch):
         if self.listeners:
             return
         hide_own_frames()
-        current = pjit._infer_params
-        if self._ours is None or current is not self._original:
-            self._original, self._ours = current, self._wrapped(current)
-        pjit._infer_params = self._ours
+        self._original = pjit._infer_params
+        self._ours = pjit._infer_params = self._wrapped(self._original)
 
     def _stop(self) -> None:
         from jax._src import pjit
@@ -271,9 +269,6 @@ class MissWatch(Watch):
             self._ours = None
 
     def _wrapped(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        # Weak, so that watching keeps no jaxpr alive.
-        found: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
-
         def watched(fun: Any, ji: Any, args: tuple, kwargs: dict[str, Any]) -> Any:
             if self._ours is not watched or (is_unwatched() and not self.hears_unwatched):
                 return original(fun, ji, args, kwargs)
@@ -295,7 +290,7 @@ class MissWatch(Watch):
                 raise
             jaxpr = _jaxpr_of(result)
             # Both are asked: a jaxpr that is new here may have been traced before the watch began.
-            _leave(entered, _is_new(jaxpr, found) and traces_so_far() > before, jaxpr)
+            _leave(entered, _is_new(jaxpr) and traces_so_far() > before, jaxpr)
             return result
 
         return watched
@@ -405,15 +400,19 @@ def _jaxpr_of(result: Any) -> Any:
         return None
 
 
-def _is_new(jaxpr: Any, found: weakref.WeakValueDictionary[int, Any]) -> bool:
-    """Return True if a jaxpr is not in `found`, where it is added.
+# Weak, so that watching keeps no jaxpr alive.
+_found: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+
+
+def _is_new(jaxpr: Any) -> bool:
+    """Return True if a jaxpr was not here before.
 
     Needed because the count of traces also grows when another thread traces.
     """
     if jaxpr is None:
         return True
-    is_new = found.get(id(jaxpr)) is not jaxpr
-    found[id(jaxpr)] = jaxpr
+    is_new = _found.get(id(jaxpr)) is not jaxpr
+    _found[id(jaxpr)] = jaxpr
     return is_new
 
 
