@@ -21,7 +21,7 @@ from ..errors import ExcessError, LimitError, NotJittedError, RecompileError, Re
 from .differences import shortened
 from .listeners import Recorder, active, check_compiles, is_inside_recorded, recording
 from .log import CompileLog, Entry, FunctionLog, earlier_entries, repeated_operation
-from .records import Call, call_of
+from .records import call_of
 from .rules import HANDFUL, Cause
 
 Mode: TypeAlias = Literal["raise", "warn", "record"]
@@ -180,14 +180,6 @@ class _Limit(_Alarm):
     def line_of(self, site: str | None) -> None:
         """Ignore it."""
 
-    def count_trace(self, call: Call | None) -> None:
-        """Count a trace that is seen from inside the function."""
-        entry = Entry(call, time.perf_counter(), traced=True)
-        with misses.lock:
-            self.add_trace(self.function_log, entry)
-        # There is no jaxpr yet. If this raises, JAX caches none, and the next call is traced again.
-        self.after_miss(self.function_log, entry)
-
     def after_miss(self, log: FunctionLog, entry: Entry) -> None:
         if self._what == "traces" and entry.traced:
             self._check("traced", log.traces, entry)
@@ -223,7 +215,11 @@ def _counted(fn: Any, limit: _Limit) -> Any:
         with contextlib.suppress(Exception):  # an explanation is not worth a failing step
             # Arguments that are traced have become tracers. What is no array was static.
             call = call_of(fn, args, kwargs, filtered=True)
-        limit.count_trace(call)
+        entry = Entry(call, time.perf_counter(), traced=True)
+        with misses.lock:
+            limit.add_trace(limit.function_log, entry)
+        # There is no jaxpr yet. If this raises, JAX caches none, and the next call is traced again.
+        limit.after_miss(limit.function_log, entry)
         try:
             return fn(*args, **kwargs)
         except BaseException as error:

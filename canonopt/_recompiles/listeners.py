@@ -300,13 +300,11 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
         stack[-1].inner_seconds += seconds
     found: list[_Recorded] = []
     with _noting_problems([recorder for recorder, _, _ in running.entries]), misses.lock:
-        _count(running, traced, program, seconds - running.inner_seconds, found)
+        found = _count(running, traced, program, seconds - running.inner_seconds)
     _tell(found, lambda recorder, log, entry: recorder.after_miss(log, entry))
 
 
-def _count(
-    running: _Running, traced: bool, program: Any, seconds: float, found: list[_Recorded]
-) -> None:
+def _count(running: _Running, traced: bool, program: Any, seconds: float) -> list[_Recorded]:
     """Complete the entries, and keep them for the compile that may follow."""
     global _is_compile_due
     miss, is_recorded = running.miss, any(log is not None for _, log, _ in running.entries)
@@ -322,6 +320,7 @@ def _count(
     key = threading.get_ident(), name_in_events(miss.jitted)
     for recorder in [*_known.values()]:
         recorder.pending.pop(key, None)
+    found: list[_Recorded] = []
     for recorder, log, entry in running.entries:
         entry.at, entry.traced = running.started, traced
         entry.trace_seconds = seconds if traced else 0.0
@@ -336,6 +335,7 @@ def _count(
             if len(recorder.pending) == MAX_ENTRIES:
                 recorder.pending.pop(next(iter(recorder.pending)), None)
             recorder.pending[key] = log, entry
+    return found
 
 
 # --- at a compile ---------------------------------------------------------------------------------
