@@ -167,10 +167,6 @@ _seen_trace_events = 0
 _latest_traces = _clearings = 0
 
 
-def listen_for_traces() -> None:
-    listen(_on_duration)
-
-
 def _on_duration(event: str, *_: object, **__: object) -> None:
     global _seen_trace_events
     if event.endswith("jaxpr_trace_duration"):
@@ -189,6 +185,7 @@ def traces_so_far() -> int:
     global _clearings, _latest_traces
     info = getattr(getattr(partial_eval, "trace_to_jaxpr", None), "cache_info", None)
     if info is None:
+        listen(_on_duration)
         return _seen_trace_events
     count = info().misses
     _clearings += count < _latest_traces

@@ -27,7 +27,6 @@ from .tracing import (
     is_staging,
     is_unwatched,
     listen,
-    listen_for_traces,
     traces_so_far,
     unwatched,
     was_tracing,
@@ -279,7 +278,6 @@ class MissWatch(Watch):
             entered = [(leave, token) for leave, token in both if token is not None]
             if not entered:
                 return original(fun, ji, args, kwargs)
-            listen_for_traces()
             before = traces_so_far()
             try:
                 result = original(fun, ji, args, kwargs)
