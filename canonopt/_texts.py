@@ -59,7 +59,8 @@ def _text(value: Any, depth: int) -> str:
         return array_text(value)
     if isinstance(value, type):
         return value.__qualname__ if depth else f"class {value.__qualname__}"
-    if callable(value) and not _is_module(value) and hasattr(value, "__qualname__"):
+    is_module = isinstance(value, loaded("equinox", "Module"))
+    if callable(value) and not is_module and hasattr(value, "__qualname__"):
         return f"<function {value.__qualname__}>" if depth else f"function {value.__qualname__}"
     if not is_spec(value) and (built := built_as(value)):
         return built
@@ -77,10 +78,6 @@ def _text(value: Any, depth: int) -> str:
     closing = f",{closing}" if opening == "(" and len(shown) == 1 else closing
     text = f"{opening}{', '.join(shown)}{closing}"
     return text if len(text) <= _MAX_TEXT else f"{text[:_MAX_TEXT]}..."
-
-
-def _is_module(value: Any) -> bool:
-    return isinstance(value, loaded("equinox", "Module"))
 
 
 def _items(value: Any) -> Iterator[tuple[str, Any]] | None:

@@ -270,8 +270,6 @@ class Difference:
     @property
     def redefined(self) -> str:
         """Return the class that was defined again, of the values or of a part that differs."""
-        if not (self.is_static or self.is_of_nodes):
-            return ""
         parts = (*self.parts, Part("", self.before, self.after))
         again = next((p.after.type for p in parts if p.is_class_defined_again), "")
         return again.rpartition(".")[2]
@@ -375,8 +373,6 @@ class Difference:
 
 def array_kinds(before: Leaf, after: Leaf) -> list[str]:
     """Return how two arrays differ, most important first. Unknown placements are left out."""
-    if before.token == after.token:
-        return []
     if before.is_key != after.is_key:
         return ["dtype"]  # the longer shape of an old-style key follows from its dtype
     kinds = [
@@ -414,8 +410,7 @@ def is_same_call(old: Call, new: Call) -> bool:
 
 
 def _differing(old: Call, new: Call) -> Iterator[Difference]:
-    # A node comes before what is inside it. If the node differs or is missing, what is inside is
-    # not listed.
+    # A node comes before what is inside it, which is left out if the node differs or is missing.
     gone: set[str] = set()
     for path in (*old.leaves, *(path for path in new.leaves if path not in old.leaves)):
         before, after = old.leaves.get(path), new.leaves.get(path)
@@ -427,10 +422,8 @@ def _differing(old: Call, new: Call) -> Iterator[Difference]:
                 continue
         elif before is after or _is_same(before, after, path == FUNCTION):
             continue
-        found = Difference(path, before, after, old, new)
-        if found.kind in ("structure", "none"):
-            gone.add(path)
-        yield found
+        gone.add(path)
+        yield Difference(path, before, after, old, new)
 
 
 def _is_same(before: Leaf, after: Leaf, is_function: bool) -> bool:

@@ -37,9 +37,9 @@ def _check_mode(mode: object, modes: Sequence[str] = get_args(Mode)) -> None:
 
 
 def _check_limit(name: str, limit: object) -> None:
-    # To Python, True is an int.
-    wanted = "0 or more" if isinstance(limit, int) and not isinstance(limit, bool) else "an int"
-    if wanted == "an int" or (isinstance(limit, int) and limit < 0):
+    is_int = isinstance(limit, int) and not isinstance(limit, bool)  # to Python, True is one
+    if not is_int or limit < 0:
+        wanted = "0 or more" if is_int else "an int"
         text = f"{name} must be {wanted}, not {limit!r}."
         raise LimitError(text, f"Write {name}=1.", path=name)
 
@@ -173,7 +173,7 @@ class _Limit(_Alarm):
         self._limit = limit
 
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
-        inside = functions_inside(function) if function is not None else ()
+        inside = functions_inside(function)
         found = any(_is_same_function(f, target) for f in inside for target in self._targets)
         return self.function_log if found else None
 
