@@ -348,10 +348,6 @@ class Difference:
         return self.root in self.new.modules_of_flax
 
     @property
-    def in_state(self) -> bool:
-        return self.new.in_state(self.place)
-
-    @property
     def state(self) -> str:
         """Return the outermost state on the way, as the caller names it."""
         state = min(s for s in self.new.states if self.path == s or is_inside(self.path, {s}))

@@ -36,7 +36,7 @@ def _check_mode(mode: object, modes: Sequence[str] = get_args(Mode)) -> None:
         raise LimitError(text, "Write mode='raise'.", path="mode")
 
 
-def _check_limit(name: str, limit: object) -> None:
+def _check_limit(name: str, limit: Any) -> None:
     is_int = isinstance(limit, int) and not isinstance(limit, bool)  # to Python, True is one
     if not is_int or limit < 0:
         wanted = "0 or more" if is_int else "an int"
@@ -54,11 +54,10 @@ class _Alarm(Recorder):
     def _sound(self, problem: str, told: Cause) -> None:
         if self._mode == "record":
             return
-        lines, first = told.lines(), next(iter(told.changes), None)
+        first = next(iter(told.changes), None)
         facts = {n: getattr(first, n) for n in ("path", "before", "after") if first is not None}
-        why = [line for line in lines if not line.startswith("write: ")]
-        fixes = [line.removeprefix("write: ") for line in lines if line not in why]
-        fix = "\n  write: ".join(fixes) or None
+        why = [line for line in told.lines() if not line.startswith("write: ")]
+        fix = "\n  write: ".join(told.fixes) or None
         error = self._error("\n  ".join([problem, *why]), fix, **facts)
         if self._mode == "raise":
             raise error

@@ -228,7 +228,7 @@ RULES: list[Rule] = [
         "pass {d.path} the same way in every call",
     ),
     Rule(
-        lambda d: d.in_state and not d.is_of_nodes,
+        lambda d: d.new.in_state(d.place) and not d.is_of_nodes,
         "make {d.state} by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, "
         "before the first call",
     ),
@@ -285,7 +285,7 @@ def wanted(d: Difference) -> int:
         return 1 if any(path.startswith(f"{d.place}[") for path in d.new.leaves) else HANDFUL
     # A state is what the step returned, so that only its shapes may differ.
     is_choice = d.kind in ("shape", "none") or d.is_missing
-    return HANDFUL if is_choice and (d.kind == "shape" or not d.in_state) else 1
+    return HANDFUL if is_choice and (d.kind == "shape" or not d.new.in_state(d.place)) else 1
 
 
 # --- lines to paste -------------------------------------------------------------------------------
@@ -360,10 +360,8 @@ def change_of(found: Difference) -> Change:
     return Change(d.path, d.kind, *d.texts, *advice(d), wanted(d))
 
 
-def explain(new: Call, earlier: Sequence[Call]) -> Cause | None:
-    """Return how `new` differs from the nearest of `earlier`, or None if there are none."""
-    if not earlier:
-        return None
+def explain(new: Call, earlier: Sequence[Call]) -> Cause:
+    """Return how `new` differs from the nearest of `earlier`, of which there is one."""
     if found := nearest(new, earlier):
         return Cause.of(map(change_of, found))
     # Inside of a trace the function itself has no record.
