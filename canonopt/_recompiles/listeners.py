@@ -46,7 +46,6 @@ class Recorder:
         self.log = CompileLog() if log is None else log
         # What may be compiled next. Without a log it is an operation of JAX or of a library.
         self.pending: dict[_Key, tuple[FunctionLog | None, Entry]] = {}
-        self.is_closed = False
         _known[id(self)] = self
 
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
@@ -77,7 +76,6 @@ class Recorder:
 
     def close(self) -> None:
         """End recording, and let go of all that was recorded."""
-        self.is_closed = True
         self.log = CompileLog()
         self.pending.clear()
 
@@ -357,7 +355,7 @@ def _on_compile(compiled: Compile) -> None:
                 entry = entry or Entry(None, time.perf_counter(), operation=compiled.name)
                 entry = attrs.evolve(entry, site=call_site())
                 log = recorder.line_of(entry.site)
-            if log is None or entry is None or recorder.is_closed:
+            if log is None or entry is None:
                 continue
             own = recorder.add_compile(log, entry, compiled)
             # Otherwise the compile is part of a call that ended long ago.

@@ -130,13 +130,15 @@ def test_the_block_ends_with_an_error_and_leaves_nothing_behind():
     step(ones(2))
 
     @canonopt.no_recompiles()
-    def serve(size):
-        return step(size)
+    def serve(x):
+        return step(x)
 
     serve(ones(2))
     three = ones(3)
     with pytest.raises(RecompileError):
         serve(three)
+    with pytest.raises(RecompileError, match="was compiled inside"):
+        serve(committed(ones(2)))
     step(three)
 
 
