@@ -36,16 +36,15 @@ from .log import MAX_ENTRIES, CompileLog, Entry, FunctionLog
 from .records import Call, call_of_miss, shapes_of_miss
 from .stale import StaleWatch
 
-_Key: TypeAlias = tuple[int, str]  # of a thread, and the name under which it compiles
-
 
 class Recorder:
     """Writes what the listeners hear into a log, from any thread, under `misses.lock`."""
 
     def __init__(self, log: CompileLog | None = None) -> None:
         self.log = CompileLog() if log is None else log
-        # What may be compiled next. Without a log it is an operation of JAX or of a library.
-        self.pending: dict[_Key, tuple[FunctionLog | None, Entry]] = {}
+        # What may be compiled next, by its thread and the name under which it compiles. Without a
+        # log it is an operation of JAX or of a library.
+        self.pending: dict[tuple[int, str], tuple[FunctionLog | None, Entry]] = {}
         _known[id(self)] = self
 
     def log_of(self, name: str, function: Any, by_library: bool) -> FunctionLog | None:
@@ -236,13 +235,6 @@ def _noting_problems(recorders: Sequence[Recorder]) -> Iterator[None]:
             recorder.note_problem(f"{type(error).__name__}: {error}")
 
 
-def _tell(found: Sequence[_Recorded], tell: Callable[[Recorder, FunctionLog, Entry], None]) -> None:
-    """Tell each recorder, after all have counted, because an assertion may raise."""
-    for recorder, log, entry in found:
-        with _noting_problems([recorder]):
-            tell(recorder, log, entry)
-
-
 def is_inside_recorded(recorder: Recorder) -> bool:
     """Return True if JAX is tracing a function that the recorder will be told of when it ends."""
     return any(
@@ -299,7 +291,10 @@ def _leave(running: _Running, traced: bool, program: Any) -> None:
     found: list[_Recorded] = []
     with _noting_problems([recorder for recorder, _, _ in running.entries]), misses.lock:
         found = _count(running, traced, program, seconds - running.inner_seconds)
-    _tell(found, lambda recorder, log, entry: recorder.after_miss(log, entry))
+    # After all have counted, because an assertion may raise.
+    for recorder, log, entry in found:
+        with _noting_problems([recorder]):
+            recorder.after_miss(log, entry)
 
 
 def _count(running: _Running, traced: bool, program: Any, seconds: float) -> list[_Recorded]:
@@ -361,7 +356,9 @@ def _on_compile(compiled: Compile) -> None:
             # Otherwise the compile is part of a call that ended long ago.
             if own is not None and (recorder in here or is_by_hand):
                 counted.append((recorder, log, own))
-    _tell(counted, lambda recorder, log, entry: recorder.after_compile(log, entry, compiled))
+    for recorder, log, entry in counted:
+        with _noting_problems([recorder]):
+            recorder.after_compile(log, entry, compiled)
 
 
 _LISTENER = _enter, _leave
