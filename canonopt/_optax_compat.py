@@ -53,9 +53,8 @@ def is_factory(value: Any) -> bool:
     returned = _returned(function)
     if returned is None:
         return function.__name__ in _NOT_ANNOTATED
-    if isinstance(returned, type):
-        return issubclass(returned, optax.GradientTransformation)
-    return returned == optax.Schedule or is_factory_of_factories(function)
+    is_schedule = returned == optax.Schedule
+    return is_schedule or _is_transformation_type(returned) or is_factory_of_factories(function)
 
 
 _NOT_ANNOTATED = frozenset(
@@ -70,7 +69,11 @@ def _returned(factory: Any) -> Any:
 def is_factory_of_factories(factory: Any) -> bool:
     """Return True for a factory that returns another, as `optax.inject_hyperparams` does."""
     made = typing.get_args(_returned(factory))
-    return len(made) == 2 and mentions_transformation(made[1])
+    return len(made) == 2 and _is_transformation_type(made[1])
+
+
+def _is_transformation_type(annotation: Any) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, optax.GradientTransformation)
 
 
 def is_optimizer(factory: Any) -> bool:
@@ -100,34 +103,16 @@ def dtype_of(value: Any) -> Any:
 # --- what the annotations of Optax's parameters ask for -----------------------------------------
 
 
-def annotation_of(parameter: inspect.Parameter) -> Any:
-    """Return the annotation of a parameter, or the type of its default if it has none."""
-    annotation, default = parameter.annotation, parameter.default
-    return type(default) if annotation is parameter.empty else annotation
-
-
 def members_of(annotation: Any) -> tuple[Any, ...]:
     """Return the members of a union; another annotation is the only one."""
     is_union = typing.get_origin(annotation) in (typing.Union, types.UnionType)
     return typing.get_args(annotation) if is_union else (annotation,)
 
 
-def mentions_transformation(annotation: Any) -> bool:
-    """Return True for the type of transformations, or a generic type with it inside."""
-    if isinstance(annotation, type) and issubclass(annotation, optax.GradientTransformation):
-        return True
-    return any(map(mentions_transformation, typing.get_args(annotation)))
-
-
-def needs_transformation(annotation: Any) -> bool:
-    """Return True if only a transformation, or `None`, fits `annotation`."""
-    fitting = (optax.GradientTransformation, types.NoneType)
-    return all(isinstance(a, type) and issubclass(a, fitting) for a in members_of(annotation))
-
-
-def takes_number(annotation: Any) -> bool:
-    """Return True if numbers or booleans fit `annotation`, and neither text nor containers do."""
-    members = members_of(annotation)
+def takes_number(parameter: inspect.Parameter) -> bool:
+    """Return True if numbers or booleans fit a parameter, and text does not."""
+    annotation, default = parameter.annotation, parameter.default
+    members = members_of(type(default) if annotation is parameter.empty else annotation)
     generic = {typing.get_origin(member) for member in members} - {None, Callable}
     return not generic and not {Any, str} & {*members} and bool({int, float, bool} & {*members})
 

@@ -279,11 +279,6 @@ def test_a_config_that_changes_is_another_configuration():
     assert [float(built(12)) for built in (changed, schedule)] == [1.0, jnp.float32(0.1)]
 
 
-def test_a_list_of_transformations_in_a_config_is_to_be_unpacked():
-    with pytest.raises(errors.NotATransformationError, match=r"Unpack it: canonopt\.chain"):
-        canonopt.chain(config([canonopt.sgd(0.1)]))
-
-
 # --- Optax and type checkers ----------------------------------------------------------------------
 
 

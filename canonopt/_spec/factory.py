@@ -23,12 +23,11 @@ from .._identity import (
 )
 from .._jax_internals.settings import x64_state
 from .._jax_internals.tracing import is_at_top_level, makes_tracers
-from .._optax_compat import dtype_of, is_factory_of_factories, mentions_transformation
+from .._optax_compat import dtype_of, is_factory_of_factories, takes_number
 from .._python_internals.signatures import parameters_of, signature_with_alias
 from .._python_internals.weak import token_of
 from ..errors import NotAFactoryError, ParameterError
 from .expressions import call_expression, expression
-from .mistakes import NUMBERS, check_hyperparameters, check_transformations
 from .spec import (
     WHOLE,
     Configured,
@@ -134,8 +133,8 @@ class Factory:
     def _spec_of(self, given: dict[str, Any]) -> Any:
         """Return the spec with these values, and defaults for the rest."""
         signature = self.signature
-        if signature.transformations or not NUMBERS.issuperset(map(type, given.values())):
-            given = self._checked(given)
+        if self._of_optax:
+            given = {name: self._as_meant(name, value) for name, value in given.items()}
         given = signature.differing(given)
         if not WHOLE.issuperset(map(type, given.values())):
             given = copied(given, is_plain=self._of_optax)
@@ -168,15 +167,18 @@ class Factory:
             internals.watched.stands_in(self.specs, key, weakref.ref(internals))
         return self.specs.setdefault(key, internals).spec  # another thread may have been faster
 
-    def _checked(self, given: dict[str, Any]) -> dict[str, Any]:
-        """Return the values with JAX's type for each dtype. Raise if some cannot be meant."""
-        signature = self.signature
-        if self._of_optax:
-            check_hyperparameters(self.name, signature.parameters, given)
-        check_transformations(self.name, signature.transformations, given)
-        # Only Optax's naming is known.
-        dtypes = [name for name in given if "dtype" in name] if self._of_optax else []
-        return given | {name: dtype_of(given[name]) for name in dtypes}
+    def _as_meant(self, name: str, value: Any) -> Any:
+        """Return an argument for Optax, a dtype as JAX's type. Raise for text in place of a number.
+
+        Optax makes `True` of the text "false", and an unclear error in the first update of "1e-3".
+        """
+        if "dtype" in name:
+            return dtype_of(value)
+        if isinstance(value, str) and takes_number(self.signature.parameters[name]):
+            problem = f"{self.name} needs a number or a boolean for {name}, and got {value!r}."
+            fix = "Write one. YAML takes 1e-3 for text, and 1.0e-3 for a number."
+            raise ParameterError(problem, fix, path=name)
+        return value
 
     def build(self, given: dict[str, Any], parameters: dict[str, Any]) -> Any:
         """Build a spec with these `parameters`, calling the function with `given`."""
@@ -416,9 +418,6 @@ class FactoryParameters:
         # True if `learning_rate` can be given as `lr`, which nothing else can mean.
         is_free = "lr" not in self.parameters and self.keywords is None
         self.has_alias = "learning_rate" in self.by_keyword and is_free
-        # Those that take a transformation, or a container of them.
-        every = self.parameters.values()
-        self.transformations = [p for p in every if mentions_transformation(p.annotation)]
 
     def _of_kind(self, *kinds: Any) -> tuple[str, ...]:
         return tuple(name for name, p in self.parameters.items() if p.kind in kinds)

@@ -372,9 +372,9 @@ WRONG = [
     ("weight_decy", 0.1, "weight_decy", "keyword argument 'weight_decy'. Did you mean 'weight_d"),
     ("lr", 0.1, "learning_rate", "adamw got both lr and learning_rate"),
     ("learning_rate", ..., "learning_rate", "adamw: missing a required argument: "),
-    ("learning_rate", "1e-3", "learning_rate", "schedule for learning_rate, and got '1e-3'"),
+    ("learning_rate", "1e-3", "learning_rate", "boolean for learning_rate, and got '1e-3'"),
     ("learning_rate", QUADRATIC, "learning_rate", "raised ValueError: "),
-    ("nesterov", "false", "nesterov", "needs True or False for nesterov, and got 'false'"),
+    ("nesterov", "false", "nesterov", "boolean for nesterov, and got 'false'"),
 ]
 REFUSED = [("spec.value", *row) for row in MALFORMED]
 REFUSED += [

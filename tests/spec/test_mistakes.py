@@ -11,29 +11,17 @@ import optax
 import pytest
 
 import canonopt
-from canonopt.errors import (
-    DynamicSpecError,
-    NotAFactoryError,
-    NotATransformationError,
-    ParameterError,
-)
-
-RATE = canonopt.linear_schedule(1e-3, 0.0, 100)
+from canonopt.errors import DynamicSpecError, NotAFactoryError, ParameterError
 
 
 def model():
     return eqx.nn.MLP(2, 1, 4, depth=1, key=jax.random.key(0))
 
 
-class Optimizer:
-    def init(self, params): ...
-    def update(self, updates, state, params=None): ...
-
-
 NAMES = {
-    **{"canonopt": canonopt, "optax": optax, "Optimizer": Optimizer},
+    **{"canonopt": canonopt, "optax": optax},
     **{name: getattr(canonopt, name) for name in ("adam", "adamw", "chain", "clip", "sgd")},
-    **{"model": model(), "RATE": RATE, "dynamic": canonopt.dynamic},
+    **{"model": model(), "dynamic": canonopt.dynamic},
 }
 
 # What is written wrong, and what the error says of it, by the class of the error.
@@ -65,51 +53,18 @@ CALLS = {
         "eqx.filter(model, eqx.is_inexact_array)), or optim.init_like_grads(model, loss_fn, ...)."
     ),
 }
-RATES = "adam needs a number or a schedule for learning_rate, and got "
-VALUES = {
-    "adam('fast')": f"{RATES}'fast'. Write a number or a schedule.",
-    "adam(float)": f"{RATES}float. Write a number or a schedule.",
-    "adam(clip(1.0))": f"{RATES}canonopt.clip(max_delta=1.0).",
-    "adam(canonopt.linear_schedule)": (
-        f"{RATES}canonopt.linear_schedule. Write learning_rate=canonopt.linear_schedule(...)."
+# Text in place of a number or a boolean.
+NUMBERS = {
+    "adam('1e-3')": (
+        "adam needs a number or a boolean for learning_rate, and got '1e-3'. Write one. "
+        "YAML takes 1e-3 for text, and 1.0e-3 for a number."
     ),
-    "adam([1e-3])": f"{RATES}[0.001]. Write a number or a schedule.",
-    "adam({1e-3})": f"{RATES}{{0.001}}. Write a number or a schedule.",
-    "adam({'a': 1e-3})": f"{RATES}{{'a': 0.001}}. Write a number or a schedule.",
-    "adam(1e-3, b1=(0.9, 0.999))": (
-        "adam needs a number for b1, and got (0.9, 0.999). Write a number."
-    ),
-    "sgd(0.1, nesterov='false')": (
-        "sgd needs True or False for nesterov, and got 'false'. Write True or False."
-    ),
-}
-TRANSFORMATIONS = {
-    "chain(None)": "args[0] is None. Build one, with canonopt.sgd(0.1) for example.",
-    "chain(clip(1.0), canonopt.adam)": (
-        "chain needs a gradient transformation, and args[1] is canonopt.adam. Call it: "
-        "canonopt.adam(...)."
-    ),
-    "chain(canonopt.scale_by_adam(), RATE)": (
-        f"args[1] is {RATE!r}. If it is a factory, call it: {RATE!r}(...). If it is a schedule, "
-        f"write canonopt.scale_by_learning_rate({RATE!r})."
-    ),
-    "chain(optax.linear_schedule(1.0, 0.0, 2))": (
-        "args[0] is schedule. If it is a factory, call it: schedule(...). If it "
-        "is a schedule, write canonopt.scale_by_learning_rate(schedule)."
-    ),
-    "chain(Optimizer)": "args[0] is Optimizer. Call it: Optimizer(...).",
-    "chain(sgd(0.1)).replace(args=clip(1.0))": (
-        "chain needs a gradient transformation, and args[0] is init."
-    ),
-    "chain([clip(1.0), adam(1e-3)])": (
-        "args[0] is [canonopt.clip(max_delta=1.0), canonopt.adam(learning_rate=0.001)]. "
-        "Unpack it: canonopt.chain(*transforms)."
-    ),
-    "canonopt.masked(1.0, True)": "masked needs a gradient transformation, and inner is 1.0.",
-    "canonopt.partition({'a': optax.sgd}, {'w': 'a'})": (
-        "transforms['a'] is optax.sgd. Call it: optax.sgd(...)."
-    ),
-    "canonopt.contrib.sam(sgd(1.0), 1.0)": "adv_optimizer is 1.0.",
+    "sgd(0.1, nesterov='false')": "boolean for nesterov, and got 'false'.",
+    "adamw(1e-3, eps='1e-8')": "boolean for eps, and got '1e-8'.",
+    "chain(sgd(0.1)).replace(lr='fast')": "boolean for learning_rate, and got 'fast'.",
+    "canonopt.cosine_decay_schedule(1.0, '10')": "boolean for decay_steps, and got '10'.",
+    "canonopt.scale_by_distance_over_gradients(eps='0.1')": "boolean for eps, and got '0.1'.",
+    "canonopt.canonical(optax.sgd)('0.1')": "boolean for learning_rate, and got '0.1'.",
 }
 
 
@@ -152,23 +107,6 @@ NOT_TRACED = {
     "dynamic(1e-40)": "The number is 1e-40, which does not fit float32.",
     "dynamic(0.1, 'lr')": "takes a number, or a spec and names of its hyperparameters.",
 }
-
-
-# Text in place of a number: the path, and what to write.
-TEXTS = {
-    "adam('1e-3')": ("learning_rate", "float('1e-3'), or 1.0e-3 in YAML."),
-    "adam(lr='1e5')": ("learning_rate", "float('1e5'), or 1.0e+5 in YAML."),
-    "adamw(1e-3, eps='1e-8')": ("eps", "float('1e-8'), or 1.0e-8 in YAML."),
-    "sgd(0.1, '0.9')": ("momentum", "float('0.9')."),
-    "adam(1e-3).replace(b1='nan')": ("b1", "float('nan')."),
-    "chain(sgd(0.1)).replace(lr='-2.5e-3')": (
-        "learning_rate",
-        "float('-2.5e-3'), or -2.5e-3 in YAML.",
-    ),
-    "canonopt.cosine_decay_schedule(1.0, '10')": ("decay_steps", "int('10')."),
-    "canonopt.scale_by_distance_over_gradients(eps='0.1')": ("eps", "float('0.1')."),
-    "canonopt.canonical(optax.sgd)('0.1')": ("learning_rate", "float('0.1')."),
-}
 OTHERS = {
     "canonopt.canonical(optax.adam(1e-3))": (
         NotAFactoryError,
@@ -177,9 +115,8 @@ OTHERS = {
     "canonopt.Adam(1e-3)": (AttributeError, "Neither canonopt nor optax "),
 }
 MISTAKES = [
-    *((code, ParameterError, text) for code, text in (CALLS | VALUES | UNKNOWN_NAMES).items()),
+    *((code, ParameterError, text) for code, text in (CALLS | NUMBERS | UNKNOWN_NAMES).items()),
     *((code, DynamicSpecError, message) for code, message in NOT_TRACED.items()),
-    *((code, NotATransformationError, message) for code, message in TRANSFORMATIONS.items()),
     *((code, *rest) for code, rest in OTHERS.items()),
 ]
 
@@ -191,16 +128,9 @@ def test_a_mistake_is_named_where_it_is_made(code, error, message):
     assert isinstance(raised.value, TypeError | AttributeError)  # as in Python
 
 
-@pytest.mark.parametrize("code", TEXTS)
-def test_text_in_place_of_a_number_says_which_number_to_write(code):
-    path, fix = TEXTS[code]
-    message = rf"needs a number( or a schedule)? for {re.escape(path)}, and got '"
-    with pytest.raises(ParameterError, match=message) as raised:
-        eval(code, NAMES.copy())
-    assert (raised.value.path, raised.value.fix) == (path, f"Write {fix}")
-
-
-@pytest.mark.parametrize("call", ["chain()", "named_chain('a', sgd(0.1))", "adam(object())"])
+@pytest.mark.parametrize(
+    "call", ["chain()", "chain(sgd)", "chain([sgd(1)])", "adam({1})", "adam(object())"]
+)
 def test_an_error_of_a_factory_is_optax_own(call):
     with pytest.raises(Exception) as ours:
         eval(f"canonopt.{call}", NAMES.copy())
