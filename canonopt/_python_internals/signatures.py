@@ -7,16 +7,15 @@ from collections.abc import Callable
 from typing import Any
 
 
-def parameters_of(function: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """Return the parameters by name; `*args` and `**kwargs` if there is no signature."""
+def signature_of(function: Callable[..., Any]) -> inspect.Signature:
+    """Return the signature of a function: `*args` and `**kwargs` if it has none."""
     function, follow = _past_wrappers(function)
     for eval_str in (True, False):
         try:
-            found = inspect.signature(function, follow_wrapped=follow, eval_str=eval_str)
-            return dict(found.parameters)
+            return inspect.signature(function, follow_wrapped=follow, eval_str=eval_str)
         except Exception:  # an annotation with an unknown name, or a function written in C
             continue
-    return dict(inspect.signature(lambda *args, **kwargs: None).parameters)
+    return inspect.signature(lambda *args, **kwargs: None)
 
 
 # Libraries whose wrappers pass the arguments on unchanged. Other wrappers may take arguments of
@@ -52,27 +51,3 @@ def _passes_on(wrapper: Any) -> bool:
         return is_beartype or written_in.partition(".")[0] in _PASS_ON
     module = type(wrapper).__module__
     return module == "functools" or module.partition(".")[0] in _PASS_ON  # functools.lru_cache
-
-
-def signature_with_alias(
-    function: Callable[..., Any], name: str, alias: str, default: Any
-) -> inspect.Signature | None:
-    """Return the signature of `function` with a keyword, `alias`, as another name of a parameter.
-
-    `None` if there is no such parameter, or if `alias` may be one of its own.
-    """
-    is_plain = isinstance(function, types.FunctionType) and not vars(function)
-    if is_plain and name not in function.__code__.co_varnames:  # faster than the signature
-        return None
-    try:
-        found = inspect.signature(function)
-    except (TypeError, ValueError):  # a function written in C
-        return None
-    aliased, parameters = found.parameters.get(name), list(found.parameters.values())
-    takes_others = any(p.kind is p.VAR_KEYWORD for p in parameters)
-    if aliased is None or takes_others or alias in found.parameters:
-        return None
-    if aliased.kind not in (aliased.POSITIONAL_OR_KEYWORD, aliased.KEYWORD_ONLY):
-        return None
-    added = aliased.replace(name=alias, kind=aliased.KEYWORD_ONLY, default=default)
-    return found.replace(parameters=[*parameters, added])

@@ -24,7 +24,7 @@ from .._identity import (
 from .._jax_internals.settings import x64_state
 from .._jax_internals.tracing import is_at_top_level, makes_tracers
 from .._optax_compat import dtype_of, is_factory_of_factories, takes_number
-from .._python_internals.signatures import parameters_of, signature_with_alias
+from .._python_internals.signatures import signature_of
 from .._python_internals.weak import token_of
 from ..errors import NotAFactoryError, ParameterError
 from .expressions import call_expression, expression
@@ -74,6 +74,7 @@ class Factory:
         made_by: "tuple[Factory, dict[str, Any]] | None" = None,
     ) -> None:
         self.function, self.name, self.module = function, name, module
+        self.signature = FactoryParameters(function, name)
         self._of_optax = of_optax
         # The factory of factories that made the function, such as `optax.inject_hyperparams`, and
         # its parameters. The function keeps arrays in the state, and passes anything else on.
@@ -88,10 +89,6 @@ class Factory:
         self.spellings: Table[Internals] = Table()
         self.classes: dict[Any, Any] = {}
         self.builder = _make_builder(self)
-
-    @functools.cached_property
-    def signature(self) -> "FactoryParameters":
-        return FactoryParameters(self.function, self.name)
 
     @functools.cached_property
     def is_stable(self) -> bool:
@@ -311,9 +308,13 @@ def _make_builder(factory: Factory) -> Callable[..., Any]:
     functools.update_wrapper(build, factory.function, updated=())
     build.__name__ = build.__qualname__ = factory.name
     build.__module__ = factory.module
-    signature = signature_with_alias(factory.function, "learning_rate", "lr", NotGiven.NOT_GIVEN)
-    if signature is not None:
-        build.__signature__ = signature  # pyright: ignore[reportFunctionMemberAccess]
+    if factory.signature.has_alias:
+        parameters = factory.signature.parameters
+        lr = parameters["learning_rate"].replace(
+            name="lr", kind=_Kind.KEYWORD_ONLY, default=NotGiven.NOT_GIVEN
+        )
+        shown = factory.signature.signature.replace(parameters=[*parameters.values(), lr])
+        build.__signature__ = shown  # pyright: ignore[reportFunctionMemberAccess]
     build.factory = factory  # pyright: ignore[reportFunctionMemberAccess]
     build.__canonical_owner__ = factory  # pyright: ignore[reportFunctionMemberAccess]
     return _as_class(build) if factory.is_class else build
@@ -395,13 +396,13 @@ class FactoryParameters:
     def __init__(self, function: Callable[..., Any], factory: str) -> None:
         """Read the parameters of `function`. None may have the name of an attribute of specs."""
         self.factory = factory
-        self.parameters = parameters_of(function)
+        self.signature = signature_of(function)
+        self.parameters = dict(self.signature.parameters)
         self.names = tuple(self.parameters)
         for name in _RESERVED.intersection(self.names):
             problem = f"{factory} has a parameter {name!r}, which is an attribute of all specs."
             fix = f"Give canonopt.canonical a function that calls {factory}, with another name."
             raise NotAFactoryError(problem, fix, path=name)
-        self.signature = inspect.Signature(list(self.parameters.values()))
         self.positional_only = self._of_kind(_Kind.POSITIONAL_ONLY)
         # Those that can be given by position, and those that can be given by keyword.
         self.positional = (*self.positional_only, *self._of_kind(_Kind.POSITIONAL_OR_KEYWORD))
