@@ -84,8 +84,8 @@ class Factory:
         self.makes_factories = of_optax and is_factory_of_factories(function)
         # From the key of a configuration to its spec.
         self.specs: Table[Internals] = Table()
-        # From a call as written to its spec, for calls with plain values only: a call that was
-        # seen before needs no binding of arguments and no key.
+        # From a call as written to its spec, for calls that were seen twice: these need no binding
+        # of arguments and no key.
         self.spellings: Table[Internals] = Table()
         self.classes: dict[Any, Any] = {}
         self.builder = _make_builder(self)
@@ -103,21 +103,17 @@ class Factory:
     # --- building a spec --------------------------------------------------------------------------
 
     def from_call(self, args: tuple, kwargs: dict[str, Any], key: tuple) -> Any:
-        """Return the spec of a call whose `key` no spec has, and remember the call."""
+        """Return the spec of a call whose `key` no spec has. Remember the call of a known spec."""
         spec = self._spec_of(self.signature.bind(args, kwargs))
         internals, values = internals_of(spec), (*args, *kwargs.values())
-        # The key of a call keeps the specs in it alive for longer than the spec itself. So one with
-        # specs is remembered when the spec is found again.
-        if PLAIN.issuperset(map(type, values)):
-            is_constant = not internals.is_temporary
-        else:
-            is_constant = internals.is_rebuilt
-        # What a user's factory reads may change, and a random key depends on a setting of JAX.
-        is_fixed = self.is_stable and _KEYS.isdisjoint(self.signature.names)
-        if not (is_constant and is_fixed and all(map(_is_constant, values))):
-            return spec
-        if not (has_zero := 0.0 in values) or not has_negative_zero(values):
-            internals.has_zero |= has_zero
+        # The key of a call keeps the specs in it alive for longer than the spec itself, so it is
+        # not remembered at once. What a user's factory reads may change, and a random key depends
+        # on a setting of JAX.
+        is_fixed = (
+            internals.is_rebuilt and self.is_stable and _KEYS.isdisjoint(self.signature.names)
+        )
+        if is_fixed and all(map(_is_constant, values)) and not has_negative_zero(values):
+            internals.has_zero |= 0.0 in values
             self.spellings.setdefault(key, internals)
         return spec
 
@@ -154,7 +150,8 @@ class Factory:
         spec = self.build(given, parameters)
         internals = internals_of(spec)
         internals.roots = held, values
-        if internals.is_temporary or not reading.is_comparable:
+        # What was made in some traces may hold tracers of them.
+        if makes_tracers() or not reading.is_comparable:
             return spec
         if reading.can_change:
             read_again = lambda: read(held, values)  # noqa: E731
@@ -179,14 +176,12 @@ class Factory:
 
     def build(self, given: dict[str, Any], parameters: dict[str, Any]) -> Any:
         """Build a spec with these `parameters`, calling the function with `given`."""
-        is_temporary = False
         if is_at_top_level():
             made = self.call(given)
         else:  # an interned spec outlives the trace that is going on
             with jax.ensure_compile_time_eval():
                 made = self.call(given)
-            is_temporary = makes_tracers()
-        internals = Internals(self, made, is_temporary=is_temporary)
+        internals = Internals(self, made)
         if self.makes_factories:
             inner = Factory(made, made.__name__, self.module, made_by=(self, parameters))
             internals.spec = inner.builder

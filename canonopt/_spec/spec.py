@@ -22,7 +22,7 @@ import optax
 
 from .._identity import PLAIN, Mode, Watched, is_frozen_record, is_in_place, is_namedtuple, kind_of
 from .._optax_compat import as_transform, is_transformation, number_or_none
-from .._python_internals.weak import new_token
+from .._python_internals.weak import token_of
 from ..errors import CanonoptError, NotAFactoryError, ParameterError
 from .dynamic_number import Dynamic
 
@@ -41,12 +41,8 @@ class Internals:
     watched: Watched | None = None
     # What is read then: the factory if it is the user's, and the arguments that it was called with.
     roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
-    # True if what the factory made may hold tracers of a transformation that was running.
-    is_temporary: bool = False
     # The spec, or the function that builds specs. Only if a table may hold this.
     spec: Any = None
-    # What stands for the spec in a key.
-    token: int = dataclasses.field(default_factory=new_token)
     # True if the configuration was built again and found in a table.
     is_rebuilt: bool = False
     # True if a call for it that is remembered has a zero, which equals -0.0.
@@ -219,7 +215,7 @@ class Configured:
     def __canonical_key__(self, mode: Mode) -> Hashable:
         known = self._internals
         if mode != "now":
-            return known.token
+            return token_of(known)
         return self if known.watched is None else "spec"
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
