@@ -362,18 +362,16 @@ def register(
     name = name or str(getattr(function, "__qualname__", type(function).__name__))
     module = module or str(getattr(function, "__module__", "__main__"))
     reading = read((function,))
-    builder = _builders.get(reading.key)
-    if builder is not None and builder.factory.function is not function:
+    if (known := _builders.get(reading.key)) is not None:
         # What the function that was there reads may have changed since.
-        then = read((builder.factory.function,))
-        builder = builder if then.key == reading.key else None
-    if builder is None:
-        builder = Factory(function, name, module, of_optax).builder
-        # The key contains ids of objects that the reading keeps alive.
-        vars(builder)["factory"].reading = reading
-        if reading.is_comparable:
-            builder = _builders.setdefault(reading.key, builder)
-    return builder
+        there = known.factory.function
+        if there is function or read((there,)).key == reading.key:
+            return known
+        _builders.discard(reading.key, known)
+    builder = Factory(function, name, module, of_optax).builder
+    # The key contains ids of objects that the reading keeps alive.
+    vars(builder)["factory"].reading = reading
+    return _builders.setdefault(reading.key, builder) if reading.is_comparable else builder
 
 
 # --- parameters -----------------------------------------------------------------------------------

@@ -60,6 +60,17 @@ def test_canonical_is_the_same_for_the_same_function():
     assert local(2.0)(1.0) is not local(3.0)(1.0)
 
 
+def test_a_factory_whose_defaults_were_set_stands_for_no_other():
+    def make():
+        return lambda rate, scale=1.0: optax.scale(rate * scale)
+
+    changed = make()
+    canonopt.canonical(changed)
+    changed.__defaults__ = (2.0,)
+    built = canonopt.canonical(make())(0.5)
+    assert built.update(1.0, built.init(1.0))[0] == 0.5
+
+
 def test_the_error_of_a_factory_comes_through_untouched_and_leaves_nothing():
     built = []
 
