@@ -21,6 +21,20 @@ from . import double_float
 from .dynamic_number import FLOATS, NUMBERS, Dynamic, dtype_of
 
 
+def _operator(function: Callable[..., Any]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return the methods for `number + other` and for `other + number`."""
+    return lambda a, b: _compute(function, a, b), lambda b, a: _compute(function, a, b)
+
+
+def _refused(by: str) -> Callable[..., Any]:
+    """Return a method that raises an error, since it needs the value."""
+
+    def refuse(number: "TracedNumber", *_: Any, **__: Any) -> Any:
+        raise _value_needed(number.name, by)
+
+    return refuse
+
+
 class TracedNumber:
     """A number that a factory was given, or has computed from one.
 
@@ -37,9 +51,11 @@ class TracedNumber:
     # So NumPy's arrays and scalars leave their operators to this class: `array * x`.
     __array_ufunc__ = None
 
-    def __init__(self, array: Any, double: Any, kind: type, name: str) -> None:
+    def __init__(
+        self, array: Any, double: Any, kind: type, name: str, has_branches: bool = False
+    ) -> None:
         self.array, self.double, self.kind, self.name = array, double, kind, name
-        self.has_branches = False
+        self.has_branches = has_branches
 
     @classmethod
     def of(cls, number: Dynamic, name: str) -> "TracedNumber":
@@ -55,6 +71,20 @@ class TracedNumber:
     dtype = property(lambda self: self.array.dtype)
     weak_type = property(lambda self: self.array.weak_type)
 
+    # The operators that Optax needs.
+    __add__, __radd__ = _operator(operator.add)
+    __sub__, __rsub__ = _operator(operator.sub)
+    __mul__, __rmul__ = _operator(operator.mul)
+    __truediv__, __rtruediv__ = _operator(operator.truediv)
+    __pow__, __rpow__ = _operator(operator.pow)
+    __lt__, __gt__ = _operator(operator.lt)
+    __le__, __ge__ = _operator(operator.le)
+    __eq__ = _operator(operator.eq)[0]
+    __ne__ = _operator(operator.ne)[0]
+
+    def __neg__(self) -> Any:
+        return _compute(operator.neg, self)
+
     def __bool__(self) -> bool:
         run = _current.get() if self.has_branches else None
         if run is not None and len(run.asked) < _MAX_QUESTIONS:
@@ -62,8 +92,14 @@ class TracedNumber:
             return len(run.asked) <= len(run.answers) and run.answers[len(run.asked) - 1]
         raise _value_needed(self.name, "a Python `if`, a comparison or an assertion")
 
-    def __neg__(self) -> Any:
-        return _compute(operator.neg, self)
+    __float__ = _refused("float(...)")
+    __int__ = _refused("int(...)")
+    __index__ = _refused("a shape, a range or an index")
+    __array__ = _refused("a NumPy function")
+    __abs__ = _refused("abs(...)")
+    __round__ = _refused("round(...)")
+    __floordiv__ = __rfloordiv__ = _refused("`//`")
+    __mod__ = __rmod__ = _refused("`%`")
 
 
 # Functions of JAX that are jitted take pytrees, and give a Python number to what is inside as an
@@ -83,21 +119,8 @@ def _value_needed(name: str, by: str) -> DynamicSpecError:
 
 # --- operators ----------------------------------------------------------------------------------
 
-_COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le, operator.gt, operator.ge)
-# The operators that Optax needs.
-_OPERATORS = (operator.add, operator.sub, operator.mul, operator.truediv, operator.pow)
+_COMPARISONS = (operator.eq, operator.ne, operator.lt, operator.le)
 _IN_DOUBLE: dict[Any, Any] = {operator.add: double_float.add, operator.mul: double_float.multiply}
-# Those that need the value, and what the error says.
-_REFUSED = {
-    "__float__": "float(...)",
-    "__int__": "int(...)",
-    "__index__": "a shape, a range or an index",
-    "__array__": "a NumPy function",
-    "__abs__": "abs(...)",
-    "__round__": "round(...)",
-    **dict.fromkeys(("__floordiv__", "__rfloordiv__"), "`//`"),
-    **dict.fromkeys(("__mod__", "__rmod__"), "`%`"),
-}
 
 
 def _compute(function: Callable[..., Any], *operands: Any) -> Any:
@@ -121,7 +144,13 @@ def _compute(function: Callable[..., Any], *operands: Any) -> Any:
     if compares or kind is int:  # computed as it is, since an integer has no -0
         array = double if compares else function(*(_as_array(x, int) for x in operands))
         double = double_float.join((array, None, None), jnp)
-        return TracedNumber(array, double, bool if compares else int, name)
+        if function not in (operator.eq, operator.ne):
+            return TracedNumber(array, double, bool if compares else int, name)
+        # Only floats: if a factory compares an integer, a number of steps for one, the answer
+        # decides what the program is.
+        number, other = operands
+        has_branches = number.kind in FLOATS and isinstance(other, int | float)
+        return TracedNumber(array, double, bool, name, has_branches)
     array = function(*(_as_array(x, kind) for x in operands))
     # `-1 * learning_rate` is frequent. In general a product needs all parts of the number, and each
     # part is one more argument of the program.
@@ -156,39 +185,6 @@ def _as_array(x: Any, kind: type) -> Any:
     with np.errstate(all="ignore"):  # a number may be too large for a float32
         array = x.array if isinstance(x, TracedNumber) else np.asarray(kind(x), dtype_of(kind))
     return double_float.converted(array, dtype_of(kind), is_weak=kind is not np.float64)
-
-
-def _add_operator(function: Callable[..., Any]) -> None:
-    name = function.__name__
-    setattr(TracedNumber, f"__{name}__", lambda a, b: _compute(function, a, b))
-    setattr(TracedNumber, f"__r{name}__", lambda b, a: _compute(function, a, b))
-
-
-def _add_comparison(function: Callable[..., Any]) -> None:
-    def compare(a: TracedNumber, b: Any) -> Any:
-        result = _compute(function, a, b)
-        # Only floats: if a factory compares an integer, a number of steps for one, the answer
-        # decides what the program is.
-        if isinstance(result, TracedNumber) and function in (operator.eq, operator.ne):
-            result.has_branches = isinstance(b, int | float) and a.kind in FLOATS
-        return result
-
-    setattr(TracedNumber, f"__{function.__name__}__", compare)
-
-
-def _add_refusal(name: str, by: str) -> None:
-    def refuse(number: TracedNumber, *_: Any, **__: Any) -> Any:
-        raise _value_needed(number.name, by)
-
-    setattr(TracedNumber, name, refuse)
-
-
-for _function in _OPERATORS:
-    _add_operator(_function)
-for _function in _COMPARISONS:
-    _add_comparison(_function)
-for _name, _by in _REFUSED.items():
-    _add_refusal(_name, _by)
 
 
 # --- a Python `if` on a traced number -------------------------------------------------------------
