@@ -110,7 +110,7 @@ class Factory:
         # not remembered at once. What a user's factory reads may change, and a random key depends
         # on a setting of JAX.
         is_fixed = (
-            internals.is_rebuilt and self.is_stable and _KEYS.isdisjoint(self.signature.names)
+            internals.is_rebuilt and self.is_stable and _KEYS.isdisjoint(self.signature.parameters)
         )
         if is_fixed and all(map(_is_constant, values)) and not has_negative_zero(values):
             internals.has_zero |= 0.0 in values
@@ -390,45 +390,34 @@ class FactoryParameters:
         """Read the parameters of `function`. None may have the name of an attribute of specs."""
         self.factory = factory
         self.signature = signature_of(function)
-        self.parameters = dict(self.signature.parameters)
-        self.names = tuple(self.parameters)
-        for name in _RESERVED.intersection(self.names):
+        self.parameters = self.signature.parameters
+        for name in _RESERVED.intersection(self.parameters):
             problem = f"{factory} has a parameter {name!r}, which is an attribute of all specs."
             fix = f"Give canonopt.canonical a function that calls {factory}, with another name."
             raise NotAFactoryError(problem, fix, path=name)
-        self.positional_only = self._of_kind(_Kind.POSITIONAL_ONLY)
-        # Those that can be given by position, and those that can be given by keyword.
-        self.positional = (*self.positional_only, *self._of_kind(_Kind.POSITIONAL_OR_KEYWORD))
-        self.by_keyword = frozenset(self._of_kind(_Kind.POSITIONAL_OR_KEYWORD, _Kind.KEYWORD_ONLY))
+        of_kind = lambda kind: tuple(n for n, p in self.parameters.items() if p.kind is kind)  # noqa: E731
+        by_position_or_keyword = of_kind(_Kind.POSITIONAL_OR_KEYWORD)
+        self.positional_only = of_kind(_Kind.POSITIONAL_ONLY)
+        self.positional = self.positional_only + by_position_or_keyword
         # The names of `*args` and `**kwargs`.
-        self.variadic = next(iter(self._of_kind(_Kind.VAR_POSITIONAL)), None)
-        self.keywords = next(iter(self._of_kind(_Kind.VAR_KEYWORD)), None)
+        self.variadic = next(iter(of_kind(_Kind.VAR_POSITIONAL)), None)
+        self.keywords = next(iter(of_kind(_Kind.VAR_KEYWORD)), None)
         empty = {_Kind.VAR_POSITIONAL: (), _Kind.VAR_KEYWORD: {}}
         defaults = {n: empty.get(p.kind, p.default) for n, p in self.parameters.items()}
         self.defaults = {n: value for n, value in defaults.items() if value is not _Kind.empty}
-        self.required = frozenset(self.names).difference(self.defaults)
         # The defaults, in the order of the parameters; None for those without.
-        self.template = dict.fromkeys(self.names) | self.defaults
+        self.template = dict.fromkeys(self.parameters) | self.defaults
         # True if `learning_rate` can be given as `lr`, which nothing else can mean.
         is_free = "lr" not in self.parameters and self.keywords is None
-        self.has_alias = "learning_rate" in self.by_keyword and is_free
-
-    def _of_kind(self, *kinds: Any) -> tuple[str, ...]:
-        return tuple(name for name, p in self.parameters.items() if p.kind in kinds)
+        by_keyword = by_position_or_keyword + of_kind(_Kind.KEYWORD_ONLY)
+        self.has_alias = is_free and "learning_rate" in by_keyword
 
     def bind(self, args: tuple, kwargs: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values given by a call, as Python would bind them, `lr` as `learning_rate`.
 
         Raises `ParameterError` for a call that Python would refuse.
         """
-        if "lr" in kwargs:
-            kwargs = self._without_alias(kwargs)
-        # `Signature.bind` takes 8 us, as long as Optax takes to build two optimizers.
-        given = dict(zip(self.positional, args, strict=False))
-        if len(given) == len(args) and given.keys().isdisjoint(kwargs):
-            given.update(kwargs)
-            if self.by_keyword.issuperset(kwargs) and self.required <= given.keys():
-                return given
+        kwargs = self._without_alias(kwargs)
         try:
             return self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:
@@ -468,8 +457,8 @@ class FactoryParameters:
         """
         named = {**(current or {}), **self._without_alias(named)}
         given = {name: value for name, value in named.items() if name in self.parameters}
-        if missing := [n for n in self.names if n in self.required and n not in given]:
-            raise self._refused(f"missing a required argument: {missing[0]!r}", given)
+        if (missing := self._missing(given)) is not None:
+            raise self._refused(f"missing a required argument: {missing!r}", given)
         try:
             args, kwargs = self.unbind(given)
         except TypeError as error:  # the value of `*args` or of `**kwargs` is of another kind
@@ -491,31 +480,33 @@ class FactoryParameters:
         return (*args, *rest), dict(**kwargs, **extras)
 
     def differing(self, given: Mapping[str, Any], containers: bool = False) -> dict[str, Any]:
-        """Return the values that differ from the defaults, in the order of the parameters.
+        """Return the values that differ from the defaults.
 
         A list or a dict differs from an equal default, which the factory may read later, in a call.
         A field of a spec has a copy of the default, so `containers` asks what is in them.
         """
-        # In a call, keyword arguments may be in any order.
-        names = given if len(given) == 1 else [name for name in self.names if name in given]
-        found, defaults = {}, self.defaults
-        for name in names:
-            value = given[name]
-            if name not in defaults or not _is_same_value(value, defaults[name], containers):
-                found[name] = value
-        return found
+        defaults = self.defaults
+        return {
+            name: value
+            for name, value in given.items()
+            if name not in defaults or not _is_same_value(value, defaults[name], containers)
+        }
 
     def _refused(self, reason: str, given: Collection[str]) -> ParameterError:
         """Build the error for a call, with what Python says of it."""
         unknown = next((name for name in given if name not in self.parameters), None)
-        missing = (name for name in self.names if name in self.required and name not in given)
-        near = difflib.get_close_matches(unknown or "", self.names, n=1)
+        near = difflib.get_close_matches(unknown or "", self.parameters, n=1)
         hint = f"Did you mean {near[0]!r}? " if near else ""
         plain = [p.replace(annotation=p.empty) for p in self.parameters.values()]
         alias = " lr is another name of learning_rate." if self.has_alias else ""
         fix = f"{hint}Its signature is {self.factory}{inspect.Signature(plain)}.{alias}"
-        path = unknown or next(missing, None)
+        path = unknown or self._missing(given)
         return ParameterError(f"{self.factory}: {reason}.", fix, path=path)
+
+    def _missing(self, given: Collection[str]) -> str | None:
+        """Return the first parameter without a value."""
+        needed = (name for name in self.parameters if name not in self.defaults)
+        return next((name for name in needed if name not in given), None)
 
 
 def _is_same_value(value: Any, default: Any, containers: bool) -> bool:

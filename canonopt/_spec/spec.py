@@ -192,7 +192,7 @@ class Configured:
     def parameters(self) -> dict[str, Any]:
         """Return the value of each parameter, by name."""
         fields = vars(self)
-        return {name: fields[name] for name in self._factory.signature.names}
+        return {name: fields[name] for name in self._factory.signature.parameters}
 
     @classmethod
     def __get_pydantic_core_schema__(cls, source: Any, handler: Any) -> Any:

@@ -478,7 +478,7 @@ anything = st.recursive(
             lambda name: st.fixed_dictionaries(
                 {
                     "optax": st.just(name),
-                    **dict.fromkeys(getattr(canonopt, name).factory.signature.names, inner),
+                    **dict.fromkeys(getattr(canonopt, name).factory.signature.parameters, inner),
                 }
             )
         )

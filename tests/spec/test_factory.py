@@ -578,7 +578,7 @@ def test_a_wrapper_binds_its_own_arguments():
     def with_momentum(*args, **kwargs):
         return sgd(args[0], **({"momentum": 0.9} | kwargs))
 
-    assert [*parameters_of(clipped).names] == ["learning_rate", "max_norm", "momentum"]
+    assert [*parameters_of(clipped).parameters] == ["learning_rate", "max_norm", "momentum"]
     assert parameters_of(clipped).defaults["momentum"] == 0.9
     for wrapper in (with_momentum, functools.partial(with_momentum, momentum=0.5)):
         assert parameters_of(wrapper).bind((0.1,), {}) == {"args": (0.1,)}
@@ -618,4 +618,4 @@ class Methods:
     ],
 )
 def test_the_names_behind_wrappers_that_hand_on_their_arguments(wrapper, names):
-    assert [*parameters_of(wrapper).names] == names
+    assert [*parameters_of(wrapper).parameters] == names
