@@ -82,14 +82,18 @@ def restore_like(
     """
     # Equinox compares the types of leaves, so what is no array is passed on as it is.
     template = jax.tree.map(_as_struct, like)
-    if manifest is not None:
-        _check(_read(manifest), _contents(template))
     try:
+        if manifest is not None:
+            _check(json.loads(manifest), _contents(template))
         restored = load(template)
-    except FileNotFoundError:  # which says what is wrong by itself
+    except (CheckpointError, FileNotFoundError):  # which say what is wrong by themselves
         raise
     except Exception as error:
-        raise _unreadable(error) from error
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        raise CheckpointError(
+            f"Nothing was restored, since the checkpoint cannot be read:\n  {text[:_MAX_TEXT]}",
+            "Restore another checkpoint, or restore it into a tree like the one that was saved.",
+        ) from error
     wanted, structure = jax.tree.flatten(like)
     leaves, found = jax.tree.flatten(restored)
     if found != structure and type(restored) is list and len(leaves) == len(wanted):
@@ -165,16 +169,6 @@ def _contents(tree: Any) -> dict[str, str]:
     return found
 
 
-def _read(manifest: str | bytes) -> dict[str, str]:
-    try:
-        found = json.loads(manifest)
-        if not isinstance(found, dict) or any(type(text) is not str for text in found.values()):
-            raise ValueError("this is no manifest")
-    except (TypeError, ValueError) as error:
-        raise _unreadable(error) from error
-    return found
-
-
 # --- errors ---------------------------------------------------------------------------------------
 
 _MAX_LINES, _MAX_TEXT = 10, 300
@@ -209,12 +203,4 @@ def _misfit(differences: Mapping[str, tuple[str, str]]) -> CheckpointError:
         path=f"like{path}",
         before=before,
         after=after,
-    )
-
-
-def _unreadable(error: Exception) -> CheckpointError:
-    text = " ".join(f"{type(error).__name__}: {error}".split())
-    return CheckpointError(
-        f"Nothing was restored, since the checkpoint cannot be read:\n  {text[:_MAX_TEXT]}",
-        "Restore another checkpoint, or restore it into a tree like the one that was saved.",
     )

@@ -349,7 +349,7 @@ def test_a_file_that_was_cut_off(library, tmp_path):
     assert caught.value.__cause__ is not None
 
 
-@pytest.mark.parametrize("cut", ["", '{"w": "float', b"[]", '{"w": 3}', {"w": "float32[2]"}])
+@pytest.mark.parametrize("cut", ["", '{"w": "float', b"[]", {"w": "float32[2]"}])
 def test_a_manifest_that_was_cut_off(cut):
     with pytest.raises(errors.CheckpointError, match="the checkpoint cannot be read"):
         canonopt.restore_like(small(), pytest.fail, cut)
