@@ -256,7 +256,7 @@ def _first_member(child: Any) -> Any:
 def _put_together(template: Template, children: Iterable[Any], made: Any = None) -> Configured:
     flat = tuple(children), template
     deferred = Deferred(template.factory, made, template.watched, flat=flat)
-    return make_spec(template.cls, template.filled(flat[0]), deferred, deferred.transform())
+    return make_spec(template.cls, template.filled(flat[0]), deferred)
 
 
 # Each call of a jitted function flattens its arguments. A function in Python would take longer.

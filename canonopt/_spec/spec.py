@@ -52,6 +52,10 @@ class Internals:
         """Return what the factory makes of the parameters."""
         return self.made
 
+    def transform(self) -> optax.GradientTransformationExtraArgs:
+        """Return that as a transformation."""
+        return as_transform(self.made)
+
     def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         """Call a part of what the factory made, which may change what the spec was built from."""
         self.check()
@@ -453,17 +457,12 @@ _registered(ScheduleSpec)
 
 
 def make_spec(
-    cls: type[Configured], parameters: dict[str, Any], internals: Internals, called: Any = None
+    cls: type[Configured], parameters: dict[str, Any], internals: Internals
 ) -> Configured:
-    """Make a spec of class `cls`. Every spec is made here.
-
-    `called` is the transformation that it runs, if that is not `internals.made`.
-    """
+    """Make a spec of class `cls`. Every spec is made here."""
     if issubclass(cls, Spec):
         # `init_like_grads` looks for it among what `update` captures.
-        called = internals.made if called is None else called
-        if not isinstance(called, optax.GradientTransformationExtraArgs):
-            called = as_transform(called)
+        called = internals.transform()
 
         def init(params: Any) -> Any:
             try:
