@@ -92,9 +92,7 @@ class Template:
     __canonicalized__ = True
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
-        if mode != "now":
-            return token_of(self)
-        return self if self.watched is None else "template"
+        return token_of(self)
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         if self.watched is None:

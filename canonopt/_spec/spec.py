@@ -23,7 +23,7 @@ import optax
 from .._identity import PLAIN, Mode, Watched, is_frozen_record, is_in_place, is_namedtuple, kind_of
 from .._optax_compat import as_transform, is_transformation, number_or_none
 from .._python_internals.weak import token_of
-from ..errors import CanonoptError, NotAFactoryError, ParameterError
+from ..errors import NotAFactoryError, ParameterError
 from .dynamic_number import Dynamic
 
 
@@ -468,7 +468,7 @@ def make_spec(
             try:
                 return internals.run(called.init, params)
             except Exception as error:
-                _check_leaves(internals.factory, params, error)
+                _note_leaf(params, error)
                 raise
 
         def update(updates: Any, state: Any, params: Any = None, **extra_args: Any) -> Any:
@@ -484,20 +484,17 @@ def make_spec(
     return spec
 
 
-def _check_leaves(factory: Any, params: Any, error: Exception) -> None:
-    """Raise `ParameterError` if `params` has a leaf without a dtype, as a whole model has."""
-    if isinstance(error, CanonoptError):
-        return
+def _note_leaf(params: Any, error: Exception) -> None:
+    """Note on an error that `params` has a leaf without a dtype, as a whole model has."""
     for path, leaf in jtu.tree_flatten_with_path(params)[0]:
         if not hasattr(leaf, "dtype") and not isinstance(leaf, bool | int | float | complex):
-            kind = "function" if callable(leaf) else type(leaf).__name__
-            where = jtu.keystr(path)
-            raise ParameterError(
-                f"{factory.name} cannot make a state for {where}, which is a {kind}.",
-                "Write optim.init(eqx.filter(model, eqx.is_inexact_array)), or "
-                "optim.init_like_grads(model, loss_fn, ...).",
-                path=where,
-            ) from error
+            note = (
+                f"{jtu.keystr(path)} is no array, but {type(leaf)}. Write optim.init(eqx.filter("
+                "model, eqx.is_inexact_array)), or optim.init_like_grads(model, loss_fn, ...)."
+            )
+            if note not in getattr(error, "__notes__", ()):  # of a spec inside this one
+                error.add_note(note)
+            return
 
 
 # --- classes ------------------------------------------------------------------------------------
