@@ -21,7 +21,7 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
-from .._identity import PLAIN, HoldsArray, Mode, Table, Watched, leads_to_objects, read
+from .._identity import HoldsArray, Mode, Table, Watched, leads_to_objects, read
 from .._jax_internals.tracing import makes_tracers
 from .._optax_compat import as_transform
 from .._python_internals.weak import token_of
@@ -48,8 +48,6 @@ def _take_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any
     children = {}
 
     def change(path: str, value: Any) -> Any:
-        if type(value) in PLAIN:
-            return value
         is_spec = isinstance(value, Configured) and jtu.tree_leaves(value)
         if not (is_spec or isinstance(value, _ARRAYS | Dynamic)):
             return value

@@ -141,7 +141,7 @@ class Factory:
             self._check_no_iterator(parameters)
             return make_dynamic(self, parameters)
         key = (_x64.value, _settings(_config), tuple(given), reading.key)
-        found = self.specs.find(key, _nothing)() if reading.is_comparable else None
+        found = self.specs.get(key) if reading.is_comparable else None
         if found and (found.watched is None or found.watched.is_unchanged()):
             found.is_rebuilt = True
             return found.spec

@@ -505,7 +505,7 @@ def _note_leaf(params: Any, error: Exception) -> None:
 
 def class_for(factory: Any, made: Any) -> type[Configured]:
     """Return the class of the spec for what `factory` has made."""
-    is_transform = isinstance(made, optax.GradientTransformation) or is_transformation(made)
+    is_transform = is_transformation(made)
     if not is_transform and not callable(made):
         raise NotAFactoryError(
             f"{factory.expression}(...) returned {made!r}, which is neither a gradient "
