@@ -419,6 +419,9 @@ class FactoryParameters:
         """
         kwargs = self._without_alias(kwargs)
         try:
+            for name in self.positional_only[len(args) :]:
+                if name in kwargs:  # Python 3.13 gives it to the parameter, and not to `**kwargs`
+                    raise TypeError(f"{name!r} parameter is positional only")
             return self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             # Python 3.13 says first what is missing.
