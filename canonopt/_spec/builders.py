@@ -51,8 +51,9 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
 
     **Returns:** a function with the signature of `function` that returns specs.
 
-    **Raises:** `NotAFactoryError` if `function` is not callable. The returned function raises it if
-    `function` returns neither a transformation nor a schedule.
+    **Raises:** `NotAFactoryError` if `function` is not callable, or has a parameter with the name of
+    an attribute of specs. The returned function raises it if `function` returns neither a
+    transformation nor a schedule.
     """
     if not callable(function):
         problem = f"canonopt.canonical needs a function, and got {function!r}."

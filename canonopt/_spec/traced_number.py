@@ -64,7 +64,7 @@ class TracedNumber:
     def __jax_array__(self) -> Any:
         return self.array
 
-    # From `aval`, `jnp.asarray` reads the weak type.
+    # From `aval`, `jnp.asarray` reads the weak type; `jnp.full_like` and others read the rest.
     aval = property(lambda self: jax.typeof(self.array))
     shape = property(lambda self: self.array.shape)
     ndim = property(lambda self: self.array.ndim)

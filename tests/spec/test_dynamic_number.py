@@ -202,6 +202,8 @@ def test_a_comparison_is_that_of_python(compare, x, y, both, is_first):
         (lambda x: 0.0 + x, -0.0),
         (lambda x: -(x / 1.0) + 0.0, 0.0),
         (lambda x: x + -0.0, -0.0),
+        (lambda x: jnp.full((), x), 0.3),
+        (lambda x: jnp.full_like(jnp.bfloat16(1.0), x), 3),
     ],
 )
 def test_an_operator_gives_the_type_and_the_number_of_python(expression, number):
