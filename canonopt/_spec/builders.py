@@ -51,8 +51,8 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
 
     **Returns:** a function with the signature of `function` that returns specs.
 
-    **Raises:** `NotAFactoryError` if `function` is not callable, or has a parameter with the name of
-    an attribute of specs. The returned function raises it if `function` returns neither a
+    **Raises:** `NotAFactoryError` if `function` is not callable, or has a parameter with the name
+    of an attribute of specs. The returned function raises it if `function` returns neither a
     transformation nor a schedule.
     """
     if not callable(function):
