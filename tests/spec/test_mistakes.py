@@ -52,8 +52,8 @@ CALLS = {
 # Text in place of a number or a boolean.
 NUMBERS = {
     "adam('1e-3')": (
-        "adam needs a number or a boolean for learning_rate, and got '1e-3'. Write one. "
-        "YAML takes 1e-3 for text, and 1.0e-3 for a number."
+        "adam needs a number or a boolean for learning_rate, and got '1e-3'. Write it "
+        "without quotes. In YAML, 1e-3 is text, and 1.0e-3 a number."
     ),
     "sgd(0.1, nesterov='false')": "boolean for nesterov, and got 'false'.",
     "adamw(1e-3, eps='1e-8')": "boolean for eps, and got '1e-8'.",
