@@ -70,8 +70,8 @@ T = TypeVar("T")
 class Table(Generic[T]):
     """Holds for each key one *anchor*, for as long as something else keeps that anchor alive.
 
-    An anchor is an object that can be weakly referenced. A spec that cannot, because it is a tuple,
-    is represented by its `update` function: the two refer to each other, so they live equally long.
+    An anchor is an object that can be weakly referenced. A spec cannot, because it is a tuple, so
+    its `Internals` stand for it: the two refer to each other, and live equally long.
 
     `clear_caches` empties the table, unless it `stays`.
     """
