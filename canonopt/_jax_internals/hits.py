@@ -1,5 +1,6 @@
 """Calls that a jit cache has an entry for, and how to trace them again."""
 
+import contextlib
 import functools
 import itertools
 from collections.abc import Callable
@@ -67,8 +68,9 @@ class HitWatch(Watch):
 def _call(of_jax: Any, watch: HitWatch, jitted: Any, args: tuple, kwargs: Any, output: Any) -> None:
     if of_jax is not None:
         of_jax(jitted, args, kwargs, output)
-    for listener in watch.listeners:
-        listener(jitted, args, kwargs)
+    with contextlib.ExitStack() as stack:  # which calls each, also if another one raises
+        for listener in watch.listeners:
+            stack.callback(listener, jitted, args, kwargs)
 
 
 def _of_jax(hook: Any) -> Any:

@@ -59,10 +59,15 @@ def whole_context() -> Hashable:
     """
     return (
         tracing_context(),
-        *map(_hashable, jax.config.values.items()),
+        *all_settings(),
         *_contexts_of_libraries(),
         *map(repr, (np.geterr(), np.get_printoptions(), warnings.filters)),
     )
+
+
+def all_settings() -> tuple[Hashable, ...]:
+    """Return the whole of `jax.config`, with the values of this thread."""
+    return (*map(_hashable, jax.config.values.items()),)
 
 
 def _hashable(value: Any) -> Hashable:

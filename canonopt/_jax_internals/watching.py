@@ -18,6 +18,7 @@ import jax.tree_util as jtu
 import numpy as np
 
 from .._python_internals.namespaces import attribute, loaded
+from .._python_internals.weak import WeakIdMap
 from .functions import JIT_OPTIONS
 from .settings import default_settings, unsupported
 from .tracing import (
@@ -282,16 +283,23 @@ class MissWatch(Watch):
             try:
                 result = original(fun, ji, args, kwargs)
             except BaseException as error:
-                is_traced = was_tracing(error) and not isinstance(error, NotTraced)
+                if is_traced := was_tracing(error) and not isinstance(error, NotTraced):
+                    with contextlib.suppress(TypeError):  # it takes no weak reference
+                        _failed.set(fun, True)
                 _leave(entered, is_traced, None)
                 without_own_frame(error)
                 raise
             jaxpr = _jaxpr_of(result)
             # Both are asked: a jaxpr that is new here may have been traced before the watch began.
-            _leave(entered, _is_new(jaxpr) and traces_so_far() > before, jaxpr)
+            # JAX counts no miss for what has failed once, and none before its caches are cleared.
+            is_traced = traces_so_far() != before or _failed.get(fun, False)
+            _leave(entered, _is_new(jaxpr) and is_traced, jaxpr)
             return result
 
         return watched
+
+
+_failed: WeakIdMap[bool] = WeakIdMap()  # functions of which a trace has failed
 
 
 def _leave(entered: list[tuple[Callable[..., None], Any]], is_traced: bool, jaxpr: Any) -> None:

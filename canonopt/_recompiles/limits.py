@@ -327,11 +327,12 @@ def no_recompiles(
             f"Write allow=({allow if isinstance(allow, str) else 'evaluate'!r},).",
             path="allow",
         )
-    return _guarded(_Guard(mode, frozenset(allow), warmup))
+    return _guarded(mode, frozenset(allow), warmup)
 
 
 @contextlib.contextmanager
-def _guarded(guard: "_Guard") -> Iterator[CompileLog]:
+def _guarded(mode: Mode, allow: frozenset[str], warmup: int) -> Iterator[CompileLog]:
+    guard = _Guard(mode, allow, warmup)  # for each call of what this decorates
     log = guard.log
     with recording(guard, all_threads=True):
         yield log

@@ -248,13 +248,14 @@ def is_inside_recorded(recorder: Recorder) -> bool:
 
 
 def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
-    recorders, running = _recorders(), None
-    with _noting_problems(recorders):
+    recorders = _recorders()
+    with _noting_problems(recorders), contextlib.ExitStack() as undo:
         # What a library jits inside of a trace, nobody asks about. There may be thousands.
         if (_thread.running or is_staging()) and jits_itself(given):
             return None
         running = _Running(miss := find_miss(), sys.exception())
         _thread.running.append(running)
+        undo.callback(_thread.running.remove, running)  # as after Ctrl-C
         compiles.listen()  # somebody may have cleared JAX's listeners
         function = users_function(miss.function)
         by_library, name = is_helper(function), name_of(function)
@@ -276,10 +277,11 @@ def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
                 entry = Entry(call, 0.0, operation=operation, shapes=shapes)
             if log is not None or is_operation:
                 running.entries.append((each, log, entry))
-    if running is not None:
+        undo.pop_all()
         # Last, so that the time does not include making the record.
         running.started = time.perf_counter()
-    return running
+        return running
+    return None
 
 
 def _leave(running: _Running, traced: bool, program: Any) -> None:

@@ -7,13 +7,15 @@ more, apart from JAX's caches, and what is reported is only what gives another p
 """
 
 import builtins
+import collections
 import contextlib
+import contextvars
 import dis
 import enum
 import functools
 import hashlib
-import io
 import itertools
+import logging
 import operator
 import re
 import threading
@@ -182,9 +184,11 @@ class Reads:
     def _add_value(self, find: _Find, value: Any, path: str) -> None:
         if (is_same := _comparison(value)) is not None and path not in self._ignored:
             self._values.append((find, is_same, path, _text(value)))
-        # A second run would take the next of an iterator, a file or a generator of numbers.
+        # A second run would take the next of an iterator, a file or a generator of numbers, or
+        # write into a deque or a log.
         is_random = type(value).__module__.startswith(("numpy.random", "random"))
-        self.has_effects |= is_random or hasattr(type(value), "__next__")
+        is_written = isinstance(value, _WRITTEN) or _is_method_of_container(value)
+        self.has_effects |= is_random or is_written or hasattr(type(value), "__next__")
         if id(value) not in self._seen and not isinstance(value, _WHOLE):
             self._seen.add(id(value))
             if is_gradient_transformation(value):  # compared as a whole
@@ -258,6 +262,7 @@ class Reads:
                 yield functools.partial(_looked_up, name=name), found, f"{path}.{name}"
 
 
+_WRITTEN = (collections.deque, contextvars.ContextVar, logging.Logger, logging.LoggerAdapter)
 _PLAIN: Any = (bool, int, float, complex, str, bytes, type(None), slice, range, type(...))
 _PLAIN += (np.generic, np.dtype, enum.Enum)
 _WHOLE: Any = (*_PLAIN, np.ndarray, set, frozenset, jax.Array)  # without parts to read
@@ -271,6 +276,12 @@ def _is_callable(value: Any) -> bool:
     return isinstance(value, _CALLABLES) or attribute(value, "__wrapped__") is not None
 
 
+def _is_method_of_container(value: Any) -> bool:
+    """Return True for a method such as `traces.append`, which a global may hold."""
+    owner = value.__self__ if isinstance(value, types.BuiltinMethodType) else None
+    return isinstance(owner, list | dict | set | bytearray)
+
+
 def _names(fn: Any) -> tuple[str, ...]:
     """Return the names of the positional parameters of a function."""
     code = attribute(fn, "__code__")
@@ -280,6 +291,8 @@ def _names(fn: Any) -> tuple[str, ...]:
 def _is_impure(fn: types.FunctionType) -> bool:
     """Return True if a function names something that gives another value each time, or writes."""
     code, space = code_of(fn), {**vars(builtins), **fn.__globals__}
+    if any(space.get(name) is print for name in code.globals):
+        return True
     if not code.attributes.isdisjoint(("send", "write", "put", "put_nowait")):
         return True
     for name, *attributes in filter(None, code.paths):
@@ -488,18 +501,10 @@ def _gives_another_program(call: CachedCall, changes: Changes) -> bool:
     """Return True if the function of a call, traced again, gives another program, and twice."""
     arrays = [value for *_, value in changes.values() if isinstance(value, np.ndarray)]
     try:
-        cached = call.cached()
-        with _silence, contextlib.redirect_stdout(io.StringIO()):
-            now = call.afresh()
-            is_other = not is_same_program(now, cached, arrays)
-            return is_other and is_same_program(now, call.afresh())
+        cached, now = call.cached(), call.afresh()
+        return not is_same_program(now, cached, arrays) and is_same_program(now, call.afresh())
     except Exception:  # the function fails now
         return False
-
-
-# One after the other, so that each finds what the last put back. What another thread prints in
-# these milliseconds is lost, too.
-_silence = threading.RLock()
 
 
 @attrs.define(eq=False)
@@ -591,7 +596,11 @@ class StaleWatch:
 
     def compare(self, known: _Function, function: Any, cached: CachedCall) -> None:
         """Compare what a call reads that was not traced."""
-        with self._lock:
+        # While one thread has a function traced again, whose code may wait for another thread, the
+        # others go on: their next calls are compared.
+        if not self._lock.acquire(blocking=False):
+            return
+        try:
             jaxpr = cached.cached()
             program = next((each for found, each in known.programs if found() is jaxpr), None)
             if program is None:
@@ -600,6 +609,8 @@ class StaleWatch:
                 program = program or _Program(reads_of_call(*cached.users_call()), False)
                 known.add(jaxpr, program)
             report = program.check(function, known.calls, cached)
+        finally:
+            self._lock.release()
         if report is not None:
             self._on_report(report)
 
@@ -657,9 +668,9 @@ def assert_not_stale() -> Iterator[None]:
     What a function and the functions of yours that it calls read is found by the names in their
     code. Where one has another value, the function is traced again, apart from JAX's caches. If
     that gives the same program, nothing is raised. A function that has effects (it counts its runs,
-    reads a file) is not traced again, and raises nothing; `compile_log(stale=True)` reports it as
-    unconfirmed. A function that was traced before the block is compared with what it read at its
-    first call in the block.
+    prints, reads a file) is not traced again, and raises nothing; `compile_log(stale=True)` reports
+    it as unconfirmed. A function that was traced before the block is compared with what it read at
+    its first call in the block.
 
     This watches all threads. The program has run when it raises, and its result is lost, also if
     arguments were donated.

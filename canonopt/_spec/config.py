@@ -77,7 +77,7 @@ CODECS: dict[str, tuple[Callable[[Any], bool], Callable[[Any], Any], Callable[[A
     "dtype": (
         _is(type(jnp.float32)),
         lambda kind: kind.dtype.name,
-        lambda name: getattr(jnp, np.dtype(name).name),
+        lambda name: getattr(jnp, np.dtype(str(name)).name),  # to NumPy, None is float64
     ),
     "namedtuple": (
         lambda value: is_namedtuple(type(value)) and not is_transformation(value),

@@ -32,7 +32,7 @@ def expression(value: Any) -> str:
 
 def _named(value: Any) -> str:
     """Return the name of a function or a class, with its module."""
-    if value.__module__ == "builtins":
+    if value.__module__ in ("builtins", None):
         return value.__qualname__
     # `optax.adam`, not `optax._src.alias.adam`, which may move.
     package = value.__module__.partition(".")[0]

@@ -21,7 +21,7 @@ from .._identity import (
     has_negative_zero,
     read,
 )
-from .._jax_internals.settings import x64_state
+from .._jax_internals.settings import all_settings, x64_state
 from .._jax_internals.tracing import is_at_top_level, makes_tracers
 from .._optax_compat import dtype_of, is_factory_of_factories, takes_number
 from .._python_internals.signatures import signature_of
@@ -50,8 +50,8 @@ _settings = operator.attrgetter(
     "jax_threefry_partitionable",
     *(["jax_default_dtype_bits"] if hasattr(_config, "jax_default_dtype_bits") else []),
 )
-# The attributes of specs, which no parameter hides.
-_RESERVED = frozenset((*dir(Spec), "_internals")).difference(dir(tuple))
+# The attributes of specs, which no parameter hides, and the word for a factory in a configuration.
+_RESERVED = frozenset((*dir(Spec), "_internals", "canonical")).difference(dir(tuple))
 # Parameters from which a factory makes a random key.
 _KEYS = frozenset(("key", "seed", "rng"))
 # Types of defaults that pickles hold, since another version of the factory may have others.
@@ -140,7 +140,9 @@ class Factory:
 
             self._check_no_iterator(parameters)
             return make_dynamic(self, parameters)
-        key = (_x64.value, _settings(_config), tuple(given), reading.key)
+        # The user's code may read any setting. Of Optax, these are known.
+        settings = all_settings() if reading.can_change else (_x64.value, _settings(_config))
+        key = (settings, tuple(given), reading.key)
         found = self.specs.get(key) if reading.is_comparable else None
         if found and (found.watched is None or found.watched.is_unchanged()):
             found.is_rebuilt = True
@@ -392,7 +394,7 @@ class FactoryParameters:
         self.signature = signature_of(function)
         self.parameters = self.signature.parameters
         for name in _RESERVED.intersection(self.parameters):
-            problem = f"{factory} has a parameter {name!r}, which is an attribute of all specs."
+            problem = f"{factory} has a parameter {name!r}, a name that all specs have already."
             fix = f"Give canonopt.canonical a function that calls {factory}, with another name."
             raise NotAFactoryError(problem, fix, path=name)
         of_kind = lambda kind: tuple(n for n, p in self.parameters.items() if p.kind is kind)  # noqa: E731

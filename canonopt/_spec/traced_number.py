@@ -88,7 +88,7 @@ class TracedNumber:
     def __bool__(self) -> bool:
         run = _current.get() if self.has_branches else None
         if run is not None and len(run.asked) < _MAX_QUESTIONS:
-            run.asked.append(self.array)
+            run.asked.append(self)
             return len(run.asked) <= len(run.answers) and run.answers[len(run.asked) - 1]
         raise _value_needed(self.name, "a Python `if`, a comparison or an assertion")
 
@@ -201,13 +201,15 @@ class _Run(NamedTuple):
     """The answers that a run of a function gets, and the traced booleans that it asks about."""
 
     answers: tuple[bool, ...]
-    asked: list[Any]
+    asked: list[TracedNumber]
 
 
 _current: contextvars.ContextVar[_Run | None] = contextvars.ContextVar("current", default=None)
 
 
-def _branch(function: Callable[[], Any], answers: tuple[bool, ...]) -> tuple[Any, list[Any]]:
+def _branch(
+    function: Callable[[], Any], answers: tuple[bool, ...]
+) -> tuple[Any, list[TracedNumber]]:
     """Return the result if each further answer is no, and what the run asked about."""
     run = _Run(answers, [])
     token = _current.set(run)
@@ -223,10 +225,20 @@ def first_branch(function: Callable[[], Any]) -> Any:
 
 
 def both_branches(function: Callable[[], Any], answers: tuple[bool, ...] = ()) -> Any:
-    """Return the result, a pytree, selected by the traced booleans that were asked about."""
+    """Return the result, a pytree, selected by the traced booleans that were asked about.
+
+    **Raises:** `DynamicSpecError` if the results of the two branches have other types.
+    """
     result, asked = _branch(function, answers)
     if len(asked) == len(answers):
         return result
     yes, no = (both_branches(function, (*answers, answer)) for answer in (True, False))
     decides = asked[len(answers)]
-    return jax.tree.map(lambda a, b: a if a is b else jnp.where(decides, a, b), yes, no)
+    if _types_of(yes) != _types_of(no):
+        raise _value_needed(decides.name, "a Python `if` with results of several types")
+    return jax.tree.map(lambda a, b: a if a is b else jnp.where(decides.array, a, b), yes, no)
+
+
+def _types_of(result: Any) -> Any:
+    leaves, structure = jax.tree.flatten(result)
+    return structure, [(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves]

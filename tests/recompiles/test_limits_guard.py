@@ -111,6 +111,20 @@ def test_threads_raise_where_they_trace():
     assert sorted(size for size, _ in errors) == [3, 4]
 
 
+def test_each_call_of_a_decorated_function_has_a_block_of_its_own():
+    step = jax.jit(fresh()[0])
+
+    @canonopt.no_recompiles(warmup=1)
+    def serve(size):
+        if size:
+            serve(size - 1)  # has a warm-up of its own
+            step(ones(2 * size))
+            step(ones(2 * size + 1))
+
+    with pytest.raises(RecompileError, match="was traced twice inside"):
+        serve(1)
+
+
 def test_the_error_of_the_user_comes_first():
     def step(x):
         raise KeyError("no such thing")

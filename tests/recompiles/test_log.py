@@ -37,6 +37,34 @@ def test_failed_traces():
     assert "step failed while traced, twice:\n  ValueError: no such thing" in str(log)
 
 
+def test_a_trace_after_one_that_failed_counts():
+    runs = []
+
+    @jax.jit
+    def step(x):
+        runs.append(x)
+        if len(runs) < 3:
+            raise ValueError("not yet")
+        return x
+
+    with canonopt.compile_log() as log:
+        for _ in range(2):
+            with pytest.raises(ValueError, match="not yet"):
+                step(ones(3))
+        step(ones(3)), step(ones(3))
+    assert (log["step"].traces, log["step"].compiles) == (len(runs), 1) == (3, 1)
+
+
+def test_a_trace_that_clears_the_caches_of_jax_counts():
+    def step(x):
+        jax.clear_caches()
+        return x + 1
+
+    with canonopt.compile_log() as log:
+        jax.jit(step)(ones(3))
+    assert (log["step"].traces, log["step"].compiles) == (1, 1)
+
+
 def test_seconds_of_recompiles_that_are_not_kept_are_lost_too():
     step = jax.jit(fresh()[0])
     with canonopt.compile_log() as log:

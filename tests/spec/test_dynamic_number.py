@@ -398,3 +398,18 @@ def test_the_derivative_is_that_of_an_array(function, is_wide):
         np.testing.assert_allclose(found.value, second, rtol=1e-5)
         found = jax.jvp(jax.checkpoint(whole), (made,), (jax.tree.map(jnp.ones_like, made),))
         np.testing.assert_allclose(found[1], expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "other", [lambda u: u.astype(jnp.bfloat16), lambda u: u[:1], lambda u: [u]]
+)
+def test_branches_with_results_of_several_types_are_refused(other):
+    @canonopt.canonical
+    def build(rate):
+        return optax.stateless(lambda updates, _: other(updates) if rate == 0.0 else updates)
+
+    update = jax.jit(lambda optim, updates: optim.update(updates, optim.init(updates))[0])
+    with pytest.raises(
+        canonopt.errors.DynamicSpecError, match=r"^rate of .*`if` with results of several"
+    ):
+        update(build(canonopt.dynamic(0.5)), jnp.ones(3))

@@ -218,8 +218,8 @@ def test_a_factory_that_computes_can_be_called_inside_any_transformation(transfo
 
     with jax.check_tracer_leaks():
         transform(f)(1.0)
-    # What is built eagerly in a `shard_map` holds tracers.
-    assert (built[0] is sgd(rate)) == (transform is not in_shard_map)
+        # What is built eagerly in a `shard_map` holds tracers.
+        assert (built[0] is sgd(rate)) == (transform is not in_shard_map)
     updates, _ = sgd(rate).update(jnp.ones(3), sgd(rate).init(jnp.ones(3)))
     assert bits(updates) == bits(jnp.exp(rate) * jnp.ones(3))
 
@@ -622,3 +622,15 @@ class Methods:
 )
 def test_the_names_behind_wrappers_that_hand_on_their_arguments(wrapper, names):
     assert [*parameters_of(wrapper).parameters] == names
+
+
+def test_a_users_factory_may_read_any_setting():
+    @canonopt.canonical
+    def scaled(factor):
+        is_default = jax.config.jax_default_matmul_precision is None
+        return optax.scale(factor if is_default else -factor)
+
+    before = scaled(2.0)
+    with jax.default_matmul_precision("highest"):
+        assert scaled(2.0).update(1.0, ())[0] == -2.0
+    assert scaled(2.0) is before
