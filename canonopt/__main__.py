@@ -9,7 +9,7 @@ from ._doctor import command
 
 
 def main(arguments: Sequence[str] | None = None) -> Any:
-    """Runs the command line.
+    """Run the command line.
 
     **Returns:** the argument for `sys.exit`.
     """

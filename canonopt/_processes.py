@@ -39,7 +39,7 @@ _NAME = "canonopt.assert_same_across_processes"
 
 
 def assert_same_across_processes(spec_or_model: Any, *, timeout: float = 10) -> None:
-    """Raises an error in all processes if a spec or a model is not the same in each of them.
+    """Raise an error in all processes if a spec or a model is not the same in each of them.
 
     If one process has another learning rate, mask or width than the others, its step is another
     program. Then a collective of the step hangs, or each process silently trains another model.

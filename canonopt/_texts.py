@@ -44,7 +44,7 @@ _SHOWN_AS_CONTAINERS = {kind.__repr__ for kind in _CONTAINERS}
 
 
 def text_of(value: Any, depth: int = 0) -> str:
-    """A bounded `repr` without memory addresses. It reads no more of the value than it shows."""
+    """Return a bounded `repr` without addresses. It reads no more of the value than it shows."""
     try:
         return _text(value, depth)
     except Exception:  # from an attribute of a user's class
@@ -81,7 +81,7 @@ def _text(value: Any, depth: int) -> str:
 
 
 def _items(value: Any) -> Iterator[tuple[str, Any]] | None:
-    """The items or fields of a value with their labels, or None if it has its own `repr`."""
+    """Return the items or fields of a value with their labels, or None if it has its own `repr`."""
     kind = type(value)
     if kind.__repr__ in _SHOWN_AS_CONTAINERS:
         if isinstance(value, dict):
@@ -139,7 +139,7 @@ def is_gradient_transformation(value: Any) -> bool:
 
 
 def built_as(value: Any) -> str | None:
-    """How Optax built a transformation: `optax.chain(clip_by_global_norm, adamw)`.
+    """Return how Optax built a transformation: `optax.chain(clip_by_global_norm, adamw)`.
 
     None for other values, and for what Optax did not build. Relies on an `update` being named after
     the factory around it, and on what those of `chain`, `masked` and `with_extra_args_support`

@@ -227,7 +227,7 @@ OLD_TRACE = Reason(
 
 
 def mutable(value: Any) -> Reason:
-    """For an instance whose attributes can be set."""
+    """Return the reason for an instance whose attributes can be set."""
     kind = type(value).__qualname__
     return Reason(
         f"is a {kind}, which may change",
@@ -237,7 +237,7 @@ def mutable(value: Any) -> Reason:
 
 
 def rebindable(name: str) -> Reason:
-    """For a captured variable that bytecode may still store to."""
+    """Return the reason for a captured variable that bytecode may still store to."""
     return Reason(
         f"captures {name!r}, which a loop or an assignment may rebind",
         f"Assign {name} once, before the function is made, or make it a default: "
@@ -252,7 +252,7 @@ OF_LIBRARY = Reason(
 
 
 def impure(name: str) -> Reason:
-    """For a function or value of a library that can differ each time, as `time.time`."""
+    """Return the reason for what of a library can differ each time, as `time.time`."""
     return Reason(
         f"uses {name}, which can give another value each time",
         "Use it outside of the function, and pass the result as an argument.",
@@ -260,7 +260,7 @@ def impure(name: str) -> Reason:
 
 
 def has_attributes(names: Any) -> Reason:
-    """For a function or a partial on which attributes were set."""
+    """Return the reason for a function or a partial on which attributes were set."""
     return Reason(
         f"has attributes that were set on it ({', '.join(names)})",
         "Use a default or a captured variable instead.",

@@ -21,7 +21,7 @@ class Processes:
         self._get, self._below = client.blocking_key_value_get_bytes, client.key_value_dir_get_bytes
 
     def get(self, key: str, seconds: float) -> bytes | None:
-        """The value of a key, or None if nobody has set it after so many seconds."""
+        """Return the value of a key, or None if nobody has set it after so many seconds."""
         until = time.monotonic() + seconds
         try:
             return self._get(key, round(seconds * 1000))
@@ -32,13 +32,13 @@ class Processes:
             return None
 
     def below(self, key: str) -> dict[str, bytes]:
-        """The values that have been set below a key, by the rest of their keys."""
+        """Return the values that have been set below a key, by the rest of their keys."""
         found = self._below(key)
         return {name.rpartition("/")[2]: value for name, value in found}
 
 
 def processes() -> Processes | None:
-    """The processes of `jax.distributed`, or None if it is not initialized.
+    """Return the processes of `jax.distributed`, or None if it is not initialized.
 
     Relies on `global_state` of `jax._src.distributed`: its numbers of processes, and its client
     with a store. Raises `UnsupportedVersionError` if these are gone.

@@ -25,7 +25,7 @@ class ModuleParts:
 
 
 def module_parts(value: Any) -> ModuleParts | None:
-    """The parts of an nnx module, of its `GraphDef`, or of what `nnx.jit` passes on in its place.
+    """Return the parts of an nnx module, of its `GraphDef`, or of what `nnx.jit` passes on for it.
 
     Relies on `nodes` and `attributes` of a `GraphDef`, which list the nodes and their attributes
     depth first; on `_graphdef` and `states` of what `nnx.jit` makes; and on `_pytree__nodes` of a

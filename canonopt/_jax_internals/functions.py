@@ -30,7 +30,7 @@ JIT_OPTIONS = (
 
 
 def jit_options(jitted: Any) -> dict[str, Any] | None:
-    """The keyword arguments that `jax.jit` was given for `jitted`.
+    """Return the keyword arguments that `jax.jit` was given for `jitted`.
 
     Relies on the attribute `_jit_info`, a named tuple that `jax.jit` makes of its arguments. None
     if that is gone, or if `jax.jit` with these options would not give an equal `_jit_info`.
@@ -97,13 +97,13 @@ _Shim = type(jtu.Partial(functools.partial(len)).func)
 
 
 def function_of_partial(partial: functools.partial) -> Callable[..., Any]:
-    """The function that a partial or `jax.tree_util.Partial` was given."""
+    """Return the function that a partial or `jax.tree_util.Partial` was given."""
     is_shim = type(partial.func) is _Shim and _Shim is not functools.partial
     return vars(partial.func)["fun"] if is_shim else partial.func
 
 
 def functions_inside(function: Any) -> list[Any]:
-    """`function` and the functions that it wraps, as far as they can be found.
+    """Return `function` and the functions that it wraps, as far as they can be found.
 
     Relies on the attributes in which `functools.wraps`, partials, JAX and Flax keep them, and on
     what JAX's own closures capture (those of `jax.pmap`, for example) and those of
@@ -147,7 +147,7 @@ def is_jitted(function: Any) -> bool:
 
 
 def _wrapped_call(value: Any) -> Any:
-    """The `__call__` of the class of `value` if it wraps another function."""
+    """Return the `__call__` of the class of `value` if it wraps another function."""
     call = attribute(type(value), "__call__")
     return call if attribute(call, "__wrapped__") is not None else None
 
@@ -158,7 +158,7 @@ def _is_of_jax(function: types.FunctionType) -> bool:
 
 
 def name_in_events(function: Any) -> str:
-    """The name in the events of `jax.monitoring` for a function that `jax.jit` was given."""
+    """Return the name in the events of `jax.monitoring` for a function that `jax.jit` was given."""
     while isinstance(function, functools.partial) and not hasattr(function, "__name__"):
         function = function.func
     return str(getattr(function, "__name__", "<unnamed function>"))
@@ -198,7 +198,7 @@ IMMUTABLE: dict[str, tuple[str, ...]] = {
 
 
 def name_of(function: Any) -> str:
-    """The name of a function, or of the first function inside it that has one."""
+    """Return the name of a function, or of the first function inside it that has one."""
     chain = _wrapped_by(function)
     names = (attribute(each, "__name__") for each in chain)
     # `jax.jit` names everything.
@@ -207,7 +207,7 @@ def name_of(function: Any) -> str:
 
 
 def innermost(function: Any) -> Any:
-    """The innermost function under wrappers and partials."""
+    """Return the innermost function under wrappers and partials."""
     return _wrapped_by(function)[-1]
 
 
@@ -223,7 +223,7 @@ def _wrapped_by(function: Any) -> list[Any]:
 
 
 def identity_of_code(function: Any) -> object:
-    """The code and its line numbers, which tell functions of one name apart.
+    """Return the code and its line numbers, which tell functions of one name apart.
 
     By value, so that a function that `exec` makes again and again has one log.
     """
@@ -271,7 +271,7 @@ def jits_itself(function: Any) -> bool:
 
 
 def users_function(function: Any) -> Any:
-    """The user's function, where JAX jits a function of its own around it, as `jax.pmap` does."""
+    """Return the user's function inside of one of JAX's own that is jitted, as by `jax.pmap`."""
     if not _is_of_library(function):
         return function
     inside = (f for f in functions_inside(function) if isinstance(f, types.FunctionType))

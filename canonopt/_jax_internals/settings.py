@@ -15,7 +15,7 @@ from ..errors import UnsupportedVersionError
 
 
 def key_context() -> dict[str, str]:
-    """The settings in the key of a jit cache, under JAX's own names for them.
+    """Return the settings in the key of a jit cache, under JAX's own names for them.
 
     Relies on `trace_context` and `trace_context_names` of `jax._src.config`. Empty if these are
     gone, and with jax before 0.10, which has no names.
@@ -147,7 +147,7 @@ class _PublicX64:
 
 
 def x64_state() -> Any:
-    """An object whose `value` is whether x64 is enabled in this thread.
+    """Return an object whose `value` is whether x64 is enabled in this thread.
 
     Relies on `enable_x64` of `jax._src.config`, since every call of a factory asks and the public
     way takes twice as long. Falls back to the public way.
@@ -163,13 +163,13 @@ def x64_state() -> Any:
 
 @contextlib.contextmanager
 def default_settings() -> Iterator[None]:
-    """Inside the block JAX jits and logs nothing about it, whatever the user has set."""
+    """Have JAX jit, and log nothing about it, inside the block, whatever the user has set."""
     with jax.disable_jit(False), jax.log_compiles(False), jax.explain_cache_misses(False):
         yield
 
 
 def unsupported(name: str, purpose: str = "count traces and compiles") -> UnsupportedVersionError:
-    """The error to raise if `name`, of JAX or Equinox, is gone or has changed."""
+    """Return the error to raise if `name`, of JAX or Equinox, is gone or has changed."""
     package = "equinox" if name.startswith("equinox.") else "jax"
     tested = package
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):

@@ -36,7 +36,7 @@ def is_staging() -> bool:
 
 
 def top_level_check() -> Callable[[], bool]:
-    """A function that says whether no transformation of JAX runs now.
+    """Return a function that says whether no transformation of JAX runs now.
 
     Relies on `trace_state_clean` of `jax._src.core`. If it is gone, the answer is always False.
     """
@@ -93,7 +93,7 @@ def is_compiling_by_hand() -> bool:
 
 
 def library_callers() -> Iterator[str]:
-    """The packages of libraries that a call of a jitted function came through, innermost first.
+    """Yield the packages of libraries that a jitted function was called through, innermost first.
 
     Up to the user's code, and without those that every such call comes through.
     """
@@ -174,7 +174,7 @@ def _on_duration(event: str, *_: object, **__: object) -> None:
 
 
 def traces_so_far() -> int:
-    """A number that grows with each trace of a function, in any thread.
+    """Return a number that grows with each trace of a function, in any thread.
 
     Relies on the cache around `trace_to_jaxpr`, which counts its misses. JAX before 0.9 has no such
     count, but fires an event at each trace, nested ones too. Later versions fire none for a nested
@@ -218,7 +218,7 @@ def was_tracing(error: BaseException) -> bool:
 
 
 def without_own_frame(error: BaseException) -> None:
-    """Removes the frame of the caller, which handles `error` and raises it again.
+    """Remove the frame of the caller, which handles `error` and raises it again.
 
     So a traceback reads as if nobody watched.
     """
@@ -228,7 +228,7 @@ def without_own_frame(error: BaseException) -> None:
 
 @functools.cache  # JAX keeps lists
 def hide_own_frames() -> None:
-    """Makes JAX hide the frames of this package where it hides its own.
+    """Make JAX hide the frames of this package where it hides its own.
 
     In its logs it names the line of the user, relying on `register_exclusion` of
     `jax._src.source_info_util`, and in tracebacks of errors on that of `jax._src.traceback_util`.

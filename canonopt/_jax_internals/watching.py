@@ -145,7 +145,7 @@ def is_of_filter_jit(function: Any) -> bool:
 
 
 def call_of_filter_jit(function: Any, args: tuple) -> tuple[Any, tuple, dict[str, Any]] | None:
-    """The function and arguments of the user's call. None if it is not a call of `filter_jit`.
+    """Return the user's function and arguments, or None if this is no call of `filter_jit`.
 
     Equinox passes them in three parts, each partitioned into arrays and the rest. What
     `canonopt.filter_jit` gives to `jax.jit` has a function that puts them together.
@@ -168,7 +168,7 @@ def call_of_filter_jit(function: Any, args: tuple) -> tuple[Any, tuple, dict[str
 
 
 def combined(dynamic: tuple, static: tuple) -> Any:
-    """The pytree that Equinox partitioned into arrays and the rest."""
+    """Return the pytree that Equinox partitioned into arrays and the rest."""
     leaves, structure = static
     parts = zip(dynamic, leaves, strict=True)
     # In the static part None stands for an array, as after `equinox.partition`.
@@ -313,7 +313,7 @@ misses = MissWatch()
 
 @functools.cache  # if it raises, the next use checks again
 def _check_misses(filter_jit: Any) -> None:
-    """Traces small functions, and raises `UnsupportedVersionError` unless all are seen.
+    """Trace small functions, and raise `UnsupportedVersionError` unless all are seen.
 
     `filter_jit` is that of Equinox, which may not be imported yet.
 

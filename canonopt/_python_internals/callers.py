@@ -20,7 +20,7 @@ from .libraries import is_library_code
 
 
 def place_of_line(path: str, line: int) -> str:
-    """`path:line`, or `In[3]:2` for a line of a notebook cell that IPython has run."""
+    """Return `path:line`, or `In[3]:2` for a line of a notebook cell that IPython has run."""
     return f"{_cell_of(path) or path}:{line}"
 
 
@@ -31,7 +31,7 @@ def place_of(value: Any) -> str | None:
 
 
 def _cell_of(path: str) -> str | None:
-    """The number of the cell that IPython compiled under this path.
+    """Return the number of the cell that IPython compiled under this path.
 
     Relies on `format_code_name` of IPython's compiler, which its tracebacks use too. None if that
     is gone.
@@ -65,7 +65,7 @@ def is_name_of_code(name: str) -> bool:
 
 
 def frames() -> Iterator[types.FrameType]:
-    """The frames of this thread, from the caller's outwards."""
+    """Return the frames of this thread, from the caller's outwards."""
     frame = inspect.currentframe()
     # Not kept in a variable, which would be a cycle: it would keep what all callers have alive.
     frame = frame and frame.f_back
@@ -75,7 +75,7 @@ def frames() -> Iterator[types.FrameType]:
 
 
 def call_site() -> str | None:
-    """The line of the user's code that runs now, as `file:line`.
+    """Return the line of the user's code that runs now, as `file:line`.
 
     That is the innermost frame whose file is no library's; if there is none, the innermost one of
     `__main__`. None if there is neither.
@@ -90,7 +90,7 @@ def call_site() -> str | None:
 
 
 def frames_to_the_user() -> int:
-    """The number of frames from the caller of this to the user's code.
+    """Return the number of frames from the caller of this to the user's code.
 
     A `stacklevel` counts frames, and how many JAX adds depends on the jit and on the version.
     """
@@ -116,7 +116,7 @@ class Caller:
     place: str = ""  # of the call, as `file:line`
 
     def with_modules(self, code: str) -> str:
-        """`code` with the names of the modules that it has as `{jnp}`, or imports of them first."""
+        """Return `code` with the names of modules, which it has as `{jnp}`, or their imports."""
         imports = ""
         for short, module in MODULES.items():
             if f"{{{short}}}" in code:
@@ -126,7 +126,7 @@ class Caller:
         return imports + code
 
     def name_of(self, short: str, attribute: str = "") -> str:
-        """The caller's name of a module or of what is in it, or the usual one."""
+        """Return the caller's name of a module or of what is in it, or the usual one."""
         module = self.modules.get(MODULES[short], short)
         if not attribute:
             return module
@@ -145,7 +145,7 @@ def caller_of(
     is_given: Callable[[Any, Any], bool],
     kinds: tuple[type, ...],
 ) -> Caller:
-    """The caller of the user's call that runs now; an empty one if it cannot be read.
+    """Return the caller of the user's call that runs now; an empty one if it cannot be read.
 
     **Arguments:**
 
@@ -181,7 +181,7 @@ def caller_of(
 
 
 def _imported(space: dict[str, Any], functions: Iterable[str] = ()) -> dict[str, str]:
-    """The variables that are modules to write advice with, or functions of these, by full name."""
+    """Return the variables that are modules of `MODULES`, or functions of these, by full name."""
     full = {id(sys.modules[name]): name for name in MODULES.values() if name in sys.modules}
     for function in functions:
         module, _, name = function.rpartition(".")
@@ -206,7 +206,7 @@ def _variables(frame: types.FrameType) -> dict[str, Any]:
 
 
 def _call_in_source(frame: types.FrameType) -> ast.Call | None:
-    """The call that a frame is making, if a line can be put before it."""
+    """Return the call that a frame is making, if a line can be put before it."""
     positions = frame.f_code.co_positions()
     here = next(itertools.islice(positions, frame.f_lasti // 2, None), None)
     lines = linecache.getlines(frame.f_code.co_filename, frame.f_globals)
@@ -261,7 +261,7 @@ _MISSING = object()
 
 
 def _value_of(node: ast.expr, space: Mapping[str, Any]) -> Any:
-    """The value of a variable, an attribute of an instance or an item, without running any code."""
+    """Return the value of a variable, an attribute or an item, without running any code."""
     if isinstance(node, ast.Name):
         return space.get(node.id, _MISSING)
     if isinstance(node, ast.Attribute):

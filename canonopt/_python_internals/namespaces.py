@@ -23,7 +23,7 @@ def loaded(module: str, name: str) -> Any:
 
 
 def attribute(value: Any, name: str) -> Any:
-    """`getattr(value, name, None)`, and None also if a `__getattr__` of the user's raises."""
+    """Return `getattr(value, name, None)`; None also if a `__getattr__` of the user's raises."""
     try:
         return getattr(value, name, None)
     except Exception:

@@ -50,7 +50,7 @@ def shortened(text: str) -> str:
 
 
 def cut_to_difference(before: str, after: str) -> tuple[str, str]:
-    """Two different texts, cut to where they differ."""
+    """Cut two different texts to where they differ."""
     pairs = enumerate(zip(before, after, strict=False))
     same = next((i for i, (one, other) in pairs if one != other), min(len(before), len(after)))
     # `shortened` cuts the end. If the difference is there, the beginning is cut as well.

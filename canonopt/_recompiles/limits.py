@@ -68,7 +68,7 @@ class _Alarm(Recorder):
 
 
 def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "raise") -> Any:
-    """Wraps `fn` so that it raises when it is traced more than `max_traces` times, and says why.
+    """Wrap `fn` so that it raises when it is traced more than `max_traces` times, and says why.
 
     Goes below a transformation, as in `jax.jit(canonopt.assert_max_traces(f))`, or above, as in
     `canonopt.assert_max_traces(jax.jit(f))`, in any order with those of chex and equinox.
@@ -117,7 +117,7 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
 
 
 def assert_max_compiles(jitted: Any = None, max_compiles: int = 1, *, mode: Mode = "raise") -> Any:
-    """Wraps `jitted` so that it raises when XLA compiles it more than `max_compiles` times.
+    """Wrap `jitted` so that it raises when XLA compiles it more than `max_compiles` times.
 
     This sees a second compile without a trace: for an array that is committed, sharded or in
     another kind of memory, unlike the one before. What `.lower()` gives counts when it is compiled.
@@ -204,7 +204,7 @@ def _is_same_function(function: Any, target: Any) -> bool:
 
 
 def _counted(fn: Any, limit: _Limit) -> Any:
-    """A function that counts the runs of its body in a trace."""
+    """Return a function that counts the runs of its body in a trace."""
 
     @functools.wraps(fn)
     def counted(*args: Any, **kwargs: Any) -> Any:
@@ -274,7 +274,7 @@ class _Jitted:
 def no_recompiles(
     *, mode: Literal["raise", "warn"] = "raise", allow: Sequence[str] = (), warmup: int = 0
 ) -> contextlib.AbstractContextManager[CompileLog]:
-    """Raises if anything is traced or compiled inside the block, in any thread, and says why.
+    """Raise if anything is traced or compiled inside the block, in any thread, and says why.
 
     For what is to run compiled after a warm-up, such as a server. Cached calls cost nothing extra.
 

@@ -68,10 +68,10 @@ class Recorder:
         self.log.note_problem(problem)
 
     def after_miss(self, log: FunctionLog, entry: Entry) -> None:
-        """Called after each miss, traced or not. May raise."""
+        """Hear of each miss, traced or not. May raise."""
 
     def after_compile(self, log: FunctionLog, entry: Entry, compiled: Compile) -> None:
-        """Called after a call or `.compile()` has compiled. May raise."""
+        """Hear of a call or `.compile()` that has compiled. May raise."""
 
     def close(self) -> None:
         """End recording, and let go of all that was recorded."""
@@ -112,7 +112,7 @@ class active:
 
 @contextlib.contextmanager
 def recording(recorder: Recorder, all_threads: bool) -> Iterator[None]:
-    """Has a recorder record until the end of the block, and then let go of all."""
+    """Let a recorder record until the end of the block, and then let go of all."""
     misses.check()
     with active(recorder, all_threads), contextlib.closing(recorder):
         compiles.listen()
@@ -121,7 +121,7 @@ def recording(recorder: Recorder, all_threads: bool) -> Iterator[None]:
 
 @contextlib.contextmanager
 def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[CompileLog]:
-    """Counts, by function, what is traced and compiled inside the block, whoever jitted it.
+    """Count, by function, what is traced and compiled inside the block, whoever jitted it.
 
     ```python
     >>> import canonopt, jax, jax.numpy as jnp
@@ -168,7 +168,7 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
 
 
 def record_everywhere(recorder: Recorder) -> None:
-    """Has a recorder record what every thread does, from now on."""
+    """Let a recorder record what every thread does, from now on."""
     misses.check()
     active(recorder, all_threads=True).__enter__()
     compiles.listen()
@@ -210,7 +210,7 @@ _is_compile_due = False
 
 
 def check_compiles() -> None:
-    """Raises `UnsupportedVersionError` if functions were traced and JAX reports no compile.
+    """Raise `UnsupportedVersionError` if functions were traced and JAX reports no compile.
 
     There may have been none, if it failed. So this compiles a small function to find out, once.
     """

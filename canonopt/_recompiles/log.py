@@ -102,7 +102,7 @@ class Entry(Timed):
         return self._explanation
 
     def compare_with(self, earlier: Iterable["Entry"]) -> None:
-        """Notes the first and the last of earlier calls, to be compared when somebody asks."""
+        """Note the first and the last of earlier calls, to be compared when somebody asks."""
         calls = [each.call for each in earlier if each.call is not None]
         self._earlier = [*calls[:_MAX_FIRST], *calls[_MAX_FIRST:][-_MAX_LAST:]]
 

@@ -92,7 +92,7 @@ class Factory:
 
     @functools.cached_property
     def is_stable(self) -> bool:
-        """True if the function belongs to a library, and never changes."""
+        """Return True if the function belongs to a library, and never changes."""
         return not read((self.function,)).can_change
 
     @functools.cached_property
@@ -232,7 +232,7 @@ class Factory:
 
     @property
     def expression(self) -> str:
-        """Python source for the function that builds the specs."""
+        """Return Python source for the function that builds the specs."""
         if self.made_by is not None:
             outer, parameters = self.made_by
             return outer.describe(parameters)

@@ -410,7 +410,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
     def init_like_grads(
         self, model: Any, loss_fn: Callable[..., Any] | None = None, *args: Any, **kwargs: Any
     ) -> optax.OptState:
-        """Like `canonopt.init_like_grads`, with this spec as `optim`."""
+        """Make a state as `canonopt.init_like_grads` does, with this spec as `optim`."""
         from .._steps import init_like_grads  # imports Equinox
 
         return init_like_grads(model, loss_fn, *args, optim=self, **kwargs)

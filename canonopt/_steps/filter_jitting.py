@@ -48,7 +48,7 @@ def filter_jit(
 
 
 def filter_jit(fun: Any = NOT_GIVEN, *, donate: Donate = "none", **options: Any) -> Any:
-    """`equinox.filter_jit` at the price of `jax.jit`, and for functions that are made again.
+    """Jit a function as `equinox.filter_jit` does, at the price of `jax.jit`, sharing programs.
 
     Arrays are traced, everything else is static, and a function may return anything, just as with
     `equinox.filter_jit`. The numbers are the same.

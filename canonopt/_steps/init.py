@@ -16,7 +16,7 @@ from .fixed_point import preserved_state
 def grads_like(
     model: Any, loss_fn: Callable[..., Any], *args: Any, has_aux: bool = False, **kwargs: Any
 ) -> Any:
-    """`model` cut to the leaves that get a gradient, with `None` in place of every other leaf.
+    """Cut `model` to the leaves that get a gradient, with `None` in place of every other leaf.
 
     The loss is traced for shapes once. No gradient is computed and nothing is compiled.
 
@@ -49,7 +49,7 @@ def grads_like(
 def _trace(
     loss_fn: Callable[..., Any], model: Any, args: tuple, kwargs: dict[str, Any], has_aux: bool
 ) -> tuple[Any, Any]:
-    """The loss and its gradients, as `jax.ShapeDtypeStruct`s."""
+    """Return the loss and its gradients, as `jax.ShapeDtypeStruct`s."""
 
     def scalar_loss(*loss_args: Any, **loss_kwargs: Any) -> Any:
         try:
@@ -68,7 +68,7 @@ def _trace(
 
 
 def _cut(model: Any, grads: Any) -> Any:
-    """`model` with `None` where `grads` has it."""
+    """Return `model` with `None` where `grads` has it."""
     if not jax.tree.leaves(grads):
         raise LossError(
             "No leaf of the model gets a gradient: it has no array of floats or complex numbers. "
@@ -104,7 +104,7 @@ def init_like_grads(
     extra_args: Mapping[str, Any] | None = None,
     **kwargs: Any,
 ) -> optax.OptState:
-    """An optimizer state whose structure and types an update preserves.
+    """Return an optimizer state whose structure and types an update preserves.
 
     Use it instead of `optim.init(eqx.filter(model, ...))`. There is state exactly where there is a
     gradient, so no filter has to agree with the loss. Each leaf has the dtype, the weak type, the

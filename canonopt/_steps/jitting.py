@@ -114,7 +114,7 @@ def jit(**options: Any) -> Callable[[Callable[P, T]], JittedFunction[P, T]]: ...
 @overload
 def jit(fn: Callable[P, T], /, **options: Any) -> JittedFunction[P, T]: ...
 def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
-    """`jax.jit`, for functions that are made again: one program for all that do the same.
+    """Jit a function as `jax.jit` does, with one program for all functions that do the same.
 
     `jax.jit` knows a function by identity. So a step that is made inside of a `fit()` is traced and
     compiled at each call of `fit()`. Here it runs the same program as long as the function does the
@@ -159,7 +159,7 @@ def jit(fn: Any = NOT_GIVEN, /, **options: Any) -> Any:
 
 
 def keep_programs(limit: int) -> None:
-    """Sets how many programs `canonopt.jit` and `canonopt.filter_jit` keep, 1,024 at first.
+    """Set how many programs `canonopt.jit` and `canonopt.filter_jit` keep, 1,024 at first.
 
     Those that were used least recently go first. A program that is in use stays as long as its
     function does.

@@ -29,7 +29,7 @@ class Stream:
         self._path, self._lock = "", _thread.RLock()
 
     def write(self, *records) -> None:
-        """Adds lines, after a first one about the process."""
+        """Add lines, after a first one about the process."""
         try:
             import json
 
