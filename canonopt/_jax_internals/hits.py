@@ -1,6 +1,5 @@
 """Calls that a jit cache has an entry for, and how to trace them again."""
 
-import contextlib
 import functools
 import itertools
 from collections.abc import Callable
@@ -11,7 +10,7 @@ import jax
 from .._python_internals.namespaces import attribute
 from .settings import unsupported
 from .tracing import unwatched
-from .watching import Miss, Watch, call_of_filter_jit, combined, is_of_filter_jit
+from .watching import Miss, Watch, call_of_filter_jit, combined, is_of_filter_jit, tell
 
 
 class HitWatch(Watch):
@@ -68,9 +67,7 @@ class HitWatch(Watch):
 def _call(of_jax: Any, watch: HitWatch, jitted: Any, args: tuple, kwargs: Any, output: Any) -> None:
     if of_jax is not None:
         of_jax(jitted, args, kwargs, output)
-    with contextlib.ExitStack() as stack:  # which calls each, also if another one raises
-        for listener in watch.listeners:
-            stack.callback(listener, jitted, args, kwargs)
+    tell(watch.listeners, jitted, args, kwargs)
 
 
 def _of_jax(hook: Any) -> Any:

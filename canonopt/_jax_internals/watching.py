@@ -8,7 +8,7 @@ import sys
 import threading
 import types
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import attrs
@@ -276,7 +276,7 @@ class MissWatch(Watch):
             is_call = sys._getframe(1).f_code.co_name in ("cache_miss", "_python_pjit_helper")
             miss = functools.partial(_miss, fun, ji, args, kwargs, is_call)
             both = [(leave, enter(fun, miss)) for enter, leave in dict.fromkeys(self.listeners)]
-            entered = [(leave, token) for leave, token in both if token is not None]
+            entered = [functools.partial(*each) for each in both if each[1] is not None]
             if not entered:
                 return original(fun, ji, args, kwargs)
             before = traces_so_far()
@@ -286,14 +286,14 @@ class MissWatch(Watch):
                 if is_traced := was_tracing(error) and not isinstance(error, NotTraced):
                     with contextlib.suppress(TypeError):  # it takes no weak reference
                         _failed.set(fun, True)
-                _leave(entered, is_traced, None)
+                tell(entered, is_traced, None)
                 without_own_frame(error)
                 raise
             jaxpr = _jaxpr_of(result)
             # Both are asked: a jaxpr that is new here may have been traced before the watch began.
             # JAX counts no miss for what has failed once, and none before its caches are cleared.
             is_traced = traces_so_far() != before or _failed.get(fun, False)
-            _leave(entered, _is_new(jaxpr) and is_traced, jaxpr)
+            tell(entered, _is_new(jaxpr) and is_traced, jaxpr)
             return result
 
         return watched
@@ -302,10 +302,14 @@ class MissWatch(Watch):
 _failed: WeakIdMap[bool] = WeakIdMap()  # functions of which a trace has failed
 
 
-def _leave(entered: list[tuple[Callable[..., None], Any]], is_traced: bool, jaxpr: Any) -> None:
-    with contextlib.ExitStack() as stack:  # which calls each, also if another one raises
-        for leave, token in entered:
-            stack.callback(leave, token, is_traced, jaxpr)
+def tell(listeners: Sequence[Callable[..., None]], *about: Any) -> None:
+    """Call each listener, also if one of them raises."""
+    for at, listener in enumerate(listeners):
+        try:
+            listener(*about)
+        except BaseException:
+            tell(listeners[at + 1 :], *about)
+            raise
 
 
 misses = MissWatch()
