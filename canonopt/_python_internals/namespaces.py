@@ -67,8 +67,7 @@ def is_constant(fn: Any) -> bool:
     if is_in_place(fn):
         return True
     if isinstance(fn, types.FunctionType):
-        # A lambda has a name where a loop or a cell makes it again.
-        return "<" not in fn.__code__.co_qualname and _holds(fn.__globals__, fn)
+        return "<locals>" not in fn.__code__.co_qualname and _holds(fn.__globals__, fn)
     # A frozen instance at the top of a module, which libraries use as a default.
     return dataclasses.is_dataclass(fn) and _holds(_module_of(fn), fn)
 

@@ -879,9 +879,3 @@ def test_nothing_but_callables_and_weak_types_changes(tree):
             assert other is hoist(leaf)
         else:
             assert other is leaf
-
-
-def test_a_lambda_that_a_loop_of_a_module_makes_again_is_one_object():
-    space: dict[str, Any] = {"__name__": "__main__", "hoist": canonopt.hoist, "made": []}
-    exec("for _ in range(3):\n    act = lambda x: x + 1\n    made.append(hoist(act))", space)
-    assert space["made"][0] is space["made"][1] is space["made"][2]
