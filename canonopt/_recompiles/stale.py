@@ -117,20 +117,27 @@ class Reads:
         # A function that was found late may name attributes of what was read before.
         return found if found._names == self._names else found.now()
 
-    def changes(self) -> Changes:
-        """Return the values that differ now."""
-        found: Changes = {}
+    def differing(self) -> Iterator[tuple[str, str, Any]]:
+        """Yield the path of each value that differs now, its text before, and the value."""
         for find, is_same, path, before in self._values:
-            value, after = None, "gone"
             try:
                 value = find()
                 if is_same(value):
                     continue
-                after = _text(value)
             except ReferenceError:  # what nobody has any more reads nothing
                 continue
             except Exception:
-                pass
+                value = _GONE
+            yield path, before, value
+
+    def changes(self) -> Changes:
+        """Return the values that differ now, with their texts, which take longest."""
+        found: Changes = {}
+        for path, before, value in self.differing():
+            after = "gone"
+            if value is not _GONE:
+                with contextlib.suppress(Exception):
+                    after = _text(value)
             if after == before:
                 is_array = isinstance(value, np.ndarray)
                 after = f"{after}, other values" if is_array else f"another {after}"
@@ -262,6 +269,7 @@ class Reads:
                 yield functools.partial(_looked_up, name=name), found, f"{path}.{name}"
 
 
+_GONE = object()
 _WRITTEN = (collections.deque, contextvars.ContextVar, logging.Logger, logging.LoggerAdapter)
 _PLAIN: Any = (bool, int, float, complex, str, bytes, type(None), slice, range, type(...))
 _PLAIN += (np.generic, np.dtype, enum.Enum)
@@ -586,7 +594,7 @@ class StaleWatch:
             return
         known.calls += 1
         for _, program in known.programs:
-            if program.active is not None or program.reads.changes():
+            if program.active is not None or any(program.reads.differing()):
                 break
         else:
             if known.programs:
