@@ -15,6 +15,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import equinox
 import optax
 import pytest
 
@@ -175,6 +176,17 @@ def test_importing_canonopt_imports_nothing():
     added = imported_by("import canonopt") - imported_by("")
     assert {name.partition(".")[0] for name in added} - sys.stdlib_module_names == {"canonopt"}
     assert {name for name in added if name.startswith("canonopt.")} == set()
+
+
+def test_optax_and_equinox_may_lie_in_a_checkout(tmp_path):
+    for library in (optax, equinox):
+        path = Path(library.__file__).parent
+        (tmp_path / path.name).symlink_to(path)
+    found = run(
+        f"import sys; sys.path.insert(0, {str(tmp_path)!r}); import canonopt, equinox, optax\n"
+        "print(optax.__file__, equinox.__file__, canonopt.adam(1e-3) is canonopt.adam(1e-3))"
+    )
+    assert found.count(str(tmp_path)) == 2 and found.endswith("True\n")
 
 
 def test_building_an_optimizer_imports_nothing_but_jax_and_optax():

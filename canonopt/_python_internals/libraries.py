@@ -6,8 +6,12 @@ a library function depends on more than its arguments.
 
 import builtins
 import functools
+import importlib.metadata
+import importlib.util
 import operator
 import os
+import pathlib
+import re
 import site
 import sys
 import sysconfig
@@ -24,6 +28,9 @@ def _library_folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     found = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
     found += [os.path.dirname(os.__file__), *site.getsitepackages(), _PACKAGE]
+    # What canonopt is made for, wherever it lies: in a checkout, for those who develop it.
+    specs = map(importlib.util.find_spec, ("jax", "jaxlib", "equinox", "optax"))
+    found += [os.path.dirname(spec.origin) for spec in specs if spec and spec.origin]
     return tuple(
         {os.path.join(form(path), "") for path in found for form in (str, os.path.realpath)}
     )
@@ -37,7 +44,21 @@ def is_library_file(path: str) -> bool:
     parts = path.replace("\\", "/").split("/")
     if "site-packages" in parts or "dist-packages" in parts:
         return True
-    return path.startswith(_library_folders())
+    if path.startswith(_library_folders()):
+        return True
+    file = pathlib.PurePath(path)
+    return any(each.name in _installed_in(str(each.parent)) for each in (file, *file.parents))
+
+
+@functools.cache
+def _installed_in(folder: str) -> frozenset[str]:
+    """Return the names in a folder that an installer has put there, by the metadata beside them.
+
+    `pip install --target`, PEX and Spark have no folder named `site-packages`.
+    """
+    found = importlib.metadata.distributions(path=[folder])
+    records = "\n".join(each.read_text("RECORD") or "" for each in found)
+    return frozenset(re.findall("^[^/,\n]+", records, re.MULTILINE))
 
 
 def is_library_function(function: types.FunctionType) -> bool:

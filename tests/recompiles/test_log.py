@@ -291,12 +291,13 @@ class Model:
 """
 
 
-@pytest.fixture
-def library(tmp_path, monkeypatch):
+@pytest.fixture(params=["site-packages", "as by pip install --target"])
+def library(tmp_path, monkeypatch, request):
     """A package that is installed, whatever its name."""
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
+    folder = tmp_path / request.param
     name = f"some_library_{next(NAMES)}"
+    (folder / f"{name}-1.dist-info").mkdir(parents=True)
+    (folder / f"{name}-1.dist-info" / "RECORD").write_text(f"{name}.py,,\n")
     (folder / f"{name}.py").write_text(LIBRARY)
     monkeypatch.syspath_prepend(folder)
     return __import__(name)

@@ -62,20 +62,23 @@ def _compared(
 def hoisted(size: Size) -> Mapping[str, Check]:
     names = (
         *("a lambda", "a nested function", "custom vjp", "partial", "partial of a closure"),
-        *("eqx.Partial of a closure", "nn.Lambda", "jit", "vmap", "grad", "filter_jit"),
+        *("tree partial of a closure", "filter_vmap", "jit", "vmap", "grad", "filter_jit"),
         *("a method of a module with a closure", "jit of vmap of grad"),
     )
-    return {name: functools.partial(_hoisted, name, size.trials) for name in names[: size.most]}
+    checks = {
+        name: functools.partial(_hoisted, callables.KINDS[name], size.trials) for name in names
+    }
+    return dict([*checks.items()][: size.most])
 
 
-def _hoisted(name: str, trials: int) -> Row:
+def _hoisted(build: Callable[[float], Callable], trials: int) -> Row:
     found = {}
     for library, made in (("canonopt", canonopt.canonicalize), ("optax", lambda model: model)):
         step, count = counted(lambda model, x: model.fn(x))
         jitted, counts, results = eqx.filter_jit(step), [], []
         for _ in range(trials):
             before = count.compiles
-            model = made(callables.Holder(callables.KINDS[name](2.0)))
+            model = made(callables.Holder(build(2.0)))
             results += [jitted(model, callables.vector()) for _ in range(2)]
             counts.append(count.compiles - before)
         found[library] = counts, results
