@@ -11,7 +11,7 @@ import pytest
 
 from tools.validate import __main__ as command
 from tools.validate import cells, parts, recompiles, record
-from tools.validate.checks import FULL, QUICK, NotRun, Part
+from tools.validate.checks import FULL, QUICK, Failed, NotRun, Part
 
 ROOT = Path(__file__).parents[1]
 RECORDS = sorted(command.RECORDS.glob("*.json"))
@@ -104,6 +104,18 @@ def test_a_cell_where_the_numbers_differ_is_not_met(monkeypatch):
     monkeypatch.setattr(cells.placements, "OPTIMIZERS", wrong)
     row = cells.cells(QUICK)["adam, plain"]()
     assert row == {"canonopt": "1/1", "plain Optax": "1/1", "numbers": "differ", "met": False}
+
+
+def test_what_plain_optax_cannot_do_on_the_device_is_not_run(monkeypatch):
+    def trained(library, name, kind):
+        raise ValueError(errors[library])
+
+    monkeypatch.setattr(cells.placements, "trained", trained)
+    errors = {"canonopt": "No such memory.\nAt 1.", "optax": "No such memory.\nAt 2."}
+    reason = "plain Optax raises the same, `ValueError: No such memory.`"
+    assert cells.cells(QUICK)["adam, plain"]() == NotRun(reason)
+    errors["optax"] = "No mesh."
+    assert cells.cells(QUICK)["adam, plain"]() == Failed("ValueError: No such memory.")
 
 
 def test_a_device_that_is_not_deterministic_is_named(monkeypatch):

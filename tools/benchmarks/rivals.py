@@ -1,6 +1,7 @@
 """Measure what each further trial costs with canonopt and with five other ways.
 
-The table of `docs/comparison.md`, which `python -m tools.benchmarks` writes too.
+The table of `docs/comparison.md`, which `python -m tools.benchmarks` writes too, and
+`python -m tools.benchmarks.rivals` prints for the devices of a machine.
 
 Each way runs in processes of its own, in turns. A trial builds its optimizer and trains for 20
 steps. The figure is the median of the trials after the first, over all processes.
@@ -91,6 +92,13 @@ def trials(name: str, cache: str) -> list[float]:
     return [*map(float, ran.stdout.split())][1:]
 
 
+def _device() -> str:
+    code = "import jax; print(jax.default_backend(), jax.devices()[0].device_kind)"
+    ran = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    backend, _, kind = ran.stdout.strip().partition(" ")
+    return f"{os.cpu_count()} cores of a CPU" if backend == "cpu" else f"an {kind}"
+
+
 def table() -> str:
     found: dict[str, list[float]] = {name: [] for name in WAYS}
     with tempfile.TemporaryDirectory() as cache:
@@ -106,7 +114,7 @@ def table() -> str:
         for name, seconds in found.items()
     )
     return (
-        f"Median seconds of each further trial, in one run on {os.cpu_count()} cores of a CPU, "
+        f"Median seconds of each further trial, in one run on {_device()}, "
         f"{', '.join(versions)}:\n\n| | seconds | what it does not do |\n| --- | --- | --- |\n"
         f"{''.join(rows)}"
     )
@@ -116,3 +124,7 @@ def write() -> None:
     text = PAGE.read_text("utf-8")
     made = f"{BEGIN}{table()}{END}".replace("\\", r"\\")
     PAGE.write_text(re.sub(f"{BEGIN}.*{END}", made, text, flags=re.DOTALL), "utf-8")
+
+
+if __name__ == "__main__":
+    print(table())

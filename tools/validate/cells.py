@@ -14,6 +14,7 @@ from .checks import (
     SAME,
     SAME_FROM_STATE,
     Check,
+    Failed,
     NotRun,
     Row,
     Size,
@@ -49,14 +50,16 @@ def _why_not(kind: str) -> str | None:
     return None
 
 
-def _cell(name: str, kind: str) -> Row:
-    ours = placements.trained("canonopt", name, kind)
-    try:
-        theirs = placements.trained("optax", name, kind)
+def _cell(name: str, kind: str) -> Row | NotRun | Failed:
+    ours, theirs = (_trained(library, name, kind) for library in placements.LIBRARIES)
+    if isinstance(ours, Failed):
+        is_same = ours == theirs
+        return NotRun(f"plain Optax raises the same, `{ours.error}`") if is_same else ours
+    if isinstance(theirs, Failed):  # what plain Optax makes may not fit on the mesh
+        plain, numbers = theirs.error.partition(":")[0], DIFFER
+    else:
         plain = f"{theirs.traces}/{theirs.compiles}"
         numbers = numbers_of(ours.params, theirs.params)
-    except Exception as error:  # what plain Optax makes may not fit on the mesh
-        plain, numbers = type(error).__name__, DIFFER
     if numbers == DIFFER:
         numbers = _numbers_from_the_same_state(name, kind, ours.params)
     counts = f"{ours.traces}/{ours.compiles}"
@@ -66,6 +69,13 @@ def _cell(name: str, kind: str) -> Row:
         "numbers": numbers,
         "met": counts == "1/1" and numbers != DIFFER,
     }
+
+
+def _trained(library: str, name: str, kind: str) -> placements.Trained | Failed:
+    try:
+        return placements.trained(library, name, kind)
+    except Exception as error:
+        return Failed.by(error)
 
 
 def _numbers_from_the_same_state(name: str, kind: str, ours: Any) -> str:

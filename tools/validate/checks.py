@@ -13,7 +13,7 @@ from tests.support.placements import OPTIMIZERS
 from tests.support.values import bits
 
 Row = dict[str, Any]
-Check = Callable[[], Row]
+Check = Callable[[], "Row | NotRun | Failed"]
 
 
 @attrs.frozen

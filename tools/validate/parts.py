@@ -36,8 +36,8 @@ The compiles for each model, where each is built again with a callable in it, wi
         fits,
         """\
 The compiles in each call of a `fit` that jits its step itself, on other data each time: with
-canonopt's function and with that of JAX or Equinox. One in the first call is expected, and the
-same numbers.""",
+canonopt's function, whose step captures the data, and with that of JAX or Equinox, whose step is
+given them. One in the first call is expected, and the same numbers.""",
     ),
     "Sweeps": Part(
         sweeps,

@@ -83,7 +83,7 @@ def _outcomes(part: Part, size: Size, end: float) -> Iterator[tuple[str, Row | N
                 yield name, NotRun(TIME_IS_UP)
 
 
-def _outcome(check: Check) -> Row | Failed:
+def _outcome(check: Check) -> Row | NotRun | Failed:
     try:
         return check()
     except Exception as error:
