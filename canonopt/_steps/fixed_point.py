@@ -16,7 +16,7 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 from jax.extend.core import Var, jaxpr_as_fun
-from jax.sharding import NamedSharding
+from jax.sharding import NamedSharding, SingleDeviceSharding
 
 from .._jax_internals.arrays import array_text
 from ..errors import UnsettledStateError
@@ -156,7 +156,7 @@ def _state_on_mesh(update: "Update", params: Any, sharding: NamedSharding) -> An
         types, traced = _preserved_types(update, init.out_info)
         chosen = jax.tree.leaves(traced.lower().compile().output_shardings)
         # A leaf that depends on no parameter is compiled for one device, an arbitrary one.
-        chosen = [s if s.device_set == sharding.device_set else sharding for s in chosen]
+        chosen = [sharding if isinstance(s, SingleDeviceSharding) else s for s in chosen]
         shardings = [known or found for known, found in zip(shardings, chosen, strict=True)]
     else:
         placed = map(with_sharding, leaves, shardings)

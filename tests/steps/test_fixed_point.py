@@ -91,10 +91,11 @@ def test_an_init_of_any_kind_makes_its_leaves_sharded():
     assert train(optim, params, state, loss)[0] == (1, 1)
 
 
-def on_mesh():
+def on_mesh(devices=8):
+    mesh = Mesh(jax.devices()[:devices], ("data",))
     return {
-        "w": jax.device_put(jnp.ones((8, 8)), NamedSharding(mesh(1), P("data"))),
-        "b": jax.device_put(jnp.ones(8), NamedSharding(mesh(1), P())),
+        "w": jax.device_put(jnp.ones((8, 8)), NamedSharding(mesh, P("data"))),
+        "b": jax.device_put(jnp.ones(8), NamedSharding(mesh, P())),
     }
 
 
@@ -118,8 +119,9 @@ def counting_with(state):
     ],
     ids=["hyperparameters", "keys", "key and rows", "empty", "hutchinson"],
 )
-def test_a_leaf_that_depends_on_no_parameter_is_on_the_mesh_too(optim):
-    params = on_mesh()
+@pytest.mark.parametrize("devices", [1, 8])
+def test_a_leaf_that_depends_on_no_parameter_is_on_the_mesh_too(optim, devices):
+    params = on_mesh(devices)
     extra_args = {"obj_fn": lambda params: loss_fn(params, X)}
     extra_args = extra_args if "hutchinson" in repr(optim) else {}
     state = canonopt.init_like_grads(params, loss_fn, X, optim=optim, extra_args=extra_args)
