@@ -8,6 +8,7 @@ not available.
 import contextvars
 import functools
 import operator
+import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -71,6 +72,16 @@ class TracedNumber:
     dtype = property(lambda self: self.array.dtype)
     weak_type = property(lambda self: self.array.weak_type)
 
+    @property
+    def __class__(self) -> type:  # pyright: ignore[reportIncompatibleMethodOverride]
+        """Its type in Python, so that `isinstance(x, float)` decides as for a Python number.
+
+        JAX and NumPy, which would ask for the value then, get the class itself; and so does Optax,
+        which would only leave out a decay of 0.
+        """
+        package = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
+        return TracedNumber if package in ("jax", "numpy", "optax", "canonopt") else self.kind
+
     # The operators that Optax needs.
     __add__, __radd__ = _operator(operator.add)
     __sub__, __rsub__ = _operator(operator.sub)
@@ -84,6 +95,9 @@ class TracedNumber:
 
     def __neg__(self) -> Any:
         return _compute(operator.neg, self)
+
+    def __pos__(self) -> Any:
+        return self
 
     def __bool__(self) -> bool:
         run = _current.get() if self.has_branches else None
@@ -99,7 +113,7 @@ class TracedNumber:
     __abs__ = _refused("abs(...)")
     __round__ = _refused("round(...)")
     __floordiv__ = __rfloordiv__ = _refused("`//`")
-    __mod__ = __rmod__ = _refused("`%`")
+    __mod__ = __rmod__ = __divmod__ = __rdivmod__ = _refused("`%`")
 
 
 # Functions of JAX that are jitted take pytrees, and give a Python number to what is inside as an

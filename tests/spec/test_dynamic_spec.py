@@ -1,7 +1,9 @@
 """Specs that hold arrays: pytrees whose leaves are the arrays."""
 
 import collections
+import functools
 import gc
+import numbers
 import re
 import warnings
 
@@ -182,6 +184,40 @@ def test_a_factory_is_called_for_a_build_and_for_each_trace_of_a_function(value)
         for each in others:
             step(each, PARAMS)
         assert len(calls) == before + 1
+
+
+@functools.singledispatch
+def kind_of(rate):
+    return 0.0
+
+
+@kind_of.register
+def _(rate: float):
+    return 1.0
+
+
+def by_pattern(rate):
+    match rate:
+        case float():
+            return 1.0
+    return 0.0
+
+
+@pytest.mark.parametrize(
+    "asks",
+    [
+        kind_of,
+        by_pattern,
+        lambda rate: isinstance(rate, float),
+        lambda rate: isinstance(rate, numbers.Real) and not isinstance(rate, jax.Array | int),
+        lambda rate: np.isscalar(+rate) and jnp.isscalar(rate) and not eqx.is_array(rate),
+    ],
+)
+def test_a_factory_that_asks_for_a_type_decides_as_for_a_python_number(asks):
+    mine = canonopt.canonical(lambda rate: optax.scale(rate if asks(rate) else 100 * rate))
+    for optim in (mine(0.5), mine(canonopt.dynamic(0.5))):
+        step = jax.jit(lambda optim, params: update(optim, params))
+        assert step(optim, PARAMS)["w"][0] == 0.5
 
 
 MESSAGE = re.escape(
