@@ -189,6 +189,30 @@ def test_optax_and_equinox_may_lie_in_a_checkout(tmp_path):
     assert found.count(str(tmp_path)) == 2 and found.endswith("True\n")
 
 
+USERS = """
+import canonopt, jax, optax
+RATE = 1.0
+scaled = canonopt.canonical(lambda: optax.scale(RATE))
+def fit(x):
+    step = canonopt.jit(lambda x: RATE * x)
+    return float(step(x)), scaled() is scaled()
+"""
+
+
+@pytest.mark.parametrize(
+    ("requires", "is_read"), [("canonopt>=0.2", True), ("canonopt; extra == 'all'", False)]
+)
+def test_an_installed_package_that_requires_canonopt_is_read(tmp_path, requires, is_read):
+    folder = tmp_path / "site-packages"
+    (folder / "users-1.dist-info").mkdir(parents=True)
+    (folder / "users-1.dist-info" / "METADATA").write_text(f"Requires-Dist: {requires}\n")
+    (folder / "users-1.dist-info" / "RECORD").write_text("users.py,,\n")
+    (folder / "users.py").write_text(USERS)
+    code = "import users; print(users.fit(1.0)); users.RATE = 2.0; print(users.fit(1.0))"
+    found = run(f"import sys; sys.path.insert(0, {str(folder)!r}); {code}")
+    assert found == f"(1.0, True)\n({2.0 if is_read else 1.0}, True)\n"
+
+
 def test_building_an_optimizer_imports_nothing_but_jax_and_optax():
     """The time to import attrs or Equinox would show in every run."""
     code = "optax.adam(1e-3)"

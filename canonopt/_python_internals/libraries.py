@@ -6,16 +6,16 @@ a library function depends on more than its arguments.
 
 import builtins
 import functools
-import importlib.metadata
 import importlib.util
 import operator
 import os
 import pathlib
 import re
-import site
 import sys
 import sysconfig
 import types
+from collections.abc import Iterable
+from importlib import metadata
 from typing import Any
 
 from .weak import known_by_identity
@@ -26,10 +26,9 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 @functools.cache
 def _library_folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
-    found = [paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")]
-    found += [os.path.dirname(os.__file__), *site.getsitepackages(), _PACKAGE]
+    found = [paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__), _PACKAGE]
     # What canonopt is made for, wherever it lies: in a checkout, for those who develop it.
-    specs = map(importlib.util.find_spec, ("jax", "jaxlib", "equinox", "optax"))
+    specs = map(importlib.util.find_spec, ("jax", "jaxlib", "numpy", "equinox", "optax"))
     found += [os.path.dirname(spec.origin) for spec in specs if spec and spec.origin]
     return tuple(
         {os.path.join(form(path), "") for path in found for form in (str, os.path.realpath)}
@@ -38,26 +37,39 @@ def _library_folders() -> tuple[str, ...]:
 
 @functools.lru_cache(4096)
 def is_library_file(path: str) -> bool:
-    """Return True for a file of the standard library, of an installed package or of canonopt."""
+    """Return True for a file of the standard library, of an installed package or of canonopt.
+
+    An installed package that requires canonopt is the user's, and what makes its steps is read.
+    """
     if path.startswith("<frozen "):
         return True
-    parts = path.replace("\\", "/").split("/")
-    if "site-packages" in parts or "dist-packages" in parts:
-        return True
-    if path.startswith(_library_folders()):
-        return True
     file = pathlib.PurePath(path)
-    return any(each.name in _installed_in(str(each.parent)) for each in (file, *file.parents))
+    for each in reversed((file, *file.parents)):
+        is_usual = each.parent.name in ("site-packages", "dist-packages")
+        if is_usual or each.name in _installed_in(str(each.parent)):
+            return each.name not in _made_with_canonopt()
+    return path.startswith(_library_folders())
 
 
 @functools.cache
 def _installed_in(folder: str) -> frozenset[str]:
-    """Return the names in a folder that an installer has put there, by the metadata beside them.
+    """Return the names that an installer has put into a folder, by the metadata beside them.
 
     `pip install --target`, PEX and Spark have no folder named `site-packages`.
     """
-    found = importlib.metadata.distributions(path=[folder])
-    records = "\n".join(each.read_text("RECORD") or "" for each in found)
+    return _names(metadata.distributions(path=[folder]))
+
+
+@functools.cache
+def _made_with_canonopt() -> frozenset[str]:
+    """Return the names of the installed packages that require canonopt: the user's."""
+    line = re.compile(r"^Requires-Dist: canonopt\b(?!.*\bextra\b)", re.MULTILINE)
+    found = metadata.distributions()
+    return _names(each for each in found if line.search(each.read_text("METADATA") or ""))
+
+
+def _names(distributions: Iterable[metadata.Distribution]) -> frozenset[str]:
+    records = "\n".join(each.read_text("RECORD") or "" for each in distributions)
     return frozenset(re.findall("^[^/,\n]+", records, re.MULTILINE))
 
 

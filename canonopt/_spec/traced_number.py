@@ -7,8 +7,8 @@ not available.
 
 import contextvars
 import functools
+import itertools
 import operator
-import sys
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -17,6 +17,7 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 
+from .._python_internals.callers import frames
 from ..errors import DynamicSpecError
 from . import double_float
 from .dynamic_number import FLOATS, NUMBERS, Dynamic, dtype_of
@@ -79,7 +80,8 @@ class TracedNumber:
         JAX and NumPy, which would ask for the value then, get the class itself; and so does Optax,
         which would only leave out a decay of 0.
         """
-        package = sys._getframe(1).f_globals.get("__name__", "").partition(".")[0]
+        _, caller = itertools.islice(frames(), 2)
+        package = str(caller.f_globals.get("__name__")).partition(".")[0]
         return TracedNumber if package in ("jax", "numpy", "optax", "canonopt") else self.kind
 
     # The operators that Optax needs.
