@@ -199,18 +199,13 @@ def fit(x):
 """
 
 
-@pytest.mark.parametrize(
-    ("requires", "is_read"), [("canonopt>=0.2", True), ("canonopt; extra == 'all'", False)]
-)
-def test_an_installed_package_that_requires_canonopt_is_read(tmp_path, requires, is_read):
+def test_an_installed_package_that_calls_canonopt_is_read(tmp_path):
     folder = tmp_path / "site-packages"
-    (folder / "users-1.dist-info").mkdir(parents=True)
-    (folder / "users-1.dist-info" / "METADATA").write_text(f"Requires-Dist: {requires}\n")
-    (folder / "users-1.dist-info" / "RECORD").write_text("users.py,,\n")
+    folder.mkdir()
     (folder / "users.py").write_text(USERS)
     code = "import users; print(users.fit(1.0)); users.RATE = 2.0; print(users.fit(1.0))"
     found = run(f"import sys; sys.path.insert(0, {str(folder)!r}); {code}")
-    assert found == f"(1.0, True)\n({2.0 if is_read else 1.0}, True)\n"
+    assert found == "(1.0, True)\n(2.0, True)\n"
 
 
 def test_building_an_optimizer_imports_nothing_but_jax_and_optax():

@@ -10,7 +10,7 @@ Begin with `interning`, then `reader`, which walks over values by the rules of t
 that a function captures.
 """
 
-from .._python_internals.namespaces import is_in_place as is_in_place
+from .._python_internals.libraries import is_in_place as is_in_place
 from .captured import KEEPS as KEEPS
 from .captured import NUMPY as NUMPY
 from .captured import keeps_state as keeps_state

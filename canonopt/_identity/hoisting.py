@@ -13,6 +13,7 @@ import jax.tree_util as jtu
 
 from .._jax_internals.functions import is_module_class
 from .._python_internals.bounded_store import BoundedStore
+from .._python_internals.callers import count_caller_as_user
 from .._python_internals.namespaces import is_constant, loaded
 from .._python_internals.weak import WeakIdMap
 from ..errors import HoistError, Incomparable
@@ -75,6 +76,7 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     **Raises:** `HoistError` if `fn` is not callable; with `strict`, if a part of it is compared by
     identity. The error names the part.
     """
+    count_caller_as_user()
     if not callable(fn):
         problem = f"canonopt.hoist needs a callable, and got {fn!r}."
         pytrees = "For a model or another pytree that holds callables"
@@ -221,6 +223,7 @@ def canonicalize(tree: T) -> T:
     shardings. Parts that do not change are not copied, and a part that is in two places, such as a
     tied layer, is still one object. `__init__` of modules is not called.
     """
+    count_caller_as_user()
     return _Walk()(tree)
 
 

@@ -32,6 +32,7 @@ from .._python_internals.bytecode import TELLS_TRACERS, Code, passes_self
 from .._python_internals.libraries import (
     REFLECTION,
     impure_name,
+    is_in_place,
     is_library_class,
     is_library_function,
     is_library_module,
@@ -45,7 +46,6 @@ from .._python_internals.namespaces import (
     can_tell_apart,
     is_constant_to,
     is_dunder,
-    is_in_place,
     is_stable,
 )
 from .._python_internals.weak import token_of

@@ -11,7 +11,7 @@ from typing import Any
 import attrs
 import jax.tree_util as jtu
 
-from .._python_internals.namespaces import attribute
+from .._python_internals.libraries import attribute
 
 
 @attrs.frozen

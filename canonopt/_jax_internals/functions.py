@@ -10,8 +10,8 @@ import jax
 import jax.numpy as jnp
 import jax.tree_util as jtu
 
-from .._python_internals.libraries import is_library_code, is_library_module
-from .._python_internals.namespaces import attribute, loaded
+from .._python_internals.libraries import attribute, is_library_code, is_library_module
+from .._python_internals.namespaces import loaded
 from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import known_by_identity
 from .tracing import library_callers

@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 
-from .._python_internals.namespaces import attribute
+from .._python_internals.libraries import attribute
 from .settings import unsupported
 from .tracing import unwatched
 from .watching import Miss, Watch, call_of_filter_jit, combined, is_of_filter_jit, tell

@@ -17,7 +17,8 @@ import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
 
-from .._python_internals.namespaces import attribute, loaded
+from .._python_internals.libraries import attribute
+from .._python_internals.namespaces import loaded
 from .._python_internals.weak import WeakIdMap
 from .functions import JIT_OPTIONS
 from .settings import default_settings, unsupported

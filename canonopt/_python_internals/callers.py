@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from .libraries import is_library_code
+from .libraries import count_as_users, is_library_code
 
 # --- lines and names of code, as messages have them -----------------------------------------------
 
@@ -96,6 +96,16 @@ def frames_to_the_user() -> int:
     """
     found = itertools.takewhile(lambda f: is_library_code(f.f_code, f.f_globals), frames())
     return sum(1 for _ in found) - 2  # without this function and `frames`
+
+
+def count_caller_as_user() -> None:
+    """Count the code that calls canonopt as the user's, also if its package is installed."""
+    for frame in frames():
+        path = frame.f_code.co_filename
+        if path.startswith("<"):  # generated code, as of a dataclass
+            path = str(frame.f_globals.get("__file__", path))
+        if count_as_users(path):
+            return
 
 
 # --- the caller -----------------------------------------------------------------------------------

@@ -14,19 +14,18 @@ import re
 import sys
 import sysconfig
 import types
-from collections.abc import Iterable
-from importlib import metadata
 from typing import Any
 
-from .weak import known_by_identity
+from .weak import WeakIdMap, known_by_identity
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 @functools.cache
-def _library_folders() -> tuple[str, ...]:
+def _known_folders() -> tuple[str, ...]:
     paths = sysconfig.get_paths()
     found = [paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__), _PACKAGE]
+    found.append(os.path.join(os.path.dirname(_PACKAGE), "pytest_canonopt.py"))
     # What canonopt is made for, wherever it lies: in a checkout, for those who develop it.
     specs = map(importlib.util.find_spec, ("jax", "jaxlib", "numpy", "equinox", "optax"))
     found += [os.path.dirname(spec.origin) for spec in specs if spec and spec.origin]
@@ -36,19 +35,18 @@ def _library_folders() -> tuple[str, ...]:
 
 
 @functools.lru_cache(4096)
-def is_library_file(path: str) -> bool:
-    """Return True for a file of the standard library, of an installed package or of canonopt.
+def _place_of(path: str) -> str | None:
+    """Return the top of the installed package that a file is in, None for a file of the user's.
 
-    An installed package that requires canonopt is the user's, and what makes its steps is read.
+    It is empty for the standard library, for canonopt and for what canonopt is made for.
     """
-    if path.startswith("<frozen "):
-        return True
+    path = os.path.normpath(path)
     file = pathlib.PurePath(path)
-    for each in reversed((file, *file.parents)):
+    for each in (file, *file.parents):
         is_usual = each.parent.name in ("site-packages", "dist-packages")
         if is_usual or each.name in _installed_in(str(each.parent)):
-            return each.name not in _made_with_canonopt()
-    return path.startswith(_library_folders())
+            return "" if os.path.join(each, "") in _known_folders() else str(each)
+    return "" if path.startswith(("<frozen ", *_known_folders())) else None
 
 
 @functools.cache
@@ -57,20 +55,35 @@ def _installed_in(folder: str) -> frozenset[str]:
 
     `pip install --target`, PEX and Spark have no folder named `site-packages`.
     """
-    return _names(metadata.distributions(path=[folder]))
+    records = pathlib.Path(folder).glob("*.dist-info/RECORD")
+    lines = "\n".join(record.read_text("utf-8", "replace") for record in records)
+    return frozenset(re.findall("^[^/,\n]+", lines, re.MULTILINE))
 
 
-@functools.cache
-def _made_with_canonopt() -> frozenset[str]:
-    """Return the names of the installed packages that require canonopt: the user's."""
-    line = re.compile(r"^Requires-Dist: canonopt\b(?!.*\bextra\b)", re.MULTILINE)
-    found = metadata.distributions()
-    return _names(each for each in found if line.search(each.read_text("METADATA") or ""))
+# The installed packages that are the user's, and what is known of objects by that.
+_users: set[str] = set()
+known_by_owner: list[WeakIdMap[bool]] = []
 
 
-def _names(distributions: Iterable[metadata.Distribution]) -> frozenset[str]:
-    records = "\n".join(each.read_text("RECORD") or "" for each in distributions)
-    return frozenset(re.findall("^[^/,\n]+", records, re.MULTILINE))
+def count_as_users(path: str) -> bool:
+    """Count the package of a file as the user's, unless it is one that canonopt is made for."""
+    place = _place_of(path)
+    if place and place not in _users:
+        _users.add(place)
+        for known in known_by_owner:
+            known.clear()
+    return place != ""
+
+
+def is_library_file(path: str) -> bool:
+    """Return True for a file of the standard library, of canonopt or of an installed package.
+
+    A package is not a library but the user's if it calls canonopt, or if it is run by `python -m`.
+    """
+    place = _place_of(path)
+    if not place or place in _users:
+        return place == ""
+    return place != _place_of(str(getattr(sys.modules.get("__main__"), "__file__", "")))
 
 
 def is_library_function(function: types.FunctionType) -> bool:
@@ -99,19 +112,44 @@ def is_library_module(module: types.ModuleType) -> bool:
     return bool(folders) and all(is_library_file(os.path.join(str(f), "")) for f in folders)
 
 
+def attribute(value: Any, name: str) -> Any:
+    """Return `getattr(value, name, None)`; None also if a `__getattr__` of the user's raises."""
+    try:
+        return getattr(value, name, None)
+    except Exception:
+        return None
+
+
+def is_in_place(value: Any) -> bool:
+    """Return True if the module of `value` has it under its name, as functions and classes."""
+    found: Any = sys.modules.get(str(attribute(value, "__module__") or "builtins"))
+    name = attribute(value, "__qualname__") or attribute(value, "__name__")
+    if not isinstance(name, str) or "<" in name:
+        return False
+    for part in name.split("."):
+        # A class may have a function in a descriptor, and `getattr` makes a method of it.
+        found = getattr(found, "__dict__", {}).get(part)
+    return getattr(found, "__func__", found) is value
+
+
 @known_by_identity
 def is_library_class(cls: type) -> bool:
+    """Return True for a class that a library's module has, or whose functions are a library's."""
     module = sys.modules.get(str(cls.__module__))
     if module is None or not is_library_module(module):
         return False
-    if module.__name__ not in ("abc", "builtins", "dataclasses", "enum", "types"):
+    if not cls.__flags__ & _IS_MADE_WHEN_RUN or is_in_place(cls):
         return True
-    # A user's class that `dataclasses.make_dataclass` or `types.new_class` made names their module.
-    is_own = vars(module).get(cls.__name__) is cls or "<locals>" in cls.__qualname__
-    return is_own or not cls.__flags__ & _IS_MADE_WHEN_RUN
+    # Not by the module's name alone: a file that is loaded by its path may be called the same, and
+    # `dataclasses.make_dataclass` names another module.
+    values = (value for base in cls.__mro__ for value in vars(base).values())
+    codes = [value.__code__ for value in values if isinstance(value, types.FunctionType)]
+    return bool(codes) and all(is_library_file(code.co_filename) for code in codes)
 
 
 _IS_MADE_WHEN_RUN = 1 << 9  # Py_TPFLAGS_HEAPTYPE
+
+known_by_owner += [vars(each)["known"] for each in (is_library_module, is_library_class)]
 
 
 # --- purity -----------------------------------------------------------------------------------

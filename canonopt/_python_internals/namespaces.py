@@ -8,7 +8,13 @@ import sys
 import types
 from typing import Any
 
-from .libraries import is_library_class, is_library_function, is_library_module
+from .libraries import (
+    is_in_place,
+    is_library_class,
+    is_library_function,
+    is_library_module,
+    known_by_owner,
+)
 from .weak import WeakIdMap
 
 # --- values that a module has under a name ------------------------------------------------------
@@ -22,27 +28,8 @@ def loaded(module: str, name: str) -> Any:
     return getattr(sys.modules.get(module), name, ())
 
 
-def attribute(value: Any, name: str) -> Any:
-    """Return `getattr(value, name, None)`; None also if a `__getattr__` of the user's raises."""
-    try:
-        return getattr(value, name, None)
-    except Exception:
-        return None
-
-
-def is_in_place(value: Any) -> bool:
-    """Return True if the module of `value` has it under its name, as functions and classes."""
-    found: Any = sys.modules.get(str(attribute(value, "__module__") or "builtins"))
-    name = attribute(value, "__qualname__") or attribute(value, "__name__")
-    if not isinstance(name, str) or "<" in name:
-        return False
-    for part in name.split("."):
-        # A class may have a function in a descriptor, and `getattr` makes a method of it.
-        found = getattr(found, "__dict__", {}).get(part)
-    return getattr(found, "__func__", found) is value
-
-
 _stable: WeakIdMap[bool] = WeakIdMap()
+known_by_owner.append(_stable)
 
 
 def is_stable(value: Any) -> bool:

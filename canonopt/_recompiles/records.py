@@ -43,8 +43,8 @@ from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
 from .._python_internals.bytecode import code_of, key_of
 from .._python_internals.callers import Caller, caller_of, place_of
-from .._python_internals.libraries import is_library_code
-from .._python_internals.namespaces import attribute, loaded
+from .._python_internals.libraries import attribute, is_library_code
+from .._python_internals.namespaces import loaded
 from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import token_of
 from .._texts import (

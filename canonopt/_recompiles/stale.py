@@ -37,12 +37,12 @@ from .._jax_internals.watching import Miss, misses
 from .._python_internals.bytecode import code_of
 from .._python_internals.callers import place_of, place_of_line
 from .._python_internals.libraries import (
+    attribute,
     impure_name,
     is_library_class,
     is_library_function,
     is_library_module,
 )
-from .._python_internals.namespaces import attribute
 from .._python_internals.rebinding import captured_by, cells_of
 from .._python_internals.weak import WeakIdMap
 from .._texts import is_gradient_transformation, text_of

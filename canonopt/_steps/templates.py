@@ -17,8 +17,8 @@ import jax.tree_util as jtu
 import numpy as np
 
 from .._identity import ATOMS, is_record, is_sentinel, kind_of
-from .._python_internals.libraries import is_library_function
-from .._python_internals.namespaces import is_in_place, is_stable
+from .._python_internals.libraries import is_in_place, is_library_function
+from .._python_internals.namespaces import is_stable
 
 
 @attrs.frozen
