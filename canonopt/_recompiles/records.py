@@ -43,7 +43,7 @@ from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
 from .._python_internals.bytecode import code_of, key_of
 from .._python_internals.callers import Caller, caller_of, place_of
-from .._python_internals.libraries import attribute, is_library_code
+from .._python_internals.libraries import attribute, is_library_code, is_library_module
 from .._python_internals.namespaces import loaded
 from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import token_of
@@ -300,8 +300,10 @@ def _add_parts(value: Any, budget: Budget, parts: dict[str, Leaf], depth: int = 
     for name, part in _contents(value):
         if not budget.parts:
             return
+        if depth and is_spec(value) and type(part) in PLAIN:
+            continue  # the numbers of a spec that a function captured are those of its text
         budget.parts -= 1
-        if depth < _MAX_DEPTH and id(part) not in budget.seen and not is_spec(part):
+        if depth < _MAX_DEPTH and id(part) not in budget.seen:
             budget.seen.add(id(part))
             # Of a global only one level of parts is recorded, which bounds the search.
             _add_parts(part, budget, parts, _MAX_DEPTH if name.startswith("global") else depth + 1)
@@ -380,11 +382,8 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     fields = fields_of(type(value))
     if isinstance(value, types.FunctionType):
         yield from closure_items(value)
-        is_library = is_library_code(value.__code__, value.__globals__)
-        for name in () if is_library else value.__code__.co_names:
-            found = value.__globals__.get(name, types)
-            if not isinstance(found, types.ModuleType | types.BuiltinFunctionType):
-                yield f"global {name!r}", found
+        if not is_library_code(value.__code__, value.__globals__):
+            yield from _globals_of(value).items()
     elif is_spec(value):  # by the paths of its parameters
         found = {**value.hyperparameters(), **value.parameters()}
         yield from ((f".{name}", part) for name, part in found.items())
@@ -408,6 +407,18 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
         yield from ((f"item {text_of(key)}", item) for key, item in value.items())
     elif not isinstance(value, type | types.ModuleType | enum.Enum) and hasattr(value, "__dict__"):
         yield from ((f"attribute {name!r}", item) for name, item in vars(value).items())
+
+
+def _globals_of(function: types.FunctionType) -> dict[str, Any]:
+    """Return the globals that a function names, and what it names of the user's modules."""
+    code, named = code_of(function), {}
+    for name, *attributes in sorted(filter(None, code.paths)):
+        found = function.__globals__.get(name, types) if name in code.globals else types
+        if isinstance(found, types.ModuleType) and attributes and not is_library_module(found):
+            name, found = f"{name}.{attributes[0]}", vars(found).get(attributes[0], types)
+        if not isinstance(found, types.ModuleType | types.BuiltinFunctionType):
+            named[f"global {name!r}"] = found
+    return named
 
 
 # Of functions that `jax.jit` compares by identity: reading one again would say nothing new.

@@ -190,6 +190,15 @@ def make(optim):
 for rate in (0.1, 0.2, 0.3):
     make(canonopt.adam(rate))(np.ones(1))
 = hint: build optim once, with numbers that change as canonopt.dynamic(number)
+### a global that a function in another module reads, for a schedule
+helper = type(jax)("helper")
+exec("def scaled(count): return RATE * 0.5**count", vars(helper))
+def fit(optim):
+    return JIT(lambda x: optim.update(x, optim.init(x))[0])(np.ones(1))
+for helper.RATE in (1.0, 2.0, 3.0):
+    fit(canonopt.sgd(lambda count: helper.scaled(count)))
+= with global 'RATE' 1.0 -> function
+= with global 'RATE' 2.0
 ### schedules of Optax in a trainer
 class Trainer:
     def __init__(self, optim):
