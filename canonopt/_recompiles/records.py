@@ -450,6 +450,11 @@ def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False
                     "once, in a function under functools.cache."
                 )
             why = why or why_not_shared(function)  # which reading it may have found
+            arrays = " ".join(n for n, part in leaf.parts.items() if part.type == "numpy.ndarray")
+            if why and (found := re.search(r"(?:captured variable|global) '(\w+)'", arrays)):
+                why = why.replace(
+                    "array = jnp.asarray(array)", "{0} = jnp.asarray({0})".format(found[1])
+                )
             leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
     if is_shared:
         return leaf if refused else as_shared(leaf)

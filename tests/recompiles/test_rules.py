@@ -290,7 +290,7 @@ def asking(data):
         (
             with_numpy,
             np.atleast_1d,
-            r"new each time: it reads a NumPy array, .* Write array = jnp\.asarray\(array\)",
+            r"new each time: it reads a NumPy array, .* Write data = jnp\.asarray\(data\)",
         ),
         (
             asking,
