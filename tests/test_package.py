@@ -189,23 +189,51 @@ def test_optax_and_equinox_may_lie_in_a_checkout(tmp_path):
     assert found.count(str(tmp_path)) == 2 and found.endswith("True\n")
 
 
-USERS = """
-import canonopt, jax, optax
+INSTALLED = """
+import canonopt, optax
 RATE = 1.0
 scaled = canonopt.canonical(lambda: optax.scale(RATE))
-def fit(x):
+def fit():
     step = canonopt.jit(lambda x: RATE * x)
-    return float(step(x)), scaled() is scaled()
+    return float(step(1.0)) if scaled() is scaled() else None
 """
+LIBRARY = """
+class Mixin:
+    def go(self, x): return self.loss(x)
+apply = lambda given, x: given.loss(x)
+def decorated(cls):
+    cls.go = lambda self, x: self.loss(x)
+    return cls
+"""
+USER = """
+import canonopt
+RATE = 1.0
+class Model({base}):
+    def loss(self, x): return RATE * x
+def fit():
+    model = {decorator}(Model)()
+    return float(canonopt.jit(lambda x: {call})(1.0))
+"""
+PROGRAMS = {
+    "a package that calls canonopt": (),
+    "a base class of a library": ("library.Mixin", "", "model.go(x)"),
+    "a function of a library": ("", "", "library.apply(model, x)"),
+    "a decorator of a library": ("", "library.decorated", "model.go(x)"),
+}
 
 
-def test_an_installed_package_that_calls_canonopt_is_read(tmp_path):
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_value_that_changes_is_read_anew_by_what_is_installed(tmp_path, name):
     folder = tmp_path / "site-packages"
     folder.mkdir()
-    (folder / "users.py").write_text(USERS)
-    code = "import users; print(users.fit(1.0)); users.RATE = 2.0; print(users.fit(1.0))"
-    found = run(f"import sys; sys.path.insert(0, {str(folder)!r}); {code}")
-    assert found == "(1.0, True)\n(2.0, True)\n"
+    library, user = INSTALLED, "from library import fit; import library as here"
+    if PROGRAMS[name]:
+        base, decorator, call = PROGRAMS[name]
+        library, user = LIBRARY, USER.format(base=base, decorator=decorator, call=call)
+        user = f"import library, sys{user}here = sys.modules[__name__]"
+    (folder / "library.py").write_text(library)
+    code = f"import sys; sys.path.insert(0, {str(folder)!r})\n{user}\n"
+    assert run(f"{code}print(fit(), fit()); here.RATE = 2.0; print(fit())") == "1.0 1.0\n2.0\n"
 
 
 def test_building_an_optimizer_imports_nothing_but_jax_and_optax():

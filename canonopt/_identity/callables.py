@@ -83,7 +83,9 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
     if attributes:
         _add_attributes(reader, function, mode)
     # The globals of a library are taken to be constant.
-    if not is_library:
+    if is_library:
+        reader.note_called_by_library(function)
+    else:
         reader.add_globals(function, code)
 
 

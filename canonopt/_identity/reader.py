@@ -28,11 +28,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._jax_internals.functions import Jitted, is_module_class, node_functions
-from .._python_internals.bytecode import TELLS_TRACERS, Code, passes_self
+from .._python_internals.bytecode import TELLS_TRACERS, Code, code_of, passes_self
 from .._python_internals.libraries import (
     REFLECTION,
     impure_name,
     is_in_place,
+    is_known,
     is_library_class,
     is_library_function,
     is_library_module,
@@ -485,6 +486,14 @@ class Reader:
         """Note attributes that code reads, of whichever module or class."""
         self._named.update(names)
 
+    def note_called_by_library(self, value: Any) -> None:
+        """Note the attributes that a function of a library names, as the methods of an argument.
+
+        What those that it calls name is not seen.
+        """
+        if isinstance(value, types.FunctionType) and not is_known(value.__code__.co_filename):
+            self.note_attributes(code_of(value).attributes)
+
     def judge_module(
         self,
         function: Any,
@@ -524,6 +533,7 @@ class Reader:
 
     def note_reached(self, value: Any, is_builtin: bool = False) -> None:
         """Note what a value of a library can do, under whatever name it is called."""
+        self.note_called_by_library(value)
         self.reads_any_attribute |= reflects(value)
         self._constructs_any |= any(value is each for each in _CONSTRUCT)
         if isinstance(value, type) and not is_library_class(value):
@@ -551,7 +561,10 @@ class Reader:
         self._alive.append(cls)
         meta: Any = type(cls)
         for base in (*cls.__mro__, *meta.__mro__):
-            if not is_library_class(base):
+            if is_library_class(base):
+                for value in vars(base).values():
+                    self.note_called_by_library(value)
+            else:
                 self.add_owner(base)
                 for field in vars(base).get("__dataclass_fields__", {}).values():
                     metadata = dict(getattr(field, "metadata", ()))  # converters

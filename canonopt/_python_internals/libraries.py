@@ -27,7 +27,8 @@ def _known_folders() -> tuple[str, ...]:
     found = [paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__), _PACKAGE]
     found.append(os.path.join(os.path.dirname(_PACKAGE), "pytest_canonopt.py"))
     # What canonopt is made for, wherever it lies: in a checkout, for those who develop it.
-    specs = map(importlib.util.find_spec, ("jax", "jaxlib", "numpy", "equinox", "optax"))
+    names = ("jax", "jaxlib", "numpy", "equinox", "optax", "flax")
+    specs = map(importlib.util.find_spec, names)
     found += [os.path.dirname(spec.origin) for spec in specs if spec and spec.origin]
     return tuple(
         {os.path.join(form(path), "") for path in found for form in (str, os.path.realpath)}
@@ -84,6 +85,11 @@ def is_library_file(path: str) -> bool:
     if not place or place in _users:
         return place == ""
     return place != _place_of(str(getattr(sys.modules.get("__main__"), "__file__", "")))
+
+
+def is_known(path: str) -> bool:
+    """Return True for a file of the standard library, canonopt or what canonopt is made for."""
+    return _place_of(path) == ""
 
 
 def is_library_function(function: types.FunctionType) -> bool:
