@@ -34,10 +34,7 @@ class Owner:
 def test_the_variables_of_a_call_are_named_by_parameter():
     one, owner, é = object(), Owner(), object()
     assert call(one, é).arguments == {"p0": "one", "p1": "é"}
-    found = call(
-        owner.model[0],
-        key=one,
-    ).arguments
+    found = call(owner.model[0], key=one).arguments
     assert found == {"p0": "owner.model[0]", "key": "one"}
     table = {"a": {"b": one}}
     assert call(table["a"]["b"]).arguments == {"p0": "table['a']['b']"}

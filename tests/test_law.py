@@ -329,10 +329,7 @@ def test_a_promise_makes_instances_comparable():
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (
-            (Auto(),),
-            r"needs a class, and got Auto.*register_constant\(type\(instance\)\)",
-        ),
+        ((Auto(),), r"needs a class, and got Auto.*register_constant\(type\(instance\)\)"),
         ((Auto, 3), r"needs a function as key, and got 3\. Write key=lambda instance:"),
     ],
 )

@@ -32,10 +32,7 @@ from .support import catalogue
 from .support.counting import all_compiles
 from .support.generated import named_texts
 
-JITS = {
-    "jit": (canonopt.jit, jax.jit),
-    "filter_jit": (canonopt.filter_jit, eqx.filter_jit),
-}
+JITS = {"jit": (canonopt.jit, jax.jit), "filter_jit": (canonopt.filter_jit, eqx.filter_jit)}
 CASES = []
 
 

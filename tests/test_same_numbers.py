@@ -19,17 +19,7 @@ import canonopt
 from .support import jit_programs
 from .support.generated import PLACES, Program, Random, shrink, smallest
 from .support.jit_programs import THEIRS
-from .support.programs import (
-    FACTORIES,
-    HOW,
-    KINDS,
-    LATE,
-    Failed,
-    agree,
-    compared,
-    run,
-    write,
-)
+from .support.programs import FACTORIES, HOW, KINDS, LATE, Failed, agree, compared, run, write
 
 pytestmark = pytest.mark.usefixtures("restored_caches")
 

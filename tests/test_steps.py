@@ -74,10 +74,7 @@ SOME = ["adam", "lbfgs", "sgd", "contrib.schedule_free"]
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "name, wrap",
-    [
-        *((name, jax.jit) for name in OPTIMIZERS),
-        *((name, wrap) for name in SOME for wrap in WAYS),
-    ],
+    [*((name, jax.jit) for name in OPTIMIZERS), *((name, wrap) for name in SOME for wrap in WAYS)],
 )
 @pytest.mark.usefixtures("quick_compiles")
 def test_twenty_rebuilt_optimizers_are_one_trace_and_one_compile(name, wrap):

@@ -4,7 +4,6 @@ import gc
 import os
 import subprocess
 import sys
-import textwrap
 
 import equinox as eqx
 import jax
@@ -142,40 +141,29 @@ def test_special_values_are_decided_each_by_its_own_number():
 # --- one trace, one compile, one program ----------------------------------------------------------
 
 
-PROCESS = textwrap.dedent("""
-    import sys
-    import jax, jax.numpy as jnp
-    import canonopt
-
-    jax.config.update("jax_compilation_cache_dir", sys.argv[1])
-    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
-    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
-
-    misses = []
-
-    def note(event, **_):
-        if event.endswith("/compilation_cache/cache_misses"):
-            misses.append(event)
-
-    jax.monitoring.register_event_listener(note)
-
-    @jax.jit
-    def step(optim, params, opt_state):
-        return optim.update(params, opt_state, params)
-
-    params = {"w": jnp.ones(3)}
-    for value in map(float, sys.argv[2:]):
-        optim = canonopt.adamw(canonopt.dynamic(value), weight_decay=canonopt.dynamic(value / 2))
-        step(optim, params, jax.jit(lambda optim, p: optim.init(p))(optim, params))
-    print(len(misses))
-""")
+PROCESS = """
+import sys, canonopt, jax, jax.numpy as jnp
+events = []
+jax.monitoring.register_event_listener(lambda event, **_: events.append(event))
+step = jax.jit(lambda optim, params, opt_state: optim.update(params, opt_state, params))
+params = {"w": jnp.ones(3)}
+for value in map(float, sys.argv[1:]):
+    optim = canonopt.adamw(canonopt.dynamic(value), weight_decay=canonopt.dynamic(value / 2))
+    step(optim, params, jax.jit(lambda optim, p: optim.init(p))(optim, params))
+print(sum(event.endswith("/compilation_cache/cache_misses") for event in events))
+"""
+PERSISTENT = {
+    "JAX_ENABLE_COMPILATION_CACHE": "true",
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
 
 
 @pytest.mark.slow
 def test_a_second_process_compiles_nothing(tmp_path):
     def misses(*values):
-        command = [sys.executable, "-c", PROCESS, str(tmp_path), *map(str, values)]
-        environment = os.environ | {"JAX_ENABLE_COMPILATION_CACHE": "true"}
+        command = [sys.executable, "-c", PROCESS, *map(str, values)]
+        environment = os.environ | PERSISTENT | {"JAX_COMPILATION_CACHE_DIR": str(tmp_path)}
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300)
         assert done.returncode == 0, done.stderr
         return int(done.stdout)

@@ -1,7 +1,6 @@
 """Specs that hold arrays: pytrees whose leaves are the arrays."""
 
 import collections
-import functools
 import gc
 import numbers
 import re
@@ -155,11 +154,7 @@ IN_A_SPEC = canonopt.canonical(lambda rate: optax.scale(rate))
 
 @pytest.mark.parametrize(
     "value",
-    [
-        jnp.float32,
-        canonopt.dynamic,
-        lambda rate: IN_A_SPEC(canonopt.dynamic(rate)),
-    ],
+    [jnp.float32, canonopt.dynamic, lambda rate: IN_A_SPEC(canonopt.dynamic(rate))],
     ids=["array", "number", "spec"],
 )
 def test_a_factory_is_called_for_a_build_and_for_each_trace_of_a_function(value):
@@ -186,16 +181,6 @@ def test_a_factory_is_called_for_a_build_and_for_each_trace_of_a_function(value)
         assert len(calls) == before + 1
 
 
-@functools.singledispatch
-def kind_of(rate):
-    return 0.0
-
-
-@kind_of.register
-def _(rate: float):
-    return 1.0
-
-
 def by_pattern(rate):
     match rate:
         case float():
@@ -206,7 +191,6 @@ def by_pattern(rate):
 @pytest.mark.parametrize(
     "asks",
     [
-        kind_of,
         by_pattern,
         lambda rate: isinstance(rate, float),
         lambda rate: isinstance(rate, numbers.Real) and not isinstance(rate, jax.Array | int),
