@@ -17,7 +17,12 @@ from .._jax_internals.functions import (
     jit_options,
 )
 from .._python_internals.bytecode import Code, code_of, passes_self
-from .._python_internals.libraries import HIDDEN_ATTRIBUTES, impure_name, is_library_function
+from .._python_internals.libraries import (
+    HIDDEN_ATTRIBUTES,
+    impure_name,
+    is_known,
+    is_library_function,
+)
 from .._python_internals.namespaces import is_stable
 from .._python_internals.rebinding import captured_by, cells_of, is_bound, rebindable_variables
 from .._python_internals.weak import token_of
@@ -82,10 +87,8 @@ def read_function(reader: Reader, function: types.FunctionType, mode: Mode) -> N
         out.append(None)
     if attributes:
         _add_attributes(reader, function, mode)
-    # The globals of a library are taken to be constant.
-    if is_library:
-        reader.note_called_by_library(function)
-    else:
+    # What a library has is taken to be constant, but not what a function reads that it has made.
+    if not is_known(function.__code__.co_filename):
         reader.add_globals(function, code)
 
 

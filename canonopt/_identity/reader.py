@@ -49,7 +49,7 @@ from .._python_internals.namespaces import (
     is_dunder,
     is_stable,
 )
-from .._python_internals.weak import token_of
+from .._python_internals.weak import known_by_identity, token_of
 from ..errors import (
     ARRAY,
     FINDS,
@@ -486,14 +486,6 @@ class Reader:
         """Note attributes that code reads, of whichever module or class."""
         self._named.update(names)
 
-    def note_called_by_library(self, value: Any) -> None:
-        """Note the attributes that a function of a library names, as the methods of an argument.
-
-        What those that it calls name is not seen.
-        """
-        if isinstance(value, types.FunctionType) and not is_known(value.__code__.co_filename):
-            self.note_attributes(code_of(value).attributes)
-
     def judge_module(
         self,
         function: Any,
@@ -533,7 +525,7 @@ class Reader:
 
     def note_reached(self, value: Any, is_builtin: bool = False) -> None:
         """Note what a value of a library can do, under whatever name it is called."""
-        self.note_called_by_library(value)
+        self.note_attributes(_named_by(value))
         self.reads_any_attribute |= reflects(value)
         self._constructs_any |= any(value is each for each in _CONSTRUCT)
         if isinstance(value, type) and not is_library_class(value):
@@ -562,8 +554,7 @@ class Reader:
         meta: Any = type(cls)
         for base in (*cls.__mro__, *meta.__mro__):
             if is_library_class(base):
-                for value in vars(base).values():
-                    self.note_called_by_library(value)
+                self.note_attributes(_named_in_class(base))
             else:
                 self.add_owner(base)
                 for field in vars(base).get("__dataclass_fields__", {}).values():
@@ -688,6 +679,21 @@ class Reader:
         is_frozen = is_module_class(owner) or (fields and owner.__dataclass_params__.frozen)
         self.reads_data |= not (_is_code(value) or (name in fields and is_frozen))
         self.add(value, "live", f".{name}")
+
+
+def _named_by(value: Any) -> frozenset[str]:
+    """Return the attributes that a function of a library names, as the methods of an argument.
+
+    What the functions that it calls name is not seen.
+    """
+    is_function = isinstance(value, types.FunctionType)
+    is_read = is_function and not is_known(value.__code__.co_filename)
+    return code_of(value).attributes if is_read else frozenset()
+
+
+@known_by_identity
+def _named_in_class(cls: type) -> frozenset[str]:
+    return frozenset().union(*map(_named_by, vars(cls).values()))
 
 
 def is_plain(cls: type) -> bool:

@@ -16,7 +16,7 @@ import sysconfig
 import types
 from typing import Any
 
-from .weak import WeakIdMap, known_by_identity
+from .weak import known_by_identity
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
@@ -56,24 +56,18 @@ def _installed_in(folder: str) -> frozenset[str]:
 
     `pip install --target`, PEX and Spark have no folder named `site-packages`.
     """
-    records = pathlib.Path(folder).glob("*.dist-info/RECORD")
+    found = pathlib.Path(folder).glob("*.dist-info/RECORD")
+    records = [each for each in found if each.is_file() and os.access(each, os.R_OK)]
     lines = "\n".join(record.read_text("utf-8", "replace") for record in records)
     return frozenset(re.findall("^[^/,\n]+", lines, re.MULTILINE))
 
 
-# The installed packages that are the user's, and what is known of objects by that.
-_users: set[str] = set()
-known_by_owner: list[WeakIdMap[bool]] = []
+_users: set[str] = set()  # the installed packages that are the user's
 
 
-def count_as_users(path: str) -> bool:
-    """Count the package of a file as the user's, unless it is one that canonopt is made for."""
-    place = _place_of(path)
-    if place and place not in _users:
-        _users.add(place)
-        for known in known_by_owner:
-            known.clear()
-    return place != ""
+def count_as_users(path: str) -> None:
+    """Count the installed package of a file as the user's."""
+    _users.add(str(_place_of(path)))
 
 
 def is_library_file(path: str) -> bool:
@@ -81,7 +75,11 @@ def is_library_file(path: str) -> bool:
 
     A package is not a library but the user's if it calls canonopt, or if it is run by `python -m`.
     """
-    place = _place_of(path)
+    return is_library(_place_of(path))
+
+
+def is_library(place: str | None) -> bool:
+    """Return True for the place of a library, as `_place_of` returns it."""
     if not place or place in _users:
         return place == ""
     return place != _place_of(str(getattr(sys.modules.get("__main__"), "__file__", "")))
@@ -106,16 +104,19 @@ def is_library_code(code: types.CodeType, namespace: dict[str, Any]) -> bool:
     return is_library_file(path)
 
 
-@known_by_identity
 def is_library_module(module: types.ModuleType) -> bool:
+    return is_library(place_of_module(module))
+
+
+@known_by_identity
+def place_of_module(module: types.ModuleType) -> str | None:
+    """Return the top of the package of a module, as `_place_of` does."""
     path = getattr(module, "__file__", None)
-    if isinstance(path, str):
-        return is_library_file(path)
-    origin = getattr(getattr(module, "__spec__", None), "origin", None)
-    if origin in ("built-in", "frozen"):
-        return True
-    folders = list(getattr(module, "__path__", None) or ())  # of a namespace package
-    return bool(folders) and all(is_library_file(os.path.join(str(f), "")) for f in folders)
+    if getattr(getattr(module, "__spec__", None), "origin", None) in ("built-in", "frozen"):
+        return ""
+    if not isinstance(path, str):  # a namespace package has folders
+        path = next(map(str, getattr(module, "__path__", None) or ()), None)
+    return None if path is None else _place_of(path)
 
 
 def attribute(value: Any, name: str) -> Any:
@@ -138,24 +139,28 @@ def is_in_place(value: Any) -> bool:
     return getattr(found, "__func__", found) is value
 
 
-@known_by_identity
 def is_library_class(cls: type) -> bool:
     """Return True for a class that a library's module has, or whose functions are a library's."""
+    return is_library(_place_of_class(cls))
+
+
+@known_by_identity
+def _place_of_class(cls: type) -> str | None:
     module = sys.modules.get(str(cls.__module__))
-    if module is None or not is_library_module(module):
-        return False
-    if not cls.__flags__ & _IS_MADE_WHEN_RUN or is_in_place(cls):
-        return True
+    if module is None or (place := place_of_module(module)) is None:
+        return None
+    # Those of canonopt's specs have no function of their own.
+    is_spec = module.__name__.partition(".")[0] == "canonopt"
+    if is_spec or not cls.__flags__ & _IS_MADE_WHEN_RUN or is_in_place(cls):
+        return place
     # Not by the module's name alone: a file that is loaded by its path may be called the same, and
     # `dataclasses.make_dataclass` names another module.
-    values = (value for base in cls.__mro__ for value in vars(base).values())
-    codes = [value.__code__ for value in values if isinstance(value, types.FunctionType)]
-    return bool(codes) and all(is_library_file(code.co_filename) for code in codes)
+    functions = (value for value in vars(cls).values() if isinstance(value, types.FunctionType))
+    places = {_place_of(function.__code__.co_filename) for function in functions}
+    return None if None in places or not places else max(map(str, places))
 
 
 _IS_MADE_WHEN_RUN = 1 << 9  # Py_TPFLAGS_HEAPTYPE
-
-known_by_owner += [vars(each)["known"] for each in (is_library_module, is_library_class)]
 
 
 # --- purity -----------------------------------------------------------------------------------

@@ -10,10 +10,10 @@ from typing import Any
 
 from .libraries import (
     is_in_place,
+    is_library,
     is_library_class,
     is_library_function,
-    is_library_module,
-    known_by_owner,
+    place_of_module,
 )
 from .weak import WeakIdMap
 
@@ -28,8 +28,8 @@ def loaded(module: str, name: str) -> Any:
     return getattr(sys.modules.get(module), name, ())
 
 
-_stable: WeakIdMap[bool] = WeakIdMap()
-known_by_owner.append(_stable)
+# From a callable that a module has under its name to the top of the module's package.
+_places: WeakIdMap[str] = WeakIdMap()
 
 
 def is_stable(value: Any) -> bool:
@@ -39,12 +39,16 @@ def is_stable(value: Any) -> bool:
     """
     if not callable(value):
         return False
-    if _stable.get(value):
-        return True
+    place = _places.get(value)
     try:
-        module = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
-        found = module is not None and is_library_module(module) and is_in_place(value)
-        return found and _stable.setdefault(value, True)
+        if place is None:
+            module = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
+            place = None if module is None else place_of_module(module)
+            if place is not None and is_in_place(value):
+                _places.setdefault(value, place)
+            else:
+                place = None
+        return is_library(place)
     except Exception:  # an attribute of the user's
         return False
 

@@ -57,9 +57,6 @@ class WeakIdMap(Generic[T]):
     def set(self, thing: Any, value: T) -> None:
         refer(self._known, id(thing), thing)[1].value = value
 
-    def clear(self) -> None:
-        self._known.clear()
-
     def __len__(self) -> int:
         return len(self._known)
 

@@ -109,6 +109,8 @@ class TracedNumber:
         raise _value_needed(self.name, "a Python `if`, a comparison or an assertion")
 
     __float__ = _refused("float(...)")
+    __str__ = _refused("a text")
+    __format__ = _refused("a text")
     __int__ = _refused("int(...)")
     __index__ = _refused("a shape, a range or an index")
     __array__ = _refused("a NumPy function")

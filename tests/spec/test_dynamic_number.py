@@ -228,6 +228,8 @@ def of_one_member(function):
         (lambda x: 2.5 % x, "`%`"),
         (abs, "abs(...)"),
         (round, "round(...)"),
+        (str, "a text"),
+        ("{:.3g}".format, "a text"),
         (float, "float(...)"),
         (range, "a shape, a range or an index"),
         (math.sqrt, "float(...)"),
