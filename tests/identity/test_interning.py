@@ -84,17 +84,10 @@ class Nested:
 
 
 # The entries of the table that hold a lambda, which pickle refuses.
-WITH_LAMBDAS = {
-    "adamw",
-    "chain",
-    "conditionally_mask",
-    "conditionally_transform",
-    "masked",
-    "partition",
-    "stateless",
-    "stateless_with_tree_map",
-    "contrib.scale_by_muon",
-}
+WITH_LAMBDAS = frozenset(
+    "adamw chain conditionally_mask conditionally_transform masked partition stateless "
+    "stateless_with_tree_map contrib.scale_by_muon".split()
+)
 
 
 @pytest.mark.parametrize("name", [n for n in catalogue.ALL if n not in catalogue.WARNING])

@@ -181,17 +181,9 @@ def test_a_factory_is_called_for_a_build_and_for_each_trace_of_a_function(value)
         assert len(calls) == before + 1
 
 
-def by_pattern(rate):
-    match rate:
-        case float():
-            return 1.0
-    return 0.0
-
-
 @pytest.mark.parametrize(
     "asks",
     [
-        by_pattern,
         lambda rate: isinstance(rate, float),
         lambda rate: isinstance(rate, numbers.Real) and not isinstance(rate, jax.Array | int),
         lambda rate: np.isscalar(+rate) and jnp.isscalar(rate) and not eqx.is_array(rate),

@@ -31,13 +31,9 @@ _PLAIN: dict[str, catalogue.Build] = {
     "sgd": lambda o: o.sgd(1e-3),
 }
 # Variants of other optimizers, and sophia: Optax's estimate of the Hessian fails for mixed dtypes.
-_LEFT_OUT = {
-    "optimistic_adam_v2",
-    "signum",
-    "contrib.sam",
-    "contrib.schedule_free",
-    "contrib.sophia",
-}
+_LEFT_OUT = frozenset(
+    "optimistic_adam_v2 signum contrib.sam contrib.schedule_free contrib.sophia".split()
+)
 _NAMES = {*catalogue.OPTIMIZERS, "optimistic_adam", "contrib.reduce_on_plateau"} - _LEFT_OUT
 OPTIMIZERS: dict[str, catalogue.Build] = {
     name: _PLAIN.get(name, catalogue.ALL[name])
