@@ -1,7 +1,8 @@
 """Tell the code of libraries from the user's, and what of a library is impure.
 
-canonopt reads the user's functions, and takes those of libraries as constants. That is right unless
-a library function depends on more than its arguments.
+canonopt reads the user's functions and those that a library makes, and takes what a library has
+under a name as a constant. That is right unless a library function depends on more than its
+arguments.
 """
 
 import builtins
