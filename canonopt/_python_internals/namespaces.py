@@ -44,10 +44,9 @@ def is_stable(value: Any) -> bool:
         if place is None:
             module = sys.modules.get(str(getattr(value, "__module__", None) or "builtins"))
             place = None if module is None else place_of_module(module)
-            if place is not None and is_in_place(value):
-                _places.setdefault(value, place)
-            else:
-                place = None
+            if place is None or not is_in_place(value):
+                return False
+            _places.setdefault(value, place)
         return is_library(place)
     except Exception:  # an attribute of the user's
         return False

@@ -274,7 +274,7 @@ class _Jitted:
 def no_recompiles(
     *, mode: Literal["raise", "warn"] = "raise", allow: Sequence[str] = (), warmup: int = 0
 ) -> contextlib.AbstractContextManager[CompileLog]:
-    """Raise if anything is traced or compiled inside the block, in any thread, and says why.
+    """Raise if anything is traced or compiled inside the block, in any thread, and say why.
 
     For what is to run compiled after a warm-up, such as a server. Cached calls cost nothing extra.
 
