@@ -86,6 +86,11 @@ def hoist(fn: F, *, strict: bool = False) -> F:
         name = getattr(fn, "__qualname__", type(fn).__qualname__)
         problem = f"{name} is compared by identity, because {part} {found[0].why}."
         raise HoistError(problem, found[0].fix, path=path)
+    return _hoisted(fn)
+
+
+def _hoisted(fn: Any) -> Any:
+    """Return the one object for all callables that do the same as `fn`."""
     kind: Any = type(fn)
     if kind in _GETTERS:
         reading = read((fn,))
@@ -306,7 +311,7 @@ class _Walk:
         """Return a node of any other pytree type, or a leaf."""
         children, structure = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
         if jtu.treedef_is_leaf(structure):
-            return hoist(node) if callable(node) and not isinstance(node, type) else node
+            return _hoisted(node) if callable(node) and not isinstance(node, type) else node
         kind, static = structure.node_data()
         made = [self(child) for child in children]
         new_static = self(static)
