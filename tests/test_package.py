@@ -178,13 +178,18 @@ def test_importing_canonopt_imports_nothing():
     assert {name for name in added if name.startswith("canonopt.")} == set()
 
 
+# One distribution with three modules. Only one of them names canonopt.
 LIBRARY = """
-import canonopt, optax
-RATE = 1.0
-scaled = canonopt.canonical(lambda: optax.scale(RATE))
+import backend, optax, settings
+scaled = backend.lib.canonical(lambda: optax.scale(settings.RATE))
 def step():
     assert scaled() is scaled()
-    return canonopt.jit(lambda x: RATE * x)
+    return backend.lib.jit(lambda x: settings.RATE * x)
+"""
+BACKEND = "import canonopt\nlib = canonopt"
+SETTINGS = """
+RATE = 1.0
+def loss(x): return RATE * x
 """
 DUCKS = """
 class Base:
@@ -195,9 +200,9 @@ def decorated(cls):
     return cls
 """
 USER = """
-import canonopt, ducks, equinox, library, optax, sys
+import canonopt, developed, ducks, equinox, library, optax, settings, sys
 class Model:
-    def loss(self, x): return library.RATE * x
+    def loss(self, x): return settings.loss(x)
 class Derived(Model, ducks.Base): pass
 @ducks.decorated
 class Decorated(Model): pass
@@ -205,23 +210,33 @@ def fit():
     given, calls = Model(), [Derived().run, Decorated().run]
     steps = [canonopt.jit(lambda x, call=call: call(x)) for call in calls]
     steps += [canonopt.jit(lambda x: ducks.apply(given, x)), library.step()]
+    steps += [canonopt.jit(lambda x: developed.loss(x))]
     return [float(step(1.0)) for step in steps]
-print(fit() == fit() == [1.0] * 4, canonopt.adam(1e-3) is canonopt.adam(1e-3))
-library.RATE = 2.0
-print(fit() == [2.0] * 4, "/elsewhere/" in optax.__file__, "/elsewhere/" in equinox.__file__)
+print(fit() == fit() == [1.0] * 5, canonopt.adam(1e-3) is canonopt.adam(1e-3))
+developed.RATE = settings.RATE = 2.0
+print(fit() == [2.0] * 5, "/elsewhere/" in optax.__file__, "/elsewhere/" in equinox.__file__)
 """
 
 
 def test_what_counts_as_a_library(tmp_path):
-    """Optax and Equinox in a checkout, but no installed package that calls canonopt."""
+    """Optax and Equinox in a checkout, but nothing that was installed with what names canonopt.
+
+    Nor a package of which only a link is installed.
+    """
     elsewhere, installed = tmp_path / "elsewhere", tmp_path / "site-packages"
     elsewhere.mkdir()
     installed.mkdir()
     for package in (optax, equinox):
         path = Path(package.__file__).parent
         (elsewhere / path.name).symlink_to(path)
-    (installed / "library.py").write_text(LIBRARY)
-    (installed / "ducks.py").write_text(DUCKS)
+    texts = {"library": LIBRARY, "backend": BACKEND, "settings": SETTINGS, "ducks": DUCKS}
+    for name, text in texts.items():
+        (installed / f"{name}.py").write_text(text)
+    (installed / "library-1.dist-info").mkdir()
+    names = "library.py,sha256=0,10\nbackend.py,,\nsettings.py,,\n"
+    (installed / "library-1.dist-info" / "RECORD").write_text(names)
+    (tmp_path / "developed.py").write_text(SETTINGS)
+    (installed / "developed.py").symlink_to(tmp_path / "developed.py")
     paths = [str(elsewhere), str(installed)]
     assert run(f"import sys; sys.path[:0] = {paths!r}{USER}") == "True True\nTrue True True\n"
 

@@ -13,7 +13,6 @@ import jax.tree_util as jtu
 
 from .._jax_internals.functions import is_module_class
 from .._python_internals.bounded_store import BoundedStore
-from .._python_internals.callers import count_caller_as_user
 from .._python_internals.namespaces import is_constant, loaded
 from .._python_internals.weak import WeakIdMap
 from ..errors import HoistError, Incomparable
@@ -76,7 +75,6 @@ def hoist(fn: F, *, strict: bool = False) -> F:
     **Raises:** `HoistError` if `fn` is not callable; with `strict`, if a part of it is compared by
     identity. The error names the part.
     """
-    count_caller_as_user()
     if not callable(fn):
         problem = f"canonopt.hoist needs a callable, and got {fn!r}."
         pytrees = "For a model or another pytree that holds callables"
@@ -86,11 +84,6 @@ def hoist(fn: F, *, strict: bool = False) -> F:
         name = getattr(fn, "__qualname__", type(fn).__qualname__)
         problem = f"{name} is compared by identity, because {part} {found[0].why}."
         raise HoistError(problem, found[0].fix, path=path)
-    return _hoisted(fn)
-
-
-def _hoisted(fn: Any) -> Any:
-    """Return the one object for all callables that do the same as `fn`."""
     kind: Any = type(fn)
     if kind in _GETTERS:
         reading = read((fn,))
@@ -228,7 +221,6 @@ def canonicalize(tree: T) -> T:
     shardings. Parts that do not change are not copied, and a part that is in two places, such as a
     tied layer, is still one object. `__init__` of modules is not called.
     """
-    count_caller_as_user()
     return _Walk()(tree)
 
 
@@ -311,7 +303,7 @@ class _Walk:
         """Return a node of any other pytree type, or a leaf."""
         children, structure = jtu.tree_flatten(node, is_leaf=lambda inner: inner is not node)
         if jtu.treedef_is_leaf(structure):
-            return _hoisted(node) if callable(node) and not isinstance(node, type) else node
+            return hoist(node) if callable(node) and not isinstance(node, type) else node
         kind, static = structure.node_data()
         made = [self(child) for child in children]
         new_static = self(static)

@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, TypeAlias
 
-from .libraries import count_as_users, is_known, is_library_code, is_library_file
+from .libraries import is_library_code
 
 # --- lines and names of code, as messages have them -----------------------------------------------
 
@@ -96,28 +96,6 @@ def frames_to_the_user() -> int:
     """
     found = itertools.takewhile(lambda f: is_library_code(f.f_code, f.f_globals), frames())
     return sum(1 for _ in found) - 2  # without this function and `frames`
-
-
-def count_caller_as_user() -> None:
-    """Count the code that calls canonopt as the user's, also if its package is installed.
-
-    But not a tool that is given a function of canonopt, as by a configuration.
-    """
-    for frame in frames():
-        path = frame.f_code.co_filename
-        if path.startswith("<"):  # generated code, as of a dataclass
-            path = str(frame.f_globals.get("__file__", path))
-        if not is_known(path):
-            if is_library_file(path) and _names_canonopt(frame):
-                count_as_users(path)
-            return
-
-
-def _names_canonopt(frame: types.FrameType) -> bool:
-    kinds = types.ModuleType, types.FunctionType, type
-    found = [value for value in frame.f_globals.values() if isinstance(value, kinds)]
-    names = {str(v.__name__ if isinstance(v, kinds[0]) else v.__module__) for v in found}
-    return "canonopt" in {*frame.f_code.co_names, *(name.partition(".")[0] for name in names)}
 
 
 # --- the caller -----------------------------------------------------------------------------------

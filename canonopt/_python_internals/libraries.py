@@ -6,6 +6,7 @@ arguments.
 """
 
 import builtins
+import contextlib
 import functools
 import importlib.util
 import operator
@@ -19,7 +20,7 @@ from typing import Any
 
 from .weak import known_by_identity
 
-_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 @functools.cache
@@ -30,10 +31,9 @@ def _known_folders() -> tuple[str, ...]:
     # What canonopt is made for, wherever it lies: in a checkout, for those who develop it.
     names = ("jax", "jaxlib", "numpy", "equinox", "optax", "flax")
     specs = map(importlib.util.find_spec, names)
-    found += [os.path.dirname(spec.origin) for spec in specs if spec and spec.origin]
-    return tuple(
-        {os.path.join(form(path), "") for path in found for form in (str, os.path.realpath)}
-    )
+    # Each file may be a link, as of `uv pip install --link-mode=symlink`.
+    found += [os.path.dirname(os.path.realpath(s.origin)) for s in specs if s and s.origin]
+    return tuple(os.path.join(os.path.realpath(path), "") for path in found)
 
 
 @functools.lru_cache(4096)
@@ -42,48 +42,74 @@ def _place_of(path: str) -> str | None:
 
     It is empty for the standard library, for canonopt and for what canonopt is made for.
     """
-    path = os.path.normpath(path)
-    file = pathlib.PurePath(path)
-    for each in (file, *file.parents):
-        is_usual = each.parent.name in ("site-packages", "dist-packages")
-        if is_usual or each.name in _installed_in(str(each.parent)):
-            return "" if os.path.join(each, "") in _known_folders() else str(each)
-    return "" if path.startswith(("<frozen ", *_known_folders())) else None
+    if path.startswith("<"):
+        return "" if path.startswith("<frozen ") else None
+    file = pathlib.PurePath(os.path.realpath(path))
+    for top in (file, *file.parents):
+        is_usual = top.parent.name in ("site-packages", "dist-packages")
+        # `pip install --target`, PEX and Spark have no folder of such a name.
+        if is_usual or any(str(file) in _installed_with(record) for record in _records_of(top)):
+            return "" if os.path.join(top, "") in _known_folders() else str(top)
+    return "" if os.path.join(file, "").startswith(_known_folders()) else None
+
+
+def _records_of(top: pathlib.PurePath) -> list[pathlib.Path]:
+    """Return the lists of what installers have put beside a package with it, and of that itself."""
+    return _records_in(str(top.parent)).get(top.name, [])
 
 
 @functools.cache
-def _installed_in(folder: str) -> frozenset[str]:
-    """Return the names that an installer has put into a folder, by the metadata beside them.
+def _records_in(folder: str) -> dict[str, list[pathlib.Path]]:
+    records: dict[str, list[pathlib.Path]] = {}
+    for record in pathlib.Path(folder).glob("*.dist-info/RECORD"):
+        with contextlib.suppress(OSError):
+            text = record.read_text("utf-8", "replace")
+            for name in {*re.findall("^[^/,\n]+", text, re.MULTILINE)}:
+                records.setdefault(name, []).append(record)
+    return records
 
-    `pip install --target`, PEX and Spark have no folder named `site-packages`.
+
+@functools.cache
+def _installed_with(record: pathlib.Path) -> frozenset[str]:
+    """Return the files of one distribution."""
+    lines = record.read_text("utf-8", "replace").splitlines()
+    names = (line.rsplit(",", 2)[0] for line in lines)
+    return frozenset(os.path.normpath(record.parent.parent / name) for name in names)
+
+
+@functools.cache
+def _names_canonopt(top: str) -> bool:
+    """Return True if a file names canonopt that was installed with this package.
+
+    Read from the files, so that it does not depend on what has been imported or called by now.
     """
-    found = pathlib.Path(folder).glob("*.dist-info/RECORD")
-    records = [each for each in found if each.is_file() and os.access(each, os.R_OK)]
-    lines = "\n".join(record.read_text("utf-8", "replace") for record in records)
-    return frozenset(re.findall("^[^/,\n]+", lines, re.MULTILINE))
+    path = pathlib.Path(top)
+    beside = map(_installed_with, _records_of(path))
+    return any(map(_is_code_with_canonopt, {top, *map(str, path.rglob("*"))}.union(*beside)))
 
 
-_users: set[str] = set()  # the installed packages that are the user's
-
-
-def count_as_users(path: str) -> None:
-    """Count the installed package of a file as the user's."""
-    _users.add(str(_place_of(path)))
+def _is_code_with_canonopt(file: str) -> bool:
+    if file.endswith(".py"):
+        with contextlib.suppress(OSError):
+            return b"canonopt" in pathlib.Path(file).read_bytes()
+    return False
 
 
 def is_library_file(path: str) -> bool:
     """Return True for a file of the standard library, of canonopt or of an installed package.
 
-    A package is not a library but the user's if it calls canonopt, or if it is run by `python -m`.
+    A package is not a library but the user's if a file that was installed with it names canonopt,
+    or if it is run by `python -m`.
     """
     return is_library(_place_of(path))
 
 
 def is_library(place: str | None) -> bool:
     """Return True for the place of a library, as `_place_of` returns it."""
-    if not place or place in _users:
+    if not place:
         return place == ""
-    return place != _place_of(str(getattr(sys.modules.get("__main__"), "__file__", "")))
+    is_run = place == _place_of(str(getattr(sys.modules.get("__main__"), "__file__", "")))
+    return not (is_run or _names_canonopt(place))
 
 
 def is_known(path: str) -> bool:

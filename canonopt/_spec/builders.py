@@ -13,7 +13,6 @@ import optax.schedules
 import optax.transforms
 
 from .._optax_compat import is_factory, is_optimizer
-from .._python_internals.callers import count_caller_as_user
 from ..errors import NotAFactoryError
 from .factory import factory_of, register
 from .spec import ScheduleSpec, Spec
@@ -63,7 +62,6 @@ def canonical(function: Callable[..., Any]) -> Callable[..., Any]:
     if factory_of(function) is not None:
         return function
     catalogue()  # so that `canonical(optax.adam)` is `canonopt.adam`
-    count_caller_as_user()
     return register(function)
 
 

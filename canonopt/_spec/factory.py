@@ -24,7 +24,6 @@ from .._identity import (
 from .._jax_internals.settings import all_settings, x64_state
 from .._jax_internals.tracing import is_at_top_level, makes_tracers
 from .._optax_compat import dtype_of, is_factory_of_factories, takes_number
-from .._python_internals.callers import count_caller_as_user
 from .._python_internals.signatures import signature_of
 from .._python_internals.weak import token_of
 from ..errors import NotAFactoryError, ParameterError
@@ -105,7 +104,6 @@ class Factory:
 
     def from_call(self, args: tuple, kwargs: dict[str, Any], key: tuple) -> Any:
         """Return the spec of a call whose `key` no spec has. Remember the call of a known spec."""
-        count_caller_as_user()
         spec = self._spec_of(self.signature.bind(args, kwargs))
         internals, values = internals_of(spec), (*args, *kwargs.values())
         # The key of a call keeps the specs in it alive for longer than the spec itself, so it is

@@ -35,7 +35,6 @@ from .._jax_internals.options import CAPTURED, jit_with_captured
 from .._jax_internals.settings import tracing_context, whole_context
 from .._jax_internals.tracing import NotTraced, unwatched
 from .._python_internals.bounded_store import BoundedStore
-from .._python_internals.callers import count_caller_as_user
 from .._python_internals.weak import WeakIdMap
 from ..errors import DeletedArrayError, ExcessError
 from .leaves import as_argument
@@ -295,7 +294,6 @@ def known_of(
 
     So what is jitted again finds its programs, as long as the object lives.
     """
-    count_caller_as_user()
     leaves, structure = jtu.tree_flatten(options)
     try:
         known, whole = _known.setdefault(owner, {}), (key, *leaves, structure)
