@@ -8,6 +8,8 @@ from typing import Any
 import jax
 
 from .._python_internals.libraries import attribute
+from .jaxprs import Traced
+from .options import CAPTURED
 from .settings import unsupported
 from .tracing import unwatched
 from .watching import Miss, Watch, call_of_filter_jit, combined, is_of_filter_jit, tell
@@ -111,8 +113,8 @@ class CachedCall:
         self._call, self._jaxpr = (given, args, kwargs), jaxpr
         self._trace = functools.partial(trace, *args, **kwargs)
         again = attribute(given, "__canonical_trace__")
-        # Which knows the function of the call that runs now.
-        self._trace_again = self._trace if again is None else again(trace, args, kwargs)
+        # Which knows the function of the call that runs now, and its arrays.
+        self._trace_again = again and again(trace, args, kwargs)
         # Whether functions that are made again may run the program.
         self.is_shared = attribute(given, "__canonical_call__") is not None
 
@@ -128,14 +130,18 @@ class CachedCall:
             function, args, kwargs = function.__canonical_call__(args, kwargs)
         return call_of_filter_jit(function, args) or (function, args, kwargs)
 
-    def cached(self) -> Any:
+    def jaxpr(self) -> Any:
         """Return the program that JAX has, without running the function."""
         if self._jaxpr is None:
             with unwatched():
                 self._jaxpr = self._trace().jaxpr
         return self._jaxpr
 
-    def afresh(self) -> Any:
+    def cached(self) -> Traced:
+        """Return the program that JAX has, with the arrays that it is given as captured."""
+        return self.jaxpr(), self._call[2].get(CAPTURED, ())
+
+    def afresh(self) -> Traced:
         """Return the program that the function gives now, and those that it calls.
 
         Each time in another context of `set_xla_metadata`, by which JAX finds no earlier trace.
@@ -144,4 +150,5 @@ class CachedCall:
         from jax.experimental.xla_metadata import set_xla_metadata
 
         with unwatched(), set_xla_metadata(canonopt_traced_again=str(next(_contexts))):
-            return self._trace_again().jaxpr
+            traced, arrays = self._trace_again() if self._trace_again else (self._trace(), ())
+            return traced.jaxpr, arrays

@@ -5,7 +5,7 @@ import functools
 import re
 import types
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import jax.core
@@ -44,7 +44,11 @@ def kept_by(program: Any) -> tuple[int, list[Any], frozenset[str]]:
     return sum(constants.values()), kept, frozenset(places)
 
 
-def is_same_program(one: Any, other: Any, changed: Sequence[np.ndarray] = ()) -> bool:
+# A traced program, with the values of arguments that stand for arrays which a function captures.
+Traced: TypeAlias = tuple[Any, Sequence[Any]]
+
+
+def is_same_program(one: Traced, other: Traced, changed: Sequence[np.ndarray] = ()) -> bool:
     """Return True if two traced programs do the same: their operations with all parameters.
 
     Functions in parameters, as of callbacks and of rules for derivatives, count by their names.
@@ -56,8 +60,8 @@ def is_same_program(one: Any, other: Any, changed: Sequence[np.ndarray] = ()) ->
     equal none. For an array of a dtype that JAX converts, such as float64, it takes the old values
     as long as a program has them, also if it traces again.
     """
-    one, other = _without_dead_code(one), _without_dead_code(other)
-    if _text(one) != _text(other):
+    one, other = ((_without_dead_code(program), arrays) for program, arrays in (one, other))
+    if _text(one[0]) != _text(other[0]):
         return False
     ours, theirs = [*map(_values, _constants(one))], [*map(_values, _constants(other))]
     is_changed = any(np.may_share_memory(v, array) for v in theirs for array in changed)
@@ -78,9 +82,9 @@ def _text(program: Any) -> str:
     return re.sub(r"0x[0-9a-fA-F]+", "", str(program))
 
 
-def _constants(program: Any) -> Iterator[Any]:
+def _constants(traced: Traced) -> Iterator[Any]:
     """Yield the arrays and numbers in a program, which its text may show in part."""
-    for value in values_in(program):
+    for value in values_in(traced):
         if hasattr(type(value), "__array__") or isinstance(value, int | float | complex):
             yield value
 

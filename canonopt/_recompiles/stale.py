@@ -609,7 +609,7 @@ class StaleWatch:
         if not self._lock.acquire(blocking=False):
             return
         try:
-            jaxpr = cached.cached()
+            jaxpr = cached.jaxpr()
             program = next((each for found, each in known.programs if found() is jaxpr), None)
             if program is None:
                 # An equal method has the same program. Others that share one read other values.

@@ -94,16 +94,16 @@ def _users_call(args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, Any
 
 def _traced_again(
     mark: object, trace: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Callable[[], Any]:
-    """Return what traces the function of the call that runs now, as it is then."""
+) -> Callable[[], tuple[Any, Sequence[Any]]]:
+    """Return what traces the function of the call that runs now, and finds its arrays, as then."""
     jitted = _thread.jitted
 
-    def again() -> Any:
+    def again() -> tuple[Any, Sequence[Any]]:
         # What the function captures may be other arrays by now.
         reading = read_call(jitted.fn, jitted.beside)
         _thread.tracing = _Tracing(mark, jitted, reading)
         try:
-            return trace(*args, **{**kwargs, **_as_keyword(reading.arrays)})
+            return trace(*args, **{**kwargs, **_as_keyword(reading.arrays)}), reading.arrays
         finally:
             _thread.tracing = None
 

@@ -130,6 +130,7 @@ frozen object | scale.scale | step, _, bind = captured(Options(1.0)) | bind(Opti
 dict in a partial | config['lr'] | \
     step = functools.partial(lambda config, x: config['lr'] * x, config) | config['lr'] = 0.2
 jax array | weights['w'] | step = lambda x: weights['w'] * x | weights['w'] = 2 * X
+array of self | self.lr | trainer.lr = 1 * X; step = trainer.step | trainer.lr = 2 * X
 optimizer | optimizer | \
     optimizer = optax.sgd(0.1); state = optimizer.init(X); \
     step = lambda x: optimizer.update(x, state)[0] | optimizer = optax.sgd(0.5)
@@ -162,6 +163,7 @@ value of which only the sign counts, beside an array, NaN and an inner jit | \
     step = lambda x: jax.nn.relu(x + table) * float('nan') if rate > 0 else x | rate = 5.0
 helper that does the same | step = lambda x: helper(x) | helper = lambda x: 2 * x
 equal jax array | step = lambda x: weights['w'] * x | weights['w'] = jnp.ones(3)
+equal array of self | trainer.lr = 1 * X; step = trainer.step | trainer.lr = 1 * X
 copied array | step = lambda x: x + table | table = table.copy()
 attribute that is set first | \
     def step(x): trainer.lr = 0.1; return trainer.lr * x | trainer.lr = float('0.1')
