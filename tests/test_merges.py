@@ -22,6 +22,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import optax
+import pydantic
 import pytest
 from beartype import beartype
 from jaxtyping import Array, Float, jaxtyped
@@ -134,6 +135,14 @@ class Decay:
 class Base:
     def _train(self, x):
         return x - self.config.rate * x * self.settings.decay
+
+
+class Nested(pydantic.BaseModel, frozen=True):
+    rate: float
+
+
+class Checked(pydantic.BaseModel):
+    nested: Nested
 
 
 class LargeTrainer(Base):
@@ -398,6 +407,9 @@ return trainer.train(x), trainer.evaluate(x)
 trainer, (x, _) = LargeTrainer(jit, int(jax.random.key_data(key)[-1])), make_data(key)
 trainer.history.append(trainer.train(x))
 return trainer.history[-1]
+### settings of pydantic and a function of NumPy, captures
+settings, reduce, (x, _) = Checked(nested=Nested(rate=0.5)), np.prod, make_data(key)
+return jit(lambda w: w - settings.nested.rate * reduce((1, 2)) * (w - x))(jnp.zeros_like(x))
 ### transformed then jitted, jit
 params, (x, y) = make_params(), make_data(key)
 def loss(params, x, y):

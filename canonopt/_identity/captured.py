@@ -17,7 +17,7 @@ from .._python_internals.weak import WeakIdMap
 from .instances import is_record
 from .interning import read
 from .parts import MAX_NODES, WHOLE, Copy, Graph
-from .reader import Reading
+from .reader import MAX_WORDS, Reading
 
 
 def leads_to_objects(value: Any) -> bool:
@@ -47,7 +47,12 @@ _LEAD_ON |= {tuple, list, dict}
 
 
 def read_call(
-    fn: Any, beside: Iterable[Any] = (), *, before: Reading | None = None, explain: bool = False
+    fn: Any,
+    beside: Iterable[Any] = (),
+    *,
+    before: Reading | None = None,
+    explain: bool = False,
+    max_words: int = MAX_WORDS,
 ) -> Reading:
     """Read a function that is traced now, and the arrays that it may get as arguments.
 
@@ -56,11 +61,13 @@ def read_call(
     - `fn`: the function.
     - `beside`: what is read besides, such as static arguments.
     - `before`: the reading from before a trace, after which `fn` is read again.
-    - `explain`: as for `read`.
+    - `explain`, `max_words`: as for `read`.
     """
     cells = None if before is None else before.library_cells
-    reading = read(now=(fn,), beside=(*beside,), explain=explain, library_cells=cells)
-    if reading.captures_arrays and not reading.arrays and why_not_shared(fn) is None:
+    options: dict[str, Any] = {"explain": explain, "max_words": max_words, "library_cells": cells}
+    reading = read(now=(fn,), beside=(*beside,), **options)
+    is_alone = reading.captures_arrays and not reading.arrays
+    if is_alone and reading.is_comparable and why_not_shared(fn) is None:
         note_not_shared(fn, _TELLS)  # the trace may have shown more
     return reading
 
@@ -101,8 +108,8 @@ _TELLS = (
 
 # While a program with a constant from it lives, JAX takes old values for those of the array.
 NUMPY = (
-    "it reads a NumPy array, which may change in place. Write array = jnp.asarray(array) before "
-    "the function is made."
+    "it reads a NumPy array, which may change in place. Write {0} = jnp.asarray({0}) before the "
+    "function is made."
 )
 KEEPS = (
     "its program calls back into its code, as callbacks and rules for derivatives do, and that "

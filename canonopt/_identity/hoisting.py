@@ -13,6 +13,7 @@ import jax.tree_util as jtu
 
 from .._jax_internals.functions import is_module_class
 from .._python_internals.bounded_store import BoundedStore
+from .._python_internals.bytecode import code_of
 from .._python_internals.namespaces import is_constant, loaded
 from .._python_internals.weak import WeakIdMap
 from ..errors import HoistError, Incomparable
@@ -163,8 +164,10 @@ def described(fn: Any, found: Incomparable) -> tuple[str | None, str]:
 
 
 def _text(part: Any) -> str:
+    if isinstance(part, types.FunctionType):
+        return f"function {part.__qualname__}"
     pformat = loaded("equinox", "tree_pformat")
-    return pformat(part, width=10_000) if pformat else repr(part)
+    return " ".join((pformat(part, width=10_000) if pformat else repr(part)).split())
 
 
 def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
@@ -172,7 +175,11 @@ def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:
     seen.add(id(value))
     is_ours = hasattr(type(value), "__captured_function__")
     kind: Any = kind_of(value) if is_ours else callable_kind(value)
-    for name, inner in kind.items(value):
+    items = [*kind.items(value)]
+    if isinstance(value, types.FunctionType):
+        names = filter(value.__globals__.__contains__, code_of(value).globals)
+        items += [(f"global {name!r}", value.__globals__[name]) for name in names]
+    for name, inner in items:
         if id(inner) not in seen and any(
             found.part is part for found in read((inner,), explain=True).incomparable or ()
         ):

@@ -326,6 +326,9 @@ def _is_unbound_linen_module(value: Any) -> bool:
 # attributes are computed from these.
 _IMMUTABLE: dict[str, tuple[str, ...]] = {
     "flax.core.frozen_dict.FrozenDict": ("_dict",),
+    # A class of pydantic has these, made of what the class says.
+    "pydantic_core._pydantic_core.SchemaSerializer": (),
+    "pydantic_core._pydantic_core.SchemaValidator": (),
     **IMMUTABLE,
 }
 

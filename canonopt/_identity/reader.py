@@ -149,6 +149,8 @@ class Reading:
     above: set[int] = dataclasses.field(default_factory=set)
     # The ids of parts that are also reached in another way, as a global.
     shared: set[int] = dataclasses.field(default_factory=set)
+    # The attributes that count of instances of which only what code names does, by id.
+    by_name: dict[int, set[str]] = dataclasses.field(default_factory=dict)
 
 
 class _Arrays:
@@ -278,6 +280,9 @@ class Reader:
             arrays=[array for array, _ in arrays.values()] if above else [],
             above=above,
             shared=self._arrays.shared,
+            by_name={
+                i: names for i in self._names_of if WHOLE not in (names := self._owners[i][2])
+            },
         )
 
     def _finish(self) -> None:
@@ -425,7 +430,8 @@ class Reader:
         """Say that `value` cannot be read, so that nothing with it is the same as another."""
         self.out.append(object())
         self.is_comparable = False
-        self.note(value, reason)
+        if self.incomparable is not None:
+            self.incomparable.append(Incomparable(value, *reason))
 
     def reads_data_in(self, value: Any, mode: Mode) -> bool:
         """Return True if `value` by itself reads data, also such that was read before it."""

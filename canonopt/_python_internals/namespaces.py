@@ -1,6 +1,7 @@
 """Find the names that modules and classes have for values."""
 
 import collections
+import contextlib
 import dataclasses
 import enum
 import functools
@@ -46,7 +47,8 @@ def is_stable(value: Any) -> bool:
             place = None if module is None else place_of_module(module)
             if place is None or not is_in_place(value):
                 return False
-            _places.setdefault(value, place)
+            with contextlib.suppress(TypeError):  # NumPy's functions take no weak references
+                _places.set(value, place)
         return is_library(place)
     except Exception:  # an attribute of the user's
         return False
@@ -133,7 +135,8 @@ def asked_for(cls: type) -> list[str]:
             (is_dunder(name) or any(name in vars(base) for base in bases))
             and (_is_asked(value) or not name.startswith("_"))
             and not (name in _WRITTEN or isinstance(value, FIELDS))
-            and not (name == "__repr__" and _is_made_by_library(value))  # by dataclasses
+            # By dataclasses and pydantic, of the fields.
+            and not (name in ("__repr__", "__hash__") and _is_made_by_library(value))
         )
     ]
 

@@ -167,7 +167,9 @@ class Difference:
         return shortened(leaf.text)
 
     def _static_texts(self) -> tuple[str, str]:
-        before, after, part = self.before, self.after, self.visible or self.hidden
+        # Of a function that is never shared, what is another object in it is not the reason.
+        part = self.visible or (None if self.why_not_shared else self.hidden)
+        before, after = self.before, self.after
         names = names_of(before, after)
         texts = shortened(names[0]), shortened(names[1])
         if self.redefined:

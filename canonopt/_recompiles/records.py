@@ -256,6 +256,8 @@ class Budget:
     parts: int = 1000
     words: int = 30_000  # of digests
     seen: set[int] = attrs.field(factory=set)  # values whose parts are recorded
+    # By the id of an object of which the function that is jitted reads some attributes, these.
+    by_name: Mapping[int, Collection[str]] = attrs.field(factory=dict)
 
 
 def static_leaf(value: Any, budget: Budget | None = None, is_part: bool = False) -> Leaf:
@@ -297,9 +299,13 @@ def static_leaf(value: Any, budget: Budget | None = None, is_part: bool = False)
 
 def _add_parts(value: Any, budget: Budget, parts: dict[str, Leaf], depth: int = 0) -> None:
     """Add the parts of a value by name, each after what is in it."""
+    named = budget.by_name.get(id(value))
+    unread = () if named is None else [f"attribute {n!r}" for n in vars(value) if n not in named]
     for name, part in _contents(value):
         if not budget.parts:
             return
+        if name in unread:
+            continue
         if depth and is_spec(value) and type(part) in PLAIN:
             continue  # the numbers of a spec that a function captured are those of its text
         budget.parts -= 1
@@ -334,10 +340,10 @@ def _object_token(value: Any) -> Hashable:
 
 
 def _is_of_optax(value: Any) -> bool:
-    """Return True if a factory or a class of Optax made a value, such as a schedule."""
+    """Return True if a factory or a class of Optax made a transformation or a schedule."""
     is_function = isinstance(value, types.FunctionType)
     owner = value if is_function else type(value)
-    is_made = not is_function or ".<locals>." in owner.__qualname__
+    is_made = ".<locals>." in owner.__qualname__ if is_function else hasattr(value, "update")
     return is_made and str(owner.__module__).startswith("optax.") and not isinstance(value, type)
 
 
@@ -431,30 +437,28 @@ def as_shared(leaf: Leaf) -> Leaf:
     return attrs.evolve(leaf, token=("program", leaf.digest)) if is_read else leaf
 
 
-def function_leaf(function: Any, is_shared: bool = False, filtered: bool = False) -> Leaf:
+def function_leaf(
+    function: Any, is_shared: bool = False, filtered: bool = False, is_ours: bool = False
+) -> Leaf:
     """Return the record of a function that is jitted, as `canonopt.jit` compares it.
 
-    `is_shared` says that functions with one digest share a program.
+    `is_shared` says that functions with one digest share a program, `is_ours` that `canonopt.jit`
+    or `filter_jit` was called.
     """
     is_plain = isinstance(function, types.FunctionType)
     if is_plain and not is_shared and (known := _known.get(function)) is not None:
         return known
-    budget, refused = Budget(), why_not_shared(function)
+    budget, refused, reading = Budget(), why_not_shared(function), None
+    with contextlib.suppress(Exception):
+        reading = read_call(function, explain=True, max_words=budget.words)
+        budget.by_name = reading.by_name
     leaf = static_leaf(function, budget)
-    if budget.words > 0:  # else it is too large to be read again
+    if reading is not None and budget.words > 0:  # else it is too large to be read
         with contextlib.suppress(Exception):
-            reading, why = read_call(function, explain=True), refused
-            if why is None and (found := _why_never_shared(function, reading)):
-                why = (
-                    f"{found} Then canonopt.jit or filter_jit shares it. Or make the function "
-                    "once, in a function under functools.cache."
-                )
+            why = _why_never_shared(function, reading, leaf.parts)
+            if why and not (is_ours or refused):
+                why += _OTHERWISE
             why = why or why_not_shared(function)  # which reading it may have found
-            arrays = " ".join(n for n, part in leaf.parts.items() if part.type == "numpy.ndarray")
-            if why and (found := re.search(r"(?:captured variable|global) '(\w+)'", arrays)):
-                why = why.replace(
-                    "array = jnp.asarray(array)", "{0} = jnp.asarray({0})".format(found[1])
-                )
             leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
     if is_shared:
         return leaf if refused else as_shared(leaf)
@@ -477,10 +481,20 @@ def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
     return code.stores or frozenset(held if code.changes_objects else ())
 
 
-def _why_never_shared(function: Any, reading: Reading) -> str | None:
+_OTHERWISE = (
+    " Then canonopt.jit or filter_jit shares it. Or make the function once, in a function under "
+    "functools.cache."
+)
+_NAMED = re.compile(r"(captured variable|global|attribute) '(\w+)'")
+
+
+def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]) -> str | None:
     """Return why `canonopt.jit` would not share a function."""
     if reading.has_numpy:
-        return NUMPY
+        arrays = (_NAMED.match(n) for n, part in parts.items() if part.type == "numpy.ndarray")
+        named = next(filter(None, arrays), None)
+        of_self = "self." if named and named[1] == "attribute" else ""
+        return NUMPY.format(f"{of_self}{named[2]}" if named else "array")
     with_rules = (o for o in reading.objects if isinstance(o, jax.custom_jvp | jax.custom_vjp))
     rules = (attribute(each, name) for each in with_rules for name in ("jvp", "fwd", "bwd"))
     if any(rule is not None and keeps_state(rule) for rule in rules):
@@ -600,7 +614,8 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
     # Our jit traces before it calls.
     call.is_lowered = not (miss.is_call or miss.is_shared)
     call.clearings = clearings_so_far()
-    leaf = function_leaf(function, miss.is_shared, miss.filtered)
+    is_ours = call.is_jitted_by_canonopt
+    leaf = function_leaf(function, miss.is_shared, miss.filtered, is_ours)
     if is_inside and str(attribute(miss.function, "__module__")).startswith("jax."):
         call.is_jitted_by_jax = True  # it may be made again around a function that is not
         leaf = attrs.evolve(leaf, token=token_of(miss.function))

@@ -378,8 +378,9 @@ return function
 = function is made, or make it a default: lambda x, amount=amount: \.\.\.
 ### a schedule of Optax
 return captured(optax.cosine_decay_schedule(0.1, 100))
-= its captured variable 'value', <function .*>, was made by a library and keeps a variable that it
-= may rebind\. Make it with canonopt in place of optax, or once, at the top level of a module\.
+= its captured variable 'value', function cosine_decay_schedule.<locals>.schedule, was made by a
+= library and keeps a variable that it may rebind\. Make it with canonopt in place of optax, or
+= once, at the top level of a module\.
 ### attributes
 function = captured(1)
 function.note, function.unit = "a note", "m"

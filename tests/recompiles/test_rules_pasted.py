@@ -107,6 +107,38 @@ def fit(x):
 for _ in range(2):
     fit(ones)
 
+### a trainer that holds a NumPy array, and a rate that its step does not read
+# hint: the function itself is new each time: it reads a NumPy array, which may change in place. \
+Write self.x = jnp.asarray(self.x) before the function is made.
+class Trainer:
+    def __init__(self, x, rate):
+        self.x, self.rate = x, rate
+        self.step = canonopt.jit(self.step)
+
+    def step(self, w):
+        return self.x * w
+
+for i in range(3):
+    trainer = Trainer(np.ones(8, np.float32), float(i))
+    # here
+    trainer.step(ones)
+
+### a helper that reads the environment, and a captured array
+# hint: the function itself is new each time: its captured variable 'helper', function helper, \
+uses os, which can give another value each time. Use it outside of the function, and pass the \
+result as an argument.
+import os
+
+def helper(x):
+    return 2 * x if os.environ.get("NOT_SET") else x
+
+def fit(helper, data):
+    # here
+    return canonopt.jit(lambda x: helper(x) + data)(ones)
+
+for _ in range(2):
+    fit(helper, jnp.ones(8))
+
 ### a spec with another learning rate
 # write: optim = optim.replace(**{'args[1].learning_rate': \
 canonopt.dynamic(optim.args[1].learning_rate)})
