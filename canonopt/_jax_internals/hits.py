@@ -125,10 +125,16 @@ class CachedCall:
 
     def users_call(self) -> tuple[Any, tuple, dict[str, Any]]:
         """Return the user's function, and what the user called it with."""
-        function, args, kwargs = self._call
-        if self.is_shared:
-            function, args, kwargs = function.__canonical_call__(args, kwargs)
+        function, args, kwargs = self._of_jax_jit()
         return call_of_filter_jit(function, args) or (function, args, kwargs)
+
+    def is_filtered(self) -> bool:
+        """Return True for `equinox.filter_jit` and `canonopt.filter_jit`."""
+        return call_of_filter_jit(*self._of_jax_jit()[:2]) is not None
+
+    def _of_jax_jit(self) -> tuple[Any, tuple, dict[str, Any]]:
+        function, args, kwargs = self._call
+        return function.__canonical_call__(args, kwargs) if self.is_shared else self._call
 
     def jaxpr(self) -> Any:
         """Return the program that JAX has, without running the function."""

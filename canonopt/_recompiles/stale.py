@@ -425,6 +425,7 @@ class StaleRead:
     values: tuple[ReadValue, ...]
     since: int  # the call of the function, counted in the block
     is_confirmed: bool  # False if the function has effects, and so was not traced again
+    is_filtered: bool = False  # whether a Python number that it is given is part of the program
     calls: int = 1
 
     def lines(self) -> list[str]:
@@ -434,18 +435,23 @@ class StaleRead:
         again = "traced again now, it gives another program"
         if not self.is_confirmed:
             again = "unconfirmed: it changes or reads what is outside, so it was not traced again"
+        if self.is_filtered:
+            is_float = [_FLOAT.match(value.after) for value in self.values]
+            names = [f"jnp.asarray({n})" if f else n for n, f in zip(names, is_float, strict=True)]
+        is_traced = self.is_filtered or all(_MAY_BE_TRACED.match(v.after) for v in self.values)
         return [
             f"{self.function} goes on with an old value, since call {self.since}:",
             *(f"  {value}" for value in self.values),
             f"  {calls} since; {again}",
             f"  hint: pass {' and '.join(names)} to {self.function} as an argument"
-            + ("" if all(_MAY_BE_TRACED.match(each.after) for each in self.values) else _STATIC),
+            + ("" if is_traced else _STATIC),
         ]
 
 
+_FLOAT = re.compile(r"-?\d+(\.\d*|e)")
 # A float, an array, or a spec with a dynamic number.
 _MAY_BE_TRACED = re.compile(
-    r"(another )?(-?\d+\.\d*|-?\d+e|[\w<>]+\[[\d,]*\]|canonopt.*canonopt\.dynamic\()"
+    rf"(another )?({_FLOAT.pattern}|[\w<>]+\[[\d,]*\]|canonopt.*canonopt\.dynamic\()"
 )
 _STATIC = ", for jax.jit a static one (a tuple, not a list) unless an array will do"
 
@@ -500,8 +506,9 @@ class _Program:
         self._due = {path: due for path, due in self._due.items() if path not in found}
         before = {**changes, **self._first.changes()}
         values = (ReadValue(path, *before[path][:2], _place(codes, path)) for path in found)
-        place, is_confirmed = place_of(innermost(function)), not self._has_effects
-        self.active = StaleRead(name_of(function), place, (*values,), call, is_confirmed)
+        facts = not self._has_effects, cached.is_filtered()
+        place = place_of(innermost(function))
+        self.active = StaleRead(name_of(function), place, (*values,), call, *facts)
         return self.active
 
 

@@ -237,6 +237,9 @@ def test_the_stale_are_reported_and_the_innocent_are_not(name: str, jit: str):
         step(X), step(X)
     assert reports.paths == ([] if path is None else [[path]])
     assert all((each.since, each.calls, each.is_confirmed) == (3, 2, True) for each in reports)
+    # There, a Python number would be another program.
+    is_asked = path == "rate" and "filter_jit" in jit
+    assert all(("jnp.asarray(rate)" in str(each.lines())) == is_asked for each in reports)
 
 
 # --- when, and what for ---------------------------------------------------------------------------
