@@ -89,7 +89,7 @@ def test_it(): call(step, 1, 2)
 > step (*.py:*) was traced 2 times, max_traces(1).
 >   It was traced and compiled again, once:
 > *x: shape: float32?1? -> float32?2?
-> *hint: pad or drop what is left over*
+> *hint: pad x to one shape*
 ! *pytest_canonopt.py*
 ! *- compile_log -*
 

@@ -85,7 +85,7 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
         ...
     canonopt.errors.ExcessError: double (...) is traced twice, and max_traces=1.
       x: shape: float32[1] -> float32[2]
-      hint: pad or drop what is left over, so that x has one shape
+      hint: pad x to one shape and mask what is added, or drop what is left over
 
     ```
 
@@ -293,7 +293,7 @@ def no_recompiles(
         ...
     canonopt.errors.RecompileError: predict (...) was traced inside of no_recompiles(), at ...
       x: shape: float32[2] -> float32[3]
-      hint: pad or drop what is left over, so that x has one shape
+      hint: pad x to one shape and mask what is added, or drop what is left over
 
     ```
 

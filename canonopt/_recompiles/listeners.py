@@ -135,7 +135,7 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
     (2, 2)
     >>> print(log["double"].recompiles[0].explanation)
     x: shape: float32[1] -> float32[2]
-      hint: pad or drop what is left over, so that x has one shape
+      hint: pad x to one shape and mask what is added, or drop what is left over
 
     ```
 

@@ -38,6 +38,7 @@ from .._identity import (
 )
 from .._jax_internals.arrays import array_text, code_of_sharding, placement_text
 from .._jax_internals.flax_nnx import module_parts
+from .._jax_internals.functions import name_of
 from .._jax_internals.settings import context_of_calls
 from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
@@ -513,6 +514,7 @@ class Call:
     """One entry of a jit cache: what JAX compares, by path, and what advice may need."""
 
     is_filtered: bool = False  # by `equinox.filter_jit`, where all leaves but arrays are static
+    name: str = ""  # of the function
     leaves: dict[str, Leaf] = attrs.field(factory=dict)
     budget: Budget = attrs.field(factory=Budget)
     # The paths of the optimizer states, which need other advice than a model.
@@ -569,7 +571,7 @@ def call_of(
     - `filtered`: leaves other than arrays are static, as for `equinox.filter_jit`.
     - `options`: what else was given to `jax.jit`.
     """
-    call, options = Call(filtered), options or {}
+    call, options = Call(filtered, name_of(function)), options or {}
     leaves = call.leaves
     named, call.at_default = _named(function, args, kwargs)
     call.caller = caller_of(((n, v) for _, n, v in named), _is_given, (Mesh, Sharding))

@@ -152,8 +152,8 @@ RULES: list[Rule] = [
     Rule(lambda d: d.why_not_shared, "{d.path} is new each time: {d.why_not_shared}"),
     Rule(
         lambda d: d.is_static and d.path == "self" and d.before.is_unique,
-        "jit the method where the object is made, which compares what the method reads of it: "
-        "self.method = {d.our_jit}(self.method)",
+        "take the jit off {d.new.name}, and write self.{d.new.name} = {d.our_jit}("
+        "self.{d.new.name}) where the object is made, which compares what the method reads of it",
     ),
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
@@ -219,7 +219,8 @@ RULES: list[Rule] = [
         lambda d: _placed(d),
     ),
     Rule(
-        lambda d: d.kind == "shape", "pad or drop what is left over, so that {d.root} has one shape"
+        lambda d: d.kind == "shape",
+        "pad {d.root} to one shape and mask what is added, or drop what is left over",
     ),
     # Structure. The key has no defaults: an argument that is left out is not the same as its
     # default.

@@ -260,7 +260,7 @@ def test_an_expected_gradient_is_in_the_warmup():
 
 # --- what it says -----------------------------------------------------------------------------
 
-SHAPE = "\n  x: shape: float32[2] -> float32[3]\n  hint: pad or drop"
+SHAPE = "\n  x: shape: float32[2] -> float32[3]\n  hint: pad x to one shape"
 RECORD = "hint: let the warm-up make this call too. To see how it differs from the calls of "
 
 

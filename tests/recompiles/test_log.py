@@ -134,7 +134,7 @@ def test_a_log_is_printed_as_a_table():
         "  x: shape: float32[1] -> float32[2]",
         "  x grows by one each time",
         f"  called at {line_marked(__file__, 'three sizes')}",
-        "  hint: pad or drop what is left over, so that x has one shape",
+        "  hint: pad x to one shape and mask what is added, or drop what is left over",
     ]
 
 

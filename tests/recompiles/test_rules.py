@@ -162,8 +162,7 @@ class Trainer:
         return self.optim.update(x, self.optim.init(x))[0]
 for _ in range(3):
     Trainer().step(jnp.ones(1))
-= hint: jit the method where the object is made
-= self.method = canonopt.filter_jit(self.method)
+= hint: take the jit off step, and write self.step = canonopt.filter_jit(self.step) where
 ### two containers of one value
 step = jax.jit(lambda params: params["w"])
 step({"w": 1.0}), step(flax.core.freeze({"w": 1.0}))
