@@ -4,6 +4,7 @@ import collections
 import difflib
 import html
 import itertools
+import math
 import os
 import re
 import weakref
@@ -199,11 +200,10 @@ def several_shapes(shapes: Sequence[str]) -> Cause | None:
     for text in shapes:
         alike.setdefault(_NUMBER.sub("#", text), []).append(text)
     most = max(alike.values(), key=len)
-    if len(most) <= HANDFUL or _steps(most) is None:
-        return None
     # An operation that is given no array of these shapes may make the layers of a model.
     given = {(*_ARRAY.findall(text.partition(" -> ")[0]),) for text in most}
-    if (growth := _growth(most)) is None and len(given) <= HANDFUL:
+    is_one_length = len(_changing(most)) == 1 and len(given) > HANDFUL
+    if len(most) <= HANDFUL or not ((growth := _growth(most)) or is_one_length):
         return None
     return Cause(note=f"{len(most)} shapes: the length {growth or _CHANGES}", hints=(_PAD,))
 
@@ -271,33 +271,25 @@ _NUMBER = re.compile(r"(?<![\w.])-?\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 def _growth(texts: Sequence[str]) -> str | None:
-    """Return words if three numbers or more in the texts follow each other in equal steps."""
-    steps = _steps(texts)
-    if steps is None or len(texts) < 3:
+    """Return words if all that changes in three texts or more are numbers, in equal steps."""
+    steps = [[b - a for a, b in itertools.pairwise(each)] for each in _changing(texts)]
+    is_even = all(math.isclose(step, each[0], rel_tol=1e-6) for each in steps for step in each)
+    if len(texts) < 3 or not (steps and is_even):
         return None
-    by = steps[1]
-    if not by or any(abs(value - i * by) > 1e-9 for i, value in enumerate(steps)):
-        return None
+    by = steps[0][0]
     word = "one" if abs(by) == 1 else f"{abs(by):g}"
     return f"{'grows' if by > 0 else 'shrinks'} by {word} each time"
 
 
-def _steps(texts: Sequence[str]) -> list[float] | None:
-    """Return how the number in texts that changes does so, from the first text on.
+def _changing(texts: Sequence[str]) -> list[tuple[float, ...]]:
+    """Return the numbers that change in texts, each with its values; none if more differs.
 
-    None if more than that differs. Others may follow from it, as what is concatenated from parts.
+    Two that have the same values are one.
     """
     if len({_NUMBER.sub("#", text) for text in texts}) != 1:
-        return None
+        return []
     columns = zip(*(map(float, _NUMBER.findall(text)) for text in texts), strict=True)
-    steps = [[value - column[0] for value in column] for column in columns]
-    first, *others = [column for column in steps if any(column)] or [[]]
-    last = max(first, key=abs, default=0.0)
-    for other in others:
-        ratio = other[first.index(last)] / last
-        if any(abs(ratio * a - b) > 1e-9 for a, b in zip(first, other, strict=True)):
-            return None
-    return first or None
+    return [*dict.fromkeys(column for column in columns if len({*column}) > 1)]
 
 
 # --- logs -----------------------------------------------------------------------------------------
