@@ -217,15 +217,6 @@ def was_tracing(error: BaseException) -> bool:
     )
 
 
-def without_own_frame(error: BaseException) -> None:
-    """Remove the frame of the caller, which handles `error` and raises it again.
-
-    So a traceback reads as if nobody watched.
-    """
-    if error.__traceback__ is not None:
-        error.__traceback__ = error.__traceback__.tb_next
-
-
 @functools.cache  # JAX keeps lists
 def hide_own_frames() -> None:
     """Make JAX hide the frames of this package where it hides its own.

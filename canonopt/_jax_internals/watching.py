@@ -32,7 +32,6 @@ from .tracing import (
     traces_so_far,
     unwatched,
     was_tracing,
-    without_own_frame,
 )
 
 # --- compiles -------------------------------------------------------------------------------------
@@ -288,7 +287,6 @@ class MissWatch(Watch):
                     with contextlib.suppress(TypeError):  # it takes no weak reference
                         _failed.set(fun, True)
                 tell(entered, is_traced, None)
-                without_own_frame(error)
                 raise
             jaxpr = _jaxpr_of(result)
             # Both are asked: a jaxpr that is new here may have been traced before the watch began.

@@ -12,7 +12,7 @@ import jax
 
 from .._identity import note_not_shared
 from .._jax_internals.functions import functions_inside, innermost, is_jitted, name_of
-from .._jax_internals.tracing import is_staging, is_unwatched, without_own_frame
+from .._jax_internals.tracing import is_staging, is_unwatched
 from .._jax_internals.watching import Compile, misses
 from .._python_internals.callers import frames_to_the_user, place_of
 from .._python_internals.namespaces import loaded
@@ -219,11 +219,7 @@ def _counted(fn: Any, limit: _Limit) -> Any:
             limit.add_trace(limit.function_log, entry)
         # There is no jaxpr yet. If this raises, JAX caches none, and the next call is traced again.
         limit.after_miss(limit.function_log, entry)
-        try:
-            return fn(*args, **kwargs)
-        except BaseException as error:
-            without_own_frame(error)
-            raise
+        return fn(*args, **kwargs)
 
     vars(counted)["log"] = limit.function_log
     note_not_shared(counted, "an assertion that is made again counts from zero. Define both once.")
@@ -240,12 +236,8 @@ class _Jitted:
         self.log = limit.function_log
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        try:
-            with active(self._limit):
-                result = self._jitted(*args, **kwargs)
-        except BaseException as error:
-            without_own_frame(error)
-            raise
+        with active(self._limit):
+            result = self._jitted(*args, **kwargs)
         check_compiles()
         return result
 
