@@ -160,9 +160,8 @@ def compile_log(*, all_threads: bool = False, stale: bool = False) -> Iterator[C
     start, or at the end if JAX reported no compiles.
     """
     log = CompileLog()
-    with recording(Recorder(log), all_threads), contextlib.ExitStack() as block:
-        if stale:
-            block.enter_context(StaleWatch(log.stale.append, log.note_problem))
+    watch = StaleWatch(log.stale.append, log.note_problem) if stale else contextlib.nullcontext()
+    with recording(Recorder(log), all_threads), watch:
         yield log
     check_compiles()
 
@@ -190,8 +189,6 @@ class _Running:
     """A miss that JAX is working on."""
 
     miss: Miss
-    # An exception that was being handled before, and so is not this miss's error.
-    handled: BaseException | None
     call: Call | None = None
     # Without a log for what a library compiles, which has one entry, of the operation.
     entries: list[tuple[Recorder, FunctionLog | None, Entry]] = attrs.field(factory=list)
@@ -253,7 +250,7 @@ def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
         # What a library jits inside of a trace, nobody asks about. There may be thousands.
         if (_thread.running or is_staging()) and jits_itself(given):
             return None
-        running = _Running(miss := find_miss(), sys.exception())
+        running = _Running(miss := find_miss())
         _thread.running.append(running)
         undo.callback(_thread.running.remove, running)  # as after Ctrl-C
         compiles.listen()  # somebody may have cleared JAX's listeners
@@ -307,9 +304,8 @@ def _count(running: _Running, traced: bool, program: Any, seconds: float) -> lis
     traced = traced and not (is_recorded and is_jitted_inside(miss.function))
     if not _thread.running and traced and miss.is_call and is_recorded:
         _is_compile_due = True
-    failure = sys.exception()
-    is_new = failure is not None and failure is not running.handled
-    error = f"{type(failure).__name__}: {failure}" if is_new else None
+    failure = sys.exception() if program is None else None
+    error = None if failure is None else f"{type(failure).__name__}: {failure}"
     outputs = getattr(program, "out_avals", ())
     # A compile of this name no longer belongs to an earlier miss, also if nobody records this one.
     key = threading.get_ident(), name_in_events(miss.jitted)
