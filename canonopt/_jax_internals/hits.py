@@ -20,7 +20,8 @@ class HitWatch(Watch):
 
     In all threads. What a listener raises, the call raises. Relies on `_post_hook_state` of
     `jax._src.api`: the hook with which JAX looks for NaNs, which is not part of the key of a jit
-    cache. A block of `jax.debug_nans` sets and resets it, so this object stands in for it there.
+    cache. A block of `jax.debug_nans`, which JAX itself enters too, sets and resets it, so this
+    object stands in for it there.
 
     To add a listener raises `UnsupportedVersionError` if the hook is gone.
     """
