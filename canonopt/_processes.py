@@ -150,12 +150,20 @@ def _follow(others: Processes, call: int, parts: _Parts, timeout: float) -> _Ver
 
 
 def _first_difference(theirs: _Parts, ours: _Parts) -> tuple[str, str, str] | None:
-    ours_at, theirs_at = dict(ours), dict(theirs)
-    for path, text in theirs:
-        if ours_at.get(path) != text:
-            return path, text, ours_at.get(path, "missing")
-    added = ((path, "missing", text) for path, text in ours if path not in theirs_at)
-    return next(added, None)
+    before, after = _by_path(theirs), _by_path(ours)
+    for path in {**before, **after}:
+        texts = before.get(path, "missing"), after.get(path, "missing")
+        if texts[0] != texts[1]:
+            return path, *texts
+    return None
+
+
+def _by_path(parts: _Parts) -> dict[str, str]:
+    """Return the text of each path: of several parts if a class and its base have a method."""
+    found: dict[str, str] = {}
+    for path, text in parts:
+        found[path] = f"{found[path]}, {text}" if path in found else text
+    return found
 
 
 # --- what is in a value -------------------------------------------------------------------------

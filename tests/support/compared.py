@@ -59,8 +59,13 @@ def lazy(is_computed):
     return made
 
 
+class Base:
+    def __call__(self):
+        return 0
+
+
 def with_method(x):
-    class WithMethod:
+    class WithMethod(Base):
         def __call__(self):
             return x
 
