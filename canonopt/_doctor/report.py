@@ -105,7 +105,8 @@ def _causes(logs: Mapping[str, FunctionLog]) -> list[dict[str, Any]]:
         for cause in log.causes():
             # Not by the values: each process may have other ones.
             changes = ((change.path, change.kind, change.fix) for change in cause.changes)
-            alike.setdefault((cause.what, cause.note, *changes), []).append((process, cause))
+            key = cause.what, cause.note, cause.is_avoidable, *changes
+            alike.setdefault(key, []).append((process, cause))
     causes = []
     for found in alike.values():
         times, seconds = (sum(getattr(c, n) for _, c in found) for n in ("times", "seconds"))

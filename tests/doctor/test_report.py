@@ -115,6 +115,14 @@ def test_a_cause_is_told_once_and_what_need_not_be_is_found(runs, expected, titl
     assert "details omitted" not in text and "write:" not in text
 
 
+def test_what_is_expected_in_one_process_may_be_avoidable_in_another():
+    report = report_of(grown(1, 2), grown(*range(1, 9)))
+    (step,) = (function for function in told(report) if function["name"] == "step")
+    titles = [title(cause, report) for cause in step["causes"]]
+    assert titles == [f"{GROWN}, once, in p0", f"{GROWN}, 7 times, in p1"]
+    assert [cause["is_avoidable"] for cause in step["causes"]] == [False, True]
+
+
 def test_the_table_has_the_most_of_one_process():
     jax.clear_caches()  # so that there are helpers, too
     text = as_text(report_of(grown(1, 2, 3), grown(1, 2, 3), grown(4)))
