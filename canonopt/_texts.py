@@ -97,12 +97,13 @@ def _items(value: Any) -> Iterator[tuple[str, Any]] | None:
     if not (fields := fields_of(kind)):
         return None
     held = ((f, getattr(value, f.name)) for f in fields if f.repr and hasattr(value, f.name))
-    return ((f"{field.name}=", item) for field, item in held if not _is_same(item, field.default))
+    own = ((f, x) for f, x in held if x is not f.default and not is_same_plain(x, f.default))
+    return ((f"{field.name}=", item) for field, item in own)
 
 
-def _is_same(value: Any, default: Any) -> bool:
-    is_plain = type(value) in PLAIN and type(value) is type(default)
-    return value is default or (is_plain and value == default)
+def is_same_plain(value: Any, default: Any) -> bool:
+    """Return True for a plain value that equals another one, of the same type."""
+    return type(value) in PLAIN and type(value) is type(default) and value == default
 
 
 def _repr(value: Any) -> str:

@@ -8,7 +8,7 @@ import operator
 import sys
 import types
 import weakref
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 import jax
@@ -427,9 +427,12 @@ class FactoryParameters:
             return self.signature.bind(*args, **kwargs).arguments
         except TypeError as error:
             # Python 3.13 says first what is missing.
-            unknown = [] if self.keywords else [n for n in kwargs if n not in self.parameters]
+            unknown = self._unknown(kwargs)
             what = f"got an unexpected keyword argument {unknown[0]!r}" if unknown else str(error)
             raise self._refused(what, (*self.positional[: len(args)], *kwargs)) from None
+
+    def _unknown(self, names: Iterable[str]) -> list[str]:
+        return [] if self.keywords else [name for name in names if name not in self.parameters]
 
     def _without_alias(self, named: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return `named` with `learning_rate` in place of `lr`, if that is an alias."""
@@ -462,7 +465,8 @@ class FactoryParameters:
         """
         named = {**(current or {}), **self._without_alias(named)}
         given = {name: value for name, value in named.items() if name in self.parameters}
-        if (missing := self._missing(given)) is not None:
+        missing = self._missing(given)
+        if missing is not None and not self._unknown(named):  # which may be what it is to be
             raise self._refused(f"missing a required argument: {missing!r}", given)
         try:
             args, kwargs = self.unbind(given)

@@ -381,6 +381,8 @@ REFUSED += [
     (f"spec.value.{path}", {k: v for k, v in (ADAMW | {name: data}).items() if v is not ...}, text)
     for name, data, path, text in WRONG
 ]
+UNKNOWN_NAME = {"optax": "adam", "learnig_rate": 0.1}
+REFUSED += [("spec.value.learnig_rate", UNKNOWN_NAME, "Did you mean 'learning_rate'?")]
 
 
 def boom(*args):

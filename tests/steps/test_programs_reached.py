@@ -762,6 +762,8 @@ for place in (None, devices[0], devices[3]):
     step = (lambda array: jit(lambda x: x * array))(array)
     for other in (None, devices[0], devices[1], split, whole):
         yield attempt(step, many if other is None else jax.device_put(many, other))
+array = jax.device_put(many, split)
+yield jit(lambda x: x * array)(jax.device_put(many, devices[1]))
 for options in (
     {"in_shardings": split},
     {"in_shardings": (split,)},

@@ -411,7 +411,7 @@ calls(
     "a committed array",
     lambda x: x * 2,
     lambda: [(array(3),), (committed(),)],
-    Says("x", "commitment", "not committed", "committed", r"device_put\(x, sharding"),
+    Says("x", "commitment", "not committed", "committed", "put x in one place"),
 )
 calls(
     "another sharding",
@@ -419,14 +419,14 @@ calls(
     lambda: [({"w": placed(P("data"))},), ({"w": placed(P())},)],
     Says(
         *("params['w']", "sharding", r"\('data',\)|'data'", r"P\w*\(\)"),
-        r"jax\.device_put\(params\['w'\], sharding\)",
+        "put params in one place",
     ),
 )
 calls(
     "another memory",
     lambda x: x,
     lambda: [(placed(P(), kind),) for kind in ("device", "pinned_host")],
-    Says("x", "memory kind", "device", "pinned_host", r"jax\.device_put\(x, sharding\)"),
+    Says("x", "memory kind", "device", "pinned_host", "put x in one place"),
 )
 
 
