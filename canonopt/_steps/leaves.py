@@ -160,11 +160,11 @@ def as_argument(array: Any, given: list[jax.Array], donates: bool) -> Any:
         return array
     if not isinstance(array, jax.Array):
         return jnp.array(array)
-    if array.committed and not any(_is_with(array, other) for other in given):
-        # A constant commits the results of a program to no device, an argument does. No program
-        # takes one on a mesh together with an argument elsewhere.
-        if len(array.sharding.device_set) == 1 or any(other.committed for other in given):
-            return uncommitted(array)
+    is_alone = array.committed and not any(_is_with(array, other) for other in given)
+    # A constant commits the results of a program to no device, an argument does. No program takes
+    # one on a mesh together with an argument elsewhere.
+    if is_alone and (len(array.devices()) == 1 or any(other.committed for other in given)):
+        return uncommitted(array)
     # The call may donate what it captures.
     return as_type(jnp.copy(array), array) if donates else array
 
