@@ -45,8 +45,6 @@ class Suite:
     download: tuple[str, str] | None = None  # the repository and the tag
     expression: str = "not speed"  # for `-k`: tests that measure time fail on a busy machine
     together: bool = False  # run both at the same time, for tests that use little memory
-    # Take a test that passes with the change to pass without it, and run only the others both ways.
-    passing: bool = False
     expected: Sequence[str] = ()  # tests that may end differently
 
 
@@ -75,7 +73,7 @@ SUITES = {
     "optax-part": Suite(
         *("optax_factories", _PART, 100),
         expression=f"not ({_LONG}) or wrapped_in_inject",
-        passing=True,
+        together=True,
     ),
     "equinox": Suite("equinox_filter_jit", (), 1, _EQUINOX),
     "watched-equinox": Suite(
@@ -119,21 +117,11 @@ def compare(suite: Suite, source: Path | None = None) -> str | None:
         def start(name: str, *arguments: str) -> Run:
             return Run(source or OPTAX, Path(folder, name), cwd, arguments)
 
-        changing = ("--change", suite.change, *arguments)
-        if suite.passing:
-            changed = start("changed", *changing).notes()
-            others = {test for test, end in changed["outcomes"].items() if end != "passed"}
-            plain = {**changed, "outcomes": {t: "passed" for t in changed["outcomes"]}}
-            if others:
-                as_it_is = start("plain", *(str(OPTAX / test) for test in sorted(others))).notes()
-                plain["outcomes"] |= as_it_is["outcomes"]
-                plain["failures"] = as_it_is["failures"]
-        else:
-            runs = [start("plain", *arguments)]
-            if not suite.together:
-                runs[0].process.wait()
-            runs.append(start("changed", *changing))
-            plain, changed = (run.notes() for run in runs)
+        runs = [start("plain", *arguments)]
+        if not suite.together:
+            runs[0].process.wait()
+        runs.append(start("changed", "--change", suite.change, *arguments))
+        plain, changed = (run.notes() for run in runs)
     ends = collections.Counter(end.partition(" ")[0] for end in plain["outcomes"].values())
     wrong = [text for test, text in differences(plain, changed) if test not in suite.expected]
     calls = changed["calls"]
