@@ -349,8 +349,6 @@ MOVED = {
             "jax._src.monitoring.get_event_duration_listeners",
         )
     },
-    # Asked for only to name what it compiles.
-    "jax._src.shard_map": [(in_a_module_of_another_name("jax._src.shard_map"), None)],
     # The name of a logger, see `test_equinox_makes_its_errors`.
     "jax._src.callback": [(elsewhere("jax._src.callback"), None)],
     # Asked for when a factory is called or functions are compared, and for no count.

@@ -112,14 +112,6 @@ _IN_EVERY_CALL = (
 )
 
 
-def is_in_shard_map() -> bool:
-    """Return True if `jax.shard_map` runs its function eagerly, operation by operation.
-
-    Relies on the name of its module. The operations that it compiles have no names.
-    """
-    return any(str(f.f_globals.get("__name__")) == "jax._src.shard_map" for f in frames())
-
-
 class _Thread(threading.local):
     is_unwatched = False
 

@@ -26,7 +26,6 @@ from .._jax_internals.functions import (
 from .._jax_internals.tracing import (
     is_compiling_by_hand,
     is_in_backward_pass,
-    is_in_shard_map,
     is_staging,
 )
 from .._jax_internals.watching import Compile, CompileWatch, Miss, misses
@@ -266,12 +265,10 @@ def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
                 running.call = call_of_miss(miss, function)
         call = running.call
         site = call.caller.place or None if call else None
-        # The operations that `jax.shard_map` runs one by one have no names.
-        operation = "shard_map" if shapes and is_in_shard_map() else name
         for each, log in logs:
             entry = Entry(call, 0.0, is_nested=is_nested, site=site)
             if log is None:
-                entry = Entry(call, 0.0, operation=operation, shapes=shapes)
+                entry = Entry(call, 0.0, operation=name, shapes=shapes)
             if log is not None or is_operation:
                 running.entries.append((each, log, entry))
         undo.pop_all()

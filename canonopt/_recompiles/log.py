@@ -222,7 +222,7 @@ def repeated_operation(name: str, count: int) -> Cause | None:
     None if that was seldom: a line may have an operation with several constants.
     """
     # Operations that take functions, by the names that JAX compiles them under.
-    if name in ("scan", "while", "cond", "_piecewise", "shard_map"):
+    if name in ("scan", "while", "cond", "_piecewise"):
         note = f"the shapes are the same: {name} gets another function"
         return Cause(note=note, hints=(f"{_WHOLE}, or give it one function, made once",))
     note = "the shapes are the same: a constant or a function in it is another one each time"

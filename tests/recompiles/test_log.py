@@ -9,8 +9,6 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from jax.sharding import Mesh
-from jax.sharding import PartitionSpec as P
 
 import canonopt
 from canonopt._recompiles.log import MAX_ENTRIES
@@ -166,13 +164,10 @@ def line_of(log, mark):
     return found, [cause for cause in found.causes() if cause.is_avoidable]
 
 
-MESH = Mesh(np.array(jax.devices()[:2]), ("i",))
-MAPPED = {"mesh": MESH, "in_specs": P("i"), "out_specs": P("i")}
 WITH_BODY = {
     "scan": lambda x: jax.lax.scan(lambda c, a: (c + a, a), 0.0, x),  # scan
     "while": lambda x: jax.lax.while_loop(lambda a: a[0] < 3, lambda a: a + 1, x),  # while
     "cond": lambda x: jax.lax.cond(True, lambda a: a + 1, lambda a: a - 1, x),  # cond
-    "shard_map": lambda x: jax.shard_map(lambda a: a, **MAPPED)(x),  # shard_map
 }
 
 
