@@ -103,37 +103,13 @@ _CONTEXT_NAMES = {
     "compute_on_context_manager": "compute_on",
     "axis_env_state": "axis names",
 }
-# The settings in the key that users change, for JAX versions that do not list their key. Not every
-# version has all of them.
-_SETTINGS = (
-    "jax_enable_x64",
-    "jax_explicit_x64_dtypes",
-    "jax_default_matmul_precision",
-    "jax_default_device",
-    "jax_numpy_dtype_promotion",
-    "jax_numpy_rank_promotion",
-    "jax_threefry_partitionable",
-    "jax_random_seed_offset",
-    "jax_debug_key_reuse",
-    "jax_check_static_indices",
-    "jax_error_checking_behavior_nan",
-    "jax_error_checking_behavior_divide",
-    "jax_error_checking_behavior_oob",
-    "jax_softmax_custom_jvp",
-    "jax_allow_f16_reductions",
-    "jax_use_shardy_partitioner",
-    "jax_use_direct_linearize",
-    "jax_optimization_level",
-    "jax_memory_fitting_level",
-    "jax_enable_pgle",
-)
 
 
 def context_of_calls() -> dict[str, str]:
     """Return the settings that a trace depends on besides the call, as users know them."""
     context = {_CONTEXT_NAMES.get(name, name): text for name, text in key_context().items()}
-    if not context:
-        context = {name: str(getattr(jax.config, name, None)) for name in _SETTINGS}
+    if not context:  # then a setting that is not in the key may be told too
+        context = {name: _text(value) for name, value in jax.config.values.items()}
     context.pop("abstract_mesh_context_manager", None)  # an empty mesh there is the same as none
     mesh = jax.sharding.get_abstract_mesh()
     return {**context, "mesh": "none" if mesh.empty else str(mesh)}
