@@ -215,7 +215,7 @@ RULES: list[Rule] = [
     Rule(
         lambda d: d.kind in ("sharding", "commitment", "memory kind"),
         "put {d.root} in one place before the first call, also where it is lowered: "
-        "jax.device_put, or eqx.filter_shard for a model",
+        "with one sharding, by jax.device_put, or eqx.filter_shard for a model",
         lambda d: _placed(d),
     ),
     Rule(
