@@ -194,7 +194,7 @@ class Reads:
         # A second run would take the next of an iterator, a file or a generator of numbers, or
         # write into a deque or a log.
         is_random = type(value).__module__.startswith(("numpy.random", "random"))
-        is_written = isinstance(value, _WRITTEN) or _is_method_of_container(value)
+        is_written = issubclass(type(value), _WRITTEN) or _is_method_of_container(value)
         self.has_effects |= is_random or is_written or hasattr(type(value), "__next__")
         if id(value) not in self._seen and not isinstance(value, _WHOLE):
             self._seen.add(id(value))
