@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import jax
 import jax.numpy as jnp
 import pytest
 
@@ -26,6 +27,9 @@ def _environment(monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.skipif(
+    jax.__version_info__ < (0, 10), reason="this jax runs no update of adam on host memory"
+)
 def test_a_quick_run(tmp_path):
     arguments = ["--quick", "--host-devices", "4", "--out", str(tmp_path)]
     done = subprocess.run(
@@ -42,9 +46,9 @@ def test_a_quick_run(tmp_path):
     assert [*by_title] == [*parts.PARTS]
     # No test expects anything of times.
     timed = {"Seconds of a training run", "Dispatch"}
+    assert done.returncode == (not record.is_met(found)), done.stderr
     assert [p for t, p in by_title.items() if t not in timed and not record.is_met(of(p))] == []
     assert [part["failed"] for part in found["parts"] if part["failed"]] == []
-    assert done.returncode == (not record.is_met(found)), done.stderr
     names = [row["what"] for row in by_title["Cells"]["rows"]]
     assert names == [f"adam, {kind}" for kind in cells.COLUMNS]
     assert found["device"]["count"] == 4
