@@ -3,6 +3,7 @@
 import collections
 import functools
 import operator
+import re
 import types
 import weakref
 from collections.abc import Callable, Iterator
@@ -167,7 +168,8 @@ def _text(part: Any) -> str:
     if isinstance(part, types.FunctionType):
         return f"function {part.__qualname__}"
     pformat = loaded("equinox", "tree_pformat")
-    return " ".join((pformat(part, width=10_000) if pformat else repr(part)).split())
+    text = pformat(part, width=10_000) if pformat else repr(part)
+    return re.sub(r" at 0x\w+", "", " ".join(text.split()))  # which is another one each time
 
 
 def _path_to(part: Any, value: Any, seen: set[int]) -> Iterator[str]:

@@ -73,7 +73,11 @@ def _without_dead_code(program: Any) -> Any:
         jaxpr, _ = partial_eval.dce_jaxpr(
             program.jaxpr, [True] * len(program.jaxpr.outvars), instantiate=True
         )
-        return program.replace(jaxpr=jaxpr)
+        used = {id(v) for eqn in jaxpr.eqns for v in eqn.invars}.union(map(id, jaxpr.outvars))
+        pairs = zip(jaxpr.constvars, program.consts, strict=True)
+        kept = [(var, value) for var, value in pairs if id(var) in used]
+        jaxpr = jaxpr.replace(constvars=[var for var, _ in kept])
+        return program.replace(jaxpr=jaxpr, consts=[value for _, value in kept])
     return program
 
 

@@ -191,7 +191,9 @@ class Difference:
     def narrowed(self) -> "Difference":
         """Return the difference in the parameter of a spec, or in one of those inside of it."""
         part = self.visible or self.hidden
-        if part is None or not part.name.startswith("."):
+        # A number that is dynamic already is an argument for our jit.
+        is_argument = part is not None and part.before.is_dynamic and self.is_function
+        if part is None or not part.name.startswith(".") or is_argument:
             return self
         found = Difference(self.path + part.name, part.before, part.after, self.old, self.new)
         found.parameter = part.name
@@ -250,9 +252,15 @@ class Difference:
             return self.path
         inside = reversed(self.parts) if self.is_function else ()  # such as an attribute of `self`
         found = (p for p in inside if p.before.is_of_optax or p.before.kind == "transformation")
-        if self.new.is_jitted_by_canonopt:  # a dynamic number is an argument
-            found = (p for p in found if "canonopt.dynamic(" not in p.before.text)
+        # A dynamic number is an argument for our jit.
+        found = (p for p in found if "canonopt.dynamic(" not in p.before.text)
         return next((part.label for part in found), "")
+
+    @property
+    def of_object(self) -> str:
+        """Return words on an object that a function captures, of which a field differs."""
+        is_field = self.visible is not None and self.visible.name.startswith("field")
+        return ". Or assign what it reads of the object before it, lr = config.lr" * is_field
 
     @property
     def captured_number(self) -> str:
@@ -279,7 +287,7 @@ class Difference:
     @property
     def counter(self) -> str:
         """Return what a function changes while it is traced, if nothing else looks different."""
-        names = self.before.stores if self.is_function else ()
+        names = self.after.stores if self.is_function else ()
         is_other = self.visible and self.visible.label not in names
         return "" if is_other else ", ".join(sorted(names))
 

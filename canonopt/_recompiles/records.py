@@ -342,6 +342,7 @@ def _object_token(value: Any) -> Hashable:
 
 def _is_of_optax(value: Any) -> bool:
     """Return True if a factory or a class of Optax made a transformation or a schedule."""
+    value = value.update if is_gradient_transformation(value) else value
     is_function = isinstance(value, types.FunctionType)
     owner = value if is_function else type(value)
     is_made = ".<locals>." in owner.__qualname__ if is_function else hasattr(value, "update")
@@ -450,16 +451,19 @@ def function_leaf(
     if is_plain and not is_shared and (known := _known.get(function)) is not None:
         return known
     budget, refused, reading = Budget(), why_not_shared(function), None
+    limits = {} if is_ours else {"max_words": budget.words}  # ours has read it in full
     with contextlib.suppress(Exception):
-        reading = read_call(function, explain=True, max_words=budget.words)
+        reading = read_call(function, explain=True, **limits)
         budget.by_name = reading.by_name
     leaf = static_leaf(function, budget)
-    if reading is not None and budget.words > 0:  # else it is too large to be read
+    if reading is not None and (is_ours or budget.words > 0):
         with contextlib.suppress(Exception):
-            why = _why_never_shared(function, reading, leaf.parts)
-            if why and not (is_ours or refused):
-                why += _OTHERWISE
-            why = why or why_not_shared(function)  # which reading it may have found
+            found = _why_never_shared(function, reading, leaf.parts)
+            if found or refused == KEEPS:  # what it changes is not the reason
+                leaf = attrs.evolve(leaf, stores=frozenset())
+            if found and not (is_ours or refused):
+                found += _OTHERWISE
+            why = found or why_not_shared(function)  # which reading it may have found
             leaf = attrs.evolve(leaf, digest=reading.key, why_not_shared=why)
     if is_shared:
         return leaf if refused else as_shared(leaf)
@@ -478,7 +482,8 @@ def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
         return frozenset()
     code = code_of(function)
     kinds = ("list", "dict", "set", "collections.Counter", "collections.defaultdict")
-    held = {n.split("'")[1] for n, part in parts.items() if part.type in kinds and "'" in n}
+    named = {n: _NAMED.match(n) for n, part in parts.items() if part.type in kinds}
+    held = {found[2] for found in named.values() if found and found[1] != "attribute"}
     return code.stores or frozenset(held if code.changes_objects else ())
 
 
@@ -493,9 +498,11 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
     """Return why `canonopt.jit` would not share a function."""
     if reading.has_numpy:
         arrays = (_NAMED.match(n) for n, part in parts.items() if part.type == "numpy.ndarray")
-        named = next(filter(None, arrays), None)
-        of_self = "self." if named and named[1] == "attribute" else ""
-        return NUMPY.format(f"{of_self}{named[2]}" if named else "array")
+        kind, name = next((found.groups() for found in arrays if found), ("", "array"))
+        if kind == "attribute":
+            is_own = name in getattr(attribute(function, "__self__"), "__dict__", ())
+            name = f"self.{name}" if is_own else "array"
+        return NUMPY.format(name)
     with_rules = (o for o in reading.objects if isinstance(o, jax.custom_jvp | jax.custom_vjp))
     rules = (attribute(each, name) for each in with_rules for name in ("jvp", "fwd", "bwd"))
     if any(rule is not None and keeps_state(rule) for rule in rules):

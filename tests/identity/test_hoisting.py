@@ -399,7 +399,7 @@ return captured(itertools.count())
 = its captured variable 'value', count\(0\), has state that canonopt cannot read\.
 ### sentinel
 return captured(object())
-= its captured variable 'value', <object object at 0x\w+>, cannot be compared by value\. Make its
+= its captured variable 'value', <object object>, cannot be compared by value\. Make its
 = class a frozen dataclass or an equinox\.Module,
 ### builtin without a module
 import codecs

@@ -60,6 +60,26 @@ for i in range(3):
     make(traces, jnp.float32(i))(1.0)
 = was traced and compiled again, twice
 = hint: to count traces, write canonopt.compile_log in place of traces: a function
+### a callback that keeps what it is given
+def fit():
+    losses = []
+    return canonopt.jit(lambda x: jax.debug.callback(lambda y: losses.append(y), x) or x)(1.0)
+fit(), fit(), fit()
+= hint: the function itself is new each time: its program calls back into its code
+### dynamic numbers that a step captures
+def fit(optim):
+    return jax.jit(lambda x: optim.update(x, optim.init(x))[0])(1.0)
+for rate in (0.1, 0.2, 0.3):
+    fit(canonopt.sgd(canonopt.dynamic(rate)))
+= hint: define and jit the function once
+= write: canonopt.jit in place of jax.jit
+### an optimizer that Optax did not build
+@eqx.filter_jit
+def step(x, optim):
+    return optim.update(x, (), x)[0]
+for _ in range(3):
+    step(1.0, optax.GradientTransformation(lambda p: (), lambda u, s, p=None: (u, s)))
+= hint: build optim once: the same configuration is the same object
 ### a count beside another difference
 def make(scale, n=0):
     def step(x):
