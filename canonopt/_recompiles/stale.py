@@ -19,6 +19,7 @@ import logging
 import operator
 import re
 import threading
+import time
 import types
 import weakref
 from collections.abc import Callable, Collection, Iterable, Iterator
@@ -476,34 +477,32 @@ class _Program:
 
     def __init__(self, reads: Reads, is_traced: bool) -> None:
         self.active: StaleRead | None = None  # what its calls are now
-        # From what has changed without an effect to the call at which it is looked at again, after
-        # one call more each time: a trace may take seconds, and an epoch has hundreds of calls.
-        self._due: dict[str, tuple[int, int]] = {}
+        self._harmless = set[str]()  # what has changed without an effect
         self._has_effects = reads.has_effects or (reads.may_change_objects and not is_traced)
         if is_traced and (changes := reads.changes()):  # by the trace, such as a counter of traces
             reads, self._has_effects = reads.now(ignored=changes), True
         self._first = self.reads = reads
 
-    def check(self, function: Any, call: int, cached: CachedCall) -> StaleRead | None:
+    def check(
+        self, function: Any, call: int, cached: CachedCall, may_trace: bool
+    ) -> StaleRead | None:
         """Compare what is read now, and return a new report."""
         if self.active is not None:
-            changed = self._first.changes().keys() - self._due.keys()
+            changed = self._first.changes().keys() - self._harmless
             if not changed.isdisjoint(value.path for value in self.active.values):
                 self.active.calls += 1
                 return None
             self.active, self.reads = None, self._first
         changes = self.reads.changes()
-        if not any(call >= self._due.get(path, (0, 0))[0] for path in changes):
+        if not (changes and may_trace):
             return None
         codes, self.reads = self.reads.codes, self.reads.now()
         # What has changed before without an effect is not the cause.
-        found = [path for path in changes if path not in self._due] or [*changes]
+        found = [path for path in changes if path not in self._harmless] or [*changes]
         if not (self._has_effects or _gives_another_program(cached, changes)):
-            for path in changes:
-                _, pause = self._due.get(path, (0, 1))
-                self._due[path] = call + pause, pause + 1
+            self._harmless.update(changes)
             return None
-        self._due = {path: due for path, due in self._due.items() if path not in found}
+        self._harmless.difference_update(found)
         before = {**changes, **self._first.changes()}
         values = (ReadValue(path, *before[path][:2], _place(codes, path)) for path in found)
         facts = not self._has_effects, cached.is_filtered()
@@ -552,6 +551,11 @@ def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
     return noted
 
 
+# A trace may take seconds, and a value such as the epoch change at each call. So they take these
+# seconds, and this share of the time since the start.
+_SECONDS, _SHARE = 2.0, 0.1
+
+
 class StaleWatch:
     """Compares what functions read from `start` to `stop`, also as a context manager.
 
@@ -567,6 +571,7 @@ class StaleWatch:
     ) -> None:
         self._on_report, self.on_problem = on_report, on_problem
         self._lock = threading.RLock()
+        self._started, self._spent = time.monotonic(), 0.0
         self._functions: WeakIdMap[_Function] = WeakIdMap()
         self._programs: WeakIdMap[_Program] = WeakIdMap()  # by jaxpr
 
@@ -615,6 +620,8 @@ class StaleWatch:
         # others go on: their next calls are compared.
         if not self._lock.acquire(blocking=False):
             return
+        now = time.monotonic()
+        may_trace = self._spent <= _SECONDS + _SHARE * (now - self._started)
         try:
             jaxpr = cached.jaxpr()
             program = next((each for found, each in known.programs if found() is jaxpr), None)
@@ -623,8 +630,9 @@ class StaleWatch:
                 program = None if cached.is_shared else self._programs.get(jaxpr)
                 program = program or _Program(reads_of_call(*cached.users_call()), False)
                 known.add(jaxpr, program)
-            report = program.check(function, known.calls, cached)
+            report = program.check(function, known.calls, cached, may_trace)
         finally:
+            self._spent += time.monotonic() - now
             self._lock.release()
         if report is not None:
             self._on_report(report)

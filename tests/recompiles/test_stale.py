@@ -499,7 +499,18 @@ def test_a_cause_is_told_from_what_always_changes():
             run(step, 1.0 if state.step < 70 else 2.0)
     assert reports.paths == [["RATE"]]
     assert [(report.since, report.calls) for report in reports] == [(71, 30)]
-    assert runs[:6] == [0, 1, 2, 4, 7, 11] and len(runs) == 15
+    assert runs[:71] == [*range(71)]
+
+
+def test_tracing_again_takes_a_share_of_the_time(monkeypatch: Any):
+    monkeypatch.setattr("canonopt._recompiles.stale._SECONDS", 0.0)
+    monkeypatch.setattr("canonopt._recompiles.stale._SHARE", 0.0)
+    state = types.SimpleNamespace(step=0)
+    step = jax.jit(lambda x: x if state.step < 9 else 2 * x)
+    with Collected() as reports:
+        for state.step in range(20):
+            step(X)
+    assert reports == []  # the first time has been spent for a change without an effect
 
 
 def test_large_arrays_are_compared_at_some_calls():
