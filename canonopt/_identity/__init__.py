@@ -13,6 +13,7 @@ that a function captures.
 from .._python_internals.libraries import is_in_place as is_in_place
 from .captured import KEEPS as KEEPS
 from .captured import NUMPY as NUMPY
+from .captured import all_inside as all_inside
 from .captured import keeps_state as keeps_state
 from .captured import leads_to_objects as leads_to_objects
 from .captured import note_not_shared as note_not_shared

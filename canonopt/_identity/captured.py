@@ -8,7 +8,7 @@ Only what leads to an array is copied, and nothing is changed.
 import contextlib
 import functools
 import types
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .._jax_internals.functions import Jitted
@@ -20,21 +20,26 @@ from .parts import MAX_NODES, WHOLE, Copy, Graph
 from .reader import MAX_WORDS, Reading
 
 
+def all_inside(value: Any) -> Iterator[Any]:
+    """Yield a value and all that it leads to, also what specs in it are made of."""
+    pending, specs = [value], set[int]()
+    while pending:
+        for node in Graph(pending.pop()).nodes.values():
+            yield node
+            if hasattr(type(node), "__canonical_parts__") and id(node) not in specs:
+                specs.add(id(node))
+                pending.append(tuple(node.__canonical_parts__("now")))
+
+
 def leads_to_objects(value: Any) -> bool:
     """Return True if `value` leads to an array, or to an object that may hold one."""
     if not value:  # of most specs
         return False
-    pending, specs = [value], set[int]()
-    while pending:
-        graph = Graph(pending.pop())
-        for node in graph.nodes.values():
-            if hasattr(type(node), "__canonical_parts__"):
-                if id(node) not in specs:
-                    specs.add(id(node))
-                    pending.append(tuple(node.__canonical_parts__("now")))
-            elif not (type(node) in _LEAD_ON or is_record(type(node))):
-                return True
-        if len(graph.nodes) >= MAX_NODES:
+    for count, node in enumerate(all_inside(value)):
+        is_spec = hasattr(type(node), "__canonical_parts__")
+        if count + 1 >= MAX_NODES or not (
+            is_spec or type(node) in _LEAD_ON or is_record(type(node))
+        ):
             return True
     return False
 

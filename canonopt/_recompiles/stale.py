@@ -30,6 +30,7 @@ import jax
 import jax.core
 import numpy as np
 
+from .._identity import all_inside
 from .._jax_internals.functions import functions_inside, innermost, name_of
 from .._jax_internals.hits import CachedCall, function_called, hits
 from .._jax_internals.jaxprs import is_same_program
@@ -71,7 +72,8 @@ def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads"
         nodes: list[Any] = []
         leaves = jax.tree.leaves(value, is_leaf=lambda node, nodes=nodes: bool(nodes.append(node)))
         # The objects that JAX compares as a whole, and the classes of pytrees, for their methods.
-        roots += ((each, name) for each in (*leaves, *{type(node) for node in nodes}))
+        inside = _users_functions(value)  # in static data
+        roots += ((each, name) for each in (*leaves, *{type(node) for node in nodes}, *inside))
     return Reads(roots).now()
 
 
@@ -170,8 +172,9 @@ class Reads:
         if isinstance(function, types.FunctionType):
             # Wrappers of these change nothing.
             is_pure = str(function.__globals__.get("__name__")).startswith(("jax.", "canonopt."))
-            if (is_wrapper and not is_pure) or not is_library_function(function):
-                self._add_root(function)
+            is_followed = (is_wrapper and not is_pure) or not is_library_function(function)
+            for each in (function,) if is_followed else _users_functions(function):
+                self._add_root(each)
 
     def _add_root(self, value: Any, path: str = "") -> None:
         if ("root", id(value)) not in self._seen and len(self._roots) < _MAX_READS:
@@ -199,12 +202,13 @@ class Reads:
         self.has_effects |= is_random or is_written or hasattr(type(value), "__next__")
         if id(value) not in self._seen and not isinstance(value, _WHOLE):
             self._seen.add(id(value))
-            if is_gradient_transformation(value):  # compared as a whole
-                for function in filter(_is_callable, value):
-                    self._add_callable(function)
-            elif _is_callable(value):
+            is_whole = is_gradient_transformation(value)  # which is compared as one
+            if is_whole or is_library_class(type(value)):  # whose code names other attributes
+                for function in _users_functions(value):
+                    self._add_root(function)
+            if _is_callable(value):
                 self._add_callable(value)
-            else:
+            elif not is_whole:
                 self._add_parts(find, value, path)
 
     def _parts(self, value: Any, path: str) -> Iterator[tuple[_Get, Any, str]]:
@@ -279,6 +283,12 @@ _CALLABLES = (
     *(types.FunctionType, types.MethodType, functools.partial, type(jax.jit(len))),
     *(jax.custom_jvp, jax.custom_vjp),
 )
+
+
+def _users_functions(value: Any) -> list[types.FunctionType]:
+    """Return the user's functions that an object or a function of a library leads to."""
+    found = (each for each in all_inside(value) if isinstance(each, types.FunctionType))
+    return [each for each in found if not is_library_function(each)]
 
 
 def _is_callable(value: Any) -> bool:

@@ -40,7 +40,7 @@ import flax.linen
 import jax
 import jax.numpy as jnp
 import numpy as np
-import optax
+import canonopt, optax
 X = jnp.arange(3.0)
 rate = 1.0
 config = {"lr": 0.1, "layers": [1, 2], "name": "a", "inner": {"lr": 0.1}}
@@ -134,6 +134,14 @@ array of self | self.lr | trainer.lr = 1 * X; step = trainer.step | trainer.lr =
 optimizer | optimizer | \
     optimizer = optax.sgd(0.1); state = optimizer.init(X); \
     step = lambda x: optimizer.update(x, state)[0] | optimizer = optax.sgd(0.5)
+schedule of the user's in an optimizer | args.alpha | \
+    tx = optax.chain(optax.clip(9.0), optax.sgd(lambda count: args.alpha)); state = tx.init(X); \
+    step = lambda x: tx.update(x, state)[0] | args.alpha = 2.0
+schedule of the user's in a spec | args.alpha | \
+    tx = canonopt.chain(canonopt.sgd(lambda count: args.alpha)); state = tx.init(X); \
+    step = lambda x: tx.update(x, state)[0] | args.alpha = 2.0
+function in a module of a library | rate | \
+    layers = eqx.nn.Sequential([eqx.nn.Lambda(read_rate)]); step = lambda x: layers(x) | rate = 2.0
 namespace that a helper is passed | args.alpha | \
     inner = lambda x, options: options.alpha * x; step = lambda x: inner(x, args) | args.alpha = 2.0
 model | model.weight | model = Scaled(X); step = lambda x: model(x) | model = Scaled(3 * X)
