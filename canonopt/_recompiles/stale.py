@@ -70,9 +70,10 @@ def reads_of_call(function: Any, args: tuple, kwargs: dict[str, Any]) -> "Reads"
     roots: list[tuple[Any, str]] = [(function, "self")]
     for name, value in [*zip(names, args, strict=False), *kwargs.items()]:
         nodes: list[Any] = []
-        leaves = jax.tree.leaves(value, is_leaf=lambda node, nodes=nodes: bool(nodes.append(node)))
+        is_leaf = lambda node, nodes=nodes: bool(nodes.append(node))  # noqa: E731
+        leaves, structure = jax.tree.flatten(value, is_leaf=is_leaf)
         # The objects that JAX compares as a whole, and the classes of pytrees, for their methods.
-        inside = _users_functions(value)  # in static data
+        inside = _users_functions((*_static_data(structure),))
         roots += ((each, name) for each in (*leaves, *{type(node) for node in nodes}, *inside))
     return Reads(roots).now()
 
@@ -289,6 +290,17 @@ def _users_functions(value: Any) -> list[types.FunctionType]:
     """Return the user's functions that an object or a function of a library leads to."""
     found = (each for each in all_inside(value) if isinstance(each, types.FunctionType))
     return [each for each in found if not is_library_function(each)]
+
+
+def _static_data(structure: jax.tree_util.PyTreeDef) -> Iterator[Any]:
+    """Yield what the nodes of a pytree have besides their children, but for containers."""
+    pending = [structure]
+    while pending:
+        each = pending.pop()
+        data = each.node_data()
+        if data is not None and data[0] not in (list, tuple, dict):
+            yield data[1]
+        pending += each.children()
 
 
 def _is_callable(value: Any) -> bool:

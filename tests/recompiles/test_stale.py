@@ -185,6 +185,8 @@ object with the same rate | \
     args.inner = types.SimpleNamespace(lr=0.1, n=0); \
     step = lambda x: args.inner.lr * x | args.inner = types.SimpleNamespace(lr=0.1, n=7)
 what no output depends on | def step(x): x * config['lr']; return 2 * x | config['lr'] = 0.5
+array that no output depends on | \
+    def step(x): x * weights['w']; return 2 * x | weights['w'] = 2 * X
 equal model | model = Scaled(X); step = lambda x: model(x) | model = Scaled(X + 0)
 """
 PROGRAMS = {
@@ -336,6 +338,19 @@ def test_a_static_object_is_compared_by_what_is_in_it():
         assert reports == []
         other.jitted(X)
     assert reports.paths == [["self.lr"]]
+
+
+def test_a_function_in_the_static_data_of_an_argument_is_followed():
+    class Layer(eqx.Module):
+        function: Callable[[Any], Any] = eqx.field(static=True)
+
+    layer = Layer(lambda x: RATE * x)
+    step = eqx.filter_jit(lambda layer, x: layer.function(x))
+    with Collected() as reports:
+        for rate in (1.0, 2.0):
+            set_rate(rate)
+            step(layer, X)
+    assert reports.paths == [["RATE"]]
 
 
 def test_programs_of_one_function_are_told_apart():
