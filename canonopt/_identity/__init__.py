@@ -40,6 +40,7 @@ from .parts import closure_items as closure_items
 from .parts import kind_of as kind_of
 from .parts import partial_items as partial_items
 from .reader import ATOMS as ATOMS
+from .reader import MAX_WORDS as MAX_WORDS
 from .reader import HoldsArray as HoldsArray
 from .reader import Mode as Mode
 from .reader import Reading as Reading

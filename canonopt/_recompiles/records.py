@@ -26,6 +26,7 @@ from jax.sharding import Mesh, Sharding
 
 from .._identity import (
     KEEPS,
+    MAX_WORDS,
     NUMPY,
     Reading,
     closure_items,
@@ -451,9 +452,9 @@ def function_leaf(
     if is_plain and not is_shared and (known := _known.get(function)) is not None:
         return known
     budget, refused, reading = Budget(), why_not_shared(function), None
-    limits = {} if is_ours else {"max_words": budget.words}  # ours has read it in full
+    most = MAX_WORDS if is_ours else budget.words  # ours has read it in full
     with contextlib.suppress(Exception):
-        reading = read_call(function, explain=True, **limits)
+        reading = read_call(function, explain=True, max_words=most)
         budget.by_name = reading.by_name
     leaf = static_leaf(function, budget)
     if reading is not None and (is_ours or budget.words > 0):

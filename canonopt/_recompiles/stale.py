@@ -292,7 +292,7 @@ def _users_functions(value: Any) -> list[types.FunctionType]:
     return [each for each in found if not is_library_function(each)]
 
 
-def _static_data(structure: jax.tree_util.PyTreeDef) -> Iterator[Any]:
+def _static_data(structure: Any) -> Iterator[Any]:
     """Yield what the nodes of a pytree have besides their children, but for containers."""
     pending = [structure]
     while pending:
