@@ -158,10 +158,6 @@ class RecompileWarning(UserWarning):
     """With `mode="warn"`: a function was traced or compiled more often than its limit allows."""
 
 
-class ConfigWarning(UserWarning):
-    """The data of a spec were written with another version of Optax, which has other parameters."""
-
-
 # --- why a value is not the same as that of another build ---------------------------------------
 
 

@@ -21,7 +21,6 @@ import json
 import math
 import sys
 import types
-import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
@@ -32,7 +31,7 @@ import optax
 
 from .._identity import hoist, is_namedtuple
 from .._optax_compat import is_transformation
-from ..errors import CanonoptError, ConfigError, ConfigWarning
+from ..errors import CanonoptError, ConfigError
 from .builders import catalogue
 from .dynamic_number import Dynamic
 from .dynamic_spec import dynamic
@@ -150,8 +149,6 @@ class _Converter:
         own = [(_one_of(value), name) for name, value in reversed(registry.items())]
         self._own = {id(value): (value, name) for value, name in own}
         self._objects = {_qualified_name(v): v for v in registry.values()} | registry
-        # Paths of parameters that were not in the data, and are as in the installed Optax.
-        self.as_installed: list[str] = []
 
     def write(self, value: Any, path: str) -> Any:
         """Return the data for a value. Raises `ConfigError` if it has no name."""
@@ -223,8 +220,6 @@ class _Converter:
                 return [self.read(item, f"{path}[{i}]") for i, item in enumerate(data)]
             case {"canonical": name, **written} | {"optax": name, **written}:
                 factory = self._factory(name, "canonical" in data, path)
-                missing = (name for name in factory.signature.defaults if name not in written)
-                self.as_installed += [f"{path}.{name}" for name in missing]
                 given = {n: self.read(part, f"{path}.{n}") for n, part in written.items()}
                 return factory.from_fields(given)
             case {"name": name} if len(data) == 1:
@@ -301,21 +296,9 @@ def from_config(data: Mapping[str, Any], *, registry: Registry = None) -> Any:
     **Returns:** a `canonopt.Spec` or a `canonopt.ScheduleSpec`.
 
     **Raises:** `ConfigError` for unknown names, wrong types and extra keys, with the path in the
-    data. Parameters that are missing have their defaults. If another version of Optax wrote the
-    data, a `ConfigWarning` lists them.
+    data. Parameters that are missing have their defaults.
     """
-    table, converter = _enveloped(data), _Converter(registry)
-    spec = converter.read(table["spec"], "spec")
-    wrote = table["canonopt"].get("optax", optax.__version__)  # a file by hand leaves it out
-    if converter.as_installed and wrote != optax.__version__:
-        warnings.warn(
-            f"Optax {wrote} wrote the data, and {optax.__version__} reads it. "
-            f"These are as in the installed one: {', '.join(converter.as_installed)}. "
-            "Write the spec with canonopt.to_config again to keep what they are now.",
-            ConfigWarning,
-            stacklevel=2,
-        )
-    return spec
+    return _Converter(registry).read(_enveloped(data)["spec"], "spec")
 
 
 def _enveloped(data: Any) -> dict[str, Any]:
@@ -323,10 +306,6 @@ def _enveloped(data: Any) -> dict[str, Any]:
     match table := _plain(data, "data"):
         case {"canonopt": {"format": 1}, "spec": {"optax": _} | {"canonical": _}}:
             return table
-    if isinstance(table, str):
-        raise ConfigError(
-            f"The data are text, {_text(table)}.", "Parse it first, for example with json.loads."
-        )
     example = {"canonopt": {"format": 1}, "spec": {"optax": "adam", "learning_rate": 0.001}}
     raise ConfigError(
         f"The data need the form of {json.dumps(example)}, and are {_text(table)}.",
