@@ -35,11 +35,10 @@ def leads_to_objects(value: Any) -> bool:
     """Return True if `value` leads to an array, or to an object that may hold one."""
     if not value:  # of most specs
         return False
-    for count, node in enumerate(all_inside(value)):
-        is_spec = hasattr(type(node), "__canonical_parts__")
-        if count + 1 >= MAX_NODES or not (
-            is_spec or type(node) in _LEAD_ON or is_record(type(node))
-        ):
+    for count, node in enumerate(all_inside(value), 1):
+        kind = type(node)
+        leads_on = kind in _LEAD_ON or hasattr(kind, "__canonical_parts__") or is_record(kind)
+        if not leads_on or count >= MAX_NODES:
             return True
     return False
 

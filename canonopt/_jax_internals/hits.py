@@ -112,10 +112,10 @@ class CachedCall:
         jaxpr: Any = None,
     ) -> None:
         self._call, self._jaxpr = (given, args, kwargs), jaxpr
-        self._trace = functools.partial(trace, *args, **kwargs)
+        self._trace = plain = functools.partial(trace, *args, **kwargs)
         again = attribute(given, "__canonical_trace__")
         # Which knows the function of the call that runs now, and its arrays.
-        self._trace_again = again and again(trace, args, kwargs)
+        self._again = again(trace, args, kwargs) if again else lambda: (plain(), ())
         # Whether functions that are made again may run the program.
         self.is_shared = attribute(given, "__canonical_call__") is not None
 
@@ -157,5 +157,5 @@ class CachedCall:
         from jax.experimental.xla_metadata import set_xla_metadata
 
         with unwatched(), set_xla_metadata(canonopt_traced_again=str(next(_contexts))):
-            traced, arrays = self._trace_again() if self._trace_again else (self._trace(), ())
+            traced, arrays = self._again()
             return traced.jaxpr, arrays
