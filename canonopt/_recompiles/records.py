@@ -483,8 +483,8 @@ def _stores(function: Any, parts: Mapping[str, Leaf]) -> frozenset[str]:
         return frozenset()
     code = code_of(function)
     kinds = ("list", "dict", "set", "collections.Counter", "collections.defaultdict")
-    named = {n: _NAMED.match(n) for n, part in parts.items() if part.type in kinds}
-    held = {found[2] for found in named.values() if found and found[1] != "attribute"}
+    named = (_NAMED.match(name) for name, part in parts.items() if part.type in kinds)
+    held = {found[2] for found in named if found and found[1] != "attribute"}
     return code.stores or frozenset(held if code.changes_objects else ())
 
 

@@ -173,9 +173,15 @@ class Reads:
         if isinstance(function, types.FunctionType):
             # Wrappers of these change nothing.
             is_pure = str(function.__globals__.get("__name__")).startswith(("jax.", "canonopt."))
-            is_followed = (is_wrapper and not is_pure) or not is_library_function(function)
-            for each in (function,) if is_followed else _users_functions(function):
-                self._add_root(each)
+            if (is_wrapper and not is_pure) or not is_library_function(function):
+                self._add_root(function)
+            else:
+                self._add_functions_in(function)
+
+    def _add_functions_in(self, value: Any) -> None:
+        """Add the user's functions in an object of a library, whose code names other attributes."""
+        for function in _users_functions(value):
+            self._add_root(function)
 
     def _add_root(self, value: Any, path: str = "") -> None:
         if ("root", id(value)) not in self._seen and len(self._roots) < _MAX_READS:
@@ -203,14 +209,15 @@ class Reads:
         self.has_effects |= is_random or is_written or hasattr(type(value), "__next__")
         if id(value) not in self._seen and not isinstance(value, _WHOLE):
             self._seen.add(id(value))
-            is_whole = is_gradient_transformation(value)  # which is compared as one
-            if is_whole or is_library_class(type(value)):  # whose code names other attributes
-                for function in _users_functions(value):
-                    self._add_root(function)
-            if _is_callable(value):
+            if is_gradient_transformation(value):  # compared as a whole
+                self._add_functions_in(value)
+            elif _is_callable(value):
                 self._add_callable(value)
-            elif not is_whole:
+            else:
                 self._add_parts(find, value, path)
+                # Not of containers, whose parts are followed one by one, and only so many.
+                if not isinstance(value, dict | list | tuple) and is_library_class(type(value)):
+                    self._add_functions_in(value)
 
     def _parts(self, value: Any, path: str) -> Iterator[tuple[_Get, Any, str]]:
         """Yield how to get each part of a value that may be read, the part and its name."""
