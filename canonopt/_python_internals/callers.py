@@ -225,6 +225,32 @@ def _call_in_source(frame: types.FrameType) -> ast.Call | None:
     return call if is_first else None
 
 
+def assigned_call(function: types.FunctionType, variable: str) -> str:
+    """Return the source of the call whose result is all that the code around assigns to a variable.
+
+    Empty if there is no such call, or if it takes more than a line.
+    """
+    code = function.__code__
+    source = "".join(linecache.getlines(code.co_filename, function.__globals__))
+    maker = code.co_qualname.rpartition(".<locals>.")[0].rpartition(".")[2]
+    line, around = (code.co_firstlineno, 0), (ast.FunctionDef, ast.AsyncFunctionDef)
+    scopes = [
+        (a, b)
+        for a, b, n in _nodes(source)
+        if isinstance(n, around) and a <= line <= b and n.name == maker
+    ]
+    first, last = scopes[-1] if scopes else ((0, 0), (len(source), 0))
+    inside = [node for start, end, node in _nodes(source) if first <= start and end <= last]
+    stores = [
+        n
+        for n in inside
+        if isinstance(n, ast.Name) and n.id == variable and not isinstance(n.ctx, ast.Load)
+    ]
+    values = [n.value for n in inside if isinstance(n, ast.Assign) and n.targets == stores]
+    text = ast.get_source_segment(source, values[0]) if [*map(type, values)] == [ast.Call] else ""
+    return text if text and text.isascii() and "\n" not in text else ""
+
+
 _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 
 

@@ -250,11 +250,15 @@ class Difference:
         """Return the name of the transformation or schedule by which two values differ."""
         if self.kind == "transformation":
             return self.path
+        return "" if self.optimizer_inside is None else self.optimizer_inside.label
+
+    @property
+    def optimizer_inside(self) -> Part | None:
+        """Return the transformation or schedule in a function by which two functions differ."""
         inside = reversed(self.parts) if self.is_function else ()  # such as an attribute of `self`
         found = (p for p in inside if p.before.is_of_optax or p.before.kind == "transformation")
         # A dynamic number is an argument for our jit.
-        found = (p for p in found if "canonopt.dynamic(" not in p.before.text)
-        return next((part.label for part in found), "")
+        return next((p for p in found if "canonopt.dynamic(" not in p.before.text), None)
 
     @property
     def of_object(self) -> str:

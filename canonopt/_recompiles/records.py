@@ -11,6 +11,7 @@ import inspect
 import itertools
 import operator
 import re
+import sys
 import types
 import weakref
 from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
@@ -44,7 +45,7 @@ from .._jax_internals.settings import context_of_calls
 from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
 from .._python_internals.bytecode import code_of, key_of
-from .._python_internals.callers import Caller, caller_of, place_of
+from .._python_internals.callers import Caller, assigned_call, caller_of, place_of
 from .._python_internals.libraries import attribute, is_library_code, is_library_module
 from .._python_internals.namespaces import loaded
 from .._python_internals.rebinding import captured_by
@@ -119,6 +120,7 @@ class Leaf:
     is_unique: bool = False  # the class compares by identity
     stores: frozenset[str] = frozenset()  # the variables around a function that it may change
     is_of_optax: bool = False  # made by a factory of Optax
+    built: str = ""  # the code around a function that builds this variable of it with Optax
 
     @property
     def is_static(self) -> bool:
@@ -316,7 +318,19 @@ def _add_parts(value: Any, budget: Budget, parts: dict[str, Leaf], depth: int = 
             # Of a global only one level of parts is recorded, which bounds the search.
             _add_parts(part, budget, parts, _MAX_DEPTH if name.startswith("global") else depth + 1)
         names = itertools.chain((name,), (f"{name} ({i})" for i in itertools.count(2)))
-        parts[next(n for n in names if n not in parts)] = static_leaf(part, budget, is_part=True)
+        leaf = static_leaf(part, budget, is_part=True)
+        if leaf.is_of_optax and isinstance(value, types.FunctionType):
+            leaf = attrs.evolve(leaf, built=_built(value, name))
+        parts[next(n for n in names if n not in parts)] = leaf
+
+
+def _built(function: types.FunctionType, name: str) -> str:
+    """Return the code that builds a variable of a function, if it is one call of Optax."""
+    found = _NAMED.match(name)
+    is_library = is_library_code(function.__code__, function.__globals__)
+    code = "" if found is None or is_library else assigned_call(function, found[2])
+    module = function.__globals__.get(code.partition(".")[0])
+    return code if module is not None and module is sys.modules.get("optax") else ""
 
 
 def _equality_token(value: Any) -> Hashable:

@@ -5,9 +5,10 @@ with their advice make a `Cause`, which all reports say in its words. A `Cause` 
 so that a report can be sent on.
 """
 
+import ast
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import attrs
 
@@ -30,7 +31,8 @@ class Change:
     kind: str
     before: str
     after: str
-    # Code to paste before the call, or "A in place of B". Empty if no code is sure to work.
+    # Code to paste before the call, or "A in place of B", one a line. Empty if no code is sure to
+    # work.
     fix: str = ""
     # What to do, in words.
     hint: str = ""
@@ -78,9 +80,9 @@ class Cause:
         Lines that leave a change as it is do not cure, so that they are hints.
         """
         found = (*changes,)
-        fixes = [change.fix for change in found if change.fix]
-        is_cured = len(fixes) == len(found)
-        hints = [each for c in found for each in (c.hint, "" if is_cured else c.fix) if each]
+        fixes = [line for change in found for line in change.fix.splitlines()]
+        is_cured = all(change.fix for change in found)
+        hints = [h for c in found for h in (c.hint, *([] if is_cured else c.fix.splitlines())) if h]
         fixes = dict.fromkeys(fixes if is_cured else ())
         return cls(changes=found, note=note, hints=(*dict.fromkeys(hints),), fixes=(*fixes,))
 
@@ -170,7 +172,7 @@ RULES: list[Rule] = [
     Rule(
         lambda d: d.optimizer,
         "build {d.optimizer}{d.from_canonopt}: the same configuration is the same object",
-        lambda d: _swap_jit(d) if d.is_function else _canonicalize(d),
+        lambda d: _swap_optimizer(d) if d.is_function else _canonicalize(d),
     ),
     Rule(
         lambda d: d.is_function,
@@ -350,6 +352,40 @@ def _swap_jit(d: Difference) -> str:
         return ""
     theirs = ("eqx", "filter_jit") if d.new.is_filtered else ("jax", "jit")
     return f"{d.our_jit} in place of {d.new.caller.name_of(*theirs)}"
+
+
+def _swap_optimizer(d: Difference) -> str:
+    """Return our jit in place of theirs, which is enough for the same configuration.
+
+    Another learning rate has to be a dynamic number of a factory of canonopt's, too.
+    """
+    jit, part = _swap_jit(d), d.visible
+    if part is None or not (jit or d.new.is_jitted_by_canonopt):
+        return jit
+    inside = d.optimizer_inside
+    is_rate = part.label == "step_size" and part.after.is_of_float  # of `optax.scale`
+    code = inside.after.built if is_rate and inside is not None else ""
+    new = _from_canonopt(code, d.new.caller.name_of("canonopt")) if code else ""
+    return f"{jit}\n{new} in place of {code}".strip() if new else ""
+
+
+def _from_canonopt(code: str, canonopt: str) -> str:
+    """Return a call of Optax as one of canonopt, with the one variable in it as a dynamic number.
+
+    Empty if there are other variables, or calls of other modules.
+    """
+    optax = code.partition(".")[0]
+    calls = [node for node in ast.walk(ast.parse(code)) if isinstance(node, ast.Call)]
+    given: list[Any] = [arg for call in calls for arg in call.args]
+    given += (word.value if word.arg else word for call in calls for word in call.keywords)
+    changing = [value for value in given if not isinstance(value, ast.Call | ast.Constant)]
+    is_of_optax = all(ast.unparse(call.func).startswith(f"{optax}.") for call in calls)
+    kinds = (ast.Name, ast.Attribute, ast.Subscript, ast.BinOp, ast.UnaryOp)
+    if not is_of_optax or [isinstance(value, kinds) for value in changing] != [True]:
+        return ""
+    start, end = changing[0].col_offset, changing[0].end_col_offset
+    code = f"{code[:start]}{canonopt}.dynamic({code[start:end]}){code[end:]}"
+    return re.sub(rf"\b(?<!\.){optax}\.", f"{canonopt}.", code)
 
 
 # --- explanations ---------------------------------------------------------------------------------

@@ -167,6 +167,41 @@ for lr in np.logspace(-3, -1, 4):
     # here
     results.append(step(ones, optim))
 
+### a step that is made again with another learning rate
+# write: canonopt.jit in place of jax.jit
+# write: canonopt.chain(canonopt.clip(1.0), canonopt.adam(canonopt.dynamic(lr * 2))) in place of \
+optax.chain(optax.clip(1.0), optax.adam(lr * 2))
+# hint: build tx entirely from canonopt in place of optax, with numbers that change as \
+canonopt.dynamic(number): the same configuration is the same object
+def fit(lr):
+    tx = optax.chain(optax.clip(1.0), optax.adam(lr * 2))
+
+    @jax.jit
+    def step(x):
+        return tx.update(x, tx.init(x), x)[0]
+
+    # here
+    return step(ones)
+
+for lr in (1e-3, 3e-3, 1e-2):
+    results.append(fit(lr))
+
+### a step that is made again with another learning rate and another decay
+# hint: build tx entirely from canonopt in place of optax, with numbers that change as \
+canonopt.dynamic(number): the same configuration is the same object
+def fit(lr, decay):
+    tx = optax.adamw(lr, weight_decay=decay)
+
+    @jax.jit
+    def step(x):
+        return tx.update(x, tx.init(x), x)[0]
+
+    # here
+    return step(ones)
+
+for lr in (1e-3, 3e-3, 1e-2):
+    fit(lr, 0.0)
+
 ### a spec with another mask
 # hint: give tx.args[0].mask['w'] one value: it is part of the program. Or pass what changes in it \
 as an array, with tx left out of static_argnums and static_argnames, unless a shape, a range or an \

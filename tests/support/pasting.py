@@ -9,7 +9,7 @@ def with_lines(source: str, lines: list[str]) -> str:
         new, separator, old = line.partition(" in place of ")
         if separator:
             imports, _, new = new.rpartition("; ")
-            used = rf"^(?!from |import )(.*)(?<!\w)(?<!\.){re.escape(old)}\b"
+            used = rf"^(?!from |import )(.*)(?<!\w)(?<!\.){re.escape(old)}(?!\w)"
             source, count = re.subn(used, rf"\g<1>{new}", source, flags=re.MULTILINE)
             assert count, f"{old} is not in the script"
             source = f"{imports}\n{source}"
