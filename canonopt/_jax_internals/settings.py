@@ -52,42 +52,35 @@ def tracing_context() -> Hashable:
 
 
 def whole_context() -> Hashable:
-    """Return all that a trace can depend on besides the function and its arguments.
+    """Return all that a trace can depend on besides the function and its arguments."""
+    return tracing_context(), *around_calls().items()
+
+
+def around_calls() -> dict[str, Hashable]:
+    """Return by name what a trace can depend on, whether it is in JAX's key or not.
 
     The whole of `jax.config`, whose values are those of this thread, the contexts of Flax and
-    NumPyro, and those of NumPy and `warnings`, which make errors of warnings.
+    NumPyro, and those of NumPy and `warnings`, which make errors of warnings. Relies on the stacks
+    of handlers that libraries keep: an interceptor of Flax, `numpyro.handlers.seed`. While one is
+    active, or if its stack is gone, no two calls are made in one context.
     """
-    return (
-        tracing_context(),
-        *all_settings(),
-        *_contexts_of_libraries(),
-        *map(repr, (np.geterr(), np.get_printoptions(), warnings.filters)),
-    )
-
-
-def all_settings() -> tuple[Hashable, ...]:
-    """Return the whole of `jax.config`, with the values of this thread."""
-    return (*map(_hashable, jax.config.values.items()),)
-
-
-def _hashable(value: Any) -> Hashable:
-    return value if isinstance(value, Hashable) else repr(value)
-
-
-def _contexts_of_libraries() -> Iterator[Hashable]:
-    """Yield Flax's settings, and what equals nothing else while a handler is active.
-
-    Such as an interceptor of Flax, or `numpyro.handlers.seed`. Relies on the stacks in which the
-    libraries keep these. If one is gone, no two calls are made in one context once its module is
-    imported.
-    """
-    yield repr(getattr(sys.modules.get("flax"), "config", None))
+    found = dict(all_settings())
+    found["np.errstate"], found["np.printoptions"] = repr(np.geterr()), repr(np.get_printoptions())
+    found["warnings.filters"] = repr(warnings.filters)
+    found["flax.config"] = repr(getattr(sys.modules.get("flax"), "config", None))
     if linen := sys.modules.get("flax.linen"):
-        yield repr(linen.get_logical_axis_rules())
+        found["nn.logical_axis_rules"] = repr(linen.get_logical_axis_rules())
     for name, stack in _STACKS.items():
         module = sys.modules.get(name)
         if module is not None and len(getattr(module, stack, (True,))):
-            yield object()
+            found[f"a handler of {name.partition('.')[0]}"] = object()
+    return found
+
+
+def all_settings() -> tuple[tuple[str, Hashable], ...]:
+    """Return the whole of `jax.config`, with the values of this thread."""
+    values = jax.config.values.items()
+    return tuple((n, v if isinstance(v, Hashable) else repr(v)) for n, v in values)
 
 
 _STACKS = {

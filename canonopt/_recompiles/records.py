@@ -41,7 +41,7 @@ from .._identity import (
 from .._jax_internals.arrays import array_text, code_of_sharding, placement_text
 from .._jax_internals.flax_nnx import module_parts
 from .._jax_internals.functions import name_of
-from .._jax_internals.settings import context_of_calls
+from .._jax_internals.settings import around_calls, context_of_calls
 from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
 from .._python_internals.bytecode import code_of, key_of
@@ -619,8 +619,8 @@ def call_of(
 
 
 @functools.lru_cache(16)  # there are 46 settings, which are seldom others
-def _context_leaves(context: tuple[tuple[str, str], ...]) -> dict[str, Leaf]:
-    return {CONTEXT + name: text_leaf(text) for name, text in context}
+def _context_leaves(context: tuple[tuple[str, Hashable], ...]) -> dict[str, Leaf]:
+    return {CONTEXT + name: text_leaf(str(value)) for name, value in context}
 
 
 def call_of_miss(miss: Miss, function: Any) -> Call:
@@ -645,7 +645,8 @@ def call_of_miss(miss: Miss, function: Any) -> Call:
         leaf = attrs.evolve(leaf, token=token_of(miss.function))
     if miss.is_shared:
         call.leaves = {path: as_shared(each) for path, each in call.leaves.items()}
-    call.leaves = {FUNCTION: leaf, **call.leaves}
+    around = _context_leaves((*around_calls().items(),)) if is_ours else {}
+    call.leaves = {FUNCTION: leaf, **around, **call.leaves}
     return call
 
 

@@ -266,6 +266,16 @@ for part in "ab":
         step(1.0)
 = set_xla_metadata: context: {'part': 'a'} -> {'part': 'b'}
 = hint: the same set_xla_metadata in every call
+### settings that only our jit compares
+def make():
+    return canonopt.jit(lambda x: x * 2)
+make()(1.0)
+with np.errstate(over="raise"):
+    make()(1.0)
+with jax.debug_nans(True):
+    make()(1.0)
+= np.errstate: context: {'divide': 'warn', 'over': 'warn',
+= jax_debug_nans: context: False -> True
 """)
 if jax.__version_info__ < (0, 10):  # which has no names to its key
     del TOLD["metadata around the call"]
