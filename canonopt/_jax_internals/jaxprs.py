@@ -15,6 +15,7 @@ import numpy as np
 
 from .._python_internals.libraries import is_library_file
 from .._python_internals.rebinding import captured_by
+from .tracing import unwatched
 
 
 def kept_by(program: Any) -> tuple[int, list[Any], frozenset[str]]:
@@ -57,15 +58,25 @@ def is_same_program(one: Traced, other: Traced, changed: Sequence[np.ndarray] = 
 
     A program keeps the memory of a captured NumPy array, and is compiled with the values that were
     there. One that has changed in place since then shows others. `changed` are such arrays, which
-    equal none. For an array of a dtype that JAX converts, such as float64, it takes the old values
-    as long as a program has them, also if it traces again.
+    equal none.
     """
     one, other = ((_without_dead_code(program), arrays) for program, arrays in (one, other))
     if _text(one[0]) != _text(other[0]):
         return False
     ours, theirs = [*map(_values, _constants(one))], [*map(_values, _constants(other))]
-    is_changed = any(np.may_share_memory(v, array) for v in theirs for array in changed)
+    held = [_values(each) for array in changed for each in _held_for(array)]
+    is_changed = any(np.may_share_memory(v, array) for v in theirs for array in held)
     return not is_changed and [*map(_exact, ours)] == [*map(_exact, theirs)]
+
+
+def _held_for(array: np.ndarray) -> Sequence[Any]:
+    """Return what programs hold for a captured NumPy array.
+
+    That is a copy if JAX converts its dtype, as float64, and the same one as long as a program has
+    it: JAX goes on with the old values even in a new trace.
+    """
+    with unwatched():
+        return jax.make_jaxpr(lambda: jax.lax.expand_dims(array, (0,)))().consts
 
 
 def _without_dead_code(program: Any) -> Any:

@@ -150,6 +150,11 @@ class Reads:
         leads = {p for p in found for o in found if o.startswith((f"{p}.", f"{p}["))}
         return {path: each for path, each in found.items() if path not in leads}
 
+    def named(self, paths: list[str]) -> list[str]:
+        """Return the paths but those to items whose keys no code names; all if that leaves none."""
+        keys = {path: _KEY.search(path) for path in paths}
+        return [p for p, key in keys.items() if key is None or key[1] in self._names] or paths
+
     def _add_callable(self, fn: Any) -> None:
         """Add what a callable reads when it is called."""
         for inner in functions_inside(fn):
@@ -283,6 +288,7 @@ class Reads:
 
 
 _GONE = object()
+_KEY = re.compile(r"\['(\w+)'\]$")
 _WRITTEN = (collections.deque, contextvars.ContextVar, logging.Logger, logging.LoggerAdapter)
 _PLAIN: Any = (bool, int, float, complex, str, bytes, type(None), slice, range, type(...))
 _PLAIN += (np.generic, np.dtype, enum.Enum)
@@ -478,7 +484,7 @@ class StaleRead:
         ]
 
 
-_FLOAT = re.compile(r"-?\d+(\.\d*|e)")
+_FLOAT = re.compile(r"(np\.float\d+\()?-?\d+(\.\d*|e)")
 # A float, an array, or a spec with a dynamic number.
 _MAY_BE_TRACED = re.compile(
     rf"(another )?({_FLOAT.pattern}|[\w<>]+\[[\d,]*\]|canonopt.*canonopt\.dynamic\()"
@@ -488,14 +494,20 @@ _STATIC = ", for jax.jit a static one (a tuple, not a list) unless an array will
 
 def _place(codes: list[types.CodeType], path: str) -> str | None:
     """Return where a value is read: in which function, and at which line."""
-    name = re.findall(r"(?<![\w'\"])[A-Za-z_]\w*", re.sub(r"\[.*?\]|^len\(|\)$", "", path))[-1]
-    for code in codes:
-        for inner in (code, *(c for c in code.co_consts if isinstance(c, types.CodeType))):
-            for each in dis.get_instructions(inner):
-                line = each.positions and each.positions.lineno
-                if line and each.argval == name and each.opname.startswith("LOAD"):
-                    return f"{code.co_name} at {place_of_line(code.co_filename, line)}"
+    for step in reversed(re.findall(r"[A-Za-z_]\w*|\.\w+|\['\w+'\]", path)):
+        # The last that code names: `'lr'` of `config['lr']`, or `config` if that is a variable.
+        name = step.strip(".[']")
+        loads = {".": ("LOAD_ATTR", "LOAD_METHOD"), "[": ("LOAD_CONST",)}.get(step[0], _VARIABLES)
+        for code in codes:
+            for inner in (code, *(c for c in code.co_consts if isinstance(c, types.CodeType))):
+                for each in dis.get_instructions(inner):
+                    line = each.positions and each.positions.lineno
+                    if line and each.argval == name and each.opname.startswith(loads):
+                        return f"{code.co_name} at {place_of_line(code.co_filename, line)}"
     return None
+
+
+_VARIABLES = ("LOAD_GLOBAL", "LOAD_NAME", "LOAD_DEREF", "LOAD_CLASSDEREF", "LOAD_FAST")
 
 
 # --- what has been traced -------------------------------------------------------------------------
@@ -527,7 +539,8 @@ class _Program:
             return None
         codes, self.reads = self.reads.codes, self.reads.now()
         # What has changed before without an effect is not the cause.
-        found = [path for path in changes if path not in self._harmless] or [*changes]
+        named = self.reads.named([*changes])
+        found = [path for path in named if path not in self._harmless] or named
         if not (self._has_effects or _gives_another_program(cached, changes)):
             self._harmless.update(changes)
             return None

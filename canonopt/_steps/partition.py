@@ -193,6 +193,9 @@ def _attributes_of(module: Any) -> dict[str, Any]:
     return object.__getattribute__(module, "__dict__")  # not through a Python function of Equinox
 
 
+# A fifth faster than `object.__setattr__`.
+_set_attributes = vars(eqx.Module)["__dict__"].__set__
+
 _CONSTANTS = (float, complex, np.dtype, type, enum.Enum, types.BuiltinFunctionType)
 
 
@@ -243,14 +246,14 @@ class Output:
         steps, known = self._plan
         built = arrays.copy()
         # Local names save a sixth: 50 us for the 89 nodes of a 25-layer MLP with adam before.
-        new, set_attribute, append = object.__new__, object.__setattr__, built.append
+        new, set_attributes, append = object.__new__, _set_attributes, built.append
         for kind, parts, places in steps:
             made = parts.copy()
             for key, place in places:
                 made[key] = built[place]
             if type(made) is dict:
                 node = new(kind)
-                set_attribute(node, "__dict__", made)
+                set_attributes(node, made)
             else:
                 node = kind.unflatten(made)
             append(node)

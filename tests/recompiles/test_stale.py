@@ -120,6 +120,10 @@ attribute in slots | slots.scale | \
 array changed in place | table | step = lambda x: x + jnp.asarray(table.copy()) | table.fill(7.0)
 array that the program keeps the memory of | mask | \
     mask = np.array([True, False, True]); step = lambda x: jnp.where(mask, x, 0) | mask.fill(False)
+array of a dtype that JAX converts | weights | \
+    weights = np.ones(3); step = lambda x: x * weights | weights.fill(2.0)
+item beside one that no code names | config['lr'] | \
+    step = lambda x: config["lr"] * x | config.update(lr=0.5, name="b")
 helper that is defined again | helper | step = lambda x: helper(x) | helper = lambda x: 3 * x
 global that a helper reads | rate | \
     step = jax.value_and_grad(lambda x: read_rate(x).sum()) | rate = 2.0
@@ -303,6 +307,22 @@ def test_the_error_says_what_has_changed_and_where_it_is_read():
     )
     assert (error.value.path, error.value.before, error.value.after) == ("RATE", "1.0", "2.0")
     assert isinstance(error.value, AssertionError)
+
+
+def test_the_place_is_where_code_names_the_item():
+    config = {"lr": 1.0, "decay": 0.0}
+
+    def penalty(x: Any) -> Any:
+        return config["decay"] * x
+
+    step = jax.jit(lambda x: config["lr"] * x + penalty(x))
+    with Collected() as reports:
+        step(X)
+        config["decay"] = 0.1
+        step(X)
+    ((value,),) = [report.values for report in reports]
+    line = penalty.__code__.co_firstlineno + 1
+    assert value.place == f"penalty at {__file__}:{line}"
 
 
 @pytest.mark.parametrize("stale", [True, False])
