@@ -16,7 +16,7 @@ from .._jax_internals.functions import (
     is_module_class,
     jit_options,
 )
-from .._python_internals.bytecode import Code, code_of, passes_self
+from .._python_internals.bytecode import MUTATORS, Code, code_of, passes_self
 from .._python_internals.libraries import (
     HIDDEN_ATTRIBUTES,
     impure_name,
@@ -236,6 +236,7 @@ def read_builtin(reader: Reader, value: Any, mode: Mode) -> None:
     if owner is not None and not isinstance(owner, types.ModuleType):
         reader.out += (types.BuiltinFunctionType, value.__name__)
         reader.reads_any_attribute |= value.__name__ in ("format", "format_map")
+        reader.changes_objects |= value.__name__ in MUTATORS
         reader.add(owner, inside(mode))
     elif is_stable(value):
         read_stable(reader, value, mode)

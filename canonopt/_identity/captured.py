@@ -72,7 +72,8 @@ def read_call(
     reading = read(now=(fn,), beside=(*beside,), **options)
     is_alone = reading.captures_arrays and not reading.arrays
     if is_alone and reading.is_comparable and why_not_shared(fn) is None:
-        note_not_shared(fn, _TELLS)  # the trace may have shown more
+        how = reading.tells_tracers or "code may meet both that and its copy"
+        note_not_shared(fn, _TELLS.format(how))  # the trace may have shown more
     return reading
 
 
@@ -105,8 +106,7 @@ def with_arrays(fn: Any, reading: Reading, others: Iterable[Any]) -> Copy:
 
 
 _TELLS = (
-    "it captures an array, and may tell a tracer from it or keep that: it makes a text, catches "
-    "errors, asks for a type, stores into objects, or compares by identity. Pass the array as an "
+    "it captures an array, and may tell a tracer from it or keep that: {}. Pass the array as an "
     "argument, also where a method reads it of self."
 )
 

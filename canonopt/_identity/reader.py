@@ -125,6 +125,8 @@ class Reading:
     can_change: bool = False  # whether reading the same values later can give another key
     reads_data: bool = False  # whether some of that is data, and not only code
     captures_arrays: bool = False  # in parts of which a copy can be made
+    # How code that was read may tell a tracer from an array, other than by an error, or keep it.
+    tells_tracers: str = ""
     # What another build is unlikely to have, if asked for.
     incomparable: list[Incomparable] | None = None
     has_numpy: bool = False  # whether a NumPy array is read, which may change in place
@@ -142,9 +144,7 @@ class Reading:
     # Variables that library code stores to, with the values that count for it.
     library_cells: dict[int, tuple[types.CellType, Any]] = dataclasses.field(default_factory=dict)
     # The captured arrays whose values are not in the key, in its order, and the ids of these and of
-    # what leads to them. Empty if the functions may do something else with tracers in their place:
-    # code that was read may tell the two apart, other than by an error, or keep them by storing
-    # into something.
+    # what leads to them. Empty if the functions may do something else with tracers in their place.
     arrays: list[Any] = dataclasses.field(default_factory=list)
     above: set[int] = dataclasses.field(default_factory=set)
     # The ids of parts that are also reached in another way, as a global.
@@ -195,8 +195,8 @@ class Reader:
     is_comparable = True
     can_change = reads_data = holds_mutable = has_numpy = passes_objects = False
     reads_any_attribute = False  # which the code that was read does not name
-    _can_tell_tracers = _changes_variables = _changes_objects = _is_inner = False
-    _sets_attributes = False
+    changes_objects = _changes_variables = _sets_attributes = _is_inner = False
+    _tells_tracers = ""  # which code may tell a tracer from an array, and how
     finds_by_identity = False
     _constructs_any = False  # whether code may call the class of any instance
     # The function that was read last. What its module has under a name is constant to it.
@@ -257,9 +257,8 @@ class Reader:
             self.stop(self.function, FINDS)
         # A class or a module that is captured is no mutable object here, and yet may keep a tracer.
         stores = self._changes_variables or self._sets_attributes
-        stores |= self._changes_objects and self.holds_mutable
-        takes_tracers = not (self._can_tell_tracers or stores)
-        above = self._arrays.above() if takes_tracers else set()
+        stores |= self.changes_objects and self.holds_mutable
+        above = set() if self._tells_tracers or stores else self._arrays.above()
         arrays = self._arrays.found
         for array, place in () if above else arrays.values():
             self.out[place] = self._key_of_array(array)
@@ -269,6 +268,8 @@ class Reader:
             can_change=self.can_change,
             reads_data=self.reads_data,
             captures_arrays=bool(arrays),
+            tells_tracers=self._tells_tracers
+            or ("its code stores into something" if stores else ""),
             incomparable=self.incomparable,
             has_numpy=self.has_numpy,
             passes_objects=self.passes_objects,
@@ -451,9 +452,10 @@ class Reader:
         """Add the globals that the code of `function` names, with the values they have now."""
         namespace = function.__globals__
         self.can_change = True
-        self._can_tell_tracers |= code.can_tell_tracers
+        if code.tells_tracers:
+            self._tells_tracers = f"{function.__qualname__} {code.tells_tracers}"
         self._changes_variables |= bool(code.stores)
-        self._changes_objects |= code.changes_objects
+        self.changes_objects |= code.changes_objects
         self._sets_attributes |= code.sets_attributes
         self.reads_any_attribute |= code.reads_any_attribute
         self.note_attributes(code.attributes)
@@ -537,9 +539,9 @@ class Reader:
         if isinstance(value, type) and not is_library_class(value):
             self._constructed.update(map(id, value.__mro__))
         # Where it has its own name, the code shows whether the text is for an error.
-        self._can_tell_tracers |= not is_builtin and makes_text(value)
         name = getattr(value, "__name__", None)
-        self._can_tell_tracers |= name in TELLS_TRACERS
+        if (makes_text(value) and not is_builtin) or name in TELLS_TRACERS:
+            self._tells_tracers = f"it reaches {name}"
         if isinstance(value, abc.ABCMeta) and not is_library_class(value):
             # How many classes have been registered with an abstract one.
             self.out += () if is_module_class(value) else (abc.get_cache_token(),)

@@ -59,10 +59,10 @@ def whole_context() -> Hashable:
 def around_calls() -> dict[str, Hashable]:
     """Return by name what a trace can depend on, whether it is in JAX's key or not.
 
-    The whole of `jax.config`, whose values are those of this thread, the contexts of Flax and
-    NumPyro, and those of NumPy and `warnings`, which make errors of warnings. Relies on the stacks
-    of handlers that libraries keep: an interceptor of Flax, `numpyro.handlers.seed`. While one is
-    active, or if its stack is gone, no two calls are made in one context.
+    The whole of `jax.config`, whose values are those of this thread, the contexts of Flax, Haiku
+    and NumPyro, and those of NumPy and `warnings`, which make errors of warnings. Relies on the
+    stacks that libraries keep: of interceptors, of `numpyro.handlers`, of what `hk.transform` runs.
+    While something is on one, or if it is gone, no two calls are made in one context.
     """
     found = dict(all_settings())
     found["np.errstate"], found["np.printoptions"] = repr(np.geterr()), repr(np.get_printoptions())
@@ -70,10 +70,12 @@ def around_calls() -> dict[str, Hashable]:
     found["flax.config"] = repr(getattr(sys.modules.get("flax"), "config", None))
     if linen := sys.modules.get("flax.linen"):
         found["nn.logical_axis_rules"] = repr(linen.get_logical_axis_rules())
-    for name, stack in _STACKS.items():
+    if haiku := sys.modules.get("haiku._src.config"):
+        found["hk.config"] = repr(getattr(haiku, "get_config", object)())
+    for name, stack in _STACKS:
         module = sys.modules.get(name)
         if module is not None and len(getattr(module, stack, (True,))):
-            found[f"a handler of {name.partition('.')[0]}"] = object()
+            found[f"{name}.{stack}"] = object()
     return found
 
 
@@ -83,10 +85,12 @@ def all_settings() -> tuple[tuple[str, Hashable], ...]:
     return tuple((n, v if isinstance(v, Hashable) else repr(v)) for n, v in values)
 
 
-_STACKS = {
-    "flax.linen.module": "_global_interceptor_stack",
-    "numpyro.primitives": "_PYRO_STACK",
-}
+_STACKS = (
+    ("flax.linen.module", "_global_interceptor_stack"),
+    ("haiku._src.base", "frame_stack"),
+    ("haiku._src.module", "interceptor_stack"),
+    ("numpyro.primitives", "_PYRO_STACK"),
+)
 
 
 # Settings without a public name in JAX, as users know them.

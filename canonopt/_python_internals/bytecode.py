@@ -61,9 +61,9 @@ class Code:
     hidden_inputs: frozenset[str]
     is_generated: bool  # by dataclasses or attrs: it compares classes, hashes and sets fields
     reads_any_attribute: bool  # also those that it does not name
-    # Whether it may do something else with a tracer than with an array, and not fail: it catches
-    # errors, makes texts, or asks an object what it is.
-    can_tell_tracers: bool
+    # How it may do something else with a tracer than with an array, and not fail: it catches
+    # errors, makes texts, or asks an object what it is. Empty if it does not.
+    tells_tracers: str
     changes_objects: bool  # which may have been there before it ran
     sets_attributes: bool  # of these
     makes_sets: bool
@@ -76,7 +76,8 @@ def facts_of(code: types.CodeType) -> Code:
     attributes, words, stores, passed = set[str](), set[str](), set[str](), set[str]()
     tests: list[tuple[str, ...]] = []
     paths: set[tuple[str, ...]] = set()
-    tells = changes = sets = matches = makes_sets = False
+    changes = sets = matches = makes_sets = False
+    tells = "is a context manager" if code.co_name == "__exit__" else ""
     for each in _with_nested(code):
         path: tuple[str, ...] = ()
         is_global = False  # the variable of this path
@@ -113,11 +114,11 @@ def facts_of(code: types.CodeType) -> Code:
                 variable = _variable(instruction)
                 path = () if variable is None else (variable,)
                 is_global = opname in _GLOBAL
-            tells |= _makes_text(instructions, i)
-            if opname == "PUSH_EXC_INFO":  # of `except` and `finally`; a `with` is read
-                tells |= instructions[i + 1].opname != "WITH_EXCEPT_START"
+            if not tells and (told := _tells_tracers(instructions, i)):
+                line = instruction.positions and instruction.positions.lineno
+                tells = f"{told} in line {line}" if line else told
             is_of_own = path[:1] in own and not is_global
-            is_mutator = name in _MUTATORS and (opname in _GLOBAL or is_attribute)
+            is_mutator = name in MUTATORS and (opname in _GLOBAL or is_attribute)
             is_item = opname == "STORE_SUBSCR" and _container(instructions[i - 2 : i]) in own
             is_store = opname in _CHANGES or _drops_result(instructions, i, own)
             changes |= (is_mutator and not is_of_own) or (is_store and not (makes or is_item))
@@ -131,7 +132,6 @@ def facts_of(code: types.CodeType) -> Code:
     )
     if is_generated:  # it compares classes, and makes no instance of one
         attributes.discard("__class__")
-    tells |= code.co_name == "__exit__" or not TELLS_TRACERS.isdisjoint(named)
     return Code(
         key=key_of(code),
         globals=tuple(names),
@@ -144,7 +144,7 @@ def facts_of(code: types.CodeType) -> Code:
         hidden_inputs=HIDDEN_ATTRIBUTES & (attributes | {w for w in words if w.startswith("__")}),
         is_generated=is_generated,
         reads_any_attribute=matches or not REFLECTION_ATTRIBUTES.isdisjoint(attributes),
-        can_tell_tracers=tells and not is_generated,
+        tells_tracers="" if is_generated else tells,
         changes_objects=changes and not is_generated,
         sets_attributes=sets and not is_generated,
         makes_sets=makes_sets or not {"set", "frozenset"}.isdisjoint(named),
@@ -176,7 +176,7 @@ _CHANGES = frozenset(("STORE_ATTR", "DELETE_ATTR", "STORE_SUBSCR", "DELETE_SUBSC
 _NEUTRAL = frozenset(("CACHE", "EXTENDED_ARG", "PUSH_NULL", "PRECALL", "NOP"))
 # Methods and functions that change an object, whatever becomes of their result.
 # `update`, `add` and `sort` are not among them: optimizers and arrays have these too.
-_MUTATORS = frozenset(
+MUTATORS = frozenset(
     "append appendleft clear discard extend extendleft insert pop popitem popleft remove "
     "reverse rotate setdefault move_to_end setattr delattr __setattr__ __delattr__ "
     "__setitem__ __delitem__ setitem delitem iadd ior iconcat __iadd__ __ior__ next send write "
@@ -194,7 +194,7 @@ TELLS_TRACERS = (
         *("committed", "sharding", "devices", "device", "device_buffer", "layout", "is_deleted"),
         *("is_fully_addressable", "is_fully_replicated", "addressable_shards", "global_shards"),
         *("on_device_size_in_bytes", "is_ready", "unsafe_buffer_pointer", "is_tracer", "delete"),
-        *("tree_pformat", "tree_pprint", "pformat", "pprint"),
+        *("tree_pformat", "tree_pprint", "pformat", "pprint", "Buffer"),
     }
 )
 _TEXTS = frozenset("FORMAT_VALUE FORMAT_SIMPLE FORMAT_WITH_SPEC CONVERT_VALUE FORMAT_SPEC".split())
@@ -224,6 +224,19 @@ def _words(constant: Any) -> Iterator[str]:
     elif isinstance(constant, tuple | frozenset):
         for part in constant:
             yield from _words(part)
+
+
+def _tells_tracers(instructions: list[dis.Instruction], i: int) -> str:
+    """Return how code may tell a tracer from an array with an instruction, as words for a message.
+
+    By an `except` or a `finally`, which begin with `PUSH_EXC_INFO`. What a `with` does is read.
+    """
+    opname, name = instructions[i].opname, instructions[i].argval
+    if name in TELLS_TRACERS and (opname in _GLOBAL or _is_attribute(instructions[i])):
+        return f"uses {name}"
+    if opname == "PUSH_EXC_INFO" and instructions[i + 1].opname != "WITH_EXCEPT_START":
+        return "catches errors"
+    return "makes a text" if _makes_text(instructions, i) else ""
 
 
 def _makes_text(instructions: list[dis.Instruction], i: int) -> bool:

@@ -29,7 +29,7 @@ def _known_folders() -> tuple[str, ...]:
     found = [paths["stdlib"], paths["platstdlib"], os.path.dirname(os.__file__), _PACKAGE]
     found.append(os.path.join(os.path.dirname(_PACKAGE), "pytest_canonopt.py"))
     # What canonopt is made for, wherever it lies: in a checkout, for those who develop it.
-    names = ("jax", "jaxlib", "numpy", "equinox", "optax", "flax")
+    names = ("jax", "jaxlib", "numpy", "equinox", "optax", "flax", "attr")
     specs = map(importlib.util.find_spec, names)
     # Each file may be a link, as of `uv pip install --link-mode=symlink`.
     found += [os.path.dirname(os.path.realpath(s.origin)) for s in specs if s and s.origin]

@@ -460,6 +460,8 @@ def nearest(new: Call, earlier: Sequence[Call]) -> list[Difference]:
 
 
 def _distance(d: Difference) -> int:
+    if d.place.startswith(GIVEN):
+        return 0  # the same program
     if d.is_static:
         return int(d.before.digest != d.after.digest)  # what was made again is nearer
     return len(KINDS) - KINDS.index(d.kind)

@@ -439,7 +439,8 @@ _ASKS = (
 )
 _CHANGES = (
     "it changes what it reads or captures while it is traced. Return what the trace is to keep; "
-    "to count traces, use canonopt.compile_log."
+    "read a config of OmegaConf, which notes that, before: lr = config.lr; to count traces, use "
+    "canonopt.compile_log."
 )
 _RETURNS = (
     "it returns an object that is not one of its arguments. Make that outside of it, or return its "

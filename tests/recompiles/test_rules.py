@@ -274,7 +274,7 @@ with np.errstate(over="raise"):
     make()(1.0)
 with jax.debug_nans(True):
     make()(1.0)
-= np.errstate: context: {'divide': 'warn', 'over': 'warn',
+= np.errstate: context: {'divide': 
 = jax_debug_nans: context: False -> True
 """)
 if jax.__version_info__ < (0, 10):  # which has no names to its key

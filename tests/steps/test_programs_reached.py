@@ -251,6 +251,25 @@ sys.modules["numpyro.primitives"] = types.SimpleNamespace(_PYRO_STACK=stack)
 ~ stack[:] = [2.0]
 sys.modules["numpyro.primitives"] = before
 before or sys.modules.pop("numpyro.primitives")
+### settings and stacks of haiku
+values = [1.0]
+names = {"values": values}
+exec(compile("def get_config(): return sum(values)", jax.__file__, "exec"), names)
+get_config = names["get_config"]
+for stack, module in ([], "config"), (values, "base"), (values, "module"):
+    parts = {"frame_stack": stack, "interceptor_stack": stack, "get_config": get_config}
+    sys.modules[f"haiku._src.{module}"] = types.SimpleNamespace(**parts)
+    for values[0] in (2.0, 3.0):
+        yield jit(lambda x: x * get_config())(x)
+    del sys.modules[f"haiku._src.{module}"]
+### a list that an alias of its method fills
+def fit(kept):
+    keep, array = kept.append, xs * 2
+    def step(x):
+        _ = keep(array)
+        return x * array
+    return jit(step)(x), kept
+yield from map(fit, ([], []))
 ### a set that the body fills
 w = jnp.float32(2.0)
 def fit(seen):
