@@ -43,24 +43,28 @@ def side_by_side(before: _Dict, after: _Dict) -> list[str]:
 
 def new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
     """Yield what the second run compiled that the first had not, and what differs."""
-    known = {_key(function): _calls(function) for function in before["findings"]}
+    known = {_key(function): function for function in before["findings"]}
     for function in after["findings"]:
-        earlier, new = known.get(_key(function), []), []
+        old = known.get(_key(function))
+        earlier, new = _calls(old) if old else [], []
         for call in _calls(function):
             if call not in earlier and call not in new:
                 new.append(call)
-        if not new:
+        more = function["compiles"] - (old["compiles"] if old else 0) - len(new)
+        if not new and more <= 0:
             continue
         yield from ("", function["title"])
         if not earlier:
             yield "  compiled in the second run only"
-            continue
-        for call in new[:_MAX_SHOWN]:
-            # Compared with the call that differs least.
-            found = min((_differences(old, call) for old in reversed(earlier)), key=len)
-            yield from found[:_MAX_SHOWN]
-        if len(new) > _MAX_SHOWN:
-            yield f"  and {len(new) - _MAX_SHOWN} more programs"
+        else:
+            for call in new[:_MAX_SHOWN]:
+                # Compared with the call that differs least.
+                found = min((_differences(old, call) for old in reversed(earlier)), key=len)
+                yield from found[:_MAX_SHOWN]
+            if len(new) > _MAX_SHOWN:
+                yield f"  and {len(new) - _MAX_SHOWN} more programs"
+        for cause in function["causes"] if more > 0 else ():  # within the second run
+            yield from (f"  {cause['title']}", *(f"    {line}" for line in cause["lines"]))
 
 
 def _key(function: _Dict) -> tuple[str, str]:

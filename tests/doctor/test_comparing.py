@@ -22,14 +22,16 @@ def saved(tmp_path, monkeypatch):
     return save
 
 
-def trained(*sizes, n=1, others=()):
+def trained(*sizes, n=1, fits=1, others=()):
     def run():
-        def step(x, n):
-            return x * n
+        for _ in range(fits):
 
-        jitted = jax.jit(step, static_argnames="n")
-        for size in sizes:
-            jitted(jnp.ones(size), n=n)
+            def step(x, n):
+                return x * n
+
+            jitted = jax.jit(step, static_argnames="n")
+            for size in sizes:
+                jitted(jnp.ones(size), n=n)
         for function in others:
             jax.jit(function)(jnp.ones(1))
 
@@ -50,6 +52,19 @@ STEP, EVALUATE = (rf"{name} \(.*test_comparing.py:\d+\)" for name in ("step", "e
         (trained(3, 4), trained(3), "2 -> 1", ["The second compiled nothing new."]),
         (trained(3, 8), trained(3, 9), "2 -> 2", [STEP, "  x: float32[8] -> float32[9]"]),
         (trained(3), trained(3, n=2), "1 -> 1", [STEP, "  n: 1 -> 2"]),
+        (
+            trained(3),
+            trained(3, fits=3),
+            "1 -> 3",
+            [
+                STEP,
+                "  was traced and compiled again, twice",
+                r"    the function itself: function: function .*step -> another object made by .*",
+                r"    called at .*test_comparing.py:\d+",
+                r"    hint: define and jit the function once, .*",
+                "    write: import canonopt; canonopt.jit in place of jax.jit",
+            ],
+        ),
         (
             trained(3),
             trained(3, others=[evaluate]),

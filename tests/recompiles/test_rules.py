@@ -133,6 +133,10 @@ for n in range(2, 10):
         step(np.ones(n), flag)
 = expected: 2 variants are few, flag: static value: True -> False
 = x grows by one each time
+### a flag by keyword and by position, with another value between
+step = functools.partial(jax.jit, static_argnames="flag")(lambda x, flag: x)
+step(1.0, flag=True), step(1.0, False), step(1.0, True)
+= flag: structure: by keyword -> by position
 ### a function that is the same to canonopt beside another shape
 step = canonopt.filter_jit(lambda f, x: f(x))
 for n in range(8):
