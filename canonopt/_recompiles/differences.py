@@ -182,10 +182,10 @@ class Difference:
             return f"{texts[0]} with {part.name} {one}", f"{texts[1]} with {part.name} {other}"
         if names[0] != names[1]:
             return cut_to_difference(*names)
+        if self.is_equal_only_to_itself:
+            return texts[0], "another object, equal only to itself"
         if before.kind != "value" and before.code == after.code:
             return texts[0], f"another object made by the same code{after.made}"
-        if before.is_unique:
-            return texts[0], "another object, equal only to itself"
         return texts[0], "another value that is not equal to it"
 
     def narrowed(self) -> "Difference":
@@ -239,6 +239,13 @@ class Difference:
     @property
     def is_function(self) -> bool:
         return self.kind == "function" and self.is_static
+
+    @property
+    def is_equal_only_to_itself(self) -> bool:
+        """Return True for two instances that look the same, of a class without `__eq__`."""
+        before, after = self.before, self.after
+        is_instance = before.kind == "value" or not (before.made or self.is_same_to_canonopt)
+        return before.is_unique and is_instance and before.looks_like(after)
 
     @property
     def is_same_to_canonopt(self) -> bool:
@@ -327,7 +334,9 @@ class Difference:
     def as_array(self) -> str:
         """Return words on an array in the place of a static value."""
         words = ", in an argument of its own"  # no other value becomes an array itself
-        if self.path.removeprefix(self.root).startswith("."):
+        if self.is_of_flax:
+            words = ", by nnx.data"
+        elif self.path.removeprefix(self.root).startswith("."):
             words = self.not_static or ", in a field that is not static"
         elif self.before.number:
             words = self.not_static
@@ -373,6 +382,13 @@ class Difference:
         """Return True if numbers become others, or arrays."""
         is_one = any(leaf.kind == "number" or leaf.number for leaf in (self.before, self.after))
         return is_one and self.kind in ("scalar", "weak type", "dtype")
+
+    @property
+    def of_updates(self) -> str:
+        """Return words on a model in a narrower dtype, which updates may widen."""
+        is_float = all("float" in leaf.dtype for leaf in (self.before, self.after))
+        words = ", also where the function returns it, as canonopt.apply_updates does for a model"
+        return words if is_float else ""
 
     @property
     def placed(self) -> str:

@@ -186,6 +186,8 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
             others[name] = told, [e for e in first.values() if e.compiled_again]
     if others:
         told, _ = max(others.values(), key=lambda each: len(each[1]))
+        if re.search("append|stack|concat", " ".join(others)):
+            told = attrs.evolve(told, hints=(_PAD + _STACK,))
         again = [entry for _, of_name in others.values() for entry in of_name]
         causes.append(_cause(again, f"compiled {', '.join(others)} again", told))
     return causes
@@ -211,9 +213,9 @@ def several_shapes(shapes: Sequence[str]) -> Cause | None:
 _ARRAY = re.compile(r"\w+\[[\d,]*\]")
 _PAD = (
     "put the whole under jax.jit, and pad to one length with a mask: jnp.where(jnp.arange(size) < "
-    "n, x, what does not count: 0 in a sum, -inf in a maximum, and a mean divides by n). Append to "
-    "a Python list, and stack it once"
+    "n, x, 0) in a sum, -inf in a maximum, and a mean divides by n"
 )
+_STACK = ". Append to a Python list, and stack it once"
 
 
 def repeated_operation(name: str, count: int) -> Cause | None:

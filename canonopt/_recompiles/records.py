@@ -301,8 +301,10 @@ def static_leaf(value: Any, budget: Budget | None = None, is_part: bool = False)
     )
 
 
-def _add_parts(value: Any, budget: Budget, parts: dict[str, Leaf], depth: int = 0) -> None:
-    """Add the parts of a value by name, each after what is in it."""
+def _add_parts(
+    value: Any, budget: Budget, parts: dict[str, Leaf], depth: int = 0, outer: str = ""
+) -> None:
+    """Add the parts of a value by name, each after what is in it; `outer` is that of the value."""
     named = budget.by_name.get(id(value))
     unread = () if named is None else [f"attribute {n!r}" for n in vars(value) if n not in named]
     for name, part in _contents(value):
@@ -310,13 +312,16 @@ def _add_parts(value: Any, budget: Budget, parts: dict[str, Leaf], depth: int = 
             return
         if name in unread:
             continue
+        if name.startswith("item ") and outer:
+            name = f"{name} of {outer}"
         if depth and is_spec(value) and type(part) in PLAIN:
             continue  # the numbers of a spec that a function captured are those of its text
         budget.parts -= 1
         if depth < _MAX_DEPTH and id(part) not in budget.seen:
             budget.seen.add(id(part))
             # Of a global only one level of parts is recorded, which bounds the search.
-            _add_parts(part, budget, parts, _MAX_DEPTH if name.startswith("global") else depth + 1)
+            deeper = _MAX_DEPTH if name.startswith("global") else depth + 1
+            _add_parts(part, budget, parts, deeper, name)
         names = itertools.chain((name,), (f"{name} ({i})" for i in itertools.count(2)))
         leaf = static_leaf(part, budget, is_part=True)
         if leaf.is_of_optax and isinstance(value, types.FunctionType):

@@ -180,19 +180,19 @@ RULES: list[Rule] = [
         lambda d: _swap_jit(d) if d.is_same_to_canonopt else "",
     ),
     Rule(
+        lambda d: d.is_static and d.is_equal_only_to_itself,
+        "keep one instance for {d.path}, or give its class __eq__ and __hash__",
+    ),
+    Rule(
         lambda d: d.kind == "callable",
         "build {d.path} once, or by canonopt.canonicalize, and pass what differs in it as an array",
         lambda d: _canonicalize(d),
     ),
     # Static values.
     Rule(
-        lambda d: d.is_static and d.before.text == d.after.text and d.before.is_unique,
-        "keep one instance for {d.path}, or give its class __eq__ and __hash__",
-    ),
-    Rule(
         lambda d: d.is_static,
         "give {d.path} one value: it is part of the program. Or pass {d.as_array}, unless a shape, "
-        "a range or an if needs it",
+        "a range, an if or Python's min or max needs it",
     ),
     # Numbers and arrays.
     Rule(
@@ -211,8 +211,7 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "dtype",
-        "give {d.path} one dtype in every call, also where the function returns it, as "
-        "canonopt.apply_updates does for a model",
+        "give {d.path} one dtype in every call{d.of_updates}",
     ),
     Rule(
         lambda d: d.kind in ("sharding", "commitment", "memory kind"),
@@ -234,6 +233,11 @@ RULES: list[Rule] = [
         lambda d: d.new.in_state(d.place) and not d.is_of_nodes,
         "make {d.state} by canonopt.init_like_grads(model, loss_fn, *batch, optim=optim), once, "
         "before the first call",
+    ),
+    Rule(
+        lambda d: d.is_missing and d.path.endswith("]") and d.root != d.path,
+        "give {d.root} one structure from the first call on: a list of arrays that grows is one "
+        "array of a fixed length, with a mask",
     ),
     Rule(
         lambda d: d.kind in ("structure", "none"),
