@@ -159,6 +159,7 @@ def _tried(script: list[str], options: argparse.Namespace) -> dict[str, Any]:
     before, after = bytearray(), bytearray()
     report = watched(script, options.streams, output=before)
     if report["status"] != 0:
+        report["notes"].append("It failed, so it was not run again with canonopt's factories.")
         return report
     _say("\ncanonopt doctor: runs it again, with canonopt's factories in Optax's place\n")
     report["tried"] = tried = watched(script, with_canonopt=True, output=after)
@@ -194,6 +195,8 @@ def _finish(report: Mapping[str, Any], options: argparse.Namespace) -> int:
         reasons = _excess(report, dict(options.allow))
         status = RECOMPILED if reasons else int(bool(report["problems"]))
         _say("".join(f"canonopt doctor: exit status 3, for {reason}\n" for reason in reasons))
+        for name in {name for name, _ in options.allow} - {f["name"] for f in report["findings"]}:
+            _say(f"canonopt doctor: --allow {name}: nothing of this name was compiled\n")
     for form, render in _FORMS.items():
         if (path := getattr(options, form)) is None:
             continue

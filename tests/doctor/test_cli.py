@@ -144,12 +144,14 @@ def stream(tmp_path_factory):
         ("--fail-on-recompile", 3, ["step", "other"]),
         ("--fail-on-recompile --allow step:3 --allow other:2", 0, []),
         ("--fail-on-recompile --allow step:2 --allow=other:2", 3, ["step"]),
+        ("--fail-on-recompile --allow step:3 --allow othr:2", 3, ["other"]),
     ],
 )
 def test_what_is_allowed_is_accepted(options, status, reasons, stream, capsys):
     assert main(["doctor", *options.split(), "--attach-to", stream]) == status
     errors = capsys.readouterr().err
     assert re.findall(r"^canonopt doctor: exit status 3, for (\w+) ", errors, re.M) == reasons
+    assert ("--allow othr: nothing of this name was compiled" in errors) == ("othr" in options)
 
 
 # --- streams of others --------------------------------------------------------------------------

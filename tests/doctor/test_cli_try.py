@@ -45,6 +45,7 @@ def step(optim, p):
 for runtime.weight in (1.0, 2.0):
     print(float(step(optax.sgd(0.5), jnp.ones(()))))
 """,
+    "broken.py": "import jax; jax.jit(lambda x: x)(1.0); exit(4)",
 }
 
 
@@ -55,6 +56,7 @@ for runtime.weight in (1.0, 2.0):
         (("timed.py",), "which may be a time or a random number."),
         (("--", "env", "-u", "PYTHONPATH", sys.executable, "plain.py"), "could not be watched"),
         (("fails.py",), "With canonopt's factories the exit status is 1."),
+        (("broken.py",), "It failed, so it was not run again with canonopt's factories."),
         (
             ("stale.py",),
             "With canonopt's factories it prints something else, first '-0.5' in place of '-1.0', ",
