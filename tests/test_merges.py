@@ -14,6 +14,7 @@ import math
 import textwrap
 import threading
 
+import attrs
 import diffrax
 import equinox as eqx
 import flax.linen
@@ -143,6 +144,11 @@ class Nested(pydantic.BaseModel, frozen=True):
 
 class Checked(pydantic.BaseModel):
     nested: Nested
+
+
+@attrs.define  # with slots
+class Rated:
+    rate: float
 
 
 class LargeTrainer(Base):
@@ -410,6 +416,9 @@ return trainer.history[-1]
 ### settings of pydantic and a function of NumPy, captures
 settings, reduce, (x, _) = Checked(nested=Nested(rate=0.5)), np.prod, make_data(key)
 return jit(lambda w: w - settings.nested.rate * reduce((1, 2)) * (w - x))(jnp.zeros_like(x))
+### settings of attrs with slots, captures
+settings, (x, _) = Rated(0.5), make_data(key)
+return jit(lambda w: w - settings.rate * (w - x))(jnp.zeros_like(x))
 ### transformed then jitted, jit
 params, (x, y) = make_params(), make_data(key)
 def loss(params, x, y):

@@ -204,8 +204,8 @@ for lr in (1e-3, 3e-3, 1e-2):
 
 ### a spec with another mask
 # hint: give tx.args[0].mask['w'] one value: it is part of the program. Or pass what changes in it \
-as an array, with tx left out of static_argnums and static_argnames, unless a shape, a range, an if \
-or Python's min or max needs it
+as an array, with tx left out of static_argnums and static_argnames, unless a shape, a range, an \
+if or Python's min or max needs it
 @functools.partial(jax.jit, static_argnames="tx")
 def step(grads, tx):
     return tx.init(grads)
