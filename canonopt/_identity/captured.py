@@ -111,10 +111,7 @@ _TELLS = (
 )
 
 # While a program with a constant from it lives, JAX takes old values for those of the array.
-NUMPY = (
-    "it reads a NumPy array, which may change in place. Write {0} = jnp.asarray({0}) before the "
-    "function is made."
-)
+NUMPY = "it reads a NumPy array, which may change in place. Write {} before the function is made."
 KEEPS = (
     "its program calls back into its code, as callbacks and rules for derivatives do, and that "
     "reads what can change. Pass that as an argument, or capture a number or a tuple."

@@ -518,11 +518,11 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
     """Return why `canonopt.jit` would not share a function."""
     if reading.has_numpy:
         arrays = (_NAMED.match(n) for n, part in parts.items() if part.type == "numpy.ndarray")
-        kind, name = next((found.groups() for found in arrays if found), ("", "array"))
+        kind, name = next((found.groups() for found in arrays if found), ("", ""))
         if kind == "attribute":
             is_own = name in getattr(attribute(function, "__self__"), "__dict__", ())
-            name = f"self.{name}" if is_own else "array"
-        return NUMPY.format(name)
+            name = f"self.{name}" if is_own else ""
+        return NUMPY.format(f"{name} = jnp.asarray({name})" if name else "jnp.asarray for it")
     with_rules = (o for o in reading.objects if isinstance(o, jax.custom_jvp | jax.custom_vjp))
     rules = (attribute(each, name) for each in with_rules for name in ("jvp", "fwd", "bwd"))
     if any(rule is not None and keeps_state(rule) for rule in rules):

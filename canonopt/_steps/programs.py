@@ -318,7 +318,7 @@ def _started(
     reading = read_call(fn, beside)
     arrays = reading.arrays
     key = (reading.key, avals, whole_context())
-    reason = NUMPY.format("array") if reading.has_numpy else _not_shared.get(key)
+    reason = NUMPY.format("jnp.asarray for it") if reading.has_numpy else _not_shared.get(key)
     if any(_is_object(value) for *_, value in static):
         reason = _STATIC
     elif arrays and "in_shardings" in options:
