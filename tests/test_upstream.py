@@ -19,5 +19,7 @@ def test_a_minimal_case_prints_what_its_page_says(page):
         output = "tracing\n"  # it began with jax 0.12
     if page.stem == "jax-treedef-of-dataclasses" and jax.__version_info__ < (0, 10):
         output = "False False\n"
+    if page.stem == "jax-numpy-constants" and jax.__version_info__ < (0, 10):
+        output = "[0. 0.]\n" * 2
     ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert (ran.stdout, ran.returncode) == (output, 0), ran.stderr
