@@ -235,7 +235,7 @@ RULES: list[Rule] = [
         "before the first call",
     ),
     Rule(
-        lambda d: d.is_missing and d.path.endswith("]") and d.root != d.path,
+        lambda d: d.is_missing and re.search(r"\[\d+\]$", d.path) and d.root != d.path,
         "give {d.root} one structure from the first call on: a list of arrays that grows is one "
         "array of a fixed length, with a mask",
     ),

@@ -270,6 +270,11 @@ for part in "ab":
         step(1.0)
 = set_xla_metadata: context: {'part': 'a'} -> {'part': 'b'}
 = hint: the same set_xla_metadata in every call
+### a function under both jits
+def step(x):
+    return x * 2
+jax.jit(step)(1.0), canonopt.jit(step)(1)
+= by the same code (<string>:1)\n  also x: scalar: a Python float -> a Python int\n  called
 ### settings that only our jit compares
 def make():
     return canonopt.jit(lambda x: x * 2)
