@@ -85,7 +85,7 @@ def verdict(report: _Dict) -> str | None:
     if report["recompiled"] or report["stale"]:
         return None
     if told(report):
-        return "Nothing was traced or compiled again that need not be."
+        return "Nothing was traced or compiled again that could be avoided."
     return "No function was traced or compiled more than once."
 
 

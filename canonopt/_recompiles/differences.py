@@ -289,6 +289,13 @@ class Difference:
         return words
 
     @property
+    def of_jit(self) -> str:
+        """Return words on the jit that a function which is made again needs."""
+        is_theirs = self.is_function and not self.new.is_jitted_by_canonopt
+        is_ours_to_say = is_theirs and not self.is_jitted_elsewhere
+        return f". The step that is made again needs {self.our_jit}, too" * is_ours_to_say
+
+    @property
     def redefined(self) -> str:
         """Return the class that was defined again, of the values or of a part that differs."""
         parts = (*self.parts, Part("", self.before, self.after))
@@ -326,7 +333,8 @@ class Difference:
     def not_static(self) -> str:
         """Return what else to do if an array is to be in the place of a static argument."""
         static = self.new.leaves.get(self.root)
-        if self.new.is_filtered or static is None or not static.is_static:
+        has_statics = any(path.startswith(f"{OPTION}static") for path in self.new.leaves)
+        if self.new.is_filtered or static is None or not (static.is_static and has_statics):
             return ""
         return f", with {self.root} left out of static_argnums and static_argnames"
 

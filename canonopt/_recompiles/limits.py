@@ -85,7 +85,7 @@ def assert_max_traces(fn: Any = None, max_traces: int = 1, *, mode: Mode = "rais
         ...
     canonopt.errors.ExcessError: double (...) is traced twice, and max_traces=1.
       x: shape: float32[1] -> float32[2]
-      hint: pad x to one shape and mask what is added, or drop what is left over
+      hint: pad x to one shape, mask what is added (a mean divides by n), or drop what is left over
 
     ```
 
@@ -285,7 +285,7 @@ def no_recompiles(
         ...
     canonopt.errors.RecompileError: predict (...) was traced inside of no_recompiles(), at ...
       x: shape: float32[2] -> float32[3]
-      hint: pad x to one shape and mask what is added, or drop what is left over
+      hint: pad x to one shape, mask what is added (a mean divides by n), or drop what is left over
 
     ```
 

@@ -171,7 +171,7 @@ def node_leaf(node: Any, is_empty: bool = False) -> Leaf:
     kind = type(node)
     name, token = type_name(kind), _object_token(kind)
     if is_empty:  # so that the first keys of a dict are one difference
-        text, facts = f"a {name} without items", (name, token, 0)
+        text, facts = f"an empty {name}", (name, token, 0)
         return Leaf("node", text, facts, type=name, type_token=token)
     if kind is collections.OrderedDict:  # whose order is compared
         return Leaf("node", f"keys {text_of((*node,))}", (name, repr((*node,))), type=name)

@@ -171,7 +171,7 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.optimizer,
-        "build {d.optimizer}{d.from_canonopt}: the same configuration is the same object",
+        "build {d.optimizer}{d.from_canonopt}: the same configuration is the same object{d.of_jit}",
         lambda d: _swap_optimizer(d) if d.is_function else _canonicalize(d),
     ),
     Rule(
@@ -185,7 +185,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "callable",
-        "build {d.path} once, or by canonopt.canonicalize, and pass what differs in it as an array",
+        "build {d.path} once, or by canonopt.canonicalize where it is made, and pass what differs "
+        "in it as an array",
         lambda d: _canonicalize(d),
     ),
     # Static values.
@@ -221,7 +222,8 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "shape",
-        "pad {d.root} to one shape and mask what is added, or drop what is left over",
+        "pad {d.root} to one shape, mask what is added (a mean divides by n), or drop "
+        "what is left over",
     ),
     # Structure. The key has no defaults: an argument that is left out is not the same as its
     # default.

@@ -27,7 +27,7 @@ from ..support.doctor import HOSTILE, report_of, report_of_logs
 
 AVOIDABLE = None  # has causes in place of a verdict
 ONCE = "No function was traced or compiled more than once."
-FEW = "Nothing was traced or compiled again that need not be."
+FEW = "Nothing was traced or compiled again that could be avoided."
 
 
 def grown(*sizes, name="step", keys="x"):

@@ -132,7 +132,8 @@ def test_a_log_is_printed_as_a_table():
         "  x: shape: float32[1] -> float32[2]",
         "  x grows by one each time",
         f"  called at {line_marked(__file__, 'three sizes')}",
-        "  hint: pad x to one shape and mask what is added, or drop what is left over",
+        "  hint: pad x to one shape, mask what is added (a mean divides by n), or drop "
+        "what is left over",
     ]
 
 

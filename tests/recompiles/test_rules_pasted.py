@@ -44,7 +44,8 @@ for i in range(2):
     step(jnp.full(8, 1.0) if i else ones)
 
 ### a model with a lambda at one call, and another one elsewhere
-# hint: build model['f'] once, or by canonopt.canonicalize, and pass what differs in it as an array
+# hint: build model['f'] once, or by canonopt.canonicalize where it is made, and pass what differs \
+in it as an array
 step = eqx.filter_jit(lambda model, x: model["f"](x))
 one, other = ({"f": lambda x: x * 2} for _ in range(2))
 step(one, ones)
@@ -172,7 +173,8 @@ for lr in np.logspace(-3, -1, 4):
 # write: canonopt.chain(canonopt.clip(1.0), canonopt.adam(canonopt.dynamic(lr * 2))) in place of \
 optax.chain(optax.clip(1.0), optax.adam(lr * 2))
 # hint: build tx entirely from canonopt in place of optax, with numbers that change as \
-canonopt.dynamic(number): the same configuration is the same object
+canonopt.dynamic(number): the same configuration is the same object. The step that is made again \
+needs canonopt.jit, too
 def fit(lr):
     tx = optax.chain(optax.clip(1.0), optax.adam(lr * 2))
 
@@ -188,7 +190,8 @@ for lr in (1e-3, 3e-3, 1e-2):
 
 ### a step that is made again with another learning rate and another decay
 # hint: build tx entirely from canonopt in place of optax, with numbers that change as \
-canonopt.dynamic(number): the same configuration is the same object
+canonopt.dynamic(number): the same configuration is the same object. The step that is made again \
+needs canonopt.jit, too
 def fit(lr, decay):
     tx = optax.adamw(lr, weight_decay=decay)
 
