@@ -148,7 +148,8 @@ class Checked(pydantic.BaseModel):
 
 @attrs.define  # with slots
 class Rated:
-    rate: float
+    x: jax.Array = attrs.field(converter=jnp.asarray)
+    rate: float = attrs.field(default=0.5, validator=attrs.validators.instance_of(float))
 
 
 class LargeTrainer(Base):
@@ -417,8 +418,8 @@ return trainer.history[-1]
 settings, reduce, (x, _) = Checked(nested=Nested(rate=0.5)), np.prod, make_data(key)
 return jit(lambda w: w - settings.nested.rate * reduce((1, 2)) * (w - x))(jnp.zeros_like(x))
 ### settings of attrs with slots, captures
-settings, (x, _) = Rated(0.5), make_data(key)
-return jit(lambda w: w - settings.rate * (w - x))(jnp.zeros_like(x))
+settings = Rated(make_data(key)[0])
+return jit(lambda w: w - settings.rate * (w - settings.x))(jnp.zeros((8, 3)))
 ### transformed then jitted, jit
 params, (x, y) = make_params(), make_data(key)
 def loss(params, x, y):

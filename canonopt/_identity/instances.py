@@ -6,6 +6,7 @@ read, so two that look alike now are not the same, unless the user promises that
 change.
 """
 
+import contextlib
 import dataclasses
 import enum
 import pathlib
@@ -196,11 +197,31 @@ def _is_known_to_jax(cls: type) -> bool:
     return is_of_jax and not (_is_frozen(cls) or node_functions(cls))
 
 
-def has_only_attributes(cls: type) -> bool:
-    """Return True if instances of `cls` consist of the attributes in their `__dict__`."""
+def _parts_of(cls: type) -> _Layout | None:
+    """Return the layout of a class whose instances are made of attributes and slots, else None."""
     is_whole = _promised.get(cls) is not None or _is_known_to_jax(cls)
     layout = None if is_whole else _layout_of(cls)
-    return layout is not None and layout.base is object and not layout.slots
+    return None if layout is None or layout.base is not object else layout
+
+
+def has_only_attributes(cls: type) -> bool:
+    """Return True if instances of `cls` consist of the attributes in their `__dict__`."""
+    layout = _parts_of(cls)
+    return layout is not None and not layout.slots
+
+
+def has_only_slots(cls: type) -> bool:
+    layout = _parts_of(cls)
+    return layout is not None and bool(layout.slots) and not cls.__dictoffset__
+
+
+def slots_of(value: Any) -> list[tuple[types.MemberDescriptorType, Any]]:
+    """Return the slots of an instance, each with what it holds; without those that hold nothing."""
+    layout, found = _layout_of(type(value)), []
+    for slot in layout.slots if layout is not None else ():  # whatever the class has under its name
+        with contextlib.suppress(AttributeError):
+            found.append((slot, slot.__get__(value)))
+    return found
 
 
 def is_frozen_record(cls: type) -> bool:
@@ -300,11 +321,9 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
     elif mode == "given" and not is_frozen_record(cls):
         mode = "held"
     reader.add_named(attributes, mode, immutable=is_of_equinox)
-    for slot in layout.slots:  # whatever the class has under its name
-        try:
-            reader.add(slot.__get__(value), mode)
-        except AttributeError:
-            reader.add(UNBOUND, mode)
+    held = {id(slot): part for slot, part in slots_of(value)}
+    for slot in layout.slots:
+        reader.add(held.get(id(slot), UNBOUND), mode)
     # Items are read by the methods of the base, which a subclass may have defined in another way.
     if layout.base is dict:
         reader.add_named(dict(dict.items(value)), mode)

@@ -20,7 +20,14 @@ import jax.tree_util as jtu
 from .._jax_internals.functions import Jitted, function_of_partial, is_module_class, jit_options
 from .._python_internals.namespaces import is_stable
 from .._python_internals.rebinding import cells_of, is_bound
-from .instances import attributes_of, has_only_attributes, is_record, static_fields
+from .instances import (
+    attributes_of,
+    has_only_attributes,
+    has_only_slots,
+    is_record,
+    slots_of,
+    static_fields,
+)
 from .reader import ATOMS, leading_to
 
 MAX_NODES = 100_000  # of a graph: 0.2 s
@@ -162,6 +169,11 @@ def _by_attributes(attributes: Callable[[Any], dict[str, Any]]) -> Kind:
     )
 
 
+def _fill_slots(made: Any, value: Any, parts: Sequence[Any]) -> None:
+    for (slot, _), part in zip(slots_of(value), parts, strict=True):
+        slot.__set__(made, part)
+
+
 def _dynamic_attributes(module: Any) -> dict[str, Any]:
     static = static_fields(type(module))
     return {name: part for name, part in vars(module).items() if name not in static}
@@ -176,6 +188,11 @@ def _flat_spec(spec: Any) -> tuple[list[Any], Any]:
 # --- the table ------------------------------------------------------------------------------------
 
 ATTRIBUTES = _by_attributes(attributes_of)  # of any instance
+_SLOTS = Kind(
+    lambda value: ((f"attribute {slot.__name__!r}", part) for slot, part in slots_of(value)),
+    begin=lambda value, _: object.__new__(type(value)),
+    fill=_fill_slots,
+)
 _MODULE = _by_attributes(_dynamic_attributes)  # without the static fields
 _DICT = Kind(
     lambda value: value.items(),
@@ -232,6 +249,8 @@ def kind_of(value: Any) -> Kind | None:
         return _OF_CANONOPT_JIT
     if is_record(kind):
         return _RECORD
+    if has_only_slots(kind):
+        return _SLOTS
     if not has_only_attributes(kind):
         return None
     return _MODULE if is_module_class(kind) else ATTRIBUTES

@@ -452,7 +452,7 @@ class Reader:
         """Add the globals that the code of `function` names, with the values they have now."""
         namespace = function.__globals__
         self.can_change = True
-        if code.tells_tracers:
+        if code.tells_tracers and not self._tells_tracers:
             self._tells_tracers = f"{function.__qualname__} {code.tells_tracers}"
         self._changes_variables |= bool(code.stores)
         self.changes_objects |= code.changes_objects
@@ -541,7 +541,7 @@ class Reader:
         # Where it has its own name, the code shows whether the text is for an error.
         name = getattr(value, "__name__", None)
         if (makes_text(value) and not is_builtin) or name in TELLS_TRACERS:
-            self._tells_tracers = f"it reaches {name}"
+            self._tells_tracers = self._tells_tracers or f"it reaches {name}"
         if isinstance(value, abc.ABCMeta) and not is_library_class(value):
             # How many classes have been registered with an abstract one.
             self.out += () if is_module_class(value) else (abc.get_cache_token(),)

@@ -6,6 +6,7 @@ import inspect
 import operator
 import pathlib
 import re
+import types
 from collections.abc import Callable, Iterable
 from math import copysign
 from typing import Any
@@ -143,7 +144,7 @@ def read_container(reader: Reader, value: Any, mode: Mode) -> None:
         reader.add(value.maxlen, mode)
     if attributes := getattr(value, "__dict__", None):
         reader.add_named(attributes, fixed(mode))
-    if isinstance(value, dict):
+    if isinstance(value, dict | types.MappingProxyType):
         reader.note_attributes(filter(_is_name, value))  # as `apply(..., method=key)`
         reader.add_named(value, mode)
     else:
@@ -297,7 +298,7 @@ _BY_BASE: tuple[tuple[Any, Rule], ...] = (
 VALUES: dict[type, Rule] = {
     **dict.fromkeys(_PARTS, read_parts),
     tuple: read_tuple,
-    **dict.fromkeys((list, dict, set, collections.deque), read_container),
+    **dict.fromkeys((list, dict, set, collections.deque, types.MappingProxyType), read_container),
     **dict.fromkeys((collections.OrderedDict, collections.defaultdict), read_container),
     np.ndarray: read_array,
     np.ufunc: read_ufunc,

@@ -115,8 +115,9 @@ def facts_of(code: types.CodeType) -> Code:
                 path = () if variable is None else (variable,)
                 is_global = opname in _GLOBAL
             if not tells and (told := _tells_tracers(instructions, i)):
-                line = instruction.positions and instruction.positions.lineno
-                tells = f"{told} in line {line}" if line else told
+                # Of an `except`, the next instruction that is in a line.
+                lines = (e.positions.lineno for e in instructions[i:] if e.positions)
+                tells = f"{told} in line {next(filter(None, lines), '?')}"
             is_of_own = path[:1] in own and not is_global
             is_mutator = name in MUTATORS and (opname in _GLOBAL or is_attribute)
             is_item = opname == "STORE_SUBSCR" and _container(instructions[i - 2 : i]) in own

@@ -217,8 +217,15 @@ class Difference:
 
     @property
     def visible(self) -> Part | None:
-        """Return the innermost part that looks different, if one does."""
-        return next((part for part in self.parts if part.looks_different), None)
+        """Return the innermost part that looks different, if one does.
+
+        A dynamic number of a spec that a function captures is an argument for our jit.
+        """
+        for part in filter(lambda part: part.looks_different, self.parts):
+            is_number = part.before.is_dynamic and not part.name.startswith(".")
+            if is_number or self.place != FUNCTION or "canonopt.dynamic(" not in part.before.text:
+                return part
+        return None
 
     @property
     def hidden(self) -> Part | None:
@@ -257,15 +264,25 @@ class Difference:
         """Return the name of the transformation or schedule by which two values differ."""
         if self.kind == "transformation":
             return self.path
-        return "" if self.optimizer_inside is None else self.optimizer_inside.label
-
-    @property
-    def optimizer_inside(self) -> Part | None:
-        """Return the transformation or schedule in a function by which two functions differ."""
         inside = reversed(self.parts) if self.is_function else ()  # such as an attribute of `self`
         found = (p for p in inside if p.before.is_of_optax or p.before.kind == "transformation")
-        # A dynamic number is an argument for our jit.
-        return next((p for p in found if "canonopt.dynamic(" not in p.before.text), None)
+        # A dynamic number is an argument for our jit, unless it is in a global.
+        part = next((p for p in found if "canonopt.dynamic(" not in p.before.text), None)
+        is_global = part is not None and part.name.startswith("global")
+        return "" if part is None or (is_global and not self.is_same_to_canonopt) else part.label
+
+    @property
+    def optimizer_of_rate(self) -> str:
+        """Return the call that builds the optimizer by whose rate alone two functions differ.
+
+        Empty if it is not known, or if our jit would share neither function.
+        """
+        part, own = self.visible, [part.after for part in self.parts if part.after.is_own]
+        is_rate = part is not None and part.label == "step_size"  # of `optax.scale`
+        is_of_floats = is_rate and part.before.is_of_float and part.after.is_of_float
+        is_refused = self.after.why_not_shared or self.after.stores
+        is_one = is_of_floats and len(own) == 1 and bool(self.optimizer)
+        return own[0].built if is_one and not is_refused else ""
 
     @property
     def of_object(self) -> str:
@@ -291,9 +308,11 @@ class Difference:
     @property
     def of_jit(self) -> str:
         """Return words on the jit that a function which is made again needs."""
-        is_theirs = self.is_function and not self.new.is_jitted_by_canonopt
-        is_ours_to_say = is_theirs and not self.is_jitted_elsewhere
-        return f". The step that is made again needs {self.our_jit}, too" * is_ours_to_say
+        if not self.is_function or self.new.is_jitted_by_canonopt or self.is_jitted_elsewhere:
+            return ""
+        words = f". The step that is made again needs {self.our_jit}, too"
+        why = self.after.why_not_shared
+        return f"{words}. Now {why}" if why else words
 
     @property
     def redefined(self) -> str:

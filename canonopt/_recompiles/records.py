@@ -120,6 +120,7 @@ class Leaf:
     is_unique: bool = False  # the class compares by identity
     stores: frozenset[str] = frozenset()  # the variables around a function that it may change
     is_of_optax: bool = False  # made by a factory of Optax
+    is_own: bool = False  # a part of the value itself, and not of one of its parts
     built: str = ""  # the code around a function that builds this variable of it with Optax
 
     @property
@@ -320,20 +321,22 @@ def _add_parts(
         if depth < _MAX_DEPTH and id(part) not in budget.seen:
             budget.seen.add(id(part))
             # Of a global only one level of parts is recorded, which bounds the search.
-            deeper = _MAX_DEPTH if name.startswith("global") else depth + 1
-            _add_parts(part, budget, parts, deeper, name)
+            is_bounded = name.startswith("global") and not _is_of_optax(part)
+            _add_parts(part, budget, parts, _MAX_DEPTH if is_bounded else depth + 1, name)
         names = itertools.chain((name,), (f"{name} ({i})" for i in itertools.count(2)))
         leaf = static_leaf(part, budget, is_part=True)
-        if leaf.is_of_optax and isinstance(value, types.FunctionType):
-            leaf = attrs.evolve(leaf, built=_built(value, name))
+        if not depth:
+            built = _built(value, name) if leaf.is_of_optax else ""
+            leaf = attrs.evolve(leaf, is_own=True, built=built)
         parts[next(n for n in names if n not in parts)] = leaf
 
 
-def _built(function: types.FunctionType, name: str) -> str:
+def _built(function: Any, name: str) -> str:
     """Return the code that builds a variable of a function, if it is one call of Optax."""
     found = _NAMED.match(name)
-    is_library = is_library_code(function.__code__, function.__globals__)
-    code = "" if found is None or is_library else assigned_call(function, found[2])
+    if found is None or not isinstance(function, types.FunctionType):
+        return ""
+    code = assigned_call(function, found[2])
     module = function.__globals__.get(code.partition(".")[0])
     return code if module is not None and module is sys.modules.get("optax") else ""
 

@@ -365,13 +365,10 @@ def _swap_optimizer(d: Difference) -> str:
 
     Another learning rate has to be a dynamic number of a factory of canonopt's, too.
     """
-    jit, part = _swap_jit(d), d.visible
-    if part is None or not (jit or d.new.is_jitted_by_canonopt):
-        return jit
-    inside = d.optimizer_inside
-    is_rate = part.label == "step_size" and part.after.is_of_float  # of `optax.scale`
-    code = inside.after.built if is_rate and inside is not None else ""
-    new = _from_canonopt(code, d.new.caller.name_of("canonopt")) if code else ""
+    jit, code = _swap_jit(d), d.optimizer_of_rate
+    if d.is_same_to_canonopt or not (code and (jit or d.new.is_jitted_by_canonopt)):
+        return jit if d.is_same_to_canonopt else ""
+    new = _from_canonopt(code, d.new.caller.name_of("canonopt"))
     return f"{jit}\n{new} in place of {code}".strip() if new else ""
 
 

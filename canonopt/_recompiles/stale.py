@@ -431,6 +431,8 @@ def _content(value: np.ndarray) -> tuple[Any, ...]:
 
 
 def _text(value: Any) -> str:
+    if isinstance(value, np.ndarray):  # with its own dtype, and not that of JAX
+        return f"{value.dtype}[{','.join(map(str, value.shape))}]"
     place = place_of(value) if isinstance(value, types.FunctionType) else None
     return shortened(text_of(value)) + (f" ({place})" if place else "")
 

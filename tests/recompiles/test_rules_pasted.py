@@ -205,6 +205,20 @@ def fit(lr, decay):
 for lr in (1e-3, 3e-3, 1e-2):
     fit(lr, 0.0)
 
+### a step with another learning rate over an array of NumPy
+# hint: build tx entirely from canonopt in place of optax, with numbers that change as \
+canonopt.dynamic(number): the same configuration is the same object. The step that is made again \
+needs canonopt.jit, too. Now it reads a NumPy array, which may change in place. Write data = \
+jnp.asarray(data) before the function is made. Then canonopt.jit or filter_jit shares it. Or make \
+the function once, in a function under functools.cache.
+def fit(lr, data):
+    tx = optax.sgd(lr)
+    # here
+    return jax.jit(lambda x: tx.update(x * data, tx.init(x), x)[0])(ones)
+
+for lr in (1e-3, 3e-3, 1e-2):
+    fit(lr, np.ones(8, np.float32))
+
 ### a spec with another mask
 # hint: give tx.args[0].mask['w'] one value: it is part of the program. Or pass what changes in it \
 as an array, with tx left out of static_argnums and static_argnames, unless a shape, a range, an \

@@ -262,6 +262,17 @@ for stack, module in ([], "config"), (values, "base"), (values, "module"):
     for values[0] in (2.0, 3.0):
         yield jit(lambda x: x * get_config())(x)
     del sys.modules[f"haiku._src.{module}"]
+### an instance with slots that holds an array
+@attrs.define
+class Slotted:
+    w: object = attrs.field(converter=lambda w: w)
+    k: float = attrs.field(default=2.0, validator=attrs.validators.instance_of(float))
+one = Slotted(xs)
+-> x * one.w * one.k
+~ one.w = xs + 1
+~ one.k = 3.0
+~ one.w = 2.0
+~ one = Slotted(jnp.arange(2.0))
 ### a list that an alias of its method fills
 def fit(kept):
     keep, array = kept.append, xs * 2
