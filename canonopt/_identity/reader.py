@@ -344,7 +344,7 @@ class Reader:
         for value in values:
             self.add(value, mode)
 
-    def add_named(self, values: dict[Any, Any], mode: Mode, immutable: bool = False) -> None:
+    def add_named(self, values: Mapping[Any, Any], mode: Mode, immutable: bool = False) -> None:
         """Add a mapping in its order, because a factory may read it in order.
 
         `immutable` says that no dict in it changes: those that Equinox keeps for a class.

@@ -278,11 +278,11 @@ class Difference:
         Empty if it is not known, or if our jit would share neither function.
         """
         part, own = self.visible, [part.after for part in self.parts if part.after.is_own]
-        is_rate = part is not None and part.label == "step_size"  # of `optax.scale`
-        is_of_floats = is_rate and part.before.is_of_float and part.after.is_of_float
         is_refused = self.after.why_not_shared or self.after.stores
-        is_one = is_of_floats and len(own) == 1 and bool(self.optimizer)
-        return own[0].built if is_one and not is_refused else ""
+        if part is None or len(own) != 1 or is_refused or not self.optimizer:
+            return ""
+        is_float = part.before.is_of_float and part.after.is_of_float
+        return own[0].built if is_float and part.label == "step_size" else ""  # of `optax.scale`
 
     @property
     def of_object(self) -> str:
