@@ -513,6 +513,7 @@ HOLDERS = {
     "jit": lambda a: capturing(jax.jit(capturing(a, jnp.sin)), lambda held: held(1.0)),
     "canonopt.jit": lambda a: canonopt.jit(lambda x, a=a: x + a),
     "hoist": lambda a: canonopt.hoist(lambda x, a=a: x + a),
+    "attrs": lambda a: capturing(Slotted(a), lambda held: held.array),
     "tuple": lambda a: capturing((a, 1), lambda held: held[0]),
     "attribute": lambda a: capturing(with_attribute(a), lambda held: held.array),
     "wrapped": lambda a: functools.wraps(capturing(a, jnp.sin))(
@@ -534,7 +535,6 @@ HOLDERS = {
 # Classes of which each instance is another function.
 UNSHARED = {
     "partial of a class": OwnPartial,
-    "attrs": lambda a: capturing(Slotted(a), lambda held: held.array),
     "cached property": lambda a: capturing(with_cache(a), lambda held: held.doubled),
 }
 
