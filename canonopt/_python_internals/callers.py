@@ -98,6 +98,9 @@ def frames_to_the_user() -> int:
     return sum(1 for _ in found) - 2  # without this function and `frames`
 
 
+_Place: TypeAlias = tuple[int, int]
+
+
 # --- the caller -----------------------------------------------------------------------------------
 
 
@@ -233,28 +236,25 @@ def assigned_call(function: types.FunctionType, variable: str) -> str:
     code = function.__code__
     source = "".join(linecache.getlines(code.co_filename, function.__globals__))
     maker = code.co_qualname.rpartition(".<locals>.")[0].rpartition(".")[2]
-    line, around = (code.co_firstlineno, 0), (ast.FunctionDef, ast.AsyncFunctionDef)
-    scopes = [
-        (a, b)
-        for a, b, n in _nodes(source)
-        if isinstance(n, around) and a <= line <= b and n.name == maker
-    ]
-    first, last = scopes[-1] if scopes else ((0, 0), (len(source), 0))
-    inside = [node for start, end, node in _nodes(source) if first <= start and end <= last]
-    stores = [
-        n
-        for n in inside
-        if isinstance(n, ast.Name) and n.id == variable and not isinstance(n.ctx, ast.Load)
-    ]
+    return _assigned_call(source, maker, (code.co_firstlineno, 0), variable)
+
+
+@functools.lru_cache(64)  # a sweep asks in each trial, and a long source has 30,000 nodes: 5 ms
+def _assigned_call(source: str, maker: str, line: _Place, variable: str) -> str:
+    nodes = _nodes(source)
+    around = (ast.FunctionDef, ast.AsyncFunctionDef)
+    named = ((a, b) for a, b, n in nodes if isinstance(n, around) and n.name == maker)
+    # The innermost, as `_nodes` has outer ones first; else the module.
+    *_, (first, last) = ((0, 0), (len(source), 0)), *((a, b) for a, b in named if a <= line <= b)
+    inside = [node for start, end, node in nodes if first <= start and end <= last]
+    names = (n for n in inside if isinstance(n, ast.Name) and n.id == variable)
+    stores = [name for name in names if not isinstance(name.ctx, ast.Load)]
     values = [n.value for n in inside if isinstance(n, ast.Assign) and n.targets == stores]
     text = ast.get_source_segment(source, values[0]) if [*map(type, values)] == [ast.Call] else ""
     return text if text and text.isascii() and "\n" not in text else ""
 
 
 _SCOPES = (ast.Lambda, ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-
-
-_Place: TypeAlias = tuple[int, int]
 
 
 # CPython 3.11 raises a SystemError if two threads parse: github.com/python/cpython/issues/106905.

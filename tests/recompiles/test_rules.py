@@ -28,6 +28,7 @@ for k in (1.0, 2.0):
     call(lambda x: x * k, 1.0)
     jax.jit(lambda x: x + k)(1.0)
 = build fn once, or by canonopt.canonicalize where it is made, and pass what differs in it as
+=| an array
 = define and jit the function once, and pass what differs in it as an argument
 ### functions of one name
 step = jax.jit(lambda loss, x: loss(x), static_argnums=0)
