@@ -89,8 +89,8 @@ def test_raises_below_and_above(jit):
         error = caught.value
         assert error.path == "x" and error.before.endswith("1]") and error.after.endswith("2]")
         assert error.fix is None  # no code is sure to work
-        hint = "hint: pad x to one shape, mask what is added (a mean divides by n), or drop what is "
-        hint += "left over"
+        hint = "hint: pad x to one shape, mask what is added (a mean divides by n), or drop what "
+        hint += "is left over"
         assert f"\n  x: shape: {error.before} -> {error.after}\n  {hint}" in str(error)
         if jit is jax.pmap and jax.__version_info__ < (0, 9):
             continue  # after any error in its function, that pmap fails with one of its own
