@@ -45,12 +45,12 @@ def new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
     """Yield what the second run compiled that the first had not, and what differs."""
     known = {_key(function): function for function in before["findings"]}
     for function in after["findings"]:
-        old = known.get(_key(function))
-        earlier, new = _calls(old) if old else [], []
+        old = known.get(_key(function), {"compiles": 0, "moments": ()})
+        earlier, new = _calls(old), []
         for call in _calls(function):
             if call not in earlier and call not in new:
                 new.append(call)
-        more = function["compiles"] - (old["compiles"] if old else 0) - len(new)
+        more = function["compiles"] - old["compiles"] - len(new)
         if not new and more <= 0:
             continue
         yield from ("", function["title"])
@@ -59,7 +59,7 @@ def new_programs(before: _Dict, after: _Dict) -> Iterator[str]:
         else:
             for call in new[:_MAX_SHOWN]:
                 # Compared with the call that differs least.
-                found = min((_differences(old, call) for old in reversed(earlier)), key=len)
+                found = min((_differences(each, call) for each in reversed(earlier)), key=len)
                 yield from found[:_MAX_SHOWN]
             if len(new) > _MAX_SHOWN:
                 yield f"  and {len(new) - _MAX_SHOWN} more programs"

@@ -6,13 +6,12 @@ read, so two that look alike now are not the same, unless the user promises that
 change.
 """
 
-import contextlib
 import dataclasses
 import enum
 import pathlib
 import types
-from collections.abc import Callable, Hashable
-from typing import Any, TypeVar, overload
+from collections.abc import Callable, Hashable, Iterator
+from typing import Any, Literal, TypeVar, overload
 
 from .._jax_internals.functions import IMMUTABLE, is_module_class, node_functions
 from .._python_internals.libraries import impure_name, is_library_class
@@ -197,31 +196,30 @@ def _is_known_to_jax(cls: type) -> bool:
     return is_of_jax and not (_is_frozen(cls) or node_functions(cls))
 
 
-def _parts_of(cls: type) -> _Layout | None:
-    """Return the layout of a class whose instances are made of attributes and slots, else None."""
+def state_of(cls: type) -> Literal["attributes", "slots"] | None:
+    """Return where instances keep all that they consist of; None if elsewhere, or in both."""
     is_whole = _promised.get(cls) is not None or _is_known_to_jax(cls)
     layout = None if is_whole else _layout_of(cls)
-    return None if layout is None or layout.base is not object else layout
+    if layout is None or layout.base is not object:
+        return None
+    if not layout.slots:
+        return "attributes"
+    return None if cls.__dictoffset__ else "slots"
 
 
 def has_only_attributes(cls: type) -> bool:
     """Return True if instances of `cls` consist of the attributes in their `__dict__`."""
-    layout = _parts_of(cls)
-    return layout is not None and not layout.slots
+    return state_of(cls) == "attributes"
 
 
-def has_only_slots(cls: type) -> bool:
-    layout = _parts_of(cls)
-    return layout is not None and bool(layout.slots) and not cls.__dictoffset__
-
-
-def slots_of(value: Any) -> list[tuple[types.MemberDescriptorType, Any]]:
-    """Return the slots of an instance, each with what it holds; without those that hold nothing."""
-    layout, found = _layout_of(type(value)), []
+def slots_of(value: Any) -> Iterator[tuple[types.MemberDescriptorType, Any]]:
+    """Yield the slots of an instance, each with what it holds: `UNBOUND` if that is nothing."""
+    layout = _layout_of(type(value))
     for slot in layout.slots if layout is not None else ():  # whatever the class has under its name
-        with contextlib.suppress(AttributeError):
-            found.append((slot, slot.__get__(value)))
-    return found
+        try:
+            yield slot, slot.__get__(value)
+        except AttributeError:
+            yield slot, UNBOUND
 
 
 def is_frozen_record(cls: type) -> bool:
@@ -321,9 +319,8 @@ def _read_state(reader: Reader, value: Any, layout: _Layout, mode: Mode) -> None
     elif mode == "given" and not is_frozen_record(cls):
         mode = "held"
     reader.add_named(attributes, mode, immutable=is_of_equinox)
-    held = {id(slot): part for slot, part in slots_of(value)}
-    for slot in layout.slots:
-        reader.add(held.get(id(slot), UNBOUND), mode)
+    for _, part in slots_of(value):
+        reader.add(part, mode)
     # Items are read by the methods of the base, which a subclass may have defined in another way.
     if layout.base is dict:
         reader.add_named(dict(dict.items(value)), mode)

@@ -20,15 +20,8 @@ import jax.tree_util as jtu
 from .._jax_internals.functions import Jitted, function_of_partial, is_module_class, jit_options
 from .._python_internals.namespaces import is_stable
 from .._python_internals.rebinding import cells_of, is_bound
-from .instances import (
-    attributes_of,
-    has_only_attributes,
-    has_only_slots,
-    is_record,
-    slots_of,
-    static_fields,
-)
-from .reader import ATOMS, leading_to
+from .instances import attributes_of, is_record, slots_of, state_of, static_fields
+from .reader import ATOMS, UNBOUND, leading_to
 
 MAX_NODES = 100_000  # of a graph: 0.2 s
 Fresh = Callable[[types.CellType], types.CellType]
@@ -171,7 +164,8 @@ def _by_attributes(attributes: Callable[[Any], dict[str, Any]]) -> Kind:
 
 def _fill_slots(made: Any, value: Any, parts: Sequence[Any]) -> None:
     for (slot, _), part in zip(slots_of(value), parts, strict=True):
-        slot.__set__(made, part)
+        if part is not UNBOUND:
+            slot.__set__(made, part)
 
 
 def _dynamic_attributes(module: Any) -> dict[str, Any]:
@@ -249,10 +243,9 @@ def kind_of(value: Any) -> Kind | None:
         return _OF_CANONOPT_JIT
     if is_record(kind):
         return _RECORD
-    if has_only_slots(kind):
-        return _SLOTS
-    if not has_only_attributes(kind):
-        return None
+    state = state_of(kind)
+    if state != "attributes":
+        return _SLOTS if state else None
     return _MODULE if is_module_class(kind) else ATTRIBUTES
 
 

@@ -258,7 +258,8 @@ class Reader:
         # A class or a module that is captured is no mutable object here, and yet may keep a tracer.
         stores = self._changes_variables or self._sets_attributes
         stores |= self.changes_objects and self.holds_mutable
-        above = set() if self._tells_tracers or stores else self._arrays.above()
+        tells = self._tells_tracers or ("its code stores into something" if stores else "")
+        above = set() if tells else self._arrays.above()
         arrays = self._arrays.found
         for array, place in () if above else arrays.values():
             self.out[place] = self._key_of_array(array)
@@ -268,8 +269,7 @@ class Reader:
             can_change=self.can_change,
             reads_data=self.reads_data,
             captures_arrays=bool(arrays),
-            tells_tracers=self._tells_tracers
-            or ("its code stores into something" if stores else ""),
+            tells_tracers=tells,
             incomparable=self.incomparable,
             has_numpy=self.has_numpy,
             passes_objects=self.passes_objects,

@@ -308,7 +308,7 @@ class Difference:
     @property
     def of_jit(self) -> str:
         """Return words on the jit that a function which is made again needs."""
-        if not self.is_function or self.new.is_jitted_by_canonopt or self.is_jitted_elsewhere:
+        if not (self.is_function and self.may_take_our_jit):
             return ""
         words = f". The step that is made again needs {self.our_jit}, too"
         why = self.after.why_not_shared
@@ -343,6 +343,10 @@ class Difference:
         packages = {module.partition(".")[0] for module in new.caller.through}
         libraries = packages - {"jax", "equinox", "canonopt"} - sys.stdlib_module_names
         return bool(libraries or new.is_jitted_by_jax or new.is_of_wrapper or new.is_lowered)
+
+    @property
+    def may_take_our_jit(self) -> bool:
+        return not (self.new.is_jitted_by_canonopt or self.is_jitted_elsewhere)
 
     @property
     def our_jit(self) -> str:

@@ -354,7 +354,7 @@ def _placed(d: Difference) -> str:
 
 def _swap_jit(d: Difference) -> str:
     """Return our jit in place of the one that was used."""
-    if d.new.is_jitted_by_canonopt or d.is_jitted_elsewhere:
+    if not d.may_take_our_jit:
         return ""
     theirs = ("eqx", "filter_jit") if d.new.is_filtered else ("jax", "jit")
     return f"{d.our_jit} in place of {d.new.caller.name_of(*theirs)}"
@@ -366,8 +366,10 @@ def _swap_optimizer(d: Difference) -> str:
     Another learning rate has to be a dynamic number of a factory of canonopt's, too.
     """
     jit, code = _swap_jit(d), d.optimizer_of_rate
-    if d.is_same_to_canonopt or not (code and (jit or d.new.is_jitted_by_canonopt)):
-        return jit if d.is_same_to_canonopt else ""
+    if d.is_same_to_canonopt:
+        return jit
+    if not code or not (jit or d.new.is_jitted_by_canonopt):
+        return ""
     new = _from_canonopt(code, d.new.caller.name_of("canonopt"))
     return f"{jit}\n{new} in place of {code}".strip() if new else ""
 

@@ -36,7 +36,7 @@ from .._jax_internals.hits import CachedCall, function_called, hits
 from .._jax_internals.jaxprs import is_same_program
 from .._jax_internals.tracing import is_unwatched
 from .._jax_internals.watching import Miss, misses
-from .._python_internals.bytecode import code_of
+from .._python_internals.bytecode import code_of, nested_in
 from .._python_internals.callers import place_of, place_of_line
 from .._python_internals.libraries import (
     attribute,
@@ -496,16 +496,16 @@ _STATIC = ", for jax.jit a static one (a tuple, not a list) unless an array will
 
 def _place(codes: list[types.CodeType], path: str) -> str | None:
     """Return where a value is read: in which function, and at which line."""
+    inside = ((code, inner) for code in codes for inner in (code, *nested_in(code)))
+    found = [(code, each) for code, inner in inside for each in dis.get_instructions(inner)]
     for step in reversed(re.findall(r"[A-Za-z_]\w*|\.\w+|\['\w+'\]", path)):
         # The last that code names: `'lr'` of `config['lr']`, or `config` if that is a variable.
         name = step.strip(".[']")
         loads = {".": ("LOAD_ATTR", "LOAD_METHOD"), "[": ("LOAD_CONST",)}.get(step[0], _VARIABLES)
-        for code in codes:
-            for inner in (code, *(c for c in code.co_consts if isinstance(c, types.CodeType))):
-                for each in dis.get_instructions(inner):
-                    line = each.positions and each.positions.lineno
-                    if line and each.argval == name and each.opname.startswith(loads):
-                        return f"{code.co_name} at {place_of_line(code.co_filename, line)}"
+        for code, each in found:
+            line = each.positions and each.positions.lineno
+            if line and each.argval == name and each.opname.startswith(loads):
+                return f"{code.co_name} at {place_of_line(code.co_filename, line)}"
     return None
 
 
