@@ -43,6 +43,16 @@ def is_suite(name):
     return re.fullmatch("py3(11|12|13)-(newest|lowest)", name)
 
 
+def test_the_workflow_may_only_read():
+    assert WORKFLOW["permissions"] == {"contents": "read"}
+    assert all("@v" in step["uses"] for step in STEPS if "uses" in step)
+
+
+def test_the_pythons_are_those_of_the_package():
+    text = (ROOT / "pyproject.toml").read_text("utf-8")
+    assert re.findall(r"Python :: (3\.\d+)", text) == [*release.PYTHONS]
+
+
 def test_the_example_of_the_release_is_that_of_readme():
     assert "canonopt.compile_log()" in release.example()
     with pytest.raises(ValueError, match="not enough values"):

@@ -7,11 +7,12 @@ import sys
 from pathlib import Path
 
 import jax
+import jax.numpy as jnp
 import pytest
 
 from tools.validate import __main__ as command
-from tools.validate import cells, parts, record
-from tools.validate.checks import FULL, QUICK, Part
+from tools.validate import cells, parts, recompiles, record
+from tools.validate.checks import FULL, QUICK, Failed, NotRun, Part
 
 ROOT = Path(__file__).parents[1]
 RECORDS = sorted(command.RECORDS.glob("*.json"))
@@ -86,6 +87,15 @@ def test_a_check_that_raises_is_recorded_and_the_others_go_on(monkeypatch, tmp_p
     assert "first: NOT AS EXPECTED\nsecond: as expected" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize("is_grid", [False, True])
+def test_what_is_not_run_in_time_is_named(monkeypatch, tmp_path, is_grid):
+    checks = {"adam, plain": cells.cells(QUICK)["adam, plain"]}
+    monkeypatch.setattr(parts, "PARTS", {"Part": Part(lambda size: checks, "Text.", is_grid)})
+    assert command.main(["--out", str(tmp_path), "--seconds", "-1"]) == 1
+    (path,) = tmp_path.glob("*.md")
+    assert "**Not run**, since the time was used up: adam, plain." in path.read_text("utf-8")
+
+
 # --- cells --------------------------------------------------------------------------------------
 
 
@@ -98,6 +108,41 @@ def test_a_cell_where_the_numbers_differ_is_not_met(monkeypatch):
     monkeypatch.setattr(cells.placements, "OPTIMIZERS", wrong)
     row = cells.cells(QUICK)["adam, plain"]()
     assert row == {"canonopt": "1/1", "plain Optax": "1/1", "numbers": "differ", "met": False}
+
+
+def test_what_plain_optax_cannot_do_on_the_device_is_not_run(monkeypatch):
+    def trained(library, name, kind):
+        raise ValueError(errors[library])
+
+    monkeypatch.setattr(cells.placements, "trained", trained)
+    errors = {"canonopt": "No such memory.\nAt 1.", "optax": "No such memory.\nAt 2."}
+    reason = "plain Optax raises the same, `ValueError: No such memory.`"
+    assert cells.cells(QUICK)["adam, plain"]() == NotRun(reason)
+    errors["optax"] = "No mesh."
+    assert cells.cells(QUICK)["adam, plain"]() == Failed("ValueError: No such memory.")
+
+
+def test_a_device_that_is_not_deterministic_is_named(monkeypatch):
+    numbers = iter(range(100))
+    trained = lambda *_: cells.placements.Trained(1, 1, jnp.float32(next(numbers)))  # noqa: E731
+    monkeypatch.setattr(cells.placements, "trained", trained)
+    row = cells.cells(QUICK)["adam, plain"]()
+    assert row["numbers"] == "Optax differs from itself" and row["met"]
+    one, two = jnp.float32(1), jnp.float32(2)
+    found = {"canonopt": ([1, 0], [one, one]), "optax": ([1, 1], [one, two])}
+    row = recompiles._compared(found, trials_are_equal=True)
+    assert row["numbers"] == "Optax differs from itself" and row["met"]
+    row = recompiles._compared(found)
+    assert row["numbers"] == "differ" and not row["met"]
+
+
+def test_placements_on_a_mesh_are_not_run_on_one_device(monkeypatch):
+    monkeypatch.setattr(cells.jax, "device_count", lambda: 1)
+    found = cells.cells(QUICK)
+    assert {*found} == {f"adam, {kind}" for kind in cells.COLUMNS}
+    reasons = {name: check.reason for name, check in found.items() if isinstance(check, NotRun)}
+    meshes = ("replicated", "data-sharded", "2D-sharded", "fsdp")
+    assert reasons == {f"adam, {kind}": "there is one device" for kind in meshes}
 
 
 # --- the records in docs ------------------------------------------------------------------------
