@@ -231,8 +231,12 @@ def is_frozen_record(cls: type) -> bool:
 def is_sentinel(value: Any) -> bool:
     """Return True for an `object()`, or one of a library's class without any state."""
     cls = type(value)
-    is_empty = is_library_class(cls) and has_only_attributes(cls) and not attributes_of(value)
-    return cls is object or is_empty
+    return cls is object or (_is_simple(cls) and not attributes_of(value))
+
+
+@known_by_identity
+def _is_simple(cls: type) -> bool:
+    return is_library_class(cls) and has_only_attributes(cls)
 
 
 def is_namedtuple(kind: type) -> bool:

@@ -206,19 +206,23 @@ def read_node(reader: Reader, value: Any, mode: Mode) -> None:
 
 
 def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
-    data = value.node_data()
-    if data is None:  # of a leaf, or of no leaf at all
-        reader.out += (jtu.PyTreeDef, value.num_leaves)
-        return
-    kind, static = data
-    reader.out.append(jtu.PyTreeDef)
-    reader.add_class(kind)
-    # JAX compares it with that of an earlier call, as it is then: what can change is held.
-    if is_module_class(kind):  # a tuple that the structure keeps
-        _read_static(reader, static)
-    else:
-        reader.add(tuple(static) if kind is dict else static, "held")  # the names, in a new list
-    reader.add_all((child if child.node_data() else None for child in value.children()), mode)
+    pending, out = [value], reader.out
+    while pending:
+        node = pending.pop()
+        out.append(jtu.PyTreeDef)
+        if (data := node.node_data()) is None:  # of a leaf, or of no leaf at all
+            out.append(node.num_leaves)
+            continue
+        kind, static = data
+        reader.add_class(kind)
+        # JAX compares it with that of an earlier call, as it is then: what can change is held.
+        if is_module_class(kind):  # a tuple that the structure keeps
+            _read_static(reader, static)
+        else:
+            reader.add(tuple(static) if kind is dict else static, "held")  # the names, in a new list
+        children = node.children()
+        out.append(len(children))
+        pending += reversed(children)
 
 
 def _read_static(reader: Reader, static: Any) -> None:
@@ -226,10 +230,10 @@ def _read_static(reader: Reader, static: Any) -> None:
     if type(static) is tuple:
         reader.out.append(len(static))
         for part in static:
-            _read_static(reader, part)
+            reader.add(part, "held") if type(part) in ATOMS else _read_static(reader, part)
     elif type(static) is dict:
         reader.add_named(static, "held")
-    elif type(static) not in ATOMS and is_sentinel(static):
+    elif is_sentinel(static):
         reader.add_identity(static, NO_VALUE)  # most modules have Equinox's for a missing attribute
     else:
         reader.add(static, "held")

@@ -77,15 +77,14 @@ def known_by_identity(find_out: Callable[[Any], T]) -> Callable[[Any], T]:
     return call
 
 
-_tokens: WeakIdMap[int] = WeakIdMap()
 new_token = itertools.count().__next__
 
 
+@known_by_identity
 def token_of(thing: Any) -> int:
     """Return a number that no other object has or will have.
 
     Unlike an id it is never reused, so a key may contain it without keeping the object alive.
     Raises `TypeError` if `thing` cannot be weakly referenced.
     """
-    token = _tokens.get(thing)
-    return _tokens.setdefault(thing, new_token()) if token is None else token
+    return new_token()
