@@ -44,7 +44,7 @@ _MAX_LEAVES = 2000  # of a call
 _ENTRY = (
     *("traced", "compiled", "traced_again", "compiled_again"),
     *(*STAGES, "error"),
-    *("is_nested", "site", "operation", "shapes"),
+    *("is_nested", "site", "operation", "shapes", "clearings"),
 )
 
 

@@ -218,8 +218,8 @@ def read_treedef(reader: Reader, value: Any, mode: Mode) -> None:
         # JAX compares it with that of an earlier call, as it is then: what can change is held.
         if is_module_class(kind):  # a tuple that the structure keeps
             _read_static(reader, static)
-        else:
-            reader.add(tuple(static) if kind is dict else static, "held")  # the names, in a new list
+        else:  # of a dict its keys, in a new list
+            reader.add(tuple(static) if kind is dict else static, "held")
         children = node.children()
         out.append(len(children))
         pending += reversed(children)

@@ -24,6 +24,7 @@ from .._jax_internals.functions import (
     users_function,
 )
 from .._jax_internals.tracing import (
+    clearings_so_far,
     is_compiling_by_hand,
     is_in_backward_pass,
     is_staging,
@@ -268,7 +269,8 @@ def _enter(given: Any, find_miss: Callable[[], Miss]) -> _Running | None:
         for each, log in logs:
             entry = Entry(call, 0.0, is_nested=is_nested, site=site)
             if log is None:
-                entry = Entry(call, 0.0, operation=name, shapes=shapes)
+                facts = {"shapes": shapes, "clearings": clearings_so_far()}
+                entry = Entry(call, 0.0, operation=name, **facts)
             if log is not None or is_operation:
                 running.entries.append((each, log, entry))
         undo.pop_all()

@@ -20,7 +20,7 @@ from .._texts import aligned
 from ..errors import UnknownFunctionError
 from .differences import is_same_call
 from .records import FUNCTION, Call
-from .rules import HANDFUL, Cause, Change, explain
+from .rules import CLEARED, HANDFUL, Cause, Change, explain
 from .stale import StaleRead
 
 # What the seconds of a program are made of.
@@ -87,6 +87,7 @@ class Entry(Timed):
     # In the log of a line: what JAX or a library compiled, and for JAX from which shapes to which.
     operation: str | None = None
     shapes: str | None = None
+    clearings: int = 0  # of JAX's caches, before it
     # Earlier calls, until they were compared with this one.
     _earlier: list[Call] = attrs.field(factory=list, repr=False)
     _explanation: Cause | None = attrs.field(default=None, repr=False)
@@ -175,12 +176,16 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
         if entry.shapes is not None:
             found.setdefault(str(entry.operation), []).append(entry)
     others: dict[str, tuple[Cause, list[Entry]]] = {}
+    cleared: dict[str, list[Entry]] = {}
     for name, of_name in found.items():
         first = {entry.shapes: entry for entry in reversed(of_name)}
         again = [entry for entry in of_name if first[entry.shapes] is not entry]
         # Several shapes with another constant each, such as the powers of Adam, are no repetition.
         most = max(collections.Counter(entry.shapes for entry in again).values(), default=0)
-        if told := most and repeated_operation(name, most):
+        told = most and repeated_operation(name, most)
+        if told and len({(e.shapes, e.clearings) for e in of_name}) == len(of_name):
+            cleared[name] = again
+        elif told:
             causes.append(_cause(again, f"compiled {name} again", told))
         if told := several_shapes([str(shapes) for shapes in reversed(first)]):
             others[name] = told, [e for e in first.values() if e.compiled_again]
@@ -190,6 +195,10 @@ def _causes_of_line(entries: list[Entry]) -> list[Cause]:
             told = attrs.evolve(told, hints=(_PAD + _STACK,))
         again = [entry for _, of_name in others.values() for entry in of_name]
         causes.append(_cause(again, f"compiled {', '.join(others)} again", told))
+    if cleared:
+        again = [entry for of_name in cleared.values() for entry in of_name]
+        told = Cause(note="the caches of JAX were cleared", hints=(CLEARED,))
+        causes.append(_cause(again, f"compiled {', '.join(cleared)} again", told))
     return causes
 
 

@@ -128,6 +128,7 @@ class Cause:
 # So many programs are expected that differ in a shape, a flag, a mode or a mesh, since each of them
 # may be called many times.
 PAIR, HANDFUL = 2, 5
+CLEARED = "no jax.clear_caches() between the calls: it drops every program"
 
 
 class Rule(NamedTuple):
@@ -248,7 +249,7 @@ RULES: list[Rule] = [
     # What is around a call.
     Rule(
         lambda d: d.kind == "cleared",
-        "no jax.clear_caches() between the calls: it drops every program",
+        CLEARED,
     ),
     Rule(
         lambda d: d.is_missing,

@@ -12,7 +12,7 @@ import pytest
 
 import canonopt
 from canonopt._recompiles.log import MAX_ENTRIES
-from canonopt._recompiles.rules import HANDFUL
+from canonopt._recompiles.rules import CLEARED, HANDFUL
 
 from ..support.counting import all_compiles, fresh, line_marked
 from ..support.scenarios import array, ones
@@ -249,6 +249,18 @@ def test_operations_that_are_compiled_one_by_one_are_one_line_and_expected():
     line, _ = line_of(log, "many")
     assert (line.causes(), line.is_expected) == ([], True)
     assert len([entry for entry in line.entries if not entry.compiled_again]) >= 10
+
+
+def test_a_line_that_runs_again_after_the_caches_were_cleared_is_told_of_that():
+    x = array(8)
+    with canonopt.compile_log() as log:
+        for _ in range(HANDFUL + 1):
+            (jnp.sort(x) * 7).sum()  # cleared
+            jax.clear_caches()
+    _, (cause,) = line_of(log, "cleared")
+    assert cause.what == "compiled sort, multiply, _reduce_sum again"
+    assert cause.times == 3 * HANDFUL
+    assert cause.lines()[:2] == ["the caches of JAX were cleared", f"hint: {CLEARED}"]
 
 
 def test_operations_that_differ_in_constants_are_an_alarm_only_if_they_are_many():
