@@ -22,8 +22,8 @@ PLAIN = (bool, int, float, complex, str, bytes, type(None))
 
 
 def is_spec(value: Any) -> bool:
-    """Return True for a transformation of canonopt's, which has parameters."""
-    return is_gradient_transformation(value) and hasattr(type(value), "__canonicalized__")
+    """Return True for a transformation or a schedule of canonopt's, which has parameters."""
+    return hasattr(type(value), "__canonicalized__") and hasattr(type(value), "hyperparameters")
 
 
 def fields_of(kind: type) -> Sequence[Any]:

@@ -178,8 +178,7 @@ class Incomparable:
 # A `fix` is a sentence that names what to write. It is shown after `why`, and also by itself.
 NO_VALUE = Reason(
     "cannot be compared by value",
-    "Make its class a frozen dataclass or an equinox.Module, or create one instance at the top "
-    "level of a module.",
+    "Create it once, at the top level of a module, or pass it as an argument.",
 )
 CHANGES = Reason(
     "can be changed in place",

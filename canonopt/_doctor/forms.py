@@ -86,7 +86,7 @@ def verdict(report: _Dict) -> str | None:
         return None
     if told(report):
         return "Nothing was traced or compiled again that could be avoided."
-    return "No function was traced or compiled more than once."
+    return "No function was compiled more than once."
 
 
 def _legend(report: _Dict) -> str | None:

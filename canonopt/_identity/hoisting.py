@@ -156,10 +156,12 @@ def _guarded_function(function: Any, watched: Watched) -> Any:
 # --- errors with `strict` ---------------------------------------------------------------------
 
 
-def described(fn: Any, found: Incomparable) -> tuple[str | None, str]:
+def described(
+    fn: Any, found: Incomparable, as_text: Callable[[Any], str] | None = None
+) -> tuple[str | None, str]:
     """Return the path in `fn` to the part that cannot be compared, and the name of that part."""
     path = " of ".join(reversed(list(_path_to(found.part, fn, set())))) or None
-    text = _text(found.part)
+    text = (as_text or _text)(found.part)
     text = text if len(text) <= 60 else f"{text[:57]}..."
     return path, f"its {path}, {text}," if path else "it"
 

@@ -5,6 +5,7 @@
 
 import functools
 import itertools
+import re
 import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
@@ -93,6 +94,10 @@ class Part(NamedTuple):
         return is_unread or before.digest != after.digest
 
     @property
+    def is_of_optax(self) -> bool:
+        return self.before.is_of_optax or self.before.kind == "transformation"
+
+    @property
     def label(self) -> str:
         """Return `tx` of `captured variable 'tx'`."""
         return [*self.name.split("'"), self.name][1]
@@ -100,6 +105,8 @@ class Part(NamedTuple):
 
 # --- differences ----------------------------------------------------------------------------------
 
+_FIELD = re.compile(r"field '(\w+)'")
+_STATICS = f"{OPTION}static"
 _MISSING = Leaf("missing", "missing", None)
 
 
@@ -193,10 +200,12 @@ class Difference:
         part = self.visible or self.hidden
         # A number that is dynamic already is an argument for our jit.
         is_argument = part is not None and part.before.is_dynamic and self.is_function
-        if part is None or not part.name.startswith(".") or is_argument:
+        field = part is not None and part.after.is_own and _FIELD.fullmatch(part.name)
+        if part is None or is_argument or not (field or part.name.startswith(".")):
             return self
-        found = Difference(self.path + part.name, part.before, part.after, self.old, self.new)
-        found.parameter = part.name
+        step = f".{field[1]}" if field else part.name
+        found = Difference(self.path + step, part.before, part.after, self.old, self.new)
+        found.parameter = "" if field else step
         return found
 
     # --- static values, functions and optimizers --------------------------------------------------
@@ -265,7 +274,7 @@ class Difference:
         if self.kind == "transformation":
             return self.path
         inside = reversed(self.parts) if self.is_function else ()  # such as an attribute of `self`
-        found = (p for p in inside if p.before.is_of_optax or p.before.kind == "transformation")
+        found = (part for part in inside if part.is_of_optax)
         # A dynamic number is an argument for our jit, unless it is in a global.
         part = next((p for p in found if "canonopt.dynamic(" not in p.before.text), None)
         is_global = part is not None and part.name.startswith("global")
@@ -289,6 +298,20 @@ class Difference:
         """Return words on an object that a function captures, of which a field differs."""
         is_field = self.visible is not None and self.visible.name.startswith("field")
         return ". Or assign what it reads of the object before it, lr = config.lr" * is_field
+
+    @property
+    def also_optimizer(self) -> str:
+        """Return words on an optimizer that differs in an object that a function is called with."""
+        named = (p.label for p in reversed(self.parts) if p.is_of_optax)
+        words = ". Build {} from canonopt, with numbers that change as canonopt.dynamic(number)"
+        return next(map(words.format, named), "")
+
+    @property
+    def how_to_build(self) -> str:
+        """Return words on a function that is made again, or on what differs in it."""
+        if self.is_same_to_canonopt:
+            return "once, or by canonopt.canonicalize where it is made"
+        return "once, and pass what differs in it as an array"
 
     @property
     def captured_number(self) -> str:
@@ -332,6 +355,8 @@ class Difference:
     def why_not_shared(self) -> str:
         if not self.is_static or self.before.kind == "value" or self.parameter:
             return ""
+        if self.is_jitted_elsewhere if self.kind == "function" else self.is_same_to_canonopt:
+            return ""
         # If something visible differs, these are two configurations, and nothing would merge them.
         return "" if self.visible else self.function.after.why_not_shared or ""
 
@@ -356,7 +381,8 @@ class Difference:
     def not_static(self) -> str:
         """Return what else to do if an array is to be in the place of a static argument."""
         static = self.new.leaves.get(self.root)
-        has_statics = any(path.startswith(f"{OPTION}static") for path in self.new.leaves)
+        options = (leaf for path, leaf in self.new.leaves.items() if path.startswith(_STATICS))
+        has_statics = any(leaf.text != "()" for leaf in options)
         if self.new.is_filtered or static is None or not (static.is_static and has_statics):
             return ""
         return f", with {self.root} left out of static_argnums and static_argnames"
@@ -365,11 +391,13 @@ class Difference:
     def as_array(self) -> str:
         """Return words on an array in the place of a static value."""
         words = ", in an argument of its own"  # no other value becomes an array itself
+        root = self.new.leaves.get(self.root)
+        is_whole = root is not None and root.is_static
         if self.is_of_flax:
             words = ", by nnx.data"
-        elif self.path.removeprefix(self.root).startswith("."):
+        elif "." in self.path.removeprefix(self.root) and (self.parameter or not is_whole):
             words = self.not_static or ", in a field that is not static"
-        elif self.before.number:
+        elif self.before.number and self.path == self.root:
             words = self.not_static
         array = (
             f"jnp.asarray({self.path})" if self.before.number else "what changes in it as an array"
@@ -503,8 +531,11 @@ def nearest(new: Call, earlier: Sequence[Call]) -> list[Difference]:
     """Return the differences of a call from the nearest of earlier ones, of which there is one."""
     # There may be 16 earlier calls, so each comparison stops early.
     found = [[*itertools.islice(differences(old, new), _MAX_COUNTED)] for old in earlier]
-    # Among equally near ones the last, which a loop ran just before.
-    best = min(range(len(found)), key=lambda i: (len(found[i]), sum(map(_distance, found[i])), -i))
+    # First by the optimizer, since a loop goes on with the one it began with. Among equally near
+    # ones the last, which a loop ran just before.
+    optimizers = [sum(d.kind == "transformation" for d in each) for each in found]
+    distances = [(len(each), sum(map(_distance, each))) for each in found]
+    best = min(range(len(found)), key=lambda i: (optimizers[i], distances[i], -i))
     return sorted(differences(earlier[best], new), key=lambda each: KINDS.index(each.kind))
 
 

@@ -270,7 +270,8 @@ def verdict(
     same = (c for c in every if (c.path, c.kind) == (wanted[0].path, wanted[0].kind))
     values = {text for change in same for text in (change.before, change.after)}
     most = min(change.wanted for change in wanted)
-    if growth is None and max(variants, len(values)) <= most:
+    is_one_by_one = growth is not None and " by one " in growth  # other lengths may be buckets
+    if not is_one_by_one and max(variants, len(values)) <= most:
         noun = "programs" if variants == len(calls) + 1 else "variants"
         return None, f"{variants} {noun} are few, {wanted[0]}"
     pattern = growth or (_CHANGES if variants > HANDFUL and not is_made else None)

@@ -14,7 +14,7 @@ import re
 import sys
 import types
 import weakref
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
 from typing import Any
 
 import attrs
@@ -58,6 +58,7 @@ from .._texts import (
     is_spec,
     text_of,
 )
+from ..errors import Incomparable
 
 # --- paths ----------------------------------------------------------------------------------------
 
@@ -277,13 +278,15 @@ def static_leaf(value: Any, budget: Budget | None = None, is_part: bool = False)
     facts: dict[str, Any] = {"parts": {}}
     if budget.words > 0:
         with contextlib.suppress(Exception):
-            found = read((value,), max_words=budget.words).key
-            facts["digest"] = found if len(found) < budget.words else None
-            budget.words -= len(found)
+            reading = read((value,), explain=isinstance(value, _MADE), max_words=budget.words)
+            is_whole = len(reading.key) < budget.words
+            facts["digest"] = reading.key if is_whole else None
+            budget.words -= len(reading.key)
+            facts["why_not_shared"] = _why_not_shared(value, reading.incomparable or ())
     kind = "value"
     with contextlib.suppress(Exception):  # from an attribute of a user's class
         kind, facts["is_of_optax"] = _kind(value), _is_of_optax(value)
-        facts["made"], facts["why_not_shared"] = _made(value), _why_not_shared(value)
+        facts["made"] = _made(value)
         if isinstance(value, types.FunctionType):
             facts["code"] = key_of(value.__code__)
         if not is_part:
@@ -379,12 +382,17 @@ def _kind(value: Any) -> str:
     return "callable" if callable(value) and not isinstance(value, type) else "value"
 
 
-def _why_not_shared(value: Any) -> str | None:
-    """Return why canonopt does not take a spec for an equal one."""
-    if not is_spec(value):
+_MADE = (types.FunctionType, types.MethodType, functools.partial)
+
+
+def _why_not_shared(value: Any, found: Sequence[Incomparable]) -> str | None:
+    """Return why canonopt does not take a spec or a function for an equal one."""
+    if is_spec(value):
+        found = read((*value.parameters().values(),), explain=True).incomparable or ()
+    if not (found and (is_spec(value) or isinstance(value, _MADE))):
         return None
-    found = read((*value.parameters().values(),), explain=True).incomparable
-    return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
+    name = text_of(found[0].part) if is_spec(value) else described(value, found[0], text_of)[1]
+    return f"{name} {found[0].why}. {found[0].fix}"
 
 
 def _made(value: Any) -> str:
@@ -412,6 +420,7 @@ def _contents(value: Any) -> Iterator[tuple[str, Any]]:
     """Yield what a value holds, or what a function reads, by name."""
     fields = fields_of(type(value))
     if isinstance(value, types.FunctionType):
+        value = vars(value).get("__canonical_original__", value)  # which `hoist` was given
         yield from closure_items(value)
         if not is_library_code(value.__code__, value.__globals__):
             yield from _globals_of(value).items()
@@ -478,7 +487,7 @@ def function_leaf(
     with contextlib.suppress(Exception):
         reading = read_call(function, explain=True, max_words=most)
         budget.by_name = reading.by_name
-    leaf = static_leaf(function, budget)
+    leaf = attrs.evolve(static_leaf(function, budget), why_not_shared=None)
     if reading is not None and (is_ours or budget.words > 0):
         with contextlib.suppress(Exception):
             found = _why_never_shared(function, reading, leaf.parts)
@@ -520,12 +529,13 @@ _NAMED = re.compile(r"(captured variable|global|attribute) '(\w+)'")
 def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]) -> str | None:
     """Return why `canonopt.jit` would not share a function."""
     if reading.has_numpy:
-        arrays = (_NAMED.match(n) for n, part in parts.items() if part.type == "numpy.ndarray")
-        kind, name = next((found.groups() for found in arrays if found), ("", ""))
-        if kind == "attribute":
-            is_own = name in getattr(attribute(function, "__self__"), "__dict__", ())
-            name = f"self.{name}" if is_own else ""
-        return NUMPY.format(f"{name} = jnp.asarray({name})" if name else "jnp.asarray for it")
+        arrays = {n: part for n, part in parts.items() if part.type == "numpy.ndarray"}
+        own = [n for n, part in arrays.items() if part.is_own] or [*arrays][:1]
+        named = (found.groups() for n in own if (found := _NAMED.match(n)))
+        of_self = getattr(attribute(function, "__self__"), "__dict__", ())
+        names = [f"self.{n}" if n in of_self else "" if k == "attribute" else n for k, n in named]
+        lines = "; ".join(f"{name} = jnp.asarray({name})" for name in names if name)
+        return NUMPY.format(lines or "jnp.asarray for it")
     with_rules = (o for o in reading.objects if isinstance(o, jax.custom_jvp | jax.custom_vjp))
     rules = (attribute(each, name) for each in with_rules for name in ("jvp", "fwd", "bwd"))
     if any(rule is not None and keeps_state(rule) for rule in rules):
@@ -533,7 +543,7 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
     if reading.is_comparable or not reading.incomparable:
         return None
     found = reading.incomparable[0]
-    return f"{described(function, found)[1]} {found.why}. {found.fix}"
+    return f"{described(function, found, text_of)[1]} {found.why}. {found.fix}"
 
 
 # --- calls ----------------------------------------------------------------------------------------
@@ -750,8 +760,11 @@ def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset())
     if _is_state(value) and not call.in_state(path):
         call.states.add(path)
     leaves[path] = node_leaf(value, is_empty=not children)
-    for step, static in _static_parts(value, children, structure):
-        _add_static(call, path + step, static)
+    if is_spec(value):
+        leaves[path + UNNAMED_STATIC] = _spec_leaf(value, children, structure, call.budget)
+    else:
+        for step, static in _static_parts(value, children, structure):
+            _add_static(call, path + step, static)
     for (key,), child in children:
         _add(call, path + jtu.keystr((key,)), child, inner)
 
@@ -780,6 +793,15 @@ def _static_parts(value: Any, children: list[Any], structure: Any) -> Iterator[t
             yield f".{name}", left.pop(at)
     if any(item is not None for item in left):
         yield UNNAMED_STATIC, tuple(left) if type(static) is tuple else static
+
+
+def _spec_leaf(spec: Any, children: list[Any], structure: Any, budget: Budget) -> Leaf:
+    """Return the record of a spec without its traced numbers, which are leaves of the call."""
+    traced, leaf = {jtu.keystr(key) for key, _ in children}, static_leaf(spec, budget)
+    parts = {name: part for name, part in leaf.parts.items() if name not in traced}
+    token = _object_token(structure.node_data()[1])
+    text = re.sub(r"(canonopt\.dynamic)\([^()]*\)", r"\1(...)", leaf.text)
+    return attrs.evolve(leaf, text=text, token=token, digest=token, parts=parts)
 
 
 def _is_state(value: Any) -> bool:

@@ -80,10 +80,10 @@ class Cause:
         Lines that leave a change as it is do not cure, so that they are hints.
         """
         found = (*changes,)
-        fixes = [line for change in found for line in change.fix.splitlines()]
+        lines = [line for change in found for line in change.fix.splitlines()]
         is_cured = all(change.fix for change in found)
-        hints = [h for c in found for h in (c.hint, *([] if is_cured else c.fix.splitlines())) if h]
-        fixes = dict.fromkeys(fixes if is_cured else ())
+        hints = _joined(found) + ([] if is_cured else lines)
+        fixes = dict.fromkeys(lines if is_cured else ())
         return cls(changes=found, note=note, hints=(*dict.fromkeys(hints),), fixes=(*fixes,))
 
     @property
@@ -123,6 +123,21 @@ class Cause:
         return "\n".join(self.lines())
 
 
+def _joined(changes: Iterable[Change]) -> list[str]:
+    """Return the hints of changes, those that differ in the path alone as one."""
+    paths: dict[str, list[str]] = {}
+    for change in changes:
+        path = re.escape(change.path)
+        text = re.sub(rf"(?<![\w.]){path}(?![\w.\[])", "\0", change.hint)
+        paths.setdefault(text, []).append(change.path)
+    most = 3  # that are named
+    names = [
+        f"{', '.join(of[:most])} and {len(of) - most} more" if len(of) > most else " and ".join(of)
+        for of in paths.values()
+    ]
+    return [text.replace("\0", n) for text, n in zip(paths, names, strict=True) if text]
+
+
 # --- rules ----------------------------------------------------------------------------------------
 
 # So many programs are expected that differ in a shape, a flag, a mode or a mesh, since each of them
@@ -156,7 +171,8 @@ RULES: list[Rule] = [
     Rule(
         lambda d: d.is_static and d.path == "self" and d.before.is_unique,
         "take the jit off {d.new.name}, and write self.{d.new.name} = {d.our_jit}("
-        "self.{d.new.name}) where the object is made, which compares what the method reads of it",
+        "self.{d.new.name}) where the object is made, which compares what the method reads of it"
+        "{d.also_optimizer}",
     ),
     # Optimizers, functions that are jitted, and functions among the arguments.
     Rule(
@@ -164,6 +180,11 @@ RULES: list[Rule] = [
         "write canonopt.dynamic(number) for {d.path}{d.for_dynamic}: a new value is no new trace "
         "then. Or give it one value",
         lambda d: _with_dynamic_number(d),
+    ),
+    Rule(
+        lambda d: d.parameter and d.after.number,
+        "give {d.path} one value: it is part of the program. Or write the factory with jnp under "
+        "canonopt.canonical, which may take a count as canonopt.dynamic(number)",
     ),
     Rule(
         lambda d: d.captured_number,
@@ -186,11 +207,15 @@ RULES: list[Rule] = [
     ),
     Rule(
         lambda d: d.kind == "callable",
-        "build {d.path} once, or by canonopt.canonicalize where it is made, and pass what differs "
-        "in it as an array",
+        "build {d.path} {d.how_to_build}",
         lambda d: _canonicalize(d),
     ),
     # Static values.
+    Rule(
+        lambda d: d.is_static and d.path != d.root and re.match("['\"]", d.before.text),
+        "give {d.path} one value: it is part of the program. Or pass only what the step reads of "
+        "{d.root}",
+    ),
     Rule(
         lambda d: d.is_static,
         "give {d.path} one value: it is part of the program. Or pass {d.as_array}, unless a shape, "
@@ -265,7 +290,7 @@ def advice(d: Difference) -> tuple[str, str]:
     rule = next(rule for rule in RULES if rule.applies(d))
     code, hint = rule.line(d), rule.hint.format(d=d)
     if " in place of " in code and "canonopt" not in d.new.caller.modules:
-        code = f"import canonopt; {code}"
+        code = f"import canonopt\n{code}"
     return code, hint
 
 

@@ -10,6 +10,7 @@ import builtins
 import collections
 import contextlib
 import contextvars
+import copy
 import dis
 import enum
 import functools
@@ -269,13 +270,12 @@ class Reads:
         """Yield the attributes of an instance, a module or a class; add what its methods read."""
         cls = value if isinstance(value, type) else type(value)
         own = {} if value is cls else getattr(value, "__dict__", {})
-        # `__getattr__` may find an attribute in anything that the object has.
-        names = {*own} if hasattr(cls, "__getattr__") else self._names & own.keys()
+        names = self._names & own.keys()
         for each in cls.__mro__:
             if each is object or is_library_class(each):
                 continue
             names |= self._names & vars(each).keys()
-            for name in ({"__call__", "__getitem__", "__getattr__"} | self._names) & {*vars(each)}:
+            for name in ({"__call__", "__getitem__"} | self._names) & {*vars(each)}:
                 method = vars(each)[name]
                 for inner in ("__func__", "fget", "func"):  # of methods and properties
                     method = getattr(method, inner, method)
@@ -285,6 +285,14 @@ class Reads:
             found = _looked_up(value, name)
             if name in own or not hasattr(type(found), "__get__"):
                 yield functools.partial(_looked_up, name=name), found, f"{path}.{name}"
+        # Of a config what it gives, and not where it keeps that.
+        is_asked = value is not cls and hasattr(cls, "__getattr__")
+        for name in sorted(self._names - names) if is_asked else ():
+            found = None
+            with contextlib.suppress(Exception):
+                found = getattr(value, name)
+            if not (found is None or isinstance(found, types.MethodType)):
+                yield operator.attrgetter(name), found, f"{path}.{name}"
 
 
 _GONE = object()
@@ -476,13 +484,17 @@ class StaleRead:
         if self.is_filtered:
             is_float = [_FLOAT.match(value.after) for value in self.values]
             names = [f"jnp.asarray({n})" if f else n for n, f in zip(names, is_float, strict=True)]
-        is_traced = self.is_filtered or all(_MAY_BE_TRACED.match(v.after) for v in self.values)
+        untraced = [v.after for v in self.values if not _MAY_BE_TRACED.match(v.after)]
+        static = ""
+        if untraced and not self.is_filtered:
+            static = ", for jax.jit a static one"
+            static += " (a tuple, not a list)" * any(text.startswith("[") for text in untraced)
+            static += " unless an array will do" * any(_NUMBERS.match(text) for text in untraced)
         return [
             f"{self.function} goes on with an old value, since call {self.since}:",
             *(f"  {value}" for value in self.values),
             f"  {calls} since; {again}",
-            f"  hint: pass {' and '.join(names)} to {self.function} as an argument"
-            + ("" if is_traced else _STATIC),
+            f"  hint: pass {' and '.join(names)} to {self.function} as an argument{static}",
         ]
 
 
@@ -491,7 +503,7 @@ _FLOAT = re.compile(r"(np\.float\d+\()?-?\d+(\.\d*|e)")
 _MAY_BE_TRACED = re.compile(
     rf"(another )?({_FLOAT.pattern}|[\w<>]+\[[\d,]*\]|canonopt.*canonopt\.dynamic\()"
 )
-_STATIC = ", for jax.jit a static one (a tuple, not a list) unless an array will do"
+_NUMBERS = re.compile(r"[\[(]?-?\d")
 
 
 def _place(codes: list[types.CodeType], path: str) -> str | None:
@@ -526,6 +538,12 @@ class _Program:
             reads, self._has_effects = reads.now(ignored=changes), True
         self._first = self.reads = reads
 
+    def again(self) -> "_Program":
+        """Return the same program as nobody has compared it yet."""
+        made = copy.copy(self)
+        made.active, made._harmless, made.reads = None, set(), self._first  # noqa: SLF001
+        return made
+
     def check(
         self, function: Any, call: int, cached: CachedCall, may_trace: bool
     ) -> StaleRead | None:
@@ -537,7 +555,8 @@ class _Program:
                 return None
             self.active, self.reads = None, self._first
         changes = self.reads.changes()
-        if not (changes and may_trace):
+        # What has changed before without an effect may have one now, if there is time to find out.
+        if changes.keys() <= self._harmless and not (changes and may_trace):
             return None
         codes, self.reads = self.reads.codes, self.reads.now()
         # What has changed before without an effect is not the cause.
@@ -573,11 +592,17 @@ class _Function:
     calls: int = 0
     programs: tuple[tuple[weakref.ref[Any], _Program], ...] = ()
 
+    def again(self) -> "_Function":
+        programs = ((jaxpr, program.again()) for jaxpr, program in self.programs)
+        return _Function(self.is_followed, programs=(*programs,))
+
     def add(self, jaxpr: Any, program: _Program) -> None:
         self.programs = (*self.programs[1 - _MAX_PROGRAMS :], (weakref.ref(jaxpr), program))
 
 
 _MAX_PROGRAMS = 16  # of a function
+# As the latest watch knows them, for the next one: it may begin after a trace.
+_latest: WeakIdMap[_Function] = WeakIdMap()
 
 
 def _noting(method: Callable[..., Any]) -> Callable[..., Any]:
@@ -634,9 +659,13 @@ class StaleWatch:
         known = self._functions.get(function)
         if known is None:
             is_ours = attribute(function, "__call_of_user__") is not None
-            known = _Function(is_ours or bool(reads_of_call(function, (), {}).codes))
+            if (earlier := _latest.get(function)) is not None:
+                known = earlier.again()
+            else:
+                known = _Function(is_ours or bool(reads_of_call(function, (), {}).codes))
             with contextlib.suppress(TypeError):
                 self._functions.set(function, known)
+                _latest.set(function, known)
         return known
 
     @_noting
@@ -736,8 +765,8 @@ def assert_not_stale() -> Iterator[None]:
     code. Where one has another value, the function is traced again, apart from JAX's caches. If
     that gives the same program, nothing is raised. A function that has effects (it counts its runs,
     prints, reads a file) is not traced again, and raises nothing; `compile_log(stale=True)` reports
-    it as unconfirmed. A function that was traced before the block is compared with what it read at
-    its first call in the block.
+    it as unconfirmed. A function that was traced before the block is compared with what it read in
+    an earlier block, or else at its first call in this one.
 
     This watches all threads. The program has run when it raises, and its result is lost, also if
     arguments were donated.

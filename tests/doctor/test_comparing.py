@@ -62,7 +62,8 @@ STEP, EVALUATE = (rf"{name} \(.*test_comparing.py:\d+\)" for name in ("step", "e
                 r"    the function itself: function: function .*step -> another object made by .*",
                 r"    called at .*test_comparing.py:\d+",
                 r"    hint: define and jit the function once, .*",
-                "    write: import canonopt; canonopt.jit in place of jax.jit",
+                "    write: import canonopt",
+                "    write: canonopt.jit in place of jax.jit",
             ],
         ),
         (

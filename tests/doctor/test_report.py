@@ -26,7 +26,7 @@ from canonopt._recompiles import Entry, FunctionLog
 from ..support.doctor import HOSTILE, report_of, report_of_logs
 
 AVOIDABLE = None  # has causes in place of a verdict
-ONCE = "No function was traced or compiled more than once."
+ONCE = "No function was compiled more than once."
 FEW = "Nothing was traced or compiled again that could be avoided."
 
 

@@ -27,8 +27,7 @@ call = jax.jit(lambda fn, x: fn(x), static_argnums=0)
 for k in (1.0, 2.0):
     call(lambda x: x * k, 1.0)
     jax.jit(lambda x: x + k)(1.0)
-= build fn once, or by canonopt.canonicalize where it is made, and pass what differs in it as
-=| an array
+= build fn once, and pass what differs in it as an array
 = define and jit the function once, and pass what differs in it as an argument
 ### functions of one name
 step = jax.jit(lambda loss, x: loss(x), static_argnums=0)
@@ -52,7 +51,7 @@ for _ in range(3):
 del canonopt
 for _ in range(3):
     jax.jit(lambda x: x * 2)(1.0)
-= write: import canonopt; canonopt.jit in place of jax.jit
+= write: import canonopt\n  write: canonopt.jit in place of jax.jit
 ### a list that counts
 traces = []
 def make(traces, data):

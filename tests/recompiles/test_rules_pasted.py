@@ -44,8 +44,7 @@ for i in range(2):
     step(jnp.full(8, 1.0) if i else ones)
 
 ### a model with a lambda at one call, and another one elsewhere
-# hint: build model['f'] once, or by canonopt.canonicalize where it is made, and pass what differs \
-in it as an array
+# hint: build model['f'] once, or by canonopt.canonicalize where it is made
 step = eqx.filter_jit(lambda model, x: model["f"](x))
 one, other = ({"f": lambda x: x * 2} for _ in range(2))
 step(one, ones)

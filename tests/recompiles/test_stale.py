@@ -419,8 +419,56 @@ def test_a_value_that_matters_is_found_after_one_that_does_not():
         for mode.name in ("train", "train", "warmup", "eval", "eval"):
             step(X)
     assert [(report.since, report.calls) for report in reports] == [(4, 2)]
-    hint = "  hint: pass mode.name to <lambda> as an argument, for jax.jit a static one (a tuple"
-    assert reports[0].lines()[-1].startswith(hint)
+    hint = "  hint: pass mode.name to <lambda> as an argument, for jax.jit a static one"
+    assert reports[0].lines()[-1] == hint
+
+
+def test_a_value_that_changes_for_the_first_time_is_found_after_all_time_was_spent(monkeypatch):
+    trainer = types.SimpleNamespace(step=0, rate=1.0)
+    step = jax.jit(lambda state: state["w"] * trainer.rate + 0 * trainer.step)
+    with Collected() as reports:
+        step({"w": X})
+        for trainer.step in (1, 2):
+            step({"w": X})
+        monkeypatch.setattr("canonopt._recompiles.stale._SECONDS", 0.0)
+        monkeypatch.setattr("canonopt._recompiles.stale._SHARE", 0.0)
+        for trainer.step, trainer.rate in ((3, 1.0), (4, 2.0)):
+            step({"w": X})
+    assert reports.paths == [["trainer.rate"]]
+
+
+def test_a_function_is_compared_with_what_it_read_in_an_earlier_block():
+    config = types.SimpleNamespace(rate=1.0)
+    step, shared = jax.jit(lambda x: x * config.rate), canonopt.jit(lambda x: x + config.rate)
+    with Collected() as reports:
+        step(X), shared(X)
+    config.rate = 2.0
+    with Collected() as again:
+        step(X), shared(X)
+    assert (reports.paths, again.paths) == ([], [["config.rate"]] * 2)
+
+
+class Config:
+    """A config that keeps its values elsewhere, as those of absl, OmegaConf and others."""
+
+    def __init__(self, **values):
+        vars(self)["_values"] = {name: types.SimpleNamespace(value=v) for name, v in values.items()}
+
+    def __getattr__(self, name):
+        return self._values[name].value
+
+    def __setattr__(self, name, value):
+        self._values[name].value = value
+
+
+def test_a_config_is_asked_for_the_names_in_the_code():
+    config = Config(model=Config(rate=1.0), seed=1)
+    step = jax.jit(lambda x: x * config.model.rate)
+    with Collected() as reports:
+        step(X)
+        for config.seed, config.model.rate in ((2, 1.0), (3, 2.0)):
+            step(X)
+    assert reports.paths == [["config.model.rate"]]
 
 
 def test_a_program_that_is_traced_into_another_one():
