@@ -13,6 +13,7 @@ import functools
 import math
 import textwrap
 import threading
+import types
 
 import attrs
 import diffrax
@@ -420,6 +421,12 @@ return jit(lambda w: w - settings.nested.rate * reduce((1, 2)) * (w - x))(jnp.ze
 ### settings of attrs with slots, captures
 settings = Rated(make_data(key)[0])
 return jit(lambda w: w - settings.rate * (w - settings.x))(jnp.zeros((8, 3)))
+### settings in a namespace, captures
+settings = types.SimpleNamespace(rate=0.5, x=make_data(key)[0])
+return jit(lambda w: w - settings.rate * (w - settings.x))(jnp.zeros((8, 3)))
+### a module and a function by its name, filter_jit
+model, name = eqx.nn.Linear(3, 2, key=key), "tanh"
+return jit(lambda model, x: getattr(jnp, name)(model(x)))(model, jnp.ones(3))
 ### transformed then jitted, jit
 params, (x, y) = make_params(), make_data(key)
 def loss(params, x, y):

@@ -216,6 +216,11 @@ _KINDS: dict[type, Kind] = {
         lambda value, parts: types.MethodType(*parts),
     ),
     Jitted: Kind(lambda value: [("jitted function", value.__wrapped__)], _make_jitted),
+    types.SimpleNamespace: Kind(
+        lambda value: vars(value).items(),
+        begin=lambda value, _: types.SimpleNamespace(),
+        fill=lambda made, value, parts: vars(made).update(zip(vars(value), parts, strict=True)),
+    ),
     tuple: Kind(enumerate, lambda value, parts: tuple(parts)),
     list: Kind(
         enumerate, begin=lambda value, _: [], fill=lambda made, value, parts: made.extend(parts)

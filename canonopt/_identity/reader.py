@@ -660,8 +660,9 @@ class Reader:
         """Yield the attributes of an owner that code names, or that somebody may ask for."""
         if namespace.get("_is_protocol"):  # an `isinstance` asks for these
             self._named.update(namespace)
-        if self.reads_any_attribute:
-            yield from (n for n in namespace if not is_dunder(n) or n == "__match_args__")
+        if self.reads_any_attribute:  # the registry of an abstract class is counted by its token
+            names = (n for n in namespace if n != "_abc_impl")
+            yield from (n for n in names if not is_dunder(n) or n == "__match_args__")
         else:
             yield from self._named.intersection(namespace)
         if isinstance(owner, types.ModuleType):

@@ -244,13 +244,17 @@ class Calls:
             return use, result
         if self.is_plain:
             return None, None
-        use, result = _started(kind, jitted, args, kwargs)
+        use, result = _started(kind, jitted, args, kwargs, functools.partial(self._keep, kind))
         self.is_plain = use is None
-        if use is not None:
-            while len(self._by_kind) >= _MAX_KINDS:
-                self._by_kind.pop(next(iter(self._by_kind)), None)
-            self._by_kind[kind] = use
+        if use is None:
+            self._by_kind.pop(kind, None)
         return use, result
+
+    def _keep(self, kind: Hashable, use: _Use) -> None:
+        """Keep a program before its first run, which may raise."""
+        while len(self._by_kind) >= _MAX_KINDS:
+            self._by_kind.pop(next(iter(self._by_kind)), None)
+        self._by_kind[kind] = use
 
     def jaxpr_of(self, jitted: Jitted, args: tuple[Any, ...]) -> Any:
         """Return the traced program that a call with these arguments has just run.
@@ -306,7 +310,11 @@ def known_of(
 
 
 def _started(
-    kind: Any, jitted: Jitted, args: tuple[Any, ...], kwargs: dict[str, Any]
+    kind: Any,
+    jitted: Jitted,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    keep: Callable[[_Use], None],
 ) -> tuple[_Use | None, Any]:
     """Return the program for a function and arguments of this kind, and its result for these.
 
@@ -341,7 +349,7 @@ def _started(
         if structure != program.structure:
             note_not_shared(fn, _UNEQUAL)
             return None, None
-        use = _Use(program, captured, program.template.filled(reading.objects))
+        keep(use := _Use(program, captured, program.template.filled(reading.objects)))
         result = use(jitted, args, kwargs)
         if result is not _UNTRACED:
             return use, result
@@ -353,14 +361,15 @@ def _started(
         note_not_shared(fn, reason)
     if output is None:
         return None, None
-    use = _Use(program, captured, output)
-    result = use(jitted, args, kwargs)
-    if result is _UNTRACED:  # JAX keeps no traces
-        return None, None
     if has_old_trace(program.inside, reading):
         note_not_shared(fn, _OLD)
     elif reason is None:
         programs.setdefault(key, program)
+    keep(use := _Use(program, captured, output))
+    result = use(jitted, args, kwargs)
+    if result is _UNTRACED:  # JAX keeps no traces
+        programs.discard(key, program)
+        return None, None
     return use, result
 
 

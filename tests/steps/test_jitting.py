@@ -34,6 +34,22 @@ xs = jnp.arange(8.0)
 BOTH = pytest.mark.parametrize("jit", [canonopt.jit, canonopt.filter_jit])
 
 
+@BOTH
+def test_a_program_whose_first_run_raises_is_kept(jit):
+    runs = []
+
+    @jit
+    def step(x):
+        jax.debug.callback(runs.append, x)
+        return jax.pure_callback(lambda x: x if x > 0 else 1 / 0, x, x)
+
+    with canonopt.compile_log() as log:
+        for value in (0.0, 1.0, 2.0):
+            with contextlib.suppress(jax.errors.JaxRuntimeError):
+                jax.block_until_ready(step(jnp.float32(value)))
+    assert log["step"].traces == 1
+
+
 def scaled(x, n, *, k=2):
     """Says what it does."""
     return x * n * k
