@@ -349,6 +349,15 @@ def test_a_file_that_was_cut_off(library, tmp_path):
     assert caught.value.__cause__ is not None
 
 
+def test_a_library_that_cannot_restore_functions():
+    def load(like):
+        raise ValueError("Unsupported type")
+
+    fix = r"like\['activation'\] is a function, which Orbax and Flax cannot restore"
+    with pytest.raises(errors.CheckpointError, match=fix):
+        canonopt.restore_like({"activation": jax.nn.relu, "w": jnp.ones(2)}, load)
+
+
 @pytest.mark.parametrize("cut", ["", '{"w": "float', b"[]", {"w": "float32[2]"}])
 def test_a_manifest_that_was_cut_off(cut):
     with pytest.raises(errors.CheckpointError, match="the checkpoint cannot be read"):

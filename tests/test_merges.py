@@ -13,7 +13,7 @@ import functools
 import math
 import textwrap
 import threading
-import types
+import types  # noqa: F401  of the bodies below
 
 import attrs
 import diffrax

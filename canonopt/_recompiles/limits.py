@@ -404,11 +404,11 @@ def _told(log: FunctionLog, entry: Entry) -> Cause:
 
 
 def _called(entry: Entry) -> str | None:
-    leaves = [
-        f"{path}: {shortened(leaf.text)}"
-        for path, leaf in (entry.call.leaves if entry.call is not None else {}).items()
-        if not path.startswith("<") and leaf.kind != "node"
-    ]
+    found = entry.call.leaves if entry.call is not None else {}
+    told = [p for p, leaf in found.items() if not p.startswith("<") and leaf.kind != "node"]
+    # The static fields of a model last, since they seldom change.
+    told.sort(key=lambda path: found[path].is_static and not path.isidentifier())
+    leaves = [f"{path}: {shortened(found[path].text)}" for path in told]
     more = len(leaves) - _MAX_SHOWN
     shown = [*leaves[:_MAX_SHOWN], *([f"{more} more"] if more > 0 else [])]
     return f"called with {', '.join(shown)}" if shown else None

@@ -46,7 +46,12 @@ from .._jax_internals.tracing import clearings_so_far
 from .._jax_internals.watching import Miss
 from .._python_internals.bytecode import code_of, key_of
 from .._python_internals.callers import Caller, assigned_call, caller_of, place_of
-from .._python_internals.libraries import attribute, is_library_code, is_library_module
+from .._python_internals.libraries import (
+    attribute,
+    is_library_code,
+    is_library_function,
+    is_library_module,
+)
 from .._python_internals.namespaces import loaded
 from .._python_internals.rebinding import captured_by
 from .._python_internals.weak import token_of
@@ -389,7 +394,9 @@ def _why_not_shared(value: Any, found: Sequence[Incomparable]) -> str | None:
     """Return why canonopt does not take a spec or a function for an equal one."""
     if is_spec(value):
         found = read((*value.parameters().values(),), explain=True).incomparable or ()
-    if not (found and (is_spec(value) or isinstance(value, _MADE))):
+    made_by = value.func if isinstance(value, functools.partial) else value
+    is_by_library = isinstance(made_by, types.FunctionType) and is_library_function(made_by)
+    if not (found and (is_spec(value) or isinstance(value, _MADE))) or is_by_library:
         return None
     name = text_of(found[0].part) if is_spec(value) else described(value, found[0], text_of)[1]
     return f"{name} {found[0].why}. {found[0].fix}"

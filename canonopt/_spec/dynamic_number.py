@@ -14,6 +14,7 @@ from .._identity import HoldsArray, Mode
 from .._python_internals.weak import token_of
 from ..errors import DynamicSpecError
 from . import double_float
+from .expressions import expression
 
 NUMBERS = int | float | np.number | np.bool_
 
@@ -100,7 +101,7 @@ class Dynamic:
         if number is None:
             return f"canonopt.dynamic({self.value})"
         # The `repr` of NumPy writes `np`, a name that the user may not have.
-        return f"canonopt.dynamic({repr(number).replace('np.float64(', 'numpy.float64(')})"
+        return f"canonopt.dynamic({expression(number).replace('np.float64(', 'numpy.float64(')})"
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
         if mode != "given":

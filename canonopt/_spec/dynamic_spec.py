@@ -281,7 +281,7 @@ class _Dynamic(Configured):
 
     def __hash__(self) -> NoReturn:
         raise DynamicSpecError(
-            f"{self!r} holds arrays, so it cannot be hashed and cannot be a static argument.",
+            f"{self!r} has traced numbers, so it cannot be hashed and cannot be a static argument.",
             "Pass it as an ordinary argument (take it out of static_argnums and static_argnames), "
             "make it an ordinary field (without static=True), or write Python numbers instead of "
             "the arrays. If they have been taken out, write eqx.combine(arrays, spec) first.",

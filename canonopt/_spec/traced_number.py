@@ -129,8 +129,8 @@ def _value_needed(name: str, by: str) -> DynamicSpecError:
     """Build the error for a number whose value is needed. `name` begins with its parameter."""
     return DynamicSpecError(
         f"{name} cannot be traced: its value is needed for {by}.",
-        "Write a Python number instead of canonopt.dynamic(...). Then it is part of the program, "
-        "and another value is another compile.",
+        "Write a Python number instead of canonopt.dynamic(...): another value is another compile. "
+        "Or write the factory with jnp under canonopt.canonical.",
         path=name.partition(" of ")[0],
     )
 

@@ -197,7 +197,7 @@ def test_a_factory_that_asks_for_a_type_decides_as_for_a_python_number(asks):
 
 
 MESSAGE = re.escape(
-    "holds arrays, so it cannot be hashed and cannot be a static argument. Pass it as an "
+    "has traced numbers, so it cannot be hashed and cannot be a static argument. Pass it as an "
     "ordinary argument (take it out of static_argnums and static_argnames), make it an ordinary "
     "field (without static=True), or write Python numbers instead of the arrays. If they have been "
     "taken out, write eqx.combine(arrays, spec) first."

@@ -63,12 +63,12 @@ WAYS: dict[str, tuple[str, str, str]] = {
     "`equinox.internal.closure_to_pytree`": (
         "",
         f"eqx.internal.closure_to_pytree({_CHAIN.format('optax')})",
-        "takes functions with other defaults or globals for one; fails on a mask function",
+        "treats functions with other defaults or globals as one; fails on a mask function",
     ),
     "`functools.lru_cache` on the factories": (
         _CACHED,
         _CHAIN.format("cached"),
-        "takes `1` and `1.0` for one; no lambda that is made again, no dict; frees nothing",
+        "treats `1` and `1.0` as one, and a lambda made again as another; no dict; frees nothing",
     ),
     "`inject_hyperparams`, built once": (
         _INJECTED,
