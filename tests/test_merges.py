@@ -421,6 +421,9 @@ return jit(lambda w: w - settings.nested.rate * reduce((1, 2)) * (w - x))(jnp.ze
 ### settings of attrs with slots, captures
 settings = Rated(make_data(key)[0])
 return jit(lambda w: w - settings.rate * (w - settings.x))(jnp.zeros((8, 3)))
+### a module of nnx, jit
+model = flax.nnx.Linear(3, 2, rngs=flax.nnx.Rngs(0))
+return jit(lambda model, x: model(x))(model, make_data(key)[0])
 ### settings in a namespace, captures
 settings = types.SimpleNamespace(rate=0.5, x=make_data(key)[0])
 return jit(lambda w: w - settings.rate * (w - settings.x))(jnp.zeros((8, 3)))

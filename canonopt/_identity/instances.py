@@ -346,6 +346,7 @@ def _is_unbound_linen_module(value: Any) -> bool:
 # attributes are computed from these.
 _IMMUTABLE: dict[str, tuple[str, ...]] = {
     "flax.core.frozen_dict.FrozenDict": ("_dict",),
+    "flax.typing.HashableMapping": ("_mapping",),  # the static data of nnx modules
     # A class of pydantic has these, made of what the class says.
     "pydantic_core._pydantic_core.SchemaSerializer": (),
     "pydantic_core._pydantic_core.SchemaValidator": (),

@@ -494,7 +494,8 @@ class StaleRead:
             f"{self.function} goes on with an old value, since call {self.since}:",
             *(f"  {value}" for value in self.values),
             f"  {calls} since; {again}",
-            f"  hint: pass {' and '.join(names)} to {self.function} as an argument{static}",
+            f"  hint: pass {' and '.join(names)} to {self.function} as "
+            f"{'arguments' if len(names) > 1 else 'an argument'}{static}",
         ]
 
 
@@ -533,6 +534,7 @@ class _Program:
     def __init__(self, reads: Reads, is_traced: bool) -> None:
         self.active: StaleRead | None = None  # what its calls are now
         self._harmless = set[str]()  # what has changed without an effect
+        self._traced: Any = None  # what the function gave when it was traced for the report
         self._has_effects = reads.has_effects or (reads.may_change_objects and not is_traced)
         if is_traced and (changes := reads.changes()):  # by the trace, such as a counter of traces
             reads, self._has_effects = reads.now(ignored=changes), True
@@ -549,39 +551,57 @@ class _Program:
     ) -> StaleRead | None:
         """Compare what is read now, and return a new report."""
         if self.active is not None:
-            changed = self._first.changes().keys() - self._harmless
-            if not changed.isdisjoint(value.path for value in self.active.values):
+            changes = {p: v for p, v in self._first.changes().items() if p not in self._harmless}
+            told = {value.path for value in self.active.values}
+            if not told.isdisjoint(changes):
                 self.active.calls += 1
+                new = {path: each for path, each in changes.items() if path not in told}
+                if new and self._gives_another_program(cached, new):
+                    self.active.values += self._told(new)
+                else:
+                    self._harmless.update(new)
                 return None
             self.active, self.reads = None, self._first
         changes = self.reads.changes()
         # What has changed before without an effect may have one now, if there is time to find out.
         if changes.keys() <= self._harmless and not (changes and may_trace):
             return None
-        codes, self.reads = self.reads.codes, self.reads.now()
+        self.reads = self.reads.now()
         # What has changed before without an effect is not the cause.
         named = self.reads.named([*changes])
         found = [path for path in named if path not in self._harmless] or named
-        if not (self._has_effects or _gives_another_program(cached, changes)):
+        self._traced = None
+        if not self._gives_another_program(cached, changes):
             self._harmless.update(changes)
             return None
         self._harmless.difference_update(found)
         before = {**changes, **self._first.changes()}
-        values = (ReadValue(path, *before[path][:2], _place(codes, path)) for path in found)
         facts = not self._has_effects, cached.is_filtered()
         place = place_of(innermost(function))
-        self.active = StaleRead(name_of(function), place, (*values,), call, *facts)
+        values = self._told({path: before[path] for path in found})
+        self.active = StaleRead(name_of(function), place, values, call, *facts)
         return self.active
 
+    def _told(self, changes: Changes) -> tuple[ReadValue, ...]:
+        told = ((path, *change[:2]) for path, change in changes.items())
+        return tuple(ReadValue(*each, _place(self._first.codes, each[0])) for each in told)
 
-def _gives_another_program(call: CachedCall, changes: Changes) -> bool:
-    """Return True if the function of a call, traced again, gives another program, and twice."""
-    arrays = [value for *_, value in changes.values() if isinstance(value, np.ndarray)]
-    try:
-        cached, now = call.cached(), call.afresh()
-        return not is_same_program(now, cached, arrays) and is_same_program(now, call.afresh())
-    except Exception:  # the function fails now
-        return False
+    def _gives_another_program(self, call: CachedCall, changes: Changes) -> bool:
+        """Return True if the function of a call, traced again, gives another program, and twice.
+
+        Another than the cached one, or than that of a report which was made since.
+        """
+        if self._has_effects:
+            return True
+        arrays = [value for *_, value in changes.values() if isinstance(value, np.ndarray)]
+        try:
+            before, now = self._traced or call.cached(), call.afresh()
+            is_other = not is_same_program(now, before, arrays)
+            if is_other and (is_other := is_same_program(now, call.afresh())):
+                self._traced = now
+            return is_other
+        except Exception:  # the function fails now
+            return False
 
 
 @attrs.define(eq=False)

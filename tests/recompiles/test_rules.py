@@ -270,6 +270,76 @@ for part in "ab":
         step(1.0)
 = set_xla_metadata: context: {'part': 'a'} -> {'part': 'b'}
 = hint: the same set_xla_metadata in every call
+### a spec with a traced number, and another number
+step = jax.jit(lambda optim, x: x)
+for decay in (0.1, 0.2):
+    step(canonopt.adamw(canonopt.dynamic(1e-3), weight_decay=decay), 1.0)
+= optim.weight_decay: static value: 0.1 -> 0.2
+= hint: write canonopt.dynamic(number) for optim.weight_decay
+### a schedule with a traced number, and another count
+step = jax.jit(lambda optim, x: x)
+for steps in (100, 200):
+    step(canonopt.sgd(canonopt.linear_schedule(canonopt.dynamic(0.1), 0.0, steps)), 1.0)
+= optim.learning_rate.transition_steps: static value: 100 -> 200
+= hint: give optim.learning_rate.transition_steps one value
+= canonopt.canonical, which may take a count as canonopt.dynamic(number)
+### a dtype that changes after another optimizer
+step = jax.jit(lambda optim, x: x, static_argnums=0)
+first, second = canonopt.sgd(1.0), canonopt.adam(1.0)
+for optim, dtype in ((first, jnp.float32), (second, jnp.bfloat16), (second, jnp.float32)):
+    step(optim, jnp.ones(2, dtype))
+= x: dtype: bfloat16[2] -> float32[2]
+= hint: give x one dtype in every call
+### leaves that change in one way
+step = jax.jit(lambda params: params)
+for dtype in (jnp.bfloat16, jnp.float32):
+    step({name: jnp.ones(2, dtype) for name in "abcd"})
+= hint: give params['a'], params['b'], params['c'] and 1 more one dtype in every call
+### a field of a static config
+@dataclasses.dataclass(frozen=True)
+class Config:
+    seed: int
+    name: str = "run"
+step = jax.jit(lambda config, x: x, static_argnums=0)
+step(Config(1), 1.0), step(Config(2), 1.0), step(Config(2, "other"), 1.0)
+= config.seed: static value: 1 -> 2
+= config.name: static value: 'run' -> 'other'
+= Or pass jnp.asarray(config.seed), in an argument of its own
+= hint: give config.name one value: it is part of the program. Or pass only what the step reads
+### a method with a static self and another optimizer
+class Trainer:
+    def __init__(self, rate):
+        self.tx = optax.sgd(rate)
+    @functools.partial(jax.jit, static_argnums=0)
+    def step(self, x):
+        return self.tx.update(x, self.tx.init(x))[0]
+for rate in (0.1, 0.2):
+    Trainer(rate).step(jnp.ones(2))
+= hint: take the jit off step
+= the method reads of it. Build tx from canonopt, with numbers that change as canonopt.dynamic(number)
+### a method of an object that may change
+@dataclasses.dataclass
+class Config:
+    rate: float = 1.0
+class Net:
+    def __init__(self):
+        self.config = Config()
+    def apply(self, x):
+        return x * self.config.rate
+step = jax.jit(lambda apply, x: apply(x), static_argnums=0)
+for wrap in (lambda apply: apply, canonopt.canonicalize):
+    for _ in range(2):
+        step(wrap(Net().apply), 1.0)
+= hint: apply is new each time: its owner, script.Net object, is a Net, which may change
+### two NumPy arrays
+for _ in range(2):
+    x, y = np.ones(2), np.zeros(2)
+    JIT(lambda w: w * x + y)(jnp.ones(2))
+= Write x = jnp.asarray(x); y = jnp.asarray(y) before the function is made
+### a step of nnx that is made again
+for _ in range(2):
+    nnx.jit(lambda model, x: model(x))(nnx.Linear(2, 2, rngs=nnx.Rngs(0)), jnp.ones(2))
+= hint: define and jit the function once, and pass what differs in it as an argument
 ### a function under both jits
 def step(x):
     return x * 2

@@ -403,13 +403,17 @@ def test_a_report_has_the_first_call_and_counts_them(before: Any, rates: Any, ex
     assert [(report.since, report.calls) for report in reports] == expected
 
 
-def test_a_value_is_named_once_the_other_one_is_set_back():
-    rates = types.SimpleNamespace(one=1.0, other=1.0)
-    step = jax.jit(lambda x: x * rates.one + rates.other)
+def test_a_value_that_changes_later_is_added_to_the_report():
+    rates = types.SimpleNamespace(one=1.0, other=1.0, no=1.0)
+    step = jax.jit(lambda x: x * rates.one + rates.other + 0 * int(rates.no))
+    values = ((1.0, 1.0, 1.0), (2.0, 1.0, 1.0), (2.0, 1.0, 1.5), (2.0, 2.0, 1.5), (1.0, 2.0, 1.5))
     with Collected() as reports:
-        for rates.one, rates.other in ((1.0, 1.0), (2.0, 1.0), (2.0, 2.0), (1.0, 2.0)):
+        for rates.one, rates.other, rates.no in values:
             step(X)
-    assert reports.paths == [["rates.one"], ["rates.other"]]
+    assert reports.paths == [["rates.one", "rates.other"]]
+    assert reports[0].calls == 4
+    hint = "  hint: pass rates.one and rates.other to <lambda> as arguments"
+    assert reports[0].lines()[-1] == hint
 
 
 def test_a_value_that_matters_is_found_after_one_that_does_not():
