@@ -355,10 +355,10 @@ class Difference:
     def why_not_shared(self) -> str:
         if not self.is_static or self.before.kind == "value" or self.parameter:
             return ""
-        if self.is_jitted_elsewhere if self.kind == "function" else self.is_same_to_canonopt:
-            return ""
+        # A library's jit shares nothing, and what is the same to canonopt can be shared.
+        is_moot = self.is_jitted_elsewhere if self.is_function else self.is_same_to_canonopt
         # If something visible differs, these are two configurations, and nothing would merge them.
-        return "" if self.visible else self.function.after.why_not_shared or ""
+        return "" if is_moot or self.visible else self.function.after.why_not_shared or ""
 
     @property
     def is_jitted_elsewhere(self) -> bool:

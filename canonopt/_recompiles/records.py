@@ -394,12 +394,14 @@ def _why_not_shared(value: Any, found: Sequence[Incomparable]) -> str | None:
     """Return why canonopt does not take a spec or a function for an equal one."""
     if is_spec(value):
         found = read((*value.parameters().values(),), explain=True).incomparable or ()
+        return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
     made_by = value.func if isinstance(value, functools.partial) else value
     is_by_library = isinstance(made_by, types.FunctionType) and is_library_function(made_by)
-    if not (found and (is_spec(value) or isinstance(value, _MADE))) or is_by_library:
-        return None
-    name = text_of(found[0].part) if is_spec(value) else described(value, found[0], text_of)[1]
-    return f"{name} {found[0].why}. {found[0].fix}"
+    return _reason(value, found[0]) if found and not is_by_library else None
+
+
+def _reason(value: Any, found: Incomparable) -> str:
+    return f"{described(value, found, text_of)[1]} {found.why}. {found.fix}"
 
 
 def _made(value: Any) -> str:
@@ -549,8 +551,7 @@ def _why_never_shared(function: Any, reading: Reading, parts: Mapping[str, Leaf]
         return KEEPS
     if reading.is_comparable or not reading.incomparable:
         return None
-    found = reading.incomparable[0]
-    return f"{described(function, found, text_of)[1]} {found.why}. {found.fix}"
+    return _reason(function, reading.incomparable[0])
 
 
 # --- calls ----------------------------------------------------------------------------------------

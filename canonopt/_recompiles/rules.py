@@ -272,10 +272,7 @@ RULES: list[Rule] = [
         "give {d.root} one structure from the first call on",
     ),
     # What is around a call.
-    Rule(
-        lambda d: d.kind == "cleared",
-        CLEARED,
-    ),
+    Rule(lambda d: d.kind == "cleared", CLEARED),
     Rule(
         lambda d: d.is_missing,
         "import everything before the first call: a module that was imported since then, such as "

@@ -543,7 +543,8 @@ class _Program:
     def again(self) -> "_Program":
         """Return the same program as nobody has compared it yet."""
         made = copy.copy(self)
-        made.active, made._harmless, made.reads = None, set(), self._first  # noqa: SLF001
+        made.active, made._traced, made._harmless = None, None, set()  # noqa: SLF001
+        made.reads = self._first
         return made
 
     def check(
