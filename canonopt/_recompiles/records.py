@@ -14,7 +14,7 @@ import re
 import sys
 import types
 import weakref
-from collections.abc import Callable, Collection, Hashable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Hashable, Iterator, Mapping
 from typing import Any
 
 import attrs
@@ -283,15 +283,13 @@ def static_leaf(value: Any, budget: Budget | None = None, is_part: bool = False)
     facts: dict[str, Any] = {"parts": {}}
     if budget.words > 0:
         with contextlib.suppress(Exception):
-            reading = read((value,), explain=isinstance(value, _MADE), max_words=budget.words)
-            is_whole = len(reading.key) < budget.words
-            facts["digest"] = reading.key if is_whole else None
-            budget.words -= len(reading.key)
-            facts["why_not_shared"] = _why_not_shared(value, reading.incomparable or ())
+            found = read((value,), max_words=budget.words).key
+            facts["digest"] = found if len(found) < budget.words else None
+            budget.words -= len(found)
     kind = "value"
     with contextlib.suppress(Exception):  # from an attribute of a user's class
         kind, facts["is_of_optax"] = _kind(value), _is_of_optax(value)
-        facts["made"] = _made(value)
+        facts["made"], facts["why_not_shared"] = _made(value), _why_not_shared(value)
         if isinstance(value, types.FunctionType):
             facts["code"] = key_of(value.__code__)
         if not is_part:
@@ -387,17 +385,12 @@ def _kind(value: Any) -> str:
     return "callable" if callable(value) and not isinstance(value, type) else "value"
 
 
-_MADE = (types.FunctionType, types.MethodType, functools.partial)
-
-
-def _why_not_shared(value: Any, found: Sequence[Incomparable]) -> str | None:
-    """Return why canonopt does not take a spec or a function for an equal one."""
-    if is_spec(value):
-        found = read((*value.parameters().values(),), explain=True).incomparable or ()
-        return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
-    made_by = value.func if isinstance(value, functools.partial) else value
-    is_by_library = isinstance(made_by, types.FunctionType) and is_library_function(made_by)
-    return _reason(value, found[0]) if found and not is_by_library else None
+def _why_not_shared(value: Any) -> str | None:
+    """Return why canonopt does not take a spec for an equal one."""
+    if not is_spec(value):
+        return None
+    found = read((*value.parameters().values(),), explain=True).incomparable
+    return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
 
 
 def _reason(value: Any, found: Incomparable) -> str:
@@ -496,7 +489,7 @@ def function_leaf(
     with contextlib.suppress(Exception):
         reading = read_call(function, explain=True, max_words=most)
         budget.by_name = reading.by_name
-    leaf = attrs.evolve(static_leaf(function, budget), why_not_shared=None)
+    leaf = static_leaf(function, budget)
     if reading is not None and (is_ours or budget.words > 0):
         with contextlib.suppress(Exception):
             found = _why_never_shared(function, reading, leaf.parts)
@@ -727,7 +720,14 @@ def _is_given(found: Any, value: Any) -> bool:
 def _add_static(call: Call, path: str, value: Any) -> None:
     if module_parts(value) is not None:
         return _add(call, path, value)
-    call.leaves[path] = static_leaf(value, call.budget)
+    leaf = static_leaf(value, call.budget)
+    made_by = value.func if isinstance(value, functools.partial) else value
+    is_users = isinstance(made_by, types.FunctionType) and not is_library_function(made_by)
+    if is_users or isinstance(value, types.MethodType):
+        with contextlib.suppress(Exception):
+            found = read((value,), explain=True, max_words=call.budget.words).incomparable
+            leaf = attrs.evolve(leaf, why_not_shared=_reason(value, found[0]) if found else None)
+    call.leaves[path] = leaf
 
 
 def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset()) -> None:

@@ -316,7 +316,7 @@ class Trainer:
 for rate in (0.1, 0.2):
     Trainer(rate).step(jnp.ones(2))
 = hint: take the jit off step
-= the method reads of it. Build tx from canonopt, with numbers that change as canonopt.dynamic(number)
+= the method reads of it. Build tx from canonopt, with numbers that change as canonopt.dynamic(
 ### a method of an object that may change
 @dataclasses.dataclass
 class Config:
