@@ -57,6 +57,8 @@ def _text(value: Any, depth: int) -> str:
         return _repr(value[: 10 * _MAX_TEXT]) + (f" and {more} more" if more > 0 else "")
     if isinstance(value, jax.Array | np.ndarray):
         return array_text(value)
+    if isinstance(value, loaded("flax.nnx", "Variable")):  # whose own text has the values
+        return f"{type(value).__name__}({text_of(value.raw_value, depth)})"
     if isinstance(value, type):
         return value.__qualname__ if depth else f"class {value.__qualname__}"
     is_module = isinstance(value, loaded("equinox", "Module"))

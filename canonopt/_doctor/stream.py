@@ -89,8 +89,7 @@ class StreamRecorder(Recorder):
             self.tell("note", text=problem)
 
     def add_stale(self, read: StaleRead) -> None:
-        # Only what is confirmed, since a report of the doctor has to be right.
-        if read.is_confirmed and len(self.stale) < MAX_ENTRIES:
+        if len(self.stale) < MAX_ENTRIES:
             self.stale.append(read)
             self.tell_stale(read)
 

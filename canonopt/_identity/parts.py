@@ -331,11 +331,12 @@ class Copy:
             kind: Any = kind_of(value)
             parts = kind.parts(value)
             if kind.make_whole is not None:
-                self._copied[id(value)] = kind.make_whole(value, [*map(self._copy, parts)])
-            else:
-                made = self._copied[id(value)] = kind.begin(value, self._copy_cell)
-                kind.fill(made, value, [*map(self._copy, parts)])
-                self._filled.append((made, kind, [*kind.items(made)]))
+                made = kind.make_whole(value, [*map(self._copy, parts)])
+                # A part that leads back to the value has made its copy already.
+                return self._copied.setdefault(id(value), made)
+            made = self._copied[id(value)] = kind.begin(value, self._copy_cell)
+            kind.fill(made, value, [*map(self._copy, parts)])
+            self._filled.append((made, kind, [*kind.items(made)]))
         return self._copied[id(value)]
 
     def _copy_cell(self, cell: types.CellType) -> types.CellType:

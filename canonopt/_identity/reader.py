@@ -542,9 +542,6 @@ class Reader:
         name = getattr(value, "__name__", None)
         if (makes_text(value) and not is_builtin) or name in TELLS_TRACERS:
             self._tells_tracers = self._tells_tracers or f"it reaches {name}"
-        if isinstance(value, abc.ABCMeta) and not is_library_class(value):
-            # How many classes have been registered with an abstract one.
-            self.out += () if is_module_class(value) else (abc.get_cache_token(),)
 
     def _add_module(self, module: types.ModuleType) -> None:
         if not is_library_module(module):
@@ -565,6 +562,8 @@ class Reader:
                 self.note_attributes(_named_in_class(base))
             else:
                 self.add_owner(base)
+                if isinstance(base, abc.ABCMeta) and not is_module_class(base):
+                    self.out.append(abc.get_cache_token())  # how many classes were registered
                 for field in vars(base).get("__dataclass_fields__", {}).values():
                     metadata = dict(getattr(field, "metadata", ()))  # converters
                     self.add_all((field.default, field.default_factory, *metadata.items()), "live")
@@ -660,11 +659,10 @@ class Reader:
         """Yield the attributes of an owner that code names, or that somebody may ask for."""
         if namespace.get("_is_protocol"):  # an `isinstance` asks for these
             self._named.update(namespace)
+        yield from self._named.intersection(namespace)
         if self.reads_any_attribute:  # the registry of an abstract class is counted by its token
-            names = (n for n in namespace if n != "_abc_impl")
+            names = (n for n, value in namespace.items() if type(value) is not _REGISTRY)
             yield from (n for n in names if not is_dunder(n) or n == "__match_args__")
-        else:
-            yield from self._named.intersection(namespace)
         if isinstance(owner, types.ModuleType):
             yield from {"__getattr__"}.intersection(namespace)
         else:
@@ -717,6 +715,7 @@ def is_plain(cls: type) -> bool:
     return is_own and is_asked and not (has_fields or node_functions(cls))
 
 
+_REGISTRY = type(vars(abc.ABC)["_abc_impl"])
 _BARE = (object, abc.ABC, typing.Generic, typing.Protocol)
 _CONSTRUCTORS = ("__init__", "__new__")
 _NOT_OF_INSTANCES = (classmethod, staticmethod, *FIELDS)

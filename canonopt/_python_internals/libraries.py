@@ -147,8 +147,10 @@ def place_of_module(module: types.ModuleType) -> str | None:
 
 
 def attribute(value: Any, name: str) -> Any:
-    """Return `getattr(value, name, None)`; None also if a `__getattr__` of the user's raises."""
+    """Return `getattr(value, name, None)`, without running a `__getattr__` of the user's."""
     try:
+        if hasattr(type(value), "__getattr__"):
+            return object.__getattribute__(value, name)
         return getattr(value, name, None)
     except Exception:
         return None
@@ -264,8 +266,8 @@ def impure_name(value: Any, module: types.ModuleType | None = None) -> str | Non
     Such as `time.time`, or `os.environ`. None for all others. It is judged by the module that
     defines the value; `module` is where it was found, for one that does not say so.
     """
-    name = getattr(value, "__qualname__", None) or getattr(value, "__name__", None)
-    defined = getattr(value, "__module__", None)
+    name = attribute(value, "__qualname__") or attribute(value, "__name__")
+    defined = attribute(value, "__module__")
     if isinstance(value, types.ModuleType):
         defined, name = value.__name__, None
     elif not (isinstance(name, str) and isinstance(defined, str)):

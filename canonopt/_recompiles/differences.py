@@ -357,6 +357,7 @@ class Difference:
             return ""
         # A library's jit shares nothing, and what is the same to canonopt can be shared.
         is_moot = self.is_jitted_elsewhere if self.is_function else self.is_same_to_canonopt
+        is_moot |= self.kind == "transformation" and any(p.is_of_optax for p in self.parts)
         # If something visible differs, these are two configurations, and nothing would merge them.
         return "" if is_moot or self.visible else self.function.after.why_not_shared or ""
 
@@ -487,7 +488,9 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
     if before.token != after.token:
         yield Difference(TRANSFORMS, before, after, old, new)
     elif old.clearings != new.clearings:
-        yield Difference(CACHE, text_leaf("filled"), text_leaf("cleared"), old, new)
+        # One clearing, between two phases, is likely wanted.
+        cleared = "cleared" if new.clearings == 1 else "cleared again"
+        yield Difference(CACHE, text_leaf("filled"), text_leaf(cleared), old, new)
 
 
 def is_same_call(old: Call, new: Call) -> bool:

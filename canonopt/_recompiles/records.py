@@ -374,12 +374,12 @@ def _is_of_optax(value: Any) -> bool:
     value = value.update if is_gradient_transformation(value) else value
     is_function = isinstance(value, types.FunctionType)
     owner = value if is_function else type(value)
-    is_made = ".<locals>." in owner.__qualname__ if is_function else hasattr(value, "update")
+    is_made = ".<locals>." in owner.__qualname__ if is_function else hasattr(owner, "update")
     return is_made and str(owner.__module__).startswith("optax.") and not isinstance(value, type)
 
 
 def _kind(value: Any) -> str:
-    is_built = _is_of_optax(value) and hasattr(value, "update")  # `optax.MultiSteps`
+    is_built = _is_of_optax(value) and hasattr(type(value), "update")  # `optax.MultiSteps`
     if is_built or is_gradient_transformation(value):
         return "transformation"
     return "callable" if callable(value) and not isinstance(value, type) else "value"
@@ -806,6 +806,7 @@ def _static_parts(value: Any, children: list[Any], structure: Any) -> Iterator[t
 def _spec_leaf(spec: Any, children: list[Any], structure: Any, budget: Budget) -> Leaf:
     """Return the record of a spec without its traced numbers, which are leaves of the call."""
     traced, leaf = {jtu.keystr(key) for key, _ in children}, static_leaf(spec, budget)
+    traced |= {jtu.keystr(key[:-1]) for key, _ in jtu.tree_flatten_with_path(spec)[0]}
     parts = {name: part for name, part in leaf.parts.items() if name not in traced}
     token = _object_token(structure.node_data()[1])
     text = re.sub(r"(canonopt\.dynamic)\([^()]*\)", r"\1(...)", leaf.text)

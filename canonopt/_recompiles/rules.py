@@ -305,6 +305,8 @@ def wanted(d: Difference) -> int:
             is_same = before.number == after.number  # of another type
             return 1 if is_same or d.parameter or d.optimizer else PAIR
         return HANDFUL
+    if d.kind == "cleared":
+        return PAIR
     if d.kind == "options":
         return HANDFUL
     if d.kind == "context":
@@ -352,10 +354,11 @@ def _is_with_narrow(call: Call) -> bool:
 
 def _with_dynamic_number(d: Difference) -> str:
     """Return a line that makes the parameter of a spec dynamic."""
+    holder, parameter = d.new.leaves.get(d.root), d.path.removeprefix(d.root)
     # As a static argument, a spec may have no leaves.
-    if not d.new.is_filtered or d.path != f"{d.root}{d.parameter}":
+    if not d.new.is_filtered or holder is None or not holder.type.startswith("canonopt."):
         return ""
-    value, name = f"{{canonopt}}.dynamic({{leaf}}{d.parameter})", d.parameter.removeprefix(".")
+    value, name = f"{{canonopt}}.dynamic({{leaf}}{parameter})", parameter.removeprefix(".")
     new = f"{name}={value}" if name.isidentifier() else f"**{{{name!r}: {value}}}"
     return _assign(d, f"{{leaf}}.replace({new})")
 

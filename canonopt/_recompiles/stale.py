@@ -222,7 +222,9 @@ class Reads:
             else:
                 self._add_parts(find, value, path)
                 # Not of containers, whose parts are followed one by one, and only so many.
-                if not isinstance(value, dict | list | tuple) and is_library_class(type(value)):
+                if not isinstance(value, _MAPPINGS | list | tuple) and is_library_class(
+                    type(value)
+                ):
                     self._add_functions_in(value)
 
     def _parts(self, value: Any, path: str) -> Iterator[tuple[_Get, Any, str]]:
@@ -232,10 +234,10 @@ class Reads:
         if isinstance(value, types.FunctionType | functools.partial):
             for name, held in _bound(value).items():
                 yield (lambda function, name=name: _bound(function)[name]), held, name
-        elif isinstance(value, dict | list | tuple):
+        elif isinstance(value, _MAPPINGS | list | tuple):
             yield len, len(value), f"len({path})"
             fields = getattr(value, "_fields", ()) if isinstance(value, tuple) else ()
-            items = value.items() if isinstance(value, dict) else enumerate(value)
+            items = value.items() if isinstance(value, _MAPPINGS) else enumerate(value)
             for key, item in [*itertools.islice(items, _MAX_ITEMS)]:
                 is_read = self._names.isdisjoint(fields) or fields[key] in self._names
                 if is_read and isinstance(key, _PLAIN):
@@ -270,12 +272,16 @@ class Reads:
         """Yield the attributes of an instance, a module or a class; add what its methods read."""
         cls = value if isinstance(value, type) else type(value)
         own = {} if value is cls else getattr(value, "__dict__", {})
-        names = self._names & own.keys()
+        definer = next((each for each in cls.__mro__ if "__getattr__" in vars(each)), None)
+        # Of a library's config what it gives, and not where it keeps that. A user's code is not
+        # run: it may find an attribute in anything that the object has.
+        is_asked = value is not cls and definer is not None and is_library_class(definer)
+        names = {*own} if definer is not None and not is_asked else self._names & own.keys()
         for each in cls.__mro__:
             if each is object or is_library_class(each):
                 continue
             names |= self._names & vars(each).keys()
-            for name in ({"__call__", "__getitem__"} | self._names) & {*vars(each)}:
+            for name in ({"__call__", "__getitem__", "__getattr__"} | self._names) & {*vars(each)}:
                 method = vars(each)[name]
                 for inner in ("__func__", "fget", "func"):  # of methods and properties
                     method = getattr(method, inner, method)
@@ -285,8 +291,6 @@ class Reads:
             found = _looked_up(value, name)
             if name in own or not hasattr(type(found), "__get__"):
                 yield functools.partial(_looked_up, name=name), found, f"{path}.{name}"
-        # Of a config what it gives, and not where it keeps that.
-        is_asked = value is not cls and hasattr(cls, "__getattr__")
         for name in sorted(self._names - names) if is_asked else ():
             found = None
             with contextlib.suppress(Exception):
@@ -300,6 +304,7 @@ _KEY = re.compile(r"\['(\w+)'\]$")
 _WRITTEN = (collections.deque, contextvars.ContextVar, logging.Logger, logging.LoggerAdapter)
 _PLAIN: Any = (bool, int, float, complex, str, bytes, type(None), slice, range, type(...))
 _PLAIN += (np.generic, np.dtype, enum.Enum)
+_MAPPINGS = dict | types.MappingProxyType | collections.UserDict | collections.ChainMap
 _WHOLE: Any = (*_PLAIN, np.ndarray, set, frozenset, jax.Array)  # without parts to read
 _CALLABLES = (
     *(types.FunctionType, types.MethodType, functools.partial, type(jax.jit(len))),

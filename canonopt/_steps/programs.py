@@ -131,11 +131,14 @@ class _Tracing:
     reading: Reading
     output: Any = None  # the structure of what the function returned
     copy: Any = None
+    is_copying: bool = False
 
     def run(self, tracers: tuple[Any, ...], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         fn = self.jitted.fn
         if tracers:
+            self.is_copying = True
             self.copy = with_arrays(fn, self.reading, tracers)
+            self.is_copying = False
             fn = self.copy.made
         result = self.jitted.run(fn, args, kwargs)
         leaves, output = jtu.tree_flatten(result)
@@ -389,13 +392,15 @@ def _trace(
     try:
         if arrays:  # else nothing is copied, however much the function leads to
             with_arrays(fn, reading, arrays)
-    except (TypeError, RecursionError):
+    except _UNCOPIED:
         return _WHOLE, None
     tracing = _thread.tracing = _Tracing(program.mark, jitted, reading)
     _thread.jitted = jitted
     try:
         traced = program.call.trace(*given[0], **given[1])
     except Exception as error:
+        if tracing.is_copying and isinstance(error, _UNCOPIED):
+            return _WHOLE, None
         if tracing.copy is None or isinstance(error, ExcessError):
             raise
         # A second trace would change again what this one has changed.
@@ -427,6 +432,8 @@ def _trace(
     return reason, None if is_left else tracing.output
 
 
+# The last two if another thread changes an object meanwhile.
+_UNCOPIED = (TypeError, RecursionError, ValueError, RuntimeError)
 _WHOLE = (
     "it captures an array in an object that canonopt cannot copy. Pass the array as an argument."
 )

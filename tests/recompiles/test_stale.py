@@ -23,6 +23,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 
 import canonopt
 from canonopt._recompiles import StaleRead, StaleWatch
@@ -452,27 +453,36 @@ def test_a_function_is_compared_with_what_it_read_in_an_earlier_block():
     assert (reports.paths, again.paths) == ([], [["config.rate"]] * 2)
 
 
-class Config:
-    """A config that keeps its values elsewhere, as those of absl, OmegaConf and others."""
-
-    def __init__(self, **values):
-        vars(self)["_values"] = {name: types.SimpleNamespace(value=v) for name, v in values.items()}
-
-    def __getattr__(self, name):
-        return self._values[name].value
-
-    def __setattr__(self, name, value):
-        self._values[name].value = value
-
-
-def test_a_config_is_asked_for_the_names_in_the_code():
-    config = Config(model=Config(rate=1.0), seed=1)
+def test_a_config_of_a_library_is_asked_for_the_names_in_the_code():
+    config = OmegaConf.create({"model": {"rate": 1.0}, "seed": 1})
     step = jax.jit(lambda x: x * config.model.rate)
     with Collected() as reports:
         step(X)
         for config.seed, config.model.rate in ((2, 1.0), (3, 2.0)):
             step(X)
     assert reports.paths == [["config.model.rate"]]
+
+
+class Counting:
+    """Finds an attribute elsewhere, and counts how often it is asked."""
+
+    def __init__(self):
+        self.asked, self.values = 0, {"rate": 1.0}
+
+    def __getattr__(self, name):
+        self.asked += 1
+        return self.values[name]
+
+
+def test_the_code_of_a_user_is_not_run_to_find_a_value():
+    config = Counting()
+    step = jax.jit(lambda x: x * config.rate)
+    with Collected() as reports:
+        step(X)
+        config.values["rate"] = 2.0
+        step(X), step(X)
+    assert config.asked == 1
+    assert [report.is_confirmed for report in reports] == [False]
 
 
 def test_a_program_that_is_traced_into_another_one():

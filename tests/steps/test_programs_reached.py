@@ -204,6 +204,29 @@ def fit(layer):
 yield fit(Linear())
 Layer.register(Linear)
 yield fit(Linear())
+### a base that is registered with another class
+class Layer(abc.ABC): ...
+class Dense(Layer): ...
+class Linear: ...
+dense, linear, bases = Dense(), Linear(), "__bases__"
+-> x * (2.0 if isinstance(linear, type(dense).__mro__[1]) else 1.0)
+-> x * (2.0 if isinstance(linear, getattr(type(dense), bases)[0]) else 1.0)
+~ Layer.register(Linear)
+### names beside one that code makes
+class Settings:
+    "Two"
+    _abc_impl, size = 2.0, 1.0
+name = "size"
+-> x * Settings._abc_impl * getattr(Settings, name)
+-> x * len(Settings.__doc__) * getattr(Settings, name)
+~ Settings._abc_impl, Settings.__doc__ = 3.0, "Three"
+### an object that leads back to itself
+def fit(make):
+    space = types.SimpleNamespace(w=xs)
+    space.call = held = make(space)
+    return jit(lambda x: x * space.w * (2.0 if held == space.call else 1.0))(xs)
+makers = (lambda s: functools.partial(len, s)), (lambda s: jax.tree_util.Partial(len, s))
+yield from map(fit, (*makers, lambda s: jax.jit(lambda x: x * s.w)))
 ### subclasses of descriptors
 class Scaled(property):
     def __get__(self, instance, owner=None):
