@@ -488,9 +488,7 @@ def differences(old: Call, new: Call) -> Iterator[Difference]:
     if before.token != after.token:
         yield Difference(TRANSFORMS, before, after, old, new)
     elif old.clearings != new.clearings:
-        # One clearing, between two phases, is likely wanted.
-        cleared = "cleared" if new.clearings == 1 else "cleared again"
-        yield Difference(CACHE, text_leaf("filled"), text_leaf(cleared), old, new)
+        yield Difference(CACHE, text_leaf("filled"), text_leaf("cleared"), old, new)
 
 
 def is_same_call(old: Call, new: Call) -> bool:

@@ -264,7 +264,8 @@ def verdict(
     # Another difference may come between two calls with one of these.
     befores = {tuple(change.before for change in calls[0])}
     afters = [tuple(c.path if is_of_length else c.after for c in changes) for changes in calls]
-    variants = len(befores.union(afters))
+    # One clearing of the caches, between two phases, is likely wanted.
+    variants = len(calls) + 1 if first.kind == "cleared" else len(befores.union(afters))
     # A call that is wanted for one difference needs its program, whatever else differs in it.
     wanted = [max(changes, key=lambda change: change.wanted) for changes in calls]
     same = (c for c in every if (c.path, c.kind) == (wanted[0].path, wanted[0].kind))

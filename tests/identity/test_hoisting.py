@@ -399,8 +399,7 @@ return captured(itertools.count())
 = its captured variable 'value', count\(0\), has state that canonopt cannot read\.
 ### sentinel
 return captured(object())
-= its captured variable 'value', <object object>, cannot be compared by value\. Make its
-= class a frozen dataclass or an equinox\.Module,
+= its captured variable 'value', <object object>, cannot be compared by value\. Create it once
 ### builtin without a module
 import codecs
 return captured(codecs.strict_errors)

@@ -37,6 +37,14 @@ def meshes():
         yield (jax.device_put(ones(8), sharding),)
 
 
+def cleared(phases):
+    step = jax.jit(doubled)
+    for phase in range(phases):
+        if phase:
+            jax.clear_caches()
+        step(ones(3))
+
+
 EXPECTED = {
     "modes": lambda: calls(
         doubled, *((ones(3), mode) for mode in ("train", "eval", "test")), static_argnums=1
@@ -45,6 +53,7 @@ EXPECTED = {
         doubled, ({"x": ones(3), "y": ones(3)},), ({"x": ones(3)},)
     ),
     "a first call per mesh": lambda: calls(doubled, *meshes()),
+    "a clearing between two phases": lambda: cleared(2),
     "buckets of lengths": lambda: calls(doubled, *((ones(n),) for n in (8, 16, 24, 8, 24))),
     "two sizes of a loop": lambda: calls(doubled, (ones(3), 10), (ones(3), 20), static_argnums=1),
 }
@@ -63,6 +72,7 @@ def test_a_handful_of_programs_is_expected(name):
 
 
 AVOIDABLE = {
+    "a clearing after each phase": (lambda: cleared(3), None),
     "a growing batch": (lambda: calls(doubled, *((ones(n),) for n in (1, 2, 3))), "x grows by one"),
     "a growing context": (
         lambda: calls(doubled, *((ones(1, n),) for n in range(8, 56, 8))),
