@@ -105,7 +105,7 @@ class Part(NamedTuple):
 
 # --- differences ----------------------------------------------------------------------------------
 
-_FIELD = re.compile(r"field '(\w+)'")
+_FIELD = re.compile(r"field '([\w.]+)'")
 _STATICS = f"{OPTION}static"
 _MISSING = Leaf("missing", "missing", None)
 

@@ -126,7 +126,7 @@ class Leaf:
     is_unique: bool = False  # the class compares by identity
     stores: frozenset[str] = frozenset()  # the variables around a function that it may change
     is_of_optax: bool = False  # made by a factory of Optax
-    is_own: bool = False  # a part of the value itself, and not of one of its parts
+    is_own: bool = False  # a part of the value itself, or of records in it
     built: str = ""  # the code around a function that builds this variable of it with Optax
 
     @property
@@ -309,7 +309,12 @@ def static_leaf(value: Any, budget: Budget | None = None, is_part: bool = False)
 
 
 def _add_parts(
-    value: Any, budget: Budget, parts: dict[str, Leaf], depth: int = 0, outer: str = ""
+    value: Any,
+    budget: Budget,
+    parts: dict[str, Leaf],
+    depth: int = 0,
+    outer: str = "",
+    is_own: bool = True,
 ) -> None:
     """Add the parts of a value by name, each after what is in it; `outer` is that of the value."""
     named = budget.by_name.get(id(value))
@@ -321,6 +326,9 @@ def _add_parts(
             continue
         if name.startswith("item ") and outer:
             name = f"{name} of {outer}"
+        is_field = name.startswith("field ") and is_own
+        if is_field and outer:  # of a record in a record
+            name = f"{outer[:-1]}.{name.removeprefix('field ')[1:]}"
         if depth and is_spec(value) and type(part) in PLAIN:
             continue  # the numbers of a spec that a function captured are those of its text
         budget.parts -= 1
@@ -328,10 +336,11 @@ def _add_parts(
             budget.seen.add(id(part))
             # Of a global only one level of parts is recorded, which bounds the search.
             is_bounded = name.startswith("global") and not _is_of_optax(part)
-            _add_parts(part, budget, parts, _MAX_DEPTH if is_bounded else depth + 1, name)
+            below = _MAX_DEPTH if is_bounded else depth + 1
+            _add_parts(part, budget, parts, below, name, is_field)
         names = itertools.chain((name,), (f"{name} ({i})" for i in itertools.count(2)))
         leaf = static_leaf(part, budget, is_part=True)
-        if not depth:
+        if is_own:
             built = _built(value, name) if leaf.is_of_optax else ""
             leaf = attrs.evolve(leaf, is_own=True, built=built)
         parts[next(n for n in names if n not in parts)] = leaf

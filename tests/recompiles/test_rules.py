@@ -306,6 +306,16 @@ step(Config(1), 1.0), step(Config(2), 1.0), step(Config(2, "other"), 1.0)
 = config.name: static value: 'run' -> 'other'
 = Or pass jnp.asarray(config.seed), in an argument of its own
 = hint: give config.name one value: it is part of the program. Or pass only what the step reads
+### a field of a config in a static config
+@dataclasses.dataclass(frozen=True)
+class Log:
+    name: str
+@dataclasses.dataclass(frozen=True)
+class Config:
+    log: Log
+step = jax.jit(lambda config, x: x, static_argnums=0)
+step(Config(Log("run-1")), 1.0), step(Config(Log("run-2")), 1.0)
+= config.log.name: static value: 'run-1' -> 'run-2'
 ### a method with a static self and another optimizer
 class Trainer:
     def __init__(self, rate):
