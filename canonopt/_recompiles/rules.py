@@ -131,11 +131,11 @@ def _joined(changes: Iterable[Change]) -> list[str]:
         text = re.sub(rf"(?<![\w.]){path}(?![\w.\[])", "\0", change.hint)
         paths.setdefault(text, []).append(change.path)
     most = 3  # that are named
-    names = [
-        f"{', '.join(of[:most])} and {len(of) - most} more" if len(of) > most else " and ".join(of)
-        for of in paths.values()
-    ]
-    return [text.replace("\0", n) for text, n in zip(paths, names, strict=True) if text]
+    hints = []
+    for text, found in paths.items():
+        *first, last = found if len(found) <= most else [*found[:most], f"{len(found) - most} more"]
+        hints.append(text.replace("\0", f"{', '.join(first)} and {last}" if first else last))
+    return [hint for hint in hints if hint]
 
 
 # --- rules ----------------------------------------------------------------------------------------
