@@ -147,9 +147,11 @@ def _make_record(record: Any, parts: Iterable[Any]) -> Any:
     return made
 
 
-def _by_attributes(attributes: Callable[[Any], dict[str, Any]]) -> Kind:
+def _by_attributes(
+    attributes: Callable[[Any], dict[str, Any]], new: Callable[[type], Any] = object.__new__
+) -> Kind:
     def begin(value: Any, _: Any) -> Any:
-        made = object.__new__(type(value))  # without its `__init__`
+        made = new(type(value))  # without its `__init__`
         attributes_of(made).update(attributes_of(value))
         return made
 
@@ -216,11 +218,7 @@ _KINDS: dict[type, Kind] = {
         lambda value, parts: types.MethodType(*parts),
     ),
     Jitted: Kind(lambda value: [("jitted function", value.__wrapped__)], _make_jitted),
-    types.SimpleNamespace: Kind(
-        lambda value: vars(value).items(),
-        begin=lambda value, _: types.SimpleNamespace(),
-        fill=lambda made, value, parts: vars(made).update(zip(vars(value), parts, strict=True)),
-    ),
+    types.SimpleNamespace: _by_attributes(attributes_of, types.SimpleNamespace.__new__),
     tuple: Kind(enumerate, lambda value, parts: tuple(parts)),
     list: Kind(
         enumerate, begin=lambda value, _: [], fill=lambda made, value, parts: made.extend(parts)

@@ -381,10 +381,9 @@ class Difference:
     @property
     def not_static(self) -> str:
         """Return what else to do if an array is to be in the place of a static argument."""
-        static = self.new.leaves.get(self.root)
         options = (leaf for path, leaf in self.new.leaves.items() if path.startswith(_STATICS))
         has_statics = any(leaf.text != "()" for leaf in options)
-        if self.new.is_filtered or static is None or not (static.is_static and has_statics):
+        if self.new.is_filtered or not (self.is_in_static and has_statics):
             return ""
         return f", with {self.root} left out of static_argnums and static_argnames"
 
@@ -392,11 +391,9 @@ class Difference:
     def as_array(self) -> str:
         """Return words on an array in the place of a static value."""
         words = ", in an argument of its own"  # no other value becomes an array itself
-        root = self.new.leaves.get(self.root)
-        is_whole = root is not None and root.is_static
         if self.is_of_flax:
             words = ", by nnx.data"
-        elif "." in self.path.removeprefix(self.root) and (self.parameter or not is_whole):
+        elif "." in self.path.removeprefix(self.root) and (self.parameter or not self.is_in_static):
             words = self.not_static or ", in a field that is not static"
         elif self.before.number and self.path == self.root:
             words = self.not_static
@@ -425,6 +422,12 @@ class Difference:
     @property
     def root(self) -> str:
         return self.new.root(self.path)
+
+    @property
+    def is_in_static(self) -> bool:
+        """Return True if the whole argument is a static value."""
+        root = self.new.leaves.get(self.root)
+        return root is not None and root.is_static
 
     @property
     def is_of_flax(self) -> bool:

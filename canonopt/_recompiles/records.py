@@ -778,7 +778,7 @@ def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset())
         call.states.add(path)
     leaves[path] = node_leaf(value, is_empty=not children)
     if is_spec(value):
-        leaves[path + UNNAMED_STATIC] = _spec_leaf(value, children, structure, call.budget)
+        leaves[path + UNNAMED_STATIC] = _spec_leaf(value, structure, call.budget)
     else:
         for step, static in _static_parts(value, children, structure):
             _add_static(call, path + step, static)
@@ -812,10 +812,10 @@ def _static_parts(value: Any, children: list[Any], structure: Any) -> Iterator[t
         yield UNNAMED_STATIC, tuple(left) if type(static) is tuple else static
 
 
-def _spec_leaf(spec: Any, children: list[Any], structure: Any, budget: Budget) -> Leaf:
+def _spec_leaf(spec: Any, structure: Any, budget: Budget) -> Leaf:
     """Return the record of a spec without its traced numbers, which are leaves of the call."""
-    traced, leaf = {jtu.keystr(key) for key, _ in children}, static_leaf(spec, budget)
-    traced |= {jtu.keystr(key[:-1]) for key, _ in jtu.tree_flatten_with_path(spec)[0]}
+    leaf, keys = static_leaf(spec, budget), [k for k, _ in jtu.tree_flatten_with_path(spec)[0]]
+    traced = {jtu.keystr(each) for key in keys for each in (key, key[:-1])}  # a number is a node
     parts = {name: part for name, part in leaf.parts.items() if name not in traced}
     token = _object_token(structure.node_data()[1])
     text = re.sub(r"(canonopt\.dynamic)\([^()]*\)", r"\1(...)", leaf.text)

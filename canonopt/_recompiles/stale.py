@@ -222,9 +222,7 @@ class Reads:
             else:
                 self._add_parts(find, value, path)
                 # Not of containers, whose parts are followed one by one, and only so many.
-                if not isinstance(value, _MAPPINGS | list | tuple) and is_library_class(
-                    type(value)
-                ):
+                if not isinstance(value, _CONTAINERS) and is_library_class(type(value)):
                     self._add_functions_in(value)
 
     def _parts(self, value: Any, path: str) -> Iterator[tuple[_Get, Any, str]]:
@@ -234,7 +232,7 @@ class Reads:
         if isinstance(value, types.FunctionType | functools.partial):
             for name, held in _bound(value).items():
                 yield (lambda function, name=name: _bound(function)[name]), held, name
-        elif isinstance(value, _MAPPINGS | list | tuple):
+        elif isinstance(value, _CONTAINERS):
             yield len, len(value), f"len({path})"
             fields = getattr(value, "_fields", ()) if isinstance(value, tuple) else ()
             items = value.items() if isinstance(value, _MAPPINGS) else enumerate(value)
@@ -305,6 +303,7 @@ _WRITTEN = (collections.deque, contextvars.ContextVar, logging.Logger, logging.L
 _PLAIN: Any = (bool, int, float, complex, str, bytes, type(None), slice, range, type(...))
 _PLAIN += (np.generic, np.dtype, enum.Enum)
 _MAPPINGS = dict | types.MappingProxyType | collections.UserDict | collections.ChainMap
+_CONTAINERS = _MAPPINGS | list | tuple
 _WHOLE: Any = (*_PLAIN, np.ndarray, set, frozenset, jax.Array)  # without parts to read
 _CALLABLES = (
     *(types.FunctionType, types.MethodType, functools.partial, type(jax.jit(len))),
@@ -570,7 +569,7 @@ class _Program:
             self.active, self.reads = None, self._first
         changes = self.reads.changes()
         # What has changed before without an effect may have one now, if there is time to find out.
-        if changes.keys() <= self._harmless and not (changes and may_trace):
+        if not changes or (not may_trace and changes.keys() <= self._harmless):
             return None
         self.reads = self.reads.now()
         # What has changed before without an effect is not the cause.
