@@ -57,13 +57,21 @@ def _take_out(parameters: dict[str, Any]) -> tuple[dict[str, Any], dict[str, Any
     return {n: mapped(value, change, n) for n, value in parameters.items()}, children
 
 
-def _with_weak_type(child: Any, dtype: Any) -> Any:
+def _type_of(child: Any) -> Any:
+    """Return the type of a number, the dtype of a weakly typed array, `None` for anything else."""
+    if isinstance(child, Dynamic):
+        return child.kind
+    is_weak = isinstance(child, jax.Array) and getattr(child, "weak_type", False)
+    return child.dtype if is_weak else None
+
+
+def _with_weak_type(child: Any, then: Any) -> Any:
     """Return a child with the weak type that a checkpoint or NumPy may have taken from it."""
-    if dtype is None or not isinstance(child, _ARRAYS | np.generic):
+    if not (isinstance(then, np.dtype) and isinstance(child, _ARRAYS | np.generic)):
         return child
     array = jnp.asarray(child)
     # Whoever has given it another dtype wants an ordinary array.
-    is_same = array.dtype == jax.dtypes.canonicalize_dtype(dtype)
+    is_same = array.dtype == jax.dtypes.canonicalize_dtype(then)
     return converted(array, array.dtype, True) if is_same else child
 
 
@@ -81,8 +89,7 @@ class Template:
     # With a hole for each child.
     parameters: dict[str, Any]
     paths: tuple[str, ...]
-    # For each child, its dtype if it was a weakly typed array when the spec was built.
-    weak: tuple[Any, ...]
+    types: tuple[Any, ...]  # of each child when the spec was built, as `_type_of` has them
     watched: Watched | None = None
     # The class of the spec, which is known when the factory was called once.
     cls: Any = None
@@ -95,11 +102,11 @@ class Template:
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
         if self.watched is None:
             return ()
-        return (self.factory, self.paths, self.weak, *self.parameters.values())
+        return (self.factory, self.paths, self.types, *self.parameters.values())
 
     def filled(self, children: Iterable[Any]) -> dict[str, Any]:
         """Return the parameters, with copies of their containers, and `children` in the holes."""
-        by_path = dict(zip(self.paths, map(_with_weak_type, children, self.weak), strict=True))
+        by_path = dict(zip(self.paths, map(_with_weak_type, children, self.types), strict=True))
         change = lambda _, value: by_path[value.path] if type(value) is Hole else value  # noqa: E731
         return {n: mapped(v, change, n) for n, v in copied(self.parameters).items()}
 
@@ -222,13 +229,10 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
     parameters, by_path = _take_out(parameters)
     children, static = tuple(by_path.values()), tuple(parameters.values())
     reading = read(factory.held, static)
-    is_weak = lambda child: isinstance(child, jax.Array) and getattr(child, "weak_type", False)  # noqa: E731
-    weak = tuple(child.dtype if is_weak(child) else None for child in children)
-    new = Template(factory, parameters, tuple(by_path), weak)
-    are_numbers = tuple(isinstance(child, Dynamic) for child in children)
-    key = (token_of(factory), new.weak, are_numbers, reading.key)
+    new = Template(factory, parameters, tuple(by_path), tuple(map(_type_of, children)))
+    key = (token_of(factory), new.types, reading.key)
     template = _templates.get(key) if reading.is_comparable else None
-    if template is not None and all(are_numbers):
+    if template is not None and all(isinstance(child, Dynamic) for child in children):
         return _put_together(template, children)
     # The factory is called here for its errors and its warnings, and to see what it makes.
     deferred = Deferred(factory, None, flat=(tuple(map(_first_member, children)), new))
