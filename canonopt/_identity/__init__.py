@@ -15,7 +15,6 @@ from .captured import KEEPS as KEEPS
 from .captured import NUMPY as NUMPY
 from .captured import all_inside as all_inside
 from .captured import keeps_state as keeps_state
-from .captured import leads_to_objects as leads_to_objects
 from .captured import note_not_shared as note_not_shared
 from .captured import read_call as read_call
 from .captured import why_not_shared as why_not_shared

@@ -11,12 +11,10 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .._jax_internals.functions import Jitted
 from .._python_internals.libraries import is_library_function
 from .._python_internals.weak import WeakIdMap
-from .instances import is_record
 from .interning import read
-from .parts import MAX_NODES, WHOLE, Copy, Graph
+from .parts import Copy, Graph
 from .reader import MAX_WORDS, Reading
 
 
@@ -29,22 +27,6 @@ def all_inside(value: Any) -> Iterator[Any]:
             if hasattr(type(node), "__canonical_parts__") and id(node) not in specs:
                 specs.add(id(node))
                 pending.append(tuple(node.__canonical_parts__("now")))
-
-
-def leads_to_objects(value: Any) -> bool:
-    """Return True if `value` leads to an array, or to an object that may hold one."""
-    if not value:  # of most specs
-        return False
-    for count, node in enumerate(all_inside(value), 1):
-        kind = type(node)
-        leads_on = kind in _LEAD_ON or hasattr(kind, "__canonical_parts__") or is_record(kind)
-        if not leads_on or count >= MAX_NODES:
-            return True
-    return False
-
-
-_LEAD_ON = WHOLE | {types.FunctionType, types.MethodType, functools.partial, Jitted}
-_LEAD_ON |= {tuple, list, dict}
 
 
 # --- functions that are called now ---------------------------------------------------------------

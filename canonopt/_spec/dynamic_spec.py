@@ -21,7 +21,7 @@ import jax.tree_util as jtu
 import numpy as np
 import optax
 
-from .._identity import HoldsArray, Mode, Table, Watched, leads_to_objects, read
+from .._identity import HoldsArray, Mode, Table, Watched, read
 from .._jax_internals.tracing import makes_tracers
 from .._optax_compat import as_transform
 from .._python_internals.weak import token_of
@@ -299,16 +299,17 @@ class _Dynamic(Configured):
         # Its arrays have been taken out: this is the static rest of a pytree that holds a spec. Or
         # they are read as parts.
         template = _flatten(self)[1]
-        is_kept = mode == "now" and not leads_to_objects((*template.parameters.values(),))
-        return template if is_kept else token_of(template)
+        if mode != "now":
+            return token_of(template)
+        return template if template.watched is None else "dynamic spec"
 
     def __canonical_parts__(self, mode: Mode) -> tuple[Any, ...]:
-        held = super().__canonical_parts__("held")
         if mode != "now":
-            return held
+            return ()
         # A spec among the children writes its own key: leaves alone do not tell what holds them.
         is_spec = lambda node: isinstance(node, _Dynamic) and node is not self  # noqa: E731
-        return (*held, *jtu.tree_leaves(self, is_leaf=is_spec))
+        leaves = jtu.tree_leaves(self, is_leaf=is_spec)
+        return (*_flatten(self)[1].__canonical_parts__(mode), *leaves)
 
 
 # --- the public function ------------------------------------------------------------------------

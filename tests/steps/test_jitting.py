@@ -9,6 +9,7 @@ import inspect
 import itertools
 import pickle
 import threading
+import types
 
 import attrs
 import equinox as eqx
@@ -592,7 +593,11 @@ MADE_IN_FIT = {
     "schedule": lambda: canonopt.sgd(canonopt.linear_schedule(0.1, 0.0, 10)),
     "nested": lambda: canonopt.chain(optax.clip(1.0), canonopt.sgd(0.1)),
     "mask": lambda: canonopt.masked(canonopt.sgd(0.1), lambda params: True),
+    "dynamic with a mask that holds a model": lambda: canonopt.adamw(
+        canonopt.dynamic(0.1), mask=lambda params, model=OF_A_RUN: model.is_masked
+    ),
 }
+OF_A_RUN = types.SimpleNamespace(is_masked=True, weight=jnp.ones(3))
 
 
 @pytest.mark.parametrize("make", MADE_IN_FIT.values(), ids=MADE_IN_FIT)
