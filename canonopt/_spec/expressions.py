@@ -17,9 +17,11 @@ def expression(value: Any) -> str:
     kind = type(value)
     if rule := _RULES.get(kind):
         return rule(value)
-    if isinstance(value, types.FunctionType) and (factory := vars(value).get("factory")):
-        return factory.expression
-    if isinstance(value, types.FunctionType | type):
+    if isinstance(value, types.FunctionType):
+        # The user's may have an attribute of this name, and a wrapper that of what it wraps.
+        factory: Any = vars(value).get("factory")
+        return factory.expression if getattr(factory, "builder", None) is value else _named(value)
+    if isinstance(value, type):
         return _named(value)
     if is_namedtuple(kind):
         return call_expression(_named(kind), (), dict(zip(value._fields, value, strict=True)))

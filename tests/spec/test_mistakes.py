@@ -162,6 +162,7 @@ def test_what_is_a_schedule_however_it_is_written_is_no_mistake():
     rate.factory = "a note of the user's"
     for schedule in (Decay(0.5), rate, functools.partial(Decay, 0.5)()):
         optim = canonopt.sgd(schedule)
+        assert repr(optim).startswith("canonopt.sgd(learning_rate=")
         updates, _ = optim.update(jnp.ones(2), optim.init(jnp.ones(2)))
         assert updates.tolist() == [-0.5, -0.5]
 
