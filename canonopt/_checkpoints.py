@@ -91,7 +91,7 @@ def restore_like(
     except Exception as error:
         text = " ".join(f"{type(error).__name__}: {error}".split())
         fix = "Restore another checkpoint, or restore it into a tree like the one that was saved."
-        leaves, _ = jtu.tree_flatten_with_path(like)
+        leaves = jtu.tree_leaves_with_path(like)
         if path := next((jtu.keystr(path) for path, leaf in leaves if callable(leaf)), ""):
             fix += f" like{path} is a function, which Orbax and Flax cannot restore: before that, "
             fix += "functions, like = eqx.partition(like, callable)."

@@ -328,8 +328,7 @@ def _as_class(build: Any) -> type:
 
     function = build.factory.function
     vars(new)["__wrapped__"] = function.__init__  # for its signature
-    names = ("__doc__", "__module__", "__canonical_owner__", "factory")
-    body = {name: getattr(build, name) for name in names}
+    body = {name: getattr(build, name) for name in ("__doc__", "__module__", "factory")}
     made = type(build.__name__, (function,), {**body, "__new__": new})
     return made
 

@@ -10,7 +10,6 @@ import functools
 import importlib
 import operator
 import re
-import sys
 import types
 from collections.abc import Callable, Hashable, Iterator
 from typing import TYPE_CHECKING, Any, Self
@@ -22,6 +21,7 @@ import optax
 
 from .._identity import PLAIN, Mode, Watched, is_frozen_record, is_in_place, is_namedtuple, kind_of
 from .._optax_compat import as_transform, is_transformation, number_or_none
+from .._python_internals.namespaces import loaded
 from .._python_internals.weak import token_of
 from ..errors import NotAFactoryError, ParameterError
 from .dynamic_number import Dynamic
@@ -340,10 +340,8 @@ def copied(parameters: dict[str, Any], is_plain: bool = False) -> dict[str, Any]
             array = value.copy(order="K")
             array.flags.writeable = value.flags.writeable
             return array
-        if is_plain and kind.__name__ in ("DictConfig", "ListConfig"):
-            omegaconf: Any = sys.modules.get("omegaconf")
-            if isinstance(value, getattr(omegaconf, kind.__name__, ())):
-                return omegaconf.OmegaConf.to_container(value, resolve=True)
+        if is_plain and issubclass(kind, loaded("omegaconf", "Container")):
+            return loaded("omegaconf", "OmegaConf").to_container(value, resolve=True)
         return value
 
     return {name: copy_of(value) for name, value in parameters.items()}
@@ -486,7 +484,7 @@ def make_spec(
 
 def _note_leaf(params: Any, error: Exception) -> None:
     """Note on an error that `params` has a leaf without a dtype, as a whole model has."""
-    for path, leaf in jtu.tree_flatten_with_path(params)[0]:
+    for path, leaf in jtu.tree_leaves_with_path(params):
         if not hasattr(leaf, "dtype") and not isinstance(leaf, bool | int | float | complex):
             note = (
                 f"{jtu.keystr(path)} is no array, but {type(leaf)}. Write optim.init(eqx.filter("
