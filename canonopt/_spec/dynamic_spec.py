@@ -19,11 +19,9 @@ import jax.core
 import jax.numpy as jnp
 import jax.tree_util as jtu
 import numpy as np
-import optax
 
 from .._identity import HoldsArray, Mode, Table, Watched, read
 from .._jax_internals.tracing import makes_tracers
-from .._optax_compat import as_transform
 from .._python_internals.weak import token_of
 from ..errors import DynamicSpecError
 from .double_float import converted
@@ -123,21 +121,8 @@ class Deferred(Internals):
     flat: tuple[tuple[Any, ...], Template] = dataclasses.field(kw_only=True)
 
     def build(self) -> Any:
-        if issubclass(self.flat[1].cls, optax.GradientTransformation):
-            return self.first()
-        return lambda count: self._run(lambda made: made(count))
-
-    def transform(self) -> optax.GradientTransformationExtraArgs:
-        """Return the transformation that makes the call when it runs."""
-
-        def init(params: Any) -> Any:
-            return self._run(lambda made: as_transform(made).init(params))
-
-        def update(updates: Any, state: Any, params: Any = None, **extra_args: Any) -> Any:
-            run = lambda made: as_transform(made).update(updates, state, params, **extra_args)  # noqa: E731
-            return self._run(run)
-
-        return optax.GradientTransformationExtraArgs(init, update)
+        """Return the result of the factory, to see what it is and to ask for its attributes."""
+        return first_branch(self._result)
 
     def check(self) -> None:
         """Raise `DynamicSpecError` if the factory would now be called with other values."""
@@ -149,23 +134,22 @@ class Deferred(Internals):
             "Build the spec again, or write Python numbers instead of traced ones.",
         )
 
-    def first(self) -> Any:
-        """Return the result of the factory, to see what it is and to ask for its attributes."""
-        return first_branch(self._result)
-
-    def _run(self, use: Callable[[Any], Any]) -> Any:
+    def run(self, use: Callable[[Any], Any]) -> Any:
         """Return `use` of what the factory makes, with an array for each number in it.
 
         **Raises:** `DynamicSpecError` if that needs the value of a traced number.
         """
+        self.check()
         try:
-            return both_branches(lambda: _as_arrays(use(self._result())))
+            result = both_branches(lambda: _as_arrays(use(self._result())))
         except (TypeError, ValueError) as error:  # of JAX, or of a check of arguments
             is_noted = any(note.startswith(_GIVEN) for note in getattr(error, "__notes__", ()))
             if not isinstance(error, DynamicSpecError) and not is_noted:
                 paths = ", ".join(self.flat[1].paths)
                 error.add_note(f"{_GIVEN} {paths} of {self.factory.expression}. {_WRITE}")
             raise
+        self.check()
+        return result
 
     def _result(self) -> Any:
         if self.made is not None:
@@ -236,7 +220,7 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
         return _put_together(template, children)
     # The factory is called here for its errors and its warnings, and to see what it makes.
     deferred = Deferred(factory, None, flat=(tuple(map(_first_member, children)), new))
-    new.cls = _dynamic_class_for(class_for(factory, deferred.first()))
+    new.cls = _dynamic_class_for(class_for(factory, deferred.build()))
     if reading.is_comparable:
         if reading.can_change:
             # The factory is called again for each trace, and must then read the same.

@@ -52,14 +52,10 @@ class Internals:
         """Return what the factory makes of the parameters."""
         return self.made
 
-    def transform(self) -> optax.GradientTransformationExtraArgs:
-        """Return that as a transformation."""
-        return as_transform(self.made)
-
-    def run(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Call a part of what the factory made, which may change what the spec was built from."""
+    def run(self, use: Callable[[Any], Any]) -> Any:
+        """Return `use` of what the factory made, which may change what the spec was built from."""
         self.check()
-        result = function(*args, **kwargs)
+        result = use(self.build())
         self.check()
         return result
 
@@ -439,7 +435,7 @@ class ScheduleSpec(Configured):
 
     def __call__(self, count: jax.typing.ArrayLike) -> jax.typing.ArrayLike:
         """Return the value at `count`, an integer scalar: the number of updates so far."""
-        return self._internals.run(self._internals.build(), count)
+        return self._internals.run(lambda schedule: schedule(count))
 
 
 def _registered(cls: Any) -> Any:
@@ -459,18 +455,18 @@ def make_spec(
 ) -> Configured:
     """Make a spec of class `cls`. Every spec is made here."""
     if issubclass(cls, Spec):
-        # `init_like_grads` looks for it among what `update` captures.
-        called = internals.transform()
 
         def init(params: Any) -> Any:
             try:
-                return internals.run(called.init, params)
+                return internals.run(lambda made: as_transform(made).init(params))
             except Exception as error:
                 _note_leaf(params, error)
                 raise
 
         def update(updates: Any, state: Any, params: Any = None, **extra_args: Any) -> Any:
-            return internals.run(called.update, updates, state, params, **extra_args)
+            return internals.run(
+                lambda made: as_transform(made).update(updates, state, params, **extra_args)
+            )
 
         spec = tuple.__new__(cls, (init, update))
         # A jit cache that holds one of the functions holds the spec, and so keeps it interned.
