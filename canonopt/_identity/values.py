@@ -246,9 +246,9 @@ def read_keyed(reader: Reader, value: Any, mode: Mode) -> None:
     """Read an object of canonopt, which writes its own key.
 
     - `__canonical_key__` returns what stands for it in a key. Raises `HoldsArray` if it has leaves.
-        In the key of a function that is traced "now", an interned object stands for itself if
-        nothing in it can change. A token would not be found again: if the object died, an equal one
-        gets another.
+        In the key of a function that is traced "now", an interned object in which nothing can
+        change stands for itself, and the program keeps it. A token would not be found again: if the
+        object died, an equal one gets another.
     - `__canonical_parts__` returns values that it has read and that can change, or that are read in
         its place.
     """

@@ -89,6 +89,7 @@ class Template:
     paths: tuple[str, ...]
     types: tuple[Any, ...]  # of each child when the spec was built, as `_type_of` has them
     watched: Watched | None = None
+    is_interned: bool = False
     # The class of the spec, which is known when the factory was called once.
     cls: Any = None
 
@@ -226,6 +227,7 @@ def make_dynamic(factory: Any, parameters: dict[str, Any]) -> Configured:
             # The factory is called again for each trace, and must then read the same.
             new.watched = Watched(reading, lambda: read(factory.held, static))
             new.watched.stands_in(_templates, key, weakref.ref(new))
+        new.is_interned = True
         new = _templates.setdefault(key, new)
     is_whole = all(map(operator.is_, deferred.flat[0], children))
     return _put_together(new, children, deferred.made if is_whole else None)
@@ -283,7 +285,7 @@ class _Dynamic(Configured):
         # Its arrays have been taken out: this is the static rest of a pytree that holds a spec. Or
         # they are read as parts.
         template = _flatten(self)[1]
-        if mode != "now":
+        if mode != "now" or not template.is_interned:
             return token_of(template)
         return template if template.watched is None else "dynamic spec"
 

@@ -161,6 +161,7 @@ class Factory:
                 return spec  # the factory has changed what was read, and is to do so each time
             internals.watched = Watched(reading, read_again)
             internals.watched.stands_in(self.specs, key, weakref.ref(internals))
+        internals.is_interned = True
         return self.specs.setdefault(key, internals).spec  # another thread may have been faster
 
     def _as_meant(self, name: str, value: Any) -> Any:

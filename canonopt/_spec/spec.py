@@ -43,6 +43,8 @@ class Internals:
     roots: tuple[tuple[Any, ...], tuple[Any, ...]] = ((), ())
     # The spec, or the function that builds specs. Only if a table may hold this.
     spec: Any = None
+    # True if a table has it. A spec that no build finds again stands for no other.
+    is_interned: bool = False
     # True if the configuration was built again and found in a table.
     is_rebuilt: bool = False
     # True if a call for it that is remembered has a zero, which equals -0.0.
@@ -214,7 +216,7 @@ class Configured:
 
     def __canonical_key__(self, mode: Mode) -> Hashable:
         known = self._internals
-        if mode != "now":
+        if mode != "now" or not known.is_interned:
             return token_of(known)
         return self if known.watched is None else "spec"
 

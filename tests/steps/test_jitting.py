@@ -10,6 +10,7 @@ import itertools
 import pickle
 import threading
 import types
+import weakref
 
 import attrs
 import equinox as eqx
@@ -615,6 +616,27 @@ def test_finds_the_program_after_the_garbage_collector_took_the_spec(make):
             fit()
             gc.collect()
     assert log["step"].traces == log["step"].compiles == 1
+
+
+@pytest.mark.parametrize("rate", [0.1, canonopt.dynamic(0.1)], ids=repr)
+@pytest.mark.parametrize("also", [None, iter(())], ids=["read in full", "not comparable"])
+def test_a_program_keeps_nothing_that_a_spec_holds(rate, also):
+    model = Frozen(jnp.ones(3))
+    reference = weakref.ref(model)
+
+    def fit(model):
+        optim = canonopt.adamw(rate, mask=lambda params, also=also: model is not None)
+
+        def step(params, state):
+            return optim.update(params, state, params)
+
+        canonopt.jit(step)(three, optim.init(three))
+
+    for _ in range(2):
+        fit(model)
+    del model
+    gc.collect()
+    assert reference() is None
 
 
 def of_schedule(schedule, *args):
