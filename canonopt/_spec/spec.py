@@ -102,8 +102,12 @@ class Configured:
     # The factory of the class, if it has one.
     _builder: Any = None
 
-    def __new__(cls, /, **fields: Any) -> Self:
-        return cls._from_fields(fields)
+    def __new__(cls, /, **fields: Any) -> Any:
+        if cls._builder is not None:
+            return cls._builder.from_fields(fields)
+        problem = f"{cls.__name__} is a base class, so it does not know which factory to call."
+        fix = "Write canonopt.adam(...) and so on, and spec.replace(...) in place of attrs.evolve."
+        raise ParameterError(problem, fix)
 
     def __setattr__(self, name: str, value: Any) -> None:
         from attrs.exceptions import FrozenInstanceError
@@ -182,14 +186,6 @@ class Configured:
             elif isinstance(value, kinds):
                 listed[path] = value
         return listed
-
-    @classmethod
-    def _from_fields(cls, fields: dict[str, Any]) -> Any:
-        if cls._builder is not None:
-            return cls._builder.from_fields(fields)
-        problem = f"{cls.__name__} is a base class, so it does not know which factory to call."
-        fix = "Write canonopt.adam(...) and so on, and spec.replace(...) in place of attrs.evolve."
-        raise ParameterError(problem, fix)
 
     def parameters(self) -> dict[str, Any]:
         """Return the value of each parameter, by name."""
@@ -387,7 +383,7 @@ class Spec(Configured, optax.GradientTransformationExtraArgs):
         # `dataclasses.asdict` and others copy a named tuple by its items.
         if pair or fields.keys() == {*cls._fields}:
             return _of_pair(*pair, **fields)
-        return cls._from_fields(fields)
+        return super().__new__(cls, **fields)
 
     # `_replace` calls it.
     _make: Any = classmethod(lambda cls, iterable: _of_pair(*iterable))
