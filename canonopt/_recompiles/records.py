@@ -271,8 +271,13 @@ class Budget:
     by_name: Mapping[int, Collection[str]] = attrs.field(factory=dict)
 
 
-def static_leaf(value: Any, budget: Budget | None = None, is_part: bool = False) -> Leaf:
-    """Return the record of a static value, without digest or parts if the budget is used up."""
+def static_leaf(
+    value: Any, budget: Budget | None = None, is_part: bool = False, explain: bool = False
+) -> Leaf:
+    """Return the record of a static value, without digest or parts if the budget is used up.
+
+    `explain` asks why another build of it would not be the same.
+    """
     budget = Budget() if budget is None else budget
     if type(value) in PLAIN:
         is_float = type(value) in (float, complex)
@@ -283,13 +288,17 @@ def static_leaf(value: Any, budget: Budget | None = None, is_part: bool = False)
     facts: dict[str, Any] = {"parts": {}}
     if budget.words > 0:
         with contextlib.suppress(Exception):
-            found = read((value,), max_words=budget.words).key
-            facts["digest"] = found if len(found) < budget.words else None
-            budget.words -= len(found)
+            found = read((value,), explain=explain, max_words=budget.words)
+            facts["digest"] = found.key if len(found.key) < budget.words else None
+            budget.words -= len(found.key)
+            if found.incomparable:
+                facts["why_not_shared"] = _reason(value, found.incomparable[0])
     kind = "value"
     with contextlib.suppress(Exception):  # from an attribute of a user's class
         kind, facts["is_of_optax"] = _kind(value), _is_of_optax(value)
-        facts["made"], facts["why_not_shared"] = _made(value), _why_not_shared(value)
+        facts["made"] = _made(value)
+        if is_spec(value):
+            facts["why_not_shared"] = _why_spec_not_shared(value)
         if isinstance(value, types.FunctionType):
             facts["code"] = key_of(value.__code__)
         if not is_part:
@@ -394,10 +403,8 @@ def _kind(value: Any) -> str:
     return "callable" if callable(value) and not isinstance(value, type) else "value"
 
 
-def _why_not_shared(value: Any) -> str | None:
+def _why_spec_not_shared(value: Any) -> str | None:
     """Return why canonopt does not take a spec for an equal one."""
-    if not is_spec(value):
-        return None
     found = read((*value.parameters().values(),), explain=True).incomparable
     return f"{text_of(found[0].part)} {found[0].why}. {found[0].fix}" if found else None
 
@@ -729,14 +736,10 @@ def _is_given(found: Any, value: Any) -> bool:
 def _add_static(call: Call, path: str, value: Any) -> None:
     if module_parts(value) is not None:
         return _add(call, path, value)
-    leaf = static_leaf(value, call.budget)
     made_by = value.func if isinstance(value, functools.partial) else value
     is_users = isinstance(made_by, types.FunctionType) and not is_library_function(made_by)
-    if is_users or isinstance(value, types.MethodType):
-        with contextlib.suppress(Exception):
-            found = read((value,), explain=True, max_words=call.budget.words).incomparable
-            leaf = attrs.evolve(leaf, why_not_shared=_reason(value, found[0]) if found else None)
-    call.leaves[path] = leaf
+    is_explained = is_users or isinstance(value, types.MethodType)
+    call.leaves[path] = static_leaf(value, call.budget, explain=is_explained)
 
 
 def _add(call: Call, path: str, value: Any, outer: frozenset[int] = frozenset()) -> None:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, Self
 
 import attrs
 
-from .._texts import times
+from .._texts import listed, times
 from .differences import Difference, nearest
 from .records import FUNCTION, GIVEN, TRANSFORMS, Call
 
@@ -133,8 +133,8 @@ def _joined(changes: Iterable[Change]) -> list[str]:
     most = 3  # that are named
     hints = []
     for text, found in paths.items():
-        *first, last = found if len(found) <= most else [*found[:most], f"{len(found) - most} more"]
-        hints.append(text.replace("\0", f"{', '.join(first)} and {last}" if first else last))
+        named = found if len(found) <= most else [*found[:most], f"{len(found) - most} more"]
+        hints.append(text.replace("\0", listed(named)))
     return [hint for hint in hints if hint]
 
 

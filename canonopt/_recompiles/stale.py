@@ -48,7 +48,7 @@ from .._python_internals.libraries import (
 )
 from .._python_internals.rebinding import captured_by, cells_of
 from .._python_internals.weak import WeakIdMap
-from .._texts import is_gradient_transformation, text_of
+from .._texts import is_gradient_transformation, listed, text_of
 from ..errors import CanonoptError, StaleReadError
 from .differences import shortened
 
@@ -498,7 +498,7 @@ class StaleRead:
             f"{self.function} goes on with an old value, since call {self.since}:",
             *(f"  {value}" for value in self.values),
             f"  {calls} since; {again}",
-            f"  hint: pass {' and '.join(names)} to {self.function} as "
+            f"  hint: pass {listed(names)} to {self.function} as "
             f"{'arguments' if len(names) > 1 else 'an argument'}{static}",
         ]
 
