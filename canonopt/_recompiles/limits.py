@@ -390,7 +390,7 @@ _HOW_TO_RECORD = (
 
 
 def _told(log: FunctionLog, entry: Entry) -> Cause:
-    """Return why there is an entry, by what all logs that somebody has know of earlier ones."""
+    """Return why there is an entry, against the earlier calls of all logs that are alive."""
     earlier = earlier_entries(log, entry)
     if entry.shapes is None:
         entry.compare_with(earlier)

@@ -104,7 +104,7 @@ class Entry(Timed):
         return self._explanation
 
     def compare_with(self, earlier: Iterable["Entry"]) -> None:
-        """Note the first and the last of earlier calls, to be compared when somebody asks."""
+        """Note the first and the last of earlier calls, which `explanation` compares."""
         calls = [each.call for each in earlier if each.call is not None]
         self._earlier = [*calls[:_MAX_FIRST], *calls[_MAX_FIRST:][-_MAX_LAST:]]
 
@@ -266,7 +266,7 @@ def verdict(
     afters = [tuple(c.path if is_of_length else c.after for c in changes) for changes in calls]
     # One clearing of the caches, between two phases, is likely wanted.
     variants = len(calls) + 1 if first.kind == "cleared" else len(befores.union(afters))
-    # A call that is wanted for one difference needs its program, whatever else differs in it.
+    # A call with one difference that is wanted needs its program, whatever else differs.
     wanted = [max(changes, key=lambda change: change.wanted) for changes in calls]
     same = (c for c in every if (c.path, c.kind) == (wanted[0].path, wanted[0].kind))
     values = {text for change in same for text in (change.before, change.after)}
@@ -521,7 +521,7 @@ class CompileLog:
         return "\n".join(lines)
 
     def _is_known_to_others(self, log: FunctionLog) -> bool:
-        """Return True if another log that somebody still has is of calls before these."""
+        """Return True if another log that is alive has calls before these."""
         return bool(log.entries and earlier_entries(log, log.entries[0]))
 
     def _repr_html_(self) -> str:
@@ -552,12 +552,12 @@ class CompileLog:
         return [*self._logs[log.key].entries] if log.key in self._logs else []
 
 
-# The logs that somebody still has, by id.
+# The logs that are alive, by id.
 _alive: weakref.WeakValueDictionary[int, CompileLog] = weakref.WeakValueDictionary()
 
 
 def earlier_entries(log: FunctionLog, entry: Entry) -> list[Entry]:
-    """Return the entries of the same function or operation before this one, in all logs."""
+    """Return the entries of the same function or operation before this one, in all live logs."""
     # A list of references at once, since other threads may make logs.
     logs = (reference() for reference in _alive.valuerefs())
     found = (other for each in logs if each is not None for other in each.entries_like(log))

@@ -129,7 +129,7 @@ class Reads:
                 value = find()
                 if is_same(value):
                     continue
-            except ReferenceError:  # what nobody has any more reads nothing
+            except ReferenceError:  # the object is gone, so nothing reads it
                 continue
             except Exception:
                 value = _GONE
@@ -152,7 +152,7 @@ class Reads:
         return {path: each for path, each in found.items() if path not in leads}
 
     def named(self, paths: list[str]) -> list[str]:
-        """Return the paths but those to items whose keys no code names; all if that leaves none."""
+        """Return the paths without items whose keys no code names, or all if none is left."""
         keys = {path: _KEY.search(path) for path in paths}
         return [p for p, key in keys.items() if key is None or key[1] in self._names] or paths
 
@@ -545,7 +545,7 @@ class _Program:
         self._first = self.reads = reads
 
     def again(self) -> "_Program":
-        """Return the same program as nobody has compared it yet."""
+        """Return a copy as it was before its first comparison."""
         made = copy.copy(self)
         made.active, made._traced, made._harmless = None, None, set()  # noqa: SLF001
         made.reads = self._first
