@@ -82,6 +82,8 @@ class Program:
         vars(call)["__canonical_trace__"] = functools.partial(_traced_again, mark)
         self.call = jit_with_captured(call, jitted.wrapped, jitted.options)
         self.structure = structure  # of the arguments that it is traced for
+        # JAX matches `out_shardings` with the whole result.
+        self.returns_tree = jitted.options.get("out_shardings") is not None
         self.pinned = pinned  # of which the key has the ids
 
 
@@ -148,7 +150,7 @@ class _Tracing:
         except TypeError:
             return result  # which JAX refuses, and names the place
         self.output = output
-        return leaves
+        return result if self.jitted.options.get("out_shardings") is not None else leaves
 
 
 # --- calls ----------------------------------------------------------------------------------------
@@ -166,7 +168,7 @@ class _Use:
         """Run the program; `_UNTRACED` if it has no trace for these arguments."""
         _thread.jitted = jitted
         try:
-            leaves = self.program.call(*args, **self.captured, **kwargs)
+            result = self.program.call(*args, **self.captured, **kwargs)
         except NotTraced:
             return _UNTRACED
         except (ValueError, RuntimeError) as error:
@@ -176,6 +178,7 @@ class _Use:
             raise
         finally:
             _thread.jitted = None
+        leaves = jtu.tree_leaves(result) if self.program.returns_tree else result
         return self.output.unflatten(leaves)
 
 
