@@ -98,6 +98,13 @@ class Part(NamedTuple):
         return self.before.is_of_optax or self.before.kind == "transformation"
 
     @property
+    def is_another_optimizer(self) -> bool:
+        """Return True for two transformations that different factories have built."""
+        before, after = self.before, self.after
+        are_both = before.kind == after.kind == "transformation"
+        return are_both and before.factories != after.factories
+
+    @property
     def label(self) -> str:
         """Return `tx` of `captured variable 'tx'`."""
         return [*self.name.split("'"), self.name][1]
@@ -210,6 +217,10 @@ class Difference:
 
     # --- static values, functions and optimizers --------------------------------------------------
 
+    @property
+    def whole(self) -> Part:
+        return Part("", self.before, self.after)
+
     @functools.cached_property
     def parts(self) -> list[Part]:
         """Return the parts by which two static values differ, each after those in it."""
@@ -226,10 +237,16 @@ class Difference:
 
     @property
     def visible(self) -> Part | None:
-        """Return the innermost part that looks different, if one does.
+        """Return another optimizer, or else the innermost part that looks different, if one does.
 
-        A dynamic number of a spec that a function captures is an argument for our jit.
+        None if the values are two optimizers. A dynamic number of a spec that a function captures
+        is an argument for our jit.
         """
+        if self.whole.is_another_optimizer:
+            return None
+        other = (part for part in reversed(self.parts) if part.is_another_optimizer)
+        if (part := next(other, None)) is not None:
+            return part
         for part in filter(lambda part: part.looks_different, self.parts):
             is_number = part.before.is_dynamic and not part.name.startswith(".")
             if is_number or self.place != FUNCTION or "canonopt.dynamic(" not in part.before.text:
@@ -246,11 +263,10 @@ class Difference:
     @property
     def function(self) -> Part:
         """Return the values, or the outermost function or transformation in them that differs."""
-        whole = Part("", self.before, self.after)
         if self.before.kind != "value" or self.visible is not None:
-            return whole
+            return self.whole
         inside = (part for part in reversed(self.parts) if part.before.kind != "value")
-        return next(inside, whole)
+        return next(inside, self.whole)
 
     @property
     def is_function(self) -> bool:
@@ -340,7 +356,7 @@ class Difference:
     @property
     def redefined(self) -> str:
         """Return the class that was defined again, of the values or of a part that differs."""
-        parts = (*self.parts, Part("", self.before, self.after))
+        parts = (*self.parts, self.whole)
         again = next((p.after.type for p in parts if p.is_class_defined_again), "")
         return again.rpartition(".")[2]
 
@@ -447,11 +463,18 @@ class Difference:
         return is_one and self.kind in ("scalar", "weak type", "dtype")
 
     @property
+    def one_dtype(self) -> str:
+        """Return the dtype of the array in one call, if the number in the other has that, too."""
+        before, after = as_traced(self.before, self.after), as_traced(self.after, self.before)
+        is_one = before.dtype == after.dtype != ""
+        return f"jnp.{after.dtype}" if is_one else "dtype"
+
+    @property
     def of_updates(self) -> str:
         """Return words on a model in a narrower dtype, which updates may widen."""
         is_float = all("float" in leaf.dtype for leaf in (self.before, self.after))
         words = ", also where the function returns it, as canonopt.apply_updates does for a model"
-        return words if is_float else ""
+        return words if is_float and self.path != self.root else ""
 
     @property
     def placed(self) -> str:

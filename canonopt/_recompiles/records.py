@@ -162,6 +162,13 @@ class Leaf:
         return self.text.startswith("canonopt.dynamic(")
 
     @property
+    def factories(self) -> list[str]:
+        """Return the names of the factories that have built a transformation."""
+        named = re.findall(r"[\w.]+(?=\()", self.text)
+        is_of_optax = self.text.startswith("optax.")  # whose text has nothing else
+        return [self.text] if is_of_optax else [n for n in named if n != "canonopt.dynamic"]
+
+    @property
     def is_of_float(self) -> bool:
         """Return True for a number that is no count."""
         return re.search(r"[.en]", self.number) is not None
@@ -182,7 +189,8 @@ def node_leaf(node: Any, is_empty: bool = False) -> Leaf:
         return Leaf("node", text, facts, type=name, type_token=token)
     if kind is collections.OrderedDict:  # whose order is compared
         return Leaf("node", f"keys {text_of((*node,))}", (name, repr((*node,))), type=name)
-    return Leaf("node", f"a {name}", (name, token), type=name, type_token=token)
+    text = f"{'an' if name[0] in 'aeio' else 'a'} {name}"
+    return Leaf("node", text, (name, token), type=name, type_token=token)
 
 
 def type_name(kind: type) -> str:
@@ -267,6 +275,7 @@ class Budget:
     parts: int = 1000
     words: int = 30_000  # of digests
     seen: set[int] = attrs.field(factory=set)  # values whose parts are recorded
+    own: Collection[str] = ()  # the names of what the value itself holds
     # By the id of an object of which the function that is jitted reads some attributes, these.
     by_name: Mapping[int, Collection[str]] = attrs.field(factory=dict)
 
@@ -326,9 +335,12 @@ def _add_parts(
     is_own: bool = True,
 ) -> None:
     """Add the parts of a value by name, each after what is in it; `outer` is that of the value."""
+    contents = [*itertools.islice(_contents(value), budget.parts)]
+    if not depth:
+        budget.own = {name for name, _ in contents}
     named = budget.by_name.get(id(value))
     unread = () if named is None else [f"attribute {n!r}" for n in vars(value) if n not in named]
-    for name, part in _contents(value):
+    for name, part in contents:
         if not budget.parts:
             return
         if name in unread:
@@ -347,7 +359,9 @@ def _add_parts(
             is_bounded = name.startswith("global") and not _is_of_optax(part)
             below = _MAX_DEPTH if is_bounded else depth + 1
             _add_parts(part, budget, parts, below, name, is_field)
-        names = itertools.chain((name,), (f"{name} ({i})" for i in itertools.count(2)))
+        # What is inside comes first, and has a number if the value itself holds one of its name.
+        plain = () if depth and name in budget.own else (name,)
+        names = itertools.chain(plain, (f"{name} ({i})" for i in itertools.count(2)))
         leaf = static_leaf(part, budget, is_part=True)
         if is_own:
             built = _built(value, name) if leaf.is_of_optax else ""

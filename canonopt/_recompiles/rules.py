@@ -224,7 +224,7 @@ RULES: list[Rule] = [
     # Numbers and arrays.
     Rule(
         lambda d: d.is_of_numbers,
-        "pass {d.path} as an array of one dtype{d.placed}: jnp.asarray({d.path}, dtype)",
+        "pass {d.path} as an array of one dtype{d.placed}: jnp.asarray({d.path}, {d.one_dtype})",
     ),
     Rule(
         lambda d: d.kind == "weak type",
@@ -297,7 +297,10 @@ def wanted(d: Difference) -> int:
     if d.redefined or d.place.startswith(GIVEN) or is_default:
         return 1  # the same program twice
     if d.is_static:
-        before, after = (d.visible or d.function)[1:]
+        part = d.visible or d.function
+        before, after = part.before, part.after
+        if part.is_another_optimizer:
+            return HANDFUL
         is_same = before.looks_like(after) or d.counter or d.why_not_shared
         if is_same or before.is_dynamic or (d.optimizer and d.is_function):
             return 1  # made again, or meant to change
@@ -317,9 +320,10 @@ def wanted(d: Difference) -> int:
         return HANDFUL if one and other and one != other else 1
     if d.is_of_nodes:  # two models, or one value in two containers
         return 1 if any(path.startswith(f"{d.place}[") for path in d.new.leaves) else HANDFUL
-    # A state is what the step returned, so that only its shapes may differ.
+    # A state is what the step returned, so that only its shapes may differ, or what was frozen.
     is_choice = d.kind in ("shape", "none") or d.is_missing
-    return HANDFUL if is_choice and (d.kind == "shape" or not d.new.in_state(d.place)) else 1
+    may_differ = d.kind == "shape" or d.before.kind == "none" or not d.new.in_state(d.place)
+    return HANDFUL if is_choice and may_differ else 1
 
 
 # --- lines to paste -------------------------------------------------------------------------------

@@ -327,6 +327,29 @@ for rate in (0.1, 0.2):
     Trainer(rate).step(jnp.ones(2))
 = hint: take the jit off step
 = the method reads of it. Build tx from canonopt, with numbers that change as canonopt.dynamic(
+### two phases with an optimizer each
+def make(tx):
+    return JIT(lambda p, s: tx.update(p, s, p))
+for tx in (optax.adam(0.1), optax.adamw(0.2)):
+    p = jnp.ones(3)
+    make(tx)(p, tx.init(p))
+= expected: 2 programs are few, the function itself: function: function make.<locals>.<lambda>
+=| with captured variable 'tx' optax.adam -> function make.<locals>.<lambda> with captured
+=| variable 'tx' optax.adamw
+### two optimizers of canonopt
+step = jax.jit(lambda tx, x: x, static_argnums=0)
+for tx in (canonopt.chain(canonopt.clip(1.0), canonopt.adam(0.1)), canonopt.chain(
+        canonopt.clip(1.0), canonopt.adamw(0.2))):
+    step(tx, 1.0)
+= expected: 2 programs are few, tx: transformation: canonopt.chain(
+### a part of a model that is no longer frozen
+def make(tx):
+    return JIT(lambda p, s: tx.update(p, s))
+w = {"w": jnp.ones(3), "b": None}, {"w": jnp.ones(3), "b": jnp.ones(3)}
+for rate, p in zip((0.1, 0.2), w):
+    tx = optax.adam(rate)
+    make(tx)(p, tx.init(p))
+= expected: 2 programs are few, 
 ### a method of an object that may change
 @dataclasses.dataclass
 class Config:
