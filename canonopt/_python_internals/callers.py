@@ -80,13 +80,10 @@ def call_site() -> str | None:
     That is the innermost frame whose file is no library's; if there is none, the innermost one of
     `__main__`. None if there is neither.
     """
-    main = None
-    for frame in frames():
-        if not is_library_code(frame.f_code, frame.f_globals):
-            return place_of_line(frame.f_code.co_filename, frame.f_lineno)
-        if main is None and frame.f_globals.get("__name__") == "__main__":
-            main = place_of_line(frame.f_code.co_filename, frame.f_lineno)
-    return main
+    users = (f for f in frames() if not is_library_code(f.f_code, f.f_globals))
+    main = (f for f in frames() if f.f_globals.get("__name__") == "__main__")
+    frame = next(itertools.chain(users, main), None)
+    return frame and place_of_line(frame.f_code.co_filename, frame.f_lineno)
 
 
 def frames_to_the_user() -> int:
