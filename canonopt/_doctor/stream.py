@@ -18,7 +18,7 @@ from typing import Any
 import attrs
 import jax
 
-from .._jax_internals.watching import Compile
+from .._jax_internals.watching import Compile, has_persistent_cache
 from .._recompiles import (
     COUNTS,
     MAX_ENTRIES,
@@ -132,9 +132,9 @@ def _differences(entry: Entry) -> dict[str, Any]:
 
 def _cache_settings() -> dict[str, Any]:
     """Return if JAX's persistent cache is on, and how long a compile takes that it keeps."""
-    found: Any = jax.config
-    is_on = bool(found.jax_compilation_cache_dir and found.jax_enable_compilation_cache)
-    return {"is_on": is_on, "min_seconds": found.jax_persistent_cache_min_compile_time_secs}
+    flags: Any = jax.config
+    least = flags.jax_persistent_cache_min_compile_time_secs
+    return {"is_on": has_persistent_cache(), "min_seconds": least}
 
 
 def _cut(value: Any) -> Any:

@@ -105,7 +105,7 @@ class CompileWatch:
             name, is_hit, thread.is_hit = _name(about), thread.is_hit, False
             self._is_seen = self._is_seen or (name != "?" and name in thread.lowered)
             lowering = thread.lowered.pop(name, 0.0)
-            cache = "hit" if is_hit else "miss" if _has_persistent_cache() else None
+            cache = "hit" if is_hit else "miss" if has_persistent_cache() else None
             if not is_unwatched():
                 self._on_compile(Compile(name, duration_secs, lowering, cache))
 
@@ -120,10 +120,10 @@ class _Thread(threading.local):
         self.lowered: dict[str, float] = {}
 
 
-def _has_persistent_cache() -> bool:
+def has_persistent_cache() -> bool:
+    flags: Any = jax.config
     # JAX fires the events of its cache also without a folder for it.
-    folder, is_on = "jax_compilation_cache_dir", "jax_enable_compilation_cache"
-    return bool(getattr(jax.config, folder) and getattr(jax.config, is_on))
+    return bool(flags.jax_compilation_cache_dir and flags.jax_enable_compilation_cache)
 
 
 def _name(about: dict[str, Any]) -> str:
