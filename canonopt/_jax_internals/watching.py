@@ -7,7 +7,6 @@ import os
 import sys
 import threading
 import types
-import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -409,8 +408,7 @@ def _jaxpr_of(result: Any) -> Any:
         return None
 
 
-# Weak, so that watching keeps no jaxpr alive.
-_found: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
+_seen: WeakIdMap[bool] = WeakIdMap()  # the jaxprs that were here
 
 
 def _is_new(jaxpr: Any) -> bool:
@@ -420,8 +418,8 @@ def _is_new(jaxpr: Any) -> bool:
     """
     if jaxpr is None:
         return True
-    is_new = _found.get(id(jaxpr)) is not jaxpr
-    _found[id(jaxpr)] = jaxpr
+    is_new = not _seen.get(jaxpr, False)
+    _seen.set(jaxpr, True)
     return is_new
 
 
