@@ -431,12 +431,14 @@ def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any], is_call: boo
     if (users_call := attribute(fun, "__canonical_call__")) is not None:
         is_shared = True
         function, args, kwargs = users_call(args, kwargs)
+    static: frozenset[str | int] = frozenset()
     if (call := call_of_filter_jit(function, args)) is not None:
-        return Miss(*call, lambda _: False, True, options, fun, is_call, given, is_shared)
-    names, numbers = frozenset(info.static_argnames), frozenset(options["static_argnums"] or ())
-    # Negative numbers count from the last positional argument.
-    static = names | numbers | {i + len(args) for i in numbers if i < 0}
+        function, args, kwargs = call
+    else:
+        names, numbers = frozenset(info.static_argnames), frozenset(options["static_argnums"] or ())
+        # Negative numbers count from the last positional argument.
+        static = names | numbers | {i + len(args) for i in numbers if i < 0}
     return Miss(
-        *(function, args, kwargs, static.__contains__, False, options, fun, is_call),
-        *(given, is_shared),
+        *(function, args, kwargs, static.__contains__, call is not None, options),
+        *(fun, is_call, given, is_shared),
     )
