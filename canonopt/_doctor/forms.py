@@ -21,8 +21,8 @@ _Line: TypeAlias = tuple[str, str]  # with its style in rich
 # --- text -----------------------------------------------------------------------------------------
 
 
-def as_text(report: _Dict, is_whole: bool = False) -> str:
-    return "".join(f"{text}\n" for text, _ in _lines(report, is_whole))
+def as_text(report: _Dict) -> str:
+    return "".join(f"{text}\n" for text, _ in _lines(report, is_whole=False))
 
 
 def as_colored_text(report: _Dict) -> str:
