@@ -93,7 +93,6 @@ def records_of(function, everywhere=False):
     with listeners.active(recorder, everywhere):
         listeners.compiles.listen()
         function()
-    recorder.is_closed = True
     return json.loads(json.dumps([*lines, {"event": "end", "time": time.time()}]))
 
 
