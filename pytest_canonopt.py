@@ -15,10 +15,7 @@ import pytest
 if TYPE_CHECKING:
     import canonopt
 
-_MARKERS = {
-    "max_traces": "traced",
-    "max_compiles": "compiled",
-}
+_MARKERS = {"max_traces": "traced", "max_compiles": "compiled"}
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -49,8 +46,6 @@ def no_recompiles() -> Iterator[Callable[..., AbstractContextManager[canonopt.Co
 
 
 _log: pytest.StashKey[canonopt.CompileLog] = pytest.StashKey()
-
-
 _warmup: pytest.StashKey[canonopt.CompileLog] = pytest.StashKey()
 
 
@@ -162,8 +157,6 @@ def _excess(log: canonopt.CompileLog, limits: dict[str, dict[str | None, int]]) 
                 continue
             lines = [f"{function.title} was {_MARKERS[marker]} {count} times, {marker}({limit})."]
             for cause in function.causes():
-                lines += [
-                    f"  It {cause.title}:",
-                    *(f"    {line}" for line in cause.lines(in_full=True)),
-                ]
+                lines.append(f"  It {cause.title}:")
+                lines += (f"    {line}" for line in cause.lines(in_full=True))
             yield "\n".join(lines)
