@@ -65,7 +65,6 @@ class StreamRecorder(Recorder):
         """Forget everything, as in a fork, whose stream begins with no function."""
         super().__init__()
         self._numbers: dict[FunctionLog, int] = {}
-        self.stale: list[StaleRead] = []
         # Entries have times of `perf_counter`, which starts anywhere.
         self._epoch = time.time() - time.perf_counter()
 
@@ -89,13 +88,13 @@ class StreamRecorder(Recorder):
             self.tell("note", text=problem)
 
     def add_stale(self, read: StaleRead) -> None:
-        if len(self.stale) < MAX_ENTRIES:
-            self.stale.append(read)
+        if len(self.log.stale) < MAX_ENTRIES:
+            self.log.stale.append(read)
             self.tell_stale(read)
 
     def tell_stale(self, read: StaleRead) -> None:
         """Write a stale read, with all calls until now."""
-        self.tell("stale", number=self.stale.index(read), **attrs.asdict(read))
+        self.tell("stale", number=self.log.stale.index(read), **attrs.asdict(read))
 
     def _tell_of(self, log: FunctionLog, entry: Entry, event: str) -> None:
         found: dict[str, Any] = {"cache": _cache_settings()}
@@ -160,7 +159,7 @@ def listen(write: Callable[[dict[str, Any]], None]) -> None:
     os.register_at_fork(after_in_child=recorder.restart)
 
     def end() -> None:
-        for read in recorder.stale:
+        for read in recorder.log.stale:
             recorder.tell_stale(read)
         try:
             check_compiles()
