@@ -257,24 +257,23 @@ def _process(records: Sequence[dict[str, Any]], path: Path) -> Process:
 
 
 def _told(counts: dict[str, Any], moments: list[dict[str, Any]]) -> Told:
-    fields = {name: counts[name] for name in ("name", "place", *COUNTS)}
-    is_line, entries = counts["kind"] == "line", [*map(_entry, moments)]
-    return Told(FunctionLog(**fields, is_line=is_line, entries=entries), moments)
+    more = {"is_line": counts["kind"] == "line", "entries": [*map(_entry, moments)]}
+    return Told(_made(FunctionLog, counts | more), moments)
 
 
 def _entry(record: dict[str, Any]) -> Entry:
-    facts: dict[str, Any] = {name: record.get(name) for name in _ENTRY}  # an older one has fewer
+    more: dict[str, Any] = {"call": None, "at": record["time"]}
     if "changes" in record:
         changes = (_made(Change, change) for change in record["changes"])
-        facts["explanation"] = Cause.of(changes, record.get("note"))
-    return Entry(None, record["time"], **facts)
+        more["explanation"] = Cause.of(changes, record.get("note"))
+    return _made(Entry, record | more)
 
 
 def _stale(record: dict[str, Any]) -> StaleRead:
     values = tuple(_made(ReadValue, value) for value in record["values"])
-    return _made(StaleRead, {**record, "values": values})
+    return _made(StaleRead, record | {"values": values})
 
 
 def _made(kind: Any, record: dict[str, Any]) -> Any:
-    """Return what a record tells of, which may have more fields."""
-    return kind(**{f.name: record[f.name] for f in attrs.fields(kind) if f.name in record})
+    """Return what a record tells of, which has more fields, or fewer if it is older."""
+    return kind(**{f.alias: record[f.alias] for f in attrs.fields(kind) if f.alias in record})
