@@ -2,17 +2,13 @@
 
 import sys
 from collections.abc import Sequence
-from typing import Any
 
 from . import __version__
 from ._doctor import command
 
 
-def main(arguments: Sequence[str] | None = None) -> Any:
-    """Run the command line.
-
-    **Returns:** the argument for `sys.exit`.
-    """
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line, and return the exit status."""
     return command(arguments, __version__)
 
 

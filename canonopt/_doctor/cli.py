@@ -46,11 +46,8 @@ stderr what it leaves as it is.
 """
 
 
-def command(arguments: Sequence[str] | None, version: str) -> Any:
-    """Run the command line: these arguments, or those of the process.
-
-    **Returns:** the argument for `sys.exit`.
-    """
+def command(arguments: Sequence[str] | None, version: str) -> int:
+    """Run these arguments, or those of the process, and return the exit status."""
     parser = argparse.ArgumentParser(prog="canonopt")
     parser.add_argument("--version", action="version", version=f"canonopt {version}")
     commands = parser.add_subparsers(required=True, metavar="command", dest="command")
