@@ -334,15 +334,12 @@ def _check_misses(filter_jit: Any) -> None:
     traces: list[bool] = []
     staging: list[bool] = []
     backward: list[bool] = []
-    refusals: list[bool] = []
 
     def leave(miss: Miss, is_traced: bool, program: Any) -> None:
         if not any(miss.function is function for function in functions):
             return  # a miss of another thread
         ways[miss.function] = miss.is_call, miss.filtered, program
         traces.append(is_traced)
-        if (error := sys.exception()) is not None and miss.function is refused:
-            refusals.append(was_tracing(error))
 
     def called(x: Any) -> Any:
         backward.append(is_in_backward_pass())
@@ -387,7 +384,7 @@ def _check_misses(filter_jit: Any) -> None:
         raise unsupported("equinox._jit._filter_jit_cache")
     found = {
         # Where JAX refuses the output there is no jaxpr, and only the traceback shows the trace.
-        "jax._src.interpreters.partial_eval.trace_to_jaxpr": all(traces) and refusals == [True],
+        "jax._src.interpreters.partial_eval.trace_to_jaxpr": all(traces),
         "the jaxpr in the result of jax._src.pjit._infer_params": of_traced[2] is jaxpr,
         # `traced` was only traced. The other two were called while it was.
         "jax._src.pjit.cache_miss": (of_traced[0], of_called[0], of_filtered[0])
