@@ -12,7 +12,7 @@ import optax
 
 import canonopt
 from tests.support import callables, catalogue
-from tests.support.counting import Counted, compiles, counted
+from tests.support.counting import compiles, counted
 from tests.support.placements import LIBRARIES
 
 from .checks import DIFFER, NOT_DETERMINISTIC, SAME, Check, Row, Size, numbers_of
@@ -220,12 +220,7 @@ _RUNS: dict[str, Callable[[Callable], None]] = {
 
 
 def _counted(run: Callable[[Callable], None]) -> Row:
-    count = Counted(lambda x: x * 2)
-
-    def step(x):
-        return count(x)
-
-    step.__name__ = step.__qualname__ = count.__name__
+    step, count = counted(lambda x: x * 2)
     with canonopt.compile_log() as log:
         run(step)
     found = log[count.__name__]
