@@ -84,17 +84,14 @@ SAME, OTHER = "●", "○"
 _IN, _OUT, _BATCH = 256, 128, 64
 
 
-def mesh_of(target: str) -> Mesh:
-    devices = topologies.get_topology_desc(**TARGETS[target][1]).devices
-    return Mesh(np.array(devices).reshape(-1, 2), ("data", "model"))
-
-
 def moved(target: str, name: str, placement: str, library: str = "canonopt") -> list[str]:
     """Return what a step gives back in another way than it took it: by path, before and after.
 
     With `library` "optax", the state is what `optim.init` gives on the target under `jax.jit`.
     """
-    mesh, (specs, batch, dtype, memory) = mesh_of(target), PLACEMENTS[placement]
+    devices = topologies.get_topology_desc(**TARGETS[target][1]).devices
+    mesh = Mesh(np.array(devices).reshape(-1, 2), ("data", "model"))
+    specs, batch, dtype, memory = PLACEMENTS[placement]
 
     def struct(shape: tuple[int, ...], dtype: Any, spec: P) -> jax.ShapeDtypeStruct:
         return jax.ShapeDtypeStruct(shape, dtype, sharding=NamedSharding(mesh, spec))
