@@ -1,11 +1,12 @@
 """Measure building, dispatch, counting, importing and memory."""
 
 import functools
+import itertools
 import os
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -57,7 +58,7 @@ optimizer once in a trial, so these are microseconds of a run."""
 
 def _ways_to_build(length: int) -> dict[str, Callable[[], Sample]]:
     limits = [1.0 + i for i in range(length)]
-    rates = _fresh_rates()
+    rates = itertools.count(1e-3, 1e-9)  # each another one
     chain, clip, adam = map(functools.lru_cache, (optax.chain, optax.clip, optax.adam))
 
     def build(library: Any, rate: Any) -> Any:
@@ -79,13 +80,6 @@ def _ways_to_build(length: int) -> dict[str, Callable[[], Sample]]:
         "canonopt, new": lambda: timed(lambda: build(canonopt, next(rates))),
         "canonopt, dynamic": dynamic,
     }
-
-
-def _fresh_rates() -> Iterator[float]:
-    rate = 1e-3
-    while True:
-        rate *= 1.0000001
-        yield rate
 
 
 # --- dispatch -----------------------------------------------------------------------------------
