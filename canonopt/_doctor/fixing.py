@@ -50,7 +50,6 @@ def fix(paths: Sequence[str], write: bool) -> int:
         if after != before:
             # As bytes: the encoding of the source code may not be that of the terminal.
             text = os.fsencode(f"{path}\n") if write else _patch(path, before, after)
-            sys.stdout.flush()
             sys.stdout.buffer.write(text)
             sys.stdout.buffer.flush()
     return status
