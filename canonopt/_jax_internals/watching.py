@@ -405,7 +405,7 @@ def _jaxpr_of(result: Any) -> Any:
         return None
 
 
-_seen: WeakIdMap[bool] = WeakIdMap()  # the jaxprs that were here
+_seen: WeakIdMap[object] = WeakIdMap()  # the jaxprs that were here
 
 
 def _is_new(jaxpr: Any) -> bool:
@@ -415,9 +415,8 @@ def _is_new(jaxpr: Any) -> bool:
     """
     if jaxpr is None:
         return True
-    is_new = not _seen.get(jaxpr, False)
-    _seen.set(jaxpr, True)
-    return is_new
+    mark = object()
+    return _seen.setdefault(jaxpr, mark) is mark
 
 
 def _miss(fun: Any, info: Any, args: tuple, kwargs: dict[str, Any], is_call: bool) -> Miss:
