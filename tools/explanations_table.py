@@ -3,14 +3,14 @@
 python -m tools.explanations_table [path of another page]
 """
 
-import contextlib
 import html
 import importlib.metadata
 import logging
+import logging.handlers
 import os
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 # Read when jax first looks for devices.
@@ -80,31 +80,17 @@ def _by_limit(limit: Callable[[Callable], Callable]) -> Callable[[Scenario, Call
     return say
 
 
-class _Lines(logging.Handler):
-    def __init__(self) -> None:
-        super().__init__()
-        self.texts: list[str] = []
-
-    def emit(self, record: logging.LogRecord) -> None:
-        self.texts.append(record.getMessage())
-
-
-@contextlib.contextmanager
-def _explained() -> Iterator[list[str]]:
-    lines, logger = _Lines(), logging.getLogger("jax")
+def _by_jax(scenario: Scenario, jit: Callable) -> str:
+    handler, logger = logging.handlers.BufferingHandler(1_000_000), logging.getLogger("jax")
     propagates, handlers = logger.propagate, logger.handlers
-    logger.propagate, logger.handlers = False, [lines]
+    logger.propagate, logger.handlers = False, [handler]
     jax.config.update("jax_explain_cache_misses", True)
     try:
-        yield lines.texts
+        scenario.run(jit)
     finally:
         jax.config.update("jax_explain_cache_misses", False)
         logger.propagate, logger.handlers = propagates, handlers
-
-
-def _by_jax(scenario: Scenario, jit: Callable) -> str:
-    with _explained() as texts:
-        scenario.run(jit)
+    texts = [record.getMessage() for record in handler.buffer]
     misses = [text for text in texts if "CACHE MISS" in text and "step" in text]
     # The first miss is the first call's. The first line of a miss is the place.
     return "\n".join(misses[-1].splitlines()[1:]) if len(misses) > 1 else ""
