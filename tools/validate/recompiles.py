@@ -65,10 +65,10 @@ def hoisted(size: Size) -> Mapping[str, Check]:
         *("tree partial of a closure", "filter_vmap", "jit", "vmap", "grad", "filter_jit"),
         *("a method of a module with a closure", "jit of vmap of grad"),
     )
-    checks = {
-        name: functools.partial(_hoisted, callables.KINDS[name], size.trials) for name in names
+    return {
+        name: functools.partial(_hoisted, callables.KINDS[name], size.trials)
+        for name in names[: size.most]
     }
-    return dict([*checks.items()][: size.most])
 
 
 def _hoisted(build: Callable[[float], Callable], trials: int) -> Row:
